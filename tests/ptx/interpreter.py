@@ -63,6 +63,11 @@ def run_ptx(ptx: str, most_lines: int = 3000) -> dict[str, int] | None:
                 if kinds[-1] == "s32":
                     value = signed(value, 32)
                 values[given_[0]] = value % 2 ** int(kinds[1][1:])
+            case "shr":
+                value = read(given_[1]) % 2**bits
+                if kinds[-1][0] == "s":
+                    value = signed(value, bits)
+                values[given_[0]] = (value >> read(given_[2])) % 2**bits
             case "not":
                 assert kinds[1] == "pred"
                 values[given_[0]] = not values[given_[1]]

@@ -31,3 +31,33 @@ def test_what_is_computed_is_the_same(**numbers: int) -> None:
     assert found is not None
     for n in range(1, 6):
         assert found[f"%rs{n}"] == expected[f"%rs{n}"]
+
+
+_SHIFTED = """{{
+mov.b16 %rs1, {a};
+mad.lo.s16 %rs2, %rs1, {factor}, 29;
+shr.{kind}16 %rs3, %rs2, {count};
+st.global.b8 [%rd1], %rs3;
+{more}
+ret;
+}}"""
+
+
+@settings(deadline=None)
+@given(a=_NUMBERS, factor=_NUMBERS, kind=st.sampled_from("su"), count=st.integers(0, 15))
+def test_the_lowest_byte_of_a_shift_is_the_same(a, factor, kind, count) -> None:
+    written = widen_products(_SHIFTED.format(a=a, factor=factor, kind=kind, count=count, more=""))
+    assert (f"shr.{kind}16" in written) == (count > 8)
+    value = (a * factor + 29) % 2**16
+    if kind == "s" and value >= 2**15:
+        value -= 2**16
+    if count <= 8:
+        found = run_ptx(written.replace("st.global.b8 [%rd1], %rs3;", ""))
+        assert found is not None
+        assert found["%rs3"] % 256 == (value >> count) % 256
+
+
+def test_a_shift_that_more_than_a_byte_of_is_read_stays() -> None:
+    parts = {"a": 7, "factor": 9, "kind": "u", "count": 8}
+    for more in ("st.global.b16 [%rd1+2], %rs3;", "cvt.u32.u16 %r1, %rs3;"):
+        assert "shr.u16" in widen_products(_SHIFTED.format(**parts, more=more))

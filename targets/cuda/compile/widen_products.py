@@ -2,7 +2,8 @@
 
 LLVM computes ``(a * 77 + b * 150) >> 8`` in 16 bits if no more of it are stored, as of pixels. A
 GPU has products of 32 bits alone. ptxas (seen with 13.0) extends the sign of each product that
-another one is added to. The low 16 bits of a product need only those of its operands.
+another one is added to. The low 16 bits of a product need only those of its operands. If a byte of
+them is stored, it is shifted in 32 bits, too: ptxas clears the high half before a shift of 16 bits.
 
 References
 ----------
@@ -20,6 +21,9 @@ from targets.cuda.compile.ptx_lines import declare, each_function, results_of
 __all__ = ["widen_products"]
 
 _PRODUCT = re.compile(r"^\s*(mul|mad)\.lo\.s16\s+(%rs\d+), ([^;]+);$")
+#: A shift of which the lowest eight bits are those of 16, whatever the high half is.
+_SHIFT = re.compile(r"^\s*shr\.[su]16\s+(%rs\d+), (%rs\d+), ([0-8]);$")
+_BYTE_STORE = r"^\s*(?:@!?%p\d+ )?st\.(?:\w+\.)*[bsu]8\s+\[[^\]]*\], {};$"
 
 
 def widen_products(ptx: str, report: Report = ignore_remark) -> str:
@@ -53,6 +57,12 @@ def _of_function(lines: list[str], report: Report) -> list[str]:
     written: list[str] = []
     count = products = 0
     for line in lines:
+        shift = _SHIFT.match(line)
+        if shift and shift[2] in wide and _are_bytes(shift[1], line, lines):
+            written.append(f"\tshr.u32 %kd_wide{count}, {wide[shift[2]]}, {shift[3]};")
+            written.append(f"\tcvt.u16.u32 {shift[1]}, %kd_wide{count};")
+            count += 1
+            continue
         found = _PRODUCT.match(line)
         if found is None:
             written.append(line)
@@ -74,3 +84,9 @@ def _of_function(lines: list[str], report: Report) -> list[str]:
             wide[result] = name
     report("product", "of 16 bits computed in 32", products)
     return declare(written, [f".b32 %kd_wide<{count}>"]) if count else lines
+
+
+def _are_bytes(register: str, made: str, lines: list[str]) -> bool:
+    """Return whether all that reads a register stores its lowest byte."""
+    store, name = re.compile(_BYTE_STORE.format(register)), re.compile(rf"{register}\b")
+    return all(line == made or store.match(line) for line in lines if name.search(line))
