@@ -21,7 +21,7 @@ from targets.cuda.compile.ptx_lines import declare, each_function, results_of
 __all__ = ["widen_products"]
 
 _PRODUCT = re.compile(r"^\s*(mul|mad)\.lo\.s16\s+(%rs\d+), ([^;]+);$")
-#: A shift of which the lowest eight bits are those of 16, whatever the high half is.
+#: A shift that gives the same lowest eight bits whatever the high half is.
 _SHIFT = re.compile(r"^\s*shr\.[su]16\s+(%rs\d+), (%rs\d+), ([0-8]);$")
 _BYTE_STORE = r"^\s*(?:@!?%p\d+ )?st\.(?:\w+\.)*[bsu]8\s+\[[^\]]*\], {};$"
 
