@@ -244,3 +244,18 @@ def test_an_interrupted_build_leaves_nothing(tmp_path: Path) -> None:
     assert not (package / "_kernels").exists()
     with pytest.raises(ProcessLookupError):
         os.killpg(process.pid, 0)
+
+
+def test_kernels_of_cuda_code_are_left_out_with_a_reason(tmp_path: Path) -> None:
+    package = write_package(tmp_path)
+    leave_out_waves(package)
+    kernels = package / "kernels.py"
+    source = 'extern \\"C\\" __global__ void own(float *x) { *x = 1; }'
+    more = f'\nown = kd.cuda_source("{source}", "own", "float32[::1]")\n'
+    kernels.write_text(kernels.read_text() + more)
+    said = build(package, "--cpu", "", "--arch", "sm_90").stdout
+    (line,) = (each for each in said.splitlines() if each.startswith("not shipped"))
+    assert line == (
+        "not shipped: mypkg.kernels.own: it is compiled code of another language; put a cubin or "
+        "PTX into the package, and load it by kd.module"
+    )

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 import kerneldsl as kd
+from kerneldsl.cache.reasons import UncacheableError
 from kerneldsl.contract import UnusableCodeError
 from kerneldsl.placement.registry import get_target
 from targets.cuda.compile.cubin_file import read_cubin
@@ -88,3 +90,30 @@ def test_machine_code_for_another_architecture_is_not_used(shipped) -> None:
     other = COMPILER.ship(compiled("sm_90"))
     with pytest.raises(UnusableCodeError, match="the cubin is not of"):
         COMPILER.restore(compiled().specialization, {**shipped, "cubin": other["cubin"]})
+
+
+@pytest.mark.parametrize(("text", "is_shipped"), [("", True), ('#include "factor.h"\n', False)])
+def test_linked_cuda_code_is_shipped_if_it_includes_nothing(
+    tmp_path: Path, text: str, is_shipped: bool
+) -> None:
+    (tmp_path / "factor.h").write_text("#define FACTOR 3.0f\n")
+    source = 'extern "C" __device__ float thrice(float a) { return 3.0f * a; }\n'
+    (tmp_path / "thrice.cu").write_text(text + source)
+
+    @kd.func(link=tmp_path / "thrice.cu", signature="float32(float32)")
+    def thrice(a):
+        return a * 3
+
+    @kd.kernel
+    def all_thrice(x):
+        i = kd.grid(1)
+        if i < x.size:
+            x[i] = thrice(x[i])
+
+    made = all_thrice.artifact("float32[::1]", arch="sm_90", target="cuda")
+    if is_shipped:
+        assert COMPILER.ship(made)["cubin"]
+        return
+    # The key of shipped code does not have the contents of headers.
+    with pytest.raises(UncacheableError, match=r"thrice\.cu, which it calls, includes files"):
+        COMPILER.ship(made)

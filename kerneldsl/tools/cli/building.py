@@ -26,6 +26,7 @@ from kerneldsl.cache.reasons import UncacheableError
 from kerneldsl.contract import Artifact, Compiler, Specialization
 from kerneldsl.errors import ArgumentValueError, KernelError, SourceLocation
 from kerneldsl.kernels.constants import ParameterizedKernel
+from kerneldsl.kernels.cuda_kernel import CudaKernel
 from kerneldsl.kernels.kernel import DeviceFunction, Kernel
 from kerneldsl.kernels.spaces import OpenSpacedKernel, SpacedKernel
 from kerneldsl.language.kinds import format_signature
@@ -186,6 +187,12 @@ class Builder:
         signatures = kernel.options.signatures
         name = f"{kernel.__module__}.{kernel.__qualname__}"
         if not signatures:
+            return
+        if isinstance(kernel, CudaKernel):
+            self.left_out[name] = (
+                "it is compiled code of another language; put a cubin or PTX into the package, and "
+                "load it by kd.module"
+            )
             return
         if isinstance(kernel, SpacedKernel | OpenSpacedKernel | ParameterizedKernel):
             self.left_out[name] = "it has compile-time parameters; trace a script with launches"

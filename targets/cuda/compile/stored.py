@@ -10,8 +10,10 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
+from kerneldsl.cache.reasons import UncacheableError
 from kerneldsl.contract import Specialization, UnusableCodeError
 from kerneldsl.errors import CompileError, DeviceCodeError, ToolMissingError
+from kerneldsl.frontend.code_form import CodeForm
 from kerneldsl.utilities.untrusted import parse_json
 from targets.cuda.architectures import (
     Architecture,
@@ -72,8 +74,17 @@ def dump(artifact: CudaArtifact) -> dict[str, bytes] | None:
 def ship(artifact: CudaArtifact) -> dict[str, bytes]:
     """Write a compiled kernel with its machine code; libdevice is in the PTX as far as it is used.
 
-    Raises what :func:`~targets.cuda.compile.cubin.make_cubin` raises.
+    Raises what :func:`~targets.cuda.compile.cubin.make_cubin` raises. Raises `UncacheableError` for
+    a kernel that is linked with CUDA C++ that includes files: its key does not have their contents.
     """
+    from targets.cuda.compile.headers import includes_anything  # a launch does not need it
+
+    for code in artifact.specialization.unit.linked_functions().values():
+        if code.form is CodeForm.CUDA and includes_anything(code.code.decode(errors="replace")):
+            raise UncacheableError(
+                f"{code.name}, which it calls, includes files, and a change of them would not be "
+                "seen; link the PTX of it"
+            )
     metadata = {
         "entry_name": artifact.entry_name,
         "arch": artifact.arch,
