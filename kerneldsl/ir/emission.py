@@ -148,16 +148,20 @@ class Emitter(ValueEmitter):
         (value,) = operation.operands
         self.set(operation, self.convert(self.get(value), value.type, operation.result.type))
 
-    def implementation(self, function: Any, signature: Any) -> Any:
-        """Return Numba's implementation of an operation, looked up once in a process."""
+    def implementation(self, function: Any, signature: Any, call: Any = None) -> Any:
+        """Return Numba's implementation of an operation, looked up once in a process.
+
+        `call` has the types by which a call is typed: arguments, and those of keywords.
+        """
         key = (function, signature)
         found = self._implementations.get(key)
         if found is None:
+            typing = self.context.typing_context
             if function in _OPERATORS:
-                typing = self.context.typing_context
-                function = typing.resolve_value_type(function)
-                # It finds the implementations of calls that it has typed.
-                function.get_call_type(typing, signature.args, {})
+                function, call = typing.resolve_value_type(function), (signature.args, {})
+            if call is not None:
+                # Numba finds what was compiled for a call when it was typed last, by any target.
+                function.get_call_type(typing, *call)
             found = self.context.get_function(function, signature)
             self._implementations[key] = found
         return found
@@ -167,7 +171,8 @@ class Emitter(ValueEmitter):
         kinds = signature.args if signature.recvr is None else (signature.recvr, *signature.args)
         pairs = zip(operation.operands, kinds, strict=True)
         arguments = [self.converted(value, kind) for value, kind in pairs]
-        found = self.implementation(operation.attributes["function"], signature)
+        function, call = (operation.attributes.get(each) for each in ("function", "call"))
+        found = self.implementation(function, signature, call)
         result = found(self.builder, arguments)
         if operation.results:
             kinds = signature.return_type, operation.result.type
@@ -247,7 +252,11 @@ class Emitter(ValueEmitter):
 
     def undefined(self, operation: Operation) -> None:
         kind = operation.result.type
-        self.set(operation, ir.Constant(self.context.get_value_type(kind), ir.Undefined))
+        if kind is None:  # a variable that no path assigns
+            self.nothing(operation)
+            return
+        nothing = ir.Constant(self.context.get_value_type(kind), ir.Undefined)
+        self.set(operation, self.wrapped(nothing, kind))
 
     def _phis(self, values: list[Value], given: list[Any], before: Any) -> list[list[Any]]:
         """Begin a loop: bind its arguments to phi nodes, one for each part of a value."""

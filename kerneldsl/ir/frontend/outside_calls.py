@@ -73,7 +73,7 @@ def call_function(
     is_print = getattr(function, "typing_key", None) is print
     if is_print:
         given = [_text(reader, each) for each in given]
-    signature = _signature(reader, function, given, named)
+    signature, call = _signature(reader, function, given, named)
     if is_print:
         signature = types.none(*(each.type for each in given))
     operands = _folded(reader, function, signature, given, named)
@@ -81,12 +81,15 @@ def call_function(
         assert callee is not None
         operands = [_receiver(callee), *operands]
     result = signature.return_type
-    effect = Effect.READ
+    effect = Effect.NONE
+    if any(isinstance(each.type, types.Array | types.Record) for each in operands):
+        effect |= Effect.READ
     if result == types.none:
         effect |= Effect.WRITE
     results = () if result == types.none else (result,)
     key = getattr(function, "typing_key", function)
     attributes = {"function": print if is_print else function, "signature": signature}
+    attributes["call"] = None if is_print else call
     attributes["name"] = getattr(key, "__name__", str(key))
     made = reader.add("numba", operands, results, attributes, effect=effect)
     return unpacked(reader, made.result) if results else reader.constant(None)
@@ -100,18 +103,21 @@ def _receiver(callee: Value) -> Value:
     return found
 
 
-def _signature(reader: Reader, function: Any, given: list[Value], named: dict[str, Value]) -> Any:
-    """Return the signature of a call, with the values of constants as types if it needs them."""
-    kinds = tuple(each.type for each in given)
-    of_names = {name: each.type for name, each in named.items()}
+def _signature(
+    reader: Reader, function: Any, given: list[Value], named: dict[str, Value]
+) -> tuple[Any, tuple[Any, ...]]:
+    """Return the signature of a call, and the types of arguments and keywords that give it.
+
+    If the call needs the values of constants, these are their types.
+    """
+    call: tuple[Any, ...] = tuple(v.type for v in given), {n: v.type for n, v in named.items()}
     try:
-        return reader.typing.call(function, kinds, of_names)
+        return reader.typing.call(function, *call), call
     except errors.TypingError:
-        literals = tuple(map(_literal, given))
-        of_names = {name: _literal(each) for name, each in named.items()}
-        if not any(isinstance(kind, types.Literal) for kind in (*literals, *of_names.values())):
+        literals = tuple(map(_literal, given)), {n: _literal(v) for n, v in named.items()}
+        if literals == call:
             raise
-        return reader.typing.call(function, literals, of_names)
+        return reader.typing.call(function, *literals), literals
 
 
 def _literal(value: Value) -> Any:

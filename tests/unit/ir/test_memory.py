@@ -135,6 +135,22 @@ def compared(a, b, out):
     out[i] = (a[i] < b[i]) + 2 * (a[i] == b[i]) + 4 * (max(a[i], b[i]) == a[i])
 
 
+_IS_DOUBLED = False
+
+
+def unassigned(x, out):
+    i = kd.grid(1)
+    for k in range(3):
+        for j in range(2):
+            row = x[i]
+            if _IS_DOUBLED:
+                other = row[k] * 2
+                row = x[int(other)]
+            if k > j:
+                late = x[:, j]
+                out[i, k] += row[k] + late[i]
+
+
 def chosen(x, out):
     i = kd.grid(1)
     out[i, 0] = np.clip(x[i, 0], 2, None) + np.where(i > 3, x[i, 1], x[i, 2])
@@ -160,7 +176,7 @@ _CASES: list[tuple[Callable[..., Any], Callable[[], tuple[Any, ...]]]] = [
     *((k, lambda: (_x(), _out())) for k in (strided, transposed, parts, sliced_store, captured)),
     *((k, lambda: (_x("F"), _out())) for k in (strided, transposed, parts, sliced_store, local)),
     *((k, lambda: (_x()[::-1], np.zeros((8, 6))[:, ::2])) for k in (strided, transposed, parts)),
-    *((k, lambda: (_x(), _out())) for k in (local, attributes, chosen)),
+    *((k, lambda: (_x(), _out())) for k in (local, attributes, chosen, unassigned)),
     (records, lambda: (_records(_RECORD), np.zeros(8))),
     (records, lambda: (_records(_RECORD)[::-1], np.zeros(8))),
     (packed_records, lambda: (_records(_PACKED), np.zeros(8, np.float32))),
