@@ -7,10 +7,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from kerneldsl.ir.frontend.exits import Exit, has, labeled, unreachable
+from kerneldsl.ir.frontend.exits import has, labeled, unreachable
 from kerneldsl.ir.frontend.known_tests import known_test
 from kerneldsl.ir.frontend.merging import End, LoopVariables, merge
-from kerneldsl.ir.frontend.reader import Reader, UnknownTypeError, reads_statement
+from kerneldsl.ir.frontend.reader import Reader, reads_statement
 from kerneldsl.ir.operations import Region, Value
 
 __all__ = ["assigned", "read_body", "read_loop"]
@@ -112,56 +112,24 @@ def read_loop(
     """
     before, kinds = reader.variables, dict[Any, Any]()
     outer = {left: len(left.ends) for left in reader.exits.values()}
-
-    def attempt() -> tuple[LoopVariables, bool, bool]:
+    for _ in range(_ROUNDS):
         made = [Region(arguments) for _ in range(regions)]
         reader.variables = before
         variables = LoopVariables(reader, made, names, kinds)
-        try:
-            end = read(variables, made)
-            exits = [
-                each
-                for name, left in reader.exits.items()
-                for each in left.ends[outer[left] :]
-                if name != "return"
-            ]
-            return variables, variables.is_settled(end, exits), end is not None
-        finally:
-            reader.variables = before
-
-    for _ in range(_ROUNDS):
-        try:
-            variables, is_settled, is_reached = attempt()
-        except UnknownTypeError:
-            known = len(kinds)
-            _read_tentatively(reader, outer, attempt)
-            if len(kinds) == known:
-                raise
-            is_settled = False
-        if is_settled:
+        end = read(variables, made)
+        reader.variables = before
+        exits = [
+            each
+            for name, left in reader.exits.items()
+            for each in left.ends[outer[left] :]
+            if name != "return"
+        ]
+        if variables.is_settled(end, exits):
             variables.make(name, bounds, attributes)
-            return is_reached
-        _forget_exits(outer)
+            return end is not None
+        for left, count in outer.items():
+            del left.ends[count:]
     raise AssertionError("the types of a loop's variables do not settle")
-
-
-def _read_tentatively(
-    reader: Reader, outer: dict[Exit, int], attempt: Callable[[], object]
-) -> None:
-    """Read a body without the statements that need types that are not known yet."""
-    _forget_exits(outer)
-    exits, was_tentative, reader.is_tentative = reader.exits, reader.is_tentative, True
-    try:
-        attempt()
-    finally:
-        reader.is_tentative = was_tentative
-        reader.exits = exits
-
-
-def _forget_exits(counts: dict[Exit, int]) -> None:
-    """Forget how control leaves what is read again."""
-    for left, count in counts.items():
-        del left.ends[count:]
 
 
 def assigned(body: list[ast.stmt]) -> list[str]:

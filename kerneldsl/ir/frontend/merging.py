@@ -186,7 +186,6 @@ class LoopVariables:
             kinds = [self._at_end(path)]
             kind = _common(self._reader, path[0], [*kinds, *carried.arguments[:1]])
             if carried.kind is None:
-                self._kinds[path] = kind
                 carried.set_kind(kind)
             elif kind != carried.kind:
                 self._kinds[path] = kind

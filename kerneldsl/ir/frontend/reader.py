@@ -23,15 +23,7 @@ from kerneldsl.ir.typing import Typing
 from kerneldsl.lowering.tile_types import NumbaTile
 from kerneldsl.lowering.types import numba_class
 
-__all__ = [
-    "NotReadError",
-    "PlacedError",
-    "Reader",
-    "UnknownTypeError",
-    "constant_of",
-    "reads",
-    "reads_statement",
-]
+__all__ = ["NotReadError", "PlacedError", "Reader", "constant_of", "reads", "reads_statement"]
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _EXPRESSIONS: dict[type[ast.AST], Callable[[Reader, Any], Any]] = {}
@@ -51,10 +43,6 @@ class PlacedError(errors.TypingError):  # type: ignore[misc]
 
 class NotReadError(Exception):
     """The source has what this front end does not read."""
-
-
-class UnknownTypeError(errors.TypingError):  # type: ignore[misc]
-    """A loop reads a variable that an earlier iteration assigns, and its type is not known yet."""
 
 
 def reads(*kinds: type[ast.expr]) -> Callable[[_Function], _Function]:
@@ -93,8 +81,6 @@ class Reader:
         self.place = SourcePlace(unit.first_line, 0, unit, None)
         #: The call of the function that is read.
         self.caller: SourcePlace | None = None
-        #: Whether what is read is only read for the types of variables.
-        self.is_tentative = False
         #: Calls of device functions around what is read.
         self.depth = 0
         #: Whether linked functions are calls of other code, or else their bodies.
@@ -187,9 +173,9 @@ class Reader:
             return None
         found = self.variables[name] = settled(self.variables[name])
         if isinstance(found, Value) and found.type is None:
-            raise UnknownTypeError(f"Cannot infer the type of variable '{name}'")
+            found = MISSING  # an earlier iteration assigns it
         if found is MISSING:
-            raise errors.TypingError(f"variable '{name}' referenced before assignment")
+            raise errors.TypingError(f"variable '{name}' is not defined")
         return found
 
     def bind(self, name: str, value: Any) -> None:
@@ -205,13 +191,7 @@ class Reader:
     def block(self, body: list[ast.stmt]) -> None:
         """Read statements up to the first one that control does not pass."""
         for statement in body:
-            outer = self.variables, self.exits
-            try:
-                self.statement(statement)
-            except UnknownTypeError:
-                if not self.is_tentative:
-                    raise
-                self.variables, self.exits = outer
+            self.statement(statement)
             if self.region.is_left:
                 return
 
@@ -251,8 +231,8 @@ class Reader:
         except (errors.NumbaError, ValueError) as error:
             raise self._placed(error, node) from error
 
-    def _placed(self, error: Exception, node: ast.AST) -> Exception:
-        if isinstance(error, PlacedError | UnknownTypeError):
+    def _placed(self, error: Exception, node: ast.AST) -> PlacedError:
+        if isinstance(error, PlacedError):
             return error
         where = self.unit.locate(node)
         return PlacedError(error, where.filename, where.lineno)
