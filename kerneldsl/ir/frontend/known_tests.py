@@ -76,7 +76,7 @@ def _constant(reader: Reader, node: ast.expr) -> Any:
                 return None
             if name in reader.unit.parameters:
                 return _UNKNOWN
-            return _UNKNOWN if constant_of(value) is None else constant_of(value)
+            return _assigned(reader, name, value)
         case ast.Name(id=name) if name in reader.unit.constants:
             return reader.unit.constants[name].value
         case ast.Name() | ast.Attribute(value=ast.Name()) | ast.Attribute(value=ast.Attribute()):
@@ -91,6 +91,21 @@ def _constant(reader: Reader, node: ast.expr) -> Any:
             return len(found) if isinstance(found, tuple) else _UNKNOWN
         case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int(value))):
             return -value
+    return _UNKNOWN
+
+
+def _assigned(reader: Reader, name: str, value: Value) -> Any:
+    """Return the constant that the only assignment of a variable names, if it names one."""
+    for node in walk_here(reader.unit.tree):
+        if isinstance(node, ast.Assign) and any(
+            isinstance(target, ast.Name) and target.id == name for target in node.targets
+        ):
+            # Python itself computes with literals, and calls nothing.
+            leaves = [each for each in ast.walk(node.value) if isinstance(each, ast.expr)]
+            if all(isinstance(each, ast.Constant | ast.BinOp | ast.UnaryOp) for each in leaves):
+                found = constant_of(value)
+                return _UNKNOWN if found is None else found
+            return _constant(reader, node.value)
     return _UNKNOWN
 
 

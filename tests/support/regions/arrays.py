@@ -137,7 +137,7 @@ def _check(operation: Operation) -> Callable[[Any, Any], None]:
     axis = operation.attributes["signature"].args[-1].literal_value
 
     def check(index: Any, indexed: Any) -> None:
-        shape = (len(indexed),) if isinstance(indexed, tuple) else indexed.shape
+        shape = getattr(indexed, "shape", None) or (len(indexed),)
         given = index if isinstance(index, tuple) else (index,)
         for each, extent in zip(given, shape[axis:], strict=False):
             if isinstance(each, np.integer) and not -extent <= each < extent:

@@ -103,6 +103,8 @@ def numba_function(function: Any, signature: Any, operands: list[Any]) -> Callab
     found = _meaning(key, kinds, result)
     to_kinds = [converter(one, two) for one, two in zip(operands, kinds, strict=True)]
     finish = typed(result)
+    if kinds and isinstance(kinds[-1], types.StarArgTuple | types.StarArgUniTuple):
+        return lambda *values: finish(found(*values[:-1], *values[-1]))
     if all(one == two for one, two in zip(operands, kinds, strict=True)):
         return lambda *values: finish(found(*values))
 
@@ -140,6 +142,9 @@ def _meaning(key: Any, kinds: list[Any], result: Any) -> Callable[..., Any]:
         return _FUNCTIONS[key]
     if isinstance(key, CPUDispatcher):
         return key  # type: ignore[no-any-return]
+    if isinstance(key, str) and key.startswith("array."):
+        method = key.removeprefix("array.")
+        return lambda array, *values: getattr(array, method)(*values)
     name, module = getattr(key, "__name__", ""), getattr(key, "__module__", "") or ""
     if isinstance(key, np.ufunc) or module.partition(".")[0] == "numpy":
         return key  # type: ignore[no-any-return]
@@ -254,6 +259,7 @@ _FUNCTIONS: dict[Any, Callable[..., Any]] = {
     operator.not_: lambda value: np.bool_(not value),
     operator.truth: lambda value: np.bool_(value != 0),
     bool: lambda value: np.bool_(value != 0),
+    operator.is_: lambda one, two: np.bool_(one is two or (one is not None and one == two)),
     operator.getitem: operator.getitem,
     operator.setitem: operator.setitem,
     slice: slice,

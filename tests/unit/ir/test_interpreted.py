@@ -134,3 +134,20 @@ def test_an_operand_that_changes_its_sign_has_the_interval_of_its_new_type() -> 
     x[0] = 0
     _run(quotients, x, out)
     assert out[9] == 9 // -3
+
+
+@kd.kernel
+def chosen(x, out):
+    i = kd.grid(1)
+    number = np.uint64(7)
+    both = x[i] % number if number == 4 else number | number
+    out[i] = both
+
+
+def test_a_called_type_is_no_constant_that_decides_a_branch() -> None:
+    """A variable that may hold uint64 and signed integers is an int64, as Numba types it."""
+    x, out = _arrays(np.int32)
+    written = as_written(specialized(chosen, (x, out), block=(_THREADS,)))
+    assert str(_value(written, "both").type) == "int64"
+    _run(chosen, x, out)
+    assert (out == 7).all()
