@@ -7,6 +7,7 @@ from typing import Any
 
 from numba import errors, types
 
+from kerneldsl.ir.frontend.members import NamedMembers
 from kerneldsl.ir.frontend.reader import NotReadError, Reader, reads
 from kerneldsl.ir.frontend.tuples import packed, unpacked
 from kerneldsl.ir.operations import Effect, Value
@@ -26,6 +27,8 @@ def read_attribute(reader: Reader, node: ast.Attribute) -> Any:
 
 def attribute(reader: Reader, owner: Any, name: str) -> Any:
     """Return an attribute of a value."""
+    if isinstance(owner, NamedMembers):
+        return owner.member(name)
     if isinstance(owner, tuple):
         raise NotReadError(f"attribute {name} of a tuple")
     kind = owner.type

@@ -72,6 +72,8 @@ def read_constant(reader: Reader, node: ast.Constant) -> Any:
 def read_name(reader: Reader, node: ast.Name) -> Any:
     if node.id in reader.variables:
         return reader.known(node.id)
+    if node.id in reader.unit.constants:
+        return reader.constant(reader.unit.constants[node.id].value)
     found = reader.outside(node)
     if found is None and node.id not in reader.unit.namespace:
         raise errors.TypingError(f"variable '{node.id}' is not defined")

@@ -14,6 +14,7 @@ from typing import Any
 from numba import errors
 
 from kerneldsl.ir.frontend.lazy import MISSING, Lazy, settled
+from kerneldsl.ir.frontend.members import like
 from kerneldsl.ir.frontend.reader import NotReadError, Reader
 from kerneldsl.ir.operations import Operation, Region, Value
 
@@ -36,10 +37,10 @@ def merge(
     def merged(name: str, found: list[Any]) -> Any:
         known = next(value for value in found if value is not MISSING)
         if isinstance(known, tuple):
-            if not all(v is MISSING or (type(v), len(v)) == (tuple, len(known)) for v in found):
+            if not all(v is MISSING or _is_like(v, known) for v in found):
                 raise errors.TypingError(f"Cannot unify tuples of the variable '{name}'")
             members = [(MISSING,) * len(known) if v is MISSING else v for v in found]
-            return tuple(merged(name, list(each)) for each in zip(*members, strict=True))
+            return like(known, [merged(name, list(each)) for each in zip(*members, strict=True)])
         kind = _common(reader, name, [value for value in found if value is not MISSING])
         for end, value in zip(ends, found, strict=True):
             _yield_more(reader, end.region, value, kind)
@@ -56,6 +57,11 @@ def merge(
         if any(end.variables.get(name, MISSING) is not old for end in ends):
             variables[name] = Lazy(partial(read, name))
     return variables
+
+
+def _is_like(value: Any, known: tuple[Any, ...]) -> bool:
+    """Return whether a value is a tuple with as many members."""
+    return type(value) is type(known) and len(value) == len(known)
 
 
 def _common(reader: Reader, name: str, values: Iterable[Any]) -> Any:
@@ -147,7 +153,7 @@ class LoopVariables:
 
         def found(path: _Path, value: Any) -> Any:
             if isinstance(value, tuple):
-                return tuple(found((*path, n), each) for n, each in enumerate(value))
+                return like(value, [found((*path, n), each) for n, each in enumerate(value)])
             carried = self._carried.get(path)
             if carried is None:
                 assert self._operation is None
@@ -243,14 +249,15 @@ class LoopVariables:
             if one is MISSING and two is MISSING:
                 return MISSING
             if isinstance(one, tuple) or (one is MISSING and isinstance(two, tuple)):
-                count = len(two if one is MISSING else one)
-                if two is not MISSING and (not isinstance(two, tuple) or len(two) != count):
+                known = two if one is MISSING else one
+                count = len(known)
+                if two is not MISSING and not _is_like(two, known):
                     raise errors.TypingError(f"Cannot unify the types of the variable '{name}'")
                 pairs = zip(
                     *((MISSING,) * count if each is MISSING else each for each in (one, two)),
                     strict=True,
                 )
-                return tuple(found((*path, n), *pair) for n, pair in enumerate(pairs))
+                return like(known, [found((*path, n), *pair) for n, pair in enumerate(pairs)])
             carried = self._carried.get(path)
             if carried is None:
                 known = [value for value in (one, two) if value is not MISSING]

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numba import errors, types
 
+from kerneldsl.ir.frontend.members import NamedMembers, class_of
 from kerneldsl.ir.frontend.reader import NotReadError, Reader, constant_of
 from kerneldsl.ir.frontend.tuples import packed, unpacked
 from kerneldsl.ir.operations import Effect, Value
@@ -26,6 +27,9 @@ def read_outside_call(reader: Reader, node: ast.Call) -> Any:
     callee = None if function is not None else reader.number(node.func)
     arguments = [reader.value(each) for each in node.args]
     keywords = {str(each.arg): reader.value(each.value) for each in node.keywords}
+    named = class_of(function)
+    if named is not None:
+        return NamedMembers.called(named, arguments, keywords, reader.constant)
     if function is not None and not keywords:
         found = _known(reader, function, arguments)
         if found is not None:

@@ -17,6 +17,7 @@ from numba import errors, types
 from kerneldsl.analysis.library_names import outside_value
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.ir.frontend.lazy import MISSING, settled
+from kerneldsl.ir.frontend.members import NamedMembers, class_of
 from kerneldsl.ir.frontend.tile_variables import refuse_two_tiles
 from kerneldsl.ir.operations import Effect, Operation, Region, SourcePlace, Value
 from kerneldsl.ir.typing import Typing
@@ -111,7 +112,9 @@ class Reader:
 
     def constant(self, value: Any, kind: Any = None) -> Any:
         if isinstance(value, tuple):
-            return tuple(map(self.constant, value))
+            members = map(self.constant, value)
+            named = class_of(type(value))
+            return tuple(members) if named is None else NamedMembers(members, named)
         if kind is None:
             kind = types.unliteral(self.typing.context.resolve_value_type(value))
         return self.add("const", [], (kind,), {"value": value}).result

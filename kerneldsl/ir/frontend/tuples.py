@@ -6,6 +6,7 @@ from typing import Any
 
 from numba import types
 
+from kerneldsl.ir.frontend.members import NamedMembers
 from kerneldsl.ir.frontend.reader import Reader
 from kerneldsl.ir.operations import Operation, Value
 
@@ -17,7 +18,8 @@ def packed(reader: Reader, found: Any) -> Value:
     if isinstance(found, Value):
         return found
     members = [packed(reader, each) for each in found]
-    kind = types.BaseTuple.from_types([member.type for member in members])
+    named = found.named if isinstance(found, NamedMembers) else None
+    kind = types.BaseTuple.from_types([member.type for member in members], named)
     return reader.add("tuple.make", members, (kind,)).result
 
 
@@ -27,8 +29,12 @@ def unpacked(reader: Reader, value: Value) -> Any:
         return value
     made = value.owner
     if isinstance(made, Operation) and made.name == "tuple.make":
-        return tuple(unpacked(reader, each) for each in made.operands)
-    return tuple(
-        unpacked(reader, reader.add("tuple.member", [value], (kind,), {"number": number}).result)
-        for number, kind in enumerate(value.type.types)
-    )
+        parts = made.operands
+    else:
+        parts = [
+            reader.add("tuple.member", [value], (kind,), {"number": number}).result
+            for number, kind in enumerate(value.type.types)
+        ]
+    members = tuple(unpacked(reader, each) for each in parts)
+    named = getattr(value.type, "instance_class", None)
+    return members if named is None else NamedMembers(members, named)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -162,6 +162,33 @@ def variables(x, y, out):
             out[i] += 1000
 
 
+class Point(NamedTuple):
+    x: float
+    weights: Any
+    by: float = 2.0
+
+
+@kd.func
+def weighed(point, i, extra=None):
+    if extra is None:
+        return point.x * point.weights[i]
+    return point.x * point.weights[i] + extra.by
+
+
+@kd.kernel
+def members(x, y, out):
+    i = kd.grid(1)
+    if i < out.size:
+        point = Point(1.0, x)
+        if y[i] > 0:
+            point = Point(weights=y, x=3.0, by=x[i])
+        total = 0.0
+        for k in range(3):
+            total += weighed(point, k) + weighed(point, k, point)
+            point = Point(point.by, point.weights)
+        out[i] = total
+
+
 @kd.kernel
 def counted(x, out):
     n = 0
@@ -191,7 +218,7 @@ def _read(kernel: Any, signature: str) -> Function:
     return function
 
 
-@pytest.mark.parametrize("name", ["exits", "optional", "nested", "several", "variables"])
+@pytest.mark.parametrize("name", ["exits", "optional", "nested", "several", "variables", "members"])
 def test_results_on_the_cpu(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     x, y = (rng.integers(-3, 4, N).astype(np.float32) for _ in range(2))
@@ -202,7 +229,7 @@ def test_results_on_the_cpu(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert out.tolist() == _expected(name, x, y).tolist()
 
 
-@pytest.mark.parametrize("name", ["exits", "optional", "nested", "several", "variables"])
+@pytest.mark.parametrize("name", ["exits", "optional", "nested", "several", "variables", "members"])
 def test_ptx_is_made(name: str) -> None:
     assert ".entry" in _ptx(globals()[name], 3)
 

@@ -15,8 +15,9 @@ from kerneldsl.ir.operations import Effect, Function
 from kerneldsl.ir.simplify import simplify
 from kerneldsl.ir.verifier import verify
 from kerneldsl.lowering.mixed_signs import MIXED_SIGNS
+from kerneldsl.lowering.numba_internals.compiling import global_compiler_lock, target_override
 from kerneldsl.lowering.types import numba_types
-from targets.cuda.compile.numba_device import descriptor
+from targets.cuda.compile.numba_device import TARGET_NAME, descriptor
 from targets.cuda.compile.region_code import compile_regions, device_texts
 
 _F = "float32[::1]"
@@ -25,7 +26,8 @@ _F = "float32[::1]"
 def _read(kernel: Any, arrays: int, **options: bool) -> Function:
     spec = _specialization(kernel, arrays)
     kinds = numba_types(spec.kinds)
-    function = read_function(spec.unit, kinds, descriptor().typing_context, **options)
+    with global_compiler_lock, target_override(TARGET_NAME):
+        function = read_function(spec.unit, kinds, descriptor().typing_context, **options)
     verify(function)
     simplify(function.body)
     return function
@@ -171,7 +173,8 @@ def test_operations_of_both_signs_are_counted_each_time() -> None:
     counts = []
     for _ in range(2):
         before = MIXED_SIGNS.count
-        read_function(unit.unit, numba_types(unit.kinds), descriptor().typing_context)
+        with global_compiler_lock, target_override(TARGET_NAME):
+            read_function(unit.unit, numba_types(unit.kinds), descriptor().typing_context)
         counts.append(MIXED_SIGNS.count > before)
     assert counts == [True, True]
 
