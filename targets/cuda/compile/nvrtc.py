@@ -14,7 +14,7 @@ import logging
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -27,6 +27,7 @@ from targets.cuda.architectures import Architecture, parse_arch
 from targets.cuda.compile.cuda_text import CudaText
 from targets.cuda.compile.diagnostics import compile_error
 from targets.cuda.compile.headers import toolkit_headers
+from targets.cuda.compile.nvrtc_library import load_library
 
 __all__ = [
     "Compiled",
@@ -80,6 +81,8 @@ def nvrtc_version() -> tuple[int, int]:
     Raises `ToolMissingError` where NVRTC is not installed.
     """
     api = _import_nvrtc()
+    with suppress(LookupError):
+        load_library()
     try:
         status, major, minor = api.nvrtcVersion()
     except RuntimeError as error:  # the bindings' way of saying that there is no library

@@ -1,20 +1,14 @@
 """Identifies NVRTC and the headers of a source, for keys of the cache, without loading NVRTC.
 
-To load it takes a tenth of a second, which a process with cached code need not spend. The file is
-searched where ``cuda.pathfinder`` searches when NVRTC is loaded. A key is computed before and after
-compiling. So if another file is loaded, the code is not cached.
-
-References
-----------
-cuda.pathfinder, ``load_nvidia_dynamic_lib``, "Search order"; ld.so(8); ldconfig(8).
+To load it takes a tenth of a second, which a process with cached code need not spend. Its file is
+searched as for loading it. A key is computed before and after compiling. So if another file is
+loaded, the code is not cached.
 """
 
 from __future__ import annotations
 
 import hashlib
-import os
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
@@ -22,15 +16,9 @@ from kerneldsl.cache.remembered import Computed, remembered
 from kerneldsl.contract.cuda_options import CudaOptions
 from targets.cuda.compile.cuda_text import CudaText
 from targets.cuda.compile.headers import includes_anything, includes_digest, toolkit_headers
-from targets.cuda.compile.libdevice import toolkit_directories, wheel_directories
+from targets.cuda.compile.nvrtc_library import find_library, loaded_libraries
 
 __all__ = ["headers_digest", "nvrtc_identity"]
-
-#: Names of the library, the newest release first; others are of releases that nothing here calls.
-_NAMES = ("libnvrtc.so.13", "libnvrtc.so.12")
-_MAPS = Path("/proc/self/maps")
-_LOADED = re.compile(r"^(?:\S+\s+){5}(/.*/libnvrtc\.so\.\S+?)( \(deleted\))?$", re.MULTILINE)
-_LINKER_CACHE = Path("/etc/ld.so.cache")
 
 
 def nvrtc_identity() -> str:
@@ -40,10 +28,10 @@ def nvrtc_identity() -> str:
 
     Raises `LookupError` if a loaded file cannot be identified, `ToolMissingError` if there is none.
     """
-    found = _search()
+    found = find_library()
     if found is None:  # it is not installed, or in a place that only the system knows
         _load()
-    libraries = sorted({*_loaded(), *([] if found is None else [found])})
+    libraries = sorted({*loaded_libraries(), *([] if found is None else [found])})
     try:
         return " ".join(_identify(library) for library in libraries)
     except OSError as error:
@@ -62,7 +50,7 @@ def headers_digest(source: CudaText, options: CudaOptions) -> str:
 
 def _release() -> int:
     """Return the major release of CUDA that NVRTC is of."""
-    found = _search()
+    found = find_library()
     if found is None:
         return _load()
     return int(found.name.removeprefix("libnvrtc.so.").partition(".")[0])
@@ -73,54 +61,6 @@ def _load() -> int:
     from targets.cuda.compile.nvrtc import nvrtc_version
 
     return nvrtc_version()[0]
-
-
-def _loaded() -> list[Path]:
-    """Return the files of NVRTC in this process, without links.
-
-    Raises `LookupError` if one was replaced on the disk.
-    """
-    try:
-        text = _MAPS.read_text(encoding="utf-8", errors="surrogateescape")
-    except OSError:  # not on Linux
-        return []
-    rows = dict(_LOADED.findall(text)) if "libnvrtc.so" in text else {}
-    if any(rows.values()):
-        raise LookupError("NVRTC was replaced after it was loaded")
-    return [Path(path).resolve() for path in rows]
-
-
-def _search() -> Path | None:
-    """Return the file of NVRTC that is loaded first, without links."""
-    return next((place.resolve() for place in _places() if place.is_file()), None)
-
-
-def _places() -> Iterator[Path]:
-    folders: list[Path] = []
-    for wheel in wheel_directories():
-        folders += [wheel / "cu13" / "lib", wheel / "cuda_nvrtc" / "lib"]
-    if os.environ.get("CONDA_PREFIX"):
-        folders.append(Path(os.environ["CONDA_PREFIX"]) / "lib")
-    folders += map(Path, filter(None, os.environ.get("LD_LIBRARY_PATH", "").split(":")))
-    for folder in folders:
-        yield from (folder / name for name in _NAMES)
-    yield from _linked_places()
-    for root in toolkit_directories():
-        for name in _NAMES:
-            yield root / "lib64" / name
-            yield root / "lib" / name
-
-
-def _linked_places() -> Iterator[Path]:
-    """Yield where the system's linker finds the library."""
-    try:
-        data = _LINKER_CACHE.read_bytes()
-    except OSError:
-        return
-    for name in _NAMES:
-        found = re.search(rb"\0(/[^\0]*/%s)\0" % re.escape(name.encode()), data)
-        if found:
-            yield Path(os.fsdecode(found[1]))
 
 
 def _identify(library: Path) -> str:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from targets.cuda.compile import nvrtc_identity as module
+from targets.cuda.compile import nvrtc_library as module
 from targets.cuda.compile.nvrtc import nvrtc_version
 from targets.cuda.compile.nvrtc_identity import nvrtc_identity
 
@@ -92,3 +95,29 @@ def test_a_toolkits_folder_is_searched_last(
     assert nvrtc_identity().startswith("libnvrtc.so.13.0.88 ")
     monkeypatch.delenv("LD_LIBRARY_PATH")
     assert nvrtc_identity().startswith("libnvrtc.so.12 ")
+
+
+def test_the_library_that_is_found_is_loaded(tmp_path: Path) -> None:
+    """Packages may be in a folder that a .pth file names, where the bindings do not look."""
+    wheel = next(iter(module.wheel_directories()), None)
+    found = module.find_library()
+    if wheel is None or found is None or wheel not in found.parents:
+        pytest.fail("NVRTC is not installed by pip: install nvidia-cuda-nvrtc")
+    folder = tmp_path / "nvidia" / "cu13" / "lib"
+    folder.mkdir(parents=True)
+    for each in found.parent.glob("libnvrtc*"):
+        shutil.copy(each, folder)
+    program = f"""
+from pathlib import Path
+from targets.cuda.compile import nvrtc_library
+nvrtc_library.wheel_directories = lambda: [Path({str(tmp_path / "nvidia")!r})]
+from targets.cuda.compile.nvrtc import nvrtc_version
+from targets.cuda.compile.nvrtc_identity import nvrtc_identity
+before = nvrtc_identity()
+nvrtc_version()
+print(before == nvrtc_identity(), *nvrtc_library.loaded_libraries())
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout.split() == ["True", str(folder / found.name)]
