@@ -35,8 +35,9 @@ def merge(
     """Return the variables after an operation that control leaves by several regions."""
 
     def merged(name: str, found: list[Any]) -> Any:
-        known = next(value for value in found if value is not MISSING)
-        if isinstance(known, tuple):
+        known = next((value for value in found if isinstance(value, tuple)), None)
+        if known is not None:
+            found = [_as_tuple(reader, value, known) for value in found]
             if not all(v is MISSING or _is_like(v, known) for v in found):
                 raise errors.TypingError(f"Cannot unify tuples of the variable '{name}'")
             members = [(MISSING,) * len(known) if v is MISSING else v for v in found]
@@ -57,6 +58,12 @@ def merge(
         if any(end.variables.get(name, MISSING) is not old for end in ends):
             variables[name] = Lazy(partial(read, name))
     return variables
+
+
+def _as_tuple(reader: Reader, value: Any, known: tuple[Any, ...]) -> Any:
+    """Return a variable of a loop that has no type yet as the members of a tuple."""
+    is_unknown = isinstance(value, Value) and value.type is None
+    return reader.expansions[value](known) if is_unknown else value
 
 
 def _is_like(value: Any, known: tuple[Any, ...]) -> bool:
@@ -149,20 +156,30 @@ class LoopVariables:
         }
 
     def _at_start(self, name: str, number: int) -> Any:
-        before = settled(self._before.get(name, MISSING))
+        return self._start((name,), settled(self._before.get(name, MISSING)), number)
 
-        def found(path: _Path, value: Any) -> Any:
-            if isinstance(value, tuple):
-                return like(value, [found((*path, n), each) for n, each in enumerate(value)])
-            carried = self._carried.get(path)
-            if carried is None:
-                assert self._operation is None
-                known = [] if value is MISSING else [value]
-                kind = self._kinds.get(path) or _common(self._reader, name, known)
-                carried = self._add(path, value, kind)
-            return carried.arguments[number]
+    def _start(self, path: _Path, value: Any, number: int) -> Any:
+        if isinstance(value, tuple):
+            parts = enumerate(value)
+            return like(value, [self._start((*path, n), each, number) for n, each in parts])
+        carried = self._carried.get(path)
+        if carried is None:
+            assert self._operation is None
+            known = [] if value is MISSING else [value]
+            kind = self._kinds.get(path) or _common(self._reader, path[0], known)
+            carried = self._add(path, value, kind)
+        argument = carried.arguments[number]
+        if carried.kind is None:
+            self._reader.expansions[argument] = partial(self._expand, path, number)
+        return argument
 
-        return found((name,), before)
+    def _expand(self, path: _Path, number: int, known: tuple[Any, ...]) -> Any:
+        """Carry a variable that has no type yet as the members of a tuple."""
+        carried = self._carried.pop(path, None)
+        if carried is not None:
+            for region, argument in zip(self._regions, carried.arguments, strict=True):
+                region.arguments.remove(argument)
+        return self._start(path, like(known, [MISSING] * len(known)), number)
 
     def _add(self, path: _Path, before: Any, kind: Any) -> _Carried:
         arguments = []

@@ -77,6 +77,8 @@ class Reader:
         #: The region that is read, and its operations.
         self.region: Region = Region()
         self.operations: list[Operation] = self.region.operations
+        #: For variables of loops that have no type yet: what makes them members of a tuple.
+        self.expansions: dict[Value, Callable[[tuple[Any, ...]], Any]] = {}
         #: Where control goes to that leaves the function or loop that is read.
         self.exits: dict[str, Any] = {}
         self.place = SourcePlace(unit.first_line, 0, unit, None)

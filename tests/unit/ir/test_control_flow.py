@@ -190,6 +190,29 @@ def members(x, y, out):
 
 
 @kd.kernel
+def sometimes(x, y, out):
+    i = kd.grid(1)
+    if i < out.size:
+        if x[i] > 0:
+            chosen = y
+            pair = (x, 2)
+            none = None
+        else:
+            none = 3
+        for k in range(3):
+            if x[k] == x[i]:
+                again = x
+                found = (k, y)
+        out[i] = 0
+        if x[i] > 0:
+            out[i] = chosen[i] + pair[0][0] * pair[1]
+        if x[0] == x[i]:
+            out[i] += again[1] + found[0] + found[1][2]
+        if none is not None:
+            out[i] += none
+
+
+@kd.kernel
 def counted(x, out):
     n = 0
     for k in range(x.size):
@@ -218,7 +241,9 @@ def _read(kernel: Any, signature: str) -> Function:
     return function
 
 
-@pytest.mark.parametrize("name", ["exits", "optional", "nested", "several", "variables", "members"])
+@pytest.mark.parametrize(
+    "name", ["exits", "optional", "nested", "several", "variables", "members", "sometimes"]
+)
 def test_results_on_the_cpu(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     x, y = (rng.integers(-3, 4, N).astype(np.float32) for _ in range(2))
@@ -229,7 +254,9 @@ def test_results_on_the_cpu(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert out.tolist() == _expected(name, x, y).tolist()
 
 
-@pytest.mark.parametrize("name", ["exits", "optional", "nested", "several", "variables", "members"])
+@pytest.mark.parametrize(
+    "name", ["exits", "optional", "nested", "several", "variables", "members", "sometimes"]
+)
 def test_ptx_is_made(name: str) -> None:
     assert ".entry" in _ptx(globals()[name], 3)
 
