@@ -23,7 +23,10 @@ from kerneldsl.ir.recognize import constant_number, is_false, operands_of, opera
 
 __all__ = ["mark_indices"]
 
-_INDEXED = {"array.load": None, "array.store": -1, "array.part": None, "array.view": None}
+_INDEXED = {
+    **dict.fromkeys(("array.load", "array.part", "array.view", "packed.load")),
+    "array.store": -1,
+}
 #: Steps of one search through the facts; more than any kernel seen so far needs.
 _MAX_STEPS = 400
 _COMPARISONS = {

@@ -6,6 +6,7 @@ such.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -14,6 +15,7 @@ from numba import types
 
 from kerneldsl.ir.array_parts import ArrayParts, generic
 from kerneldsl.ir.operations import Operation, Value
+from kerneldsl.lowering.packed_views import packed_extents
 
 __all__ = ["ValueEmitter"]
 
@@ -39,6 +41,7 @@ class ValueEmitter:
             "array.transpose": self.transpose,
             "array.load": self.load,
             "array.store": self.store,
+            "packed.load": self.load_packed,
             "tuple.make": self.make_tuple,
             "tuple.member": self.member,
             "attribute": self.attribute,
@@ -173,14 +176,20 @@ class ValueEmitter:
     # -- arrays -----------------------------------------------------------------------------------
 
     def size(self, operation: Operation) -> None:
-        array = self.get(operation.operands[0])
-        count, *others = array.shape or [_I64(1)]
+        count, *others = self.shape(operation.operands[0]) or [_I64(1)]
         for extent in others:
             count = self.builder.mul(count, extent)
         self.set(operation, count)
 
     def extent(self, operation: Operation) -> None:
-        self.set(operation, self.get(operation.operands[0]).shape[operation.attributes["axis"]])
+        self.set(operation, self.shape(operation.operands[0])[operation.attributes["axis"]])
+
+    def shape(self, array: Value) -> list[ir.Value]:
+        """Return the extents of an array, or of a view of packed numbers."""
+        found = self.get(array)
+        if isinstance(found, ArrayParts):
+            return found.shape
+        return packed_extents(self.context, self.builder, array.type, found)
 
     def stride(self, operation: Operation) -> None:
         strides = self.get(operation.operands[0]).byte_strides(self.context, self.builder)
@@ -235,6 +244,20 @@ class ValueEmitter:
         array, *_, value = operation.operands
         place = self.element(operation, operation.operands[1:-1])
         self.write_element(array.type, self.get(value), place)
+
+    def load_packed(self, operation: Operation) -> None:
+        view, *indices = operation.operands
+        marks = operation.attributes["nonnegative"]
+        pairs = zip(indices, marks, strict=True)
+        kinds = [types.uint64 if is_marked else each.type for each, is_marked in pairs]
+        values = [self.converted(*each) for each in zip(indices, kinds, strict=True)]
+        index, kind = values[0], kinds[0]
+        if len(kinds) > 1:
+            kind = types.Tuple(kinds)
+            index = self.context.make_tuple(self.builder, kind, values)
+        signature = operation.result.type(view.type, kind)
+        read = self.context.get_function(operator.getitem, signature)
+        self.set(operation, read(self.builder, [self.get(view), index]))
 
     def read_element(self, array: Any, place: ir.Value) -> ir.Value:
         """Load an element of an array of a type; a record is its address."""

@@ -24,7 +24,7 @@ from kerneldsl.lowering.numba_internals.operators import (
 )
 from kerneldsl.lowering.types import element_type
 
-__all__ = ["PackedView", "packed_rule"]
+__all__ = ["PackedView", "packed_extents", "packed_rule"]
 
 _I8, _I64 = ir.IntType(8), ir.IntType(64)
 
@@ -126,9 +126,10 @@ def _words(context: Any, builder: ir.IRBuilder, kind: PackedView, value: ir.Valu
     return builder.extract_value(value, 0)
 
 
-def _extents(
+def packed_extents(
     context: Any, builder: ir.IRBuilder, kind: PackedView, value: ir.Value
 ) -> list[ir.Value]:
+    """Return the extents of a view: numbers along the last axis."""
     words = context.make_array(kind.words)(context, builder, _words(context, builder, kind, value))
     *rest, last = cgutils.unpack_tuple(builder, words.shape, count=kind.ndim)
     return [*rest, builder.mul(last, last.type(kind.per_word), flags=["nsw"])]
@@ -139,7 +140,7 @@ def _shape(context: Any, builder: ir.IRBuilder, kind: Any, value: Any) -> Any:
     return context.make_tuple(
         builder,
         types.UniTuple(types.intp, kind.ndim),
-        _extents(context, builder, kind, value),
+        packed_extents(context, builder, kind, value),
     )
 
 
@@ -151,14 +152,14 @@ def _ndim(context: Any, builder: ir.IRBuilder, kind: Any, value: Any) -> Any:
 @lower_getattr(PackedView, "size")
 def _size(context: Any, builder: ir.IRBuilder, kind: Any, value: Any) -> Any:
     total: ir.Value = _I64(1)
-    for extent in _extents(context, builder, kind, value):
+    for extent in packed_extents(context, builder, kind, value):
         total = builder.mul(total, extent, flags=["nsw"])
     return total
 
 
 @lower_builtin(len, PackedView)
 def _length(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> Any:
-    return _extents(context, builder, sig.args[0], args[0])[0]
+    return packed_extents(context, builder, sig.args[0], args[0])[0]
 
 
 @lower_builtin(operator.getitem, PackedView, types.Integer)

@@ -13,6 +13,7 @@ from kerneldsl.ir.frontend.attributes import attribute, set_attribute
 from kerneldsl.ir.frontend.reader import NotReadError, Reader, constant_of, reads
 from kerneldsl.ir.frontend.tuples import packed, unpacked
 from kerneldsl.ir.operations import Effect, Value
+from kerneldsl.lowering.packed_views import PackedView
 
 __all__ = ["Place", "load", "place_of"]
 
@@ -64,13 +65,20 @@ def subscript(reader: Reader, node: ast.Subscript) -> Place:
         return Place(
             lambda: _item(reader, owner, name), lambda value: _set_item(reader, owner, name, value)
         )
-    if isinstance(owner.type, types.Array):
-        indices = list(index) if isinstance(index, tuple) else [index]
-        if all(isinstance(each, Value) for each in indices):
-            return Place(
-                lambda: load(reader, owner, indices),
-                lambda value: store(reader, owner, indices, packed(reader, value)),
-            )
+    indices = list(index) if isinstance(index, tuple) else [index]
+    are_values = all(isinstance(each, Value) for each in indices)
+    if are_values and isinstance(owner.type, types.Array):
+        return Place(
+            lambda: load(reader, owner, indices),
+            lambda value: store(reader, owner, indices, packed(reader, value)),
+        )
+    if are_values and isinstance(owner.type, PackedView) and _are_integers(indices):
+        return Place(
+            lambda: _packed_number(reader, owner, indices),
+            lambda value: _set_by_numba(
+                reader, owner, packed(reader, index), packed(reader, value)
+            ),
+        )
     return Place(
         lambda: unpacked(reader, reader.numba(operator.getitem, [owner, packed(reader, index)])),
         lambda value: _set_by_numba(reader, owner, packed(reader, index), packed(reader, value)),
@@ -152,6 +160,12 @@ def store(reader: Reader, array: Value, indices: _Indices, value: Value) -> None
             return
     index = indices[0] if len(indices) == 1 else packed(reader, (*indices,))
     _set_by_numba(reader, array, index, value)
+
+
+def _packed_number(reader: Reader, view: Value, indices: _Indices) -> Value:
+    index = indices[0] if len(indices) == 1 else packed(reader, (*indices,))
+    found = reader.typing.operator(operator.getitem, (view.type, index.type)).return_type
+    return reader.add("packed.load", [view, *indices], (found,), effect=Effect.READ).result
 
 
 def _set_by_numba(reader: Reader, owner: Value, index: Value, value: Value) -> None:

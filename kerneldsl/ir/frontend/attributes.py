@@ -11,6 +11,7 @@ from kerneldsl.ir.frontend.members import NamedMembers
 from kerneldsl.ir.frontend.reader import NotReadError, Reader, reads
 from kerneldsl.ir.frontend.tuples import packed, unpacked
 from kerneldsl.ir.operations import Effect, Value
+from kerneldsl.lowering.packed_views import PackedView
 
 __all__ = ["set_attribute"]
 
@@ -33,6 +34,8 @@ def attribute(reader: Reader, owner: Any, name: str) -> Any:
         raise NotReadError(f"attribute {name} of a tuple")
     kind = owner.type
     if isinstance(kind, types.Array) and name in _OF_ARRAYS:
+        return _OF_ARRAYS[name](reader, owner)
+    if isinstance(kind, PackedView) and name in ("shape", "size", "ndim"):
         return _OF_ARRAYS[name](reader, owner)
     found = reader.typing.context.resolve_getattr(kind, name)
     if found is None:

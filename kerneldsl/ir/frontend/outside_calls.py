@@ -13,6 +13,7 @@ from kerneldsl.ir.frontend.reader import NotReadError, Reader, constant_of
 from kerneldsl.ir.frontend.tuples import packed, unpacked
 from kerneldsl.ir.operations import Effect, Value
 from kerneldsl.lowering.numba_internals.calling import fold_arguments
+from kerneldsl.lowering.packed_views import PackedView
 
 __all__ = ["call_function", "read_outside_call"]
 
@@ -46,7 +47,7 @@ def _known(reader: Reader, function: Any, arguments: list[Any]) -> Any:
     if function is len:
         if isinstance(argument, tuple):
             return reader.constant(len(argument), types.int64)
-        if isinstance(argument.type, types.Array) and argument.type.ndim:
+        if isinstance(argument.type, types.Array | PackedView) and argument.type.ndim:
             return reader.add("array.extent", [argument], (types.int64,), {"axis": 0}).result
     if isinstance(function, type) and issubclass(function, np.generic):
         kind = getattr(reader.typing.function(function), "instance_type", None)

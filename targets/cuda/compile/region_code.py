@@ -192,7 +192,17 @@ def _compile(spec: Specialization, arch: Architecture, version: Any) -> CudaArti
     timings["lower"] = time.process_time() - began - timings["read"]
     linked = ptx.link(text, bodies, name, options, pipeline, external)
     timings["link"] = time.process_time() - began - sum(timings.values())
-    written, llvm = ptx.write_ptx(linked, name, arch, version, pipeline, facts=facts_of(spec))
+    traits = spec.traits
+    has_shared = traits.static_shared_bytes > 0 or traits.uses_dynamic_shared
+    written, llvm = ptx.write_ptx(
+        linked,
+        name,
+        arch,
+        version,
+        pipeline,
+        views_shared=traits.views_vectors and has_shared,
+        facts=facts_of(spec),
+    )
     if linked.external:
         from targets.cuda.compile.linked_modules import join_linked
 

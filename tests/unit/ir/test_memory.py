@@ -7,6 +7,7 @@ expected arrays.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -270,6 +271,32 @@ def test_hints_are_those_of_the_instructions(dtype: str) -> None:
     )
     assert new == old
     assert len(new) == 2
+
+
+def shared_vectors(x):
+    t = kd.threadIdx.x
+    a = kd.shared.array(128, kd.float32)
+    kd.view(a, kd.float32x4)[t] = kd.view(x, kd.float32x4)[t]
+    kd.syncthreads()
+    kd.view(x, kd.float32x4)[t] = kd.view(a, kd.float32x4)[31 - t]
+
+
+def codes(words, out):
+    i = kd.grid(1)
+    numbers = kd.packed(words, kd.int4)
+    if i < numbers.size and numbers.shape[0] == len(numbers):
+        out[i] = numbers[i]
+
+
+@pytest.mark.parametrize(
+    ("kernel", "signature"),
+    [(shared_vectors, "float32[::1]"), (codes, "uint8[::1], int8[::1]")],
+)
+def test_instructions_are_those_of_the_other_path(kernel: Any, signature: str) -> None:
+    spec = specialize(kernel, signature)
+    found = compile_regions(spec, arch="sm_90").ptx, compile_kernel(spec, arch="sm_90").ptx
+    new, old = (Counter(re.findall(r"^\t(?:@%\w+ )?(\w\S*)", p, re.MULTILINE)) for p in found)
+    assert new == old
 
 
 def printed(x):
