@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from kerneldsl.analysis.known_values import Elements, Value
-from kerneldsl.analysis.tile_values import value_of_tile_operation
+from kerneldsl.analysis.tile_shapes import result_shape
 from kerneldsl.frontend.unit import IntrinsicUse
 from kerneldsl.language.element_types import ELEMENT_TYPES
 from kerneldsl.language.intrinsics.intrinsic import Typing
 from kerneldsl.language.packed_numbers import PACKED_NUMBERS
+from kerneldsl.language.promotion import result_of_sum
 
 __all__ = ["value_of_intrinsic"]
 
@@ -49,7 +50,7 @@ def value_of_intrinsic(use: IntrinsicUse, arguments: tuple[Value, ...]) -> Value
         case Typing.INDEX | Typing.CHAIN_NEXT:
             return "int64"
         case Typing.TILE:
-            return value_of_tile_operation(use, arguments)
+            return _value_of_tile_operation(use, arguments)
         case Typing.INDEX_TUPLE:
             count = use.static["ndim"]
             return "int64" if count == 1 else ("int64",) * count
@@ -112,3 +113,41 @@ def value_of_intrinsic(use: IntrinsicUse, arguments: tuple[Value, ...]) -> Value
             row = ELEMENT_TYPES[value]
             return "int32" if row.nbytes < 4 and not row.is_float else value
     return None
+
+
+def _value_of_tile_operation(use: IntrinsicUse, arguments: tuple[Value, ...]) -> Value:
+    """Return what is known of an operation's result; a tile is known by its elements.
+
+    Parameters
+    ----------
+    use : IntrinsicUse
+        The operation, in the form that tiles are separated into.
+    arguments : tuple of Value
+        What is known of its arguments.
+    """
+    first = arguments[0] if arguments else None
+    dtype = first.dtype if isinstance(first, Elements) else first
+    match use.intrinsic.name.partition(".")[2]:
+        case "store":
+            return None
+        case "index":
+            return "int64"
+        case "cast":
+            return str(use.static["dtype"])
+        case "element" | "own":
+            return dtype if isinstance(dtype, str) else None
+        case "argsort":
+            dtype = "int64"
+        case "load":
+            dtype = str(use.static["dtype"]) if "dtype" in use.static else dtype
+        case "any" | "all":
+            dtype = "bool"
+        case "sum" | "cumsum" if isinstance(dtype, str):
+            dtype = result_of_sum(dtype)
+        case "mean" if isinstance(dtype, str):
+            total = result_of_sum(dtype)
+            dtype = "float64" if ELEMENT_TYPES[total].is_integer else total
+    if not isinstance(dtype, str):
+        return None
+    shape = result_shape(use)
+    return dtype if shape is None else Elements(dtype, len(shape))

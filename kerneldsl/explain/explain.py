@@ -28,11 +28,10 @@ from kerneldsl.explain.explanation import FLOPS, BranchReport, Explanation, Find
 from kerneldsl.explain.findings import bank_conflicts, coalescing, local_arrays, whole_array_work
 from kerneldsl.explain.formulas import launch_formulas
 from kerneldsl.explain.launched import Launched, launched
-from kerneldsl.explain.reuse import reuse
+from kerneldsl.explain.reuse import array_traffic, reuse
 from kerneldsl.explain.roofline import roofline
 from kerneldsl.explain.symbols import Symbols
 from kerneldsl.explain.tally import BranchTally, Tallies
-from kerneldsl.explain.traffic import array_traffic
 from kerneldsl.explain.values import Memory
 from kerneldsl.frontend.typed_unit import TypedUnit
 from kerneldsl.language.element_types import ELEMENT_TYPES

@@ -1,23 +1,23 @@
-"""Findings about what a block reads more than once, with the tile that would spare it."""
+"""Findings about repeated reads of a block, with the tile that would avoid them."""
 
 from __future__ import annotations
 
 import ast
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
 from kerneldsl.explain.accesses import AccessReport
 from kerneldsl.explain.explanation import ArrayTraffic, Finding
-from kerneldsl.explain.tally import AccessTally, Tallies
+from kerneldsl.explain.tally import AccessTally, Tallies, settled, split_keys
 from kerneldsl.explain.threads import Threads
-from kerneldsl.explain.traffic import block_reads
 from kerneldsl.explain.values import Memory, Space
+from kerneldsl.planner.work import SECTOR_BYTES
 from kerneldsl.utilities.formatting import format_bytes
 
-__all__ = ["reuse"]
+__all__ = ["array_traffic", "reuse"]
 
 #: The number of requests of a sector by a block from which on it is a finding.
 _AGAIN = 2.0
@@ -26,6 +26,10 @@ _ROUNDS = 32
 #: Bytes of static shared memory of a block (CUDA C++ Programming Guide, "Compute Capabilities":
 #: a launch must request more).
 _STATIC_BYTES = 48 * 1024
+
+#: Sectors that the L2 cache reads from device memory together, as it does unless
+#: ``cudaLimitMaxL2FetchGranularity`` says otherwise (CUDA Runtime API, "Device Management").
+_FETCHED_SECTORS = 2
 
 
 def reuse(
@@ -131,7 +135,7 @@ def _read_again(
 
     def spared(group: list[AccessTally]) -> float:
         found = [tallies.accesses.get((each.node, False, each.memory), each) for each in group]
-        times = block_reads(found, threads)
+        times = _block_reads(found, threads)
         return sum(each.sectors for each in found) * (1.0 - 1.0 / times) if times >= _AGAIN else 0.0
 
     best = max(groups, key=spared, default=[])
@@ -172,3 +176,49 @@ def _counters(
         for axis, index in enumerate(each.index[:ndim]):
             found[axis] |= loops & set(map(str, index.free_symbols))
     return found
+
+
+def array_traffic(memory: Memory, tallies: Iterable[AccessTally], threads: Threads) -> ArrayTraffic:
+    """Return what a launch does to one array.
+
+    Sectors are counted exactly where all blocks were walked. Else they are the sum of what the
+    walked blocks touch, for all blocks, but no more than lies between the first and the last byte
+    that is touched: blocks that share sectors mostly share all between. What is read comes from
+    device memory in pairs of sectors.
+    """
+    mine = [each for each in tallies if each.memory is memory]
+    loads = [each for each in mine if not each.is_store or each.is_atomic]
+    stores = [each for each in mine if each.is_store]
+    fetches = _touched(loads, threads, _FETCHED_SECTORS)[0]
+    requested = sum(each.sectors for each in loads)
+    return ArrayTraffic(
+        memory.name,
+        memory.nbytes,
+        _FETCHED_SECTORS * SECTOR_BYTES * fetches,
+        SECTOR_BYTES * _touched(stores, threads)[0],
+        SECTOR_BYTES * requested,
+        _block_reads(loads, threads),
+    )
+
+
+def _block_reads(loads: list[AccessTally], threads: Threads) -> float:
+    """Return how often a block asks for a sector that some loads read, on average."""
+    block_sectors = _touched(loads, threads)[1]
+    return sum(each.sectors for each in loads) / block_sectors if block_sectors else 0.0
+
+
+def _touched(tallies: list[AccessTally], threads: Threads, group: int = 1) -> tuple[float, float]:
+    """Return the groups of sectors that accesses touch, and those that blocks do, each its own."""
+    sets = [each.sector_keys() for each in tallies]
+    if not any(map(len, sets)):
+        return 0.0, 0.0
+    sectors, blocks = split_keys(np.unique(np.concatenate(sets)))
+    groups = np.unique(np.stack([sectors // group, blocks]), axis=1)
+    many = max(each.weight for each in tallies if each.sets)
+    by_blocks = settled(float(threads.block_weights[groups[1]].sum()) * many)
+    lowest = min(each.low for each in tallies if each.low is not None)
+    highest = max(each.high for each in tallies)
+    between = -(-(highest - lowest) // (group * SECTOR_BYTES))
+    if threads.is_whole and many == 1.0:
+        return float(len(np.unique(groups[0]))), by_blocks
+    return float(min(between, by_blocks)), by_blocks

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from kerneldsl.analysis.trips import is_range
 from kerneldsl.analysis.work import UNKNOWN_TRIPS
 from kerneldsl.explain.accesses import source_text
-from kerneldsl.explain.assign import Assigner
+from kerneldsl.explain.intrinsics import Assigner
 from kerneldsl.explain.lane_memory import ActiveLanes
 from kerneldsl.explain.tally import BranchTally, Tallies
 from kerneldsl.explain.threads import Threads

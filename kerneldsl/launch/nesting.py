@@ -19,7 +19,7 @@ __all__ = ["refuse_deep_nesting"]
 
 @contextmanager
 def refuse_deep_nesting(function: Any) -> Iterator[None]:
-    """Re-raise a `RecursionError` as an `UnsupportedConstructError`.
+    """Raise a `RecursionError` again as an `UnsupportedConstructError`.
 
     `function` is the Python function that the block reads or compiles.
     """

@@ -6,7 +6,8 @@ A plan consists of numbers, words and tuples, so that it can be compared, writte
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from kerneldsl.contract import ONE_EACH, Dim3, ElementMapping, HostShare
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from kerneldsl.planner.formula import PlanFormula, PlanModel
 
 __all__ = ["LaunchPlan", "PlanAlternative"]
+
+_WIDTH = 96
+_INDENT = "    "
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -45,9 +49,8 @@ class PlanAlternative:
     parameters: tuple[tuple[str, Any], ...] = ()
 
     def __repr__(self) -> str:
-        from kerneldsl.planner.plan_text import short_repr
 
-        return short_repr(self)
+        return _short_repr(self)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -253,11 +256,59 @@ class LaunchPlan(Shown):
         return explain_plan(self)
 
     def __repr__(self) -> str:
-        from kerneldsl.planner.plan_text import plan_repr
 
-        return plan_repr(self, str(self))
+        return _plan_repr(self, str(self))
 
     def __str__(self) -> str:
         from kerneldsl.planner.words import headline
 
         return headline(self)
+
+
+def _short_repr(value: Any) -> str:
+    """Return a dataclass as the call that makes it, without fields that have their default.
+
+    Examples
+    --------
+    >>> from kerneldsl import ElementMapping
+    >>> _short_repr(ElementMapping((4, 1, 1), vector=4))
+    'ElementMapping(items=(4, 1, 1), vector=4)'
+    """
+    return f"{type(value).__name__}({', '.join(_given(value))})"
+
+
+def _plan_repr(plan: Any, headline: str) -> str:
+    """Return a plan as the call that makes it, broken into lines, under what it says in one line.
+
+    `headline` stands in a comment, so that the whole is an expression.
+    """
+    lines = [f"{type(plan).__name__}(  # {' '.join(headline.split())}"]
+    current = ""
+    for part in (f"{each}," for each in _given(plan)):
+        if current and len(_INDENT) + len(current) + 1 + len(part) > _WIDTH:
+            lines.append(_INDENT + current)
+            current = ""
+        current = f"{current} {part}".lstrip()
+    return "\n".join([*lines, _INDENT + current, ")"])
+
+
+def _given(value: Any) -> Iterator[str]:
+    for each in fields(value):
+        if not each.repr:
+            continue
+        found = getattr(value, each.name)
+        if each.default is MISSING or found != each.default:
+            yield f"{each.name}={_written(found)}"
+
+
+def _written(value: Any) -> str:
+    """Return an expression of a field's value; a tuple of long ones has a line for each."""
+    if hasattr(value, "__dataclass_fields__"):
+        return _short_repr(value)
+    if type(value) is not tuple:
+        return repr(value)
+    parts = [_written(item) for item in value]
+    if sum(map(len, parts)) < _WIDTH:
+        return f"({', '.join(parts)}{',' * (len(parts) == 1)})"
+    inner = "".join(f"{2 * _INDENT}{part},\n" for part in parts)
+    return f"(\n{inner}{_INDENT})"

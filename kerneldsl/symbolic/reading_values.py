@@ -1,4 +1,4 @@
-"""Read the expressions of a function in normal form as SymPy's."""
+"""Read the expressions of a function in normal form as SymPy's, calls by the table of functions."""
 
 from __future__ import annotations
 
@@ -7,15 +7,48 @@ from collections.abc import Mapping
 from typing import Any
 
 import sympy
+from sympy.codegen import cfunctions
 
 from kerneldsl.analysis.library_names import library_name, outside_value
 from kerneldsl.errors import UnsupportedConstructError
 from kerneldsl.frontend.unit import FunctionUnit
+from kerneldsl.symbolic.functions import CALLS
 from kerneldsl.symbolic.printing import is_condition
 from kerneldsl.symbolic.readings import Array, Reading, Shape, constant, operator_of
-from kerneldsl.symbolic.words import WHOLE_FUNCTIONS, function_called, intrinsic_called
 
 __all__ = ["ValueReader", "either", "first_line"]
+
+_OTHERS = {
+    "math.sqrt": sympy.sqrt,
+    "math.pow": sympy.Pow,
+    "math.fabs": sympy.Abs,
+    "math.cbrt": cfunctions.Cbrt,
+    "math.exp2": lambda x: sympy.Integer(2) ** x,
+    "numpy.square": lambda x: x**2,
+    "numpy.power": sympy.Pow,
+    "numpy.reciprocal": lambda x: 1 / x,
+    "numpy.sign": sympy.sign,
+    "numpy.absolute": sympy.Abs,
+    "numpy.maximum": sympy.Max,
+    "numpy.minimum": sympy.Min,
+    "numpy.arcsin": sympy.asin,
+    "numpy.arccos": sympy.acos,
+    "numpy.arctan": sympy.atan,
+    "numpy.arctan2": sympy.atan2,
+    "numpy.arcsinh": sympy.asinh,
+    "numpy.arccosh": sympy.acosh,
+    "numpy.arctanh": sympy.atanh,
+    "float": lambda x: x,
+    "pow": sympy.Pow,
+}
+_INTRINSICS = {
+    "fma": lambda a, b, c: a * b + c,
+    "rsqrt": lambda x: 1 / sympy.sqrt(x),
+    "cbrt": cfunctions.Cbrt,
+    "selp": lambda test, a, b: sympy.Piecewise((a, sympy.Ne(test, 0)), (b, True)),
+}
+#: Functions that are constant between jumps.
+_WHOLE_FUNCTIONS = (sympy.floor, sympy.ceiling)
 
 
 class ValueReader:
@@ -202,14 +235,14 @@ class ValueReader:
         if name == "int":
             self._check_smooth(node, *arguments)
             return arguments[0] if arguments[0].is_integer else sympy.floor(arguments[0])
-        function = None if name is None or node.keywords else function_called(name)
+        function = None if name is None or node.keywords else _function_called(name)
         if function is None:
             return self.refuse(
                 node,
                 f"{ast.unparse(node)} is a call of what has no derivative here",
                 remedy="Write it by functions of math, or the derivative by hand",
             )
-        if function in WHOLE_FUNCTIONS:
+        if function in _WHOLE_FUNCTIONS:
             self._check_smooth(node, *arguments)
         return function(*arguments)
 
@@ -221,7 +254,7 @@ class ValueReader:
             places = tuple(self._reading.place(f"grid {n}") for n in range(rank))
             self._reading.indices = places
             return places if rank > 1 else places[0]
-        function = intrinsic_called(name)
+        function = _intrinsic_called(name)
         if function is not None:
             return function(*(self._number(each) for each in node.args))
         if not node.args and "." in name and name.partition(".")[0].endswith(("Idx", "Dim")):
@@ -248,3 +281,30 @@ def either(test: Any, chosen: Any, other: Any) -> Any:
 
 def first_line(node: ast.AST) -> str:
     return ast.unparse(node).partition("\n")[0]
+
+
+def _function_called(name: str) -> Any:
+    """Return what a builtin or library function means, by its name; ``None`` for an unknown one.
+
+    Examples
+    --------
+    >>> function_called("math.sin"), function_called("numpy.maximum"), function_called("open")
+    (sin, Max, None)
+    """
+    if name in _OTHERS:
+        return _OTHERS[name]
+    library, _, last = name.rpartition(".")
+    if library == "numpy":
+        name = f"math.{last}"
+        if name in _OTHERS:
+            return _OTHERS[name]
+    for sympys, ours in CALLS.items():
+        if ours == name:
+            # What the language computes more accurately in a word of its own stays that word.
+            return getattr(sympy, sympys, None) or getattr(cfunctions, sympys)
+    return None
+
+
+def _intrinsic_called(name: str) -> Any:
+    """Return what an intrinsic of numbers means, ``None`` for another one."""
+    return _INTRINSICS.get(name)

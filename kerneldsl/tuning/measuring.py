@@ -1,4 +1,6 @@
-"""Measuring the time of a launch until the result can be trusted.
+"""Measure the time of a launch until the result can be trusted.
+
+Before a timed launch, the last cache of the device is emptied by writing more than it holds.
 
 References
 ----------
@@ -11,11 +13,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+import numpy as np
+
+from kerneldsl.contract import Device
+from kerneldsl.errors import AttributeUnavailableError
 from kerneldsl.launch.measured import Measured
+from kerneldsl.memory.creation import empty
+from kerneldsl.placement.devices import device_info
 from kerneldsl.streams.current import BaseStream
 from kerneldsl.streams.events import Event
 
-__all__ = ["Stopwatch", "median_interval"]
+__all__ = ["Stopwatch", "make_flush", "median_interval"]
 
 #: A sample lasts at least so long, in nanoseconds, or has this many launches.
 _MIN_SAMPLE_NS, _MOST_LAUNCHES = 200_000.0, 256
@@ -27,6 +35,11 @@ _NARROW = 0.01
 _SLOWER = 1.03
 #: Quantile of the normal distribution for an interval of 95 %.
 _QUANTILE = 1.96
+
+#: What is written, over what the cache holds: replacement is not by age alone.
+_TIMES = 2
+#: Bytes of a cache whose size is not known.
+_ASSUMED_BYTES = 64 << 20
 
 
 class Stopwatch:
@@ -100,3 +113,34 @@ def median_interval(samples: list[float]) -> tuple[float, float, float]:
     low = max(0, math.floor(n / 2 - reach) - 1)
     middle = (ordered[(n - 1) // 2] + ordered[n // 2]) / 2
     return middle, ordered[low], ordered[n - 1 - low]
+
+
+def make_flush(device: Device, stream: BaseStream | None) -> Callable[[], None]:
+    """Return what leaves nothing of other arrays in the last cache of a device.
+
+    Parameters
+    ----------
+    device : Device
+        Where. On the CPU the calling thread writes, so the inner caches of other cores keep what
+        they hold.
+    stream : BaseStream or None
+        Whose order the writing has.
+    """
+    nbytes = _TIMES * _last_cache_bytes(device)
+    if device.shares_host_memory:
+        host = np.zeros(nbytes, np.uint8)
+        return lambda: host.fill(1)
+    scratch = empty(nbytes, np.uint8, device=device)
+    return lambda: scratch.fill(1, stream)
+
+
+def _last_cache_bytes(device: Device) -> int:
+    info = device_info(device)
+    for name in ("l3_cache_bytes", "l2_cache_bytes") if device.is_host else ("l2_cache_bytes",):
+        try:
+            found = getattr(info, name)
+        except AttributeUnavailableError:
+            continue
+        if found:
+            return int(found)
+    return _ASSUMED_BYTES

@@ -24,9 +24,8 @@ from kerneldsl.planner.choose import TIE
 from kerneldsl.planner.plan import LaunchPlan
 from kerneldsl.tuning.arguments import Arguments
 from kerneldsl.tuning.candidates import TuningCandidate
-from kerneldsl.tuning.cold_cache import make_flush
 from kerneldsl.tuning.compile_ahead import CompileAhead
-from kerneldsl.tuning.measuring import Stopwatch
+from kerneldsl.tuning.measuring import Stopwatch, make_flush
 from kerneldsl.tuning.options import TuningOptions
 from kerneldsl.tuning.progress import ProgressBar
 from kerneldsl.tuning.report import TunedPlan

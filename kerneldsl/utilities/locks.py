@@ -7,23 +7,64 @@ package protect are tables whose entries are put in whole, so the child may go o
 Two things cannot be left half done: LLVM's work, and an import of another package, whose lock
 Python keeps for the thread that is gone. So fork waits for what is done under `no_fork`, as
 preparing a launch is, and under the locks of Numba's compiler and of LLVM
-(:mod:`kerneldsl.lowering.numba_internals`). Modules of our own that were half imported are imported
-anew (:mod:`kerneldsl.utilities.forked_imports`).
+(:mod:`kerneldsl.lowering.numba_internals`).
+
+Python keeps the lock of a module for the thread that imports it. In a forked child that thread is
+gone, and a thread that imports the module waits for ever. Half-imported modules of this package are
+imported anew there. That does no harm: they only define things, and only other half-imported
+modules have them. Python has no public way to do that; without its private names, nothing is done.
 """
 
 from __future__ import annotations
 
-# Fork takes the lock of logging too, and what is registered last it takes first. Logging registers
-# before this module does, so that a message may be written in a block.
+import importlib
 import logging  # noqa: F401
 import os
+import sys
 import threading
 import weakref
-from typing import Protocol
-
-from kerneldsl.utilities.forked_imports import forget_half_imported
+from typing import Any, Protocol
 
 __all__ = ["ForkSafeLock", "no_fork"]
+
+#: Packages whose modules are imported within functions.
+_OURS = frozenset({"kerneldsl", "kerneldsl_demo", "stdlib_kernels", "targets"})
+
+
+def _forget_half_imported() -> None:
+    """Let what threads of the parent were importing be imported again, in a forked child.
+
+    Of a thread that was importing a module of ours that is all that it was importing.
+    """
+    locks: dict[str, Any] | None = getattr(_bootstrap(), "_module_locks", None)
+    if not locks:
+        return
+    held: dict[str, int] = {}
+    for name, reference in tuple(locks.items()):
+        lock = reference()
+        owner = getattr(lock, "owner", None)
+        if isinstance(owner, int) and owner != threading.get_ident():
+            held[name] = owner
+    gone = {owner for name, owner in held.items() if name.partition(".")[0] in _OURS}
+    for name, owner in held.items():
+        if owner in gone:
+            locks.pop(name, None)
+            _forget(name)
+
+
+def _bootstrap() -> Any:
+    return getattr(importlib, "_bootstrap", None)
+
+
+def _forget(name: str) -> None:
+    module = sys.modules.get(name)
+    spec = getattr(module, "__spec__", None)
+    if module is None or not getattr(spec, "_initializing", False):
+        return
+    del sys.modules[name]
+    package, _, last = name.rpartition(".")
+    if getattr(sys.modules.get(package), last, None) is module:
+        delattr(sys.modules[package], last)
 
 
 class _Lock(Protocol):
@@ -60,7 +101,7 @@ def _open_all() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_open_all)
-    os.register_at_fork(after_in_child=forget_half_imported)
+    os.register_at_fork(after_in_child=_forget_half_imported)
 
 
 class _NoFork:

@@ -5,6 +5,16 @@ first. kerneldsl's packages are next to this one, in the distribution and in the
 module of the program has the name, the packages in ``targets`` are imported under their own names.
 ``targets`` itself remains the program's. kerneldsl never runs it, also when its packages import
 each other.
+
+Imports inside a package of ours need care, too. For ``from targets.cuda.device import pools``
+CPython imports ``targets.cuda.device.pools`` by ``__import__``, which also imports ``targets``, and
+would run the program's. It does so only if ``targets.cuda.device`` has no attribute of that name,
+so these packages get a ``__getattr__`` that imports their modules (PEP 562). They get it only in
+this case: a type checker would know every attribute.
+
+References
+----------
+CPython, ``Lib/importlib/_bootstrap.py``, ``_handle_fromlist``.
 """
 
 from __future__ import annotations
@@ -12,15 +22,16 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from pathlib import Path
 from types import ModuleType
 
 from kerneldsl.errors import ShadowedPackageError
 from kerneldsl.utilities.environment import logger
 from kerneldsl.utilities.locks import ForkSafeLock
-from kerneldsl.utilities.own_submodules import find_below
 
 __all__ = ["import_own", "require_own_packages"]
 
@@ -107,7 +118,7 @@ def _import_parts(package: str, found: Path | None) -> None:
         )
     if all(name in sys.modules for name in parts):
         return
-    find_below(package, str(_ROOT / package))
+    _find_below(package, str(_ROOT / package))
     with _ours_standing_in(package):
         for name in parts:
             importlib.import_module(name)
@@ -146,3 +157,53 @@ def _is_ours(loaded: ModuleType | None, ours: Path) -> bool:
     """Return whether a name is free, or already belongs to a file of kerneldsl."""
     file = getattr(loaded, "__file__", None)
     return loaded is None or (file is not None and _is_same(Path(file), ours))
+
+
+class _Loader(SourceFileLoader):
+    """Loads a package that imports its modules when they are asked for."""
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Run the package's file."""
+        module.__dict__["__getattr__"] = partial(_submodule, module.__name__)
+        super().exec_module(module)
+
+
+def _submodule(package: str, name: str) -> ModuleType:
+    missing = f"module {package!r} has no attribute {name!r}"
+    if name.startswith("__"):
+        raise AttributeError(missing)
+    try:
+        return importlib.import_module(f"{package}.{name}")
+    except ModuleNotFoundError as error:
+        if error.name != f"{package}.{name}":
+            raise
+        raise AttributeError(missing) from None
+
+
+class _Finder:
+    """Finds packages below a folder of ours.
+
+    `importlib.abc.MetaPathFinder` would be its base; importing that takes longer than all of this.
+    """
+
+    def __init__(self, package: str, folder: str) -> None:
+        self._start = f"{package}."
+        self._folder = folder
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Return how a package of ours is loaded; ``None`` for whatever else."""
+        if not name.startswith(self._start) or not path or not path[0].startswith(self._folder):
+            return None
+        spec = PathFinder.find_spec(name, path, target)
+        if spec is None or spec.submodule_search_locations is None or spec.origin is None:
+            return None
+        spec.loader = _Loader(name, spec.origin)
+        return spec
+
+
+def _find_below(package: str, folder: str) -> None:
+    """Let packages of ours in a folder, which are imported from now on, import their modules."""
+    if not any(isinstance(each, _Finder) for each in sys.meta_path):
+        sys.meta_path.insert(0, _Finder(package, folder))

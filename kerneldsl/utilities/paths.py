@@ -45,7 +45,7 @@ def read_path(file: Any) -> Path:
 
 @contextmanager
 def writing(path: Path, option: str = "") -> Iterator[None]:
-    """Re-raise an `OSError` of writing a file as an `ArgumentValueError` that names the file.
+    """Raise an `OSError` of writing a file again, as an `ArgumentValueError` that names it.
 
     `option` is the command-line option that names the file, if any.
     """

@@ -1,11 +1,17 @@
-"""A call of a function of elements: what is broadcast, in which dtype, and over which axes."""
+"""Calls of functions of elements: broadcasting, dtypes, axes, and the kernel.
+
+A kernel has a fixed number of parameters, so its text is written for the operands. It depends on
+the operands that are arrays, their axes of extent 1, and the conversions.
+"""
 
 from __future__ import annotations
 
+import linecache
 import re
+import zlib
 from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache
-from typing import Any, TypeAlias
+from functools import cache, lru_cache
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -15,7 +21,6 @@ from kerneldsl.repeating.overlap import may_overlap
 from kerneldsl.repeating.recorded_calls import launch_over
 from stdlib_kernels.arrays import allocate, finish, is_contiguous, on_device
 from stdlib_kernels.checks import Array, check_array, check_out, check_same_kind
-from stdlib_kernels.elementwise.writing import MAX_RANK, Operand, mapping_kernel, probing_kernel
 from stdlib_kernels.parameters import (
     NARROW,
     NUMERIC,
@@ -30,6 +35,10 @@ __all__ = ["Number", "broadcast_shape", "checked_operands", "map_call", "result_
 
 #: Numbers in a call with arrays.
 Number: TypeAlias = int | float | complex | np.number[Any] | np.bool_
+
+#: Axes of a launch.
+_MAX_RANK = 3
+_INDICES = ("i", "j", "k")
 
 
 def checked_operands(named: Iterable[tuple[str, Any]]) -> Array:
@@ -74,7 +83,7 @@ def result_dtypes(function: Any, values: Sequence[Any], asked: Any) -> tuple[np.
     the dtype, or the dtypes, that the caller requests instead.
     """
     operands = tuple(
-        Operand((False,) if _is_array(v) else None, widened(v) is not None) for v in values
+        _Operand((False,) if _is_array(v) else None, widened(v) is not None) for v in values
     )
     given = _probed(function, operands, ", ".join(map(_kind, values)))
     names = [each for each in re.split(r"[(), ]+", given) if each]
@@ -112,10 +121,10 @@ def _narrowed(found: np.dtype[Any], common: np.dtype[Any]) -> np.dtype[Any]:
 
 
 @lru_cache(256)
-def _probed(function: Any, operands: tuple[Operand, ...], signature: str) -> str:
+def _probed(function: Any, operands: tuple[_Operand, ...], signature: str) -> str:
     """Return the types of a function's results, as a kernel's text has them."""
     constants = {f"to{n}": np.float32 for n, each in enumerate(operands) if each.is_converted}
-    text = probing_kernel(operands).member(f=function, **constants).typed_source(signature)
+    text = _probing_kernel(operands).member(f=function, **constants).typed_source(signature)
     return next(iter(re.findall(r"^ +#   r: (.*)$", text, re.MULTILINE)), "nothing")
 
 
@@ -158,7 +167,7 @@ def _launch(
     if all(tuple(each.shape) == shape and is_contiguous(each) for each in arrays):
         values = [each.reshape((-1,)) if _is_array(each) else each for each in values]
         results = [each.reshape((-1,)) for each in results]
-    elif len(shape) > MAX_RANK:
+    elif len(shape) > _MAX_RANK:
         axis = shape.index(min(shape))
         before: tuple[Any, ...] = (slice(None),) * axis
         values = [_of_rank(each, len(shape)) for each in values]
@@ -173,7 +182,7 @@ def _launch(
     values = [_of_rank(each, rank) for each in values]
     results = [each.reshape((1,)) if each.ndim == 0 else each for each in results]
     operands = tuple(
-        Operand(
+        _Operand(
             tuple(n != m for n, m in zip(v.shape, extent, strict=True)) if _is_array(v) else None,
             t is not None,
         )
@@ -181,7 +190,7 @@ def _launch(
     )
     constants = {f"to{n}": t for n, t in enumerate(to) if t is not None}
     constants |= {f"as{n}": t for n, t in enumerate(casts) if t is not None}
-    kernel = mapping_kernel(operands, tuple(t is not None for t in casts), rank)
+    kernel = _mapping_kernel(operands, tuple(t is not None for t in casts), rank)
     launch_over(kernel, extent, *values, *results, f=function, **constants)
 
 
@@ -217,3 +226,67 @@ def _is_usable(out: Array, arrays: list[Array], shape: tuple[int, ...]) -> bool:
 def _of_rank(value: Any, rank: int) -> Any:
     missing = rank - value.ndim if _is_array(value) else 0
     return value[(None,) * missing] if missing else value
+
+
+class _Operand(NamedTuple):
+    """Describe the properties of an argument that a kernel depends on."""
+
+    #: Of an array, for each axis whether it has one element for all; ``None`` for a number.
+    repeats: tuple[bool, ...] | None
+    #: Whether it is converted, by a constant of the kernel, before the function has it.
+    is_converted: bool
+
+    def text(self, number: int) -> str:
+        """Return the operand's value as Python text."""
+        name = f"a{number}"
+        if self.repeats is not None:
+            places = ("0" if r else _INDICES[at] for at, r in enumerate(self.repeats))
+            name += f"[{', '.join(places)}]"
+        return f"to{number}({name})" if self.is_converted else name
+
+
+@cache
+def _mapping_kernel(operands: tuple[_Operand, ...], outs: tuple[bool, ...], rank: int) -> Any:
+    """Write ``(*operands, *outs, f, …)``, which stores ``f(*operands)`` in arrays of one shape.
+
+    `outs` says for each result whether it is converted. The constants are `f`, and by the numbers
+    of what is converted ``to0``, ``to1``, … and ``as0``, ``as1``, …
+    """
+    indices = ", ".join(_INDICES[:rank])
+    results = [f"r{n}" for n in range(len(outs))]
+    lines = [f"    {indices} = kd.grid({rank})", f"    {', '.join(results)} = {_call(operands)}"]
+    for n, is_converted in enumerate(outs):
+        value = f"as{n}(r{n})" if is_converted else f"r{n}"
+        lines.append(f"    o{n}[{indices}] = {value}")
+    constants = [f"as{n}" for n, is_converted in enumerate(outs) if is_converted]
+    return _made("mapped", operands, [f"o{n}" for n in range(len(outs))], constants, lines)
+
+
+@cache
+def _probing_kernel(operands: tuple[_Operand, ...]) -> Any:
+    """Write ``(*operands, f, …)``, which shows by its types what the function gives."""
+    rank = max([1, *(len(o.repeats) for o in operands if o.repeats is not None)])
+    lines = [f"    {', '.join(_INDICES[:rank])} = kd.grid({rank})", f"    r = {_call(operands)}"]
+    return _made("probed", operands, [], [], lines)
+
+
+def _call(operands: tuple[_Operand, ...]) -> str:
+    return f"f({', '.join(each.text(n) for n, each in enumerate(operands))})"
+
+
+def _made(
+    name: str,
+    operands: tuple[_Operand, ...],
+    outs: list[str],
+    constants: list[str],
+    body: list[str],
+) -> Any:
+    """Compile the text of a function, which stays readable where Python looks for source."""
+    given = [*(f"a{n}" for n in range(len(operands))), *outs, "*", "f", *constants]
+    given += [f"to{n}" for n, each in enumerate(operands) if each.is_converted]
+    text = "\n".join([f"def {name}({', '.join(given)}):", *body, ""])
+    file = f"<{__name__}: {', '.join(given)}: {zlib.crc32(text.encode())}>"
+    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+    space: dict[str, Any] = {"kd": kd, "__name__": __name__}
+    exec(compile(text, file, "exec"), space)
+    return kd.kernel(wraparound=False)(space[name])

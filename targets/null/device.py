@@ -21,8 +21,7 @@ from kerneldsl.contract import (
 from kerneldsl.errors import DriverError
 from targets.cuda.compile.ptx_compiler import require_ptx
 from targets.cuda.device.streams import stream_handle
-from targets.null.memory import AddressSpace
-from targets.null.pools import NullPool, NullSharedBuffer
+from targets.null.memory import AddressSpace, NullPool, NullSharedBuffer
 from targets.null.streams import NullEvent, NullStream
 
 if TYPE_CHECKING:

@@ -2,7 +2,8 @@
 
 Every access goes through a table of allocations, so that one beyond an allocation, into freed
 memory, or through a host address is an error instead of luck. Addresses are never given out twice
-and lie where a process has no memory of its own. Fresh memory holds the byte 0xCD.
+and lie where a process has no memory of its own. Fresh memory holds the byte 0xCD. The pool only
+counts the memory that a driver's pool would hold: freed memory stays reserved until it is trimmed.
 """
 
 from __future__ import annotations
@@ -12,15 +13,16 @@ import ctypes
 import itertools
 import threading
 from collections import deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from kerneldsl.contract import Device
+from kerneldsl.contract import Device, PoolBackend, SharedBuffer
 from kerneldsl.errors import DriverError, OutOfMemoryError
 from targets.cuda.driver.codes import DRIVER_CODES
 from targets.cuda.driver.errors import compose_error
 
-__all__ = ["ALIGNMENT", "AddressSpace"]
+__all__ = ["ALIGNMENT", "AddressSpace", "NullPool", "NullSharedBuffer"]
 
 #: Every address is a multiple of it, as the CUDA driver's are.
 ALIGNMENT = 256
@@ -231,3 +233,99 @@ def _error(what: str, code: int, name: str, remedy: str | None) -> DriverError:
         limit=f"A driver would answer {name}",
         remedy=remedy,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Release:
+    """One release that a driver would have ordered.
+
+    Parameters
+    ----------
+    pointer, nbytes : int
+        The memory.
+    stream : object
+        Its home stream.
+    used_on : tuple
+        What the release had to wait for beside it.
+    """
+
+    pointer: int
+    nbytes: int
+    stream: Any
+    used_on: tuple[Any, ...]
+
+
+class NullPool(PoolBackend):
+    """A pool over the memory of a described device.
+
+    `begin` is called with ``"allocate"`` before memory is taken, and raises what is to fail.
+    """
+
+    def __init__(self, space: AddressSpace, begin: Callable[[str], None]) -> None:
+        self.device: Device = space.device
+        #: Every release, oldest first.
+        self.releases: list[_Release] = []
+        self._space = space
+        self._begin = begin
+        self._in_use = 0
+        self._unused = 0
+        self._is_closed = False
+
+    def acquire(self, nbytes: int, stream: Any) -> tuple[int, bool]:
+        self._begin("allocate")
+        reused = min(self._unused, nbytes)
+        pointer = self._space.allocate(nbytes, from_reserve=reused)
+        self._unused -= reused
+        self._in_use += nbytes
+        return pointer, reused < nbytes
+
+    def release(self, pointer: int, nbytes: int, stream: Any, used_on: Sequence[Any]) -> None:
+        self.releases.append(_Release(pointer, nbytes, stream, tuple(used_on)))
+        self._space.free(pointer, keep=not self._is_closed)
+        self._in_use -= nbytes
+        if not self._is_closed:
+            self._unused += nbytes
+
+    def mark(self, stream: Any, earlier: Any) -> Any:
+        return ("mark", stream)
+
+    def reserved_bytes(self) -> int:
+        return self._in_use + self._unused
+
+    def trim(self, keep_bytes: int) -> None:
+        surplus = min(max(self.reserved_bytes() - keep_bytes, 0), self._unused)
+        self._unused -= surplus
+        self._space.give_back(surplus)
+
+    def close(self) -> None:
+        self._is_closed = True
+        self.trim(0)
+
+
+class NullSharedBuffer(SharedBuffer):
+    """Host memory that the device reaches by an address of its own, or not at all."""
+
+    __slots__ = ("_memory", "_space", "device", "host_pointer", "nbytes", "pointer")
+
+    def __init__(self, space: AddressSpace, nbytes: int, *, has_pointer: bool) -> None:
+        self.device = space.device
+        self.nbytes = nbytes
+        self._space = space
+        try:
+            self._memory = ctypes.create_string_buffer(nbytes + ALIGNMENT)
+        except MemoryError as error:
+            raise OutOfMemoryError(
+                f"Could not allocate {nbytes} bytes of host memory for {space.device}",
+                code=2,
+                name="CUDA_ERROR_OUT_OF_MEMORY",
+                limit="The host has no room for it",
+                remedy="Use smaller arrays",
+                doing=f"allocate {nbytes} bytes of host memory for {space.device}",
+            ) from error
+        start = ctypes.addressof(self._memory)
+        self.host_pointer = -(-start // ALIGNMENT) * ALIGNMENT
+        self.pointer = space.adopt(self.host_pointer, nbytes) if has_pointer else 0
+
+    def close(self) -> None:
+        if self.pointer:
+            self._space.free(self.pointer)

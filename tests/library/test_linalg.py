@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import kerneldsl as kd
 from kerneldsl.errors import ArgumentError, ArgumentTypeError, ArgumentValueError
 from kerneldsl.language.element_types import ELEMENT_TYPES, NUMPY_NAMES
-from stdlib_kernels.linalg import batches, blocks, dot, matmul, panels, product, transpose
+from stdlib_kernels.linalg import batches, blocks, dot, matmul, product, transpose
 from tests.support.arrays import HOST_DTYPES, assert_same_bits, poisoned, random_array, strided
 from tests.support.extent import examples, full_beyond
 
@@ -171,7 +171,7 @@ def test_blocks_are_wide_where_their_rounds_are_sooner_done(size, dtype, halves)
     layout=st.sampled_from(["C", "F", "strided"]),
 )
 def test_matmul_by_panels_has_the_bits_of_tiles(rng, monkeypatch, dtype, data, m, k, layout):
-    n = data.draw(st.integers(panels.WIDTH // np.dtype(dtype).itemsize, 100))
+    n = data.draw(st.integers(product.WIDTH // np.dtype(dtype).itemsize, 100))
     a, b = random_array(rng, (m, k), dtype), random_array(rng, (k, n), dtype)
     if layout == "strided":
         a, b = strided(a, (2, -1)), strided(b, (-1, 3))
@@ -180,7 +180,7 @@ def test_matmul_by_panels_has_the_bits_of_tiles(rng, monkeypatch, dtype, data, m
     results = []
     with kd.use("cpu"):
         for least in (1, 1 << 62):
-            monkeypatch.setattr(panels, "MIN_PRODUCTS", least)
+            monkeypatch.setattr(product, "MIN_PRODUCTS", least)
             results.append(poisoned((m, n), dtype))
             product._multiply(a, b, results[-1], ((), (), ()))
     assert_same_bits(*results, f"{m} {k} {n} {dtype}")
@@ -190,7 +190,7 @@ def test_a_large_product_on_the_host_goes_by_panels(rng):
     with kd.use("cpu"):
         a, b = random_array(rng, (65, 70), "float32"), random_array(rng, (70, 67), "float32")
         assert_close_product(matmul(a, b), a, b)
-        assert panels.matmul_panels.specializations
+        assert product.matmul_panels.specializations
         stack = rng.integers(-9, 10, (3, 65, 70)).astype("int32")
         np.testing.assert_array_equal(
             matmul(stack, stack.swapaxes(1, 2)), stack @ stack.swapaxes(1, 2)

@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from kerneldsl.contract.abi import RECORD_WORD_BYTES
 from kerneldsl.errors import ArgumentValueError
 from kerneldsl.errors.values import a_type, safe_repr
-from kerneldsl.language.element_types import DTYPE_NAMES, ELEMENT_TYPES
+from kerneldsl.language.element_types import DTYPE_NAMES, ELEMENT_TYPES, element_name
 from kerneldsl.language.kinds import ScalarKind, TupleKind
 from kerneldsl.launch.arguments.array_readers import name_of, read_device_array, read_ndarray
 from kerneldsl.launch.arguments.binding import Binding, Reader, Refused, bits_of, code_of, kinds_of
-from kerneldsl.launch.arguments.record_readers import read_record
 from kerneldsl.utilities.modules import imported, is_masked_array
 
 __all__ = ["READERS", "find_reader"]
@@ -27,7 +27,6 @@ READERS: dict[type, Reader] = {}
 
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
 
-
 # --------------------------------------------------------------------------- scalars
 
 
@@ -35,6 +34,11 @@ _BOOL = code_of(ScalarKind("bool"))
 _INT64 = code_of(ScalarKind("int64"))
 _FLOAT64 = code_of(ScalarKind("float64"))
 _COMPLEX128 = code_of(ScalarKind("complex128"))
+
+#: A GPU takes 4096 bytes of parameters, and a record is copied to each launch.
+_MAX_BYTES = 1024
+
+_codes: dict[tuple[np.dtype[Any], bool], int] = {}
 
 
 def _read_bool(value: Any, binding: Binding) -> int:
@@ -158,7 +162,7 @@ def _reader_of_type(kind: type) -> Reader | None:
     if issubclass(kind, np.ndarray) and not is_masked_array(kind):
         return read_ndarray
     if issubclass(kind, np.void):
-        return read_record
+        return _read_record
     if issubclass(kind, np.datetime64 | np.timedelta64):
         return _read_time
     if issubclass(kind, np.generic):
@@ -244,3 +248,39 @@ def _fill_table() -> None:
 
 
 _fill_table()
+
+
+def _read_record(value: np.void, binding: Binding) -> int:
+    """Read an element of a structured array, as ``array[0]`` gives it."""
+    dtype = value.dtype
+    # A dtype of aligned records equals one of packed records at the same places.
+    code = _codes.get((dtype, dtype.isalignedstruct))
+    if code is None:
+        code = _codes[dtype, dtype.isalignedstruct] = _classify(dtype)
+    data = value.tobytes()
+    padded = data + bytes(-len(data) % RECORD_WORD_BYTES)
+    binding.values += np.frombuffer(padded, np.uint64).tolist()
+    return code
+
+
+def _classify(dtype: np.dtype[Any]) -> int:
+    name = element_name(dtype)
+    if name is None:
+        names = dtype.names or ()
+        raise Refused(
+            f"a record of dtype {dtype} cannot be passed to a kernel",
+            limit="Fields of records are numbers, bools, records, or arrays of those, at places "
+            "that do not overlap",
+            remedy="Pass the fields that are needed: "
+            + ", ".join(f"record[{each!r}]" for each in names[:4])
+            if names
+            else "Give its array a structured dtype, array.view([('x', np.float32), …])",
+        )
+    if dtype.itemsize > _MAX_BYTES:
+        raise Refused(
+            f"a record of {dtype.itemsize} bytes cannot be passed by value",
+            limit=f"Records of up to {_MAX_BYTES} bytes are",
+            remedy="Pass an array of one record: array[:1], and read array[0] in the kernel",
+            kind=ArgumentValueError,
+        )
+    return code_of(ScalarKind(name))

@@ -6,7 +6,7 @@ where they have two. All that follows, analyses and targets, sees loops.
 
 An assignment to a row computes each element from the same element of the rows that are read, in
 the order of the elements. Where rows of one array may overlap otherwise, as in ``x[1:] = x[:-1]``,
-NumPy copies first, and the assignment is refused.
+NumPy copies first, and the assignment is refused here.
 """
 
 from __future__ import annotations
@@ -16,9 +16,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from weakref import ReferenceType, WeakKeyDictionary, ref
 
+from kerneldsl.analysis.expressions import base_name, index_parts
 from kerneldsl.analysis.inferred_types import types_of_values
 from kerneldsl.analysis.known_values import Elements, Value, value_of_kind
 from kerneldsl.analysis.library_names import library_name
+from kerneldsl.errors import UnsupportedConstructError
 from kerneldsl.frontend.fresh_names import FreshNames
 from kerneldsl.frontend.syntax import call, load, store
 from kerneldsl.frontend.trees import walk_here
@@ -26,8 +28,7 @@ from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import Kind
 from kerneldsl.transforms.copying import CopyingTransformer
 from kerneldsl.transforms.quick_tests import may_have_rows
-from kerneldsl.transforms.rows.elements import ElementWriter, RowView
-from kerneldsl.transforms.rows.overlap import refuse_overlap
+from kerneldsl.transforms.rows.elements import ElementWriter, RowView, is_full
 from kerneldsl.transforms.rows.reductions import FUNCTIONS, REDUCTIONS, dot_unit, reduction_unit
 
 __all__ = ["before_expansion", "expand_rows"]
@@ -147,7 +148,7 @@ class _Expansion(CopyingTransformer):
         if writer.rank(value) > writer.rank(target):
             return [node]  # which the compiler says something about
         self._has_changed = True
-        refuse_overlap(self._unit, node, target, value, writer)
+        _refuse_overlap(self._unit, node, target, value, writer)
         row = writer.view(target)
         loops = [self._names.make("k") for _ in row.axes]
         element = writer.element(value, loops)
@@ -242,3 +243,73 @@ class _Expansion(CopyingTransformer):
         if node in self._types:
             self._types[made] = self._types[node]
         return made
+
+
+def _refuse_overlap(
+    unit: FunctionUnit, node: ast.stmt, target: ast.expr, value: ast.expr, writer: ElementWriter
+) -> None:
+    """Raise if an assignment reads another part of the array that it writes.
+
+    Rows of one array that are cut out by the same slices are the same row or apart, whatever their
+    other indices are: each element depends on its own alone.
+
+    Raises
+    ------
+    UnsupportedConstructError
+        With the row that is read.
+    """
+    written = _pattern(unit, target, writer)
+    for read in _rows_in(value, writer):
+        found = _pattern(unit, read, writer)
+        if found[0] == written[0] and found != written:
+            raise UnsupportedConstructError(
+                f"{ast.unparse(target)} is assigned from {ast.unparse(read)}, which may overlap it",
+                where=unit.locate(node),
+                limit="A row is assigned element by element; nothing is copied before",
+                remedy="Write the loop in the order that is meant, or copy through a "
+                "kd.local.array",
+            )
+
+
+def _rows_in(value: ast.expr, writer: ElementWriter) -> list[ast.expr]:
+    """Return the rows in an expression over rows."""
+    if writer.array(value) is not None:
+        return [value]
+    return [row for part in writer.parts(value) for row in _rows_in(part, writer)]
+
+
+def _pattern(
+    unit: FunctionUnit, node: ast.expr, writer: ElementWriter
+) -> tuple[str | None, tuple[str, ...] | str]:
+    """Return the array that a view is of, and its slices by axis; an integer is no matter which.
+
+    A variable that holds a view is followed to what it is bound to, if that is one thing.
+    """
+    seen: set[str] = set()
+    while isinstance(node, ast.Name) and node.id not in seen:
+        seen.add(node.id)
+        bound = writer.bound_once(node.id)
+        if bound is None or writer.array(bound) is None:
+            break
+        node = bound
+    if isinstance(node, ast.Name):
+        return node.id, ()
+    if isinstance(node, ast.Subscript):
+        whole = writer.array(node.value)
+        if whole is None:  # an array of a tuple
+            return ast.unparse(node), ()
+        root, slices = _pattern(unit, node.value, writer)
+        texts = [_text(part) for part in index_parts(node)]
+        texts += [":"] * (whole.ndim - len(texts))
+        if slices == ():
+            return root, tuple(texts)
+        if isinstance(slices, tuple) and slices.count(":") == len(texts):
+            inner = iter(texts)
+            return root, tuple(next(inner) if each == ":" else each for each in slices)
+    return base_name(node), ast.unparse(node)
+
+
+def _text(part: ast.expr) -> str:
+    if is_full(part):
+        return ":"
+    return ast.unparse(part) if isinstance(part, ast.Slice) else "an integer"

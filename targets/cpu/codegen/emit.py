@@ -34,7 +34,7 @@ from targets.cpu.passes.interchange import STRIP, peel
 from targets.cpu.passes.items import Branch, ForLoop, Item, Leave, Once, Threads, Vote, WhileLoop
 from targets.cpu.passes.narrowing import LoopBounds, narrow
 from targets.cpu.passes.spread_arrays import SPREAD_START
-from targets.cpu.passes.syntax import thread_loop
+from targets.cpu.passes.statements import thread_loop
 from targets.cpu.passes.versions import GuardFree, without_guards
 
 __all__ = ["BlockEmitter", "ElementEmitter", "ItemWriter"]

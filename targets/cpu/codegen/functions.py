@@ -52,7 +52,7 @@ from targets.cpu.passes.counted_loops import is_range
 from targets.cpu.passes.exchanges import combine_name, post_name
 from targets.cpu.passes.ids import BlockSpace, Space, replace_ids
 from targets.cpu.passes.prepare import FAULT, prepare_function
-from targets.cpu.passes.syntax import BUILTINS
+from targets.cpu.passes.statements import BUILTINS
 from targets.cpu.passes.versions import ALWAYS
 
 __all__ = ["Binder", "numba_flags"]
@@ -124,7 +124,6 @@ class Binder:
         """
         from targets.cpu.codegen.library import end_of_loop, keep_preheader
         from targets.cpu.intrinsics import (
-            bounds,
             faults,
             memory,
             ranges,
@@ -160,8 +159,8 @@ class Binder:
             kd_keep_lanes=end_of_loop(NOT_UNROLLED, UNROLLED_AS_VECTORS, *order),
             kd_keep_scalar=end_of_loop(NOT_UNROLLED, NOT_VECTORIZED, *order),
             kd_end_of_threads=end_of_loop(*order),
-            kd_saturating_add=bounds.saturating_add,
-            kd_saturating_sub=bounds.saturating_sub,
+            kd_saturating_add=ranges.saturating_add,
+            kd_saturating_sub=ranges.saturating_sub,
             **BUILTINS,
             **{
                 ALWAYS: typing_hints.always,

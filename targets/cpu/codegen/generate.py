@@ -38,28 +38,27 @@ from targets.cpu.codegen.block_arrays import BlockArrays
 from targets.cpu.codegen.emit import BlockEmitter, ElementEmitter
 from targets.cpu.codegen.functions import Binder
 from targets.cpu.codegen.orientation import RowAxis, row_axis
-from targets.cpu.codegen.phases import AT_SLOT, STATE_BYTES, resumable
-from targets.cpu.codegen.slots import SlotPlacer, slot_statements
+from targets.cpu.codegen.phases import AT_SLOT, STATE_BYTES, resumable, write_grid_loops
+from targets.cpu.codegen.slots import SlotPlacer, slot_statements, stored_widths
 from targets.cpu.codegen.storage import DYNAMIC, SCRATCH, STACK_BYTES, Storage
 from targets.cpu.codegen.typing_probes import ProbeWriter
 from targets.cpu.codegen.units import threads_of_call, units_loop
 from targets.cpu.codegen.variables import Slot, Variables
 from targets.cpu.passes.array_variables import array_variables
 from targets.cpu.passes.block_variables import BlockVariables
+from targets.cpu.passes.dead_branches import flat_function
 from targets.cpu.passes.dynamic_slices import check_dynamic_slices
+from targets.cpu.passes.exchanges import isolate_barriers
 from targets.cpu.passes.faster_functions import (
     NO_REQUIREMENTS,
     VariantRequirements,
     faster_functions,
 )
-from targets.cpu.passes.flat_function import flat_function
 from targets.cpu.passes.gathered_atomics import GatheredAtomics
-from targets.cpu.passes.grid_loops import write_grid_loops
 from targets.cpu.passes.ids import BlockSpace, ElementSpace, Space, WarpSpace, replace_ids
 from targets.cpu.passes.interchange import STRIP, Interchange
 from targets.cpu.passes.items import Item, has_rows, statements_of
 from targets.cpu.passes.liveness import Liveness, liveness_of
-from targets.cpu.passes.loaded_bounds import name_loaded_bounds
 from targets.cpu.passes.magnitudes import small_integers
 from targets.cpu.passes.masked_strips import MaskedStrips
 from targets.cpu.passes.merging import Merging
@@ -70,11 +69,9 @@ from targets.cpu.passes.rematerialization import Rematerializable
 from targets.cpu.passes.row_loads import load_once_for_rows
 from targets.cpu.passes.single_threads import SingleThreads
 from targets.cpu.passes.spread_arrays import SPREAD_START, all_interchanged
-from targets.cpu.passes.stored_widths import stored_widths
-from targets.cpu.passes.strides import Strides
+from targets.cpu.passes.strides import Strides, name_loaded_bounds
 from targets.cpu.passes.structure import Structure
 from targets.cpu.passes.tiles import TileWriter
-from targets.cpu.passes.votes import isolate_barriers
 from targets.cpu.passes.warp_loops import mask_divergent_loops
 from targets.cpu.passes.warps import divide_by_warps, runs_by_warps
 

@@ -5,6 +5,10 @@ where it will go on, and is called again when all others have come as far. So wh
 control flow around such barriers: branches and loops that hold one become states, ``kd_at`` is the
 number of the one that runs, and all else stays as it is. What a block or its threads need in a
 later pass lies in the block's storage, which lives as long as the launch.
+
+A loop that contains such a barrier becomes a loop with a test
+(:mod:`targets.cpu.passes.counted_loops`), so that all its variables can be stored while the block
+waits for the others.
 """
 
 from __future__ import annotations
@@ -12,10 +16,17 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Sequence
 
+from kerneldsl.analysis.hoisting import place_at
+from kerneldsl.errors import UnsupportedConstructError
+from kerneldsl.frontend.fresh_names import FreshNames
 from kerneldsl.frontend.syntax import assign, call, load, store
+from kerneldsl.frontend.trees import Transformer, walk_here
+from kerneldsl.frontend.unit import FunctionUnit
+from kerneldsl.language.intrinsics.grids import grid_group
+from targets.cpu.passes.counted_loops import counted, is_range
 from targets.cpu.passes.items import Branch, ForLoop, GridBarrier, Item, Leave, Once, WhileLoop
 
-__all__ = ["AT", "AT_SLOT", "FINISHED", "STATE_BYTES", "resumable"]
+__all__ = ["AT", "AT_SLOT", "FINISHED", "STATE_BYTES", "resumable", "write_grid_loops"]
 
 #: The variable with the number of the state, and the slot of the block that holds it.
 AT, AT_SLOT = "kd_at", "kd_slot_at"
@@ -131,3 +142,48 @@ def _waits(item: Item) -> bool:
             return any(map(_waits, item.body))
         case _:
             return False
+
+
+def _holds_grid_barrier(node: ast.AST, unit: FunctionUnit) -> bool:
+    """Return whether a barrier of the grid stands in a statement."""
+    uses = (unit.use_of(inner) for inner in walk_here(node))
+    return any(use is not None and use.intrinsic is grid_group.sync for use in uses)
+
+
+def write_grid_loops(tree: ast.FunctionDef, unit: FunctionUnit, names: FreshNames) -> None:
+    """Rewrite loops over a range in place.
+
+    Raises `UnsupportedConstructError` for a loop with such a barrier over anything else, and for a
+    chain: a block that waits for another one's part may be before it in a pass.
+    """
+    for name, use in unit.uses.items():
+        if use.intrinsic.is_of_chain:
+            raise UnsupportedConstructError(
+                f"kd.{use.intrinsic.name} is in a kernel with a barrier of the grid",
+                where=unit.locate_use(name),
+                limit="On the CPU blocks take turns between such barriers, and their order is not "
+                "that of a chain's parts",
+                remedy="Use two kernels, or add up over the grid: each block stores its sum, and "
+                "reads those before it after kd.grid_group().sync()",
+            )
+    _Loops(unit, names).visit(tree)
+
+
+class _Loops(Transformer):
+    def __init__(self, unit: FunctionUnit, names: FreshNames) -> None:
+        self._unit = unit
+        self._names = names
+
+    def visit_For(self, node: ast.For) -> ast.stmt | list[ast.stmt]:
+        self.generic_visit(node)
+        if not _holds_grid_barrier(node, self._unit):
+            return node
+        if not is_range(node.iter, self._unit):
+            raise UnsupportedConstructError(
+                "on the CPU a loop with a barrier of the grid runs over a range alone",
+                where=self._unit.locate(node.iter),
+                remedy="Loop over range(…), and take the item by its number",
+            )
+        loop = counted(node, self._names.make)
+        rounds = ast.While(loop.test, [*loop.head, *node.body], [])
+        return [place_at(statement, node) for statement in (*loop.before, rounds)]

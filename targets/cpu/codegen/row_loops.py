@@ -10,7 +10,7 @@ from kerneldsl.frontend.syntax import assign, call, load, store
 from kerneldsl.frontend.trees import copy_tree
 from targets.cpu.codegen.variables import Variables
 from targets.cpu.passes.butterflies import in_halves
-from targets.cpu.passes.syntax import extreme, thread_loop
+from targets.cpu.passes.statements import extreme, thread_loop
 from targets.cpu.passes.versions import GuardFree, by_last_branch, without_guards
 
 __all__ = [

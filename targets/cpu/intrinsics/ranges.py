@@ -1,4 +1,4 @@
-"""Ranges of generated code, and items of a range by their number.
+"""Ranges of generated code, their saturating bounds, and items of a range by their number.
 
 The loops over threads have step 1. Numba's range has any: it divides, and raises where the step is
 0, in eight basic blocks and six stack slots that LLVM takes away again, of hundreds of loops.
@@ -13,7 +13,36 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, lower_builtin, models, register_model
 
-__all__ = ["counting_range", "range_item"]
+__all__ = ["counting_range", "range_item", "saturating_add", "saturating_sub"]
+
+
+def _saturating(name: str) -> Any:
+    """Lower to one of LLVM's saturating operations.
+
+    References
+    ----------
+    LLVM Language Reference, "Saturation Arithmetic Intrinsics".
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        kind = ir.FunctionType(_I64, [_I64, _I64])
+        operation = builder.module.declare_intrinsic(f"llvm.{name}", [_I64], kind)
+        return builder.call(operation, args)
+
+    return types.int64(types.int64, types.int64), generate
+
+
+@intrinsic
+def saturating_add(typingctx: Any, left: Any, right: Any) -> Any:
+    """Add int64, and stop at its ends."""
+    return _saturating("sadd.sat")
+
+
+@intrinsic
+def saturating_sub(typingctx: Any, left: Any, right: Any) -> Any:
+    """Subtract int64, and stop at its ends."""
+    return _saturating("ssub.sat")
+
 
 _I64 = ir.IntType(64)
 

@@ -28,8 +28,7 @@ from kerneldsl.analysis.hoisting import place_at
 from kerneldsl.frontend.syntax import assign, call, load
 from kerneldsl.frontend.trees import Transformer, copy_tree, walk_here
 from targets.cpu.passes.rematerialization import Rematerializable
-from targets.cpu.passes.statements import writes_memory
-from targets.cpu.passes.syntax import thread_loop
+from targets.cpu.passes.statements import thread_loop, writes_memory
 from targets.cpu.passes.versions import ALWAYS
 
 __all__ = ["in_halves"]

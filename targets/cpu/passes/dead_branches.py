@@ -2,7 +2,8 @@
 
 A kernel with compile-time parameters says ``if width > 1:`` where a member has a width of 1. Numba
 drops such a branch, but only after the loops over threads are chosen, and a local array or a second
-assignment in it would keep threads from being lanes.
+assignment in it would keep threads from being lanes. The flat function, the first form of a kernel
+that later passes start from, is without these branches.
 """
 
 from __future__ import annotations
@@ -11,11 +12,13 @@ import ast
 from dataclasses import replace
 
 from kerneldsl.analysis.hoisting import place_at
+from kerneldsl.analysis.inline import inline_block_functions
 from kerneldsl.frontend.trees import Transformer, copy_tree, walk_here
 from kerneldsl.frontend.unit import FunctionUnit
+from kerneldsl.transforms.split_assignments import split_assignments
 from targets.cpu.passes.known_integers import KnownIntegers
 
-__all__ = ["without_dead_branches"]
+__all__ = ["flat_function", "without_dead_branches"]
 
 
 def without_dead_branches(unit: FunctionUnit) -> FunctionUnit:
@@ -44,3 +47,11 @@ class _Pruning(Transformer):
             return node
         self.has_pruned = True
         return node.body if decided else node.orelse
+
+
+def flat_function(unit: FunctionUnit) -> FunctionUnit:
+    """Return a kernel whose statements assign one value each, to which no branch is dead.
+
+    Device functions that a block meets together are part of it.
+    """
+    return without_dead_branches(inline_block_functions(split_assignments(unit)))

@@ -1,4 +1,9 @@
-"""Take an exchange between threads apart into what stands before, at and after a cut."""
+"""Split an exchange between threads into the parts before, at and after a cut.
+
+Every barrier gets a statement of its own: ``if kd.syncthreads_or(p):`` becomes
+``vote = kd.syncthreads_or(p)`` and ``if vote:``, so that the kernel can be cut there. Arguments of
+an exchange become variables, since both sides of the cut read them.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +11,21 @@ import ast
 import copy
 from dataclasses import dataclass
 
-from kerneldsl.analysis.hoisting import place_at
+from kerneldsl.analysis.hoisting import CallHoister, place_at
+from kerneldsl.frontend.fresh_names import FreshNames
 from kerneldsl.frontend.syntax import assign, load
 from kerneldsl.frontend.trees import copy_tree
 from kerneldsl.frontend.unit import FunctionUnit
-from targets.cpu.intrinsics.table import Exchange, lowering_of
+from targets.cpu.intrinsics.table import Exchange, Together, lowering_of
 
-__all__ = ["ExchangeBuffer", "combine_name", "exchange_of", "post_name", "with_value"]
+__all__ = [
+    "ExchangeBuffer",
+    "combine_name",
+    "exchange_of",
+    "isolate_barriers",
+    "post_name",
+    "with_value",
+]
 
 
 def combine_name(take: str) -> str:
@@ -120,3 +133,47 @@ class ExchangeBuffer:
         lanes = ast.Constant(None) if is_window else load(self.lanes)
         room: list[ast.expr] = [load(self.values), lanes, copy_tree(self.thread)]
         return ast.Call(load(name), [*room, *copy_tree(call.args)], [])
+
+
+def isolate_barriers(
+    tree: ast.FunctionDef, unit: FunctionUnit, names: FreshNames
+) -> ast.FunctionDef:
+    """Rewrite `tree` in place."""
+    tree.body = _Isolation(unit, names).block(tree.body)
+    return tree
+
+
+class _Isolation(CallHoister):
+    def statement(self, node: ast.stmt) -> list[ast.stmt]:
+        match (
+            node
+        ):  # already alone: `syncthreads()`, or `x = syncthreads_count(p)` of a simple name
+            case (
+                ast.Expr(value=ast.Call() as call)
+                | ast.Assign(targets=[ast.Name()], value=ast.Call() as call)
+            ) if self.wants(call):
+                before: list[ast.stmt] = []
+                self.arguments(call, before)
+                self.name_arguments(call, before)
+                return [*before, node]
+        return super().statement(node)
+
+    def wants(self, node: ast.Call) -> bool:
+        use = self.unit.use_of(node)
+        return use is not None and use.intrinsic.is_barrier
+
+    def take(self, node: ast.Call, before: list[ast.stmt]) -> ast.expr:
+        self.name_arguments(node, before)
+        name = self.names.make("vote")
+        before.append(place_at(assign(name, node), node))
+        return place_at(load(name), node)
+
+    def name_arguments(self, call: ast.Call, before: list[ast.stmt]) -> None:
+        """Evaluate what an exchange or the block is given, once and in order."""
+        use = self.unit.use_of(call)
+        assert use is not None
+        if isinstance(lowering_of(use.intrinsic), Exchange | Together):
+            call.args = [
+                arg if isinstance(arg, ast.Name | ast.Constant) else self.save(arg, before)
+                for arg in call.args
+            ]

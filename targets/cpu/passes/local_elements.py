@@ -35,9 +35,8 @@ from kerneldsl.frontend.trees import Transformer, copy_tree, walk_here
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.intrinsics.intrinsic import Effect
 from targets.cpu.codegen.storage import StaticArray
-from targets.cpu.passes.dead_branches import without_dead_branches
+from targets.cpu.passes.dead_branches import flat_function, without_dead_branches
 from targets.cpu.passes.element_writer import ElementWriter, LocalArray, conversion, element_of
-from targets.cpu.passes.flat_function import flat_function
 from targets.cpu.passes.liveness import flow_of
 from targets.cpu.passes.loop_functions import functions_with_arrays
 

@@ -42,7 +42,7 @@ from targets.cpu.passes.items import Item, Threads, Vote, WhileLoop
 from targets.cpu.passes.liveness import flow_of
 from targets.cpu.passes.masks import MaskedBody
 from targets.cpu.passes.rematerialization import Rematerializable
-from targets.cpu.passes.syntax import truth_of
+from targets.cpu.passes.statements import truth_of
 
 __all__ = ["LANES", "MaskedStrips"]
 

@@ -11,6 +11,16 @@ thread by thread it walks memory with that stride; written as ::
 neighbouring threads have neighbouring elements, and what each of them adds up has a place of its
 own. Each thread goes through the same elements in the same order. Where ``base`` is not negative,
 no ``j`` is, and indices need no test of whether they count from the end of an array.
+
+Array elements in the range of such a loop get names before.
+``for k in range(starts[row] + lane, starts[row + 1], 32)`` becomes ::
+
+    bound = starts[row]
+    bound_1 = starts[row + 1]
+    for k in range(bound + lane, bound_1, 32):
+
+If all threads share them, they are variables of the block, and the loop can be run for all threads
+at once.
 """
 
 from __future__ import annotations
@@ -27,7 +37,7 @@ from kerneldsl.analysis.hoisting import place_at
 from kerneldsl.analysis.uniformity import UniformityResult
 from kerneldsl.frontend.fresh_names import FreshNames
 from kerneldsl.frontend.syntax import assign, call, load, store
-from kerneldsl.frontend.trees import walk_here
+from kerneldsl.frontend.trees import Transformer, walk_here
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.lowering.passes.mark_nonnegative_indices import MarkNonnegativeIndices
 from kerneldsl.lowering.passes.tuple_names import tuple_arguments
@@ -35,7 +45,7 @@ from targets.cpu.passes.counted_loops import is_range
 from targets.cpu.passes.items import ForLoop, Item, Once, Threads
 from targets.cpu.passes.rematerialization import Rematerializable
 
-__all__ = ["Stride", "Strides"]
+__all__ = ["Stride", "Strides", "name_loaded_bounds"]
 
 #: Stands for a counter that is not negative.
 _COUNTER = "kd_counter"
@@ -173,3 +183,54 @@ def _is_counter(node: ast.Call) -> bool:
 
 def _differ(one: ast.stmt, other: ast.stmt) -> bool:
     return ast.dump(one) != ast.dump(other)
+
+
+def name_loaded_bounds(
+    tree: ast.FunctionDef,
+    unit: FunctionUnit,
+    pure: Rematerializable,
+    names: FreshNames,
+    thread_names: tuple[str, ...],
+) -> None:
+    """Rewrite the loops of a kernel in place; ids in the tree are replaced."""
+    _Naming(unit, pure, names, frozenset(thread_names)).visit(tree)
+
+
+class _Naming(Transformer):
+    def __init__(
+        self,
+        unit: FunctionUnit,
+        pure: Rematerializable,
+        names: FreshNames,
+        thread_names: frozenset[str],
+    ) -> None:
+        self.unit = unit
+        self.pure = pure
+        self.names = names
+        self.thread_names = thread_names
+
+    def visit_For(self, node: ast.For) -> ast.stmt | list[ast.stmt]:
+        self.generic_visit(node)
+        if not is_range(node.iter, self.unit):
+            return node
+        assert isinstance(node.iter, ast.Call)
+        if len(node.iter.args) != 3 or not self._varies(node.iter.args[0]):
+            return node
+        before: list[ast.stmt] = []
+        node.iter.args = [self._named(argument, before) for argument in node.iter.args]
+        return [*(place_at(each, node) for each in before), node]
+
+    def _varies(self, node: ast.expr) -> bool:
+        return bool(loaded_names(self.pure.expanded(node)) & self.thread_names)
+
+    def _named(self, node: ast.expr, before: list[ast.stmt]) -> ast.expr:
+        """Return a bound with names for the elements in its sums that threads may share."""
+        match node:
+            case ast.BinOp():
+                node.left = self._named(node.left, before)
+                node.right = self._named(node.right, before)
+            case ast.Subscript() if not (self.pure.is_pure(node) or self._varies(node)):
+                name = self.names.make("bound")
+                before.append(assign(name, node))
+                return place_at(load(name), node)
+        return node

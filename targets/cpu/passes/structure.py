@@ -33,8 +33,7 @@ from targets.cpu.passes.exchanges import ExchangeBuffer, exchange_of, with_value
 from targets.cpu.passes.items import Branch, ForLoop, Item, Leave, Once, Threads, Vote, WhileLoop
 from targets.cpu.passes.pending import Pending
 from targets.cpu.passes.rematerialization import Rematerializable, negate
-from targets.cpu.passes.statements import without_definitions, writes_memory
-from targets.cpu.passes.syntax import truth_of
+from targets.cpu.passes.statements import truth_of, without_definitions, writes_memory
 from targets.cpu.passes.tiles import TileWriter, rename_variables
 
 __all__ = ["Structure"]

@@ -15,7 +15,7 @@ from kerneldsl.frontend.syntax import assign, call, load, store
 from kerneldsl.frontend.trees import copy_tree
 from kerneldsl.language.element_types import ELEMENT_TYPES
 from targets.cpu.passes.ids import WARP_SIZE
-from targets.cpu.passes.syntax import sum_of
+from targets.cpu.passes.statements import sum_of
 
 if TYPE_CHECKING:
     from targets.cpu.passes.tiles import TileWriter

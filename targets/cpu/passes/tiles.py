@@ -21,7 +21,7 @@ from kerneldsl.language.element_types import ELEMENT_TYPES
 from kerneldsl.lowering.tile_elements import element_expression
 from kerneldsl.lowering.tile_folds import FOLD_OF
 from kerneldsl.lowering.tile_plan import TilePlan
-from targets.cpu.passes.syntax import sum_of
+from targets.cpu.passes.statements import sum_of
 from targets.cpu.passes.tile_folds import FoldWriter
 from targets.cpu.passes.tile_scans import ScanWriter
 from targets.cpu.passes.tile_sorts import SortWriter

@@ -33,7 +33,7 @@ from kerneldsl.language.intrinsics.intrinsic import Scope
 from kerneldsl.language.intrinsics.table import INTRINSICS
 from targets.cpu.passes.counted_loops import counted, is_range
 from targets.cpu.passes.masks import Loop, MaskedBody, exits_of
-from targets.cpu.passes.syntax import truth_of
+from targets.cpu.passes.statements import truth_of
 
 __all__ = ["mask_divergent_loops"]
 

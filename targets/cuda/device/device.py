@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from kerneldsl.contract import Device, MemoryType
 from kerneldsl.utilities.cached_property import cached_property
-from kerneldsl.utilities.formatting import format_version
+from kerneldsl.utilities.environment import logger
+from kerneldsl.utilities.formatting import format_bytes, format_version
+from kerneldsl.utilities.modules import imported
 from targets.cuda.architectures import (
     ARCHITECTURES,
     PTX_RELEASES,
@@ -127,10 +129,9 @@ class CudaDevice(Device):
         free, total = driver.call_on(self.index, driver.api.cuMemGetInfo, doing=doing)
         return int(free), int(total)
 
-    def foreign_caches(self) -> Iterable[tuple[str, str]]:
-        from targets.cuda.device.foreign_caches import foreign_caches
+    def _foreign_caches(self) -> Iterable[tuple[str, str]]:
 
-        return foreign_caches(self.index)
+        return _foreign_caches(self.index)
 
     def allocate_pinned(
         self, nbytes: int, *, is_mapped: bool, is_write_combined: bool
@@ -271,3 +272,39 @@ class CudaDevice(Device):
 def _needs_naming(driver: Driver, stream: int) -> bool:
     """Return whether a copy has to name its stream; without one the wait is saved."""
     return stream != LEGACY_DEFAULT_STREAM or driver.has_thread_defaults
+
+
+def _foreign_caches(index: int) -> list[tuple[str, str]]:
+    """Return what torch and CuPy keep for later on a device, and how to make them let go of it."""
+    found = []
+    torch = imported("torch")
+    try:
+        if torch is not None and torch.cuda.is_initialized():
+            used, kept = torch.cuda.memory_allocated(index), torch.cuda.memory_reserved(index)
+            if kept:
+                found.append(
+                    (
+                        f"torch has reserved {format_bytes(kept)}, of which "
+                        f"{format_bytes(used)} are in use",
+                        "torch.cuda.empty_cache() empties torch's cache",
+                    )
+                )
+    except (AttributeError, RuntimeError, ValueError) as error:
+        logger.debug("torch's memory could not be read: %s", error)
+    cupy = imported("cupy")
+    try:
+        if cupy is not None:
+            with cupy.cuda.Device(index):
+                pool = cupy.get_default_memory_pool()
+                used, kept = pool.used_bytes(), pool.total_bytes()
+            if kept:
+                found.append(
+                    (
+                        f"CuPy has reserved {format_bytes(kept)}, of which "
+                        f"{format_bytes(used)} are in use",
+                        "cupy.get_default_memory_pool().free_all_blocks() empties CuPy's cache",
+                    )
+                )
+    except (AttributeError, RuntimeError, ValueError) as error:
+        logger.debug("CuPy's memory could not be read: %s", error)
+    return found

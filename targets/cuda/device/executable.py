@@ -1,5 +1,9 @@
 """A compiled kernel on a CUDA device.
 
+Modules of a program's own code are loaded once. All kernels of a source or a file share its
+variables, as in C++. A module is unloaded when the last kernel of its source is gone and the device
+has finished.
+
 What can be known before a launch is checked before it; in debug mode the launch waits and raises
 what the kernel recorded.
 """
@@ -7,16 +11,19 @@ what the kernel recorded.
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import logging
 import struct
 import time
 import weakref
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 from kerneldsl.contract import Device, Executable, LaunchConfig, Resources
 from kerneldsl.errors import CompileError, DriverError, KernelImageError
+from kerneldsl.utilities.once import OnceTable
 from targets.cuda.compile.artifact import CudaArtifact
-from targets.cuda.device import memory, shared_modules
+from targets.cuda.device import memory
 from targets.cuda.device.carveout import Carveout
 from targets.cuda.device.resource_limits import check_resources
 from targets.cuda.device.streams import stream_handle, synchronize_stream
@@ -34,10 +41,15 @@ _SHARED_BYTES_WITHOUT_OPT_IN = 48 * 1024
 
 _log = logging.getLogger("kerneldsl.cuda.executable")
 
+#: By owner: device and digest of the code, to the module there.
+_modules: WeakKeyDictionary[object, OnceTable[tuple[int, bytes], functions.LoadedModule]] = (
+    WeakKeyDictionary()
+)
+
 
 def _load(driver: Driver, device: Device, artifact: CudaArtifact) -> functions.LoadedFunction:
     if artifact.owner is not artifact:
-        return shared_modules.load(driver, device.index, artifact)
+        return _load_once(driver, device.index, artifact)
     return functions.load(
         driver,
         device.index,
@@ -204,3 +216,24 @@ class CudaExecutable(Executable):
         table = self._cuda_artifact.fault_table
         assert table is not None
         raise_fault(found.raw, table, self._cuda_artifact.specialization.unit)
+
+
+def _load_once(driver: Driver, index: int, artifact: CudaArtifact) -> functions.LoadedFunction:
+    """Look up a kernel in the module of its owner, which is loaded the first time.
+
+    Raises what :func:`targets.cuda.driver.functions.load` raises.
+    """
+    owner, image = artifact.owner, artifact.image
+    data = image.encode() if isinstance(image, str) else image
+    kernel = artifact.specialization.unit.name
+    modules = _modules.setdefault(owner, OnceTable())
+
+    def load_first() -> functions.LoadedModule:
+        made = functions.load_module(driver, index, image, artifact.entry_name)
+        first = functions.find_function(driver, made, artifact.entry_name, kernel=kernel)
+        weakref.finalize(owner, retired_modules.retire, driver, first).atexit = False
+        return made
+
+    key = (index, hashlib.sha256(data).digest())
+    module = modules.get_or_make(key, load_first)
+    return functions.find_function(driver, module, artifact.entry_name, kernel=kernel)

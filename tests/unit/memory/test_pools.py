@@ -22,7 +22,7 @@ from kerneldsl.placement.devices import device_of
 from targets import null
 from targets.cpu.runtime.host_pool import HostPool, block_bytes
 from targets.null.devices import H100, SMALL_OLD_CARD
-from targets.null.pools import NullPool
+from targets.null.memory import NullPool
 
 MIB = 2**20
 CAPACITY = SMALL_OLD_CARD.extra["total_memory_bytes"]

@@ -231,12 +231,12 @@ def test_a_cold_cache_is_emptied_before_each_launch_and_recorded_apart(
 
 def test_flushing_writes_more_than_the_last_cache(monkeypatch: pytest.MonkeyPatch):
     from kerneldsl.placement.devices import current_device
-    from kerneldsl.tuning.cold_cache import _last_cache_bytes, make_flush
+    from kerneldsl.tuning.measuring import _last_cache_bytes, make_flush
 
     with kd.use("cpu"):
         device = current_device()
         assert _last_cache_bytes(device) >= 1 << 18
-        monkeypatch.setattr("kerneldsl.tuning.cold_cache._last_cache_bytes", lambda device: 1000)
+        monkeypatch.setattr("kerneldsl.tuning.measuring._last_cache_bytes", lambda device: 1000)
         make_flush(device, None)()
     with null_in_use():
         make_flush(current_device(), None)()

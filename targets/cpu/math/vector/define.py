@@ -1,11 +1,19 @@
-"""Definitions of the mathematical functions as functions of LLVM's intermediate representation."""
+"""Define mathematical functions in LLVM's intermediate representation, for the calls of a module.
+
+Numba's lowering calls LLVM's intrinsics and C's library by name. Device functions do so, too, when
+they are linked to their kernel. If a module declares such a name, the function is defined in the
+module, and inlined at each call. A name that is not in the table remains a call for each element.
+"""
 
 from __future__ import annotations
 
 import functools
 import inspect
 from collections.abc import Callable
-from typing import TypeAlias
+from functools import cache
+from typing import Any, TypeAlias
+
+import llvmlite.binding as llvm
 
 from targets.cpu.math.vector import (
     error_functions,
@@ -16,9 +24,9 @@ from targets.cpu.math.vector import (
     powers,
     trigonometry,
 )
-from targets.cpu.math.vector.expressions import Code, Value
+from targets.cpu.math.vector.expressions import TABLE_PREFIX, Code, Value
 
-__all__ = ["FUNCTIONS", "definition"]
+__all__ = ["FUNCTIONS", "calls_math", "calls_powers", "definition", "replace_math"]
 
 Function: TypeAlias = Callable[..., Value]
 
@@ -47,6 +55,16 @@ _WRITERS: dict[str, Function] = {
 }
 
 _ATTRIBUTES = "alwaysinline nofree norecurse nosync nounwind willreturn memory(none)"
+
+_KINDS = {"float": ("f32", "f"), "double": ("f64", "")}
+_FMA = """
+declare float @llvm.fma.f32(float, float, float)
+
+define float @probe(float %a, float %b, float %c) {
+  %result = call float @llvm.fma.f32(float %a, float %b, float %c)
+  ret float %result
+}
+"""
 
 
 @functools.cache
@@ -80,3 +98,63 @@ def definition(symbol: str, name: str, kind: str, has_fma: bool) -> str:
             "",
         ]
     )
+
+
+def _table() -> dict[str, tuple[str, str]]:
+    """Return function and type by the names that Numba calls functions by."""
+    return {
+        symbol: (name, kind)
+        for name, kinds in FUNCTIONS.items()
+        for kind in kinds
+        for suffix, letter in [_KINDS[kind]]
+        for symbol in (f"llvm.{name}.{suffix}", f"{name}{letter}")
+    }
+
+
+_SYMBOLS = _table()
+
+
+def calls_math(module: Any) -> bool:
+    """Return whether a linked module declares functions that `replace_math` defines."""
+    return any(f.is_declaration and f.name in _SYMBOLS for f in module.functions)
+
+
+def calls_powers(module: Any) -> bool:
+    """Return whether LLVM may write a function as less while it knows its name, as ``x**2.0``."""
+    return any(_SYMBOLS.get(f.name, ("",))[0] == "pow" for f in module.functions)
+
+
+def replace_math(module: Any, machine: Any) -> None:
+    """Define the mathematical functions that a linked module declares.
+
+    Parameters
+    ----------
+    module : llvmlite.binding.ModuleRef
+        Is changed in place. It is not optimized yet, and powers by constants are simplified.
+    machine : llvmlite.binding.TargetMachine
+        What the module is compiled for.
+    """
+    found = [f for f in module.functions if f.is_declaration and f.name in _SYMBOLS]
+    definitions: dict[str, str] = {}
+    for function in found:
+        name, kind = _SYMBOLS[function.name]
+        # A module may declare a function under both of its names, and LLVM would number a second
+        # declaration of one symbol, which nothing would then define.
+        symbol = f"kerneldsl.{function.name}"
+        definitions[symbol] = definition(symbol, name, kind, _has_fma(machine))
+        function.name = symbol
+    for text in definitions.values():
+        module.link_in(llvm.parse_assembly(text))
+    for variable in module.global_variables:
+        # LLVM then knows that no array of the kernel overlaps a table.
+        if variable.name.startswith(TABLE_PREFIX):
+            variable.linkage = "internal"
+
+
+@cache
+def _has_fma(machine: Any) -> bool:
+    """Return whether a processor multiplies and adds with one rounding.
+
+    Others call a function of C's library for it.
+    """
+    return "fmaf" not in machine.emit_assembly(llvm.parse_assembly(_FMA))

@@ -29,7 +29,7 @@ from kerneldsl.launch.native.conditions import (
 )
 from kerneldsl.launch.native.emit_conditions import emit_conditions
 from kerneldsl.launch.native.machine import _compile
-from kerneldsl.launch.native.promised import conditions_of
+from kerneldsl.launch.native.prepare import conditions_of
 from tests.support.extent import examples
 
 _SIGNATURE = "int8, uint8, int32, uint32, int64, float64[:,:], float32[::1]"

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import kerneldsl as kd
-from targets.cpu.math.vector.replace import replace_math
+from targets.cpu.math.vector.define import replace_math
 from tests.support.arrays import assert_within_ulp, poisoned
 from tests.support.extent import full_beyond
 from tests.unit.targets.cpu.math.functions import FUNCTIONS, Function

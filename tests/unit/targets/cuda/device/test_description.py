@@ -11,7 +11,7 @@ import pytest
 
 import kerneldsl as kd
 from targets.cuda.device import description
-from targets.cuda.device.abilities import abilities_of
+from targets.cuda.device.description import abilities_of
 from targets.cuda.driver import attributes, nvml
 from targets.cuda.driver.attributes import describe_device
 

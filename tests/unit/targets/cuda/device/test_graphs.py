@@ -19,7 +19,7 @@ from kerneldsl.errors import (
 )
 from kerneldsl.streams.order import record_launch
 from targets.cuda.device import device_streams, events
-from targets.cuda.device.graphs import CudaGraph
+from targets.cuda.device.device_streams import CudaGraph
 from targets.cuda.device.streams import stream_handle
 from targets.cuda.driver import captures, core
 from targets.cuda.driver.driver import Driver
