@@ -10,7 +10,6 @@ import kerneldsl as kd
 from kerneldsl.repeating.recorded_calls import refuse_to_repeat, repeat_calls
 from kerneldsl.utilities.tracebacks import passes_on, shorten_errors
 from kerneldsl.utilities.user_warnings import warn_user
-from stdlib_kernels.documentation import documented
 from stdlib_kernels.inputs import Call, Parameters, call_of_tensors
 
 __all__ = ["library_function", "repeated_function", "warn"]
@@ -25,10 +24,9 @@ R = TypeVar("R")
 def library_function(function: Callable[P, R]) -> Callable[P, R]:
     """Make a public function of the library; a decorator.
 
-    Arguments are taken as :mod:`stdlib_kernels.inputs` says. The docstring is filled by
-    `documented`, and errors are shortened.
+    Arguments are taken as :mod:`stdlib_kernels.inputs` says, and errors are shortened.
     """
-    return shorten_errors(documented(_taking_any(Parameters(function), function)))
+    return shorten_errors(_taking_any(Parameters(function), function))
 
 
 def repeated_function(function: Callable[P, R]) -> Callable[P, R]:
@@ -38,9 +36,7 @@ def repeated_function(function: Callable[P, R]) -> Callable[P, R]:
     """
     parameters = Parameters(function)
     planned = _taking_any(parameters, function, is_apart=False)
-    return documented(
-        repeat_calls(planned, lambda repeating: _taking_any(parameters, function, repeating))
-    )
+    return repeat_calls(planned, lambda repeating: _taking_any(parameters, function, repeating))
 
 
 def _taking_any(

@@ -263,16 +263,38 @@ def isdtype(dtype: Any, kind: Any) -> builtins.bool:
 def astype(x: Array, dtype: Any, /, *, copy: builtins.bool = True, device: Any = None) -> Any:
     """Convert the elements to another dtype.
 
-    {parameters: array}
+    Parameters
+    ----------
+    x : array
+        A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
+        shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
+        bool, integer, float or complex.
     dtype : dtype
         The new dtype.
     copy : bool
         Whether to copy an array that already has the dtype.
     device : device, optional
         Device of the result; by default that of `x`.
-    {returns: array}
+
+    Returns
+    -------
+    array
         Same shape as `x`.
-    {raises and see: numpy.astype}
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        If `x` is not an array or has another dtype, if the axis does not exist, or if another
+        argument does not fit.
+
+    See Also
+    --------
+    numpy.astype
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.array_api import astype
     >>> astype(np.array([-1.5, 2.5]), np.int32).tolist()
     [-1, 2]
     """

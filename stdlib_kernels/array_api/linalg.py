@@ -46,15 +46,32 @@ __all__ = [
 def cross(x1: Array, x2: Array, /, *, axis: int = -1) -> Any:
     """Compute the cross products of vectors of three elements.
 
-    {parameters}
+    Parameters
+    ----------
     x1, x2 : array
         Arrays of the same kind with three elements along the axis. Other axes are broadcast.
     axis : int
         The axis of the vectors.
-    {returns: array}
+
+    Returns
+    -------
+    array
         The products, with NumPy's dtype for both arrays.
-    {raises and see: numpy.linalg.cross}
-    {examples: array_api import linalg}
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        If `x` is not an array or has another dtype, if the axis does not exist, or if another
+        argument does not fit.
+
+    See Also
+    --------
+    numpy.linalg.cross
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.array_api import linalg
     >>> linalg.cross(np.array([1, 0, 0]), np.array([0, 1, 0])).tolist()
     [0, 0, 1]
     """
@@ -77,13 +94,34 @@ def cross(x1: Array, x2: Array, /, *, axis: int = -1) -> Any:
 def diagonal(x: Array, /, *, offset: int = 0) -> Any:
     """Return a diagonal of each matrix.
 
-    {parameters: array}
+    Parameters
+    ----------
+    x : array
+        A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
+        shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
+        bool, integer, float or complex.
     offset : int
         The diagonal: 0 is the main one, 1 the one above.
-    {returns: array}
+
+    Returns
+    -------
+    array
         The diagonals along the last axis; a view if `x` is contiguous.
-    {raises and see: numpy.linalg.diagonal}
-    {examples: array_api import linalg}
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        If `x` is not an array or has another dtype, if the axis does not exist, or if another
+        argument does not fit.
+
+    See Also
+    --------
+    numpy.linalg.diagonal
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.array_api import linalg
     >>> linalg.diagonal(np.array([[1, 2], [3, 4]])).tolist()
     [1, 4]
     """
@@ -101,16 +139,37 @@ def diagonal(x: Array, /, *, offset: int = 0) -> Any:
 def matrix_norm(x: Array, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
     """Compute a norm of each matrix.
 
-    {parameters: array}
+    Parameters
+    ----------
+    x : array
+        A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
+        shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
+        bool, integer, float or complex.
     keepdims : bool
         Whether the result keeps the last two axes, with an extent of 1.
     ord : {"fro", 1, -1, inf, -inf}
         ``"fro"``: the root of the sum of squares. 1 and -1: the largest and the smallest sum of
         absolute values of a column; inf and -inf: of a row. Norms by singular values do not exist.
-    {returns: array}
+
+    Returns
+    -------
+    array
         The norms, with the dtype of `norm`.
-    {raises and see: numpy.linalg.matrix_norm}
-    {examples: array_api import linalg}
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        If `x` is not an array or has another dtype, if the axis does not exist, or if another
+        argument does not fit.
+
+    See Also
+    --------
+    numpy.linalg.matrix_norm
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.array_api import linalg
     >>> float(linalg.matrix_norm(np.array([[3.0, 0.0], [4.0, 0.0]]), ord=1))
     7.0
     """
@@ -130,13 +189,30 @@ def matrix_norm(x: Array, /, *, keepdims: bool = False, ord: Any = "fro") -> Any
 def outer(x1: Array, x2: Array, /) -> Any:
     """Multiply each element of a vector by each element of another vector.
 
-    {parameters}
+    Parameters
+    ----------
     x1, x2 : array of shape (n,) and (m,)
         Vectors of the same kind.
-    {returns: array of shape (n, m)}
+
+    Returns
+    -------
+    array of shape (n, m)
         The products, with NumPy's dtype for both arrays.
-    {raises and see: numpy.linalg.outer}
-    {examples: array_api import linalg}
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        If `x` is not an array or has another dtype, if the axis does not exist, or if another
+        argument does not fit.
+
+    See Also
+    --------
+    numpy.linalg.outer
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.array_api import linalg
     >>> linalg.outer(np.array([1, 2]), np.array([3, 4])).tolist()
     [[3, 4], [6, 8]]
     """
@@ -149,14 +225,37 @@ def outer(x1: Array, x2: Array, /) -> Any:
 def trace(x: Array, /, *, offset: int = 0, dtype: Any = None) -> Any:
     """Add the elements of a diagonal of each matrix.
 
-    {parameters: array}
+    Parameters
+    ----------
+    x : array
+        A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
+        shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
+        bool, integer, float or complex.
     offset : int
         The diagonal: 0 is the main one, 1 the one above.
-    {accumulating dtype}
-    {returns: array}
+    dtype : dtype, optional
+        Dtype of the computation and of the result. By default int64 for booleans and signed
+        integers, uint64 for unsigned ones, and the dtype of the array for others.
+
+    Returns
+    -------
+    array
         The sums.
-    {raises and see: numpy.linalg.trace}
-    {examples: array_api import linalg}
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        If `x` is not an array or has another dtype, if the axis does not exist, or if another
+        argument does not fit.
+
+    See Also
+    --------
+    numpy.linalg.trace
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.array_api import linalg
     >>> int(linalg.trace(np.array([[1, 2], [3, 4]])))
     5
     """
@@ -167,16 +266,38 @@ def trace(x: Array, /, *, offset: int = 0, dtype: Any = None) -> Any:
 def vector_norm(x: Array, /, *, axis: Axis = None, keepdims: bool = False, ord: float = 2) -> Any:
     """Compute the norm of the elements as a vector, of all or along axes.
 
-    {parameters: array}
+    Parameters
+    ----------
+    x : array
+        A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
+        shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
+        bool, integer, float or complex.
     axis : int or tuple of int, optional
         The axes to reduce; all axes by default.
-    {keepdims}
+    keepdims : bool
+        Whether the result keeps the reduced axes, with an extent of 1.
     ord : float
         The order p of the norm ``sum(abs(x) ** p) ** (1 / p)``; see `stdlib_kernels.reduce.norm`.
-    {returns: array}
+
+    Returns
+    -------
+    array
         The norms.
-    {raises and see: numpy.linalg.vector_norm}
-    {examples: array_api import linalg}
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        If `x` is not an array or has another dtype, if the axis does not exist, or if another
+        argument does not fit.
+
+    See Also
+    --------
+    numpy.linalg.vector_norm
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.array_api import linalg
     >>> float(linalg.vector_norm(np.array([3.0, 4.0])))
     5.0
     """

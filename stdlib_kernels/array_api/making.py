@@ -13,13 +13,25 @@ __all__ = ["RULES", "binary", "unary"]
 
 _TEXT = """{summary}
 
-{{parameters}}
+Parameters
+----------
 {operands}
-{{out}}
-{{returns: array}}
+out : array, optional
+    Array for the result, with the result's shape and dtype and the same kind as `x`.
+
+Returns
+-------
+array
     The same dtype as from ``numpy.{ufunc}``; `out` if it is given.
-{{raises where: the function does not exist for the dtypes, or the arguments do not fit.}}
-{{see: numpy.{ufunc}}}
+
+Raises
+------
+kerneldsl.errors.ArgumentError
+    If the function does not exist for the dtypes, or the arguments do not fit.
+
+See Also
+--------
+numpy.{ufunc}
 
 Examples
 --------

@@ -36,11 +36,34 @@ __all__ = [
 def broadcast_to(x: Array, /, shape: tuple[int, ...]) -> Any:
     """Repeat an array along axes of extent 1, as a read-only view.
 
-    {parameters: array}
+    Parameters
+    ----------
+    x : array
+        A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
+        shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
+        bool, integer, float or complex.
     shape : tuple of int
         The extents.
-    {like x}
-    {raises and see: numpy.broadcast_to}
+
+    Returns
+    -------
+    array
+        Same kind and dtype as `x`.
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        If `x` is not an array or has another dtype, if the axis does not exist, or if another
+        argument does not fit.
+
+    See Also
+    --------
+    numpy.broadcast_to
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.array_api import broadcast_to
     >>> broadcast_to(np.array([1, 2]), (2, 2)).tolist()
     [[1, 2], [1, 2]]
     """
@@ -52,12 +75,30 @@ def broadcast_to(x: Array, /, shape: tuple[int, ...]) -> Any:
 def broadcast_arrays(*arrays: Array) -> list[Any]:
     """Broadcast arrays against each other, as read-only views.
 
-    {parameters}
+    Parameters
+    ----------
     *arrays : array
         Arrays of one kind.
-    {returns: list of array}
+
+    Returns
+    -------
+    list of array
         Views of one shape.
-    {raises and see: numpy.broadcast_arrays}
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        If `x` is not an array or has another dtype, if the axis does not exist, or if another
+        argument does not fit.
+
+    See Also
+    --------
+    numpy.broadcast_arrays
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.array_api import broadcast_arrays
     >>> [each.shape for each in broadcast_arrays(np.zeros((2, 1)), np.zeros(3))]
     [(2, 3), (2, 3)]
     """
@@ -71,14 +112,32 @@ def broadcast_arrays(*arrays: Array) -> list[Any]:
 def concat(arrays: Any, /, *, axis: int | None = 0) -> Any:
     """Join arrays along an axis.
 
-    {parameters}
+    Parameters
+    ----------
     arrays : tuple of array
         Arrays of one kind. Their shapes are equal except for the axis.
     axis : int, optional
         The axis to join along; with ``None`` the arrays are flattened in C order.
-    {returns: array}
+
+    Returns
+    -------
+    array
         Same kind as the arrays, and NumPy's dtype for all of them.
-    {raises and see: numpy.concat}
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        If `x` is not an array or has another dtype, if the axis does not exist, or if another
+        argument does not fit.
+
+    See Also
+    --------
+    numpy.concat
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.array_api import concat
     >>> concat((np.array([1, 2]), np.array([3]))).tolist()
     [1, 2, 3]
     """
@@ -91,11 +150,34 @@ def concat(arrays: Any, /, *, axis: int | None = 0) -> Any:
 def expand_dims(x: Array, /, axis: Ints = 0) -> Any:
     """Insert axes of extent 1, as a view.
 
-    {parameters: array}
+    Parameters
+    ----------
+    x : array
+        A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
+        shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
+        bool, integer, float or complex.
     axis : int or tuple of int
         The new axes of the result.
-    {like x}
-    {raises and see: numpy.expand_dims}
+
+    Returns
+    -------
+    array
+        Same kind and dtype as `x`.
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        If `x` is not an array or has another dtype, if the axis does not exist, or if another
+        argument does not fit.
+
+    See Also
+    --------
+    numpy.expand_dims
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.array_api import expand_dims
     >>> expand_dims(np.zeros((2, 3)), axis=1).shape
     (2, 1, 3)
     """
@@ -111,11 +193,34 @@ def expand_dims(x: Array, /, axis: Ints = 0) -> Any:
 def squeeze(x: Array, /, axis: Ints) -> Any:
     """Remove axes of extent 1, as a view.
 
-    {parameters: array}
+    Parameters
+    ----------
+    x : array
+        A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
+        shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
+        bool, integer, float or complex.
     axis : int or tuple of int
         The axes to remove.
-    {like x}
-    {raises and see: numpy.squeeze}
+
+    Returns
+    -------
+    array
+        Same kind and dtype as `x`.
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        If `x` is not an array or has another dtype, if the axis does not exist, or if another
+        argument does not fit.
+
+    See Also
+    --------
+    numpy.squeeze
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.array_api import squeeze
     >>> squeeze(np.zeros((2, 1, 3)), 1).shape
     (2, 3)
     """
@@ -134,11 +239,34 @@ def squeeze(x: Array, /, axis: Ints) -> Any:
 def moveaxis(x: Array, source: Ints, destination: Ints, /) -> Any:
     """Move axes to other positions, as a view.
 
-    {parameters: array}
+    Parameters
+    ----------
+    x : array
+        A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
+        shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
+        bool, integer, float or complex.
     source, destination : int or tuple of int
         The axes, and for each its position in the result.
-    {like x}
-    {raises and see: numpy.moveaxis}
+
+    Returns
+    -------
+    array
+        Same kind and dtype as `x`.
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        If `x` is not an array or has another dtype, if the axis does not exist, or if another
+        argument does not fit.
+
+    See Also
+    --------
+    numpy.moveaxis
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.array_api import moveaxis
     >>> moveaxis(np.zeros((2, 3, 4)), 0, -1).shape
     (3, 4, 2)
     """
@@ -156,11 +284,34 @@ def moveaxis(x: Array, source: Ints, destination: Ints, /) -> Any:
 def permute_dims(x: Array, /, axes: tuple[int, ...]) -> Any:
     """Reorder the axes, as a view.
 
-    {parameters: array}
+    Parameters
+    ----------
+    x : array
+        A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
+        shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
+        bool, integer, float or complex.
     axes : tuple of int
         For each axis of the result, the axis of `x`.
-    {like x}
-    {raises and see: numpy.permute_dims}
+
+    Returns
+    -------
+    array
+        Same kind and dtype as `x`.
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        If `x` is not an array or has another dtype, if the axis does not exist, or if another
+        argument does not fit.
+
+    See Also
+    --------
+    numpy.permute_dims
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.array_api import permute_dims
     >>> permute_dims(np.zeros((2, 3, 4)), (2, 0, 1)).shape
     (4, 2, 3)
     """
@@ -175,13 +326,36 @@ def permute_dims(x: Array, /, axes: tuple[int, ...]) -> Any:
 def reshape(x: Array, /, shape: Any, *, copy: bool | None = None) -> Any:
     """Give an array another shape; the elements keep their order in C order.
 
-    {parameters: array}
+    Parameters
+    ----------
+    x : array
+        A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
+        shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
+        bool, integer, float or complex.
     shape : tuple of int
         The extents; one may be -1.
     copy : bool, optional
         Whether to copy; by default only if needed. ``False`` raises an error if it is needed.
-    {like x}
-    {raises and see: numpy.reshape}
+
+    Returns
+    -------
+    array
+        Same kind and dtype as `x`.
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        If `x` is not an array or has another dtype, if the axis does not exist, or if another
+        argument does not fit.
+
+    See Also
+    --------
+    numpy.reshape
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.array_api import reshape
     >>> reshape(np.arange(6), (2, -1)).shape
     (2, 3)
     """
@@ -212,12 +386,34 @@ def reshape(x: Array, /, shape: Any, *, copy: bool | None = None) -> Any:
 def unstack(x: Array, /, *, axis: int = 0) -> tuple[Any, ...]:
     """Return the slices along an axis, as views.
 
-    {parameters: array}
+    Parameters
+    ----------
+    x : array
+        A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
+        shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
+        bool, integer, float or complex.
     axis : int
         The axis of the slices.
-    {returns: tuple of array}
+
+    Returns
+    -------
+    tuple of array
         Same kind and dtype as `x`, without the axis.
-    {raises and see: numpy.unstack}
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        If `x` is not an array or has another dtype, if the axis does not exist, or if another
+        argument does not fit.
+
+    See Also
+    --------
+    numpy.unstack
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.array_api import unstack
     >>> [each.tolist() for each in unstack(np.array([[1, 2], [3, 4]]), axis=1)]
     [[1, 3], [2, 4]]
     """

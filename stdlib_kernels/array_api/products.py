@@ -24,9 +24,32 @@ __all__ = ["last_axis", "matmul", "matrix_transpose", "tensordot", "vecdot"]
 def matrix_transpose(x: Array, /) -> Any:
     """Exchange the last two axes, as a view.
 
-    {parameters: array}
-    {like x}
-    {raises and see: numpy.matrix_transpose}
+    Parameters
+    ----------
+    x : array
+        A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
+        shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
+        bool, integer, float or complex.
+
+    Returns
+    -------
+    array
+        Same kind and dtype as `x`.
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        If `x` is not an array or has another dtype, if the axis does not exist, or if another
+        argument does not fit.
+
+    See Also
+    --------
+    numpy.matrix_transpose
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.array_api import matrix_transpose
     >>> matrix_transpose(np.zeros((2, 3, 4))).shape
     (2, 4, 3)
     """
@@ -38,15 +61,33 @@ def matrix_transpose(x: Array, /) -> Any:
 def vecdot(x1: Array, x2: Array, /, *, axis: int = -1) -> Any:
     """Compute scalar products of vectors along an axis; the first factor is conjugated.
 
-    {parameters}
+    Parameters
+    ----------
     x1, x2 : array
         Arrays of one kind. They are broadcast against each other, except for the axis, which has
         the same extent in both.
     axis : int
         The axis of the vectors: negative, counted from the last axis, or from 0 of both.
-    {returns: array}
+
+    Returns
+    -------
+    array
         NumPy's dtype for the two, without the axis.
-    {raises and see: numpy.vecdot}
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        If `x` is not an array or has another dtype, if the axis does not exist, or if another
+        argument does not fit.
+
+    See Also
+    --------
+    numpy.vecdot
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.array_api import vecdot
     >>> int(vecdot(np.array([1, 2, 3]), np.array([4, 5, 6])))
     32
     """
@@ -72,15 +113,33 @@ def last_axis(x: Array, axis: int) -> Array:
 def tensordot(x1: Array, x2: Array, /, *, axes: Any = 2) -> Any:
     """Multiply two arrays, and add up the products over axes of both.
 
-    {parameters}
+    Parameters
+    ----------
     x1, x2 : array
         Arrays of one kind.
     axes : int or pair of sequences of int
         A number: so many last axes of `x1`, and first axes of `x2`. Or the axes of `x1`, and for
         each the axis of `x2`.
-    {returns: array}
+
+    Returns
+    -------
+    array
         The other axes of `x1`, then those of `x2`. NumPy's dtype for the two.
-    {raises and see: numpy.tensordot}
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        If `x` is not an array or has another dtype, if the axis does not exist, or if another
+        argument does not fit.
+
+    See Also
+    --------
+    numpy.tensordot
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.array_api import tensordot
     >>> tensordot(np.ones((2, 3)), np.ones((3, 4)), axes=1).shape
     (2, 4)
     """

@@ -51,15 +51,39 @@ def cumulative_sum(
 ) -> Any:
     """Compute the sum of all elements up to each element.
 
-    {parameters: array}
+    Parameters
+    ----------
+    x : array
+        A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
+        shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
+        bool, integer, float or complex.
     axis : int, optional
         The axis; not needed for arrays of one axis.
-    {accumulating dtype}
+    dtype : dtype, optional
+        Dtype of the computation and of the result. By default int64 for booleans and signed
+        integers, uint64 for unsigned ones, and the dtype of the array for others.
     include_initial : bool
         Whether the result begins with 0.
-    {returns: array}
+
+    Returns
+    -------
+    array
         Same kind as `x`, with its shape plus an initial element.
-    {raises and see: numpy.cumulative_sum}
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        If `x` is not an array or has another dtype, if the axis does not exist, or if another
+        argument does not fit.
+
+    See Also
+    --------
+    numpy.cumulative_sum
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.array_api import cumulative_sum
     >>> cumulative_sum(np.array([1, 2, 3]), include_initial=True).tolist()
     [0, 1, 3, 6]
     """
@@ -77,15 +101,39 @@ def cumulative_prod(
 ) -> Any:
     """Compute the product of all elements up to each element.
 
-    {parameters: real array}
+    Parameters
+    ----------
+    x : array
+        A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
+        shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
+        bool, integer or float.
     axis : int, optional
         The axis; not needed for arrays of one axis.
-    {accumulating dtype}
+    dtype : dtype, optional
+        Dtype of the computation and of the result. By default int64 for booleans and signed
+        integers, uint64 for unsigned ones, and the dtype of the array for others.
     include_initial : bool
         Whether the result begins with 1.
-    {returns: array}
+
+    Returns
+    -------
+    array
         Same kind as `x`, with its shape plus an initial element.
-    {raises and see: numpy.cumulative_prod}
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        If `x` is not an array or has another dtype, if the axis does not exist, or if another
+        argument does not fit.
+
+    See Also
+    --------
+    numpy.cumulative_prod
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.array_api import cumulative_prod
     >>> cumulative_prod(np.array([1, 2, 3])).tolist()
     [1, 2, 6]
     """
@@ -125,17 +173,39 @@ def diff(
 ) -> Any:
     """Subtract from each element the one before it along an axis.
 
-    {parameters: array}
+    Parameters
+    ----------
+    x : array
+        A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
+        shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
+        bool, integer, float or complex.
     axis : int
         The axis of the differences.
     n : int
         The order of the differences.
     prepend, append : array, optional
         Arrays to join before and after `x` first. Same kind as `x`.
-    {returns: array}
+
+    Returns
+    -------
+    array
         Same kind and dtype as `x`, and `n` elements shorter along the axis. For booleans, whether
         two elements differ.
-    {raises and see: numpy.diff}
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        If `x` is not an array or has another dtype, if the axis does not exist, or if another
+        argument does not fit.
+
+    See Also
+    --------
+    numpy.diff
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.array_api import diff
     >>> diff(np.array([1, 4, 9])).tolist()
     [3, 5]
     """

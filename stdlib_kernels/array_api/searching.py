@@ -57,12 +57,38 @@ class UniqueInverse(NamedTuple):
 def sort(x: Array, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Any:
     """Sort the elements along an axis.
 
-    {parameters: array}
-    {sorted axis}
+    Parameters
+    ----------
+    x : array
+        A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
+        shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
+        bool, integer, float or complex.
+    axis : int, optional
+        The axis to sort along; with ``None`` the array is flattened in C order.
+    descending : bool
+        Whether the largest elements are first.
     stable : bool
         Whether equal elements keep their order; they always do.
-    {like x: , and its shape}
-    {raises and see: numpy.sort}
+
+    Returns
+    -------
+    array
+        Same kind and dtype as `x`, and its shape.
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        If `x` is not an array or has another dtype, if the axis does not exist, or if another
+        argument does not fit.
+
+    See Also
+    --------
+    numpy.sort
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.array_api import sort
     >>> sort(np.array([3, 1, 4])).tolist()
     [1, 3, 4]
     """
@@ -75,13 +101,38 @@ def sort(x: Array, /, *, axis: int = -1, descending: bool = False, stable: bool 
 def argsort(x: Array, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Any:
     """Find the indices that sort the elements along an axis.
 
-    {parameters: array}
-    {sorted axis}
+    Parameters
+    ----------
+    x : array
+        A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
+        shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
+        bool, integer, float or complex.
+    axis : int, optional
+        The axis to sort along; with ``None`` the array is flattened in C order.
+    descending : bool
+        Whether the largest elements are first.
     stable : bool
         Whether equal elements keep their order; they always do.
-    {returns: int64 array}
+
+    Returns
+    -------
+    int64 array
         Same kind and shape as `x`.
-    {raises and see: numpy.argsort}
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        If `x` is not an array or has another dtype, if the axis does not exist, or if another
+        argument does not fit.
+
+    See Also
+    --------
+    numpy.argsort
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.array_api import argsort
     >>> argsort(np.array([3, 1, 4])).tolist()
     [1, 0, 2]
     """
@@ -96,7 +147,8 @@ def searchsorted(
 ) -> Any:
     """Find the indices at which values belong into a sorted array.
 
-    {parameters}
+    Parameters
+    ----------
     x1 : array of shape (n,)
         The array, in ascending order with NaN last, unless there is a `sorter`.
     x2 : array
@@ -105,9 +157,26 @@ def searchsorted(
         ``"left"``: before elements that are equal to a value. ``"right"``: after them.
     sorter : integer array of shape (n,), optional
         The indices that sort `x1`.
-    {returns: int64 array}
+
+    Returns
+    -------
+    int64 array
         Same shape and kind as `x2`.
-    {raises and see: numpy.searchsorted}
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        If `x` is not an array or has another dtype, if the axis does not exist, or if another
+        argument does not fit.
+
+    See Also
+    --------
+    numpy.searchsorted
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.array_api import searchsorted
     >>> searchsorted(np.array([1, 2, 3]), np.array([2, 4])).tolist()
     [1, 3]
     """
@@ -119,14 +188,37 @@ def searchsorted(
 def take(x: Array, indices: Array, /, *, axis: int | None = None) -> Any:
     """Return the slices at given indices along an axis.
 
-    {parameters: array}
+    Parameters
+    ----------
+    x : array
+        A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
+        shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
+        bool, integer, float or complex.
     indices : array
         Integers from -n to n - 1 along an axis of n. The host waits for the device to check them.
         Same kind as `x`.
     axis : int, optional
         The axis; not needed for arrays of one axis.
-    {like x}
-    {raises and see: numpy.take}
+
+    Returns
+    -------
+    array
+        Same kind and dtype as `x`.
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        If `x` is not an array or has another dtype, if the axis does not exist, or if another
+        argument does not fit.
+
+    See Also
+    --------
+    numpy.take
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.array_api import take
     >>> take(np.array([5, 6, 7]), np.array([2, 0])).tolist()
     [7, 5]
     """
@@ -141,11 +233,33 @@ def unique_all(x: Array, /) -> UniqueAll:
 
     Each NaN is distinct. The host waits for the device.
 
-    {parameters: array}
-    {returns: values, indices, inverse_indices, counts : array}
+    Parameters
+    ----------
+    x : array
+        A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
+        shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
+        bool, integer, float or complex.
+
+    Returns
+    -------
+    values, indices, inverse_indices, counts : array
         The distinct elements; the index of the first occurrence of each in the flattened array; for
         each element of `x` its number among the distinct ones; the number of occurrences.
-    {raises and see: numpy.unique_all}
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        If `x` is not an array or has another dtype, if the axis does not exist, or if another
+        argument does not fit.
+
+    See Also
+    --------
+    numpy.unique_all
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.array_api import unique_all
     >>> found = unique_all(np.array([3, 1, 3]))
     >>> found.values.tolist(), found.indices.tolist(), found.inverse_indices.tolist()
     ([1, 3], [1, 0], [1, 0, 1])
@@ -159,9 +273,31 @@ def unique_counts(x: Array, /) -> UniqueCounts:
 
     Each NaN is distinct. The host waits for the device.
 
-    {parameters: array}
-    {returns: values, counts : array}
-    {raises and see: numpy.unique_counts}
+    Parameters
+    ----------
+    x : array
+        A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
+        shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
+        bool, integer, float or complex.
+
+    Returns
+    -------
+    values, counts : array
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        If `x` is not an array or has another dtype, if the axis does not exist, or if another
+        argument does not fit.
+
+    See Also
+    --------
+    numpy.unique_counts
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.array_api import unique_counts
     >>> found = unique_counts(np.array([3, 1, 3]))
     >>> found.values.tolist(), found.counts.tolist()
     ([1, 3], [1, 2])
@@ -175,10 +311,32 @@ def unique_inverse(x: Array, /) -> UniqueInverse:
 
     Each NaN is distinct. The host waits for the device.
 
-    {parameters: array}
-    {returns: values, inverse_indices : array}
+    Parameters
+    ----------
+    x : array
+        A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
+        shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
+        bool, integer, float or complex.
+
+    Returns
+    -------
+    values, inverse_indices : array
         `inverse_indices` has the shape of `x`.
-    {raises and see: numpy.unique_inverse}
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        If `x` is not an array or has another dtype, if the axis does not exist, or if another
+        argument does not fit.
+
+    See Also
+    --------
+    numpy.unique_inverse
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.array_api import unique_inverse
     >>> found = unique_inverse(np.array([3, 1, 3]))
     >>> found.values.tolist(), found.inverse_indices.tolist()
     ([1, 3], [1, 0, 1])
@@ -192,10 +350,32 @@ def unique_values(x: Array, /) -> Any:
 
     Each NaN is distinct. The host waits for the device.
 
-    {parameters: array}
-    {returns: array of shape (m,)}
+    Parameters
+    ----------
+    x : array
+        A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
+        shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
+        bool, integer, float or complex.
+
+    Returns
+    -------
+    array of shape (m,)
         Same kind and dtype as `x`.
-    {raises and see: numpy.unique_values}
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        If `x` is not an array or has another dtype, if the axis does not exist, or if another
+        argument does not fit.
+
+    See Also
+    --------
+    numpy.unique_values
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.array_api import unique_values
     >>> unique_values(np.array([3, 1, 3])).tolist()
     [1, 3]
     """

@@ -66,7 +66,12 @@ def unique(
 
     Slices are ordered by their first elements, then by their second ones, and so on.
 
-    {parameters: array}
+    Parameters
+    ----------
+    x : array
+        A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
+        shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
+        bool, integer, float or complex.
     return_index : bool
         Whether to return also the index of the first occurrence of each.
     return_inverse : bool
@@ -77,12 +82,29 @@ def unique(
         The axis of the slices; by default elements are compared.
     equal_nan : bool
         Whether NaN are equal to each other; in slices they never are.
-    {returns: values : array of shape (m,), or of the shape of `x` except for the axis}
+
+    Returns
+    -------
+    values : array of shape (m,), or of the shape of `x` except for the axis
         Same kind and dtype as `x`. NaN is last; 0 and -0 are equal.
     index : int64 array of shape (m,), where `return_index` is True
     inverse : int64 array of the shape of `x`, or (x.shape[axis],), where `return_inverse` is True
     counts : int64 array of shape (m,), where `return_counts` is True
-    {raises and see: numpy.unique}
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        If `x` is not an array or has another dtype, if the axis does not exist, or if another
+        argument does not fit.
+
+    See Also
+    --------
+    numpy.unique
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.compact import unique
     >>> unique(np.array([3, 1, 3])).tolist()
     [1, 3]
     >>> values, index = unique(np.array([[3, 1], [2, 0], [3, 1]]), axis=0, return_index=True)

@@ -34,16 +34,39 @@ def _coordinate(place: Any, step: Any, extent: Any) -> Any:
 def compress(condition: Array, x: Array, axis: int | None = None, *, out: Out = None) -> Any:
     """Select the elements, or slices along an axis, for which a condition is true.
 
-    {parameters}
+    Parameters
+    ----------
     condition : array of shape (m,)
         Same kind as `x`. Elements with a nonzero condition are selected. It may be shorter than the
         axis. If it is longer, the rest must be zero, and the host waits for it.
-    {array}
+    x : array
+        A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
+        shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
+        bool, integer, float or complex.
     axis : int, optional
         The axis of the slices; by default the array is flattened in C order.
-    {out and array}
+    out : array, optional
+        Array for the result, with the result's shape and dtype and the same kind as `x`.
+
+    Returns
+    -------
+    array
         Same kind and dtype as `x`, in the order of the elements; `out` if it is given.
-    {raises and see: numpy.compress}
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        If `x` is not an array or has another dtype, if the axis does not exist, or if another
+        argument does not fit.
+
+    See Also
+    --------
+    numpy.compress
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.compact import compress
     >>> compress(np.array([True, False, True]), np.array([5, 6, 7])).tolist()
     [5, 7]
     >>> compress(np.array([0, 1]), np.array([[1, 2], [3, 4]]), axis=1).tolist()
@@ -93,10 +116,32 @@ def _slices(places: Array, total: Array, source: Array, axis: int, like: Array, 
 def flatnonzero(x: Array) -> Any:
     """Find the indices of the nonzero elements of the flattened array.
 
-    {parameters: array}
-    {returns: int64 array of one axis}
+    Parameters
+    ----------
+    x : array
+        A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
+        shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
+        bool, integer, float or complex.
+
+    Returns
+    -------
+    int64 array of one axis
         Same kind as `x`, in ascending order. NaN is not zero.
-    {raises and see: numpy.flatnonzero}
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        If `x` is not an array or has another dtype, if the axis does not exist, or if another
+        argument does not fit.
+
+    See Also
+    --------
+    numpy.flatnonzero
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.compact import flatnonzero
     >>> flatnonzero(np.array([[0, 3], [2, 0]])).tolist()
     [1, 2]
     """
@@ -108,13 +153,35 @@ def flatnonzero(x: Array) -> Any:
 def nonzero(x: Array) -> Any:
     """Find the indices of the nonzero elements along each axis.
 
-    {parameters: array}
-    {returns: tuple of int64 arrays of one axis}
+    Parameters
+    ----------
+    x : array
+        A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
+        shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
+        bool, integer, float or complex.
+
+    Returns
+    -------
+    tuple of int64 arrays of one axis
         An array for each axis of `x`, with the same kind. The elements are in C order. NaN is not
         zero.
-    {raises}
-    {or value error: If `x` has no axes.}
-    {see: numpy.nonzero}
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        If `x` is not an array or has another dtype, if the axis does not exist, or if another
+        argument does not fit.
+    kerneldsl.errors.ArgumentValueError
+        If `x` has no axes.
+
+    See Also
+    --------
+    numpy.nonzero
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.compact import nonzero
     >>> [each.tolist() for each in nonzero(np.array([[0, 3], [2, 0]]))]
     [[0, 1], [1, 0]]
     """
@@ -144,15 +211,36 @@ def partition(condition: Array, x: Array) -> Any:
 
     `numpy.partition` is another function: it partitions by size.
 
-    {parameters}
+    Parameters
+    ----------
     condition : array
         Same kind and shape as `x`. Elements with a nonzero condition are first.
-    {array}
-    {returns: elements : array of shape (x.size,)}
+    x : array
+        A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
+        shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
+        bool, integer, float or complex.
+
+    Returns
+    -------
+    elements : array of shape (x.size,)
         Same kind and dtype as `x`. The elements of both parts keep their C order.
     count : int
         The length of the first part.
-    {raises and see: numpy.compress}
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        If `x` is not an array or has another dtype, if the axis does not exist, or if another
+        argument does not fit.
+
+    See Also
+    --------
+    numpy.compress
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.compact import partition
     >>> x = np.array([5, 6, 7, 8])
     >>> elements, count = partition(x % 2 == 0, x)
     >>> elements.tolist(), count
@@ -176,13 +264,35 @@ def _parted(found: Array, total: Array, flags: Array, source: Array, like: Array
 def run_length(x: Array) -> Any:
     """Find the runs of equal elements.
 
-    {parameters: array}
-    {returns: values : array of shape (m,)}
+    Parameters
+    ----------
+    x : array
+        A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
+        shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
+        bool, integer, float or complex.
+
+    Returns
+    -------
+    values : array of shape (m,)
         The element of each run, in C order. Same kind and dtype as `x`. NaN are equal to each
         other, and so are 0 and -0.
     lengths : int64 array of shape (m,)
         The lengths of the runs. Same kind as `x`.
-    {raises and see: numpy.unique}
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        If `x` is not an array or has another dtype, if the axis does not exist, or if another
+        argument does not fit.
+
+    See Also
+    --------
+    numpy.unique
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.compact import run_length
     >>> values, lengths = run_length(np.array([7, 7, 3, 7]))
     >>> values.tolist(), lengths.tolist()
     ([7, 3, 7], [2, 1, 1])

@@ -39,16 +39,34 @@ def where(
 ) -> Any:
     """Choose each element from one of two arrays.
 
-    {parameters}
+    Parameters
+    ----------
     condition : array or number
         If it is not 0, the result is the element of `x`, else that of `y`. Any rank and layout.
         bool, integer, float or complex.
     x, y : array or number
         Same kind as `condition`. The three are broadcast against each other.
-    {out and array}
+    out : array, optional
+        Array for the result, with the result's shape and dtype and the same kind as `x`.
+
+    Returns
+    -------
+    array
         Same kind as the arrays, and NumPy's dtype for `x` and `y`. `out` if it is given.
-    {raises where: no argument is an array, or the arrays do not fit each other.}
-    {see: numpy.where}
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        If no argument is an array, or the arrays do not fit each other.
+
+    See Also
+    --------
+    numpy.where
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.elementwise import where
     >>> where(np.array([True, False]), np.array([1, 2]), 0).tolist()
     [1, 0]
     """
@@ -69,14 +87,38 @@ def clip(
 ) -> Any:
     """Limit each element to a range.
 
-    {parameters: real array}
+    Parameters
+    ----------
+    x : array
+        A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
+        shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
+        bool, integer or float.
     min, max : array or number, optional
         The bounds, which are broadcast against `x`; by default none. If `min` is above `max`, the
         result is `max`.
-    {out and array}
+    out : array, optional
+        Array for the result, with the result's shape and dtype and the same kind as `x`.
+
+    Returns
+    -------
+    array
         Same kind as `x`, and NumPy's dtype for all three. `out` if it is given. If one of the three
         is NaN, the result is NaN.
-    {raises and see: numpy.clip}
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        If `x` is not an array or has another dtype, if the axis does not exist, or if another
+        argument does not fit.
+
+    See Also
+    --------
+    numpy.clip
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.elementwise import clip
     >>> clip(np.array([-3, 1, 9]), 0, 5).tolist()
     [0, 1, 5]
     """
@@ -103,13 +145,37 @@ def clip(
 def astype(x: Array, dtype: Any, *, out: Out = None) -> Any:
     """Convert the elements to another dtype.
 
-    {parameters: array}
+    Parameters
+    ----------
+    x : array
+        A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
+        shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
+        bool, integer, float or complex.
     dtype : dtype
         The new dtype.
-    {out and array}
+    out : array, optional
+        Array for the result, with the result's shape and dtype and the same kind as `x`.
+
+    Returns
+    -------
+    array
         A new array with the same shape and kind as `x`; `out` if it is given. If the dtype cannot
         represent a float, the result depends on the device.
-    {raises and see: numpy.ndarray.astype}
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        If `x` is not an array or has another dtype, if the axis does not exist, or if another
+        argument does not fit.
+
+    See Also
+    --------
+    numpy.ndarray.astype
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.elementwise import astype
     >>> astype(np.array([-1.5, 2.5]), np.int32).tolist()
     [-1, 2]
     """
@@ -136,7 +202,8 @@ def map(
 
     This is one kernel, which reads each element once and writes each result once.
 
-    {parameters}
+    Parameters
+    ----------
     f : function, or SymPy expression
         A function with one parameter for each of `arrays`, which kernels can call: a plain
         function, a lambda, or a function decorated with `kerneldsl.func`. It returns a number or a
@@ -152,12 +219,27 @@ def map(
     out : array, or tuple of array, optional
         Arrays for the results, with their shape and dtype and the kind of the arrays. They may be
         among the arrays.
-    {returns: array, or tuple of array}
+
+    Returns
+    -------
+    array, or tuple of array
         The broadcast shape, and the same kind as the arrays.
-    {raises where: `arrays` has no array, or an argument does not fit the others.}
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        If `arrays` has no array, or an argument does not fit the others.
     kerneldsl.errors.KernelError
         If `f` cannot be compiled.
-    {see: numpy.vectorize, numpy.frompyfunc}
+
+    See Also
+    --------
+    numpy.vectorize, numpy.frompyfunc
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.elementwise import map
     >>> import math
     >>> map(lambda x, y: math.sqrt(x * x + y * y), np.array([3.0, 5.0]), np.array([[4.0], [12.0]]))
     array([[ 5.        ,  6.40312424],

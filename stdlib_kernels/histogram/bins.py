@@ -66,7 +66,12 @@ def histogram(
 ) -> Any:
     """Count the elements between edges, or add up their weights.
 
-    {parameters: real array}
+    Parameters
+    ----------
+    x : array
+        A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
+        shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
+        bool, integer or float.
     bins : int, or array of shape (m + 1,)
         The number of bins of equal width, or the edges in ascending order. The last bin includes
         its upper edge.
@@ -76,14 +81,31 @@ def histogram(
         Same shape and kind as `x`; bool, integer or float.
     density : bool
         Whether to divide the result by its sum and by the widths of the bins.
-    {returns: hist : array of shape (m,)}
+
+    Returns
+    -------
+    hist : array of shape (m,)
         int64; with weights (of any dtype) or `density`, float64. Same kind as `x`. NaN is in no
         bin.
     edges : array of shape (m + 1,)
         The edges, as NumPy computes them; for bfloat16 as for float32. Same kind as `x`.
-    {raises}
-    {or value error: If edges do not ascend, or the range is not finite.}
-    {see: numpy.histogram}
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        If `x` is not an array or has another dtype, if the axis does not exist, or if another
+        argument does not fit.
+    kerneldsl.errors.ArgumentValueError
+        If edges do not ascend, or the range is not finite.
+
+    See Also
+    --------
+    numpy.histogram
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.histogram import histogram
     >>> hist, edges = histogram(np.array([1.0, 2.0, 2.5, 4.0]), 3)
     >>> hist.tolist(), edges.tolist()
     ([1, 2, 1], [1.0, 2.0, 3.0, 4.0])
@@ -111,7 +133,11 @@ def histogram2d(
 ) -> Any:
     """Count pairs of elements between edges along two axes, or add up their weights.
 
-    {parameters: vector of: bool, integer or float.}
+    Parameters
+    ----------
+    x : array of shape (n,)
+        A NumPy array, a device array, or an array of another library. Any layout.
+        bool, integer or float.
     y : array of shape (n,)
         Same kind as `x`.
     bins : int, array, or two of these
@@ -122,13 +148,29 @@ def histogram2d(
         Same kind as `x`; bool, integer or float.
     density : bool
         Whether to divide the result by its sum and by the areas of the bins.
-    {returns: hist : float64 array of shape (m, k)}
+
+    Returns
+    -------
+    hist : float64 array of shape (m, k)
         Same kind as `x`. A pair with NaN is in no bin.
     x_edges, y_edges : arrays of shape (m + 1,) and (k + 1,)
         The edges, as NumPy computes them; for bfloat16 as for float32. Same kind as `x`.
-    {raises where: `y` has another length or kind than `x`, or an argument does not fit.}
-    {or value error: If edges do not ascend, or a range is not finite.}
-    {see: numpy.histogram2d}
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        If `y` has another length or kind than `x`, or an argument does not fit.
+    kerneldsl.errors.ArgumentValueError
+        If edges do not ascend, or a range is not finite.
+
+    See Also
+    --------
+    numpy.histogram2d
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.histogram import histogram2d
     >>> x, y = np.array([0.0, 1.0, 1.0]), np.array([0.0, 0.0, 2.0])
     >>> histogram2d(x, y, 2)[0].tolist()
     [[1.0, 0.0], [1.0, 1.0]]

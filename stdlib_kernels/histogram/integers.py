@@ -62,18 +62,38 @@ def count_few(x, counts, largest):
 def bincount(x: Array, weights: Array | None = None, minlength: int = 0) -> Any:
     """Count how often each integer occurs, or add up the weights of its occurrences.
 
-    {parameters: vector of: bool or integer, at least 0, but not uint64.}
+    Parameters
+    ----------
+    x : array of shape (n,)
+        A NumPy array, a device array, or an array of another library. Any layout.
+        bool or integer, at least 0, but not uint64.
     weights : array of shape (n,), optional
         Same kind as `x`; bool, integer or float.
     minlength : int
         The minimum length of the result.
-    {returns: int64 or float64 array}
+
+    Returns
+    -------
+    int64 or float64 array
         Same kind as `x`, with an element for each integer up to the largest one in `x`. With
         weights of elements it is float64. On a GPU, weights are added in another order at each
         launch.
-    {raises where: an array has another dtype or rank, or `weights` another length.}
-    {or value error: If an element or `minlength` is negative.}
-    {see: numpy.bincount}
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        If an array has another dtype or rank, or `weights` another length.
+    kerneldsl.errors.ArgumentValueError
+        If an element or `minlength` is negative.
+
+    See Also
+    --------
+    numpy.bincount
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.histogram import bincount
     >>> bincount(np.array([0, 1, 1, 3])).tolist()
     [1, 2, 0, 1]
     """

@@ -31,18 +31,38 @@ __all__ = ["gaussian_blur", "sobel"]
 def gaussian_blur(image: Array, sigma: float, *, truncate: float = 4.0, out: Out = None) -> Any:
     """Blur a grey image with a Gaussian filter.
 
-    {parameters: grey image}
+    Parameters
+    ----------
+    image : array of shape (h, w)
+        uint8, float32 or float64. Any layout.
     sigma : float
         Standard deviation of the Gaussian in pixels.
     truncate : float
         The filter ends this many standard deviations from its centre.
-    {grey out}
-    {returns: array of shape (h, w)}
+    out : array of shape (h, w), optional
+        Array for the result, with the result's dtype and the same kind as `image`.
+
+    Returns
+    -------
+    array of shape (h, w)
         float64 for a float64 image, else float32; `out` if it is given. Beyond its edges the image
         is mirrored, including the edge pixels.
-    {grey raises}
-    {or value error: If sigma is not positive.}
-    {see: scipy.ndimage.gaussian_filter : the same with its default mode.}
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        If `image` is not a grey image, or `out` does not fit.
+    kerneldsl.errors.ArgumentValueError
+        If sigma is not positive.
+
+    See Also
+    --------
+    scipy.ndimage.gaussian_filter : the same with its default mode.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.imaging import gaussian_blur
     >>> spot = np.zeros((5, 5), np.float32)
     >>> spot[2, 2] = 1
     >>> round(float(gaussian_blur(spot, 0.5)[2, 2]), 4)
@@ -87,13 +107,32 @@ def gradient_magnitude(dtype: np.dtype[Any]) -> Any:
 def sobel(image: Array, *, out: Out = None) -> Any:
     """Compute the magnitude of the gradient of a grey image.
 
-    {parameters: grey image}
-    {grey out}
-    {returns: array of shape (h, w)}
+    Parameters
+    ----------
+    image : array of shape (h, w)
+        uint8, float32 or float64. Any layout.
+    out : array of shape (h, w), optional
+        Array for the result, with the result's dtype and the same kind as `image`.
+
+    Returns
+    -------
+    array of shape (h, w)
         The length of the gradient, eight times the change from pixel to pixel. float64 for a
         float64 image, else float32; `out` if it is given. Beyond its edges the image is mirrored.
-    {grey raises}
-    {see: scipy.ndimage.sobel : one component of the gradient, with the same scale.}
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        If `image` is not a grey image, or `out` does not fit.
+
+    See Also
+    --------
+    scipy.ndimage.sobel : one component of the gradient, with the same scale.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.imaging import sobel
     >>> sobel(np.array([[0, 0, 9, 9]] * 3, np.uint8))[1].tolist()
     [0.0, 36.0, 36.0, 0.0]
     """

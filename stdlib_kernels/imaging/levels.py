@@ -69,13 +69,27 @@ def look_up(image, table, out):
 def grey(image: Array, *, out: Out = None) -> Any:
     """Convert a colour image to grey.
 
-    {parameters}
+    Parameters
+    ----------
     image : uint8 array of shape (h, w, 3) or (h, w, 4)
         Red, green, blue and optionally alpha, which is ignored.
-    {grey out}
-    {returns: uint8 array of shape (h, w)}
+    out : array of shape (h, w), optional
+        Array for the result, with the result's dtype and the same kind as `image`.
+
+    Returns
+    -------
+    uint8 array of shape (h, w)
         The luma, rounded half up; `out` if it is given.
-    {raises where: `image` is not a colour image of bytes, or `out` does not fit.}
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        If `image` is not a colour image of bytes, or `out` does not fit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.imaging import grey
     >>> grey(np.array([[[255, 255, 255], [255, 0, 0]]], np.uint8)).tolist()
     [[255, 76]]
     """
@@ -97,15 +111,31 @@ def grey(image: Array, *, out: Out = None) -> Any:
 def histogram(image: Array, *, out: Out = None) -> Any:
     """Count how often each grey value occurs.
 
-    {parameters}
+    Parameters
+    ----------
     image : uint8 array
         Any rank and layout.
     out : int64 array of shape (256,), optional
         Array for the counts. Same kind as `image`.
-    {returns: int64 array of shape (256,)}
+
+    Returns
+    -------
+    int64 array of shape (256,)
         Same kind as `image`; `out` if it is given.
-    {raises where: `image` is not an array of bytes, or `out` does not fit.}
-    {see: numpy.bincount : with ``minlength=256`` gives the same.}
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        If `image` is not an array of bytes, or `out` does not fit.
+
+    See Also
+    --------
+    numpy.bincount : with ``minlength=256`` gives the same.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.imaging import histogram
     >>> histogram(np.array([[2, 0], [2, 1]], np.uint8))[:4].tolist()
     [1, 1, 2, 0]
     """
@@ -119,15 +149,29 @@ def histogram(image: Array, *, out: Out = None) -> Any:
 def equalize(image: Array, *, out: Out = None) -> Any:
     """Spread the grey values so that their cumulative histogram becomes a straight line.
 
-    {parameters}
+    Parameters
+    ----------
     image : uint8 array of shape (h, w)
         Any layout.
-    {grey out}
-    {returns: uint8 array of shape (h, w)}
+    out : array of shape (h, w), optional
+        Array for the result, with the result's dtype and the same kind as `image`.
+
+    Returns
+    -------
+    uint8 array of shape (h, w)
         A grey value v becomes ``round(255 (c[v] - c_min) / (n - c_min))``, with halves rounded up.
         c is the cumulative histogram, c_min its first value above 0, and n the number of pixels. An
         image with only one grey value does not change. `out` if it is given.
-    {raises where: `image` is not a grey image of bytes, or `out` does not fit.}
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        If `image` is not a grey image of bytes, or `out` does not fit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.imaging import equalize
     >>> equalize(np.array([[10, 11], [11, 12]], np.uint8)).tolist()
     [[0, 170], [170, 255]]
     """

@@ -36,15 +36,38 @@ def dot(x: Array, y: Array, out: Out = None) -> Any:
     Products are summed over the last axis of `x`, and over the last but one axis of `y`. A vector
     `y` is summed over its axis. An array without axes multiplies each element of the other one.
 
-    {parameters: array}
+    Parameters
+    ----------
+    x : array
+        A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
+        shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
+        bool, integer, float or complex.
     y : array
         Same kind as `x`. Any rank and layout.
-    {out}
-    {returns: NumPy scalar or array, or device array}
+    out : array, optional
+        Array for the result, with the result's shape and dtype and the same kind as `x`.
+
+    Returns
+    -------
+    NumPy scalar or array, or device array
         Same kind as `x`; `out` if it is given. The dtype is NumPy's for the two. The axes are the
         other axes of `x`, followed by those of `y`. Nothing is conjugated. Integers wrap around,
         and float16 and bfloat16 are added as float32.
-    {raises and see: numpy.dot}
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        If `x` is not an array or has another dtype, if the axis does not exist, or if another
+        argument does not fit.
+
+    See Also
+    --------
+    numpy.dot
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.linalg import dot
     >>> int(dot(np.array([1, 2, 3]), np.array([4, 5, 6])))
     32
     >>> dot(np.array([[1, 2], [3, 4]]), np.array([1, 10])).tolist()

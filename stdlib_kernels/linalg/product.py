@@ -94,21 +94,38 @@ def matmul_tiles(a, b, out, *, number):
 def matmul(a: Array, b: Array, out: Out = None) -> Any:
     """Multiply matrices, stacks of matrices, and vectors.
 
-    {parameters}
+    Parameters
+    ----------
     a : ndarray or device array of shape (…, m, k) or (k,)
         Any layout; bool, integer, float or complex.
     b : array of shape (…, k, n) or (k,)
         Same kind as `a`. The axes before the last two are broadcast.
     out : array of shape (…, m, n), optional
         Array for the product, with its dtype. Same kind as `a`.
-    {returns: array of shape (…, m, n)}
+
+    Returns
+    -------
+    array of shape (…, m, n)
         Same kind as `a`. If a factor is a vector, the axis m or n is missing. `out` if it is given.
         The dtype is NumPy's for the two factors. Sums have this dtype, and integers wrap around as
         in NumPy. float16 and bfloat16 are multiplied and added as float32, and rounded once. For
         booleans, an element is whether any product is True.
-    {raises where: a factor is not an array of numbers, or `out` does not fit.}
-    {or value error: If the inner dimensions differ, or others cannot be broadcast.}
-    {see: numpy.matmul}
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        If a factor is not an array of numbers, or `out` does not fit.
+    kerneldsl.errors.ArgumentValueError
+        If the inner dimensions differ, or others cannot be broadcast.
+
+    See Also
+    --------
+    numpy.matmul
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.linalg import matmul
     >>> matmul(np.array([[1, 2], [3, 4]]), np.array([[5, 6], [7, 8]])).tolist()
     [[19, 22], [43, 50]]
     >>> matmul(np.array([[1, 2], [3, 4]]), np.array([1, 10])).tolist()
@@ -135,15 +152,31 @@ def matmul(a: Array, b: Array, out: Out = None) -> Any:
 def transpose(a: Array, *, out: Out = None) -> Any:
     """Transpose a matrix into new memory.
 
-    {parameters}
+    Parameters
+    ----------
     a : ndarray or device array of shape (m, n)
         Any layout; bool, integer, float or complex.
     out : array of shape (n, m), optional
         Array for the result. Same dtype and kind as `a`. It must not overlap `a`.
-    {returns: array of shape (n, m)}
+
+    Returns
+    -------
+    array of shape (n, m)
         Same dtype and kind as `a`, C-contiguous; `out` if it is given.
-    {raises where: `a` is not a matrix, or `out` does not fit.}
-    {see: numpy.transpose : returns a view instead.}
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        If `a` is not a matrix, or `out` does not fit.
+
+    See Also
+    --------
+    numpy.transpose : returns a view instead.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.linalg import transpose
     >>> transpose(np.array([[1, 2, 3], [4, 5, 6]])).tolist()
     [[1, 4], [2, 5], [3, 6]]
     """

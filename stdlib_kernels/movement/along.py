@@ -87,11 +87,34 @@ def moved(
 def flip(x: Array, axis: Ints | None = None) -> Any:
     """Reverse the order of elements along axes, in new memory.
 
-    {parameters: array}
+    Parameters
+    ----------
+    x : array
+        A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
+        shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
+        bool, integer, float or complex.
     axis : int or tuple of int, optional
         The axes to reverse; by default all.
-    {like x: , and its shape}
-    {raises and see: numpy.flip : returns a view instead.}
+
+    Returns
+    -------
+    array
+        Same kind and dtype as `x`, and its shape.
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        If `x` is not an array or has another dtype, if the axis does not exist, or if another
+        argument does not fit.
+
+    See Also
+    --------
+    numpy.flip : returns a view instead.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.movement import flip
     >>> flip(np.array([[1, 2], [3, 4]]), 1).tolist()
     [[2, 1], [4, 3]]
     """
@@ -106,14 +129,37 @@ def flip(x: Array, axis: Ints | None = None) -> Any:
 def roll(x: Array, shift: Any, axis: Ints | None = None) -> Any:
     """Shift elements along axes; those beyond one end appear at the other.
 
-    {parameters: array}
+    Parameters
+    ----------
+    x : array
+        A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
+        shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
+        bool, integer, float or complex.
     shift : int, tuple of int, or int array
         The distance, towards higher indices; one for each axis, or one for all. Several shifts of
         one axis are added. An array is read on the host.
     axis : int or tuple of int, optional
         The axes; by default the flattened array is shifted, and keeps its shape.
-    {like x: , and its shape}
-    {raises and see: numpy.roll}
+
+    Returns
+    -------
+    array
+        Same kind and dtype as `x`, and its shape.
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        If `x` is not an array or has another dtype, if the axis does not exist, or if another
+        argument does not fit.
+
+    See Also
+    --------
+    numpy.roll
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.movement import roll
     >>> roll(np.array([1, 2, 3, 4]), 1).tolist()
     [4, 1, 2, 3]
     """
@@ -147,12 +193,35 @@ def _shifts_of(shift: Any) -> tuple[int, ...]:
 def tile(x: Array, reps: Ints) -> Any:
     """Repeat an array along its axes.
 
-    {parameters: array}
+    Parameters
+    ----------
+    x : array
+        A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
+        shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
+        bool, integer, float or complex.
     reps : int or tuple of int
         The number of repetitions along each axis; the last number belongs to the last axis. Missing
         numbers are 1. If there are more numbers than axes, `x` gets axes of extent 1.
-    {like x}
-    {raises and see: numpy.tile}
+
+    Returns
+    -------
+    array
+        Same kind and dtype as `x`.
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        If `x` is not an array or has another dtype, if the axis does not exist, or if another
+        argument does not fit.
+
+    See Also
+    --------
+    numpy.tile
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.movement import tile
     >>> tile(np.array([1, 2]), 2).tolist()
     [1, 2, 1, 2]
     """

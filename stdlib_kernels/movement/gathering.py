@@ -64,15 +64,43 @@ def take(
 ) -> Any:
     """Return the elements, or slices along an axis, at given indices.
 
-    {parameters: array}
+    Parameters
+    ----------
+    x : array
+        A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
+        shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
+        bool, integer, float or complex.
     indices : array
         Integers, not uint64. Any shape and layout. Same kind as `x`.
-    {along or flattened}
-    {mode}
-    {out and array}
+    axis : int, optional
+        The axis along which the function works; by default the array is flattened in C order.
+    mode : str
+        The treatment of indices out of range. ``"raise"`` raises an error, so the host waits for
+        the device. ``"wrap"`` takes the index modulo the extent. ``"clip"`` takes the first or the
+        last element, and negative indices do not count from the end.
+    out : array, optional
+        Array for the result, with the result's shape and dtype and the same kind as `x`.
+
+    Returns
+    -------
+    array
         Same kind and dtype as `x`, and its shape with that of `indices` instead of the axis. `out`
         if it is given.
-    {raises and see: numpy.take}
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        If `x` is not an array or has another dtype, if the axis does not exist, or if another
+        argument does not fit.
+
+    See Also
+    --------
+    numpy.take
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.movement import take
     >>> take(np.array([5, 6, 7]), np.array([2, -1, 0])).tolist()
     [7, 7, 5]
     """
@@ -94,13 +122,42 @@ def take_along_axis(
 ) -> Any:
     """Return the elements at given indices along an axis, with an index for each position.
 
-    {places along}
+    Parameters
+    ----------
+    x : array
+        A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
+        shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
+        bool, integer, float or complex.
+    indices : array
+        Integers, not uint64, with the shape of `x` except for the axis. Same kind as `x`.
     axis : int, optional
         Along which; ``None`` takes the array as flattened in C order.
-    {mode}
-    {out and array}
+    mode : str
+        The treatment of indices out of range. ``"raise"`` raises an error, so the host waits for
+        the device. ``"wrap"`` takes the index modulo the extent. ``"clip"`` takes the first or the
+        last element, and negative indices do not count from the end.
+    out : array, optional
+        Array for the result, with the result's shape and dtype and the same kind as `x`.
+
+    Returns
+    -------
+    array
         Same kind and dtype as `x`, with the shape of `indices`. `out` if it is given.
-    {raises and see: numpy.take_along_axis}
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        If `x` is not an array or has another dtype, if the axis does not exist, or if another
+        argument does not fit.
+
+    See Also
+    --------
+    numpy.take_along_axis
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.movement import take_along_axis
     >>> take_along_axis(np.array([[5, 6], [7, 8]]), np.array([[1], [0]])).tolist()
     [[6], [7]]
     """
@@ -131,18 +188,46 @@ def put_along_axis(
 ) -> Any:
     """Write elements to given indices along an axis of an array, in place.
 
-    {places along}
+    Parameters
+    ----------
+    x : array
+        A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
+        shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
+        bool, integer, float or complex.
+    indices : array
+        Integers, not uint64, with the shape of `x` except for the axis. Same kind as `x`.
     values : array
         Same shape as `indices`, and same kind and dtype as `x`.
-    {along}
-    {mode}
+    axis : int
+        The axis along which the function works.
+    mode : str
+        The treatment of indices out of range. ``"raise"`` raises an error, so the host waits for
+        the device. ``"wrap"`` takes the index modulo the extent. ``"clip"`` takes the first or the
+        last element, and negative indices do not count from the end.
     combine : str
         How an element and its values are combined. ``"replace"``: the element becomes one of the
         values. ``"add"``: on a GPU, floats are added in another order each time. ``"max"`` or
         ``"min"``: a NaN is replaced by a number. For bool and complex only ``"replace"``.
-    {returns: array}
+
+    Returns
+    -------
+    array
         `x` itself.
-    {raises and see: numpy.put_along_axis, numpy.ufunc.at}
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        If `x` is not an array or has another dtype, if the axis does not exist, or if another
+        argument does not fit.
+
+    See Also
+    --------
+    numpy.put_along_axis, numpy.ufunc.at
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.movement import put_along_axis
     >>> x = np.zeros(3)
     >>> put_along_axis(x, np.array([0, 2, 0]), np.array([1.0, 2.0, 4.0]), combine="add").tolist()
     [5.0, 0.0, 2.0]

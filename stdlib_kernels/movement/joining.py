@@ -48,17 +48,42 @@ def concatenate(
 ) -> Any:
     """Join arrays along an axis.
 
-    {parameters}
+    Parameters
+    ----------
     arrays : tuple of array
         NumPy arrays, device arrays, or arrays of another library, all of one kind. Their shapes are
         equal except for the axis. bool, integer, float or complex.
     axis : int, optional
         The axis along which arrays are joined; with ``None`` each is flattened in C order.
-    {joined}
-    {returns: array}
+    out : array, optional
+        Array for the result, with its shape and the kind of the arrays. Elements are converted to
+        its dtype.
+    dtype : dtype, optional
+        The dtype of the result; not with `out`.
+    casting : str
+        The allowed conversions, as in NumPy: ``"no"``, ``"equiv"``, ``"safe"``, ``"same_kind"`` or
+        ``"unsafe"``.
+
+    Returns
+    -------
+    array
         Same kind as the arrays, and NumPy's dtype for all of them, or `dtype`; `out` if it is
         given.
-    {raises and see: numpy.concatenate}
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        If `x` is not an array or has another dtype, if the axis does not exist, or if another
+        argument does not fit.
+
+    See Also
+    --------
+    numpy.concatenate
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.movement import concatenate
     >>> concatenate((np.array([1, 2]), np.array([3]))).tolist()
     [1, 2, 3]
     >>> concatenate((np.array([[1, 2]]), np.array([3])), None, dtype=np.float32).tolist()
@@ -81,16 +106,41 @@ def stack(
 ) -> Any:
     """Join arrays of one shape along a new axis.
 
-    {parameters}
+    Parameters
+    ----------
     arrays : tuple of array
         Arrays as for `concatenate`, all of one shape.
     axis : int
         The new axis of the result.
-    {joined}
-    {returns: array}
+    out : array, optional
+        Array for the result, with its shape and the kind of the arrays. Elements are converted to
+        its dtype.
+    dtype : dtype, optional
+        The dtype of the result; not with `out`.
+    casting : str
+        The allowed conversions, as in NumPy: ``"no"``, ``"equiv"``, ``"safe"``, ``"same_kind"`` or
+        ``"unsafe"``.
+
+    Returns
+    -------
+    array
         Same kind as the arrays, and NumPy's dtype for all of them, or `dtype`; `out` if it is
         given.
-    {raises and see: numpy.stack}
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        If `x` is not an array or has another dtype, if the axis does not exist, or if another
+        argument does not fit.
+
+    See Also
+    --------
+    numpy.stack
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.movement import stack
     >>> stack((np.array([1, 2]), np.array([3, 4])), 1).tolist()
     [[1, 3], [2, 4]]
     """

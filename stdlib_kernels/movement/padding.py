@@ -145,7 +145,12 @@ def pad(
 ) -> Any:
     """Add elements around an array.
 
-    {parameters: array}
+    Parameters
+    ----------
+    x : array
+        A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
+        shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
+        bool, integer, float or complex.
     pad_width : int, or tuples of ints
         The numbers of elements before and after the array along each axis:
         ``((before, after), …)``, one such pair for all axes, or one number for all.
@@ -163,9 +168,27 @@ def pad(
     reflect_type : str
         For ``"reflect"`` and ``"symmetric"``: ``"even"`` takes mirrored elements, and ``"odd"``
         subtracts them from twice the edge element.
-    {like x}
+
+    Returns
+    -------
+    array
+        Same kind and dtype as `x`.
         Means and medians of integers are rounded to the nearest integer.
-    {raises and see: numpy.pad}
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        If `x` is not an array or has another dtype, if the axis does not exist, or if another
+        argument does not fit.
+
+    See Also
+    --------
+    numpy.pad
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.movement import pad
     >>> pad(np.array([1, 2, 3]), (2, 1), "reflect").tolist()
     [3, 2, 1, 2, 3, 2]
     >>> pad(np.array([4, 8]), (2, 1), "linear_ramp", end_values=(0, 2)).tolist()

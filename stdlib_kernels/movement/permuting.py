@@ -98,12 +98,36 @@ def _copy_crossed(source: Array, out: Array) -> None:
 def permute(x: Array, axes: tuple[int, ...] | None = None, *, out: Out = None) -> Any:
     """Return an array with its axes in another order, in new memory.
 
-    {parameters: array}
+    Parameters
+    ----------
+    x : array
+        A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
+        shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
+        bool, integer, float or complex.
     axes : tuple of int, optional
         For each axis of the result, the axis of `x`; by default reversed.
-    {out and array}
+    out : array, optional
+        Array for the result, with the result's shape and dtype and the same kind as `x`.
+
+    Returns
+    -------
+    array
         Same kind and dtype as `x`, contiguous in C order; `out` if it is given.
-    {raises and see: numpy.transpose : returns a view instead.}
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        If `x` is not an array or has another dtype, if the axis does not exist, or if another
+        argument does not fit.
+
+    See Also
+    --------
+    numpy.transpose : returns a view instead.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.movement import permute
     >>> permute(np.zeros((2, 3, 4)), (2, 0, 1)).shape
     (4, 2, 3)
     """

@@ -35,13 +35,37 @@ __all__ = ["repeat"]
 def repeat(x: Array, repeats: Any, axis: int | None = None) -> Any:
     """Repeat each element, or slice along an axis.
 
-    {parameters: array}
+    Parameters
+    ----------
+    x : array
+        A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
+        shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
+        bool, integer, float or complex.
     repeats : int, tuple of int, or int or bool array of shape (n,)
         The number of repetitions, for all n or for each. An array has the same kind as `x`, and is
         not uint64. The host waits for the sum of an array.
-    {along or flattened}
-    {like x}
-    {raises and see: numpy.repeat}
+    axis : int, optional
+        The axis along which the function works; by default the array is flattened in C order.
+
+    Returns
+    -------
+    array
+        Same kind and dtype as `x`.
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        If `x` is not an array or has another dtype, if the axis does not exist, or if another
+        argument does not fit.
+
+    See Also
+    --------
+    numpy.repeat
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.movement import repeat
     >>> repeat(np.array([1, 2]), 2).tolist()
     [1, 1, 2, 2]
     >>> repeat(np.array([[1, 2, 3]]), (0, 2, 1), axis=1).tolist()

@@ -12,7 +12,6 @@ from kerneldsl.utilities.flags import read_flag
 from stdlib_kernels import parameters
 from stdlib_kernels.arrays import finish
 from stdlib_kernels.checks import Array, Out, check_array, check_out
-from stdlib_kernels.documentation import documented
 from stdlib_kernels.functions import library_function
 from stdlib_kernels.random.choosing import chosen
 from stdlib_kernels.random.draws import Counter, draw_of, drawn, integer_draw
@@ -23,7 +22,6 @@ __all__ = ["Generator", "default_rng"]
 Size: TypeAlias = int | tuple[int, ...] | None
 
 
-@documented
 class Generator(Counter):
     """A generator of random numbers: Philox4x32-10 with a key and a counter.
 
@@ -32,15 +30,26 @@ class Generator(Counter):
     ``normal`` and ``exponential`` of float64: they use logarithms and sines of the target, and
     agree within 8 ulp. Threads may share a generator.
 
-    {parameters: seed and device}
-    {see: numpy.random.Generator : methods with the same names, and other numbers.}
+    Parameters
+    ----------
+    seed : int, optional
+        The key, with 64 bits. Other seeds give independent numbers. The default is a random seed.
+    device : device, optional
+        Device of the results; by default the current one at each call.
+
+    See Also
+    --------
+    numpy.random.Generator : methods with the same names, and other numbers.
 
     References
     ----------
     J. K. Salmon, M. A. Moraes, R. O. Dror and D. E. Shaw, "Parallel random numbers: as easy as 1,
     2, 3", SC11 (2011).
 
-    {examples: random import Generator}
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.random import Generator
     >>> rng = Generator(2024)
     >>> saved = rng.state
     >>> first = rng.random(5).copy_to_host()
@@ -56,10 +65,28 @@ class Generator(Counter):
     def random(self, size: Size = None, dtype: Any = None, out: Out = None) -> Any:
         """Draw uniform numbers in [0, 1).
 
-        {parameters: drawn parameters}
+        Parameters
+        ----------
+        size : int or tuple of int, optional
+            The shape of the result; by default one number, or the shape of `out`.
+        dtype : dtype, optional
+            Dtype of the numbers: float64 (by default), float32, float16 or bfloat16. The last two
+            are computed as float32 and rounded.
+        out : array, optional
+            Array for the numbers, with their shape and dtype, of any kind and layout.
+
+        Returns
+        -------
+        device array, or NumPy scalar
             Multiples of 2**-53 for float64, 2**-24 for float32, 2**-11 for float16 and 2**-8 for
             bfloat16, with equal probabilities.
-        {drawn}
+            A device array on the generator's device, or without a `size` a NumPy scalar.
+            `out` if it is given.
+
+        Raises
+        ------
+        kerneldsl.errors.ArgumentError
+            If a parameter is invalid for the distribution, or `out` does not fit.
         """
         return self._of_floats("unit", size, dtype, out, 0.0, 0.0)
 
@@ -75,12 +102,29 @@ class Generator(Counter):
     ) -> Any:
         """Draw uniform numbers in an interval.
 
-        {parameters}
+        Parameters
+        ----------
         low, high : float
             The interval, without `high`; a result may be rounded to `high`.
-        {drawn parameters}
+        size : int or tuple of int, optional
+            The shape of the result; by default one number, or the shape of `out`.
+        dtype : dtype, optional
+            Dtype of the numbers: float64 (by default), float32, float16 or bfloat16. The last two
+            are computed as float32 and rounded.
+        out : array, optional
+            Array for the numbers, with their shape and dtype, of any kind and layout.
+
+        Returns
+        -------
+        device array, or NumPy scalar
             ``low + (high - low) * u``, with `u` from `random` with the same number of bits.
-        {drawn}
+            A device array on the generator's device, or without a `size` a NumPy scalar.
+            `out` if it is given.
+
+        Raises
+        ------
+        kerneldsl.errors.ArgumentError
+            If a parameter is invalid for the distribution, or `out` does not fit.
         """
         distance = parameters.number_of("high", high) - parameters.number_of("low", low)
         return self._of_floats("uniform", size, dtype, out, low, distance, low=low, high=high)
@@ -97,15 +141,32 @@ class Generator(Counter):
     ) -> Any:
         """Draw normal numbers.
 
-        {parameters}
+        Parameters
+        ----------
         loc : float
             The mean.
         scale : float
             The standard deviation, at least 0.
-        {drawn parameters}
+        size : int or tuple of int, optional
+            The shape of the result; by default one number, or the shape of `out`.
+        dtype : dtype, optional
+            Dtype of the numbers: float64 (by default), float32, float16 or bfloat16. The last two
+            are computed as float32 and rounded.
+        out : array, optional
+            Array for the numbers, with their shape and dtype, of any kind and layout.
+
+        Returns
+        -------
+        device array, or NumPy scalar
             Computed by the Box–Muller transform; up to 6.66 standard deviations from the mean for
             float32.
-        {drawn}
+            A device array on the generator's device, or without a `size` a NumPy scalar.
+            `out` if it is given.
+
+        Raises
+        ------
+        kerneldsl.errors.ArgumentError
+            If a parameter is invalid for the distribution, or `out` does not fit.
         """
         return self._of_floats("normal", size, dtype, out, loc, scale, loc=loc, scale=scale)
 
@@ -115,12 +176,29 @@ class Generator(Counter):
     ) -> Any:
         """Draw exponential numbers.
 
-        {parameters}
+        Parameters
+        ----------
         scale : float
             The mean, at least 0.
-        {drawn parameters}
+        size : int or tuple of int, optional
+            The shape of the result; by default one number, or the shape of `out`.
+        dtype : dtype, optional
+            Dtype of the numbers: float64 (by default), float32, float16 or bfloat16. The last two
+            are computed as float32 and rounded.
+        out : array, optional
+            Array for the numbers, with their shape and dtype, of any kind and layout.
+
+        Returns
+        -------
+        device array, or NumPy scalar
             Computed by inversion; up to 22.2 means for float32.
-        {drawn}
+            A device array on the generator's device, or without a `size` a NumPy scalar.
+            `out` if it is given.
+
+        Raises
+        ------
+        kerneldsl.errors.ArgumentError
+            If a parameter is invalid for the distribution, or `out` does not fit.
         """
         return self._of_floats("exponential", size, dtype, out, 0.0, scale, scale=scale)
 
@@ -140,25 +218,41 @@ class Generator(Counter):
         Numbers that would make some integers more probable are rejected, and drawn again from a
         separate counter.
 
-        {parameters}
+        Parameters
+        ----------
         low, high : int
             The interval, without `high`. Without a second argument, from 0 to `low`, without `low`.
-        {size}
+        size : int or tuple of int, optional
+            The shape of the result; by default one number, or the shape of `out`.
         dtype : dtype
             A dtype of integers that contains the interval.
         endpoint : bool
             Whether the interval includes `high`.
-        {drawn out}
+        out : array, optional
+            Array for the numbers, with their shape and dtype, of any kind and layout.
+
+        Returns
+        -------
+        device array, or NumPy scalar
             For an interval of 2**32 values, the words of the generator:
             ``integers(2**32, dtype=np.uint32)``.
-        {drawn}
+            A device array on the generator's device, or without a `size` a NumPy scalar.
+            `out` if it is given.
+
+        Raises
+        ------
+        kerneldsl.errors.ArgumentError
+            If a parameter is invalid for the distribution, or `out` does not fit.
 
         References
         ----------
         D. Lemire, "Fast random integer generation in an interval", ACM Transactions on Modeling and
         Computer Simulation 29 (2019), section 4.
 
-        {examples: random import default_rng}
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from stdlib_kernels.random import default_rng
         >>> dice = default_rng(1).integers(1, 6, size=1000, endpoint=True).copy_to_host()
         >>> int(dice.min()), int(dice.max())
         (1, 6)
@@ -189,21 +283,35 @@ class Generator(Counter):
     ) -> Any:
         """Draw elements of an array.
 
-        {parameters}
+        Parameters
+        ----------
         a : int or array
             The elements, along `axis`; an int stands for the numbers from 0 to `a` - 1.
-        {size}
+        size : int or tuple of int, optional
+            The shape of the result; by default one number, or the shape of `out`.
         replace : bool
             Whether an element may be drawn several times.
         p : array of shape (n,), optional
             Weights of the elements, at least 0: float32 or float64, and the same kind as `a`. They
             are divided by their sum. By default all are equal.
-        {along}
-        {returns: array, or NumPy scalar}
+        axis : int
+            The axis along which the function works.
+
+        Returns
+        -------
+        array, or NumPy scalar
             Same kind and dtype as `a`, and its shape with `size` instead of `axis`. If `a` is an
             int, int64 of the kind of `p`, or without `p` a device array on the generator's device.
-        {drawn raises}
-        {examples: random import default_rng}
+
+        Raises
+        ------
+        kerneldsl.errors.ArgumentError
+            If a parameter is invalid for the distribution.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from stdlib_kernels.random import default_rng
         >>> default_rng(1).choice(np.array([2, 3, 5]), 4, p=np.array([0.0, 1.0, 0.0])).tolist()
         [3, 3, 3, 3]
         """
@@ -220,14 +328,27 @@ class Generator(Counter):
     def permutation(self, x: int | Array, axis: int = 0) -> Any:
         """Return the elements of an array along an axis in random order.
 
-        {parameters}
+        Parameters
+        ----------
         x : int or array
             The elements; an int stands for the numbers from 0 to `x` - 1.
-        {along}
-        {returns: array}
+        axis : int
+            The axis along which the function works.
+
+        Returns
+        -------
+        array
             Same kind, dtype and shape as `x`; for an int, an int64 device array.
-        {drawn raises}
-        {examples: random import default_rng}
+
+        Raises
+        ------
+        kerneldsl.errors.ArgumentError
+            If a parameter is invalid for the distribution.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from stdlib_kernels.random import default_rng
         >>> sorted(default_rng(1).permutation(np.array([2, 3, 5])).tolist())
         [2, 3, 5]
         """
@@ -237,11 +358,17 @@ class Generator(Counter):
     def shuffle(self, x: Array, axis: int = 0) -> None:
         """Put the elements of an array along an axis in random order, in place.
 
-        {parameters}
+        Parameters
+        ----------
         x : array
             The array, which is changed.
-        {along}
-        {drawn raises}
+        axis : int
+            The axis along which the function works.
+
+        Raises
+        ------
+        kerneldsl.errors.ArgumentError
+            If a parameter is invalid for the distribution.
         """
         check_array("x", x, halves=True)
         check_out(x, like=x, shape=tuple(x.shape), dtype=x.dtype)
@@ -262,12 +389,22 @@ class Generator(Counter):
         return drawn(self, draw, size, found, out, *numbers)
 
 
-@documented
 def default_rng(seed: int | Generator | None = None, *, device: Any = None) -> Generator:
     """Make a generator from a seed, or return the given generator.
 
-    {parameters: seed and device:  or Generator}
-    {returns: Generator}
-    {see: numpy.random.default_rng}
+    Parameters
+    ----------
+    seed : int or Generator, optional
+        The key, with 64 bits. Other seeds give independent numbers. The default is a random seed.
+    device : device, optional
+        Device of the results; by default the current one at each call.
+
+    Returns
+    -------
+    Generator
+
+    See Also
+    --------
+    numpy.random.default_rng
     """
     return seed if isinstance(seed, Generator) else Generator(seed, device=device)

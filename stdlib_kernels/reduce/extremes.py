@@ -60,12 +60,46 @@ def _extreme(name: str, kind: str, op: Any, example: str) -> Any:
     extreme.__name__ = extreme.__qualname__ = name
     extreme.__doc__ = f"""Find the {kind} element of an array, of all or along axes.
 
-    {{reduction of: array}}
-    {{initial and mask}}
-    {{reduced}}
+    Parameters
+    ----------
+    x : array
+        A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
+        shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
+        bool, integer, float or complex.
+    axis : int or tuple of int, optional
+        The axes to reduce; by default all.
+    out : array, optional
+        Array for the result, with the result's shape and dtype and the same kind as `x`.
+    keepdims : bool
+        Whether the result keeps the reduced axes, with an extent of 1.
+    initial : number, optional
+        A value that is combined with the result at the end.
+    where : bool array, optional
+        Selects elements; by default all. Same kind as `x`, and broadcast against `x`.
+
+    Returns
+    -------
+    NumPy scalar or array, or device array
+        Same kind as `x`; `out` if it is given.
         NaN is {op.__name__} than every number. Between 0 and -0 either is returned. Complex
         numbers are compared by their real parts, then by their imaginary parts.
-    {{raises if empty and see: numpy.{name}}}
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        If `x` is not an array or has another dtype, if the axis does not exist, or if another
+        argument does not fit.
+    kerneldsl.errors.ArgumentValueError
+        If the reduced axes have no elements.
+
+    See Also
+    --------
+    numpy.{name}
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.reduce import {name}
     >>> {name}(np.array([[3, 1, 4], [1, 5, 9]]), axis=1).tolist()
     {example}
     """
@@ -105,11 +139,41 @@ def _truth_of(name: str, some: str, op: Any, of_none: bool) -> Any:
     truth.__name__ = truth.__qualname__ = name
     truth.__doc__ = f"""Return whether {some} nonzero, of all or along axes.
 
-    {{reduction of: array}}
-    {{mask}}
-    {{reduced}}
+    Parameters
+    ----------
+    x : array
+        A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
+        shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
+        bool, integer, float or complex.
+    axis : int or tuple of int, optional
+        The axes to reduce; by default all.
+    out : array, optional
+        Array for the result, with the result's shape and dtype and the same kind as `x`.
+    keepdims : bool
+        Whether the result keeps the reduced axes, with an extent of 1.
+    where : bool array, optional
+        Selects elements; by default all. Same kind as `x`, and broadcast against `x`.
+
+    Returns
+    -------
+    NumPy scalar or array, or device array
+        Same kind as `x`; `out` if it is given.
         A bool; for no elements, {of_none}. An `out` of another dtype receives 0 and 1.
-    {{raises and see: numpy.{name}}}
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        If `x` is not an array or has another dtype, if the axis does not exist, or if another
+        argument does not fit.
+
+    See Also
+    --------
+    numpy.{name}
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.reduce import {name}
     >>> {name}(np.array([[{int(of_none)}, 0], [3, 2]]), axis=1).tolist()
     [False, True]
     """
@@ -124,10 +188,39 @@ all = _truth_of("all", "all elements are", smaller, of_none=True)
 def count_nonzero(x: Array, axis: Axis = None, *, out: Out = None, keepdims: bool = False) -> Any:
     """Count the nonzero elements, of all or along axes.
 
-    {reduction of: array}
-    {reduced}
+    Parameters
+    ----------
+    x : array
+        A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
+        shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
+        bool, integer, float or complex.
+    axis : int or tuple of int, optional
+        The axes to reduce; by default all.
+    out : array, optional
+        Array for the result, with the result's shape and dtype and the same kind as `x`.
+    keepdims : bool
+        Whether the result keeps the reduced axes, with an extent of 1.
+
+    Returns
+    -------
+    NumPy scalar or array, or device array
+        Same kind as `x`; `out` if it is given.
         An int64.
-    {raises and see: numpy.count_nonzero}
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        If `x` is not an array or has another dtype, if the axis does not exist, or if another
+        argument does not fit.
+
+    See Also
+    --------
+    numpy.count_nonzero
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.reduce import count_nonzero
     >>> count_nonzero(np.array([[1, 0], [3, 2]]), axis=1).tolist()
     [1, 2]
     """

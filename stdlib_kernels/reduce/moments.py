@@ -170,12 +170,53 @@ def var(
 ) -> Any:
     """Compute the variance of the elements of an array, of all or along axes.
 
-    {parameters of a spread}
-    {reduced}
+    Parameters
+    ----------
+    x : array
+        A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
+        shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
+        bool, integer, float or complex.
+    axis : int or tuple of int, optional
+        The axes to reduce; by default all.
+    out : array, optional
+        Array for the result, with the result's shape and dtype and the same kind as `x`.
+    keepdims : bool
+        Whether the result keeps the reduced axes, with an extent of 1.
+    dtype : dtype, optional
+        Dtype of the computation. By default float64 for booleans and integers, and the dtype of the
+        array for others. The result has this dtype, or that of its real part.
+    ddof : float
+        The divisor is the number of elements minus `ddof`.
+    correction : float, optional
+        The array API's name for `ddof`.
+    where : bool array, optional
+        Selects elements; by default all. Same kind as `x`, and broadcast against `x`.
+
+    Returns
+    -------
+    NumPy scalar or array, or device array
+        Same kind as `x`; `out` if it is given.
         It is the mean of ``abs(x - mean(x)) ** 2``; float16 and bfloat16 are computed as float32.
-    {raises}
-    {warns: Where the divisor is not above 0; the result is NaN or infinite then.}
-    {see: numpy.var}
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        If `x` is not an array or has another dtype, if the axis does not exist, or if another
+        argument does not fit.
+
+    Warns
+    -----
+    RuntimeWarning
+        Where the divisor is not above 0; the result is NaN or infinite then.
+
+    See Also
+    --------
+    numpy.var
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.reduce import var
     >>> var(np.array([[1, 3], [2, 8]]), axis=1).tolist()
     [1.0, 9.0]
     """
@@ -196,9 +237,47 @@ def std(
 ) -> Any:
     """Compute the standard deviation, the square root of the variance, of all or along axes.
 
-    {parameters of a spread}
-    {reduced}
-    {raises and see: numpy.std}
+    Parameters
+    ----------
+    x : array
+        A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
+        shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
+        bool, integer, float or complex.
+    axis : int or tuple of int, optional
+        The axes to reduce; by default all.
+    out : array, optional
+        Array for the result, with the result's shape and dtype and the same kind as `x`.
+    keepdims : bool
+        Whether the result keeps the reduced axes, with an extent of 1.
+    dtype : dtype, optional
+        Dtype of the computation. By default float64 for booleans and integers, and the dtype of the
+        array for others. The result has this dtype, or that of its real part.
+    ddof : float
+        The divisor is the number of elements minus `ddof`.
+    correction : float, optional
+        The array API's name for `ddof`.
+    where : bool array, optional
+        Selects elements; by default all. Same kind as `x`, and broadcast against `x`.
+
+    Returns
+    -------
+    NumPy scalar or array, or device array
+        Same kind as `x`; `out` if it is given.
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        If `x` is not an array or has another dtype, if the axis does not exist, or if another
+        argument does not fit.
+
+    See Also
+    --------
+    numpy.std
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.reduce import std
     >>> float(std(np.array([1.0, 3.0])))
     1.0
     """

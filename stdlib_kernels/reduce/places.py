@@ -135,10 +135,41 @@ def _place(name: str, kind: str, op: Any, example: str) -> Any:
     place.__name__ = place.__qualname__ = name
     place.__doc__ = f"""Find the index of the {kind} element, of all or along an axis.
 
-    {{parameters of a place}}
-    {{reduced}}
+    Parameters
+    ----------
+    x : array
+        A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
+        shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
+        bool, integer, float or complex.
+    axis : int, optional
+        The axis to reduce; by default the array is flattened in C order.
+    out : array, optional
+        Array for the result, with the result's shape and dtype and the same kind as `x`.
+    keepdims : bool
+        Whether the result keeps the reduced axes, with an extent of 1.
+
+    Returns
+    -------
+    NumPy scalar or array, or device array
+        Same kind as `x`; `out` if it is given.
         An int64. Among equal elements the first is taken. NaN is {op.__name__} than every number.
-    {{raises if empty and see: numpy.{name}}}
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        If `x` is not an array or has another dtype, if the axis does not exist, or if another
+        argument does not fit.
+    kerneldsl.errors.ArgumentValueError
+        If the reduced axes have no elements.
+
+    See Also
+    --------
+    numpy.{name}
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.reduce import {name}
     >>> {name}(np.array([[3, 1, 4], [1, 5, 5]]), axis=1).tolist()
     {example}
     """

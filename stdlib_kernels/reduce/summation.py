@@ -53,13 +53,47 @@ def sum(
 ) -> Any:
     """Add the elements of an array, all or along axes.
 
-    {reduction of: array}
-    {accumulating dtype}
-    {initial and mask}
-    {reduced}
+    Parameters
+    ----------
+    x : array
+        A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
+        shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
+        bool, integer, float or complex.
+    axis : int or tuple of int, optional
+        The axes to reduce; by default all.
+    out : array, optional
+        Array for the result, with the result's shape and dtype and the same kind as `x`.
+    keepdims : bool
+        Whether the result keeps the reduced axes, with an extent of 1.
+    dtype : dtype, optional
+        Dtype of the computation and of the result. By default int64 for booleans and signed
+        integers, uint64 for unsigned ones, and the dtype of the array for others.
+    initial : number, optional
+        A value that is combined with the result at the end.
+    where : bool array, optional
+        Selects elements; by default all. Same kind as `x`, and broadcast against `x`.
+
+    Returns
+    -------
+    NumPy scalar or array, or device array
+        Same kind as `x`; `out` if it is given.
         Integers wrap around as in NumPy. float16 and bfloat16 are added as float32, and the sum is
         rounded once. The sum of no elements is 0.
-    {raises and see: numpy.sum}
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        If `x` is not an array or has another dtype, if the axis does not exist, or if another
+        argument does not fit.
+
+    See Also
+    --------
+    numpy.sum
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.reduce import sum
     >>> int(sum(np.arange(10, dtype=np.int32)))
     45
     >>> sum(np.arange(6).reshape(2, 3), axis=1).tolist()
@@ -80,13 +114,45 @@ def prod(
 ) -> Any:
     """Multiply the elements of an array, all or along axes.
 
-    {reduction of: array}
+    Parameters
+    ----------
+    x : array
+        A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
+        shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
+        bool, integer, float or complex.
+    axis : int or tuple of int, optional
+        The axes to reduce; by default all.
+    out : array, optional
+        Array for the result, with the result's shape and dtype and the same kind as `x`.
+    keepdims : bool
+        Whether the result keeps the reduced axes, with an extent of 1.
     dtype : dtype, optional
         Dtype of the computation and of the result; by default as for `sum`.
-    {initial and mask}
-    {reduced}
+    initial : number, optional
+        A value that is combined with the result at the end.
+    where : bool array, optional
+        Selects elements; by default all. Same kind as `x`, and broadcast against `x`.
+
+    Returns
+    -------
+    NumPy scalar or array, or device array
+        Same kind as `x`; `out` if it is given.
         The product of no elements is 1.
-    {raises and see: numpy.prod}
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        If `x` is not an array or has another dtype, if the axis does not exist, or if another
+        argument does not fit.
+
+    See Also
+    --------
+    numpy.prod
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.reduce import prod
     >>> int(prod(np.arange(1, 6)))
     120
     """
@@ -116,16 +182,49 @@ def mean(
 ) -> Any:
     """Average the elements of an array, all or along axes.
 
-    {reduction of: array}
+    Parameters
+    ----------
+    x : array
+        A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
+        shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
+        bool, integer, float or complex.
+    axis : int or tuple of int, optional
+        The axes to reduce; by default all.
+    out : array, optional
+        Array for the result, with the result's shape and dtype and the same kind as `x`.
+    keepdims : bool
+        Whether the result keeps the reduced axes, with an extent of 1.
     dtype : dtype, optional
         Dtype of the computation and of the result. By default float64 for booleans and integers,
         and the dtype of the array for others.
-    {mask}
-    {reduced}
+    where : bool array, optional
+        Selects elements; by default all. Same kind as `x`, and broadcast against `x`.
+
+    Returns
+    -------
+    NumPy scalar or array, or device array
+        Same kind as `x`; `out` if it is given.
         float16 and bfloat16 are added as float32. The mean of no elements is NaN.
-    {raises}
-    {warns: If there are no elements, unless `where` excludes them.}
-    {see: numpy.mean}
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        If `x` is not an array or has another dtype, if the axis does not exist, or if another
+        argument does not fit.
+
+    Warns
+    -----
+    RuntimeWarning
+        If there are no elements, unless `where` excludes them.
+
+    See Also
+    --------
+    numpy.mean
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.reduce import mean
     >>> mean(np.array([[1, 2], [3, 5]]), axis=0).tolist()
     [2.0, 3.5]
     """
@@ -155,11 +254,51 @@ def reduce(
 ) -> Any:
     """Combine the elements of an array by a function, all or along axes.
 
-    {reduction of: array}
-    {operator: It must be associative and commutative.}
-    {reduced}
+    Parameters
+    ----------
+    x : array
+        A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
+        shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
+        bool, integer, float or complex.
+    axis : int or tuple of int, optional
+        The axes to reduce; by default all.
+    out : array, optional
+        Array for the result, with the result's shape and dtype and the same kind as `x`.
+    keepdims : bool
+        Whether the result keeps the reduced axes, with an extent of 1.
+    op : function
+        A function of two values that kernels can call: a plain function, a lambda, or a function
+        decorated with `kerneldsl.func`.
+        It must be associative and commutative.
+        A function is compiled once. A new function with the same text is compiled again.
+    identity : number
+        A value with which `op` does not change any other. It is combined with elements several
+        times.
+    dtype : dtype, optional
+        Dtype of the computation and of the result; by default that of the array.
+
+    Returns
+    -------
+    NumPy scalar or array, or device array
+        Same kind as `x`; `out` if it is given.
         float16 and bfloat16 are combined as float32. For no elements the result is `identity`.
-    {raises by operator and see: numpy.ufunc.reduce}
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        If `x` is not an array or has another dtype, if the axis does not exist, or if another
+        argument does not fit.
+    kerneldsl.errors.KernelError
+        If `op` cannot be compiled.
+
+    See Also
+    --------
+    numpy.ufunc.reduce
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.reduce import reduce
     >>> reduce(np.array([[12, 18], [8, 20]]), lambda a, b: a | b, 0, axis=1).tolist()
     [30, 28]
     """
@@ -189,16 +328,45 @@ def norm(
 ) -> Any:
     """Compute the vector norm of the elements of an array, of all or along axes.
 
-    {reduction of: array}
+    Parameters
+    ----------
+    x : array
+        A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
+        shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
+        bool, integer, float or complex.
+    axis : int or tuple of int, optional
+        The axes to reduce; by default all.
+    out : array, optional
+        Array for the result, with the result's shape and dtype and the same kind as `x`.
+    keepdims : bool
+        Whether the result keeps the reduced axes, with an extent of 1.
     ord : float
         The order p of the norm ``sum(abs(x) ** p) ** (1 / p)``. For inf it is the largest and for
         -inf the smallest ``abs(x)``; for 0, the number of nonzero elements.
-    {reduced}
-        float64 for booleans and integers, else the dtype of `x` or of its real part. float16 and
-        bfloat16 are computed as float32. Squares are not scaled, and may overflow.
-    {raises}
-    {or value error: If the reduced axes have no elements, and `ord` is -inf.}
-    {see: numpy.linalg.vector_norm}
+
+    Returns
+    -------
+    NumPy scalar or array, or device array
+        Same kind as `x`; `out` if it is given.
+        The dtype is float64 for booleans and integers, else that of `x` or of its real part.
+        float16 and bfloat16 are computed as float32. Squares are not scaled, and may overflow.
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        If `x` is not an array or has another dtype, if the axis does not exist, or if another
+        argument does not fit.
+    kerneldsl.errors.ArgumentValueError
+        If the reduced axes have no elements, and `ord` is -inf.
+
+    See Also
+    --------
+    numpy.linalg.vector_norm
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.reduce import norm
     >>> float(norm(np.array([3.0, 4.0])))
     5.0
     """

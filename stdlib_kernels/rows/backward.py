@@ -69,12 +69,30 @@ def of_norm(grad, weight, x, out, eps, *, number, is_centred, is_weighted):
 def softmax_backward(grad: Array, y: Array, axis: int = -1) -> Any:
     """Return the gradient of `softmax` with respect to its input.
 
-    {parameters of a gradient: y}
-    {returns: array}
+    Parameters
+    ----------
+    grad : array
+        The gradient with respect to the result: float32, float64, float16 or bfloat16. Any layout.
+    y : array
+        Same shape, dtype and kind as `grad`: x is the input, and y the result.
+    axis : int
+        The axis of the call.
+
+    Returns
+    -------
+    array
         ``y * (grad - sum(grad * y))``. Same shape, dtype and kind as `y`. float16 and bfloat16 are
         computed as float32.
-    {gradient raises}
-    {examples: rows import softmax, softmax_backward}
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        If the arrays do not fit, or the axis does not exist.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.rows import softmax, softmax_backward
     >>> softmax_backward(np.array([1.0, 0.0]), softmax(np.array([0.0, 0.0]))).tolist()
     [0.25, -0.25]
     """
@@ -85,10 +103,29 @@ def softmax_backward(grad: Array, y: Array, axis: int = -1) -> Any:
 def log_softmax_backward(grad: Array, y: Array, axis: int = -1) -> Any:
     """Return the gradient of `log_softmax` with respect to its input.
 
-    {parameters of a gradient: y}
-    {returns: array}
+    Parameters
+    ----------
+    grad : array
+        The gradient with respect to the result: float32, float64, float16 or bfloat16. Any layout.
+    y : array
+        Same shape, dtype and kind as `grad`: x is the input, and y the result.
+    axis : int
+        The axis of the call.
+
+    Returns
+    -------
+    array
         ``grad - exp(y) * sum(grad)``. Same shape, dtype and kind as `y`.
-    {gradient raises}
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        If the arrays do not fit, or the axis does not exist.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.rows import log_softmax_backward
     >>> log_softmax_backward(np.array([1.0, -1.0]), np.log([0.5, 0.5])).tolist()
     [1.0, -1.0]
     """
@@ -101,11 +138,34 @@ def layer_norm_backward(
 ) -> Any:
     """Return the gradients of `layer_norm` with respect to input, weights and bias.
 
-    {parameters of a norm's gradient}
-    {returns: tuple of arrays}
+    Parameters
+    ----------
+    grad : array
+        The gradient with respect to the result: float32, float64, float16 or bfloat16. Any layout.
+    x : array
+        Same shape, dtype and kind as `grad`: x is the input, and y the result.
+    axis : int
+        The axis of the call.
+    weight : array of shape (n,), optional
+        The weights of the call; ones by default.
+    eps : float, optional
+        The `eps` of the call, with the same default.
+
+    Returns
+    -------
+    tuple of arrays
         The gradient with respect to `x`, with its shape, and those with respect to weights and
         bias, with shape (n,). Same dtype and kind as `x`.
-    {gradient raises}
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        If the arrays do not fit, or the axis does not exist.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.rows import layer_norm_backward
     >>> found = layer_norm_backward(np.ones((4, 2)), np.array([[1.0, 3.0]] * 4), eps=0.0)
     >>> [each.tolist() for each in found[1:]]
     [[-4.0, 4.0], [4.0, 4.0]]
@@ -119,10 +179,33 @@ def rms_norm_backward(
 ) -> Any:
     """Return the gradients of `rms_norm` with respect to input and weights.
 
-    {parameters of a norm's gradient}
-    {returns: tuple of arrays}
+    Parameters
+    ----------
+    grad : array
+        The gradient with respect to the result: float32, float64, float16 or bfloat16. Any layout.
+    x : array
+        Same shape, dtype and kind as `grad`: x is the input, and y the result.
+    axis : int
+        The axis of the call.
+    weight : array of shape (n,), optional
+        The weights of the call; ones by default.
+    eps : float, optional
+        The `eps` of the call, with the same default.
+
+    Returns
+    -------
+    tuple of arrays
         As for `layer_norm_backward`, without a bias.
-    {gradient raises}
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        If the arrays do not fit, or the axis does not exist.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.rows import rms_norm_backward
     >>> rms_norm_backward(np.ones(2), np.array([3.0, 3.0]), eps=0.0)[1].tolist()
     [1.0, 1.0]
     """

@@ -108,15 +108,40 @@ def cross_entropy(
 ) -> Any:
     """Compute the negative logarithm of the softmax of each row at its label.
 
-    {parameters: scores and labels}
+    Parameters
+    ----------
+    x : array
+        The scores of the classes: booleans, integers or floats. Any layout.
+    labels : array
+        The index of the correct class in each row: integers, with the shape of `x` without the
+        axis. Same kind as `x`.
+    axis : int
+        The axis of the classes.
+    ignore_index : int
+        Rows with this label are ignored: their loss is 0.
     out : array, optional
         Array for the result, with the shape of the labels and its dtype. Same kind as `x`.
-    {returns: array}
+
+    Returns
+    -------
+    array
         The shape of the labels, and the same kind as `x`. float64 for booleans and integers, else
         the dtype of `x`. float16 and bfloat16 are computed as float32. The result is NaN if a label
         is not an index of the axis, or if the row contains NaN or inf.
-    {raises where: `x` or `labels` is not an array of such a dtype, or the shapes do not fit.}
-    {see: torch.nn.functional.cross_entropy : with ``reduction="none"``.}
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        If `x` or `labels` is not an array of such a dtype, or the shapes do not fit.
+
+    See Also
+    --------
+    torch.nn.functional.cross_entropy : with ``reduction="none"``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.rows import cross_entropy
     >>> cross_entropy(np.array([[0.0, 0.0], [0.0, -np.inf]]), np.array([1, 0])).round(3).tolist()
     [0.693, 0.0]
     """
@@ -136,12 +161,35 @@ def cross_entropy_backward(
 ) -> Any:
     """Return the gradient of `cross_entropy` with respect to the scores.
 
-    {parameters: gradient}
-    {scores and labels}
-    {returns: array}
+    Parameters
+    ----------
+    grad : array
+        The gradient with respect to the result: float32, float64, float16 or bfloat16. Any layout.
+    x : array
+        The scores of the classes: booleans, integers or floats. Any layout.
+    labels : array
+        The index of the correct class in each row: integers, with the shape of `x` without the
+        axis. Same kind as `x`.
+    axis : int
+        The axis of the classes.
+    ignore_index : int
+        Rows with this label are ignored: their loss is 0.
+
+    Returns
+    -------
+    array
         ``grad * (softmax(x) - onehot)``, where onehot is 1 at each row's label; 0 for ignored rows.
         Same shape, dtype and kind as `x`.
-    {gradient raises}
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        If the arrays do not fit, or the axis does not exist.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.rows import cross_entropy_backward
     >>> cross_entropy_backward(np.array([1.0]), np.array([[0.0, 0.0]]), np.array([1])).tolist()
     [[0.5, -0.5]]
     """

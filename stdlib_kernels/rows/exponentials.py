@@ -98,10 +98,39 @@ _KERNELS = Kernels(softmax_short, softmax_long, softmax_columns)
 def softmax(x: Array, axis: int = -1, *, out: Out = None) -> Any:
     """Divide the exponentials of the elements by their sum along an axis.
 
-    {parameters of rows}
-    {rows}
-        A row that contains NaN or inf, or only -inf, becomes NaN.
-    {raises and see: scipy.special.softmax}
+    Parameters
+    ----------
+    x : array
+        A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
+        shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
+        bool, integer or float.
+    axis : int
+        The axis of the elements of a row.
+    out : array, optional
+        Array for the result, with the same shape and kind as `x` and the result's dtype. It may be
+        `x`.
+
+    Returns
+    -------
+    array
+        Same shape and kind as `x`. float64 for booleans and integers, else the dtype of `x`.
+        float16 and bfloat16 are computed as float32. `out` if it is given. A row that contains NaN
+        or inf, or only -inf, becomes NaN.
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        If `x` is not an array or has another dtype, if the axis does not exist, or if another
+        argument does not fit.
+
+    See Also
+    --------
+    scipy.special.softmax
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.rows import softmax
     >>> softmax(np.array([[0.0, 0.0], [1.0, -np.inf]])).tolist()
     [[0.5, 0.5], [1.0, 0.0]]
     """
@@ -112,9 +141,38 @@ def softmax(x: Array, axis: int = -1, *, out: Out = None) -> Any:
 def log_softmax(x: Array, axis: int = -1, *, out: Out = None) -> Any:
     """Compute the logarithm of `softmax` along an axis; it is finite even if `softmax` underflows.
 
-    {parameters of rows}
-    {rows}
-    {raises and see: scipy.special.log_softmax}
+    Parameters
+    ----------
+    x : array
+        A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
+        shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
+        bool, integer or float.
+    axis : int
+        The axis of the elements of a row.
+    out : array, optional
+        Array for the result, with the same shape and kind as `x` and the result's dtype. It may be
+        `x`.
+
+    Returns
+    -------
+    array
+        Same shape and kind as `x`. float64 for booleans and integers, else the dtype of `x`.
+        float16 and bfloat16 are computed as float32. `out` if it is given.
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        If `x` is not an array or has another dtype, if the axis does not exist, or if another
+        argument does not fit.
+
+    See Also
+    --------
+    scipy.special.log_softmax
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.rows import log_softmax
     >>> log_softmax(np.array([0.0, -1000.0])).tolist()
     [0.0, -1000.0]
     """

@@ -112,15 +112,45 @@ def layer_norm(
 ) -> Any:
     """Normalize the elements along an axis to mean 0 and variance 1, then scale and shift them.
 
-    {parameters of rows}
-    {weight}
+    Parameters
+    ----------
+    x : array
+        A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
+        shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
+        bool, integer or float.
+    axis : int
+        The axis of the elements of a row.
+    out : array, optional
+        Array for the result, with the same shape and kind as `x` and the result's dtype. It may be
+        `x`.
+    weight : array of shape (n,), optional
+        Factors of the n elements along the axis; by default ones. Same kind as `x`.
     bias : array of shape (n,), optional
         Numbers added to the scaled elements; by default zeros.
     eps : float
         A number added to the variance.
-    {rows}
-        The result is ``(x - mean) / sqrt(variance + eps) * weight + bias``.
-    {raises and see: torch.nn.functional.layer_norm}
+
+    Returns
+    -------
+    array
+        Same shape and kind as `x`. float64 for booleans and integers, else the dtype of `x`.
+        float16 and bfloat16 are computed as float32. `out` if it is given. The result is ``(x -
+        mean) / sqrt(variance + eps) * weight + bias``.
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        If `x` is not an array or has another dtype, if the axis does not exist, or if another
+        argument does not fit.
+
+    See Also
+    --------
+    torch.nn.functional.layer_norm
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.rows import layer_norm
     >>> layer_norm(np.array([[1.0, 3.0], [4.0, 0.0]]), eps=0).tolist()
     [[-1.0, 1.0], [1.0, -1.0]]
     """
@@ -138,14 +168,44 @@ def rms_norm(
 ) -> Any:
     """Normalize the elements along an axis to a mean square of 1, then scale them.
 
-    {parameters of rows}
-    {weight}
+    Parameters
+    ----------
+    x : array
+        A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
+        shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
+        bool, integer or float.
+    axis : int
+        The axis of the elements of a row.
+    out : array, optional
+        Array for the result, with the same shape and kind as `x` and the result's dtype. It may be
+        `x`.
+    weight : array of shape (n,), optional
+        Factors of the n elements along the axis; by default ones. Same kind as `x`.
     eps : float, optional
         A number added to the mean square; by default the distance from 1 to the next number in the
         dtype of the computation.
-    {rows}
-        The result is ``x / sqrt(mean(x * x) + eps) * weight``.
-    {raises and see: torch.nn.functional.rms_norm}
+
+    Returns
+    -------
+    array
+        Same shape and kind as `x`. float64 for booleans and integers, else the dtype of `x`.
+        float16 and bfloat16 are computed as float32. `out` if it is given. The result is ``x /
+        sqrt(mean(x * x) + eps) * weight``.
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        If `x` is not an array or has another dtype, if the axis does not exist, or if another
+        argument does not fit.
+
+    See Also
+    --------
+    torch.nn.functional.rms_norm
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.rows import rms_norm
     >>> rms_norm(np.array([5.0, 5.0]), eps=0).tolist()
     [1.0, 1.0]
     """

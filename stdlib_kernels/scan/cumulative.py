@@ -27,12 +27,46 @@ def cumsum(
 ) -> Any:
     """Add up the elements up to and including each element.
 
-    {parameters of a scan}
-    {accumulating dtype}
-    {scanned}
+    Parameters
+    ----------
+    x : array
+        A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
+        shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
+        bool, integer, float or complex.
+    axis : int, optional
+        The axis along which the function works; by default the array is flattened in C order.
+    out : array, optional
+        Array for the result, with the result's shape and dtype and the same kind as `x`.
+    exclusive : bool
+        Whether the result for an element does not include that element. The first result is then
+        that of no elements.
+    reverse : bool
+        Whether to go from the last element to the first.
+    dtype : dtype, optional
+        Dtype of the computation and of the result. By default int64 for booleans and signed
+        integers, uint64 for unsigned ones, and the dtype of the array for others.
+
+    Returns
+    -------
+    array
+        Same kind and shape as `x`, or shape ``(x.size,)`` without an axis. `out` if it is given.
         Integers wrap around as in NumPy. Floats are added in another order than NumPy's, the same
         at every launch; float16 and bfloat16 as float32.
-    {raises and see: numpy.cumsum}
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        If `x` is not an array or has another dtype, if the axis does not exist, or if another
+        argument does not fit.
+
+    See Also
+    --------
+    numpy.cumsum
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.scan import cumsum
     >>> cumsum(np.array([3, 1, 4, 1, 5], np.uint8)).tolist()
     [3, 4, 8, 9, 14]
     >>> cumsum(np.array([[3, 1], [4, 1]]), axis=1, exclusive=True).tolist()
@@ -53,10 +87,44 @@ def cumprod(
 ) -> Any:
     """Multiply the elements up to and including each element.
 
-    {parameters of a scan}
-    {accumulating dtype}
-    {scanned}
-    {raises and see: numpy.cumprod}
+    Parameters
+    ----------
+    x : array
+        A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
+        shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
+        bool, integer, float or complex.
+    axis : int, optional
+        The axis along which the function works; by default the array is flattened in C order.
+    out : array, optional
+        Array for the result, with the result's shape and dtype and the same kind as `x`.
+    exclusive : bool
+        Whether the result for an element does not include that element. The first result is then
+        that of no elements.
+    reverse : bool
+        Whether to go from the last element to the first.
+    dtype : dtype, optional
+        Dtype of the computation and of the result. By default int64 for booleans and signed
+        integers, uint64 for unsigned ones, and the dtype of the array for others.
+
+    Returns
+    -------
+    array
+        Same kind and shape as `x`, or shape ``(x.size,)`` without an axis. `out` if it is given.
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        If `x` is not an array or has another dtype, if the axis does not exist, or if another
+        argument does not fit.
+
+    See Also
+    --------
+    numpy.cumprod
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.scan import cumprod
     >>> cumprod(np.array([3, 1, 4]), reverse=True).tolist()
     [12, 4, 4]
     """
@@ -79,11 +147,43 @@ def _extreme(name: str, kinds: tuple[str, str], op: Any, none: str, example: str
     extreme.__name__ = extreme.__qualname__ = name
     extreme.__doc__ = f"""Find the {kinds[0]} of the elements up to and including each element.
 
-    {{parameters of a scan}}
-    {{scanned}}
+    Parameters
+    ----------
+    x : array
+        A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
+        shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
+        bool, integer, float or complex.
+    axis : int, optional
+        The axis along which the function works; by default the array is flattened in C order.
+    out : array, optional
+        Array for the result, with the result's shape and dtype and the same kind as `x`.
+    exclusive : bool
+        Whether the result for an element does not include that element. The first result is then
+        that of no elements.
+    reverse : bool
+        Whether to go from the last element to the first.
+
+    Returns
+    -------
+    array
+        Same kind and shape as `x`, or shape ``(x.size,)`` without an axis. `out` if it is given.
         From a NaN on, all results are NaN. Of no elements, it is the {kinds[1]} number of the
         dtype, or {none}.
-    {{raises and see: numpy.ufunc.accumulate}}
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        If `x` is not an array or has another dtype, if the axis does not exist, or if another
+        argument does not fit.
+
+    See Also
+    --------
+    numpy.ufunc.accumulate
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.scan import {name}
     >>> {name}(np.array([3, 1, 4, 1, 5])).tolist()
     {example}
     """
@@ -108,11 +208,54 @@ def scan(
 ) -> Any:
     """Combine the elements up to and including each element by a function.
 
-    {parameters of a scan}
-    {operator: It must be associative; the first value comes from earlier elements.}
-    {scanned}
+    Parameters
+    ----------
+    x : array
+        A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
+        shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
+        bool, integer, float or complex.
+    axis : int, optional
+        The axis along which the function works; by default the array is flattened in C order.
+    out : array, optional
+        Array for the result, with the result's shape and dtype and the same kind as `x`.
+    exclusive : bool
+        Whether the result for an element does not include that element. The first result is then
+        that of no elements.
+    reverse : bool
+        Whether to go from the last element to the first.
+    op : function
+        A function of two values that kernels can call: a plain function, a lambda, or a function
+        decorated with `kerneldsl.func`.
+        It must be associative; the first value comes from earlier elements.
+        A function is compiled once. A new function with the same text is compiled again.
+    identity : number
+        A value with which `op` does not change any other. It is combined with elements several
+        times.
+    dtype : dtype, optional
+        Dtype of the computation and of the result; by default that of the array.
+
+    Returns
+    -------
+    array
+        Same kind and shape as `x`, or shape ``(x.size,)`` without an axis. `out` if it is given.
         float16 and bfloat16 are combined as float32. Results of `op` are converted to the dtype.
-    {raises by operator and see: numpy.ufunc.accumulate}
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        If `x` is not an array or has another dtype, if the axis does not exist, or if another
+        argument does not fit.
+    kerneldsl.errors.KernelError
+        If `op` cannot be compiled.
+
+    See Also
+    --------
+    numpy.ufunc.accumulate
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.scan import scan
     >>> scan(np.array([8, 2, 3]), lambda a, b: a | b, 0).tolist()
     [8, 10, 11]
     """

@@ -31,14 +31,41 @@ MANY_ROWS, LONG_ROW = 64, 1 << 16
 def sort(x: Array, axis: int | None = -1, *, descending: bool = False, out: Out = None) -> Any:
     """Sort an array along an axis.
 
-    {parameters: array}
-    {sorted axis}
-    {out and array}
+    Parameters
+    ----------
+    x : array
+        A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
+        shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
+        bool, integer, float or complex.
+    axis : int, optional
+        The axis to sort along; with ``None`` the array is flattened in C order.
+    descending : bool
+        Whether the largest elements are first.
+    out : array, optional
+        Array for the result, with the result's shape and dtype and the same kind as `x`.
+
+    Returns
+    -------
+    array
         Same kind, dtype and shape as `x`, or shape ``(x.size,)`` without an axis. `out` if it is
         given. NaN is last, in descending order first. Equal elements keep their order; 0 and -0 are
         equal. Complex numbers are ordered by their real parts, then by their imaginary parts, and
         those with NaN as in NumPy.
-    {raises and see: numpy.sort}
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        If `x` is not an array or has another dtype, if the axis does not exist, or if another
+        argument does not fit.
+
+    See Also
+    --------
+    numpy.sort
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.sort import sort
     >>> sort(np.array([3, 1, 4, 1, 5])).tolist()
     [1, 1, 3, 4, 5]
     >>> sort(np.array([[3, 1], [4, 1]]), axis=0, descending=True).tolist()
@@ -51,14 +78,39 @@ def sort(x: Array, axis: int | None = -1, *, descending: bool = False, out: Out 
 def argsort(x: Array, axis: int | None = -1, *, descending: bool = False, out: Out = None) -> Any:
     """Find the indices that sort an array along an axis.
 
-    {parameters: array}
-    {sorted axis}
+    Parameters
+    ----------
+    x : array
+        A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
+        shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
+        bool, integer, float or complex.
+    axis : int, optional
+        The axis to sort along; with ``None`` the array is flattened in C order.
+    descending : bool
+        Whether the largest elements are first.
     out : int64 array, optional
         Array for the result, with its shape and the same kind as `x`.
-    {returns: int64 array}
+
+    Returns
+    -------
+    int64 array
         Same kind and shape as `x`, or shape ``(x.size,)`` without an axis. `out` if it is given.
         The order is that of `sort`.
-    {raises and see: numpy.argsort}
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        If `x` is not an array or has another dtype, if the axis does not exist, or if another
+        argument does not fit.
+
+    See Also
+    --------
+    numpy.argsort
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.sort import argsort
     >>> argsort(np.array([3, 1, 4, 1, 5])).tolist()
     [1, 3, 0, 2, 4]
     """
@@ -71,16 +123,37 @@ def sort_pairs(
 ) -> Any:
     """Sort keys along an axis, and reorder values in the same way.
 
-    {parameters}
+    Parameters
+    ----------
     keys : array
         A NumPy array, a device array, or an array of another library. Any rank and layout. bool,
         integer, float or complex.
     values : array
         Same kind and shape as `keys`. bool, integer, float or complex.
-    {sorted axis}
-    {returns: keys, values : array}
+    axis : int, optional
+        The axis to sort along; with ``None`` the array is flattened in C order.
+    descending : bool
+        Whether the largest elements are first.
+
+    Returns
+    -------
+    keys, values : array
         The sorted keys, as by `sort`, and their values. Values of equal keys keep their order.
-    {raises and see: numpy.argsort}
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        If `x` is not an array or has another dtype, if the axis does not exist, or if another
+        argument does not fit.
+
+    See Also
+    --------
+    numpy.argsort
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.sort import sort_pairs
     >>> keys, values = sort_pairs(np.array([3, 1, 2]), np.array([0.5, 0.25, 0.125]))
     >>> keys.tolist(), values.tolist()
     ([1, 2, 3], [0.25, 0.125, 0.5])
@@ -110,18 +183,41 @@ def _sorted(x: Array, axis: int | None, descending: bool, out: Out, gives: str) 
 def top_k(x: Array, k: int, axis: int = -1, *, largest: bool = True) -> Any:
     """Find the largest elements along an axis, and their indices.
 
-    {parameters: array}
+    Parameters
+    ----------
+    x : array
+        A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
+        shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
+        bool, integer, float or complex.
     k : int
         The number of elements.
-    {along}
+    axis : int
+        The axis along which the function works.
     largest : bool
         Whether to find the largest or the smallest elements.
-    {returns: values : array}
+
+    Returns
+    -------
+    values : array
         The elements in descending order, or ascending order for the smallest. Same kind and dtype
         as `x`, and its shape with `k` along the axis. NaN is larger than all numbers.
     places : int64 array
         Their indices along the axis. Among equal elements the first ones are taken.
-    {raises and see: numpy.argpartition}
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        If `x` is not an array or has another dtype, if the axis does not exist, or if another
+        argument does not fit.
+
+    See Also
+    --------
+    numpy.argpartition
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.sort import top_k
     >>> values, places = top_k(np.array([3, 1, 4, 1, 5]), 2)
     >>> values.tolist(), places.tolist()
     ([5, 4], [4, 2])

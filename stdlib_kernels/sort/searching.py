@@ -100,7 +100,11 @@ def searchsorted(
 ) -> Any:
     """Find the indices at which values belong into a sorted array.
 
-    {parameters: vector of: bool, integer, float or complex, in the order of `sort`.}
+    Parameters
+    ----------
+    x : array of shape (n,)
+        A NumPy array, a device array, or an array of another library. Any layout.
+        bool, integer, float or complex, in the order of `sort`.
     v : array or number
         The values. Any shape and layout. Same kind as `x`.
     side : str
@@ -110,10 +114,27 @@ def searchsorted(
         as `x`.
     out : int64 array, optional
         Array for the result. Same shape and kind as `v`.
-    {returns: int64 array}
+
+    Returns
+    -------
+    int64 array
         For each value, the number of elements before it. Same shape and kind as `v`. `out` if it is
         given.
-    {raises and see: numpy.searchsorted}
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        If `x` is not an array or has another dtype, if the axis does not exist, or if another
+        argument does not fit.
+
+    See Also
+    --------
+    numpy.searchsorted
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.sort import searchsorted
     >>> searchsorted(np.array([1, 3, 3, 7]), np.array([3, 8])).tolist()
     [1, 4]
     >>> searchsorted(np.array([1, 3, 3, 7]), np.array([3, 8]), "right").tolist()
@@ -155,14 +176,32 @@ def _in_order(source: Array, sorter: Any, x: Array) -> Array:
 def merge(x: Array, y: Array, *, out: Out = None) -> Any:
     """Merge two sorted arrays.
 
-    {parameters: vector of: bool, integer, float or complex, in the order of `sort`.}
+    Parameters
+    ----------
+    x : array of shape (n,)
+        A NumPy array, a device array, or an array of another library. Any layout.
+        bool, integer, float or complex, in the order of `sort`.
     y : array of shape (m,)
         The other array, sorted in the same way. Same kind as `x`.
-    {out}
-    {returns: array of shape (n + m,)}
+    out : array, optional
+        Array for the result, with the result's shape and dtype and the same kind as `x`.
+
+    Returns
+    -------
+    array of shape (n + m,)
         All elements in ascending order, those of `x` before equal ones of `y`. Same kind as `x`,
         and NumPy's dtype for both. `out` if it is given.
-    {raises}
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        If `x` is not an array or has another dtype, if the axis does not exist, or if another
+        argument does not fit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.sort import merge
     >>> merge(np.array([1, 4]), np.array([0, 4, 5])).tolist()
     [0, 1, 4, 4, 5]
     """

@@ -164,8 +164,50 @@ def _weighing(name: str, said: str, example: str, *, is_reversed: bool) -> Any:
     weighing.__name__ = weighing.__qualname__ = name
     weighing.__doc__ = f"""{said}.
 
-    {{parameters of weights}}
-    {{see: scipy.ndimage.{name}}}
+    Parameters
+    ----------
+    x : array
+        A NumPy array, a device array, or an array of another library, with integers or floats. Any
+        layout.
+    weights : array
+        The same number of axes as `x`, one to three. They are read on the host.
+    mode : str
+        Values beyond the borders of the array:
+
+        - ``"reflect"``: d c b a | a b c d | d c b a
+        - ``"mirror"``: d c b | a b c d | c b a
+        - ``"nearest"``: a a a | a b c d | d d d
+        - ``"wrap"``: b c d | a b c d | a b c
+        - ``"constant"``: `cval`
+
+        ``"grid-mirror"``, ``"grid-wrap"`` and ``"grid-constant"`` are allowed, too.
+    cval : float
+        The value beyond the borders in mode ``"constant"``.
+    origin : int or tuple of int
+        Shift of the centre of the weights, for all axes or for each.
+    out : array, optional
+        Array for the result, with the same shape, dtype and kind as `x`.
+
+    Returns
+    -------
+    array
+        Same shape, dtype and kind as `x`; `out` if it is given. Sums of integers are float64, and
+        are truncated after each axis, as in SciPy. Sums of floats have the dtype of the array;
+        those of float16 and bfloat16 are float32.
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        If `x` is not an array of numbers, or another argument does not fit.
+
+    See Also
+    --------
+    scipy.ndimage.{name}
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.stencil import {name}
     >>> {name}(np.array([1.0, 2.0, 4.0]), np.array([0.0, 1.0, 10.0])).tolist()
     {example}
     """
@@ -296,9 +338,58 @@ def _filter_of_rank(name: str, found: str, rank_of: Callable[[int], int], exampl
     ranked.__name__ = ranked.__qualname__ = name
     ranked.__doc__ = f"""Take the {found} of the box around each element, or of a part of it.
 
-    {{parameters: filtered}}
-    {{parameters of a rank}}
-    {{see: scipy.ndimage.{name}}}
+    Parameters
+    ----------
+    x : array
+        A NumPy array, a device array, or an array of another library, with integers or floats. Any
+        layout.
+    size : int or tuple of int
+        Extent of the box along all axes, or along each.
+    mode : str
+        Values beyond the borders of the array:
+
+        - ``"reflect"``: d c b a | a b c d | d c b a
+        - ``"mirror"``: d c b | a b c d | c b a
+        - ``"nearest"``: a a a | a b c d | d d d
+        - ``"wrap"``: b c d | a b c d | a b c
+        - ``"constant"``: `cval`
+
+        ``"grid-mirror"``, ``"grid-wrap"`` and ``"grid-constant"`` are allowed, too.
+    cval : float
+        The value beyond the borders in mode ``"constant"``.
+    origin : int or tuple of int
+        Shift of the centre of the box, for all axes or for each.
+    footprint : array, optional
+        The elements of the box that count, by values that are not zero. It has as many axes as `x`,
+        and replaces `size`. The host reads it.
+    out : array, optional
+        Array for the result, with the same shape, dtype and kind as `x`.
+
+    Returns
+    -------
+    array
+        Same shape, dtype and kind as `x`; `out` if it is given. Sums of integers are float64, and
+        are truncated after each axis, as in SciPy. Sums of floats have the dtype of the array;
+        those of float16 and bfloat16 are float32.
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        If `x` is not an array of numbers, or another argument does not fit.
+
+    Notes
+    -----
+    If a box contains NaN, the result is undefined. For a rank in the middle, the number of
+    operations grows with the square of the number of elements of the box.
+
+    See Also
+    --------
+    scipy.ndimage.{name}
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.stencil import {name}
     >>> {name}(np.array([1, 9, 2, 3, 8]), 3).tolist()
     {example}
     """
@@ -325,11 +416,60 @@ def rank_filter(
 ) -> Any:
     """Take the element of a rank of the box around each element, or of a part of it.
 
-    {parameters: filtered}
+    Parameters
+    ----------
+    x : array
+        A NumPy array, a device array, or an array of another library, with integers or floats. Any
+        layout.
     rank : int
         Number of the element in rising order, from 0 on; -1 is the largest one.
-    {parameters of a rank}
-    {see: scipy.ndimage.rank_filter}
+    size : int or tuple of int
+        Extent of the box along all axes, or along each.
+    mode : str
+        Values beyond the borders of the array:
+
+        - ``"reflect"``: d c b a | a b c d | d c b a
+        - ``"mirror"``: d c b | a b c d | c b a
+        - ``"nearest"``: a a a | a b c d | d d d
+        - ``"wrap"``: b c d | a b c d | a b c
+        - ``"constant"``: `cval`
+
+        ``"grid-mirror"``, ``"grid-wrap"`` and ``"grid-constant"`` are allowed, too.
+    cval : float
+        The value beyond the borders in mode ``"constant"``.
+    origin : int or tuple of int
+        Shift of the centre of the box, for all axes or for each.
+    footprint : array, optional
+        The elements of the box that count, by values that are not zero. It has as many axes as `x`,
+        and replaces `size`. The host reads it.
+    out : array, optional
+        Array for the result, with the same shape, dtype and kind as `x`.
+
+    Returns
+    -------
+    array
+        Same shape, dtype and kind as `x`; `out` if it is given. Sums of integers are float64, and
+        are truncated after each axis, as in SciPy. Sums of floats have the dtype of the array;
+        those of float16 and bfloat16 are float32.
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        If `x` is not an array of numbers, or another argument does not fit.
+
+    Notes
+    -----
+    If a box contains NaN, the result is undefined. For a rank in the middle, the number of
+    operations grows with the square of the number of elements of the box.
+
+    See Also
+    --------
+    scipy.ndimage.rank_filter
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.stencil import rank_filter
     >>> rank_filter(np.array([1, 9, 2, 3, 8]), -2, 3).tolist()
     [1, 2, 3, 3, 8]
     """
@@ -352,11 +492,60 @@ def percentile_filter(
 ) -> Any:
     """Take a percentile of the box around each element, or of a part of it.
 
-    {parameters: filtered}
+    Parameters
+    ----------
+    x : array
+        A NumPy array, a device array, or an array of another library, with integers or floats. Any
+        layout.
     percentile : float
         From 0 to 100, the maximum; from -100 on, 100 less.
-    {parameters of a rank}
-    {see: scipy.ndimage.percentile_filter}
+    size : int or tuple of int
+        Extent of the box along all axes, or along each.
+    mode : str
+        Values beyond the borders of the array:
+
+        - ``"reflect"``: d c b a | a b c d | d c b a
+        - ``"mirror"``: d c b | a b c d | c b a
+        - ``"nearest"``: a a a | a b c d | d d d
+        - ``"wrap"``: b c d | a b c d | a b c
+        - ``"constant"``: `cval`
+
+        ``"grid-mirror"``, ``"grid-wrap"`` and ``"grid-constant"`` are allowed, too.
+    cval : float
+        The value beyond the borders in mode ``"constant"``.
+    origin : int or tuple of int
+        Shift of the centre of the box, for all axes or for each.
+    footprint : array, optional
+        The elements of the box that count, by values that are not zero. It has as many axes as `x`,
+        and replaces `size`. The host reads it.
+    out : array, optional
+        Array for the result, with the same shape, dtype and kind as `x`.
+
+    Returns
+    -------
+    array
+        Same shape, dtype and kind as `x`; `out` if it is given. Sums of integers are float64, and
+        are truncated after each axis, as in SciPy. Sums of floats have the dtype of the array;
+        those of float16 and bfloat16 are float32.
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        If `x` is not an array of numbers, or another argument does not fit.
+
+    Notes
+    -----
+    If a box contains NaN, the result is undefined. For a rank in the middle, the number of
+    operations grows with the square of the number of elements of the box.
+
+    See Also
+    --------
+    scipy.ndimage.percentile_filter
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.stencil import percentile_filter
     >>> percentile_filter(np.array([1, 9, 2, 3, 8]), 50, 3).tolist()
     [1, 2, 3, 3, 8]
     """

@@ -103,8 +103,47 @@ def _along(name: str, said: str, *, is_reversed: bool) -> Any:
     along.__name__ = along.__qualname__ = name
     along.__doc__ = f"""{said}.
 
-    {{parameters of a line}}
-    {{see: scipy.ndimage.{name}}}
+    Parameters
+    ----------
+    x : array
+        A NumPy array, a device array, or an array of another library, with integers or floats. Any
+        layout.
+    weights : array of shape (n,)
+        The weights, which are read on the host.
+    axis : int
+        The axis of the neighbours.
+    mode : str
+        Values beyond the borders of the array:
+
+        - ``"reflect"``: d c b a | a b c d | d c b a
+        - ``"mirror"``: d c b | a b c d | c b a
+        - ``"nearest"``: a a a | a b c d | d d d
+        - ``"wrap"``: b c d | a b c d | a b c
+        - ``"constant"``: `cval`
+
+        ``"grid-mirror"``, ``"grid-wrap"`` and ``"grid-constant"`` are allowed, too.
+    cval : float
+        The value beyond the borders in mode ``"constant"``.
+    origin : int
+        Shift of the centre of the weights.
+    out : array, optional
+        Array for the result, with the same shape, dtype and kind as `x`.
+
+    Returns
+    -------
+    array
+        Same shape, dtype and kind as `x`; `out` if it is given. Sums of integers are float64, and
+        are truncated after each axis, as in SciPy. Sums of floats have the dtype of the array;
+        those of float16 and bfloat16 are float32.
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        If `x` is not an array of numbers, or another argument does not fit.
+
+    See Also
+    --------
+    scipy.ndimage.{name}
     """
     return library_function(along)
 
@@ -127,18 +166,55 @@ def gaussian_filter(
 ) -> Any:
     """Smooth with samples of a Gaussian along each axis.
 
-    {parameters: filtered}
+    Parameters
+    ----------
+    x : array
+        A NumPy array, a device array, or an array of another library, with integers or floats. Any
+        layout.
     sigma : float or tuple of float
         Standard deviation in elements, for all axes or for each. With 0, an axis is not filtered.
-    {border of each axis}
+    mode : str or tuple of str
+        Values beyond the borders of the array:
+
+        - ``"reflect"``: d c b a | a b c d | d c b a
+        - ``"mirror"``: d c b | a b c d | c b a
+        - ``"nearest"``: a a a | a b c d | d d d
+        - ``"wrap"``: b c d | a b c d | a b c
+        - ``"constant"``: `cval`
+
+        ``"grid-mirror"``, ``"grid-wrap"`` and ``"grid-constant"`` are allowed, too. A tuple has a
+        mode for each axis.
+    cval : float
+        The value beyond the borders in mode ``"constant"``.
     truncate : float
         The filter ends this many standard deviations from its centre.
-    {filtered result}
-    {see: scipy.ndimage.gaussian_filter}
+    out : array, optional
+        Array for the result, with the same shape, dtype and kind as `x`.
+
+    Returns
+    -------
+    array
+        Same shape, dtype and kind as `x`; `out` if it is given. Sums of integers are float64, and
+        are truncated after each axis, as in SciPy. Sums of floats have the dtype of the array;
+        those of float16 and bfloat16 are float32.
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        If `x` is not an array of numbers, or another argument does not fit.
+
+    See Also
+    --------
+    scipy.ndimage.gaussian_filter
 
     References
     ----------
     R. C. Gonzalez and R. E. Woods, "Digital Image Processing", 4th edition, 2018, section 3.5.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels.stencil import gaussian_filter
     >>> round(float(gaussian_filter(np.array([0.0, 0, 1, 0, 0]), 0.5)[2]), 4)
     0.7866
     """
@@ -163,13 +239,46 @@ def uniform_filter(
 ) -> Any:
     """Compute the mean of the box around each element.
 
-    {parameters: filtered}
+    Parameters
+    ----------
+    x : array
+        A NumPy array, a device array, or an array of another library, with integers or floats. Any
+        layout.
     size : int or tuple of int
         Extent of the box along all axes, or along each.
-    {border of each axis}
-    {origins: box}
-    {filtered result}
-    {see: scipy.ndimage.uniform_filter}
+    mode : str or tuple of str
+        Values beyond the borders of the array:
+
+        - ``"reflect"``: d c b a | a b c d | d c b a
+        - ``"mirror"``: d c b | a b c d | c b a
+        - ``"nearest"``: a a a | a b c d | d d d
+        - ``"wrap"``: b c d | a b c d | a b c
+        - ``"constant"``: `cval`
+
+        ``"grid-mirror"``, ``"grid-wrap"`` and ``"grid-constant"`` are allowed, too. A tuple has a
+        mode for each axis.
+    cval : float
+        The value beyond the borders in mode ``"constant"``.
+    origin : int or tuple of int
+        Shift of the centre of the box, for all axes or for each.
+    out : array, optional
+        Array for the result, with the same shape, dtype and kind as `x`.
+
+    Returns
+    -------
+    array
+        Same shape, dtype and kind as `x`; `out` if it is given. Sums of integers are float64, and
+        are truncated after each axis, as in SciPy. Sums of floats have the dtype of the array;
+        those of float16 and bfloat16 are float32.
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        If `x` is not an array of numbers, or another argument does not fit.
+
+    See Also
+    --------
+    scipy.ndimage.uniform_filter
     """
     check_array("x", x, kinds="iuf", halves=True)
     sizes = per_axis("size", size, x.ndim, integer_of, 1, MAX_SIZE)
@@ -196,8 +305,44 @@ def _derivative(name: str, across: tuple[float, ...], said: str) -> Any:
     derived.__name__ = derived.__qualname__ = name
     derived.__doc__ = f"""Compute the derivative along an axis, smoothed along others by {said}.
 
-    {{parameters of a derivative}}
-    {{see: scipy.ndimage.{name}}}
+    Parameters
+    ----------
+    x : array
+        A NumPy array, a device array, or an array of another library, with integers or floats. Any
+        layout.
+    axis : int
+        The axis of the derivative.
+    mode : str or tuple of str
+        Values beyond the borders of the array:
+
+        - ``"reflect"``: d c b a | a b c d | d c b a
+        - ``"mirror"``: d c b | a b c d | c b a
+        - ``"nearest"``: a a a | a b c d | d d d
+        - ``"wrap"``: b c d | a b c d | a b c
+        - ``"constant"``: `cval`
+
+        ``"grid-mirror"``, ``"grid-wrap"`` and ``"grid-constant"`` are allowed, too. A tuple has a
+        mode for each axis.
+    cval : float
+        The value beyond the borders in mode ``"constant"``.
+    out : array, optional
+        Array for the result, with the same shape, dtype and kind as `x`.
+
+    Returns
+    -------
+    array
+        Same shape, dtype and kind as `x`; `out` if it is given. Sums of integers are float64, and
+        are truncated after each axis, as in SciPy. Sums of floats have the dtype of the array;
+        those of float16 and bfloat16 are float32.
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        If `x` is not an array of numbers, or another argument does not fit.
+
+    See Also
+    --------
+    scipy.ndimage.{name}
     """
     return repeated_function(derived)
 
@@ -210,11 +355,42 @@ prewitt = _derivative("prewitt", (1.0, 1.0, 1.0), "1, 1, 1")
 def laplace(x: Array, mode: str = "reflect", cval: float = 0.0, *, out: Out = None) -> Any:
     """Add up the second differences along each axis.
 
-    {parameters: filtered}
+    Parameters
+    ----------
+    x : array
+        A NumPy array, a device array, or an array of another library, with integers or floats. Any
+        layout.
         One to three axes.
-    {border}
-    {filtered result}
-    {see: scipy.ndimage.laplace}
+    mode : str
+        Values beyond the borders of the array:
+
+        - ``"reflect"``: d c b a | a b c d | d c b a
+        - ``"mirror"``: d c b | a b c d | c b a
+        - ``"nearest"``: a a a | a b c d | d d d
+        - ``"wrap"``: b c d | a b c d | a b c
+        - ``"constant"``: `cval`
+
+        ``"grid-mirror"``, ``"grid-wrap"`` and ``"grid-constant"`` are allowed, too.
+    cval : float
+        The value beyond the borders in mode ``"constant"``.
+    out : array, optional
+        Array for the result, with the same shape, dtype and kind as `x`.
+
+    Returns
+    -------
+    array
+        Same shape, dtype and kind as `x`; `out` if it is given. Sums of integers are float64, and
+        are truncated after each axis, as in SciPy. Sums of floats have the dtype of the array;
+        those of float16 and bfloat16 are float32.
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        If `x` is not an array of numbers, or another argument does not fit.
+
+    See Also
+    --------
+    scipy.ndimage.laplace
     """
     check_array("x", x, kinds="iuf", halves=True)
     distances = np.abs(np.indices((3,) * x.ndim) - 1).sum(axis=0)

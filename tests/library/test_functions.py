@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import functools
 import inspect
 import re
@@ -31,7 +32,6 @@ from stdlib_kernels import (
     sort,
     stencil,
 )
-from stdlib_kernels.documentation import documented
 from tests.support.extent import full_beyond
 
 FAMILIES = (
@@ -107,7 +107,6 @@ def test_help_says_everything(name):
     assert f"\n\n{title}\n" + "-" * len(title) in text
     before = text.split("\nSee Also\n")[0]
     assert words_of(before) == set(inspect.signature(function).parameters) - {"self"}
-    assert not re.search(r"^\s*\{.*\}$", text, re.MULTILINE)
     assert max(map(len, text.splitlines())) <= 100
 
 
@@ -119,34 +118,20 @@ def test_help_has_an_example(name):
     assert re.search(r"\n\nExamples\n--------\n>>> .*\n>>> ", text)
 
 
-def test_examples_of_a_docstring_begin_by_themselves():
-    def shown(x):
-        """Show.
-
-        >>> shown(np.array([1]))
-        """
-
-    def titled(x):
-        """Show.
-
-        {examples: rows import softmax}
-        >>> titled(softmax(np.array([1])))
-        """
-
-    shown.__module__ = titled.__module__ = "stdlib_kernels.sort.ordering"
-    for function, line in ((shown, "sort import shown"), (titled, "rows import softmax")):
-        lines = [each.strip() for each in documented(function).__doc__.splitlines()]
-        assert lines[2:6] == [
-            *["Examples", "--------", ">>> import numpy as np"],
-            f">>> from stdlib_kernels.{line}",
-        ]
-        assert lines[6].startswith(f">>> {function.__name__}")
-
-
 def test_the_library_keeps_to_its_limit_of_lines():
+    """Lines of code: each public function is documented in full."""
     root = Path(stdlib_kernels.__path__[0])
     files = [each for each in root.rglob("*.py") if root / "array_api" not in each.parents]
-    assert sum(len(each.read_text(encoding="utf-8").splitlines()) for each in files) < 11_100
+    assert sum(map(code_lines, files)) < 9_000
+
+
+def code_lines(file: Path) -> int:
+    """Return the lines of a file without its docstrings."""
+    text = file.read_text(encoding="utf-8")
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef)
+    nodes = [each for each in ast.walk(ast.parse(text)) if isinstance(each, documented)]
+    docstrings = [each.body[0] for each in nodes if ast.get_docstring(each) is not None]
+    return len(text.splitlines()) - sum(1 + each.end_lineno - each.lineno for each in docstrings)
 
 
 #: Functions of an array that is flattened, without an axis or with ``axis=None``.
