@@ -163,7 +163,7 @@ class Aliases(ABC):
         return self._depth.get(root, 0) > 0
 
     def function_of(self, node: ast.Call) -> Any:
-        """Return the outside object that is called, or ``None`` where it is not known."""
+        """Return the outside object that is called, or ``None`` if it is not known."""
         if isinstance(node.func, ast.Name) and node.func.id in self._functions:
             return self._functions[node.func.id]
         return outside_value(node.func, self._unit.namespace)

@@ -64,7 +64,7 @@ def body_work(
     unknown_trips : float
         Rounds that a loop of unknown length is taken to make.
     block_dim : tuple of int, optional
-        Threads of a block, where they are known: then so are loops over them, and what one thread
+        Threads of a block, if they are known: then so are loops over them, and what one thread
         of a block does counts as its share.
     """
     counter = _Counter(x_is_last, unknown_trips, block_dim)
@@ -187,7 +187,7 @@ class _Body(Dataflow[_Values]):
         return state
 
     def _take_item(self, node: ast.For) -> float | None:
-        """Take an item; return how many there are, where that is known."""
+        """Take an item; return how many there are, if that is known."""
         trips: float | None = None
         step: int | None = 1
         start = UNIFORM

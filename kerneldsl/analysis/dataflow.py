@@ -122,7 +122,7 @@ class Dataflow(ABC, Generic[S]):
     def assume(self, node: Branching, truth: bool, tested: S) -> S | None:
         """Return the state where a condition was found true or false.
 
-        Of a ``for`` it is true where there was an item, and false where the loop is over.
+        Of a ``for`` it is true if there was an item, and false where the loop is over.
         """
 
     @abstractmethod

@@ -161,7 +161,7 @@ def written(node: ast.AST, unit: FunctionUnit) -> str:
 
 
 def text_of(node: ast.AST, source_line: str) -> str:
-    """Return an expression as written, where it stands in one line; else as Python prints it."""
+    """Return an expression as written, if it stands in one line; else as Python prints it."""
     start, end = getattr(node, "col_offset", None), getattr(node, "end_col_offset", None)
     if start is None or end is None or getattr(node, "lineno", 0) != getattr(node, "end_lineno", 0):
         return ast.unparse(node)

@@ -1,4 +1,4 @@
-"""The guard around a kernel's work, where it can be asked about many indices at once.
+"""The guard around a kernel's work, if it can be asked about many indices at once.
 
 An element kernel usually works under one condition on its index: ``if 0 < i < n - 1: …``, or
 ``if i >= n: return`` before the rest. Where such a guard is a system of linear inequalities in the
@@ -28,7 +28,7 @@ def find_guard(unit: FunctionUnit, tree: ast.FunctionDef) -> tuple[ast.If, ...]:
     Before the guard there may be only assignments to variables that read no memory. The tree may be
     the normal form, or what passes have made of it. The result is either one statement with those
     nested in it at once, around all that the kernel does; or statements one after the other that
-    return. It is empty where there is no guard.
+    return. It is empty if there is no guard.
     """
     forms = _Forms(unit)
     for position, statement in enumerate(tree.body):
@@ -140,7 +140,7 @@ class _Forms:
         )
 
     def form(self, node: ast.expr) -> _Form | None:
-        """Return how a value depends on the index; ``None`` where that is not plain to see."""
+        """Return how a value depends on the index; ``None`` if that is not plain to see."""
         match node:
             case ast.Constant():
                 return _Form.UNIFORM if type(node.value) in (int, float, bool) else None

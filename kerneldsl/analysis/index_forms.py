@@ -38,7 +38,7 @@ class IndexForm(NamedTuple):
     #: By how much it grows with each round of a loop, and with the index along z, y and x; ``None``
     #: for an amount that is not known.
     factors: tuple[int | None, ...] = (0,) * _COUNT
-    #: What is added to that; ``None`` where it is not known.
+    #: What is added to that; ``None`` if it is not known.
     constant: int | None = None
     #: Whether memory was read for it.
     is_loaded: bool = False
@@ -146,7 +146,7 @@ def pattern_of(index: Sequence[IndexForm]) -> tuple[Pattern, int | None]:
     """Return how neighbours along x access a C-contiguous array.
 
     There is a form for each axis. With the pattern comes the step, in elements from one to the
-    next, where that is strided and known.
+    next, if that is strided and known.
 
     Examples
     --------

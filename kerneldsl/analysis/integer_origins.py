@@ -417,7 +417,7 @@ class IntegerOrigins:
         )
 
     def operands(self, node: ast.Call) -> list[ast.expr]:
-        """Return the arguments whose type a call's value has; none where it has one of its own."""
+        """Return the arguments whose type a call's value has; none if it has one of its own."""
         name = library_name(node.func, self._unit.namespace)
         if node.keywords or name not in (*_SAME_TYPE, _WHERE):
             return []

@@ -54,7 +54,7 @@ def library_name(node: ast.expr, namespace: Mapping[str, Any]) -> str | None:
 def conversion_dtype(node: ast.expr, namespace: Mapping[str, Any]) -> str | None:
     """Return the element type that a scalar type of NumPy or Numba converts to.
 
-    `node` is what a call calls; ``None`` where that is anything else.
+    `node` is what a call calls; ``None`` if that is anything else.
 
     Examples
     --------

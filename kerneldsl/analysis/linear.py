@@ -59,7 +59,7 @@ class Linear:
         return Linear(tuple((a, k * factor) for a, k in self.terms), self.constant * factor)
 
     def factor(self, atom: str) -> int:
-        """Return the factor of an atom; 0 where it does not occur."""
+        """Return the factor of an atom; 0 if it does not occur."""
         for each, factor in self.terms:
             if each == atom:
                 return factor
@@ -106,7 +106,7 @@ def lower_bound(
 
     Of an atom `is_integer` says whether it is known to be an integer, and `bound_of_atom` what it
     is never below for reasons of its own. `may_go_on` is asked at each step; the search gives up
-    where it says no. The result is the best bound found, ``None`` where there is none.
+    if it says no. The result is the best bound found, ``None`` if there is none.
     """
     usable: dict[str, list[tuple[Linear, int, int]]] = {}
     for fact in facts:

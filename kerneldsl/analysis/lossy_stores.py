@@ -1,6 +1,6 @@
 """Stores of floats in elements of integer arrays, which cut off the fraction without a word.
 
-NumPy does the same in ``out[i] = 0.5``. Where it is meant, a conversion says so: ``int(x)``. Atomic
+NumPy does the same in ``out[i] = 0.5``. If it is meant, a conversion says so: ``int(x)``. Atomic
 functions convert what they are given in the same way. Only what is certain is found: the types are
 those that are inferred without Numba.
 """

@@ -196,7 +196,7 @@ def _is_seen(
 def _onward(
     function: ObservedValues, node: ast.AST, path: _Path, places: ObservedValuesOfCalls
 ) -> list[_Value] | None:
-    """Return what has the element in turn; ``None`` where that is not known."""
+    """Return what has the element in turn; ``None`` if that is not known."""
     parent = function.parents[node]
     match parent:
         case ast.Subscript(slice=ast.Constant(value=int(number))) if number >= 0:

@@ -51,7 +51,7 @@ class ObservedValues:
     reaching : Reaching
         Its reaching definitions.
     type_of : callable
-        Gives the element type of an expression or target; ``None`` where it is not known.
+        Gives the element type of an expression or target; ``None`` if it is not known.
     """
 
     def __init__(

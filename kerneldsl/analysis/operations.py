@@ -26,6 +26,6 @@ CONVERSIONS = names_of(*REAL_KINDS) | {"bool", "complex", "float", "int"}
 def called_function(node: ast.Call, namespace: Mapping[str, Any]) -> str:
     """Return the function of Python's or of a library that is called, without its module.
 
-    It is empty where that is not known.
+    It is empty if that is not known.
     """
     return (library_name(node.func, namespace) or "").rpartition(".")[2]

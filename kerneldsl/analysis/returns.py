@@ -16,8 +16,8 @@ def lower_returns(
 ) -> list[ast.stmt]:
     """Return the body without ``return`` statements.
 
-    The body is changed in place where it can be. The variable `result` takes the returned value,
-    and `flag`, which says that the function is over, is set to False first where it is needed. With
+    The body is changed in place if it can be. The variable `result` takes the returned value,
+    and `flag`, which says that the function is over, is set to False first if it is needed. With
     `always_flag` it is set at every return, and setting it to False is left to the caller, who
     wants to know afterwards which way was taken.
     """

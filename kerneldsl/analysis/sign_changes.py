@@ -1,4 +1,4 @@
-"""Values of uint64 that become int64, where that can be seen in a result.
+"""Values of uint64 that become int64, if that can be seen in a result.
 
 Numba computes uint64 with a signed integer as int64, and a variable that holds both is an int64.
 The bits are the same, so that sums, products and stores in arrays of integers are right; quotients,

@@ -60,7 +60,7 @@ def is_tile_use(use: IntrinsicUse | None) -> bool:
 def broadcast(*shapes: Shape | None) -> Shape | None:
     """Return the shape that several have in common, a number's being ``None``.
 
-    Raises `ValueError` where there is none.
+    Raises `ValueError` if there is none.
 
     Examples
     --------
@@ -81,7 +81,7 @@ def broadcast(*shapes: Shape | None) -> Shape | None:
 
 
 def result_shape(use: IntrinsicUse) -> Shape | None:
-    """Return the shape of the tile that an operation gives; ``None`` where it gives none."""
+    """Return the shape of the tile that an operation gives; ``None`` if it gives none."""
     name = use.intrinsic.name.partition(".")[2]
     if name in ("own", "store", "element", "index", "cast"):
         return None

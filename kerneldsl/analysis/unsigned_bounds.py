@@ -24,7 +24,7 @@ class UnsignedBound:
     """The largest number that an unsigned expression can be.
 
     Assignments that depend on each other, as those of a loop do, are solved together: by iteration
-    where that ends, as it does for masked values; and a sum by what one round adds to it.
+    if that ends, as it does for masked values; and a sum by what one round adds to it.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class UnsignedBound:
         return found is not None and found < limit
 
     def of(self, node: ast.AST) -> int | None:
-        """Return it; ``None`` where there is none below 2**64."""
+        """Return it; ``None`` if there is none below 2**64."""
         for store in self._read(node):
             if store not in self._bounds:
                 self._solve(store)

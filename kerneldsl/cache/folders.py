@@ -116,7 +116,7 @@ class Folder(NamedTuple):
         return all([self._check_path(self.path), self._check_path(self.entries)])
 
     def make(self) -> None:
-        """Make the folder where there is none, for this user alone, and check it.
+        """Make the folder if there is none, for this user alone, and check it.
 
         Who shares a folder makes it with the rights that it is to have; what is made within it has
         the same. Raises `OSError` if it cannot be made, `CacheError` if it is not safe.
@@ -128,7 +128,7 @@ class Folder(NamedTuple):
     def opened(self, name: str, *, make: bool = False) -> Iterator[Directory]:
         """Open a folder in this one for a ``with`` block: what was checked is what is open.
 
-        `make` makes it where there is none, and this one: for this user alone, or for all who share
+        `make` makes it if there is none, and this one: for this user alone, or for all who share
         this one. Raises `OSError` if there is none, or the system refuses; `CacheError` if it is a
         link or not safe.
         """

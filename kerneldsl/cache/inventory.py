@@ -145,7 +145,7 @@ class Difference:
 
     #: Its name.
     component: str
-    #: What it is in the key that was asked for and in the entry; ``None`` where it has no such
+    #: What it is in the key that was asked for and in the entry; ``None`` if it has no such
     #: part.
     wanted: str | None
     found: str | None

@@ -2,7 +2,7 @@
 
 They are advisory, as `fcntl.lockf` has them (POSIX, ``fcntl``): the system gives a lock back when
 its process ends, however it ends, a forked child has none of its parent's, and network file systems
-that know locks know these. No result depends on them. Where there are none, or somebody holds one
+that know locks know these. No result depends on them. If there are none, or somebody holds one
 for too long, whoever waits goes on without: what a lock saves is work.
 
 A process that closes the file gives back every lock that it has on it, so it opens it once for all

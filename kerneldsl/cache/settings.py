@@ -44,7 +44,7 @@ class Settings(NamedTuple):
 
     #: Whether anything is kept or looked up; ``KERNELDSL_CACHE=off`` says no.
     is_on: bool
-    #: ``KERNELDSL_CACHE_DIR`` and ``KERNELDSL_CACHE_SITE``; empty where they are not set.
+    #: ``KERNELDSL_CACHE_DIR`` and ``KERNELDSL_CACHE_SITE``; empty if they are not set.
     folder: str
     site: str
     #: ``KERNELDSL_CACHE_SIZE``.

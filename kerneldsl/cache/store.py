@@ -41,7 +41,7 @@ _ENTRY = r"[0-9a-f]{64}\.kdc"
 #: An entry, and the reason why it was put aside.
 _ASIDE = rf"{_ENTRY}\.[a-z]{{2,16}}"
 _UNFINISHED = rf"{re.escape(TEMPORARY)}\d+-[0-9a-f]{{16}}"
-#: A read renews an entry's time stamp where that is older than this, in seconds.
+#: A read renews an entry's time stamp if that is older than this, in seconds.
 _RENEW_AFTER_S = 60.0
 #: Files that are kept in the quarantine, for somebody to look at.
 _MAX_QUARANTINED = 16
@@ -66,7 +66,7 @@ class Listed(NamedTuple):
 class Store:
     """The entries of one folder.
 
-    The folder has been checked. With a secret, entries are signed, and read only where they are.
+    The folder has been checked. With a secret, entries are signed, and read only if they are.
     """
 
     def __init__(self, folder: Folder, secret: bytes | None = None) -> None:
@@ -232,7 +232,7 @@ class Store:
 
 
 def _remove(folder: Directory, name: str) -> bool | None:
-    """Remove a file; say whether that could be done, ``None`` where it was gone already."""
+    """Remove a file; say whether that could be done, ``None`` if it was gone already."""
     try:
         folder.remove(name)
     except FileNotFoundError:

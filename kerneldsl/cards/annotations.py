@@ -44,7 +44,7 @@ class Annotations(dict[int, list[Html]]):
 
 
 def annotate(kernel: Kernel[..., Any]) -> Annotations:
-    """Return what is to be said of a kernel's lines; nothing where it cannot be explained."""
+    """Return what is to be said of a kernel's lines; nothing if it cannot be explained."""
     found = Annotations()
     specialization = _specialization(kernel)
     explained = None if specialization is None else _explained(kernel, specialization)

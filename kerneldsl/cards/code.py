@@ -1,6 +1,6 @@
 """Code as a card shows it: numbered lines, highlighted, joined to lines of the source.
 
-Pygments tells words, numbers and texts apart where it is installed; the colors are those of the
+Pygments tells words, numbers and texts apart if it is installed; the colors are those of the
 cards' style, so that they fit light and dark pages.
 """
 
@@ -48,7 +48,7 @@ def listing(
     text : str
         The code.
     language : str or None
-        What Pygments calls its language; ``None`` where it has no name for it.
+        What Pygments calls its language; ``None`` if it has no name for it.
     first : int
         Number of the first line.
     joins : mapping, optional
@@ -120,7 +120,7 @@ def _tokens(text: str, language: str | None) -> Iterator[tuple[str | None, str]]
 
 
 def _lexer(language: str) -> Any:
-    """Return Pygments' lexer of a language; ``None`` where there is none."""
+    """Return Pygments' lexer of a language; ``None`` if there is none."""
     try:
         from pygments.lexers import get_lexer_by_name
         from pygments.util import ClassNotFound

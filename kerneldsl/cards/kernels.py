@@ -50,7 +50,7 @@ def kernel_card(kernel: Kernel[..., Any]) -> Html:
 
 
 def _panes(source: Html, forms: Sequence[CodeForm]) -> Html:
-    """Return the source with the code made of it: beside it where there is room, else below.
+    """Return the source with the code made of it: beside it if there is room, else below.
 
     Of the code that is joined to the source by line the shortest is open.
     """

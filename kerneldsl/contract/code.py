@@ -144,7 +144,7 @@ class Artifact(ABC):
     entry_name: str
     #: Seconds spent in each step of compiling.
     timings: Mapping[str, float]
-    #: Architecture that it is for, the target's choice where the caller named none; ``None`` where
+    #: Architecture that it is for, the target's choice where the caller named none; ``None`` if
     #: it is for this machine alone.
     arch: str | None = None
     #: What the optimizing passes of :meth:`Compiler.passes` did. **May** be left empty.

@@ -24,7 +24,7 @@ __all__ = [
 #: Headers of a table of devices, but for their memory.
 DEVICE_HEADERS = ("device", "name", "kind", "arch", "processors", "bandwidth")
 
-#: What the short table shows, where it can be had.
+#: What the short table shows, if it can be had.
 _SHORT = (
     "name",
     "kind",

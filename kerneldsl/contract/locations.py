@@ -94,5 +94,5 @@ def address(location: Location) -> int:
 
 
 def alignment_number(location: Location) -> int:
-    """Return a number that small powers of two divide where they divide the location."""
+    """Return a number that small powers of two divide if they divide the location."""
     return location.offset if isinstance(location, BufferOffset) else int(location)

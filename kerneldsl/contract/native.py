@@ -70,7 +70,7 @@ class HostEntry:
     keep : tuple
         What the addresses belong to.
     failure_word : int
-        Which int64 of the header the entry sets to another value than 0 where it failed.
+        Which int64 of the header the entry sets to another value than 0 if it failed.
     fail : callable or None
         Is called with that value after such a launch, and raises what is wrong.
     """
@@ -96,7 +96,7 @@ class DriverEntry:
     Parameters
     ----------
     launch : int
-        Address of ``cuLaunchKernel``. Where it answers another status than 0, nothing was started,
+        Address of ``cuLaunchKernel``. If it answers another status than 0, nothing was started,
         and the launch is made again through Python, which raises what is wrong.
     get_context, set_context : int
         Addresses of ``cuCtxGetCurrent`` and ``cuCtxSetCurrent``.

@@ -19,7 +19,7 @@ class LaunchTimer(ABC):
     def elapsed_ns(self) -> int | None:
         """Return the nanoseconds between the marks, or ``None`` while they are not reached.
 
-        **Must not** wait. Where it cannot be known any more (the device is lost) an implementation
+        **Must not** wait. If it cannot be known any more (the device is lost) an implementation
         **must** return -1, after which it is not asked again.
         """
 

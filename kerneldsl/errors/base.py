@@ -92,7 +92,7 @@ def compose(
 
 
 def _portable(value: Any) -> Any:
-    """Return the value where it certainly can be pickled, else its repr."""
+    """Return the value if it certainly can be pickled, else its repr."""
     if value is None or isinstance(value, (bool, int, float, complex, str, bytes)):
         return value
     if type(value) in (tuple, list):

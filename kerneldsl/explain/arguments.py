@@ -1,4 +1,4 @@
-"""Arguments as the explanation needs them: extents, strides, and the elements where they are known.
+"""Arguments as the explanation needs them: extents, strides, and the elements if they are known.
 
 What a signature leaves open is assumed, and said.
 """

@@ -74,7 +74,7 @@ def integer_division(tallies: Tallies) -> Iterator[Finding]:
 
 
 def index_arithmetic(typed: TypedUnit, tallies: Tallies) -> Iterator[Finding]:
-    """Yield, for each function, the indices that count from the end where they are negative.
+    """Yield, for each function, the indices that count from the end if they are negative.
 
     None of them is negative in the launch, but the code does not show it.
     """

@@ -43,7 +43,7 @@ Context: TypeAlias = tuple["Guard | Leaving | Round", ...]
 def comparisons(
     test: ast.expr, holds: bool
 ) -> list[tuple[ast.expr, type[ast.cmpop], ast.expr]] | None:
-    """Return comparisons that all hold where a condition does, or where it does not."""
+    """Return comparisons that all hold where a condition does, or if it does not."""
     match test:
         case ast.UnaryOp(op=ast.Not(), operand=operand):
             return comparisons(operand, not holds)

@@ -43,7 +43,7 @@ from kerneldsl.transforms.rows.expand import before_expansion
 
 __all__ = ["explain_kernel", "explained_device"]
 
-#: Architecture that is described where none is named and no GPU is there.
+#: Architecture that is described if none is named and no GPU is there.
 _ARCH = "sm_90"
 
 

@@ -134,7 +134,7 @@ class _Terms:
 
     Guards and loops say how often a node is executed. Where something else decides as well, or what
     was counted is something else, the formula has a symbol for the part of these executions that
-    was met; where it is no part of them, for the executions of each thread on average.
+    was met; if it is no part of them, for the executions of each thread on average.
     """
 
     def __init__(

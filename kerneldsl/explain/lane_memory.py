@@ -64,7 +64,7 @@ class LaneMemory:
         #: Conditions around that depend on data.
         self.uncertain = 0
         self.random = np.random.default_rng(1)
-        #: Indices that ``grid`` gives, where it is not the launch's own.
+        #: Indices that ``grid`` gives, if it is not the launch's own.
         self.indices: tuple[NDArray[np.int64], ...] | None = None
         self.shared_bytes = 0
         #: Whether it is looked at what other arrangements of shared arrays would change.

@@ -26,7 +26,7 @@ _MAX_LANES = 1 << 17
 _BUDGET = 3 << 19
 #: Rounds of loops that are walked for one block.
 _FIRST_ROUNDS = 64
-#: Blocks where none is given, by the axes of the grid.
+#: Blocks if none is given, by the axes of the grid.
 _BLOCKS: dict[int, Dim3] = {1: (256, 1, 1), 2: (32, 8, 1), 3: (32, 4, 2)}
 
 
@@ -49,7 +49,7 @@ class Launched:
     extent : tuple of int or None
         Of a launch over an extent.
     assumed : dict
-        The block or the grid, where it was not given.
+        The block or the grid, if it was not given.
     """
 
     block_dim: Dim3

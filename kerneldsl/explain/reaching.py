@@ -56,7 +56,7 @@ class Reaching:
         return self._statement_of.get(node)
 
     def value_of(self, node: ast.Name) -> Given | None:
-        """Return the value that a variable has where it is read; ``None`` if it may have several.
+        """Return the value of a variable at a read; ``None`` if it may have several.
 
         A parameter that is not assigned has none either.
         """

@@ -304,7 +304,7 @@ def record_of(typed: TypedUnit, node: ast.AST) -> ast.expr | None:
 def neighbour_stride(offset: Expression) -> Expression | None:
     """Return the elements from a thread's access to that of its neighbour along x.
 
-    ``None`` where that is not the same for all, or not known.
+    ``None`` if that is not the same for all, or not known.
 
     Examples
     --------

@@ -50,7 +50,7 @@ class Threads:
     def of_launch(cls, grid_dim: Dim3, block_dim: Dim3, max_lanes: int = MAX_LANES) -> Threads:
         """Choose the blocks of a launch that are looked at.
 
-        All of them where they have no more than `max_lanes` lanes. Else the first, the last and
+        All of them if they have no more than `max_lanes` lanes. Else the first, the last and
         inner places along each axis, so that each block of an edge stands for that edge; inner ones
         are drawn at random, the same at each call, and equally from each place in a sector that
         blocks may begin at.

@@ -89,7 +89,7 @@ class Memory:
     base : int
         Address of its first element; those of different arrays are far apart.
     contents : ndarray or None
-        Its elements, where they are known and the kernel does not write them.
+        Its elements, if they are known and the kernel does not write them.
     node : ast.AST or None
         The call that makes it, of an array that the kernel makes.
     is_assumed : bool
@@ -185,7 +185,7 @@ _FUNCTIONS: dict[str, str] = {
 
 
 def numpy_dtype(kind: Type | None) -> np.dtype[Any] | None:
-    """Return NumPy's dtype of a scalar type; ``None`` where it has none."""
+    """Return NumPy's dtype of a scalar type; ``None`` if it has none."""
     if not isinstance(kind, ScalarKind):
         return None
     try:

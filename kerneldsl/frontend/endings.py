@@ -33,7 +33,7 @@ def refuse_missing_values(
     Raises
     ------
     UnsupportedConstructError
-        With the place in the device function where it gives no value.
+        With the place in the device function that gives no value.
     """
     asked = _compared_with_none(tree)
     fine = {
@@ -115,7 +115,7 @@ def _bare_returns(statement: ast.stmt) -> Iterator[ast.stmt]:
 
 
 def _passed(statement: ast.stmt) -> ast.stmt | None:
-    """Find the innermost statement after which control goes on; ``None`` where it never does."""
+    """Find the innermost statement after which control goes on; ``None`` if it never does."""
     if isinstance(statement, ast.Return | ast.Raise | ast.Break | ast.Continue):
         return None
     if isinstance(statement, ast.Try | ast.With | ast.Match):

@@ -121,7 +121,7 @@ def _arrays_in(value: Any) -> Iterator[np.ndarray[Any, Any]]:
 
 
 def private_copy(value: Any) -> Any:
-    """Return the constant with read-only copies of its arrays; itself where it has none."""
+    """Return the constant with read-only copies of its arrays; itself if it has none."""
     if isinstance(value, tuple):
         elements = [private_copy(element) for element in value]
         if all(a is b for a, b in zip(elements, value, strict=True)):

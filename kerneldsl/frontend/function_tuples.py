@@ -65,7 +65,7 @@ class _Selecting(Transformer):
         self._local_functions = local_functions
         self._reporter = reporter
         #: Variable to what stands for it: a function, a tuple of some, or the index of a loop;
-        #: ``None`` where it is one function or another.
+        #: ``None`` if it is one function or another.
         self._known: dict[str, ast.expr | None] = {}
 
     def block(self, statements: list[ast.stmt]) -> list[ast.stmt]:

@@ -63,7 +63,7 @@ def make_unit(
     Raises
     ------
     SourceUnavailableError
-        Where there is no source.
+        If there is no source.
     UnsupportedConstructError
         For a construct, name or captured value that has no meaning on a device; with its place and
         what to write instead.

@@ -61,7 +61,7 @@ def register_text(filename: str, text: str) -> str:
 
 
 def how_to_give_text(filename: str) -> str:
-    """Say what to do where there is no text of a name."""
+    """Say what to do if there is no text of a name."""
     if filename != _INPUT:
         return _HOW_TO_REGISTER
     if _is_interactive():
@@ -102,7 +102,7 @@ def _command(arguments: Sequence[str]) -> str | None:
 
 
 def _input_file() -> str | None:
-    """Read standard input again, where it is a file, without moving in it."""
+    """Read standard input again, if it is a file, without moving in it."""
     try:
         information = os.fstat(0)
         if stat.S_ISREG(information.st_mode) and hasattr(os, "pread"):

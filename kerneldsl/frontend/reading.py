@@ -15,7 +15,7 @@ __all__ = ["AttributeReader", "CellReader", "GlobalReader", "ItemReader", "Reade
 
 
 class Reader:
-    """Reads a value; raises ``NameError`` where it has been deleted."""
+    """Reads a value; raises ``NameError`` if it has been deleted."""
 
     __slots__ = ()
 

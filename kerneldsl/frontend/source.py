@@ -67,7 +67,7 @@ def find_source(function: Callable[..., Any]) -> FunctionSource:
     Raises
     ------
     SourceUnavailableError
-        Where there is no source, or where it is no longer the text that was compiled.
+        If there is no source, or if it is no longer the text that was compiled.
     UnsupportedConstructError
         For a method, a coroutine, anything that is not a function, and a lambda that cannot be told
         from others on its line.

@@ -62,7 +62,7 @@ class Captured(NamedTuple):
     value : object
         What it was when the unit was made.
     read : callable
-        Reads it now; raises ``NameError`` where it has been deleted. An equal constant that took
+        Reads it now; raises ``NameError`` if it has been deleted. An equal constant that took
         the place of `value` reads as `value`.
     source : callable or None
         Reads the object that is there now, whatever it is equal to.

@@ -144,7 +144,7 @@ def _packed_name(dtype: str) -> str:
 
 
 def record_name(dtype: np.dtype[Any]) -> str | None:
-    """Return the name of the element type of a structured dtype; ``None`` where there is none.
+    """Return the name of the element type of a structured dtype; ``None`` if there is none.
 
     There is none of fields that overlap, and of fields of other types.
 

@@ -243,7 +243,7 @@ def read_signature(value: Any) -> tuple[Kind, ...]:
     Raises
     ------
     ValueError
-        Where it cannot be meant; the message names the part.
+        If it cannot be meant; the message names the part.
     """
     if isinstance(value, str):
         return parse_signature(value)

@@ -59,7 +59,7 @@ def unit_of(name: str) -> str:
 
 
 def unit_factor(unit: str, finer: str) -> int | None:
-    """Return how many of a unit one of another is; ``None`` where that is no whole number.
+    """Return how many of a unit one of another is; ``None`` if that is no whole number.
 
     Examples
     --------

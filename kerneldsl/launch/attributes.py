@@ -123,7 +123,7 @@ def check_attributes(
     device : Device
         Where.
     resources : Resources or None
-        What the kernel takes, where that is known.
+        What the kernel takes, if that is known.
     syncs_grid : bool, optional
         Whether it is the kernel's barrier of the grid for which a launch is cooperative.
 

@@ -194,7 +194,7 @@ def _notes_on(stores: Sequence[WideStore], artifact: Artifact | None) -> tuple[s
     stores : sequence of WideStore
         What the source says.
     artifact : Artifact or None
-        The compiled code, where there is some; of PTX it is seen whether it computes in float64.
+        The compiled code, if there is some; of PTX it is seen whether it computes in float64.
     """
     if artifact is not None and stores:
         try:

@@ -166,7 +166,7 @@ def check_rank(unit: FunctionUnit, rank: int, extent: tuple[int, ...] | None = N
     rank : int
         Axes of the extent of ``forall``.
     extent : tuple of int, optional
-        The extent, where it is known.
+        The extent, if it is known.
 
     Raises
     ------

@@ -179,7 +179,7 @@ class Dispatcher(Observable):
     def _start(
         self, loaded: Loaded, config: LaunchConfig, values: list[Any], progress: Progress
     ) -> None:
-        """Launch, and take the time where that is due."""
+        """Launch, and take the time if that is due."""
         # In debug mode a launch waits for the kernel, so that an error may come from after it.
         progress.has_begun = self.is_debug
         if loaded.counter.is_due:

@@ -57,7 +57,7 @@ class PlanChoices:
     mapping : ElementMapping
         How the extent's indices are mapped to threads.
     parameters : tuple of (str, object)
-        The member of the kernel's space, where it has one.
+        The member of the kernel's space, if it has one.
     host : HostShare or None
         On the CPU, how the work is shared among threads.
     """

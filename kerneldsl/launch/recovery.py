@@ -1,7 +1,7 @@
 """A launch that failed on a device, run on the CPU instead: what becomes of its arguments.
 
 Arguments in host memory are taken as they are, as long as nothing has been copied back over them.
-Arrays on the device are copied to the host, as one where they overlap, and what was written is
+Arrays on the device are copied to the host, as one if they overlap, and what was written is
 copied back; so the device must be alive, and the kernel must not have begun there.
 """
 
@@ -93,7 +93,7 @@ class FailedLaunch:
         launch: Callable[[tuple[Any, ...]], None],
         announced: set[tuple[str, str]],
     ) -> bool:
-        """Run the kernel on the CPU, where that is allowed and safe.
+        """Run the kernel on the CPU, if that is allowed and safe.
 
         Parameters
         ----------

@@ -79,7 +79,7 @@ class LaunchShape:
             self.threads = tuple(g * b for g, b in zip(grid_dim, block_dim, strict=True))
         self.mode = EXPLICIT if extent is None else _FORALL[len(extent)]
         self.plan = plan
-        #: Indices of the extent that a block serves, where that is not one for each thread.
+        #: Indices of the extent that a block serves, if that is not one for each thread.
         self.tile = tile
         #: Which blocks run at the same time.
         self.launch_attributes = launch_attributes

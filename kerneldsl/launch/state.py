@@ -88,7 +88,7 @@ class KernelState:
     constants : tuple
         Values of the compile-time parameters.
     of_member : callable or None
-        Finds the state for a member of the kernel's space, where it has one.
+        Finds the state for a member of the kernel's space, if it has one.
     forms : dict
         All but the promises of what code is compiled for, to the specializations it was compiled
         for.

@@ -42,7 +42,7 @@ class TunedLaunch:
     device : str
         Name of the device.
     driver : str
-        What compiles for it, such as ``"CUDA 13.0"``; empty where that is the toolchain alone.
+        What compiles for it, such as ``"CUDA 13.0"``; empty if that is the toolchain alone.
     """
 
     kernel: str

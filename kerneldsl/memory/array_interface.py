@@ -62,7 +62,7 @@ def from_cuda_array_interface(
     """Return the array that an object describes by ``__cuda_array_interface__``.
 
     With it the handle of the stream that the producer works in, where one must be waited for.
-    `interface` is the description, where it was read already. Raises `ArgumentTypeError` if the
+    `interface` is the description, if it was read already. Raises `ArgumentTypeError` if the
     array has a mask, or its data is not aligned.
 
     References

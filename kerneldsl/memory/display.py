@@ -44,7 +44,7 @@ class ShownValues(NamedTuple):
     Parameters
     ----------
     text : str or None
-        NumPy's text of them; ``None`` where they cannot be read.
+        NumPy's text of them; ``None`` if they cannot be read.
     is_summary : bool
         Whether those at the edges stand for all.
     problem : str

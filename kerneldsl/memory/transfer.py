@@ -89,7 +89,7 @@ def write_array(array: ArrayGeometry, source: Any, stream: Any, *, blocking: boo
     """Copy a NumPy array into an array of its shape and dtype on a device.
 
     Parameters are those of `read_array`. Bytes between the elements keep their values: runs that
-    are contiguous on the device are copied one by one, or, where they are many, the span is read,
+    are contiguous on the device are copied one by one, or, if they are many, the span is read,
     changed and written back after the device has come to rest.
     """
     device = array.device

@@ -43,7 +43,7 @@ class KernelResources:
         The largest block that the kernel was compiled for.
     max_dynamic_shared_bytes : int or None
         Bytes of dynamic shared memory that the kernel has opted in to
-        (``CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES``); ``None`` where it has not, so that
+        (``CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES``); ``None`` if it has not, so that
         static and dynamic together are limited to what needs no opt-in.
     carveout_percent : int or None
         Preferred part of the largest carve-out, 0 to 100

@@ -56,9 +56,9 @@ class Candidate(NamedTuple):
     block_dim: Dim3
     #: How indices are mapped.
     mapping: ElementMapping = ONE_EACH
-    #: The member of the kernel's space, where it has one.
+    #: The member of the kernel's space, if it has one.
     member: Member | None = None
-    #: How threads of the host share the work, where that was measured.
+    #: How threads of the host share the work, if that was measured.
     host: HostShare | None = None
 
     @property

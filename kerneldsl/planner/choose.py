@@ -81,7 +81,7 @@ class Problem:
     shared_bytes: int = 0
     #: The axis of the extent along x, then y, then z; ``None`` has the last along x.
     axes: tuple[int, ...] | None = None
-    #: The member of the kernel's space, where it has one.
+    #: The member of the kernel's space, if it has one.
     member: Member | None = None
     #: Values of the compile-time parameters; members for which they are equal share code.
     constants: tuple[Any, ...] = ()
@@ -138,7 +138,7 @@ def rank(
 
 
 def _best_of(found: Iterable[Scored]) -> Scored | None:
-    """Return the plan that is first in order; ``None`` where there is none."""
+    """Return the plan that is first in order; ``None`` if there is none."""
     plans = list(found)
     return min(plans, key=_order(plans)) if plans else None
 

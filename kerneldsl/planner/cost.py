@@ -12,7 +12,7 @@ for a while. Of the things that all blocks need, the scarcest sets the pace:
 - *block starts*: a block is started at most every so many clocks.
 
 To that are added the launch and one lifetime, since the last block starts when the others are
-done; where it waits in a loop for what it counts, its wave does its work meanwhile. The blocks of
+done; if it waits in a loop for what it counts, its wave does its work meanwhile. The blocks of
 the busiest multiprocessor count, so that a grid which fills the device badly is dearer.
 `docs/planning.md` gives the formulae, and how the constants were found.
 
@@ -227,7 +227,7 @@ def device_time(
     clock_ns = m.named("clock_ns", _NS_PER_S / rates.clock_hz)
     busiest = m.named("busiest_blocks", m.ceil_ratio(grid_blocks, count))
     resident = m.named("resident_blocks", m.least(active_blocks, busiest))
-    # Blocks at the edge are partly empty, which counts where there are few.
+    # Blocks at the edge are partly empty, which counts if there are few.
     block_elements = m.named("block_elements", m.least(threads * items, elements))
 
     total_bytes = m.named("total_bytes", elements * (work.device_bytes + work.crossed_bytes))

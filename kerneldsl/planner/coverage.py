@@ -2,7 +2,7 @@
 
 The picture is that all blocks take equally long and are handed out evenly: first every
 multiprocessor gets one, then a second, up to what it holds at once; a block that ends makes room
-for the next. Blocks of one kernel mostly do take equally long; where they do not, a grid of many
+for the next. Blocks of one kernel mostly do take equally long; if they do not, a grid of many
 waves evens out, and these numbers are bounds for the small ones.
 
 References
@@ -55,12 +55,12 @@ class Coverage:
 
     @property
     def tail_blocks(self) -> int:
-        """Blocks of the last wave, where it does not fill the device; else 0."""
+        """Blocks of the last wave, if it does not fill the device; else 0."""
         return self.grid_blocks % self.resident_blocks
 
     @property
     def tail_efficiency(self) -> float:
-        """Part of the places for blocks that are taken, over all waves; 1 where none is partial.
+        """Part of the places for blocks that are taken, over all waves; 1 if none is partial.
 
         That is the efficiency of a kernel whose blocks do not run faster where fewer run: one
         bound by latency.

@@ -35,7 +35,7 @@ def describe(problems: Sequence[Problem], choice: Choice) -> LaunchPlan:
     """Write a decision down as a plan for an extent.
 
     The extent of the problems may be another one of the class that was decided for. The plan's
-    `parameters` are the values of the member, where there is one. Raises `ResourceLimitError` if
+    `parameters` are the values of the member, if there is one. Raises `ResourceLimitError` if
     the choice cannot run.
     """
     ranked = rank(problems, choice.compiled)

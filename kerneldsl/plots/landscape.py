@@ -29,7 +29,7 @@ def landscape(
 ) -> Axes:
     """Draw the predicted times of a launch's plans as a map, whose best cell is framed.
 
-    A cell is the fastest of the plans with its two values; where none has them it stays empty.
+    A cell is the fastest of the plans with its two values; if none has them it stays empty.
 
     Parameters
     ----------

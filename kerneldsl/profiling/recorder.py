@@ -79,7 +79,7 @@ class Recorder:
     # ------------------------------------------------------------------ profiles
 
     def add(self, sink: Sink, ranges: NvtxRanges | None, *, is_traced: bool) -> None:
-        """Let a profile begin; its devices are traced where they have a tool and it is wanted."""
+        """Let a profile begin; its devices are traced if they have a tool and it is wanted."""
         with no_fork:  # a child would wait for the import for ever, and find LLVM half-way
             # It declares what native code takes the place of.
             import kerneldsl.kernels.kernel  # noqa: F401

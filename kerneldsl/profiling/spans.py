@@ -65,7 +65,7 @@ class Span:
     begin_ns, end_ns : int
         When; `end_ns` is 0 while it is open.
     failure : str
-        Name of the class of the exception that ended it; empty where none did.
+        Name of the class of the exception that ended it; empty if none did.
     timer : LaunchTimer or None
         Tells the time on the device, once it has come to the end.
     device_begin_ns, device_ns : int or None

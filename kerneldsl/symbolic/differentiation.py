@@ -16,7 +16,7 @@ from sympy.codegen import cfunctions
 
 __all__ = ["differentiated"]
 
-#: Terms of sinc's series, which has the precision of a float64 where it is used.
+#: Terms of sinc's series, which has the precision of a float64 if it is used.
 _SINC_TERMS = 9
 
 

@@ -103,7 +103,7 @@ def read_dtype(value: Any) -> Any:
     Raises
     ------
     ArgumentTypeError
-        Where it is no dtype that expressions are computed in.
+        If it is no dtype that expressions are computed in.
     """
     name = type_name(value)
     if name is None or ELEMENT_TYPES[name].kind not in REAL_KINDS:

@@ -118,7 +118,7 @@ def _kind_of(value: Any) -> tuple[Any, ...]:
 
 
 def _read(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the kinds of arguments as a launch reads them; nothing where it will refuse them."""
+    """Return the kinds of arguments as a launch reads them; nothing if it will refuse them."""
     try:
         kinds = kinds_of(bind(tuple(given), tuple(given.values())).codes)
     except ArgumentError:

@@ -66,7 +66,7 @@ def _refuse_derivatives(left: Any) -> None:
 
 
 def read_equations(expressions: Any) -> Iterator[tuple[Any, Any]]:
-    """Yield left sides, ``None`` where there is none, and right ones."""
+    """Yield left sides, ``None`` if there is none, and right ones."""
     if isinstance(expressions, Mapping):
         given: list[Any] = list(expressions.items())
     elif isinstance(expressions, list | tuple):
@@ -147,7 +147,7 @@ def name_of(symbol: Any) -> str:
     Raises
     ------
     ArgumentValueError
-        Where it cannot be one.
+        If it cannot be one.
     """
     name = str(symbol)
     if not name.isidentifier():

@@ -69,7 +69,7 @@ def _answered(value: Any, dtype: np.dtype[Any]) -> Any:
 def with_answers(system: System, dtype: Any) -> System:
     """Return a system for arrays of integers, with answers to comparisons beyond these.
 
-    `dtype` is that in which integers of the arrays are computed; a float where there are none.
+    `dtype` is that in which integers of the arrays are computed; a float if there are none.
     """
     dtype = np.dtype(dtype)
     if dtype.kind == "f":
@@ -89,7 +89,7 @@ def check_constants(system: System, name: str, dtype: Any, given: Mapping[str, A
     name : str
         Of the kernel.
     dtype : dtype
-        In which integers of the arrays are computed; a float where there are none.
+        In which integers of the arrays are computed; a float if there are none.
     given : mapping
         Arguments of the launch, or their kinds, by their names.
 

@@ -72,7 +72,7 @@ class Printer:
     names : mapping
         Symbol to its text, a name or ``u[i, j]``.
     integers : collection
-        Those of them that are indices or extents, converted where they are numbers of a formula.
+        Those of them that are indices or extents, converted if they are numbers of a formula.
     casts : bool, optional
         Whether numbers are converted by ``dtype(…)``.
     """

@@ -31,7 +31,7 @@ def read_unit(unit: FunctionUnit, wrt: str) -> Reading:
     Raises
     ------
     UnsupportedConstructError
-        Where it does what no expression says, with the line.
+        If it does what no expression says, with the line.
     """
     reading = Reading(unit, wrt)
     frame = _Frame(reading, unit, {name: Array(name) for name in unit.parameters}, 0)

@@ -18,7 +18,7 @@ _MAX_DENOMINATOR = 64
 
 
 class Array(NamedTuple):
-    """A parameter: an array, or a number where it is used as one."""
+    """A parameter: an array, or a number if it is used as one."""
 
     name: str
 

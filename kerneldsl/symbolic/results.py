@@ -30,7 +30,7 @@ def taken_over(name: str, value: Any) -> Any:
     Raises
     ------
     ArgumentTypeError
-        Where it is no array.
+        If it is no array.
     """
     if isinstance(value, np.ndarray | DeviceArray):
         return value

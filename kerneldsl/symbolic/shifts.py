@@ -43,7 +43,7 @@ class Access(NamedTuple):
         return self.array, tuple((-1 if axis is None else axis, at) for axis, at in self.places)
 
     def shift_along(self, axis: int) -> int:
-        """Return what is added to the index of an axis of the launch; 0 where it is not used."""
+        """Return what is added to the index of an axis of the launch; 0 if it is not used."""
         return next((shift for a, shift in self.places if a == axis and shift), 0)
 
     def text(self, indices: tuple[str, ...]) -> str:
@@ -63,7 +63,7 @@ def read_index(element: Any, index: Any, axes: Mapping[Any, int]) -> tuple[int |
     Raises
     ------
     ArgumentValueError
-        Where it is no index of the launch with an integer added, and no integer.
+        If it is no index of the launch with an integer added, and no integer.
     """
     shift, rest = sympy.expand(index).as_coeff_Add()
     if rest == 0 and shift.is_Integer and shift >= 0:

@@ -53,7 +53,7 @@ class System:
     boundary : tuple of str
         For each axis what stands beyond its ends; ``""`` where nothing is read there.
     cval : float
-        That value, where it is ``"constant"``.
+        That value, if it is ``"constant"``.
     is_elementwise : bool
         Whether arrays are plain symbols, of which each element is computed with its own kind.
     """

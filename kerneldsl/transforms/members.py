@@ -24,7 +24,7 @@ _known: WeakKeyDictionary[
 
 
 def number_members(unit: FunctionUnit, kinds: Sequence[Kind]) -> FunctionUnit:
-    """Return a kernel that reads members by number; the unit itself where it reads none by name."""
+    """Return a kernel that reads members by number; the unit itself if it reads none by name."""
     if not any(isinstance(kind, TupleKind) for kind in kinds):
         return unit
     bound = {

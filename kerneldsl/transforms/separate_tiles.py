@@ -44,7 +44,7 @@ __all__ = ["separate_tiles"]
 def separate_tiles(unit: FunctionUnit) -> FunctionUnit:
     """Return a kernel with its tile operations in statements of their own.
 
-    It is the unit itself where it has none.
+    It is the unit itself if it has none.
 
     Raises
     ------

@@ -129,7 +129,7 @@ def refuse_conditional(shapes: TileShapes, node: ast.expr) -> None:
 
 
 def dtype_of(shapes: TileShapes, node: ast.expr) -> str:
-    """Return the dtype that an expression names; raise where it names none."""
+    """Return the dtype that an expression names; raise if it names none."""
     unit = shapes.unit
     name = dtype_name(outside_value(node, unit.namespace))
     if isinstance(node, ast.Name) and node.id in unit.constants:

@@ -79,7 +79,7 @@ class TileUses:
         return self.use("each", value, [element], shape=shape)
 
     def _shape_given(self, value: ast.expr) -> Shape | None:
-        """Return the shape of the tile that a call gives; ``None`` where it gives none."""
+        """Return the shape of the tile that a call gives; ``None`` if it gives none."""
         if not (isinstance(value, ast.Call) and isinstance(value.func, ast.Name)):
             return None
         use = self.uses.get(value.func.id)

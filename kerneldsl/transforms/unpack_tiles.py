@@ -25,7 +25,7 @@ __all__ = ["unpack_tiles"]
 
 
 def unpack_tiles(unit: FunctionUnit, shapes: TileShapes) -> FunctionUnit:
-    """Return the unit without assignments of tuples of tiles; itself where it has none."""
+    """Return the unit without assignments of tuples of tiles; itself if it has none."""
 
     def has_tile(value: ast.expr) -> bool:
         if isinstance(value, ast.Tuple):

@@ -54,7 +54,7 @@ def type_unsigned_literals(unit: FunctionUnit, kinds: Sequence[Kind]) -> Functio
     Returns
     -------
     FunctionUnit
-        The unit itself where it has none; the same one for the same kinds.
+        The unit itself if it has none; the same one for the same kinds.
     """
     values = tuple(map(value_of_kind, kinds))
     return _typed(unit, tuple(Argument(value, origin_of(value)) for value in values))

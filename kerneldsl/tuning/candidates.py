@@ -32,11 +32,11 @@ class TuningCandidate:
     plan : PlanChoices
         What it decides.
     predicted_ns : float or None
-        Its time by the cost model; ``None`` where there is none for the target.
+        Its time by the cost model; ``None`` if there is none for the target.
     point : Point
         The plan as the search sees it.
     model : ModelInputs or None
-        What the cost model predicted from; ``None`` where there is none for the target.
+        What the cost model predicted from; ``None`` if there is none for the target.
     """
 
     plan: PlanChoices

@@ -105,7 +105,7 @@ class LaunchRecords:
 
     @property
     def best_ns(self) -> float | None:
-        """Time of the chosen plan, or of the fastest where none is chosen."""
+        """Time of the chosen plan, or of the fastest if none is chosen."""
         for each in self.plans:
             if each.plan == self.chosen and each.measured.median_ns is not None:
                 return each.measured.median_ns
@@ -114,7 +114,7 @@ class LaunchRecords:
 
     @property
     def first_ns(self) -> float | None:
-        """Time of the planner's own choice, where it was measured."""
+        """Time of the planner's own choice, if it was measured."""
         return next((each.measured.median_ns for each in self.plans if each.order == 0), None)
 
     def samples(self) -> list[Sample]:

@@ -50,7 +50,7 @@ class Point:
     Parameters
     ----------
     predicted_ns : float
-        Its time by the cost model, or any positive number where there is none.
+        Its time by the cost model, or any positive number if there is none.
     parameters : mapping
         Its parameters by name; those with few values that many plans share tell the search most.
     """
@@ -69,7 +69,7 @@ def search_all(
     points : sequence of Point
         The plans, the planner's choice first.
     measure : callable
-        Measures one by its number; returns nanoseconds, or ``None`` where it cannot run.
+        Measures one by its number; returns nanoseconds, or ``None`` if it cannot run.
     is_over : callable
         Whether the budget is spent; asked before each measurement but the first.
 

@@ -2,7 +2,7 @@
 
 LLVM ends a process in which it cannot allocate, and OpenBLAS, which Numba loads by SciPy, tries
 again for ever: neither returns an error. So whoever is about to load or run them asks here first.
-Where there is no limit that is one call of ``getrlimit``.
+If there is no limit that is one call of ``getrlimit``.
 
 References
 ----------
@@ -59,7 +59,7 @@ class Addresses:
 
     @classmethod
     def limited(cls) -> Addresses | None:
-        """Return what there is; ``None`` where there is no limit, or the system tells of none."""
+        """Return what there is; ``None`` if there is no limit, or the system tells of none."""
         try:
             import resource
         except ImportError:  # Windows has no such limit
@@ -80,7 +80,7 @@ class Addresses:
         return max(0, self.limit_bytes - self.used_bytes)
 
     def missing(self, *, compiles: bool = True) -> tuple[int, str] | None:
-        """Return how much is needed where that is not left, and what to do.
+        """Return how much is needed if that is not left, and what to do.
 
         Parameters
         ----------
@@ -130,7 +130,7 @@ def require_addresses(
 
 
 def out_of_addresses(work: str, where: SourceLocation) -> CompileError | None:
-    """Return the error for what found no memory after all; ``None`` where there is no limit."""
+    """Return the error for what found no memory after all; ``None`` if there is no limit."""
     addresses = Addresses.limited()
     if addresses is None:
         return None

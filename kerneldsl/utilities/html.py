@@ -79,7 +79,7 @@ def facts_table(facts: Iterable[tuple[str, object]]) -> Html:
 
 
 def items(texts: Iterable[object]) -> Html:
-    """Return a list of texts; nothing where there are none."""
+    """Return a list of texts; nothing if there are none."""
     listed = [element("li", each) for each in texts]
     return element("ul", *listed) if listed else Html()
 

@@ -49,7 +49,7 @@ FIRST_LAUNCH = (
 #: What finds the part that all keys of the cache have in common, when the modules are there.
 _IDENTITY = ("kerneldsl.cache.toolchain", "toolchain_identity")
 
-#: Where there is no driver that is known sooner than this, and nothing need be imported.
+#: If there is no driver that is known sooner than this, and nothing need be imported.
 _QUICK_S = 0.003
 #: The thread is not waited for without end: whoever is waiting may be importing a module, say a
 #: program that works on a GPU when it is imported, which another import needs.

@@ -45,7 +45,7 @@ class NotebookBar:
         self._handle: Any = None
 
     def show(self, text: str, done: int | None = None, total: int | None = None) -> None:
-        """Show a text, and how much of it is done where that is known."""
+        """Show a text, and how much of it is done if that is known."""
         from kerneldsl.utilities.html import card, element
 
         bar = element("progress", value=done, max=total)
@@ -78,7 +78,7 @@ class _TerminalLine:
 
 
 def _columns() -> int:
-    """Return the width of the terminal; 80 where it does not say."""
+    """Return the width of the terminal; 80 if it does not say."""
     try:
         return os.get_terminal_size(sys.stderr.fileno()).columns or 80
     except (OSError, ValueError, AttributeError):

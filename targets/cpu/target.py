@@ -333,7 +333,7 @@ class CpuTarget(Target):
 
 
 def _with_block(specialization: Specialization) -> Specialization:
-    """Return the specialization with a block chosen here, where it needs one and has none."""
+    """Return the specialization with a block chosen here, if it needs one and has none."""
     traits = specialization.traits
     if specialization.block_dim is not None or traits.uses_grid_only:
         return specialization

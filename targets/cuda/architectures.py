@@ -165,7 +165,7 @@ def parse_arch(text: str) -> Architecture:
 
     Read a name such as ``"sm_90"``, ``"sm_90a"``, ``"compute_90"``, ``"90"`` or ``"9.0"``.
 
-    Raises `ArgumentValueError` where there is no such architecture; the message lists those there
+    Raises `ArgumentValueError` if there is no such architecture; the message lists those there
     are.
 
     Examples
@@ -210,7 +210,7 @@ def parse_ptx_version(value: str | float | PtxVersion) -> PtxVersion:
 
     Takes ``"7.8"``, ``7.8`` and ``(7, 8)``.
 
-    Raises `ArgumentValueError` where it is not a version, or not one that can be written.
+    Raises `ArgumentValueError` if it is not a version, or not one that can be written.
 
     Examples
     --------

@@ -29,7 +29,7 @@ def nvidia_driver_library() -> str | None:
 def nvidia_driver_version() -> str | None:
     """Return the version of NVIDIA's driver, such as ``"580.159.04"``, or ``None``.
 
-    The kernel module's own word comes first; where it cannot be read, the file name of the library
+    The kernel module's own word comes first; if it cannot be read, the file name of the library
     and then ``nvidia-smi`` are asked.
     """
     line = (read_text("/proc/driver/nvidia/version") or "").partition("\n")[0]

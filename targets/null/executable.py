@@ -82,7 +82,7 @@ class NullExecutable(Executable):
     Attributes
     ----------
     resources : Resources
-        From ptxas where it is installed and knows the architecture, else estimated.
+        From ptxas if it is installed and knows the architecture, else estimated.
     carveout : Carveout
         What a driver would have been asked to prefer.
     """

@@ -61,7 +61,7 @@ _NVRTC_ERROR_COMPILATION = 6
 def fault(kind: str, doing: str | None = None, **fields: Any) -> DriverError:
     """Compose the error that a driver would answer with.
 
-    Raises `ValueError` where there is no such category or name.
+    Raises `ValueError` if there is no such category or name.
 
     Parameters
     ----------

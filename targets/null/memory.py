@@ -93,7 +93,7 @@ class AddressSpace:
         return sum(a.nbytes for a in self._live.values() if not a.mapped_from)
 
     def _release(self, address: int) -> int:
-        """Forget an allocation, and return its size; 0 where there is none."""
+        """Forget an allocation, and return its size; 0 if there is none."""
         if address not in self._live:
             return 0
         self._starts.pop(bisect.bisect_left(self._starts, address))
@@ -102,7 +102,7 @@ class AddressSpace:
         return allocation.nbytes
 
     def free_bytes(self) -> int | None:
-        """Return the bytes that nobody holds; ``None`` where there is no limit."""
+        """Return the bytes that nobody holds; ``None`` if there is no limit."""
         with self._lock:
             return (
                 None

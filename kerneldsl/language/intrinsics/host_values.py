@@ -47,7 +47,7 @@ def mulhi(a: Any, b: Any) -> Any:
 
 
 def _sum_to_odd(a: float, b: float) -> float:
-    """Return a sum that can be rounded again: where it is not exact, its last bit is set."""
+    """Return a sum that can be rounded again: if it is not exact, its last bit is set."""
     total = a + b
     added = total - a
     error = (a - (total - added)) + (b - added)

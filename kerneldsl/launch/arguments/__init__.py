@@ -1,1 +1,1 @@
-"""The arguments of a launch: read, compared, checked, and staged where they must be."""
+"""The arguments of a launch: read, compared, checked, and staged if they must be."""

@@ -101,7 +101,7 @@ class Function:
         self.require(self.equal(answer, I32(1)), otherwise)
 
     def attribute(self, owner: Any, name: Any, otherwise: Any) -> Any:
-        """Get an attribute of an object, a new reference; branch away where there is none."""
+        """Get an attribute of an object, a new reference; branch away if there is none."""
         found = self.python("PyObject_GetAttr", POINTER, owner, name)
         self.require(self.b.not_(self.is_null(found)), otherwise)
         return found

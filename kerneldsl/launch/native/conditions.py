@@ -118,7 +118,7 @@ class PackedCondition:
     #: Of one or two parameters, in bytes from the start of the parameters.
     offsets: tuple[int, ...]
     #: By kind: the divisor less one, and the rest; nothing; the parameter's bytes, with 256 added
-    #: where it has a sign, smallest and largest; rank and largest; for each array its
+    #: if it has a sign, smallest and largest; rank and largest; for each array its
     #: :func:`rank_word`, and the bytes of an element.
     numbers: tuple[int, ...] = ()
 

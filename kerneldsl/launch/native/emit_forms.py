@@ -320,7 +320,7 @@ def _emit_block(
     is_read_only: Any,
     failed: Any,
 ) -> Any:
-    """Write a block like the model's with another address and flags; ``None`` where it has none."""
+    """Write a block like the model's with another address and flags; ``None`` if it has none."""
     some, none, known = f.block("some"), f.block("none"), f.block("known")
     pattern = f.load(model, addresses.array["_block"], POINTER)
     f.b.cbranch(f.is_instance(pattern, bytes), some, none)

@@ -54,7 +54,7 @@ def emit_methods(
     """Write ``launch``, ``bound``, ``forall`` and ``getitem``.
 
     `attempt` is ``i32 attempt(ptr launch, ptr args, i64 nargs)``: 1 where a kernel was started, -1
-    where it failed and the error is raised. `slow_path` is what `emit_slow_path` has written.
+    if it failed and the error is raised. `slow_path` is what `emit_slow_path` has written.
     """
     _emit_launch(module, addresses, attempt, slow_path)
     _emit_bound(module, addresses, attempt, slow_path)
@@ -81,7 +81,7 @@ def emit_slow_path(module: ir.Module) -> Any:
 
 
 def _return_none_if(f: Function, launched: Any, slow: Any) -> None:
-    """Return ``None`` where a kernel was started, null where it failed; else branch away."""
+    """Return ``None`` where a kernel was started, null if it failed; else branch away."""
     other, failed = f.block("other"), f.block("failed")
     f.require(f.equal(launched, I32(1)), other)
     none = f.pointer(id(None))

@@ -135,7 +135,7 @@ def builtin_method(method: Any) -> tuple[int, int]:
 
     Calling it needs neither an argument's vector nor a look at the method.
 
-    Raises `UnknownLayout` where it is another kind of callable.
+    Raises `UnknownLayout` if it is another kind of callable.
     """
     if type(method) is not BuiltinMethodType or _flags_of(method) != METH_O:
         raise UnknownLayout(f"{method!r} is not a built-in method of one argument")

@@ -222,7 +222,7 @@ def _context_addresses() -> ContextAddresses:
 
 
 def install_forms() -> None:
-    """Compile the methods of forms too, once launches are native; nothing where they are not.
+    """Compile the methods of forms too, once launches are native; nothing if they are not.
 
     They are for calls that make the same launches again, which few programs have.
     """

@@ -109,7 +109,7 @@ def _prepare(
 def _conditions(
     launchable: Launchable, layout: ParameterLayout, extent: tuple[int, ...]
 ) -> list[Condition] | None:
-    """Return what the choice of the code depended on; ``None`` where that cannot be said."""
+    """Return what the choice of the code depended on; ``None`` if that cannot be said."""
     state, found = launchable.request.state, launchable.request.promises
     compiled = launchable.loaded.executable.artifact.specialization.promises
     if launchable.request.is_overlapping or (found.arrays and not found.is_disjoint):

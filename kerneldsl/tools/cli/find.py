@@ -217,7 +217,7 @@ def read_member(member: Sequence[str]) -> dict[str, Any]:
 def signature_arguments(kernel: Kernel[..., Any], signature: str | None) -> tuple[str, ...]:
     """Return what the inspecting methods take for ``--signature``.
 
-    Raises `ArgumentValueError` where it is left out and the kernel declares none.
+    Raises `ArgumentValueError` if it is left out and the kernel declares none.
     """
     if signature is not None:
         return (signature,)

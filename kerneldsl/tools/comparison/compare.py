@@ -50,7 +50,7 @@ class Change(AsDict):
     low, high : float or None
         An interval for the ratio, where samples or their quartiles are stored.
     probability : float or None
-        How probable such a difference is by chance, where that can be said.
+        How probable such a difference is by chance, if that can be said.
     basis : str
         What the verdict stands on: ``"samples"``, ``"quartiles"``, ``"extremes"``, or, where
         medians alone are stored, ``"other figures"``.

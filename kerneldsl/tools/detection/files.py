@@ -102,7 +102,7 @@ def library_version(path: str) -> str | None:
 
 
 def read_text(path: str | Path) -> str | None:
-    """Return what is in a file of the system, or ``None`` where it cannot be read."""
+    """Return what is in a file of the system, or ``None`` if it cannot be read."""
     try:
         contents, _ = read_plain_file(path, _MAX_TEXT_BYTES)
     except (OSError, ValueError):  # ValueError: a path with a null character
@@ -111,7 +111,7 @@ def read_text(path: str | Path) -> str | None:
 
 
 def tool_output(tool: str, *arguments: str) -> str | None:
-    """Return what a tool prints, or ``None`` where it is not there, fails or takes too long."""
+    """Return what a tool prints, or ``None`` if it is not there, fails or takes too long."""
     path = shutil.which(tool)
     if path is None:
         return None

@@ -47,7 +47,7 @@ class Finding:
     is_detected: bool
     #: What that is, or what is missing; the first half of the reason.
     what: str
-    #: Its version, where it can be known.
+    #: Its version, if it can be known.
     version: str | None = None
     #: Where it was found.
     evidence: tuple[str, ...] = ()

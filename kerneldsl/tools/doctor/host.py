@@ -89,7 +89,7 @@ def _check_address_space() -> Iterator[Check]:
 def cgroup_memory_limit(root: str | Path = "/") -> int | None:
     """Return the smallest limit that control groups put on this process's memory, in bytes.
 
-    The system's files begin at `root`, which is another folder in tests. ``None`` where there is no
+    The system's files begin at `root`, which is another folder in tests. ``None`` if there is no
     limit, or the system knows none.
     """
     texts = group_settings("memory", "memory.max", "memory.limit_in_bytes", Path(root))

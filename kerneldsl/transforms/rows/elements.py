@@ -28,7 +28,7 @@ class RowView(NamedTuple):
     array : str
         Variable that holds the array.
     indices : tuple of ast.expr or None
-        Of each axis its index, ``None`` where it is looped over.
+        Of each axis its index, ``None`` if it is looped over.
     """
 
     array: str
@@ -92,7 +92,7 @@ class ElementWriter:
         return found if isinstance(found, Elements) and not found.is_range else None
 
     def rank(self, node: ast.expr) -> int:
-        """Return the rank of an expression over rows; 0 where it is none."""
+        """Return the rank of an expression over rows; 0 if it is none."""
         found = self.array(node)
         if found is not None:
             return found.ndim

@@ -2,7 +2,7 @@
 
 What is an element and what a row depends on the ranks of a kernel's arguments, so this is done for
 their kinds: ``o[i] = a[i] * 2`` stays as it is where `a` and `o` have one axis, and becomes a loop
-where they have two. All that follows, analyses and targets, sees loops.
+if they have two. All that follows, analyses and targets, sees loops.
 
 An assignment to a row computes each element from the same element of the rows that are read, in
 the order of the elements. Where rows of one array may overlap otherwise, as in ``x[1:] = x[:-1]``,
@@ -53,7 +53,7 @@ def expand_rows(unit: FunctionUnit, kinds: Sequence[Kind]) -> FunctionUnit:
     Returns
     -------
     FunctionUnit
-        The unit itself where it has none; the same one for the same kinds.
+        The unit itself if it has none; the same one for the same kinds.
 
     Raises
     ------

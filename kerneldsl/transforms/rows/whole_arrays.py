@@ -63,7 +63,7 @@ class WholeArray(NamedTuple):
 
 
 def whole_arrays(unit: FunctionUnit, shapes: _Shapes, threads: int) -> Iterator[WholeArray]:
-    """Yield what each of so many threads does with whole arrays, where that is much.
+    """Yield what each of so many threads does with whole arrays, if that is much.
 
     Parameters
     ----------

@@ -128,7 +128,7 @@ class BlockArrays:
                     self.of_threads.add(node.id)
 
     def place_rooms(self, count: int) -> tuple[ExchangeBuffer, ...]:
-        """Reserve what threads exchange values through, where they do, so many times."""
+        """Reserve what threads exchange values through, if they do, so many times."""
         lowerings = {name: lowering_of(use.intrinsic) for name, use in self.unit.uses.items()}
         exchanging = {name: way for name, way in lowerings.items() if isinstance(way, Exchange)}
         if not exchanging:

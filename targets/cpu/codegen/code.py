@@ -58,7 +58,7 @@ HEADER_BYTES = 8 * 19
 SPACE_WORDS = 6
 #: Which word says why a launch is incomplete.
 FAILURE_WORD = 11
-#: What it says where the launch was stopped, and where it wrote beyond dynamic shared memory.
+#: What it says where the launch was stopped, and if it wrote beyond dynamic shared memory.
 STOPPED, OVERRUN = -1, -2
 #: The bytes that a slice of dynamic shared memory ends at, and its line, as far as they are told.
 MAX_DYNAMIC_BYTES, MAX_DYNAMIC_LINE = (1 << 40) - 1, (1 << 20) - 1

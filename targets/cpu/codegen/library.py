@@ -104,7 +104,7 @@ def _unroll_strips(module: Any, builder: Any) -> Any:
     """Return a module in which strips of several vectors are unrolled, and optimized once more.
 
     LLVM has unrolled those that it finds short enough. It would unroll the others in its pipeline,
-    too, but warn on standard error where that cannot be done.
+    too, but warn on standard error if that cannot be done.
     """
     text = str(module)
     if not has_vectors_to_unroll(text):

@@ -83,7 +83,7 @@ def _in_parts(
     begin, end = load("kd_begin"), load("kd_end")
     row = load("kd_low"), load("kd_high")
     after, until = limited(*row, inner.low, inner.high)
-    # An empty middle where it is not known that indices are within the axis.
+    # An empty middle if it is not known that indices are within the axis.
     middle: list[ast.stmt] = [
         assign("kd_begin", extreme("kd_min", after, row[1])),
         assign("kd_end", extreme("kd_max", until, begin)),
@@ -142,7 +142,7 @@ def within(
 
 
 def all_of(conditions: Sequence[ast.expr]) -> ast.expr | None:
-    """Return one test for several, or ``None`` where there is nothing to test."""
+    """Return one test for several, or ``None`` if there is nothing to test."""
     if len(conditions) > 1:
         return ast.BoolOp(ast.And(), list(conditions))
     return conditions[0] if conditions else None

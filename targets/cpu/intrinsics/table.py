@@ -57,7 +57,7 @@ class Cut:
 
     #: How the predicates of a vote are combined: see :class:`targets.cpu.passes.items.Vote`.
     form: str | None = None
-    #: What a barrier without a vote is, where that is more than the end of the items before it.
+    #: What a barrier without a vote is, if that is more than the end of the items before it.
     items: tuple[Item, ...] = ()
 
 

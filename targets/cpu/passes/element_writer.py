@@ -128,7 +128,7 @@ class ElementWriter:
         return value if is_same else conversion(dtype, value)
 
     def element(self, node: ast.Subscript, place: _Place) -> str | None:
-        """Return the variable of an element; ``None`` where it is none, or not known which."""
+        """Return the variable of an element; ``None`` if it is none, or not known which."""
         found = element_of(node)
         if found is None or found[0] not in self.arrays:
             return None

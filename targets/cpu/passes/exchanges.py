@@ -96,7 +96,7 @@ class ExchangeBuffer:
     ) -> list[ast.stmt]:
         """Return what each thread does that takes part, before any of them takes its result.
 
-        The variable `posted` gets the types of what is exchanged, where it is to be combined.
+        The variable `posted` gets the types of what is exchanged, if it is to be combined.
         """
         assert isinstance(call.func, ast.Name)
         statements: list[ast.stmt] = []

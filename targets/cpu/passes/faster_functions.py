@@ -1,6 +1,6 @@
 """Choose among the functions that a kernel may be written from.
 
-Functions are inlined, and local arrays become variables or are laid out for rows of threads, where
+Functions are inlined, and local arrays become variables or are laid out for rows of threads, if
 that lets threads run together; whether it does is known when loops have been chosen.
 """
 

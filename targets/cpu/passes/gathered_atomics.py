@@ -200,7 +200,7 @@ class GatheredAtomics:
 
 
 class _Gathering(Transformer):
-    """Writes each operation twice: on the copy, where that is used, and on the array."""
+    """Writes each operation twice: on the copy, if that is used, and on the array."""
 
     def __init__(self, atomics: GatheredAtomics) -> None:
         self.atomics = atomics

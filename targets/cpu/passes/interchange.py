@@ -1,4 +1,4 @@
-"""Move a loop of every thread outside the loop over threads, where that makes accesses contiguous.
+"""Move a loop of every thread outside the loop over threads, if that makes accesses contiguous.
 
 In a tiled matrix product each thread runs ``for k: acc += a[y, k] * b[k, x]``. With the loop over
 ``x`` innermost, ``b`` is read along its rows and one instruction serves many threads, without
@@ -145,7 +145,7 @@ class Interchange:
         )
 
     def rows(self, body: list[ast.stmt]) -> list[Item] | None:
-        """Return the body as items along x, or ``None`` where it stays as it is."""
+        """Return the body as items along x, or ``None`` if it stays as it is."""
         loops = [node for node in body if isinstance(node, ast.For)]
         chosen = [node for node in loops if self.profits(node)]
         strided = {node: stride for node in loops if (stride := self.strides.of(node)) is not None}

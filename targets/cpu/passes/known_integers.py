@@ -38,7 +38,7 @@ class KnownIntegers:
     values: Mapping[str, int] = field(default_factory=dict)
 
     def integer(self, node: ast.expr) -> int | None:
-        """Return the value of an expression of int64, or ``None`` where it is not known."""
+        """Return the value of an expression of int64, or ``None`` if it is not known."""
         found = self._value(node)
         return found if type(found) is int and abs(found) < _SMALL else None
 
@@ -71,7 +71,7 @@ class KnownIntegers:
         return _ARITHMETIC[type(op)](left, right)
 
     def decide(self, test: ast.expr) -> bool | None:
-        """Return what a condition on integers is, or ``None`` where it is not known."""
+        """Return what a condition on integers is, or ``None`` if it is not known."""
         match test:
             case ast.Compare(left=left, ops=ops, comparators=comparators):
                 values = [self._number(each) for each in (left, *comparators)]

@@ -12,7 +12,7 @@ becomes a variable for each element::
 Loops whose variables enter such indices are written out, as far as that leaves few statements.
 What is stored in an element is converted to its type, as it is on the way to memory. An array that
 is used in any other way stays one: in a call that stays one, under another name, as a whole, as a
-view, with an index that is not known, or that is beyond its end where that can be reached.
+view, with an index that is not known, or that is beyond its end if that can be reached.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _CONVERSIONS: Mapping[str, type[np.generic]] = {
 
 
 def with_element_variables(unit: FunctionUnit, *, wraparound: bool) -> FunctionUnit:
-    """Return a function with variables in the place of local arrays, where that can be.
+    """Return a function with variables in the place of local arrays, if that can be.
 
     `wraparound` says that a negative index counts from the end. Functions that it calls are written
     so too; those that are given such an array are inlined. It is the unit itself where no array

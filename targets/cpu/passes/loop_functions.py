@@ -30,7 +30,7 @@ _UNROLLED_ROUNDS = 16
 def functions_with_loops(unit: FunctionUnit) -> frozenset[FunctionUnit]:
     """Return the device functions with loops that can be inlined, and those that call them.
 
-    What a block meets together is inlined already. None is returned where they would make the
+    What a block meets together is inlined already. None is returned if they would make the
     kernel much longer.
     """
     callees = _inlinable(unit)
@@ -49,7 +49,7 @@ def functions_with_loops(unit: FunctionUnit) -> frozenset[FunctionUnit]:
 def functions_with_arrays(unit: FunctionUnit, arrays: Collection[str]) -> frozenset[FunctionUnit]:
     """Return the device functions that can be inlined and are given one of these variables.
 
-    None is returned where they would make the kernel much longer.
+    None is returned if they would make the kernel much longer.
     """
     callees = _inlinable(unit)
     given = {

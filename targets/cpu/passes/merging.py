@@ -182,7 +182,7 @@ class Merging:
         )
 
     def _accesses(self, item: Threads) -> list[_Access] | None:
-        """Return the accesses of an item, or ``None`` where it may do more than is seen."""
+        """Return the accesses of an item, or ``None`` if it may do more than is seen."""
         found: list[_Access] = []
         for node in (inner for statement in item.body for inner in walk_here(statement)):
             match node:

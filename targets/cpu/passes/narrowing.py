@@ -119,7 +119,7 @@ def _place(
 def _assume_small(
     node: ast.expr, variables: tuple[str, ...], pure: Rematerializable, assumptions: list[ast.expr]
 ) -> bool:
-    """Add what must hold for a sum to be small; False where that differs between threads."""
+    """Add what must hold for a sum to be small; False if that differs between threads."""
     if _is_surely_small(node, pure, _SMALL):
         return True
     terms = _terms(node)

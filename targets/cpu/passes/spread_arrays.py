@@ -1,7 +1,7 @@
 """Lay threads' own arrays out with the elements of neighbouring threads side by side.
 
 An array that has to stay one (:mod:`~targets.cpu.passes.local_elements`) is indexed by something
-that is known at run time alone. Where that is the same for all threads, as in ``acc[k % 8]`` with
+that is known at run time alone. If that is the same for all threads, as in ``acc[k % 8]`` with
 the counter ``k`` of a loop that all make together, such a loop can run outside the loop over
 threads: what the threads of a row or a strip then read and write lies together. Each of them has an
 element of its own in what becomes ``acc[k % 8, lane]``.
@@ -34,7 +34,7 @@ _MOST_BYTES = 32 * 1024
 
 
 def spread_use(use: IntrinsicUse, space: Space) -> IntrinsicUse | None:
-    """Return the array for all threads that run together, or ``None`` where it is too large."""
+    """Return the array for all threads that run together, or ``None`` if it is too large."""
     if isinstance(space, WarpSpace):
         return None
     extents = (STRIP,) if isinstance(space, ElementSpace) else tuple(reversed(space.extents))

@@ -401,7 +401,7 @@ class Structure:
     ) -> list[Item]:
         """Cut an ``if`` around a warp barrier: some threads take part, all go through its items.
 
-        Where there are statements before it that need not end first, it goes on with them.
+        If there are statements before it that need not end first, it goes on with them.
         """
         items: list[Item] = []
         taken: tuple[ast.expr, ...] = (*guards, node.test)

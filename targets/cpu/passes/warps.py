@@ -101,7 +101,7 @@ class _Division(Transformer):
         return ast.BinOp(ast.BinOp(form.rest, node.op, node.right), ast.Add(), load(_LANE))
 
     def _divisor(self, node: ast.BinOp) -> int | None:
-        """Return by what a quotient or a remainder divides, where that is a positive constant."""
+        """Return by what a quotient or a remainder divides, if that is a positive constant."""
         right = self._constant(node.right)
         if right is None or right < 0:
             return None

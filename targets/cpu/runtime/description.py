@@ -85,7 +85,7 @@ def _model_on_windows() -> str:
 
 
 def _sysctl(name: str, nbytes: int) -> bytes:
-    """Ask the kernel of macOS; raises ``OSError`` where it knows no such name."""
+    """Ask the kernel of macOS; raises ``OSError`` if it knows no such name."""
     library = ctypes.CDLL(None, use_errno=True)
     buffer = ctypes.create_string_buffer(nbytes)
     size = ctypes.c_size_t(nbytes)

@@ -115,7 +115,7 @@ def _emit_watch(module: ir.Module, where: ir.GlobalVariable, relay: ir.Function)
 def _emit_poke(module: ir.Module, where: ir.GlobalVariable, watch: ir.Function) -> ir.Function:
     """Emit ``void poke(i32 signal, ptr information, ptr context)``, a handler of signals.
 
-    It does something only where it interrupts an instruction of the kernel itself: no lock is held
+    It does something only if it interrupts an instruction of the kernel itself: no lock is held
     there, and nothing is half done but what the kernel does with its arrays.
     """
     w = Writer(module, where, "poke", VOID, I32, POINTER, POINTER)
@@ -227,7 +227,7 @@ def _emit_forget(module: ir.Module, where: ir.GlobalVariable) -> ir.Function:
 
 
 def _poke(w: Writer, thread: Any) -> None:
-    """Send a thread the signal that :func:`_emit_poke` handles; nothing where it has ended."""
+    """Send a thread the signal that :func:`_emit_poke` handles; nothing if it has ended."""
     kind = ir.FunctionType(I64, [I64], var_arg=True)
     module = w.f.function.module
     known = module.globals.get("syscall")

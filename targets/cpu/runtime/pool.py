@@ -69,6 +69,6 @@ def _make(threads: int) -> None:
 
 
 def forget_threads() -> None:
-    """Begin anew in a forked child, where there are none of the threads."""
+    """Begin anew in a forked child, if there are none of the threads."""
     if _Pool.state:
         ctypes.memset(_Pool.state, 0, _Pool.nbytes)

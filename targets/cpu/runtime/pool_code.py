@@ -107,7 +107,7 @@ def _wait_for_launch(f: Function, semaphore: Any, until: Any, launch: Any) -> No
 
 
 def _wake(f: Function, is_asleep: Any, semaphore: Any) -> None:
-    """Wake a thread where it sleeps, or is about to."""
+    """Wake a thread if it sleeps, or is about to."""
     before = f.b.atomic_rmw("xchg", is_asleep, I64(0), "seq_cst")
     with f.b.if_then(f.b.icmp_signed("!=", before, I64(0))):
         f.b.call(_declared(f.function.module, "sem_post", I32, POINTER), [semaphore])
@@ -125,7 +125,7 @@ def _until(
     semaphore: Any,
     wait: Callable[[Function, Any], None] = _wait,
 ) -> None:
-    """Wait until a word is, or is no longer, as `wanted` says of it; sleep where that takes long.
+    """Wait until a word is, or is no longer, as `wanted` says of it; sleep if that takes long.
 
     Whoever changes the word then wakes this thread, which sleeps by `wait`.
     """

@@ -52,7 +52,7 @@ def runnable_threads() -> Runnable:
 
 @functools.cache  # a device and a pool are made for it once, too
 def processor_quota(root: str | Path = "/") -> float | None:
-    """Return how many processors' time this process may take; ``None`` where there is no limit."""
+    """Return how many processors' time this process may take; ``None`` if there is no limit."""
     base = Path(root)
     limits = [text.partition(" ")[::2] for text in group_settings("cpu", "cpu.max", None, base)]
     # The first version has the period in a file of its own, and it need not be the default.

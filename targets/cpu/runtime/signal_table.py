@@ -96,7 +96,7 @@ class RecordPlace(IntEnum):
 
     #: Address of the next older record.
     NEXT = 0
-    #: The system's number of the thread; 0 where it has ended.
+    #: The system's number of the thread; 0 if it has ended.
     THREAD_ID = 8
     #: Address of the frame of the entry that it is running, or 0.
     FRAME = 16

@@ -91,7 +91,7 @@ class ThreadingLayer:
         `launch` that of the launch's header. If `parallel`, the threads share the range.
         """
         # The pool offsets each "array" by the start of its range times the array's step: with a
-        # null base and a step of 1, the entry finds the start itself where it expects a pointer.
+        # null base and a step of 1, the entry finds the start itself if it expects a pointer.
         is_main, before = is_main_thread(), 0
         base = (ctypes.c_size_t * 1)(0)
         counts = (ctypes.c_size_t * 1)(steps)
@@ -158,7 +158,7 @@ def threading_layer() -> ThreadingLayer:
     `runnable_threads` counts.
 
     Raises `ArgumentValueError` where the environment names a layer that is unknown, and
-    `TargetUnavailableError` where it cannot be loaded, or cannot start its threads.
+    `TargetUnavailableError` if it cannot be loaded, or cannot start its threads.
     """
     found = _process.layer
     if found is None:

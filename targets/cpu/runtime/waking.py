@@ -9,7 +9,7 @@ from targets.cpu.runtime.threads import ThreadingLayer
 
 __all__ = ["wake_ns"]
 
-#: Launches that are measured, fewer where they take longer than so many nanoseconds in all.
+#: Launches that are measured, fewer if they take longer than so many nanoseconds in all.
 _SAMPLES, _LEAST_SAMPLES, _MOST_NS = 60, 24, 2_000_000
 #: Those before them, for which threads may have to be made and woken.
 _FIRST = 8

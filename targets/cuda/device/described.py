@@ -1,4 +1,4 @@
-"""Devices for planning where none is there: a large card of each generation.
+"""Devices for planning if none is there: a large card of each generation.
 
 References
 ----------

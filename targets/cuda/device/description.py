@@ -1,6 +1,6 @@
 """Everything that the driver and NVML say of a device, as the core's ``DeviceInfo``.
 
-For several attributes the driver answers 0 where it does not know; those are listed here, and are
+For several attributes the driver answers 0 if it does not know; those are listed here, and are
 then asked of NVML, or cannot be had. No context is made for a description: on a GPU a context takes
 some hundred megabytes.
 
@@ -143,7 +143,7 @@ def _uuid_in(values: dict[str, Any], device: Device) -> str:
 
 
 def _free_memory(driver: Driver, device: Device, find: Callable[[], NvmlDevice]) -> int:
-    """Ask in the context where there is one; else NVML, which needs none."""
+    """Ask in the context if there is one; else NVML, which needs none."""
     if device.index not in driver.contexts:
         try:
             return find().free_memory_bytes()

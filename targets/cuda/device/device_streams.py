@@ -215,7 +215,7 @@ def create_stream(driver: Driver, device: Device, priority: int, is_blocking: bo
 def wrap_stream(driver: Driver, device: Device, stream: Any) -> CudaStream:
     """Return a stream over whatever stands for one; the default stream is nobody's.
 
-    Raises `DeviceMismatchError` where it is on another device.
+    Raises `DeviceMismatchError` if it is on another device.
     """
     handle = stream_handle(stream)
     if handle not in _OF_ANY_CONTEXT and len(driver.devices()) > 1:

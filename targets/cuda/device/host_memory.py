@@ -133,7 +133,7 @@ class ManagedBuffer(_Buffer):
     """Memory with one address, which moves to where it is used.
 
     Raises `DeviceMemoryError` where the device has no managed memory. Raises `OutOfMemoryError`
-    where there is no room.
+    if there is no room.
     """
 
     __slots__ = ()

@@ -72,7 +72,7 @@ def copy(
     *,
     stream: Any,
 ) -> None:
-    """Copy memory of one device to another, directly where they are linked.
+    """Copy memory of one device to another, directly if they are linked.
 
     Without a stream the default streams of both wait for each other.
     """

@@ -224,7 +224,7 @@ class StreamOrderedPool(PoolBackend):
         self._held = self.reserved_bytes()
 
     def _is_idle(self) -> bool:
-        """Return whether nothing is in the default stream, where that can be asked."""
+        """Return whether nothing is in the default stream, if that can be asked."""
         if is_recording(self.device.index):
             return False
         with self._driver.current(self.device.index):

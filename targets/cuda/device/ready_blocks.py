@@ -30,7 +30,7 @@ class ReadyBlocks:
         self._count = self._nbytes = 0
 
     def take(self, nbytes: int) -> int:
-        """Return the block of this size that came back last; 0 where there is none."""
+        """Return the block of this size that came back last; 0 if there is none."""
         blocks = self._by_size.get(nbytes)
         if not blocks:
             return 0

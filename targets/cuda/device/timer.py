@@ -106,7 +106,7 @@ class CudaTimer(LaunchTimer):
 
 
 def start_timer(driver: Driver, index: int, stream: Any) -> CudaTimer | None:
-    """Record the first event, or return ``None`` where that is not possible, as in a capture."""
+    """Record the first event, or return ``None`` if that is not possible, as in a capture."""
     handle = stream_handle(stream)
     api = driver.api
     if driver.watch.is_lost(index):

@@ -24,7 +24,7 @@ _importing = ForkSafeLock()
 def import_core() -> Any:
     """Return the module ``cuda.core``.
 
-    Raises `ToolMissingError` where it is not installed, or too old.
+    Raises `ToolMissingError` if it is not installed, or too old.
     """
     try:
         # Threads that import it at once can be handed it half made: its modules import each other.

@@ -141,7 +141,7 @@ class DeviceWatch:
     def report(self, index: int | None, error: DriverError) -> None:
         """Note what a fatal error takes away; of several errors the first counts.
 
-        Where it is not known which device answered, only an error that takes all of them away is
+        If it is not known which device answered, only an error that takes all of them away is
         noted.
         """
         # The error's traceback would keep everything alive that its frames refer to.

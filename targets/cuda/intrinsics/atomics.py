@@ -1,4 +1,4 @@
-"""Atomic operations on array elements: by the hardware where it has them, else by a loop of LLVM's.
+"""Atomic operations on array elements: by the hardware if it has them, else by a loop of LLVM's.
 
 LLVM's ``atomicrmw`` becomes ``atom`` for what PTX has and a compare-and-swap loop for the rest
 (floating-point minimum and maximum, 64-bit wrapping counters). The scope is the device, as

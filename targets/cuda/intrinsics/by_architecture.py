@@ -1,6 +1,6 @@
 """Operations that newer architectures have an instruction for, and older ones a sequence.
 
-A kernel is lowered once for all architectures. Where it needs such an operation it calls a function
+A kernel is lowered once for all architectures. If it needs such an operation it calls a function
 by name, and what writes PTX links the definition for its architecture.
 
 References
@@ -30,7 +30,7 @@ __all__ = ["call_by_architecture", "definitions", "is_by_architecture"]
 _PREFIX = f"{RESERVED_PREFIX}by_architecture_"
 _VOID, _I1, _I32, _I64 = ir.VoidType(), ir.IntType(1), ir.IntType(32), ir.IntType(64)
 
-#: Writes an operation on some values; ``None`` where it has no result.
+#: Writes an operation on some values; ``None`` if it has no result.
 _Writer: TypeAlias = Callable[[ir.IRBuilder, Sequence[ir.Value]], ir.Value | None]
 
 

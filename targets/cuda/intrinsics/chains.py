@@ -228,7 +228,7 @@ class _LookBack:
     def _wait(self, node: ir.Value, takes_part: ir.Value) -> ir.Value:
         """Return each lane's node when those of all lanes are published.
 
-        A lane looks again only where it has seen nothing: blocks wait for the same few words, which
+        A lane looks again only if it has seen nothing: blocks wait for the same few words, which
         one part of the cache has for all of them.
         """
         builder = self._builder

@@ -64,7 +64,7 @@ def _is_first(builder: ir.IRBuilder, register: str) -> ir.Value:
 
 
 def _word(builder: ir.IRBuilder) -> ir.Value:
-    """Return the address of the launch's word; the kernel ends with an error where it has none."""
+    """Return the address of the launch's word; the kernel ends with an error if it has none."""
     upper, lower = (
         builder.zext(call_nvvm(builder, f"read.ptx.sreg.envreg{number}", _I32, []), _I64)
         for number in (1, 2)

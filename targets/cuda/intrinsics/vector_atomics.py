@@ -1,4 +1,4 @@
-"""Additions to the numbers of a vector: by one instruction where there is one, else one by one.
+"""Additions to the numbers of a vector: by one instruction if there is one, else one by one.
 
 References
 ----------

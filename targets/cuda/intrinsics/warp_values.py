@@ -94,7 +94,7 @@ def reduce_by_shuffles(
 
     After the step of a distance d all lanes of the mask with one number modulo d hold the same
     value, that of all these lanes. So a lane takes the other half of the next step from any lane
-    that has it, and where none of them is in the mask, there is nothing to take.
+    that has it, and if none of them is in the mask, there is nothing to take.
     """
     mask, value = args
     lane = call_nvvm(builder, "read.ptx.sreg.laneid", _I32, [])

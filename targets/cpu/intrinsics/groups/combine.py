@@ -55,7 +55,7 @@ def _of_warp(
     of_vector: Callable[[ir.IRBuilder, Combination, ir.Value, ir.Value], None],
     of_lanes: Callable[[ir.IRBuilder, Combination, ir.Value, ir.Value], None],
 ) -> None:
-    """Combine the values of one warp in place: of a whole one as a vector, where that can be."""
+    """Combine the values of one warp in place: of a whole one as a vector, if that can be."""
     if not found.is_vectorizable:
         of_lanes(builder, found, first, present)
         return

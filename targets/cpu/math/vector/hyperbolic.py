@@ -1,4 +1,4 @@
-"""sinh, cosh and tanh: of the exponential function, or polynomials where that would cancel.
+"""sinh, cosh and tanh: of the exponential function, or polynomials if that would cancel.
 
 References
 ----------

@@ -89,5 +89,5 @@ def first_of(builder: ir.IRBuilder, lanes: ir.Value) -> ir.Value:
 
 
 def last_of(builder: ir.IRBuilder, lanes: ir.Value) -> ir.Value:
-    """Return the last of some lanes; -1 where there is none."""
+    """Return the last of some lanes; -1 if there is none."""
     return builder.sub(_i32(WARP_SIZE - 1), builder.ctlz(lanes, _i1(0)))
