@@ -1,6 +1,6 @@
 """Check that every block of a launch takes its part of a chain, and says what it has, once.
 
-A block that does not is waited for by those that follow it, and for ever.
+A block that does not is waited for by those that follow it, and permanently.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def check_published_values(unit: FunctionUnit, kinds: Sequence[Kind]) -> None:
 def chain_states(unit: FunctionUnit) -> frozenset[int]:
     """Find the parameters that are, as they are, states of chains in every launch.
 
-    Functions of the unit that have a barrier are inlined. What stands under a condition, or behind
+    Functions of the unit that have a barrier are inlined. What stands under a condition, or after
     a ``return``, may not be reached, and of a part of an array the size is not known.
     """
     if not _has_chains(unit):

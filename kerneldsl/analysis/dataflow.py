@@ -157,5 +157,5 @@ class Dataflow(ABC, Generic[S]):
         return state
 
     def behind(self, node: ast.Break | ast.Continue, state: S) -> S | None:
-        """Return the state of what stands behind a jump, which nothing leads to."""
+        """Return the state of what stands after a jump, which nothing leads to."""
         return None

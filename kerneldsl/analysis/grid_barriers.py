@@ -1,6 +1,6 @@
 """Check that every thread of a launch reaches the barriers of its grid.
 
-One that does not is waited for, and for ever: unlike a barrier of the block, that of the grid
+One that does not is waited for, and permanently: unlike a barrier of the block, that of the grid
 counts threads that have returned, too.
 """
 

@@ -40,7 +40,7 @@ def find_guard(unit: FunctionUnit, tree: ast.FunctionDef) -> tuple[ast.If, ...]:
 
 
 def returns_alone(body: Sequence[ast.stmt]) -> bool:
-    """Return whether statements do nothing but return."""
+    """Return whether all statements are returns."""
     return len(body) == 1 and isinstance(body[0], ast.Return) and body[0].value is None
 
 

@@ -152,7 +152,7 @@ class CallHoister(ABC):
         return isinstance(node, ast.Name | ast.Constant)
 
     def refuse_conditional(self, node: ast.expr) -> None:
-        """Raise where a wanted call stands behind ``and``, ``or``, or in a conditional."""
+        """Raise where a wanted call stands after ``and``, ``or``, or in a conditional."""
         for child in sometimes_evaluated(node):
             if self.contains(child):
                 raise UnsupportedConstructError(

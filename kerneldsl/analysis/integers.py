@@ -49,7 +49,7 @@ class Integers:
         own = self._parameters | assigned_names(tree)
         #: The names of `namespace` that the function has no variable of its own for.
         self.outside = {name: value for name, value in namespace.items() if name not in own}
-        #: Locals that are given nothing but integers.
+        #: Locals that are given only integers.
         self.variables = self._find(tree)
 
     def constant(self, name: str) -> int | None:
@@ -57,7 +57,7 @@ class Integers:
         return None if name in self._parameters else self._constants.get(name)
 
     def _find(self, tree: ast.FunctionDef) -> frozenset[str]:
-        """Return the locals that are given nothing but integers."""
+        """Return the locals that are given only integers."""
         values: dict[str, list[ast.expr | None]] = {}
         for binding in bindings(tree):
             for target, value in unpack_targets(binding.target, binding.value):

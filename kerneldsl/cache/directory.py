@@ -109,7 +109,7 @@ class Directory:
     def _refuse_link(self, name: str) -> None:
         with contextlib.suppress(FileNotFoundError):
             status = os.lstat(self.path / name)
-            # A junction is no symbolic link, and leads elsewhere all the same.
+            # A junction is no symbolic link, and leads elsewhere anyway.
             if stat.S_ISLNK(status.st_mode) or getattr(status, "st_reparse_tag", None):
                 raise NotADirectoryError(errno.ENOTDIR, "it is a link", str(self.path / name))
 

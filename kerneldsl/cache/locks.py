@@ -123,8 +123,8 @@ def _opened(folder: Folder) -> Iterator[_LockFile]:
     finally:
         with _lock:
             file.users -= 1
-            # A descriptor that is kept for ever would be one of another file, once a program closed
-            # all.
+            # A descriptor that is kept permanently would be one of another file, once a program
+            # closed all.
             if not file.users:
                 del _files[at]
                 with contextlib.suppress(OSError):

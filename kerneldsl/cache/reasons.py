@@ -43,7 +43,7 @@ class Reason(StrEnum):
 
     @property
     def is_damage(self) -> bool:
-        """True if the file is of no use to anybody, so that it is put aside."""
+        """True if the file is useless to anybody, so that it is put aside."""
         return self in _DAMAGE
 
 

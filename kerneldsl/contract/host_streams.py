@@ -26,7 +26,7 @@ _numbers = itertools.count(16)
 class HostStream(DeviceStream):
     """A queue that is always empty.
 
-    A target that does have work under way and uses this class all the same is right, if slow: it
+    A target that does have work under way and uses this class anyway is right, if slow: it
     waits for the device.
 
     Parameters

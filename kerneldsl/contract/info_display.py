@@ -21,7 +21,7 @@ __all__ = [
     "short_rows",
 ]
 
-#: Headers of a table of devices, but for their memory.
+#: Headers of a table of devices, except for their memory.
 DEVICE_HEADERS = ("device", "name", "kind", "arch", "processors", "bandwidth")
 
 #: What the short table shows, if it can be had.

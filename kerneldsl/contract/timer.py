@@ -13,7 +13,7 @@ class LaunchTimer(ABC):
 
     @abstractmethod
     def stop(self) -> None:
-        """Set the second mark, behind the launch; **must not** wait or raise."""
+        """Set the second mark, after the launch; **must not** wait or raise."""
 
     @abstractmethod
     def elapsed_ns(self) -> int | None:

@@ -61,7 +61,7 @@ def comparisons(
 
 
 def after(branch: ast.If, taken: Guard, other: Guard) -> Context:
-    """Return what holds behind a branch in which lanes may have left."""
+    """Return what holds after a branch in which lanes may have left."""
     sides = ((branch.body, other), (branch.orelse, taken))
     leaving = [side for side in sides if has_statement(side[0], *_LEAVING)]
     if not leaving:

@@ -240,7 +240,7 @@ class Evaluator(LaneMemory, ABC):
         return self._element(node, self.element(node.value, node.slice))
 
     def _element(self, node: ast.expr, found: Value) -> Value:
-        """Return an element that is read; a record is none, but a name for if it is."""
+        """Return an element that is read; a record is none, but a name for its place."""
         is_record = record_type(self.typed.type_of(node)) is not None
         if isinstance(found, View) and not found.shape and not is_record:
             self.access(node, found)

@@ -145,7 +145,7 @@ def compiled_value(captured: Captured) -> Any:
 def same_value(value: Any, now: Any) -> Any:
     """Return `value` where what is read `now` is the same constant, else `now`.
 
-    A value that was bound anew to an equal one, as a notebook cell that is run again does, counts
+    A value that was bound again to an equal one, as a notebook cell that is run again does, counts
     as the old object, so that comparing by identity sees no change.
     """
     if now is value or isinstance(now, np.ndarray):

@@ -55,7 +55,7 @@ class FreshNames:
         Returns
         -------
         str
-            ``kd__<stem>``, with a number behind it if that exists already. It does not end in
+            ``kd__<stem>``, with a number after it if that exists already. It does not end in
             a digit: see :func:`~kerneldsl.lowering.numba_input.rename_locals`.
         """
         stem = stem.removeprefix(_PREFIX).removeprefix(RESERVED_PREFIX)

@@ -18,7 +18,7 @@ __all__ = ["FrozenArrays", "WatchedArrays", "freeze", "private_copy"]
 
 
 class FrozenArrays:
-    """Arrays that must stay read-only; found writable once, they are so for good.
+    """Arrays that must stay read-only; found writable once, they are so permanently.
 
     What was writable for a while may have changed, so making it read-only again does not help.
 

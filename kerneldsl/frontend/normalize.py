@@ -118,7 +118,7 @@ class _Body:
 
 
 class _Session:
-    """The functions met while one kernel is taken apart, each made once."""
+    """The functions of one kernel, each normalized once."""
 
     def __init__(self) -> None:
         self._made: dict[tuple[types.FunctionType, LinkedCode | None], FunctionUnit] = {}

@@ -68,7 +68,7 @@ class Captured(NamedTuple):
         Reads the object that is there now, whatever it is equal to.
     arrays : FrozenArrays, WatchedArrays or None
         The arrays in `value`; `read` gives something else while they are not what they were, and
-        for good once read-only ones were found writable.
+        permanently once read-only ones were found writable.
     """
 
     name: str

@@ -18,7 +18,7 @@ __all__ = ["NAT", "common_unit", "is_time_name", "unit_factor", "unit_of"]
 #: What stands for no date and no duration.
 NAT = -(2**63)
 
-#: Each unit and how many of the next one it is; there is none behind months and attoseconds.
+#: Each unit and how many of the next one it is; there is none after months and attoseconds.
 _NEXT = {
     "Y": 12,
     "M": None,

@@ -21,7 +21,7 @@ def chain_state_size(config: LaunchConfig) -> int:
 def check_chain_states(request: Request, config: LaunchConfig) -> None:
     """Raise `ArgumentValueError` for a state that has not enough elements.
 
-    A block would write behind its end, and later blocks wait for what is there.
+    A block would write beyond its end, and later blocks wait for what is there.
     """
     state, binding = request.state, request.binding
     needed = chain_state_size(config)

@@ -307,7 +307,7 @@ class Dispatcher(Observable):
         return Dispatcher(self.states.of_member(member))
 
     def in_order(self, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
-        """Put arguments given by name behind those given by position."""
+        """Put arguments given by name after those given by position."""
         return in_order(self.state().unit, args, named)
 
     def identity(

@@ -50,7 +50,7 @@ def find_loaded(
 ) -> Loaded:
     """Return code on its device, compiled and loaded the first time.
 
-    What failed there for good is not tried again, unless the policy of fallback is ``"never"``:
+    What failed there permanently is not tried again, unless the policy of fallback is ``"never"``:
     the same error is raised.
     """
     state, device = request.state, request.device

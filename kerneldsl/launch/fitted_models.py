@@ -41,7 +41,7 @@ def write_model(device: str, driver: str, model: FittedModel) -> None:
 
 
 def forget_models() -> None:
-    """Look for models anew."""
+    """Look for models again."""
     _known.clear()
 
 

@@ -2,7 +2,7 @@
 
 ``Request → Choice → Specialization → Artifact → Loaded → LaunchConfig``: each is made from those
 before it, and found again in a table of the kernel's state. To choose a mapping, or a member of a
-space, the planner has the steps behind it made for some of them, since a device's own assembler
+space, the planner has the steps after it made for some of them, since a device's own assembler
 says what each takes.
 """
 

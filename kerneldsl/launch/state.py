@@ -100,8 +100,8 @@ class KernelState:
     artifacts, compile_s
         Name of the target and specialization to compiled code, and to the seconds that took.
     executables, failures
-        Specialization and device to the code there, or to what failed for good, so that it is not
-        tried at every launch.
+        Specialization and device to the code there, or to what failed permanently, so that it is
+        not tried at every launch.
     """
 
     __slots__ = (

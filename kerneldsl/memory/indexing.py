@@ -73,7 +73,7 @@ def phantom(
 
 
 def byte_offset(view: np.ndarray[Any, Any]) -> int:
-    """Return how far a view of a phantom begins behind the phantom."""
+    """Return how far a view of a phantom begins after the start of the phantom."""
     address: int = view.__array_interface__["data"][0]
     return address - _ADDRESS
 

@@ -176,9 +176,9 @@ def _is_plain(array: ArrayGeometry, host: Any) -> bool:
 
 
 def _lives_until_used(array: ArrayGeometry, host: np.ndarray[Any, Any]) -> bool:
-    """Return whether neither memory is given back before what is in a stream has used it.
+    """Return whether neither memory is freed before what is in a stream has used it.
 
-    A pool orders what comes back behind its uses, and page-locked memory waits for all work on its
+    A pool orders what comes back after its uses, and page-locked memory waits for all work on its
     device. Other memory has to be kept alive.
     """
     device = array.device

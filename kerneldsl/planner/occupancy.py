@@ -9,7 +9,7 @@ Each resource alone allows a number of blocks; the least of them is what is held
 
 - *warps*: a block takes whole warps of the multiprocessor's.
 - *registers*: a warp takes its threads' registers, rounded up to an allocation unit, out of one of
-  the partitions, so that what is left over in one is of no use to another. A block is refused where
+  the partitions, so that what is left over in one is useless to another. A block is refused where
   its warps, rounded up to a multiple of the partitions, would take more than a block may have.
 - *shared memory*: a block takes its static, dynamic and reserved bytes, rounded up, out of what the
   carve-out gives to shared memory. A carve-out too small for one block is enlarged to the next that

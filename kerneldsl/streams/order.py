@@ -113,7 +113,7 @@ def owners_of(objects: Iterable[Any]) -> Iterator[Any]:
             yield getattr(each, "_owner", each)
 
 
-#: What the work in each stream still needs, oldest first, with an event behind that work.
+#: What the work in each stream still needs, oldest first, with an event after that work.
 _keep_alive: dict[tuple[Device, int], deque[tuple[DeviceEvent, tuple[Any, ...]]]] = {}
 #: Held while that is changed: who looks whether the oldest is done must be who takes it out.
 _kept_lock = ForkSafeLock()

@@ -44,7 +44,7 @@ class _Frame(ValueReader):
     """One call of a function on its way through its statements."""
 
     def block(self, statements: list[ast.stmt], path: tuple[Any, ...]) -> tuple[Any, ...] | None:
-        """Run statements; return the path behind them, ``None`` where all ways have returned."""
+        """Run statements; return the path after them, ``None`` where all ways have returned."""
         here: tuple[Any, ...] | None = path
         for statement in statements:
             if here is None:

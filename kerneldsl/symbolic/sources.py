@@ -43,7 +43,7 @@ class FreshNames:
         self._taken = {*NAMES_IN_TEXT, *taken}
 
     def __call__(self, wanted: str) -> str:
-        """Return `wanted`, or with a number behind it."""
+        """Return `wanted`, or with a number after it."""
         name, n = wanted, 0
         while name in self._taken:
             n += 1

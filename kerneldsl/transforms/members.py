@@ -17,7 +17,7 @@ from kerneldsl.language.kinds import Kind, TupleKind
 
 __all__ = ["number_members"]
 
-#: A unit that reads no member by name is not held here by itself, or it would live for ever.
+#: A unit that reads no member by name is not held here by itself, or it would live permanently.
 _known: WeakKeyDictionary[
     FunctionUnit, dict[tuple[tuple[str, TupleKind], ...], FunctionUnit | None]
 ] = WeakKeyDictionary()

@@ -117,7 +117,7 @@ def refuse_attribute(shapes: TileShapes, node: ast.Attribute) -> NoReturn:
 
 
 def refuse_conditional(shapes: TileShapes, node: ast.expr) -> None:
-    """Raise where a tile operation stands behind ``and``, ``or``, or in a conditional."""
+    """Raise where a tile operation stands after ``and``, ``or``, or in a conditional."""
     for part in sometimes_evaluated(node):
         if has_tiles(shapes, part):
             shapes.fail(

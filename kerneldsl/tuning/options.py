@@ -20,7 +20,7 @@ class TuningOptions:
         Budget, state of the cache, reference and tolerance.
     before : callable or None
         Called before each launch that is timed. What is measured with it is not recorded, since
-        nobody can tell what it leaves behind.
+        its effects are unknown.
     tell : callable or None
         Told how far it is, in a line of text.
     shows_progress : bool

@@ -213,7 +213,7 @@ def merge_records(others: Iterable[LaunchRecords]) -> tuple[int, int]:
     """Take records into the cache; return how many measurements came in, and how many stayed.
 
     Of two measurements of one plan that counts whose interval is narrower; so the order in which
-    files are merged does not matter. The choices of the launches are made anew.
+    files are merged does not matter. The choices of the launches are made again.
     """
     known = {each.digest: each for each in read_records()}
     taken = kept = 0

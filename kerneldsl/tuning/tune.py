@@ -168,7 +168,7 @@ def _remember(request: Request, chosen: PlanChoices, about: dict[str, Any] | Non
     for each in (request, *([] if candidate.member is None else [request.of(candidate.member)])):
         state = each.state
         state.loaded.clear()
-        # Nothing but this process may know what was measured without a cache.
+        # Only this process may know what was measured without a cache.
         kept = {key: choice for key, choice in state.choices.items() if choice.is_measured}
         state.choices.clear()
         state.choices.update(kept)

@@ -1,8 +1,8 @@
 """Addresses that compiling takes, held against the limit of the process (``RLIMIT_AS``).
 
 LLVM ends a process in which it cannot allocate, and OpenBLAS, which Numba loads by SciPy, tries
-again for ever: neither returns an error. So whoever is about to load or run them asks here first.
-If there is no limit that is one call of ``getrlimit``.
+again permanently: neither returns an error. So whoever is about to load or run them asks here
+first. If there is no limit that is one call of ``getrlimit``.
 
 References
 ----------

@@ -18,8 +18,8 @@ else:
         """Compute an attribute once, as :class:`functools.cached_property` does, without a lock.
 
         That of Python 3.11 has a lock for all instances while one is computed, which a child that
-        is forked meanwhile finds taken for ever. Here two threads may both compute the value; the
-        first one's stays.
+        is forked meanwhile finds taken permanently. Here two threads may both compute the value;
+        the first one's stays.
         """
 
         def __init__(self, function: Callable[[Any], _T]) -> None:

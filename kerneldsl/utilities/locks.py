@@ -10,8 +10,8 @@ preparing a launch is, and under the locks of Numba's compiler and of LLVM
 (:mod:`kerneldsl.lowering.numba_internals`).
 
 Python keeps the lock of a module for the thread that imports it. In a forked child that thread is
-gone, and a thread that imports the module waits for ever. Half-imported modules of this package are
-imported anew there. That does no harm: they only define things, and only other half-imported
+gone, and a thread that imports the module waits permanently. Half-imported modules of this package
+are imported again there. That does no harm: they only define things, and only other half-imported
 modules have them. Python has no public way to do that; without its private names, nothing is done.
 """
 

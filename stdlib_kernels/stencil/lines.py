@@ -91,7 +91,7 @@ def reach_of(taps: int) -> int:
 
 
 def shift(near: Any, items: Any, behind: Any) -> None:
-    """Move neighbours one place to the front, and put one more behind them."""
+    """Move neighbours one place to the front, and put one more after them."""
     for r in range(items - 1):
         near[r] = near[r + 1]
     near[items - 1] = behind

@@ -131,7 +131,7 @@ class NullEvent(HostEvent):
 
 
 class NullGraph(HostGraph):
-    """Launches and copies that are recorded anew each time."""
+    """Launches and copies that are recorded again each time."""
 
     def __init__(self, device: Device, recording: Recording, begin: Callable[[str], None]) -> None:
         super().__init__(device, recording)

@@ -72,7 +72,7 @@ class _Stopwatch:
         return self._f.b.sub(self._f.b.add(second, second), first)
 
     def end(self, began: Any) -> None:
-        """Read the clock behind the kernel's code."""
+        """Read the clock after the kernel's code."""
         f = self._f
         elapsed = f.b.sub(self._now(), began)
         is_some = f.b.icmp_signed(">", elapsed, I64(0))
@@ -309,7 +309,7 @@ def _addresses(f: Function, table: Any, buffer: Any) -> tuple[Any, Any]:
 
 
 def _drop(f: Function, result: Any) -> None:
-    """Let go of a result, or of the error in its place: the kernel was started all the same."""
+    """Let go of a result, or of the error in its place: the kernel was started anyway."""
     none, some, done = f.block("no_result"), f.block("result"), f.block("dropped")
     f.b.cbranch(f.is_null(result), none, some)
     f.b.position_at_end(none)

@@ -1,6 +1,6 @@
 """The native functions of this process: compiled once, put in the place of Python's methods.
 
-What is made here is never given back: a finalizer may launch a kernel while the interpreter shuts
+What is made here is never freed: a finalizer may launch a kernel while the interpreter shuts
 down, so the code, and whatever the code knows by its address, must be there to the very end.
 """
 
@@ -318,7 +318,7 @@ def _keep_forever(value: Any) -> None:
 
 
 def begin_generation() -> None:
-    """Pass over every table that was made so far; launches are prepared anew.
+    """Pass over every table that was made so far; launches are prepared again.
 
     For whoever changes what Python would choose for a launch, such as another plan for it.
     """

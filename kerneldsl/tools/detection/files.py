@@ -86,7 +86,7 @@ def _loader_cache() -> dict[str, str]:
     found: dict[str, str] = {}
     entries = _CACHED.findall(listing or "")
     # A library of 64 bits is listed with its architecture, such as (libc6,x86-64); one of 32 bits
-    # on the same machine without, and it is of no use here.
+    # on the same machine without, and it is useless here.
     for name, _, path in sorted(entries, key=lambda entry: "," not in entry[1]):
         found.setdefault(name, path)
     return found

@@ -2,7 +2,7 @@
 
 What is read back from the cache is run, so a folder that others can write to is a problem and not
 a warning, unless ``KERNELDSL_CACHE_SHARED`` and a key file say that it is shared; one that cannot
-be written to only means that kernels are compiled in each process anew.
+be written to only means that kernels are compiled in each process again.
 """
 
 from __future__ import annotations

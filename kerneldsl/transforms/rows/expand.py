@@ -34,7 +34,7 @@ from kerneldsl.transforms.rows.reductions import FUNCTIONS, REDUCTIONS, dot_unit
 __all__ = ["before_expansion", "expand_rows"]
 
 _Values = tuple[Value, ...]
-#: A unit without rows is not held here by itself, or it would live for ever.
+#: A unit without rows is not held here by itself, or it would live permanently.
 _known: WeakKeyDictionary[FunctionUnit, dict[_Values, FunctionUnit | None]] = WeakKeyDictionary()
 #: Functions with loops, to what they were made of.
 _origins: WeakKeyDictionary[FunctionUnit, ReferenceType[FunctionUnit]] = WeakKeyDictionary()

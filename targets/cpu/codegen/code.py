@@ -67,7 +67,7 @@ WATCH_WORD, BEGAN_WORD, PARTS_WORD = 16, 17, 18
 
 
 def dynamic_failure(line: int) -> int:
-    """Return what a slice of dynamic shared memory beyond its end tells, but for its bytes.
+    """Return what a slice of dynamic shared memory beyond its end tells, except for its bytes.
 
     No address is as large.
     """

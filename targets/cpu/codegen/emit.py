@@ -1,9 +1,9 @@
 """From items to the Python statements of one block.
 
 A :class:`~targets.cpu.passes.items.Threads` item becomes a loop over the threads of the block:
-private variables that earlier items left are fetched from their slots, pure ones are computed anew,
-the body runs, and what later items need is stored. Which loops that takes depends on where the item
-stands, and each place has an emitter: blocks and elements (:class:`BlockEmitter`,
+private variables that earlier items left are fetched from their slots, pure ones are computed
+again, the body runs, and what later items need is stored. Which loops that takes depends on where
+the item stands, and each place has an emitter: blocks and elements (:class:`BlockEmitter`,
 :class:`ElementEmitter`), and the rows of interchanged loops in each (:class:`_BlockRowEmitter`,
 :class:`_StripEmitter`).
 """
@@ -89,7 +89,7 @@ class ItemWriter(ABC):
         return out or [ast.Pass()]
 
     def definitions(self, names: Sequence[str]) -> list[ast.stmt]:
-        """Compute pure variables anew."""
+        """Compute pure variables again."""
         pure, once = self.variables.pure, self.variables.once
         return [pure.definition(n) for n in names if n not in once]
 

@@ -64,7 +64,7 @@ class ProbeWriter(ItemWriter):
         guards: Sequence[ast.expr],
         reading: Sequence[ast.stmt] | None = None,
     ) -> list[ast.stmt]:
-        """Put guards around statements, behind the pure variables that both read."""
+        """Put guards around statements, after the pure variables that both read."""
         names = loaded_names(body if reading is None else reading) | loaded_names(guards)
         for guard in reversed(guards):
             body = [ast.If(guard, body, [])]

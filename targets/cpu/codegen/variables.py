@@ -26,7 +26,7 @@ class Slot:
 class Variables:
     """Origin of each private variable where an item needs it."""
 
-    #: Variables that are computed anew.
+    #: Variables that are computed again.
     pure: Rematerializable
     #: Of the items, those along rows included.
     liveness: Liveness

@@ -91,7 +91,7 @@ def is_touched(short: str) -> Callable[..., Any]:
 
 
 def _ends(context: Any, builder: Any, kind: Any, value: Any) -> tuple[Any, Any]:
-    """Return the addresses of an array's first byte and behind its last one; equal if it has none.
+    """Return the addresses of an array's first byte and after its last one; equal if it has none.
 
     A stride may be negative, or 0.
     """

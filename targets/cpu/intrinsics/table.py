@@ -53,7 +53,7 @@ class Id:
 
 @dataclass(frozen=True)
 class Cut:
-    """A barrier: all threads run what stands before it, then all run what stands behind it."""
+    """A barrier: all threads run what stands before it, then all run what stands after it."""
 
     #: How the predicates of a vote are combined: see :class:`targets.cpu.passes.items.Vote`.
     form: str | None = None

@@ -27,7 +27,7 @@ def _minimum(builder: Any, a: Any, b: Any) -> Any:
 
 @intrinsic
 def row_pieces(typingctx: Any, first: Any, last: Any, segment: Any, nx: Any, ny: Any) -> Any:
-    """Return the pieces of rows from a unit on that run in one loop, and the unit behind them.
+    """Return the pieces of rows from a unit on that run in one loop, and the unit after them.
 
     ``z, first_y, last_y, first_piece, last_piece, after``: rows of one piece each run together,
     and pieces of one row.

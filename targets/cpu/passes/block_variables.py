@@ -45,9 +45,9 @@ class BlockVariables:
         self._find(tree.body)
 
     def cuts(self, node: ast.AST, *, leaves_loop: bool) -> bool:
-        """Return whether a statement has to be taken apart.
+        """Return whether a statement has to be split.
 
-        So does a ``break`` in it, if it leaves a loop that is itself taken apart.
+        So does a ``break`` in it, if it leaves a loop that is itself split.
         """
         for inner in walk_here(node):
             use = self.unit.use_of(inner)

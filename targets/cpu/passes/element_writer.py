@@ -84,7 +84,7 @@ class ElementWriter:
     """Writes the statements of one function.
 
     Where an array cannot become variables, its name is in :attr:`failed` afterwards, and what was
-    written is of no use.
+    written is useless.
     """
 
     def __init__(

@@ -77,7 +77,7 @@ class ExchangeBuffer:
     def begin(
         self, *, is_guarded: bool, posted: str | None, is_window: bool = False
     ) -> list[ast.stmt]:
-        """Write the block's first steps: say who takes part. Behind a guard, no thread does yet.
+        """Write the block's first steps: say who takes part. After a guard, no thread does yet.
 
         `posted` is the variable of :meth:`post`; it has a value where no thread takes part, too.
         """

@@ -121,7 +121,7 @@ class Interchange:
         return any(self._accumulates(node) for node in loops if self.profits(node))
 
     def _goes_on(self, loop: ast.For) -> bool:
-        """Return whether a step of a loop reads behind what threads read in the step before."""
+        """Return whether a step of a loop reads the elements after those of the step before."""
         match loop:
             case ast.For(target=ast.Name(id=counter), iter=ast.Call(args=[_, _, step])):
                 if self.pure.constant(step) in range(STRIP):
@@ -256,7 +256,7 @@ class Interchange:
             stride = self.pure.stride(self._unclamped(expanded[-1]), self.thread_name)
             if stride == 1:
                 return 1
-            # Vectors of interleaved elements are read whole, and taken apart.
+            # Vectors of interleaved elements are read whole, and split.
             return 0 if stride in _NEAR and not by_counter[-1] else None
         # The thread steps over rows: harmless if the row stays the same while the loop runs.
         return None if any(by_counter) else 0

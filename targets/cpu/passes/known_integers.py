@@ -103,7 +103,7 @@ def _compared(op: ast.cmpop, left: int | None, right: int | None) -> bool | None
 
 
 def _all(parts: list[bool | None]) -> bool | None:
-    """Return whether all hold; what stands behind one that is not known is not asked."""
+    """Return whether all hold; what stands after one that is not known is not asked."""
     for part in parts:
         if not part:
             return part

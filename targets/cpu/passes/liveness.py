@@ -39,7 +39,7 @@ def flow_of(body: Sequence[ast.stmt]) -> Flow:
 class _Assignments(Dataflow[Names]):
     """Definite assignment: a state is the variables that are surely assigned.
 
-    What stands behind a jump counts as reached, which can only expose more.
+    What stands after a jump counts as reached, which can only expose more.
     """
 
     def __init__(self) -> None:
@@ -77,7 +77,7 @@ class _Assignments(Dataflow[Names]):
 class Liveness:
     """Live variables around each item that threads run."""
 
-    #: Variables of which each thread has its own, and that are not computed anew.
+    #: Variables of which each thread has its own, and that are not computed again.
     private: Names
     after: dict[Item, Names] = field(default_factory=dict)
     #: What has been found of the bodies of items.

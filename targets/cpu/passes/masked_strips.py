@@ -13,7 +13,7 @@ threads, becomes ::
 
 A loop over lanes has no other control in it than selections, so that LLVM vectorizes it. A lane
 that has left goes on computing what nobody takes: only bodies are rewritten that touch no memory
-and call nothing but arithmetic. Each thread does what it did, in the same order.
+and call only arithmetic. Each thread does what it did, in the same order.
 
 References
 ----------

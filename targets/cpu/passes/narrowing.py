@@ -60,7 +60,7 @@ def narrow(
 
 
 def conjuncts(node: ast.expr) -> list[ast.expr]:
-    """Return the parts of a condition that must all hold; a chained comparison is taken apart."""
+    """Return the parts of a condition that must all hold; a chained comparison is split."""
     if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.And):
         return [part for value in node.values for part in conjuncts(value)]
     if isinstance(node, ast.Compare) and len(node.ops) > 1:

@@ -47,7 +47,7 @@ class Pending:
         self.parts += [(guards, is_masked, statement) for statement in statements]
 
     def flush(self) -> list[Threads]:
-        """Return the item that runs them, if there are any, and begin anew.
+        """Return the item that runs them, if there are any, and begin again.
 
         Under different guards they are one item for all threads, with conditions in it.
         """

@@ -36,7 +36,7 @@ class Prepared:
     #: A tree of its own.
     tree: ast.FunctionDef
     #: Names of the kernel's parameters in the generated function; one that the kernel assigns has
-    #: another name there, and is copied anew for each thread.
+    #: another name there, and is copied again for each thread.
     parameters: tuple[str, ...]
 
 

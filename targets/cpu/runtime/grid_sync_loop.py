@@ -39,8 +39,9 @@ def run_in_passes(
     OutOfMemoryError
         There is no memory for what the blocks keep.
     BarrierDivergenceError
-        Some blocks wait, and others have ended or wait elsewhere, where a GPU would wait for ever.
-        Analysis refuses kernels in which that could be; arguments that overlap may deceive it.
+        Some blocks wait, and others have ended or wait elsewhere, where a GPU would wait
+        permanently. Analysis refuses kernels in which that could be; arguments that overlap may
+        deceive it.
     """
     assert artifact.part_bytes is not None
     each = -(-(artifact.part_bytes + config.shared_bytes) // ALIGNMENT) * ALIGNMENT

@@ -254,7 +254,7 @@ def _is_launching(w: Writer) -> Any:
 def _emit_watcher(
     module: ir.Module, where: ir.GlobalVariable, companion: ir.Function
 ) -> ir.Function:
-    """Emit ``ptr watcher(ptr nothing)``, which a thread runs for ever."""
+    """Emit ``ptr watcher(ptr nothing)``, which a thread runs permanently."""
     w = Writer(module, where, "watcher", POINTER, POINTER)
     f, b = w.f, w.b
     idle, place, heard = w.memory(16), w.memory(16), w.memory(16)

@@ -1,11 +1,11 @@
 """The target's own pool of threads, which shares the steps of a launch.
 
-TBB's gives each launch an arena that threads enter anew, and OpenMP's waits for each of its threads
-to come. Here a launch rings a bell. Threads that have run one before look for the next one for some
-50 µs, then sleep. Each begins with steps of its own part, the same from launch to launch, whose
-memory is in its caches, and then helps with the others'. The thread that launched works too, and
-waits for those only that have joined: where the machine is busy, it runs steps of threads that do
-not wake in time.
+TBB's gives each launch an arena that threads enter for it, and OpenMP's waits for each of its
+threads to come. Here a launch rings a bell. Threads that have run one before look for the next one
+for some 50 µs, then sleep. Each begins with steps of its own part, the same from launch to launch,
+whose memory is in its caches, and then helps with the others'. The thread that launched works too,
+and waits for those only that have joined: where the machine is busy, it runs steps of threads that
+do not wake in time.
 
 One launch is shared at a time; any number of Python threads may launch meanwhile, and run their
 launches themselves until the pool is free.
@@ -69,6 +69,6 @@ def _make(threads: int) -> None:
 
 
 def forget_threads() -> None:
-    """Begin anew in a forked child, if there are none of the threads."""
+    """Begin again in a forked child, if there are none of the threads."""
     if _Pool.state:
         ctypes.memset(_Pool.state, 0, _Pool.nbytes)

@@ -201,7 +201,7 @@ def _emit_work(module: ir.Module) -> None:
 
 
 def _emit_worker(module: ir.Module) -> ir.Function:
-    """Emit ``ptr worker(ptr slot)``, which a thread runs for ever."""
+    """Emit ``ptr worker(ptr slot)``, which a thread runs permanently."""
     f = Function(module, "worker", POINTER, [POINTER], is_internal=True)
     (slot,) = f.args
     state, number = f.load(slot, SlotPlace.STATE, POINTER), f.load(slot, SlotPlace.NUMBER)

@@ -1,7 +1,7 @@
 """Memory that the machine code of the pool of threads and Python share.
 
 The memory is zeros at first, and again in a forked child, which has none of the threads: the next
-shared launch starts them anew.
+shared launch starts them again.
 """
 
 from __future__ import annotations

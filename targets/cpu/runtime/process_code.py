@@ -51,7 +51,7 @@ class ProcessCode:
             return self._code
 
     def load(self) -> Any:
-        """Link it, and compile it anew if it cannot be used; the caller keeps what it is."""
+        """Link it, and compile it again if it cannot be used; the caller keeps what it is."""
         from targets.cpu.runtime.objects import load_object
 
         require_addresses(f"linking {self._function} of the CPU target", compiles=False)

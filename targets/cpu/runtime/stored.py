@@ -146,9 +146,9 @@ class StoredLibrary:
         self._compile_anew = compile_anew
 
     def get_llvm_str(self) -> str:
-        """Return LLVM's module as text; compile the kernel anew."""
+        """Return LLVM's module as text; compile the kernel again."""
         return self._compile_anew().text("llvm")
 
     def get_asm_str(self) -> str:
-        """Return the assembly; compile the kernel anew."""
+        """Return the assembly; compile the kernel again."""
         return self._compile_anew().text("asm")

@@ -20,7 +20,7 @@ from kerneldsl.planner import DeviceOccupancyLimits, KernelResources, occupancy
 
 __all__ = ["Carveout"]
 
-#: Shapes of blocks that are remembered; then they are looked at anew.
+#: Shapes of blocks that are remembered; then they are looked at again.
 _MAX_SHAPES = 64
 
 

@@ -3,7 +3,7 @@
 The driver's own calls are used, not cuda.core's memory resources: those know neither mapped nor
 write-combined memory, and have managed memory only with CUDA 13.
 
-Memory is given back by finalizers, which must not wait. So it is marked behind everything that is
+Memory is freed by finalizers, which must not wait. So it is marked after everything that is
 on the device now, and freed once the mark has been reached.
 
 References
@@ -25,7 +25,7 @@ from targets.cuda.driver.marks import Mark, is_recording, mark_everything
 
 __all__ = ["ManagedBuffer", "PinnedBuffer"]
 
-#: Memory that waits for its last use, oldest first: the mark behind that, and what frees it.
+#: Memory that waits for its last use, oldest first: the mark after that, and what frees it.
 _waiting: deque[tuple[Mark, Callable[[], None]]] = deque()
 
 #: Memory that is to be marked: at once, or after a recording that the mark would spoil.

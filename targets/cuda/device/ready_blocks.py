@@ -19,7 +19,7 @@ _MAX_BYTES, _MAX_BLOCKS, _MAX_SIZES = 1 << 28, 64, 128
 class ReadyBlocks:
     """Unused blocks by size.
 
-    One method is called at a time, but for `take`, which a finalizer may call in the middle of
+    One method is called at a time, except for `take`, which a finalizer may call in the middle of
     another one.
     """
 

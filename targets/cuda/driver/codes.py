@@ -10,7 +10,7 @@ bindings 13.5.
 
 Notes
 -----
-A code counts as fatal where its text there says that the process must be started anew or that the
+A code counts as fatal where its text there says that the process must be started again or that the
 context cannot be used. Four more count as fatal because nothing can be done on the device
 afterwards: uncorrectable faults of memory and of NVLink, a context that someone else has destroyed,
 and a driver that shuts down.

@@ -52,7 +52,7 @@ class ForkGuard:
             self._forget()
 
     def abandon(self, *owners: object) -> None:
-        """Keep what the parent's driver gave for good, in such a child; else do nothing.
+        """Keep objects of the parent's driver permanently in such a child; else do nothing.
 
         Finalizers call this: to give it back would call a driver that is not there.
         """

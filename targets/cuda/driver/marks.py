@@ -92,7 +92,7 @@ class Mark:
 
 
 def mark_everything(driver: Driver, index: int) -> Mark | None:
-    """Return a mark behind everything on a device; ``None`` where the driver cannot make it.
+    """Return a mark after everything on a device; ``None`` where the driver cannot make it.
 
     Must not be called while `is_recording`. Raises `DriverError` where the device is lost.
     """

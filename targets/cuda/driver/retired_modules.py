@@ -2,7 +2,7 @@
 
 A finalizer runs at any time, in any thread: while a graph is recorded, which waiting for the device
 would spoil, or where waiting would hold up the program. So it only notes the module. Ordinary code,
-before it loads another one, marks what is on the device, and unloads what is behind a mark that has
+before it loads another one, marks what is on the device, and unloads what is after a mark that has
 been reached; it waits only for drivers that cannot mark everything (before CUDA 12.5).
 
 A graph keeps the kernels that were recorded in it, so their modules are not among these.

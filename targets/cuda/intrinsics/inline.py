@@ -30,7 +30,7 @@ def _inline(call: Call) -> ir.Value:
 
 
 def write_instructions(call: Call, text: str, *, is_pure: bool) -> ir.Value:
-    """Write instructions with a call's arguments as operands, behind its results."""
+    """Write instructions with a call's arguments as operands, after its results."""
     builder, result = call.builder, call.signature.return_type
     kinds = [] if result == types.void else list(getattr(result, "types", (result,)))
     values = [

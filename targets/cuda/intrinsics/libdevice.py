@@ -28,7 +28,7 @@ def libdevice_emitter(name: str) -> Emitter:
 
 
 def _call(name: str, call: Call) -> ir.Value:
-    """Call a function; all but its result it writes through pointers behind the arguments."""
+    """Call a function; all but its result it writes through pointers after the arguments."""
     builder, context, signature = call.builder, call.context, call.signature
     results = getattr(signature.return_type, "types", (signature.return_type,))
     kinds = [context.get_value_type(each) for each in results]

@@ -51,7 +51,7 @@ def _print(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> Any:
 def _formatted(
     context: Any, builder: ir.IRBuilder, kinds: Any, args: Any, *, marks_whole: bool
 ) -> tuple[list[str], list[ir.Value]]:
-    """Make formats and values of a line; `marks_whole` puts ``.0`` behind whole numbers."""
+    """Make formats and values of a line; `marks_whole` puts ``.0`` after whole numbers."""
 
     def format_float(value: ir.Value, bits: int) -> tuple[str, list[ir.Value]]:
         form = f"%.{_DIGITS[bits]}g"

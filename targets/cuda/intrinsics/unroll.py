@@ -32,7 +32,7 @@ __all__ = [
 
 #: Turns of a loop over a thread's elements beyond which it is left as it is. More elements than
 #: half of the 255 registers of a thread (CUDA C++ Programming Guide, "Technical Specifications per
-#: Compute Capability") are in local memory all the same; LLVM gives up at some number and warns,
+#: Compute Capability") are in local memory anyway; LLVM gives up at some number and warns,
 #: and before that it writes code that takes many seconds to compile and to assemble.
 MAX_UNROLLED = 128
 

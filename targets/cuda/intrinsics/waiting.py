@@ -17,7 +17,7 @@ _STATE_OFFSET = next(offset for name, _, offset in FAULT_FIELDS if name == "stat
 
 
 def has_failed(builder: ir.IRBuilder) -> ir.Value:
-    """Return whether a thread of the launch has failed, for which others may wait for ever.
+    """Return whether a thread of the launch has failed, for which others may wait permanently.
 
     Only in debug mode is there a record that says so.
     """

@@ -106,7 +106,7 @@ class Posted(types.Type):
         """Return where two ways meet, the type of which anything is known.
 
         What is known of arguments grows while Numba infers types: a variable that is an int32 at
-        first may be an int64 by the loop behind it.
+        first may be an int64 by the loop after it.
         """
         if not (self.arguments and isinstance(other, Posted) and other.arguments):
             return self if self.arguments else other

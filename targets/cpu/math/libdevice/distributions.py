@@ -1,7 +1,7 @@
 """The error function's relatives and the normal distribution, in float64.
 
 The inverses begin with a guess of three digits and are improved by Newton's method, or Halley's,
-until nothing but rounding is left.
+until only rounding is left.
 
 References
 ----------

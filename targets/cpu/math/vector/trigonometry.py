@@ -38,7 +38,7 @@ _h = float.fromhex
 
 #: pi / 2 in two parts.
 _HALF_PI = (_h("0x1.921fb54442d18p+0"), _h("0x1.1a62633145c07p-54"))
-#: Bits of 2 / pi behind the point that a table needs: the largest exponent, and four words.
+#: Bits of 2 / pi after the point that a table needs: the largest exponent, and four words.
 _BITS = 1400
 
 
@@ -172,7 +172,7 @@ def _two_over_pi() -> Fraction:
 def _value(exponent: int, places: int) -> Fraction:
     """Return 2 / pi * 2**exponent less whole turns.
 
-    It is multiplied with a number from 1 to 2 that has so many places behind the point, in units
+    It is multiplied with a number from 1 to 2 that has so many places after the point, in units
     of the last of them; for exponent 0 with what may be smaller, so nothing is taken off.
     """
     if not exponent:

@@ -29,7 +29,7 @@ _i8 = ir.IntType(8)
 _i32 = ir.IntType(32)
 
 #: The shared memory of all operations of a kernel: a slot for each warp that a block can have, and
-#: behind them a word that says which warps have written theirs.
+#: after them a word that says which warps have written theirs.
 SLOTS = "kd_group_slots"
 
 
@@ -47,7 +47,7 @@ _SLOTS_AT_ONCE = 8
 class Block:
     """The threads of a block at an operation, in which each warp gives one value.
 
-    Making it is a barrier, behind which nobody reads the slots any more.
+    Making it is a barrier, after which nobody reads the slots any more.
     """
 
     def __init__(self, builder: ir.IRBuilder, kind: ir.Type) -> None:
