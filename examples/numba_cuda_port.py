@@ -1,6 +1,6 @@
 """A kernel that was written for numba.cuda, its body unchanged.
 
-Where numba.cuda is installed its own names stand in the kernel; the decorator alone is ours.
+Where numba.cuda is installed its own names are in the kernel; the decorator alone is ours.
 Without it the same names come from kerneldsl.
 
 Run it: python examples/numba_cuda_port.py

@@ -30,7 +30,7 @@ def check_chains(unit: FunctionUnit, tuples: Collection[str]) -> None:
     Functions of the unit that have a barrier are inlined; `tuples` are the parameters that are
     tuples of arrays.
 
-    Raises `UnsupportedConstructError` for an operation of a chain that stands in a loop or under a
+    Raises `UnsupportedConstructError` for an operation of a chain that is in a loop or under a
     condition, or that names a state a second time, where no part is taken before, and where a state
     is only counted: the last block that looks back begins the count of the next launch. So it does
     for a value that is published too late, or not given to ``chain.before`` then.
@@ -95,7 +95,7 @@ def check_published_values(unit: FunctionUnit, kinds: Sequence[Kind]) -> None:
 def chain_states(unit: FunctionUnit) -> frozenset[int]:
     """Find the parameters that are, as they are, states of chains in every launch.
 
-    Functions of the unit that have a barrier are inlined. What stands under a condition, or after
+    Functions of the unit that have a barrier are inlined. What is under a condition, or after
     a ``return``, may not be reached, and of a part of an array the size is not known.
     """
     if not _has_chains(unit):
@@ -162,7 +162,7 @@ def _has_chains(unit: FunctionUnit) -> bool:
 
 
 def _calls(unit: FunctionUnit, node: ast.AST, *, in_loop: bool) -> Iterator[tuple[ast.Call, bool]]:
-    """Yield operations of chains in their order, and whether they stand in a loop."""
+    """Yield operations of chains in their order, and whether they are in a loop."""
     for child in ast.iter_child_nodes(node):
         repeats = in_loop or isinstance(child, ast.For | ast.While)
         yield from _calls(unit, child, in_loop=repeats)

@@ -3,7 +3,7 @@
 An analysis is a *domain*: a state, which is what is known at one point of the function; what
 statements and conditions do to it (the transfer functions); the join of two states where control
 flow meets; and the widening by which a loop comes to a fixed point. The order of the walk is the
-same for all of them and stands here: both sides of a branch and then their join, the body of a loop
+same for all of them and is here: both sides of a branch and then their join, the body of a loop
 until its head no longer changes, what leaves a body early. A loop has no ``else``, which the front
 end refuses.
 
@@ -157,5 +157,5 @@ class Dataflow(ABC, Generic[S]):
         return state
 
     def behind(self, node: ast.Break | ast.Continue, state: S) -> S | None:
-        """Return the state of what stands after a jump, which nothing leads to."""
+        """Return the state of what is after a jump, which nothing leads to."""
         return None

@@ -45,7 +45,7 @@ class Divergence:
     level: Uniformity
     #: A sentence without its end, such as "`i` is assigned `tid + 1`".
     text: str
-    #: Where that stands.
+    #: Where that is.
     where: SourceLocation
     #: What it comes from.
     cause: Divergence | None = None

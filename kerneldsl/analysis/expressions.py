@@ -104,7 +104,7 @@ def is_extent(node: ast.Subscript) -> bool:
     return isinstance(node.value, ast.Attribute) and node.value.attr in ("shape", "strides")
 
 
-#: What is left of an expression that Python has computed, and what stands around it.
+#: What is left of an expression that Python has computed, and what is around it.
 _CONSTANT = ("LOAD_CONST", "LOAD_SMALL_INT", "RETURN_CONST")
 _FRAME = ("RESUME", "RETURN_VALUE")
 _OF_CONSTANTS = ast.Constant | ast.BinOp | ast.UnaryOp | ast.Tuple | ast.Subscript
@@ -161,7 +161,7 @@ def written(node: ast.AST, unit: FunctionUnit) -> str:
 
 
 def text_of(node: ast.AST, source_line: str) -> str:
-    """Return an expression as written, if it stands in one line; else as Python prints it."""
+    """Return an expression as written, if it is in one line; else as Python prints it."""
     start, end = getattr(node, "col_offset", None), getattr(node, "end_col_offset", None)
     if start is None or end is None or getattr(node, "lineno", 0) != getattr(node, "end_lineno", 0):
         return ast.unparse(node)

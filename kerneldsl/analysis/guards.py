@@ -90,7 +90,7 @@ class _Forms:
         self._variables: dict[str, _Form | None] = {}
 
     def take(self, statement: ast.stmt) -> bool:
-        """Note an assignment; say whether a statement may stand before a guard."""
+        """Note an assignment; say whether a statement may be before a guard."""
         if isinstance(statement, ast.Pass):
             return True
         if isinstance(statement, ast.Expr):

@@ -1,7 +1,7 @@
 """Move calls out of expressions into statements before them, keeping the order of evaluation.
 
 Two passes need it: inlining (a call becomes statements) and the CPU target (a barrier that gives a
-value must stand alone). What they share is here: which subexpressions must be saved so that they
+value must be alone). What they share is here: which subexpressions must be saved so that they
 are still evaluated before the call, and which places cannot be moved at all because they are only
 sometimes evaluated.
 """
@@ -120,7 +120,7 @@ class CallHoister(ABC):
     # -- expressions --------------------------------------------------------------------------
 
     def contains(self, node: ast.AST) -> bool:
-        """Return whether a wanted call stands somewhere below."""
+        """Return whether a wanted call is somewhere below."""
         return any(isinstance(n, ast.Call) and self.wants(n) for n in walk_here(node))
 
     def hoist(self, node: ast.expr, before: list[ast.stmt]) -> ast.expr:
@@ -152,7 +152,7 @@ class CallHoister(ABC):
         return isinstance(node, ast.Name | ast.Constant)
 
     def refuse_conditional(self, node: ast.expr) -> None:
-        """Raise where a wanted call stands after ``and``, ``or``, or in a conditional."""
+        """Raise where a wanted call is after ``and``, ``or``, or in a conditional."""
         for child in sometimes_evaluated(node):
             if self.contains(child):
                 raise UnsupportedConstructError(

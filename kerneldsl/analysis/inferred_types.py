@@ -66,7 +66,7 @@ class TypesOfCall:
         return self._walk.augmented_value(node)
 
     def may_be_dropped(self) -> set[ast.AST]:
-        """Return what stands under conditions that a compiler may decide, to drop a branch."""
+        """Return what is under conditions that a compiler may decide, to drop a branch."""
         return {
             inner
             for node in walk_here(self.unit.tree)

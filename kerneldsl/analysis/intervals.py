@@ -25,7 +25,7 @@ __all__ = ["Intervals"]
 
 
 class _Step:
-    """Accesses that no barrier stands between, or one barrier."""
+    """Accesses without a barrier between them, or one barrier."""
 
     def __init__(self, *sources: _Step) -> None:
         self.is_barrier = False

@@ -211,7 +211,7 @@ class ObservedValuesOfCalls:
                 seen.update(onward)
 
     def calls_of(self, unit: FunctionUnit) -> list[tuple[ObservedValues, ast.AST]]:
-        """Return the calls of a function, each with the function that it stands in."""
+        """Return the calls of a function, each with the function that it is in."""
         return self._calls.get(unit, [])
 
     def _onward(

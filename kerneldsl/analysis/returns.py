@@ -34,7 +34,7 @@ class _ReturnLowering:
     """Turns ``return`` into an assignment and structured control flow.
 
     What follows an ``if`` that may return moves into its other branch, so that no flag is needed
-    unless a ``return`` stands in a loop or in one of two branches that both may go on.
+    unless a ``return`` is in a loop or in one of two branches that both may go on.
     """
 
     def __init__(self, result: str | None, done: str) -> None:

@@ -1,7 +1,7 @@
 """Tell why memory that threads read at one place may give them different values.
 
 Of a kernel the barrier intervals tell it. A device function that is called has no barrier: all of
-it lies in the interval of its call, and what is doubtful of an argument there is doubtful within.
+it is in the interval of its call, and what is doubtful of an argument there is doubtful within.
 """
 
 from __future__ import annotations

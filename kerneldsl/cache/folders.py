@@ -79,7 +79,7 @@ def _exposed(path: Path) -> Path | None:
 
 def nearest_existing(path: Path) -> Path | None:
     """Return a path, or what is nearest above it, that is there as far as this user can see."""
-    # Unlike Path.exists, this one is False of what lies in a folder that is closed to this user.
+    # Unlike Path.exists, this one is False of what is in a folder that is closed to this user.
     return next((each for each in (path, *path.parents) if os.path.exists(each)), None)
 
 

@@ -34,7 +34,7 @@ class Key:
 
     @cached_property
     def encoded(self) -> bytes:
-        """The key as bytes, which stand in the entry."""
+        """The key as bytes, which are in the entry."""
         # The order of the components is no part of the key. Surrogates are escaped.
         text = json.dumps(dict(self.components), sort_keys=True, separators=(",", ":"))
         return text.encode("ascii")

@@ -40,7 +40,7 @@ _NAMES = (
 
 
 class Settings(NamedTuple):
-    """The variables as they stand, unread."""
+    """The variables as they are, unread."""
 
     #: Whether anything is kept or looked up; ``KERNELDSL_CACHE=off`` says no.
     is_on: bool

@@ -35,7 +35,7 @@ __all__ = [
 
 #: Packages of this distribution that have part in what is compiled.
 _OWN = ("kerneldsl", "targets")
-#: What of it that is, if it runs from its sources. What stands above the targets decides what
+#: What of it that is, if it runs from its sources. What is above the targets decides what
 #: is compiled, and all of that is in the key; it does not compile.
 _PARTS = (
     *(f"kerneldsl/{part}" for part in ("analysis", "cache", "contract", "frontend", "language")),

@@ -61,7 +61,7 @@ def _panes(source: Html, forms: Sequence[CodeForm]) -> Html:
 
 
 def kernel_text(kernel: Kernel[..., Any]) -> str:
-    """Return what a terminal shows of a kernel: where it stands, and what was compiled of it."""
+    """Return what a terminal shows of a kernel: where it is, and what was compiled of it."""
     code = kernel.function.__code__
     signatures = "; ".join(map(format_signature, kernel.options.signatures))
     lines = [f"kernel {_call(kernel)}", f"  {code.co_filename}:{code.co_firstlineno}"]

@@ -81,7 +81,7 @@ def _of_shell(function: Any, shell: Any) -> Any:
 
 
 def _namespace(of_user: dict[str, Any], local: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the names that a line sees: where it stands in a function, its variables first."""
+    """Return the names that a line sees: where it is in a function, its variables first."""
     return of_user if local is of_user else {**of_user, **local}
 
 

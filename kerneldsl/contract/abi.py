@@ -242,7 +242,7 @@ class ParameterLayout:
         return self.packer.size
 
     def describe(self) -> str:
-        """Return a table of the parameters, as it stands beside an ahead-of-time compiled file."""
+        """Return a table of the parameters, as it is beside an ahead-of-time compiled file."""
         rows = ((i, p.offset, p.dtype, p.name) for i, p in enumerate(self.parameters))
         return text_table(("#", "offset", "type", "parameter"), rows)
 

@@ -352,7 +352,7 @@ _FIELDS: tuple[Field[Any], ...] = tuple(
 )
 
 
-#: What can stand wherever a device is taken: a text such as ``"cuda:1"``, or a device.
+#: Values for a parameter that takes a device: a text such as ``"cuda:1"``, or a device.
 DeviceLike: TypeAlias = "str | Device | DeviceInfo"
 
 

@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 #: Which devices have such a thing at all.
 Applies: TypeAlias = Literal["any", "gpu", "cpu"]
-#: Where it stands in a table of everything.
+#: Where it is in a table of everything.
 Group: TypeAlias = Literal["identity", "processors", "memory", "limits", "abilities", "live"]
 Unit: TypeAlias = Literal["", "bytes", "bytes/s", "bits", "kHz", "MHz", "%", "°C", "W"]
 

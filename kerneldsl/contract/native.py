@@ -49,7 +49,7 @@ class HostEntry:
         Of ``void(char **range, int64 *count, int64 *steps, char *launch)``, where `launch` points
         to the header and then the parameters.
     header : bytes
-        What stands before the parameters; its size is a multiple of 8.
+        What is before the parameters; its size is a multiple of 8.
     steps : int
         Length of the range.
     parallel_for : int

@@ -48,7 +48,7 @@ class ArrayPromises:
         strides along all axes but `unit_axis` are multiples of it. 1 promises nothing (the size
         of an element's part holds anyway).
     unit_axis : int or None
-        For an array of layout "A": an axis along which its elements stand side by side.
+        For an array of layout "A": an axis along which its elements are side by side.
     same_as : int or None
         The number of an earlier array, itself no copy of another, that is of the same kind, at the
         same address, with the same shape and strides.

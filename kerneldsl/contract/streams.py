@@ -1,6 +1,6 @@
 """Queues of work on a device, marks in them, and work that was recorded once to be replayed.
 
-Implementations stand behind :class:`kerneldsl.Stream`, :class:`kerneldsl.Event` and
+Implementations perform the operations of :class:`kerneldsl.Stream`, :class:`kerneldsl.Event` and
 :class:`kerneldsl.Graph`, which check what they are asked for: whether something is closed, of
 another device, or being recorded. So an implementation need not. A target whose launches finish
 before they return needs none of its own: the defaults of the contract are

@@ -58,7 +58,7 @@ class Formulas(NamedTuple):
         return float(formula.subs(given))
 
     def met(self) -> dict[str, float]:
-        """Return what was met in the launch and stands as symbols in the formulas, by name.
+        """Return, by name, the values of the launch that are symbols in the formulas.
 
         With other extents or parameters it may be something else.
         """

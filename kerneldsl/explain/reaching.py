@@ -52,7 +52,7 @@ class Reaching:
                 self._statement_of[node] = statement
 
     def statement_of(self, node: ast.AST) -> ast.stmt | None:
-        """Return the statement that a node stands in."""
+        """Return the statement that a node is in."""
         return self._statement_of.get(node)
 
     def value_of(self, node: ast.Name) -> Given | None:

@@ -182,7 +182,7 @@ def array_traffic(memory: Memory, tallies: Iterable[AccessTally], threads: Threa
     """Return what a launch does to one array.
 
     Sectors are counted exactly where all blocks were walked. Else they are the sum of what the
-    walked blocks touch, for all blocks, but no more than lies between the first and the last byte
+    walked blocks touch, for all blocks, but no more than is between the first and the last byte
     that is touched: blocks that share sectors mostly share all between. What is read comes from
     device memory in pairs of sectors.
     """

@@ -93,7 +93,7 @@ class Symbols:
         return Reaching(self.unit.tree)
 
     def statement_of(self, node: ast.AST) -> ast.stmt | None:
-        """Return the statement that a node stands in."""
+        """Return the statement that a node is in."""
         return self._reaching.statement_of(node)
 
     def of(self, node: ast.expr) -> Expression:

@@ -1,7 +1,7 @@
 """Requests of ``kd.tile.load`` and ``kd.tile.store``: which elements a block's threads take when.
 
 Elements belong to threads as :class:`~kerneldsl.lowering.tile_plan.Layout` says. Neighbours of a
-tile with one axis are taken by one access of up to 16 bytes, where the whole tile lies within the
+tile with one axis are taken by one access of up to 16 bytes, where the whole tile is within the
 array and at a multiple of a group's size; others one by one.
 """
 

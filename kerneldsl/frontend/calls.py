@@ -41,7 +41,7 @@ def bind_arguments(
     aliases : mapping, optional
         Other spellings of parameters.
     optional : collection of str, optional
-        Parameters with a default, wherever they stand.
+        Parameters with a default, wherever they are.
     positional_count : int, optional
         How many of them can be given by position; by default all.
 

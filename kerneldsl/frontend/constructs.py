@@ -139,7 +139,7 @@ def _visit(node: ast.AST, reporter: Reporter) -> None:
     ):
         remedy = "Assign to a variable or an element; to a field of a record as record['field']"
         _refuse(node, "assigning to an attribute", remedy, reporter)
-    # Annotations are dropped, so what stands in them is of no account.
+    # Annotations are dropped, so what is in them is of no account.
     for field, value in ast.iter_fields(node):
         if field == "annotation":
             continue

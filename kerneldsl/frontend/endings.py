@@ -96,7 +96,7 @@ def _has_value(node: ast.Return) -> bool:
 def _endings(statements: Sequence[ast.stmt], holder: ast.stmt) -> Iterator[ast.stmt]:
     """Find the statements at which a function ends without a value.
 
-    What stands after a statement that never goes on is not looked at.
+    What is after a statement that never goes on is not looked at.
     """
     last: ast.stmt | None = holder
     for statement in statements:

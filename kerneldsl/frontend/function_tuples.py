@@ -153,7 +153,7 @@ class _Selecting(Transformer):
         return ast.copy_location(ast.Name(path, ast.Load()), owner)
 
     def _constants(self, node: ast.expr) -> list[ast.expr]:
-        """Return the items of what stands beside functions in zip."""
+        """Return the items of what is beside functions in zip."""
         resolved = self._outside(node)
         if isinstance(node, ast.Tuple):
             return node.elts

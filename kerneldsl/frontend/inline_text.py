@@ -15,7 +15,7 @@ from kerneldsl.utilities.formatting import format_count
 __all__ = ["read_inline_call"]
 
 _CALL = 'kd.ptx("add.s32 $0, $1, $2;", a, b, out=kd.int32)'
-#: A dollar sign and what it stands before: another one, or an operand's number.
+#: A dollar sign and what it is before: another one, or an operand's number.
 _DOLLAR = re.compile(r"\$(\$|\d+)?")
 
 

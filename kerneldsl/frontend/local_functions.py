@@ -1,4 +1,4 @@
-"""Functions that stand in a function: ``f = lambda x: …`` and ``def f(x): …``.
+"""Functions that are in a function: ``f = lambda x: …`` and ``def f(x): …``.
 
 Such a function sees the variables of the one around it as they are when it is called. It becomes a
 device function with a parameter for each variable that it reads, and a call gives it their values.
@@ -22,7 +22,7 @@ __all__ = ["LocalFunction", "take_local_functions"]
 
 @dataclass(frozen=True, eq=False)
 class LocalFunction:
-    """A function that stands in another one, and has been taken out of it.
+    """A function that is in another one, and has been taken out of it.
 
     Parameters
     ----------

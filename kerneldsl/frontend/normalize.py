@@ -87,7 +87,7 @@ class _Body:
     Parameters
     ----------
     function : function
-        The Python function; of a function that stands in another one, that one.
+        The Python function; of a function that is in another one, that one.
     tree : ast.FunctionDef
         Its definition, cleaned; it is rewritten in place.
     reporter : Reporter
@@ -99,7 +99,7 @@ class _Body:
     local_constants : dict
         Variables that are bound once.
     functions : dict
-        Functions that stand in it, and those it sees of the functions around it.
+        Functions that are in it, and those it sees of the functions around it.
     needed : tuple of str
         Parameters for the variables that it reads of the function around it.
     is_plain : bool
@@ -123,7 +123,7 @@ class _Session:
     def __init__(self) -> None:
         self._made: dict[tuple[types.FunctionType, LinkedCode | None], FunctionUnit] = {}
         self._local: dict[LocalFunction, FunctionUnit] = {}
-        #: In which function a local one stands.
+        #: In which function a local one is.
         self._around: dict[LocalFunction, _Body] = {}
         self._open: list[types.FunctionType | LocalFunction] = []
 
@@ -207,7 +207,7 @@ class _Session:
     def _finish(
         self, body: _Body, inner: Mapping[str, LocalFunction], *, is_device: bool
     ) -> FunctionUnit:
-        """Resolve the names of a function in which some others stand."""
+        """Resolve the names of a function in which some others are."""
         self._around |= dict.fromkeys(inner.values(), body)
         tree, reporter, function = body.tree, body.reporter, body.function
         scope = Namespace(function, body.names | set(body.functions), reporter, body.constants)
@@ -246,7 +246,7 @@ class _Session:
         )
 
     def _make_local(self, local: LocalFunction, node: ast.AST, caller: _Body) -> FunctionUnit:
-        """Make the unit of a function that stands in another one, for a call of it."""
+        """Make the unit of a function that is in another one, for a call of it."""
         self._refuse_recursion(local, node, caller.reporter)
         around = self._around.setdefault(local, caller)  # a lambda has been met in the caller
         needed = local.needs(around.functions, around.names)

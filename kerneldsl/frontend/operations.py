@@ -19,7 +19,7 @@ def is_none(node: ast.expr | None) -> bool:
 
 
 def local_lambda(node: ast.Lambda, name: str) -> LocalFunction:
-    """Return a lambda that stands in a call as a function in the function around it."""
+    """Return a lambda that is in a call as a function in the function around it."""
     function = function_of_lambda(node, name)
     parameters = tuple(each.arg for each in (*node.args.posonlyargs, *node.args.args))
     return LocalFunction(name, function, parameters, len(parameters), {})
@@ -35,7 +35,7 @@ def checked_operation(
     """Return the unit of what a node names, and refuse what is no function of two values alone.
 
     `callee` is that unit, or ``None`` where kernels can call no such function; `local` is the
-    function where it stands in the one around. `what` says in a message what is given it.
+    function inside the surrounding one. `what` says in a message what is given it.
     """
     what = f"{what} is {ast.unparse(node)}"
     if callee is None:

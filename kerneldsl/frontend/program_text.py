@@ -1,4 +1,4 @@
-"""The text of a program that stands in no file: of ``python -c``, and of ``python -``.
+"""The text of a program that is in no file: of ``python -c``, and of ``python -``.
 
 :mod:`linecache` knows neither. The command line has the first; the second can be read again where
 standard input is a file.

@@ -74,7 +74,7 @@ class Rewriter(OutsideValues):
     local_constants : dict
         Locals that are bound once.
     local_functions : dict
-        Functions that stand in the function.
+        Functions that are in the function.
     make_local : callable
         Gives the unit of one of them, which a node calls.
     is_plain : bool

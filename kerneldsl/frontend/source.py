@@ -3,7 +3,7 @@
 The whole text that holds the function is parsed, not a dedented piece of it, so that every line and
 column is absolute. The text comes from :mod:`linecache`, which knows files, notebook cells, the
 REPL of Python 3.13 and any text that somebody registered; what it does not know of a program that
-stands in no file, :mod:`kerneldsl.frontend.program_text` finds.
+is in no file, :mod:`kerneldsl.frontend.program_text` finds.
 """
 
 from __future__ import annotations

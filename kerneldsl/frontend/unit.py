@@ -88,7 +88,7 @@ class FunctionUnit:
     name, qualname, module : str
         As the function calls itself.
     filename : str
-        Where its source stands.
+        Where its source is.
     first_line : int
         Line of its ``def``.
     tree : ast.FunctionDef

@@ -74,7 +74,7 @@ class ElementType:
     fields : tuple of Field
         Of a record or vector, what it is made of.
     is_aligned : bool
-        Whether each part of an element lies at a multiple of that part's alignment.
+        Whether each part of an element is at a multiple of that part's alignment.
     """
 
     name: str

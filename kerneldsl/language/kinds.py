@@ -155,7 +155,7 @@ def format_signature(kinds: tuple[Kind, ...]) -> str:
 
 
 def for_parameters(kinds: tuple[Kind, ...], count: int) -> tuple[Kind, ...]:
-    """Return the kinds of so many parameters, where all of them may stand in one tuple.
+    """Return the kinds of so many parameters, where all of them may be in one tuple.
 
     Numba's signatures may have parentheses around them, ``"(f8[:], f8[:])"``, which of a kernel
     with one parameter are a tuple.

@@ -190,7 +190,7 @@ class Dispatcher(Observable):
     def _launch_in_place_of(
         self, chosen: FallbackDevice, shape: LaunchShape, args: tuple[Any, ...]
     ) -> None:
-        """Launch on the CPU, which stands in for a device that cannot be used, and count that."""
+        """Launch on the CPU, which replaces a device that cannot be used, and count that."""
         if fallback_policy() == "never":
             raise chosen.missing.with_traceback(None)
         from kerneldsl.statistics.collect import note_fallback
@@ -273,7 +273,7 @@ class Dispatcher(Observable):
         Returns
         -------
         Launchable or None
-            ``None`` where something is not there, the extent is empty, or the CPU stands in for a
+            ``None`` where something is not there, the extent is empty, or the CPU replaces a
             device that cannot be used.
 
         Raises

@@ -1,7 +1,7 @@
 """Identity of a launch in records of tuning, in words that hold on another machine.
 
 A record in the cache is found by the code that was measured. What is shipped, shown or taken to
-another machine is found by what stands here: the kernel's name, what it captures, the kinds of its
+another machine is found by what is here: the kernel's name, what it captures, the kinds of its
 arguments, the class of the extents, the device and the class of its driver. The kernel's own text
 is not among them, so that a table outlives a change that leaves its plans good; what a plan says is
 legal or left aside, whatever the kernel has become.

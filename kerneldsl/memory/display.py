@@ -18,7 +18,7 @@ from kerneldsl.streams.order import is_capturing
 
 __all__ = ["ShownValues", "format_array", "shown_values"]
 
-#: A view that spans no more is copied with what lies between its elements.
+#: A view that spans no more is copied with what is between its elements.
 _MAX_SPAN_BYTES = 1 << 16
 #: Of more axes no values are shown: the edges alone would be thousands of copies.
 _MAX_AXES = 5
@@ -57,7 +57,7 @@ class ShownValues(NamedTuple):
 
 
 def shown_values(array: ArrayGeometry, prefix: str = "") -> ShownValues:
-    """Return the values to show of an array, to stand behind `prefix` in a line; never raises."""
+    """Return the values to show of an array, after `prefix` in a line; never raises."""
     problem = _why_unreadable(array)
     if problem is None:
         try:
@@ -111,7 +111,7 @@ def _values_to_show(array: Any) -> tuple[np.ndarray[Any, Any], bool]:
 
 
 def _read(view: Any) -> np.ndarray[Any, Any]:
-    """Copy a small view to the host, without what lies between its elements if that is much."""
+    """Copy a small view to the host, without what is between its elements if that is much."""
     low, high = byte_bounds(0, view.shape, view.strides, view.itemsize)
     if view.ndim == 0 or high - low <= _MAX_SPAN_BYTES:
         copied: np.ndarray[Any, Any] = view.copy_to_host()

@@ -280,7 +280,7 @@ def _short_repr(value: Any) -> str:
 def _plan_repr(plan: Any, headline: str) -> str:
     """Return a plan as the call that makes it, broken into lines, under what it says in one line.
 
-    `headline` stands in a comment, so that the whole is an expression.
+    `headline` is in a comment, so that the whole is an expression.
     """
     lines = [f"{type(plan).__name__}(  # {' '.join(headline.split())}"]
     current = ""

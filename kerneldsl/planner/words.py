@@ -130,7 +130,7 @@ def plan_facts(plan: LaunchPlan) -> list[str]:
 
 
 def compared_rows(plan: LaunchPlan) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """List what was compared, the taken plan first, under what stands above the columns."""
+    """List what was compared, the taken plan first, after a heading."""
     head, rows = plan_rows((plan, *plan.considered))
     reasons = ("taken", *(other.why for other in plan.considered))
     return (*head, ""), [(*row, why) for row, why in zip(rows, reasons, strict=True)]
@@ -139,7 +139,7 @@ def compared_rows(plan: LaunchPlan) -> tuple[tuple[str, ...], list[tuple[str, ..
 def plan_rows(
     plans: Sequence[LaunchPlan | PlanAlternative],
 ) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """List what tells plans of one launch apart, under what stands above the columns."""
+    """List what tells plans of one launch apart, after a heading."""
     names = tuple(name for name, _ in plans[0].parameters)
     rows: list[tuple[str, ...]] = []
     for each in plans:

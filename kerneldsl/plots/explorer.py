@@ -51,7 +51,7 @@ def explore_occupancy(
 
     At the end of a notebook's cell it is shown with sliders for threads of a block, registers and
     shared memory, and a choice of compute capabilities, where ipywidgets is installed. On pages
-    without a kernel behind them the curves and the words stand alone; in a terminal the words.
+    without a kernel behind them the curves and the words are shown alone; in a terminal the words.
 
     Parameters
     ----------

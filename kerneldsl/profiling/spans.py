@@ -1,6 +1,6 @@
 """Spans: what the recorder writes down of a call while it runs, as cheaply as it can.
 
-Names are made later, of the objects that stand here.
+Names are made later, of the objects that are here.
 """
 
 from __future__ import annotations

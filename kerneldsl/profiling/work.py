@@ -1,6 +1,6 @@
 """Work of launches that were recorded: bytes and arithmetic by the analysis of `kernel.explain`.
 
-The parameters of a launch stand in its buffer, so that arrays' shapes and the numbers are known,
+The parameters of a launch are in its buffer, so that arrays' shapes and the numbers are known,
 and what arrays hold is not. What the analysis cannot count has no work.
 """
 
@@ -169,7 +169,7 @@ _measured: dict[Device, Any] = {}
 def _floor_on_host(device: Device, nbytes: float, single: float, double: float) -> float | None:
     """Return what a CPU needs at least, by its copy and its arithmetic as they are measured once.
 
-    The rates are those of `kerneldsl.rank_devices`, which stands above this module and is taken by
+    The rates are those of `kerneldsl.rank_devices`, which is above this module and is taken by
     name.
     """
     if device not in _measured:

@@ -37,7 +37,7 @@ def _below_32(words: Any, length: Any) -> Any:
 def _below_64(words: Any, length: Any) -> Any:
     """Return the upper 64 bits of the product of 128 random bits with a uint64.
 
-    The words are multiplied with both halves of the length, the lowest word first, and what lies
+    The words are multiplied with both halves of the length, the lowest word first, and what is
     above each word is carried.
     """
     upper, low = np.uint64(32), np.uint64(0xFFFFFFFF)

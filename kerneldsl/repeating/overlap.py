@@ -1,4 +1,4 @@
-"""The memory that an array lies in, which two arrays may share."""
+"""The memory that an array is in, which two arrays may share."""
 
 from __future__ import annotations
 

@@ -171,7 +171,7 @@ class Recorded:
 
 
 class NotKnown(Exception):
-    """Something in a call is no constant and lies in no array that is known."""
+    """Something in a call is no constant and is in no array that is known."""
 
 
 def number_values(
@@ -190,7 +190,7 @@ def number_values(
     it made, and whether they began as zeros; `constants` those that no launch writes. `result` is
     an array, a tuple of arrays, what the scalar that was returned is the only element of, or with
     `make` a tuple of the arrays and numbers that the result is made of.
-    `NotKnown` is raised where an array lies in none of these, or another value is no number.
+    `NotKnown` is raised where an array is in none of these, or another value is no number.
     """
     return _Numbering(given, made, constants).recorded(
         launches, result, is_scalar=is_scalar, make=make
@@ -302,7 +302,7 @@ class _Numbering:
         return self._names[key]
 
     def _root_of(self, array: Any) -> int:
-        """Return the number of the array in whose memory another one lies."""
+        """Return the number of the array in whose memory another one is."""
         if _is_array(array):
             low, high = bounds_of(array)
             for at, (first, end) in enumerate(self._bounds):

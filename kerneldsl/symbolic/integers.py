@@ -27,7 +27,7 @@ class _Leaf(NamedTuple):
     """An integer or symbol of a value.
 
     `is_stored` is false in comparisons; `is_term` says that its sign may be that of the sum or
-    product it stands in: to SymPy ``x - 1`` and ``x + (-1)`` are the same.
+    product it is in: to SymPy ``x - 1`` and ``x + (-1)`` are the same.
     """
 
     value: Any

@@ -65,7 +65,7 @@ class ValueReader:
         self.results: list[tuple[tuple[Any, ...], Any]] = []
 
     def refuse(self, node: ast.AST, what: str, *, limit: str = "", remedy: str = "") -> Any:
-        """Refuse what stands at a node."""
+        """Refuse what is at a node."""
         raise UnsupportedConstructError(
             what,
             where=self._unit.locate(node),

@@ -104,7 +104,7 @@ class _KernelText:
         yield f"    {', '.join(self._extents)} = {shape if rank > 1 else shape + '[0]'}"
         names: dict[Any, str] = dict(zip(system.axes, self._indices, strict=True))
         names |= {each: f"{a}.shape[{axis}]" for each, (a, axis) in system.extents.items()}
-        # The guard stands first, so that targets can ask it about many indices at once; what is the
+        # The guard is first, so that targets can ask it about many indices at once; what is the
         # same for all of them they take out of their loops.
         inside = zip(self._indices, self._extents, strict=True)
         yield f"    if {' and '.join(f'{i} < {n}' for i, n in inside)}:"

@@ -51,7 +51,7 @@ class System:
     extents : mapping
         Symbol to an array and its axis whose extent it is.
     boundary : tuple of str
-        For each axis what stands beyond its ends; ``""`` where nothing is read there.
+        For each axis what is beyond its ends; ``""`` where nothing is read there.
     cval : float
         That value, if it is ``"constant"``.
     is_elementwise : bool

@@ -5,7 +5,7 @@ The result is a unit in normal form. In it
 * device functions that tiles are given to, or that work on tiles, are inlined;
 * methods are calls, and every tile operation is a statement ``v = kd_tile_…(…)`` or a store;
 * an expression of tiles is the argument of an operation, of ``kd_tile_each`` where nothing else is
-  done with it, and speaks of one element: ``kd_tile_element_0(v) * scale``. What else stands in it
+  done with it, and speaks of one element: ``kd_tile_element_0(v) * scale``. Its other parts
   are names and constants, evaluated before; so an expression may be evaluated any number of times;
 * ``use.static["shape"]`` is the shape of the tile that an operation gives, of a reduction the one
   that is reduced.
@@ -49,7 +49,7 @@ def separate_tiles(unit: FunctionUnit) -> FunctionUnit:
     Raises
     ------
     UnsupportedConstructError
-        Where an expression of tiles has no meaning, shapes do not fit, or a tile operation stands
+        Where an expression of tiles has no meaning, shapes do not fit, or a tile operation is
         in a place that is only sometimes evaluated.
     """
     if not uses_tiles(unit):

@@ -1,4 +1,4 @@
-"""Refuse expressions in which tiles stand where they have no meaning."""
+"""Refuse expressions with tiles in places that have no meaning."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def refuse_at(shapes: TileShapes, at: ast.expr, count: int, rank: int) -> NoRetu
 def is_part_of_at(node: ast.AST) -> bool:
     """Return whether an index was added to the ``at`` of a tile operation, which is no tuple.
 
-    It stands where the whole of ``at`` does in the source.
+    Its place in the source is that of the whole ``at``.
     """
     return isinstance(node, ast.Subscript) and (node.lineno, node.end_col_offset) == (
         node.value.lineno,
@@ -94,7 +94,7 @@ def shape_of_own(shapes: TileShapes, node: ast.expr, shape: Shape) -> Shape:
 
 
 def refuse_tile(shapes: TileShapes, node: ast.expr) -> NoReturn:
-    """Raise: a tile stands where a number has to."""
+    """Raise: a tile is used in the place of a number."""
     shapes.fail(
         node,
         f"{written(node, shapes.unit)} is a tile, and a number is needed here",
@@ -117,7 +117,7 @@ def refuse_attribute(shapes: TileShapes, node: ast.Attribute) -> NoReturn:
 
 
 def refuse_conditional(shapes: TileShapes, node: ast.expr) -> None:
-    """Raise where a tile operation stands after ``and``, ``or``, or in a conditional."""
+    """Raise where a tile operation is after ``and``, ``or``, or in a conditional."""
     for part in sometimes_evaluated(node):
         if has_tiles(shapes, part):
             shapes.fail(

@@ -15,7 +15,7 @@ from kerneldsl.language.intrinsics.tiles import element_words, tile
 
 __all__ = ["TileUses"]
 
-#: What stands in an expression for an element, and what gives a tile of such an expression.
+#: What is in an expression for an element, and what gives a tile of such an expression.
 _ELEMENT_WORDS = frozenset(dir(element_words))
 
 

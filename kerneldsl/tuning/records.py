@@ -160,7 +160,7 @@ def _take_in(found: dict[str, LaunchRecords], key: Key, sections: Mapping[str, b
 def record_of(
     key: Key, plan: PlanChoices, measured: Measured, about: Mapping[str, Any]
 ) -> PlanRecord:
-    """Return a record from what stands beside a measurement.
+    """Return a record from what is beside a measurement.
 
     Raises
     ------
@@ -180,7 +180,7 @@ def record_of(
 
 
 def about_plan(records: LaunchRecords, record: PlanRecord) -> dict[str, Any]:
-    """Return what stands beside a measurement in the cache."""
+    """Return what is beside a measurement in the cache."""
     return {
         **_about_launch(records),
         "order": record.order,
@@ -192,7 +192,7 @@ def about_plan(records: LaunchRecords, record: PlanRecord) -> dict[str, Any]:
 
 
 def _about_launch(records: LaunchRecords) -> dict[str, Any]:
-    """Return what stands beside a choice in the cache."""
+    """Return what is beside a choice in the cache."""
     return {"launch": records.launch.to_dict(), "choice": records.digest}
 
 

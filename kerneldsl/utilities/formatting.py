@@ -155,7 +155,7 @@ class AsTable(Shown):
         raise NotImplementedError
 
     def _caption(self) -> str | None:
-        """Return what stands above the table in a notebook."""
+        """Return the caption of the table in a notebook."""
         return None
 
     def __repr__(self) -> str:

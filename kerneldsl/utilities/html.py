@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 __all__ = ["Html", "card", "element", "facts_table", "fold", "items", "join", "table"]
 
-#: Class of what is around a card; the style is of what stands in it alone.
+#: Class of what is around a card; the style is of what is in it alone.
 _CARD_CLASS = "kerneldsl"
 
 

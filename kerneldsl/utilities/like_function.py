@@ -1,4 +1,4 @@
-"""Objects that stand in a function's place, as tools for documentation see them."""
+"""Objects that are in a function's place, as tools for documentation see them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["LikeFunction"]
 
 
 class LikeFunction:
-    """Base of what stands in a function's place, for what looks at programs.
+    """Base of what is in a function's place, for what looks at programs.
 
     ``inspect.isroutine`` takes what has ``__get__`` for a routine; by it autodoc, ``help`` and
     doctest find functions in modules and classes.

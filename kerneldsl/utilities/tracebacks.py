@@ -77,7 +77,7 @@ def shorten_raised(error: KernelError | TypeError) -> None:
 
 
 def passes_on(wrapper: Callable[P, R]) -> Callable[P, R]:
-    """Mark what stands between a public function and `shorten_errors`; a decorator.
+    """Mark what is between a public function and `shorten_errors`; a decorator.
 
     Arguments that do not fit are found where it calls the function, with all that it was given.
     """

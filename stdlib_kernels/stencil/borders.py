@@ -34,7 +34,7 @@ _MODES = {
 def place(mode: Any, i: Any, n: Any) -> Any:
     """Return the index that stands for one beyond 0 to n - 1, or -1.
 
-    Divisions are left to what lies further away than an array is long.
+    Divisions are left to what is further away than an array is long.
     """
     if i >= 0 and i < n:
         return i
@@ -68,7 +68,7 @@ def border_of(mode: Any, cval: Any) -> Border:
 
 
 def offset_of(count: int, origin: int) -> int:
-    """Return where the first of some weights lies, beside the element itself."""
+    """Return where the first of some weights is, beside the element itself."""
     if not 0 <= count // 2 + origin < count:
         ends = f"{-(count // 2)} to {count - 1 - count // 2}"
         raise wrong_value("origin", origin, f"Of {count} weights along the axis it is from {ends}")

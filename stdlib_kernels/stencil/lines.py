@@ -58,7 +58,7 @@ class AxisWeights(NamedTuple):
 
     weights: Any
     axis: int
-    #: Where the first weight lies, beside the element itself.
+    #: Where the first weight is, beside the element itself.
     first: int
     divisor: float = 1.0
 

@@ -1,4 +1,4 @@
-"""Weights along the last two axes in one pass: what lies between them stays in shared memory.
+"""Weights along the last two axes in one pass: what is between them stays in shared memory.
 
 A block filters `ROWS` rows of `COLUMNS` columns: down the columns from global memory into shared
 memory, with the columns that the weights across reach beyond the block's, then across from there.

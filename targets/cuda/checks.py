@@ -1,6 +1,6 @@
 """Checks of ``kd.preflight()`` for NVIDIA GPUs, from the device files to the code they take.
 
-Without an NVIDIA GPU there is nothing wrong, and it says so; with one, whatever stands between it
+Without an NVIDIA GPU there is nothing wrong, and it says so; with one, whatever is between it
 and a running kernel is a problem with a remedy.
 
 References

@@ -119,9 +119,9 @@ def unpack_parameters(name: str, layout: ParameterLayout, parameters: bytes) -> 
 
 
 def check_arrays(layout: ParameterLayout, values: Mapping[str, Any], space: AddressSpace) -> None:
-    """Check that every array parameter lies within one live allocation.
+    """Check that every array parameter is within one live allocation.
 
-    Raises `DriverError` where an array reaches beyond an allocation, into freed memory, or lies on
+    Raises `DriverError` where an array reaches beyond an allocation, into freed memory, or is on
     the host.
     """
     names = [parameter.name for parameter in layout.parameters]

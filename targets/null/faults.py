@@ -2,7 +2,7 @@
 
 Errors come from the same tables as the CUDA target's, and the same
 :class:`~targets.cuda.driver.loss.DeviceWatch` takes a device out of use after a fatal one, so that
-what stands above a target is tested with them on every machine.
+what is above a target is tested with them on every machine.
 """
 
 from __future__ import annotations

@@ -140,7 +140,7 @@ class AddressSpace:
 
     def _place(self, allocation: _Allocation) -> int:
         address = allocation.address = self._next
-        # At least one alignment's worth of nothing lies between two allocations.
+        # At least one alignment's worth of nothing is between two allocations.
         self._next += (-(-allocation.nbytes // ALIGNMENT) + 1) * ALIGNMENT
         self._live[address] = allocation
         self._starts.append(address)

@@ -70,7 +70,7 @@ class Same:
 
 @dataclass(frozen=True, slots=True)
 class Within:
-    """An integer, extent or stride lies between two numbers."""
+    """An integer, extent or stride is between two numbers."""
 
     #: An integer of up to 64 bits, but no ``uint64``.
     parameter: int
@@ -97,7 +97,7 @@ class Few:
 class Distinct:
     """Two arrays have no byte in common.
 
-    All that lies between an array's first and last element counts as its own, whatever its strides
+    All that is between an array's first and last element counts as its own, whatever its strides
     leave out; an empty one has nothing.
     """
 

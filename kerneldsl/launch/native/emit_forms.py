@@ -330,7 +330,7 @@ def _emit_block(
     f.b.position_at_end(some)
     address = f.python("PyLong_AsUnsignedLongLongMask", I64, location)
     text = f.at(pattern, layout.BYTES_DATA)
-    # Of bytes the number stands where that of a tuple's items does.
+    # Bytes have their number where a tuple has that of its items.
     size = f.load(pattern, layout.TUPLE_SIZE)
     block = f.python("PyBytes_FromStringAndSize", POINTER, text, size)
     f.require(f.b.not_(f.is_null(block)), failed)

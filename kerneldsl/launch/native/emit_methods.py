@@ -136,7 +136,7 @@ def _emit_bound(
 class _Last:
     """The launch that a kernel found last, and the objects that it was asked for with.
 
-    They stand in the kernel side by side, since the driver's own work leaves little of the rest in
+    They are in the kernel side by side, since the driver's own work leaves little of the rest in
     the processor's cache between two launches.
     """
 

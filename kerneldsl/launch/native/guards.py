@@ -124,7 +124,7 @@ def device_guards(device: Device, *, is_named: bool) -> list[Guard] | None:
     """Return guards that a kernel runs on a device, with no choice of a device in the context.
 
     `is_named` says that an argument lives there. There are none where something else decides, such
-    as the CPU that stands in for a device.
+    as the CPU that replaces a device.
     """
     if is_named and not device.is_host:
         return []  # what the argument says; nothing stands in for another device there
@@ -142,7 +142,7 @@ def _unchosen_guards(
     if isinstance(chosen, placement.FallbackDevice):
         return None
     if is_named:
-        # Only a stand-in for another device could take precedence over the argument's own.
+        # Only a substitute for another device could take precedence over the argument's own.
         return [_held(choices, "process_wide", chosen)]
     if chosen is device:
         return [_held(choices, "process_wide", device)]

@@ -158,7 +158,7 @@ class _MemberDescriptor(ctypes.Structure):
 
 
 def slot_offset(owner: type, name: str, trial: Any, value: Any) -> int:
-    """Return where a slot lies in the instances of a class.
+    """Return where a slot is in the instances of a class.
 
     The slot of `trial`, an instance of the class, is set to `value` to try the offset out.
 

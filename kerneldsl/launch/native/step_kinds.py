@@ -57,7 +57,7 @@ class ArgumentStep:
 
     #: What it must be, exactly.
     type: type
-    #: Where its first parameter lies, in bytes from the start of the buffer.
+    #: Where its first parameter is, in bytes from the start of the buffer.
     offset: int
 
     kind: ClassVar[StepKind]
@@ -114,7 +114,7 @@ class DeviceArrayStep(ArgumentStep):
     #: Words to copy.
     word_count: int
     #: The block of an array which fulfils all that is asked. Where an argument has that very block
-    #: again, what it passes stands in the buffer already.
+    #: again, what it passes is in the buffer already.
     block: bytes | None
 
     kind = StepKind.DEVICE_ARRAY

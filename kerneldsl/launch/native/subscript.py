@@ -1,7 +1,7 @@
 """Putting a C function in the place of a class's ``__getitem__``.
 
-A function that stands in a class's dictionary is found by name, and called with an argument vector,
-at each ``object[key]``. What stands there as the class's slot is called at once. CPython takes the
+A function that is in a class's dictionary is found by name, and called with an argument vector,
+at each ``object[key]``. What is there as the class's slot is called at once. CPython takes the
 function of a slot wrapper for the slot, where the wrapper is of the same kind as that of a builtin
 class; so one is made after the pattern of such a wrapper.
 

@@ -98,7 +98,7 @@ def _load_file(path: Path) -> ModuleType:
         raise ArgumentValueError(
             f"{path} is not a Python file", value=str(path), limit="Its name must end in .py"
         )
-    # As a script would, the file finds what lies beside it.
+    # As a script would, the file finds what is beside it.
     sys.path.insert(0, str(path.parent.resolve()))
     root, name = _package_of(path.resolve())
     if "." in name:
@@ -198,7 +198,7 @@ def read_member(member: Sequence[str]) -> dict[str, Any]:
     """
     values: dict[str, Any] = {}
     for text in member:
-        # A comma stands between two parameters, or between the axes of a block.
+        # A comma separates two parameters, or the axes of a block.
         for part in re.split(r",(?=\s*[^\W\d]\w*\s*=)", text):
             name, equals, value = part.partition("=")
             if not equals or not name.strip().isidentifier() or not value.strip():

@@ -22,7 +22,7 @@ from kerneldsl.utilities.formatting import AsDict, format_count
 __all__ = ["Change", "Comparison", "compare_results"]
 
 Verdict: TypeAlias = Literal["better", "worse", "same", "not judged"]
-#: What a verdict stands on: a test of ranks of the samples, one of medians by their quartiles,
+#: What a verdict is based on: a test of ranks of the samples, one of medians by their quartiles,
 #: extremes that do not overlap, or how the other figures of the run have changed.
 Basis: TypeAlias = Literal["samples", "quartiles", "extremes", "other figures"]
 
@@ -42,7 +42,7 @@ class Change(AsDict):
     Parameters
     ----------
     figure : str
-        Where it stands in the results.
+        Where it is in the results.
     old, new : float
         The medians.
     ratio : float
@@ -52,7 +52,7 @@ class Change(AsDict):
     probability : float or None
         How probable such a difference is by chance, if that can be said.
     basis : str
-        What the verdict stands on: ``"samples"``, ``"quartiles"``, ``"extremes"``, or, where
+        What the verdict is based on: ``"samples"``, ``"quartiles"``, ``"extremes"``, or, where
         medians alone are stored, ``"other figures"``.
     verdict : str
         ``"better"``, ``"worse"``, ``"same"`` or ``"not judged"``.

@@ -28,7 +28,7 @@ _IDENTITY = re.compile(
 )
 #: What holds figures without a unit in their names: seconds, by the names of what was measured.
 _SAMPLES, _MEDIANS = "samples", "medians"
-#: What of a run is no figure, wherever it stands.
+#: What of a run is no figure, wherever it is.
 _ABOUT = ("machine", "date", "commit", "verdicts", "versions")
 
 

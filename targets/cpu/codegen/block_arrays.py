@@ -200,7 +200,7 @@ class BlockArrays:
         statements: list[ast.stmt] = []
         for storage, (_, maker, array, placed, _, is_words) in self.placed.items():
             dtype, shape = array.use.static["dtype"], array.use.static["shape"]
-            # What the launch adds lies after everything that has been placed by now.
+            # What the launch adds is after everything that has been placed by now.
             offset = self.storage.scratch_bytes if shape == (0,) else placed
             self.namespace[maker] = (
                 words_maker(*shape, offset)

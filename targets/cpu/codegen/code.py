@@ -91,7 +91,7 @@ def read_dynamic_failure(told: int) -> tuple[int, int] | None:
 class Compiled:
     """Machine code of one body."""
 
-    #: What can tell LLVM's module and the assembly: Numba's code library, or a stand-in.
+    #: What can tell LLVM's module and the assembly: Numba's code library, or a substitute.
     library: Any
     #: Of the entry.
     address: int

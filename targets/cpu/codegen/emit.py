@@ -3,7 +3,7 @@
 A :class:`~targets.cpu.passes.items.Threads` item becomes a loop over the threads of the block:
 private variables that earlier items left are fetched from their slots, pure ones are computed
 again, the body runs, and what later items need is stored. Which loops that takes depends on where
-the item stands, and each place has an emitter: blocks and elements (:class:`BlockEmitter`,
+the item is, and each place has an emitter: blocks and elements (:class:`BlockEmitter`,
 :class:`ElementEmitter`), and the rows of interchanged loops in each (:class:`_BlockRowEmitter`,
 :class:`_StripEmitter`).
 """
@@ -209,7 +209,7 @@ class _Emitter(ItemWriter):
 
 
 class _OuterEmitter(_Emitter):
-    """Writes items that stand outside of interchanged rows."""
+    """Writes items that are outside of interchanged rows."""
 
     @abstractmethod
     def interchanged(self, item: Threads, bounds: LoopBounds) -> list[ast.stmt]:

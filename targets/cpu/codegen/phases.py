@@ -4,7 +4,7 @@ A barrier of the grid ends a *pass* over the blocks: each runs as far as that, n
 where it will go on, and is called again when all others have come as far. So what is cut is the
 control flow around such barriers: branches and loops that hold one become states, ``kd_at`` is the
 number of the one that runs, and all else stays as it is. What a block or its threads need in a
-later pass lies in the block's storage, which lives as long as the launch.
+later pass is in the block's storage, which lives as long as the launch.
 
 A loop that contains such a barrier becomes a loop with a test
 (:mod:`targets.cpu.passes.counted_loops`), so that all its variables can be stored while the block
@@ -145,7 +145,7 @@ def _waits(item: Item) -> bool:
 
 
 def _holds_grid_barrier(node: ast.AST, unit: FunctionUnit) -> bool:
-    """Return whether a barrier of the grid stands in a statement."""
+    """Return whether a barrier of the grid is in a statement."""
     uses = (unit.use_of(inner) for inner in walk_here(node))
     return any(use is not None and use.intrinsic is grid_group.sync for use in uses)
 

@@ -134,7 +134,7 @@ def limited(
 def within(
     low: ast.expr, high: ast.expr, lows: Sequence[ast.expr], highs: Sequence[ast.expr]
 ) -> list[ast.expr]:
-    """Return the tests that a range lies within further limits."""
+    """Return the tests that a range is within further limits."""
     return [
         *(ast.Compare(limit, [ast.LtE()], [low]) for limit in lows),
         *(ast.Compare(high, [ast.LtE()], [limit]) for limit in highs),

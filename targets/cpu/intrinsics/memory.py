@@ -1,6 +1,6 @@
 """Arrays of a block's storage: shared and local ones, and the memory of exchanges.
 
-The storage lies on the stack of the worker that runs the block, or, if it is large, in scratch
+The storage is on the stack of the worker that runs the block, or, if it is large, in scratch
 memory that the native entry allocates for each call; :mod:`targets.cpu.codegen.storage` decides
 which.
 

@@ -2,7 +2,7 @@
 
 An id is an expression over the loop variables. At a barrier the kernel is cut, and at an exchange
 between the lanes of a warp or the threads of a block too. What the threads of a block do together
-is done once. An array lies in the storage of the block. All else is an operation that generated
+is done once. An array is in the storage of the block. All else is an operation that generated
 code calls.
 """
 
@@ -53,7 +53,7 @@ class Id:
 
 @dataclass(frozen=True)
 class Cut:
-    """A barrier: all threads run what stands before it, then all run what stands after it."""
+    """A barrier: all threads run what is before it, then all run what is after it."""
 
     #: How the predicates of a vote are combined: see :class:`targets.cpu.passes.items.Vote`.
     form: str | None = None

@@ -1,4 +1,4 @@
-"""Finding where a unit of work lies: a block in its grid, or pieces of rows of elements.
+"""Finding where a unit of work is: a block in its grid, or pieces of rows of elements.
 
 These are instructions, and not statements that Numba would compile: its divisions take care of
 signs and of zero, which no extent is.

@@ -97,7 +97,7 @@ class WarpBuffer:
 class Window:
     """The memory of a shuffle as one lane uses it, where all lanes of a warp that runs alone do.
 
-    Values stand in the middle of three times as many places, so that a lane may look up to 31
+    Values are in the middle of three times as many places, so that a lane may look up to 31
     places up or down, and then take what it finds or not.
     """
 

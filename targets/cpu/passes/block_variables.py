@@ -24,7 +24,7 @@ __all__ = ["BlockVariables", "assigned_value"]
 class BlockVariables:
     """The variables of one kernel that have one value for a block.
 
-    Block-level functions of `unit` are inlined; in `tree` ids are replaced and barriers stand in
+    Block-level functions of `unit` are inlined; in `tree` ids are replaced and barriers are in
     statements of their own.
     """
 

@@ -1,7 +1,7 @@
 """A loop over threads of which each meets the one that differs in a bit of its index.
 
 In a stage of a butterfly, as of a bitonic sort, thread ``i`` works with thread ``i ^ step``, where
-`step` is a power of two that all threads share. Threads stand in groups of ``2 * step``: those of
+`step` is a power of two that all threads share. Threads are in groups of ``2 * step``: those of
 the lower half have their partner `step` above them, those of the upper half `step` below. With the
 halves in loops of their own ::
 

@@ -1,4 +1,4 @@
-"""Leave out branches that constants rule out, before anything is made of what stands in them.
+"""Leave out branches that constants rule out, before anything is made of what is in them.
 
 A kernel with compile-time parameters says ``if width > 1:`` where a member has a width of 1. Numba
 drops such a branch, but only after the loops over threads are chosen, and a local array or a second

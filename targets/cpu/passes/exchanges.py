@@ -29,7 +29,7 @@ __all__ = [
 
 
 def combine_name(take: str) -> str:
-    """Return the name of what stands between the halves of an exchange."""
+    """Return the name of the step between the halves of an exchange."""
     return f"{take}_combine"
 
 

@@ -8,7 +8,7 @@ order that a kernel could rely on, so only the rounding of sums tells.
 
 A kernel must not see that they are late: it uses the array for one kind of operation alone and for
 nothing else, and nothing orders what others see. Whether the array is small, and shares no memory
-with another one, is known at the launch, so each operation stands there twice.
+with another one, is known at the launch, so each operation is there twice.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ class Threads:
     lanes: int | None = None
     #: Whether they go from the last threads to the first; else it is the other way round.
     is_descending: bool = False
-    #: A condition of the block, and what may stand in place of the body if it holds.
+    #: A condition of the block, and what may be in place of the body if it holds.
     alternative: tuple[ast.expr, list[ast.stmt]] | None = None
 
 

@@ -31,7 +31,7 @@ _SMALL = 2**31
 
 @dataclass(frozen=True)
 class KnownIntegers:
-    """Captured constants, and variables whose values are known where an expression stands."""
+    """Captured constants, and variables whose values are known where an expression is."""
 
     constants: Mapping[str, Captured]
     #: Variables of int64.
@@ -103,7 +103,7 @@ def _compared(op: ast.cmpop, left: int | None, right: int | None) -> bool | None
 
 
 def _all(parts: list[bool | None]) -> bool | None:
-    """Return whether all hold; what stands after one that is not known is not asked."""
+    """Return whether all hold; what is after one that is not known is not asked."""
     for part in parts:
         if not part:
             return part

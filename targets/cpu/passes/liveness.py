@@ -39,7 +39,7 @@ def flow_of(body: Sequence[ast.stmt]) -> Flow:
 class _Assignments(Dataflow[Names]):
     """Definite assignment: a state is the variables that are surely assigned.
 
-    What stands after a jump counts as reached, which can only expose more.
+    What is after a jump counts as reached, which can only expose more.
     """
 
     def __init__(self) -> None:

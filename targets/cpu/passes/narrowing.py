@@ -158,7 +158,7 @@ def _sum(terms: list[ast.expr]) -> ast.expr:
 
 
 def _difference(left: ast.expr, right: ast.expr, pure: Rematerializable) -> ast.expr:
-    """Return ``left - right``, or the end of int64 that lies nearest to it."""
+    """Return ``left - right``, or the end of int64 that is nearest to it."""
     found = simplified(ast.BinOp(left, ast.Sub(), right))
     if found is left or _is_surely_small(found, pure, _SMALL):
         return found

@@ -16,7 +16,7 @@ from targets.cpu.passes.items import Threads
 __all__ = ["Pending", "exchanges_often"]
 
 #: Exchanges from which a kernel's masked ones share loops over threads. Apart, LLVM vectorizes what
-#: stands between them; a long kernel would compile for tens of seconds, with a loop for each half.
+#: is between them; a long kernel would compile for tens of seconds, with a loop for each half.
 _OFTEN = 12
 
 
@@ -29,7 +29,7 @@ def exchanges_often(tree: ast.FunctionDef, unit: FunctionUnit) -> bool:
 
 @dataclass
 class Pending:
-    """The statements that become the next item, each with the guards under which it stands."""
+    """The statements that become the next item, each with the guards under which it is."""
 
     parts: list[tuple[tuple[ast.expr, ...], bool, ast.stmt]] = field(default_factory=list)
     #: The memory from which one of them takes what was posted there.

@@ -1,7 +1,7 @@
 """Sums up to each element of a tile, in the order that :mod:`kerneldsl.lowering.tile_plan` tells.
 
 A segment is three loops over the threads of a warp that LLVM vectorizes: each adds its neighbours,
-the sums of all meet in a tree, and what stands before is added to each element.
+the sums of all meet in a tree, and what is before is added to each element.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ class UnrolledLoops:
 
     def __post_init__(self) -> None:
         names = [node for node in walk_here(self.unit.tree) if isinstance(node, ast.Name)]
-        #: How often each name stands anywhere in the function.
+        #: How often each name occurs in the function.
         self._occurrences = Counter(node.id for node in names)
         self._counters = self._counters_of_loops()
 

@@ -12,7 +12,7 @@ A block runs such a loop as long as any of its threads is in it; those that have
             inside = test
         more = syncthreads_or(inside)
 
-and of the body what stands after a ``break`` or ``continue`` that not all threads run becomes
+and of the body what is after a ``break`` or ``continue`` that not all threads run becomes
 conditional. Loops around barriers of the whole block are left alone.
 """
 

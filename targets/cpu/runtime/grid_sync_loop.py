@@ -1,6 +1,6 @@
 """Run a launch whose blocks wait for each other: each as far as the next barrier, again and again.
 
-What a block keeps meanwhile lies in its part of one piece of memory
+What a block keeps meanwhile is in its part of one piece of memory
 (:mod:`targets.cpu.codegen.phases`), which begins with the state from which it goes on.
 """
 

@@ -54,7 +54,7 @@ def emit_interrupts(module: ir.Module, where: ir.GlobalVariable) -> dict[SignalW
 
 
 def _emit_relay(module: ir.Module, where: ir.GlobalVariable) -> ir.Function:
-    """Emit ``void relay(i32 signal)``, which stands before Python's handler."""
+    """Emit ``void relay(i32 signal)``, which runs before Python's handler."""
     w = Writer(module, where, "relay", VOID, I32)
     w.set_word(SignalWord.IS_PENDING, I64(1))
     w.f.call(w.word(SignalWord.PYTHON_HANDLER), VOID, w.f.args[0])

@@ -12,7 +12,7 @@ __all__ = ["INSTALL", "SLOT_BYTES", "Place", "SlotPlace", "state_bytes"]
 
 #: The function of the pool's code that writes the address of ``parallel_for`` into the memory.
 INSTALL = "install_pool"
-#: What different threads write lies in different pairs of cache lines, which processors fetch.
+#: What different threads write is in different pairs of cache lines, which processors fetch.
 _LINES = 128
 
 

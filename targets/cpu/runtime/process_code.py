@@ -1,6 +1,6 @@
 """Machine code that a process needs once, beside its kernels.
 
-Compiling it takes longer than all else that a first launch does of a small kernel, so it lies in
+Compiling it takes longer than all else that a first launch does of a small kernel, so it is in
 the cache beside each kernel's; it holds no address of the process.
 """
 

@@ -16,7 +16,7 @@ from targets.cpu.runtime.signal_table import INSTALL, FramePlace, RecordPlace, S
 __all__ = ["compile_handlers"]
 
 _STDERR = 2
-#: Where ``si_code`` lies in ``siginfo_t``: what a process sent has one that is not positive.
+#: Where ``si_code`` is in ``siginfo_t``: what a process sent has one that is not positive.
 _SI_CODE = 8
 #: Bytes for a number's digits.
 _NUMBER_BYTES = 24
@@ -111,7 +111,7 @@ def _emit_fault(module: ir.Module, where: ir.GlobalVariable) -> ir.Function:
     f.b.position_at_end(recorded)
     frame = f.load(record, RecordPlace.FRAME, POINTER)
     f.b.cbranch(f.is_null(frame), chain, known)
-    # Pieces of text, of three words each: address, bytes, and where a number lies in the launch.
+    # Pieces of text, of three words each: address, bytes, and where a number is in the launch.
     f.b.position_at_end(known)
     launch = f.load(frame, FramePlace.LAUNCH, POINTER)
     pieces = f.load(launch, 8 * DESCRIPTION_WORD, POINTER)

@@ -25,7 +25,7 @@ from targets.cpu.runtime.signals import HANDLERS_CODE
 
 __all__ = ["dump", "restore", "ship"]
 
-#: What lies beside each kernel's code, by the name of its section.
+#: What is beside each kernel's code, by the name of its section.
 _OF_PROCESS = {"handlers": HANDLERS_CODE, "pool": POOL_CODE, "runner": RUNNER_CODE}
 
 

@@ -1,6 +1,6 @@
 """Times of work on CUDA devices by CUPTI's records, through the package cupti-python.
 
-Events mark what lies between them in a stream; CUPTI says when each kernel and copy itself ran. A
+Events mark what is between them in a stream; CUPTI says when each kernel and copy itself ran. A
 timer pushes an external correlation id, which CUPTI writes down beside the id of each call of the
 driver, and takes it off again; the records of the device have the ids of the calls.
 

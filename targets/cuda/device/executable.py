@@ -102,7 +102,7 @@ class CudaExecutable(Executable):
         self._passes_addresses = artifact.passes_addresses
         #: What was launched last; dispatch passes the same object for the same shape.
         self._last_config: LaunchConfig | None = None
-        #: Dynamic shared memory that a launch may have as things stand.
+        #: Dynamic shared memory that a launch may have currently.
         self._allowed_shared_bytes = (
             _SHARED_BYTES_WITHOUT_OPT_IN - self.resources.static_shared_bytes
         )

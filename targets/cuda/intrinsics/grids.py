@@ -2,7 +2,7 @@
 
 Every block adds to the word once: the first 2**31 less the number of the others, and each of these
 1, so that the highest bit changes when all have come, whatever it was. A block that has added waits
-until it differs from what it saw. The word lies after the size of the memory of which the driver
+until it differs from what it saw. The word is after the size of the memory of which the driver
 gives the address in two registers, the upper half in ``%envreg1``: memory of each launch, so that
 launches in several streams do not meet, and nothing has to be set to 0. Of a launch that is not
 cooperative the address is 0.

@@ -1,6 +1,6 @@
 """Move the elements of a tile between an array and the registers of a block's threads.
 
-A thread moves a group of neighbours by one instruction where the whole tile lies within the array
+A thread moves a group of neighbours by one instruction where the whole tile is within the array
 and the group's place allows it, and element by element, each tested, elsewhere.
 
 References

@@ -105,7 +105,7 @@ def _reduce_tree(
 ) -> None:
     """Combine neighbouring lanes, then neighbouring pairs, and so on; who is absent is left out.
 
-    What a part of the warp gives stands at its beginning.
+    What a part of the warp gives is at its beginning.
     """
     for width in WIDTHS:
         with cgutils.for_range(builder, I32(WARP_SIZE // (2 * width))) as part:

@@ -107,7 +107,7 @@ def _take_own(name: str, room: GroupBuffer, call: Call) -> ir.Value:
 
 
 def _take_common(name: str, scope: Scope, room: GroupBuffer, call: Call) -> ir.Value:
-    """Return the result of the warp or of the block, which stands in its first thread's place."""
+    """Return the result of the warp or of the block, which is in its first thread's place."""
     builder, found = room.builder, combination(name, call)
     first = I64(0) if scope is Scope.BLOCK else builder.sub(room.number, room.lane)
     return found.finish(builder, builder.load(builder.gep(room.values(found.value_type), [first])))

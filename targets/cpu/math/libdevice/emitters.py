@@ -1,7 +1,7 @@
 """Ways to write the meaning of a function into a kernel.
 
 A meaning is compiled without contraction, whatever the kernel allows: errors that it computes are
-those of the operations as they stand, and ``fadd_rn`` is never part of another operation.
+those of the operations as written, and ``fadd_rn`` is never part of another operation.
 """
 
 from __future__ import annotations

@@ -197,7 +197,7 @@ class Value:
         return self.code.append("i1", f"{text} {self.kind} {self.name}, {self._operand(other)}")
 
 
-#: What stands in an expression.
+#: What is in an expression.
 Number: TypeAlias = Value | float
 
 

@@ -27,7 +27,7 @@ NAN = math.nan
 def rounded(x: Value) -> tuple[Value, Value]:
     """Return the whole number that is nearest to a small one, as a float and as an integer.
 
-    Added to 1.5 * 2**23 (2**52 of a float64) it stands in the last places of the sum.
+    Added to 1.5 * 2**23 (2**52 of a float64) it is in the last places of the sum.
     """
     magic = _magic(x)
     shifted = x + magic

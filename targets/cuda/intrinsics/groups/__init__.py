@@ -2,7 +2,7 @@
 
 The lanes that reach an operation together take part (`lanes`); a block's threads that have returned
 do not (`threads`). Values of a warp meet in a tree over its lanes, in log2(32) shuffles; those of a
-block's warps stand in shared memory, where every thread combines them one after the other
+block's warps are in shared memory, where every thread combines them one after the other
 (`combine`). `table` lists the operations. Nothing is imported here.
 """
 
