@@ -1,4 +1,4 @@
-"""Mandelbrot set: an element kernel over two dimensions, a loop of its own length in each thread.
+"""Mandelbrot set: an element kernel over two dimensions, its own loop length in each thread.
 
 Run it: python examples/gallery/mandelbrot.py
 """

@@ -117,7 +117,7 @@ class _Inliner(CallHoister):
         return load(new)
 
     def merge(self, callee: FunctionUnit, rename: dict[str, ast.expr]) -> None:
-        """Bring the callee's outside names into the kernel's unit under names of their own."""
+        """Bring the callee's outside names into the kernel's unit under their own names."""
         tables: tuple[tuple[dict[str, Any], dict[str, Any]], ...] = (
             (callee.uses, self.uses),
             (callee.constants, self.constants),

@@ -156,7 +156,7 @@ class DiskCache:
     ) -> Iterator[Found | None]:
         """Let one process at a time compile what was not found, in a ``with`` block.
 
-        The value is what another has compiled meanwhile. Nobody waits where nothing is written. A
+        The value is what another has compiled meanwhile. No process waits if nothing is written. A
         process that waits calls `meanwhile` first.
         """
         if self.user is None:

@@ -3,7 +3,7 @@
 They are advisory, as `fcntl.lockf` has them (POSIX, ``fcntl``): the system gives a lock back when
 its process ends, however it ends, a forked child has none of its parent's, and network file systems
 that know locks know these. No result depends on them. If there are none, or somebody holds one
-for too long, whoever waits goes on without: what a lock saves is work.
+for too long, the waiting process goes on without: what a lock saves is work.
 
 A process that closes the file gives back every lock that it has on it, so it opens it once for all
 its threads.
@@ -58,7 +58,7 @@ class _LockFile:
 _lock = ForkSafeLock()
 #: By process, so that a forked child begins with none, and by folder.
 _files: dict[tuple[int, Path], _LockFile] = {}
-#: Folders in which a wait for another process went on for too long: nobody waits there again.
+#: Folders in which a wait for another process went on for too long: no process waits there again.
 _given_up: set[Path] = set()
 
 
@@ -134,7 +134,7 @@ def _opened(folder: Folder) -> Iterator[_LockFile]:
 def _wait(
     folder: Folder, file: _LockFile, byte: int, limit_s: float, meanwhile: Callable[[], None]
 ) -> bool:
-    """Lock a byte as soon as nobody has it; ``False`` after `limit_s`. Raises `OSError`."""
+    """Lock a byte as soon as it is free; ``False`` after `limit_s`. Raises `OSError`."""
     until, has_worked = time.monotonic() + limit_s, False
     while not _take(file, byte):
         if folder.path in _given_up or not limit_s:

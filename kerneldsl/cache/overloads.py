@@ -5,7 +5,7 @@ what such code does, so nothing is kept and nothing is taken while there is any.
 not imported Numba has registered nothing.
 
 The registries are private to Numba. Where a release has moved one of the names that are read here,
-nobody can say what is registered, so nothing is kept and nothing is taken either.
+it is unknown what is registered, so nothing is kept and nothing is taken either.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _IDENTIFIED = frozenset(
 )
 #: Whose functions kernels that are kept call, by themselves or within what Numba compiles for them.
 _CALLED = _IDENTIFIED | sys.stdlib_module_names
-#: Packages that implement functions of Python and NumPy for types of their own alone, which no
+#: Packages that implement functions of Python and NumPy for their own types alone, which no
 #: argument of a kernel has.
 _FOR_OWN_TYPES = frozenset({"awkward", "numba_scipy", "pandas", "sparse", "vector"})
 #: Registries of numba.cuda have no part in kernels.

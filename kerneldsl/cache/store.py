@@ -127,7 +127,7 @@ class Store:
             raise BadEntry(Reason.MODE, f"{path.name} can be written to by others")
 
     def _is_kept_with(self, path: Path, status: os.stat_result) -> bool:
-        """Return whether a file of a site belongs to whoever its folder belongs to."""
+        """Return whether a file of a site has the owner of its folder."""
         try:
             # The folder may be another one than the one that was checked when the process began.
             is_site = self.folder.is_site and self.folder.check()

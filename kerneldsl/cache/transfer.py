@@ -121,7 +121,7 @@ def import_entries(
                     refused[Reason.STRUCTURE.value] += 1
                 else:
                     imported += 1
-    # What tarfile says of sizes and times that are none is not always an error of its own.
+    # What tarfile says of sizes and times that are none is not always a TarError.
     except (tarfile.TarError, EOFError, ValueError, OverflowError) as error:
         raise CacheError(
             f"{path} is not an archive of cache entries: {error}",

@@ -207,7 +207,7 @@ class Executions:
     def _share(self, guard: Guard, node: ast.If) -> Expression:
         """Return the share of a branch's lanes that take a side.
 
-        Where data decides, both sides are counted for all lanes, and each has a share of its own.
+        Where data decides, both sides are counted for all lanes, and each has its own share.
         """
         tally = self._branches.get(node)
         line = user_place(guard.symbols.unit.locate(node), self.kernel.unit).lineno

@@ -21,7 +21,7 @@ from kerneldsl.language.kinds import ScalarKind
 
 __all__ = ["Assigner", "IntrinsicEvaluator"]
 
-#: What threads do together, by memory and exchanges of their own.
+#: What threads do together, by memory and their own exchanges.
 _GROUPS = ("tile.", "block.", "warp.", "chain.")
 
 

@@ -56,7 +56,7 @@ class LaneMemory:
         self.typed, self.unit = typed, typed.unit
         self.threads, self.tallies, self.wraps = threads, tallies, wraps
         self.names: dict[str, Value] = {}
-        #: The user's call through which a function of ours is walked.
+        #: The user's call through which a function of kerneldsl is walked.
         self.called_at: SourceLocation | None = None
         self.active = ActiveLanes(threads.exists, threads)
         #: How often what is done now is done.

@@ -1,7 +1,7 @@
 """Indices as SymPy expressions in coordinates, loop counters, parameters and extents.
 
 A variable with one value is what it was given; a loop's variable, one that is given several values,
-and what memory holds are symbols of their own.
+and values in memory are separate symbols.
 """
 
 from __future__ import annotations

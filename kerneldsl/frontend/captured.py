@@ -95,10 +95,10 @@ def constant_problem(value: object) -> tuple[str, str] | None:
 
 
 def _is_whole_read_only(array: np.ndarray) -> bool:
-    """Return whether nobody can write the memory of an array, by itself or what it is a view of.
+    """Return whether no code can write the memory of an array, by itself or what it is a view of.
 
     The writable array below a view counts where somebody else holds it. ``np.arange(6).reshape(2,
-    3)`` is a view too, of an array that nobody can name.
+    3)`` is a view too, of an array without a name.
     """
     if array.flags.writeable:
         return False
@@ -187,7 +187,7 @@ def make_captured(name: str, path: str, value: Any, read: Callable[[], Any]) -> 
 
 
 def _is_read_only(value: object) -> bool:
-    """Return whether nobody can write the arrays in a constant."""
+    """Return whether no code can write the arrays in a constant."""
     if isinstance(value, tuple):
         return all(map(_is_read_only, value))
     return not isinstance(value, np.ndarray) or _is_whole_read_only(value)

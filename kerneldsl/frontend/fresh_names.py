@@ -20,7 +20,7 @@ class FreshNames:
     """Makes names that occur nowhere else in one function.
 
     Every pass over a function that adds variables takes them from here; none composes a name from
-    a stem and a number of its own, and none reads the meaning of a variable off its name.
+    a stem and its own number, and none reads the meaning of a variable off its name.
 
     Parameters
     ----------

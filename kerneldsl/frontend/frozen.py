@@ -1,8 +1,8 @@
 """Arrays in captured constants: a copy for the compiler, and whether the user's are as it is.
 
-Code is compiled from a copy, so that every specialization of a kernel has the same. Of an array
-that nobody can write, a launch looks at the flags, and at those of the arrays below a view: NumPy
-lets whoever has an array make it writable again. Any other array's contents are compared with the
+Code is compiled from a copy, so that every specialization of a kernel has the same. Of a read-only
+array, a launch looks at the flags, and at those of the arrays below a view: NumPy
+lets any owner of an array make it writable again. Any other array's contents are compared with the
 copy at each launch.
 """
 
@@ -97,8 +97,8 @@ def _leaves(value: Any) -> Iterator[np.ndarray[Any, Any]]:
 def freeze(value: Any) -> FrozenArrays | None:
     """Watch the arrays in a constant, and make those read-only that it is a view of.
 
-    Nobody else holds the latter (:func:`~kerneldsl.frontend.captured.constant_problem`), but they
-    could be written by way of the view.
+    No other object holds the latter (:func:`~kerneldsl.frontend.captured.constant_problem`), but
+    they could be written by way of the view.
 
     Returns
     -------

@@ -1,7 +1,7 @@
 """Tuples of functions: ``F[0](x)`` and ``for f in F`` call functions that are known by their place.
 
 A kernel has no function as a value, so what names one is decided here: an item by a constant index
-becomes a name of its own, which resolves to the function, and a loop over functions is written out,
+becomes its own name, which resolves to the function, and a loop over functions is written out,
 once for each. What is left calls functions by name.
 """
 

@@ -27,7 +27,7 @@ def access_of(
 ) -> list[ast.expr]:
     """Return the arguments with a subscript in the place of the array and its index.
 
-    `statement` is the expression that is a statement of its own, which a store must be.
+    `statement` is the expression that is a separate statement, which a store must be.
     """
     array, index, *value = arguments
     if value and node is not statement:

@@ -155,7 +155,8 @@ class OutsideValues(Transformer):
         """Have launches see when a chain that is no constant comes to mean something else.
 
         Chains that begin with a library under its usual name, ``np.float32``, are not looked at
-        again: that would cost every launch something, and nobody gives ``np`` another meaning.
+        again: that would cost every launch something, and programs do not give ``np`` another
+        meaning.
         """
         root = root_of(node)
         if is_library(root.id, self._scope.resolve(root).value):

@@ -35,7 +35,7 @@ def is_of_program(filename: str) -> bool:
 
 
 def texts_of_program(filename: str) -> Iterator[str]:
-    """Find texts that may be the program's; whoever takes one compares it with the code.
+    """Find texts that may be the program's; callers compare it with the code.
 
     Parameters
     ----------

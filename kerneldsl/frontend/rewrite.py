@@ -101,7 +101,7 @@ class Rewriter(OutsideValues):
             self._capture_static, scope.is_outside, local_constants, reporter
         )
         self._counts: dict[str, int] = {}
-        #: The call, as it was written, that is a statement of its own.
+        #: The call, as written, that is a separate statement.
         self._statement: ast.expr | None = None
         self.uses: dict[str, IntrinsicUse] = {}
 

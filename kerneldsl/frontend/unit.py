@@ -101,7 +101,7 @@ class FunctionUnit:
         Name to the unit of a called device function.
     constants : dict
         Name to captured constant (a number, a bool, a string, a tuple of those, a NumPy scalar or a
-        read-only array, which is a copy that nobody else has).
+        read-only array, an unshared copy).
     namespace : dict
         Every other outside name to its object.
     captured : tuple of Captured

@@ -1,4 +1,4 @@
-"""Places for people: a function of ours has none, so the call that leads to it stands for it."""
+"""Places in user code: a function of kerneldsl has none, so its caller's place is shown."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def is_own(place: SourceLocation | FunctionUnit) -> bool:
 def user_place(where: SourceLocation, kernel: FunctionUnit) -> SourceLocation:
     """Return a place, or the innermost call of a user's that leads to it, if it is in our files.
 
-    In a kernel of ours every place is what it is.
+    In a kernel of kerneldsl every place is what it is.
     """
     if not is_own(where) or is_own(kernel):
         return where

@@ -47,7 +47,7 @@ _HOST_NOTES = {
     "to_device_async": "(…, stream=stream)",
 }
 
-#: Options of numba.cuda's decorators that a misspelling of ours is not.
+#: Options of numba.cuda's decorators that a misspelling of kerneldsl is not.
 _OPTIONS = {
     "device": "Write @kd.func above a function that kernels call, or nothing: a plain one is a "
     "device function, too",

@@ -249,7 +249,7 @@ def _keep(
         logger.debug("cache: %s is valid in this process alone", specialization.unit.qualname)
         return
     try:
-        # The environment or a library may have changed while it was compiled: then nobody can say
+        # The environment or a library may have changed while it was compiled: then it is unknown
         # which of the two states the code is of.
         is_same = find_key(compiler, specialization, anew=True) == key
     except UncacheableError as error:

@@ -88,6 +88,6 @@ class _Interface:
         self.__array_interface__ = {**place, "version": 3}
 
 
-#: Where phantoms begin; nobody reads it.
+#: Where phantoms begin; it is never read.
 _MEMORY = np.empty(1, np.complex128)
 _ADDRESS: int = _MEMORY.ctypes.data

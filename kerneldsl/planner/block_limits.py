@@ -92,7 +92,7 @@ class KernelResources:
         *,
         carveout_percent: int | None = None,
     ) -> KernelResources:
-        """Return what a kernel of ours takes on a device.
+        """Return what a kernel of kerneldsl takes on a device.
 
         Parameters
         ----------

@@ -59,7 +59,7 @@ def roofline(
     labels : sequence of str, optional
         What each is called; by default by the names of their kernels.
     levels : sequence of {"memory", "L2"}
-        Where bytes are counted, each with a roof of its own. ``"memory"`` counts each sector once,
+        Where bytes are counted, each with its own roof. ``"memory"`` counts each sector once,
         as with caches that never fill; ``"L2"`` counts those of every request that reads, as with
         no cache of level 1, and those that are written once.
     seconds : mapping of str to float, optional

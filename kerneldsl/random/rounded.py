@@ -56,7 +56,7 @@ def negative_logarithm(word: Any) -> Any:
 def sine_and_cosine(word: Any) -> Any:
     """Return the sizes of ``sin(2 pi v)`` and ``cos(2 pi v)``, of the upper 26 bits as ``v``.
 
-    They are float32, within 1.5 ulp, and each may have a sign of its own that
+    They are float32, within 1.5 ulp, and each may have a sign that
     :func:`with_sign` corrects.
     """
     # The distance from the next quarter of a turn, of which 1 is an eighth, in 24 bits.

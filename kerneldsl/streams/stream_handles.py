@@ -1,4 +1,4 @@
-"""Streams by their handles: which one of ours a number means, and where another library's is."""
+"""Find streams by their handles, those of kerneldsl and those of other libraries."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kerneldsl.placement.devices import device_of, device_of_memory
 
 __all__ = ["adopt", "device_of_foreign", "find", "forget", "forget_recorded", "register"]
 
-#: Streams of ours by device and handle, so that they are known again when another library has
+#: Streams of kerneldsl by device and handle, so that they are known again when another library has
 #: wrapped them.
 _by_handle: weakref.WeakValueDictionary[tuple[Device, int], DeviceStream] = (
     weakref.WeakValueDictionary()
@@ -19,13 +19,13 @@ _devices_with_streams: set[Device] = set()
 
 
 def register(device: Device, handle: int, stream: DeviceStream) -> None:
-    """Let a stream of ours be known again by its handle."""
+    """Let a stream of kerneldsl be known again by its handle."""
     _by_handle[device, handle] = stream
     _devices_with_streams.add(device)
 
 
 def find(device: Device, handle: int) -> DeviceStream | None:
-    """Return the stream of ours that has a handle."""
+    """Return the stream of kerneldsl that has a handle."""
     return _by_handle.get((device, handle))
 
 

@@ -300,7 +300,7 @@ def _function_called(name: str) -> Any:
             return _OTHERS[name]
     for sympys, ours in CALLS.items():
         if ours == name:
-            # What the language computes more accurately in a word of its own stays that word.
+            # What the language computes more accurately as a separate function stays that function.
             return getattr(sympy, sympys, None) or getattr(cfunctions, sympys)
     return None
 

@@ -109,7 +109,7 @@ class _KernelText:
         inside = zip(self._indices, self._extents, strict=True)
         yield f"    if {' and '.join(f'{i} < {n}' for i, n in inside)}:"
         for symbol, number in system.numbers.items():
-            # By a name of its own: a parameter that is assigned to is a variable of every thread.
+            # By its own name: a parameter that is assigned to is a variable of every thread.
             names[symbol] = fresh(f"{number}_")
             yield f"        {names[symbol]} = dtype({number})"
         values, uniform = self._hoisted()

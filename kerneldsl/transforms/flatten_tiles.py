@@ -1,4 +1,4 @@
-"""Bring what works on tiles into one function, and each tile into a variable of its own."""
+"""Bring what works on tiles into one function, and each tile into its own variable."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Give each operation on tiles a statement of its own, in which it is the call of an intrinsic.
+"""Give each operation on tiles its own statement, in which it is the call of an intrinsic.
 
 The result is a unit in normal form. In it
 
@@ -42,7 +42,7 @@ __all__ = ["separate_tiles"]
 
 
 def separate_tiles(unit: FunctionUnit) -> FunctionUnit:
-    """Return a kernel with its tile operations in statements of their own.
+    """Return a kernel with its tile operations in their own statements.
 
     It is the unit itself if it has none.
 

@@ -1,4 +1,4 @@
-"""Give each variable of ``a, b = x, y`` an assignment of its own.
+"""Give each variable of ``a, b = x, y`` its own assignment.
 
 Passes look at what a variable is assigned, and a variable beside another one would be overlooked by
 each that does not take tuples apart. Values are evaluated before anything is assigned, from left to

@@ -1,4 +1,4 @@
-"""Give each tile of a tuple, and of several targets, an assignment of its own.
+"""Give each tile of a tuple, and of several targets, its own assignment.
 
 ``a, b = b, a`` of tiles becomes ``t = b``, ``b = a`` and ``a = t``, and a variable that holds a
 tuple with tiles, such as what a function returns, becomes one for each item. Values are evaluated

@@ -1,7 +1,7 @@
 """Addresses that compiling takes, held against the limit of the process (``RLIMIT_AS``).
 
 LLVM ends a process in which it cannot allocate, and OpenBLAS, which Numba loads by SciPy, tries
-again permanently: neither returns an error. So whoever is about to load or run them asks here
+again permanently: neither returns an error. So code that will load or run them checks here
 first. If there is no limit that is one call of ``getrlimit``.
 
 References

@@ -2,7 +2,7 @@
 
 A card paints its own paper and ink, so that it can be read on any page. It follows the reader's
 system (``prefers-color-scheme``), unless the page says what it is: JupyterLab, VS Code, nbconvert
-and documentation themes do, each by an attribute or a class of its own.
+and documentation themes do, each by an attribute or a class.
 """
 
 from __future__ import annotations

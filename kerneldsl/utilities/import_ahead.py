@@ -2,7 +2,7 @@
 
 A driver takes a tenth of a second to start and another to open a device, in which Python has
 nothing to do, and a first launch imports some hundred modules and reads what its cache's keys
-depend on. So a thread of its own does that meanwhile, in steps: when the driver answers, the step
+depend on. So a separate thread does that meanwhile, in steps: when the driver answers, the step
 that is under way is finished, and the next wait goes on from there.
 """
 

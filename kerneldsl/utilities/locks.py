@@ -34,7 +34,7 @@ _OURS = frozenset({"kerneldsl", "kerneldsl_demo", "stdlib_kernels", "targets"})
 def _forget_half_imported() -> None:
     """Let what threads of the parent were importing be imported again, in a forked child.
 
-    Of a thread that was importing a module of ours that is all that it was importing.
+    Of a thread that was importing a module of kerneldsl that is all that it was importing.
     """
     locks: dict[str, Any] | None = getattr(_bootstrap(), "_module_locks", None)
     if not locks:

@@ -6,7 +6,7 @@ module of the program has the name, the packages in ``targets`` are imported und
 ``targets`` itself remains the program's. kerneldsl never runs it, also when its packages import
 each other.
 
-Imports inside a package of ours need care, too. For ``from targets.cuda.device import pools``
+Imports inside a package of kerneldsl need care, too. For ``from targets.cuda.device import pools``
 CPython imports ``targets.cuda.device.pools`` by ``__import__``, which also imports ``targets``, and
 would run the program's. It does so only if ``targets.cuda.device`` has no attribute of that name,
 so these packages get a ``__getattr__`` that imports their modules (PEP 562). They get it only in
@@ -181,7 +181,7 @@ def _submodule(package: str, name: str) -> ModuleType:
 
 
 class _Finder:
-    """Finds packages below a folder of ours.
+    """Finds packages below a folder of kerneldsl.
 
     `importlib.abc.MetaPathFinder` would be its base; importing that takes longer than all of this.
     """
@@ -193,7 +193,7 @@ class _Finder:
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return how a package of ours is loaded; ``None`` for whatever else."""
+        """Return how a package of kerneldsl is loaded; ``None`` for whatever else."""
         if not name.startswith(self._start) or not path or not path[0].startswith(self._folder):
             return None
         spec = PathFinder.find_spec(name, path, target)
@@ -204,6 +204,6 @@ class _Finder:
 
 
 def _find_below(package: str, folder: str) -> None:
-    """Let packages of ours in a folder, which are imported from now on, import their modules."""
+    """Let packages in a folder of kerneldsl that are imported later import their modules."""
     if not any(isinstance(each, _Finder) for each in sys.meta_path):
         sys.meta_path.insert(0, _Finder(package, folder))

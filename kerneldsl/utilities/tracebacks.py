@@ -44,15 +44,15 @@ OWN_FOLDERS = tuple(
 )
 #: How names of files begin that Python has inside, and those that `written_function` gives.
 _OTHER_FILES = ("<frozen ", "<kerneldsl.")
-#: Libraries through which errors of ours come, and the folder of Python's own; programs may have
-#: modules with names of the latter.
+#: Libraries through which errors of kerneldsl come, and the folder of Python's own; programs may
+#: have modules with names of the latter.
 _LIBRARIES = frozenset({"llvmlite", "numba", "numpy"})
 _PYTHON_FOLDER = os.path.join(os.path.dirname(os.__file__), "")
 _INSTALLED_FOLDERS = ("dist-packages", "site-packages")
 
 
 def shorten_errors(function: Callable[P, R]) -> Callable[P, R]:
-    """Shorten the errors of ours that a public function raises; a decorator.
+    """Shorten the errors of kerneldsl that a public function raises; a decorator.
 
     A call whose arguments do not fit the parameters is Python's error, on the user's line.
     """

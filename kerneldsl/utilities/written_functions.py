@@ -20,7 +20,7 @@ def written_function(name: str, text: str, namespace: Mapping[str, Any], maker: 
     text : str
         Its ``def``, alone.
     namespace : mapping
-        What the names in the text mean. The function gets a dictionary of its own.
+        What the names in the text mean. The function gets its own dictionary.
     maker : str
         The module that wrote it, which the function calls its own.
 

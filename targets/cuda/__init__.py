@@ -1,7 +1,7 @@
 """NVIDIA GPUs: Numba types and lowers, LLVM's NVPTX back end writes PTX, the driver runs it.
 
 The way of a kernel: :mod:`~targets.cuda.compile.compiler` drives :mod:`~targets.cuda.compile.lower`
-(Numba's typing and lowering for a target of ours) with :mod:`~targets.cuda.intrinsics` as its
+(Numba's typing and lowering for a target of kerneldsl) with :mod:`~targets.cuda.intrinsics` as its
 vocabulary, :mod:`~targets.cuda.compile.entry` puts an entry around the body,
 :mod:`~targets.cuda.compile.ptx` links, optimizes and writes it,
 :mod:`~targets.cuda.compile.artifact` holds the result. :mod:`~targets.cuda.driver.driver` speaks to

@@ -268,7 +268,7 @@ def _check_bindings_fit(driver: Driver) -> Iterator[Check]:
 
 
 def _check_assembler(library: str | None) -> Iterator[Check]:
-    """Check for the driver's own assembler, a file of its own that small images leave out."""
+    """Check for the driver's own assembler, a separate file that small images leave out."""
     if sys.platform != "linux" or library is None:
         return
     name = "libnvidia-ptxjitcompiler.so.1"
@@ -312,7 +312,7 @@ def _check_mode(driver: Driver, device: Device) -> Iterator[Check]:
             f"cuda.compute_mode.{device}",
             "problem" if mode == 2 else "warning",
             f"{device.name} is in compute mode {_COMPUTE_MODES[mode]}",
-            # nvidia-smi counts in an order of its own, and knows no CUDA_VISIBLE_DEVICES.
+            # nvidia-smi counts in its own order, and knows no CUDA_VISIBLE_DEVICES.
             f"Run as root: nvidia-smi -i {_smi_name(driver, device)} -c DEFAULT",
         )
     if driver.attribute(device.index, "KERNEL_EXEC_TIMEOUT"):

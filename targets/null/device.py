@@ -93,7 +93,7 @@ class NullDevice(Device):
         return NullPool(self.memory, self._begin)
 
     def memory_info(self) -> tuple[int, int] | None:
-        """Return bytes that nobody holds, and all there are, if the description says how many."""
+        """Return the free bytes, and all there are, if the description says how many."""
         self._begin("memory_info")
         free = self.memory.free_bytes()
         return None if free is None else (free, int(self.extra["total_memory_bytes"]))

@@ -102,7 +102,7 @@ class AddressSpace:
         return allocation.nbytes
 
     def free_bytes(self) -> int | None:
-        """Return the bytes that nobody holds; ``None`` if there is no limit."""
+        """Return the free bytes; ``None`` if there is no limit."""
         with self._lock:
             return (
                 None
@@ -303,7 +303,7 @@ class NullPool(PoolBackend):
 
 
 class NullSharedBuffer(SharedBuffer):
-    """Host memory that the device reaches by an address of its own, or not at all."""
+    """Host memory that the device reaches by its own address, or not at all."""
 
     __slots__ = ("_memory", "_space", "device", "host_pointer", "nbytes", "pointer")
 

@@ -18,7 +18,7 @@ __all__ = ["NullEvent", "NullGraph", "NullStream"]
 class _Mark:
     """Contents of a stream at one time.
 
-    An event that is recorded again gets another mark; whoever waits for it keeps the one before.
+    An event that is recorded again gets another mark; threads that wait for it keep the one before.
     """
 
     __slots__ = ("_before", "_is_held", "_releases", "_stream")

@@ -1,4 +1,4 @@
-"""Arguments that belong to other libraries: torch, CuPy, and whoever speaks their protocols."""
+"""Arguments of other libraries: torch, CuPy, and any library that supports their protocols."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Arrays of CuPy, read by the attributes that CuPy documents.
 
 CuPy publishes no C functions; its attributes are C members behind Python's protocol, so asking for
-them by native code costs a few hundred nanoseconds an array: less than making any object of ours,
-more than a tensor's description.
+them by native code costs a few hundred nanoseconds an array: less than making any object of
+kerneldsl, more than a tensor's description.
 
 References
 ----------

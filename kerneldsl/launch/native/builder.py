@@ -97,7 +97,7 @@ class Function:
         self.b.position_at_end(go_on)
 
     def require_one(self, answer: Any, otherwise: Any) -> None:
-        """Go on where a function of ours has returned 1; else branch away."""
+        """Go on where a function of kerneldsl has returned 1; else branch away."""
         self.require(self.equal(answer, I32(1)), otherwise)
 
     def attribute(self, owner: Any, name: Any, otherwise: Any) -> Any:

@@ -187,7 +187,7 @@ def _emit_del(
     add: Any,
     slow_path: Any,
 ) -> None:
-    """Put a block back that was used in the default stream alone, and lent to nobody."""
+    """Put a block back that was used in the default stream alone, and not lent."""
     f, slow = _begin(module, "buffer_del", 0)
     broken = f.block("broken")
     self, slots = f.args[0], addresses.buffer

@@ -194,7 +194,7 @@ def _entry_of(kernel: Kernel[..., Any], artifact: Artifact, code: bytes) -> str:
 
 
 def _describe(kernel: Kernel[..., Any], made: Sequence[Artifact], entry: str) -> str:
-    """Return the entry's parameters as text for whoever launches the file without kerneldsl."""
+    """Return the entry's parameters as text for programs that launch the file without kerneldsl."""
     artifact = made[0]
     specialization = artifact.specialization
     layout = _layout(artifact)

@@ -19,7 +19,7 @@ __all__ = ["Figure", "Quartiles", "figures_of"]
 #: end in "per_s".
 _RATE = re.compile(r"(gb_?ps|gb/s|gflops?|tflops?|per_s(econd)?|speed_ratio|speedup)$", re.I)
 _TIME = re.compile(r"((^|_)(s|ms|us|ns|seconds?|microseconds)|_s_per_\w+|(^|_)time_ratio)$", re.I)
-#: Figures of the machine, and bounds, which nothing of ours changes.
+#: Figures of the machine, and bounds, which nothing of kerneldsl changes.
 _NOT_OURS = re.compile(r"(floor|required|bound|limit|peak|budget|predicted)")
 #: Numbers that say what a row is about; others are what was found.
 _IDENTITY = re.compile(

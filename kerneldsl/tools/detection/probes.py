@@ -134,7 +134,7 @@ print(f"{number.value >> 22 & 127}.{number.value >> 12 & 1023}.{number.value & 4
 
 
 def _ask_vulkan_loader(library: str) -> str | None:
-    """Ask the loader for its version, in a process of its own."""
+    """Query the version of the loader, in a separate process."""
     said = tool_output(sys.executable, "-I", "-c", _ASK_LOADER, library)
     match = _VERSION.fullmatch((said or "").strip())
     return match[0] if match else None
@@ -179,7 +179,7 @@ def _webgl2() -> Finding:
     return Finding(False, "it exists in browsers alone")
 
 
-#: Backend that no target of ours serves to what looks for it.
+#: Backend that no target of kerneldsl serves to what looks for it.
 _PROBES: dict[str, Callable[[], Finding]] = {
     "rocm": _rocm,
     "metal": _metal,

@@ -1,4 +1,4 @@
-"""The cache folder: there or to be made, writable, nobody else's, and with room.
+"""The cache folder: there or to be made, writable, owned by this user, and with room.
 
 What is read back from the cache is run, so a folder that others can write to is a problem and not
 a warning, unless ``KERNELDSL_CACHE_SHARED`` and a key file say that it is shared; one that cannot

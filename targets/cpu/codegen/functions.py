@@ -1,6 +1,6 @@
 """Bind every outside name of generated code: operations, constants, device functions.
 
-A device function is compiled by Numba as a function of its own and inlined by LLVM. If it asks for
+Numba compiles a device function as a separate function, and LLVM inlines it. If it asks for
 a coordinate, or can fault, it takes those as leading parameters; its callers pass theirs.
 """
 

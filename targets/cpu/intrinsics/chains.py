@@ -1,11 +1,12 @@
 """Chains of blocks: a block takes the next part, and finds what is before it, once for its threads.
 
-Workers run their blocks one after the other, and a block takes its part when it runs. So whoever
-waits for a part waits for a block that another worker is running, or has run: under any threading
-layer, and with any number of workers, none waits for what has not begun. A worker that waits gives
-its processor to others.
+Workers run their blocks one after the other, and a block takes its part when it runs. So a block
+that waits for a part waits for a block that another worker is running, or has run: under any
+threading layer, and with any number of workers, none waits for what has not begun. A worker that
+waits gives its processor to others.
 
-A block that fails in debug mode publishes nothing; the launch raises, and nobody waits any longer.
+A block that fails in debug mode publishes nothing; the launch raises, and no block waits any
+longer.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ def _record_fault(
     numbers: tuple[Any, Any],
     place: list[Any],
 ) -> None:
-    """Claim the fault record if nobody has, fill it, and leave the compiled function.
+    """Claim the fault record if no thread has, fill it, and leave the compiled function.
 
     The record's layout is `kerneldsl.lowering.faults.FaultRecord`.
     """

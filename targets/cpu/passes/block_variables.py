@@ -25,7 +25,7 @@ class BlockVariables:
     """The variables of one kernel that have one value for a block.
 
     Block-level functions of `unit` are inlined; in `tree` ids are replaced and barriers are in
-    statements of their own.
+    their own statements.
     """
 
     def __init__(

@@ -3,7 +3,7 @@
 In a stage of a butterfly, as of a bitonic sort, thread ``i`` works with thread ``i ^ step``, where
 `step` is a power of two that all threads share. Threads are in groups of ``2 * step``: those of
 the lower half have their partner `step` above them, those of the upper half `step` below. With the
-halves in loops of their own ::
+halves in their own loops ::
 
     for group in range(low, high, 2 * step):
         for member in range(step):
@@ -12,7 +12,7 @@ halves in loops of their own ::
             i = group + step + member   # i ^ step is i - step, which is less
 
 all accesses are along rows, what asks for the half is decided, and a half that does nothing goes.
-Short steps have loops of their own, whose length LLVM knows. Threads do so in another order, which
+Short steps have their own loops, whose length LLVM knows. Threads do so in another order, which
 between two barriers is any.
 """
 

@@ -1,6 +1,6 @@
 """Split an exchange between threads into the parts before, at and after a cut.
 
-Every barrier gets a statement of its own: ``if kd.syncthreads_or(p):`` becomes
+Every barrier gets its own statement: ``if kd.syncthreads_or(p):`` becomes
 ``vote = kd.syncthreads_or(p)`` and ``if vote:``, so that the kernel can be cut there. Arguments of
 an exchange become variables, since both sides of the cut read them.
 """

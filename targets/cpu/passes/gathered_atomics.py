@@ -1,7 +1,7 @@
 """Gather atomic operations on small arrays in memory of the worker's own, and perform them once.
 
 Blocks end with ``atomic.add(sums, t, own)``: every worker updates the same few elements, and each
-waits for the others' caches. An operation whose old value nobody asks for can wait. A worker that
+waits for the others' caches. An operation without a use of its old value can wait. A worker that
 runs many threads updates a copy, which began as what changes nothing, by ordinary instructions, and
 at the end of its call updates each element that was touched once. Operations are performed in no
 order that a kernel could rely on, so only the rounding of sums tells.

@@ -12,7 +12,7 @@ threads, becomes ::
         more = whether any lane is inside
 
 A loop over lanes has no other control in it than selections, so that LLVM vectorizes it. A lane
-that has left goes on computing what nobody takes: only bodies are rewritten that touch no memory
+that has left goes on computing unused values: only bodies are rewritten that touch no memory
 and call only arithmetic. Each thread does what it did, in the same order.
 
 References

@@ -124,7 +124,7 @@ class _Shapes(Transformer):
 
 
 def _separate_counters(tree: ast.FunctionDef, names: FreshNames) -> None:
-    """Give each loop a counter of its own, where several have one that nothing else uses."""
+    """Give each loop its own counter, where several have one that nothing else uses."""
     loops: dict[str, list[ast.For]] = {}
     for node in walk_here(tree):
         if isinstance(node, ast.For) and isinstance(node.target, ast.Name):

@@ -1,7 +1,7 @@
 """Take what one thread of a block does out of the loop over all of them.
 
-``if t == 0: out[b] = sums[0]`` at the end of what threads do becomes an item of its own, whose loop
-runs once, and the loop before it is without a branch. Threads wait for nobody there, so the one may
+``if t == 0: out[b] = sums[0]`` at the end of what threads do becomes a separate item, whose loop
+runs once, and the loop before it is without a branch. No thread waits there, so the one may
 do its part when the others are through with theirs.
 """
 

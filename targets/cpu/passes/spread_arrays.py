@@ -3,8 +3,8 @@
 An array that has to stay one (:mod:`~targets.cpu.passes.local_elements`) is indexed by something
 that is known at run time alone. If that is the same for all threads, as in ``acc[k % 8]`` with
 the counter ``k`` of a loop that all make together, such a loop can run outside the loop over
-threads: what the threads of a row or a strip then read and write is together. Each of them has an
-element of its own in what becomes ``acc[k % 8, lane]``.
+threads: what the threads of a row or a strip then read and write is together. Each of them has its
+own element in what becomes ``acc[k % 8, lane]``.
 """
 
 from __future__ import annotations

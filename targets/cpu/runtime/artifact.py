@@ -51,9 +51,9 @@ SERIAL_THREADS = 16 * 1024
 #: Steps a launch is cut into for each thread of the pool, at most: small ones let a thread that
 #: was held up fall behind without holding up the launch, and keep threads on neighbouring memory.
 STEPS_PER_THREAD = 16
-#: Threads of the kernel that are worth a step of its own.
+#: Threads of the kernel that are worth a separate step.
 LEAST_STEP_THREADS = 16 * 1024
-#: Shortest piece of a row that is worth a step of its own.
+#: Shortest piece of a row that is worth a separate step.
 LEAST_SEGMENT = 2048
 #: Longest one, of a kernel without and with loops: a launch can be stopped between two of them.
 _MOST_SEGMENT, _MOST_SEGMENT_OF_LOOPS = 16 * 1024, 512

@@ -1,6 +1,6 @@
 """Description of this machine's processors, for :func:`kerneldsl.device_info`.
 
-Each question has a reader of its own, and a reader that finds nothing says why, in words.
+Each question has its own reader, and a reader that finds nothing says why, in words.
 
 References
 ----------

@@ -144,7 +144,7 @@ def _emit_poke(module: ir.Module, where: ir.GlobalVariable, watch: ir.Function) 
 def _emit_record(module: ir.Module, where: ir.GlobalVariable) -> ir.Function:
     """Emit ``ptr record()``, which makes the record of this thread, or takes that of an ended one.
 
-    Without memory it is one that nobody looks for.
+    Without memory it is never looked for.
     """
     w = Writer(module, where, "record", POINTER)
     f, b = w.f, w.b

@@ -52,7 +52,7 @@ _lock = ForkSafeLock()
 class LoadedObject:
     """Linked object code; it is unloaded with this.
 
-    Whoever has the address of its code keeps this, too, until the code has returned.
+    Holders of the address of its code keep this, too, until the code has returned.
     """
 
     def __init__(self, address: int, place: tuple[int, int], *owners: Any) -> None:

@@ -3,7 +3,7 @@
 Its threads look for the next region for some milliseconds after one, and take a processor from a
 launch that follows: three quarters of its speed are left on two cores. They look shortly where
 their library knows of more threads than processors. So as long as launches are shared, a thread of
-ours, the *companion*, has a team of two there, which does nothing.
+kerneldsl, the *companion*, has a team of two there, which does nothing.
 
 References
 ----------
@@ -20,7 +20,7 @@ from targets.cpu.runtime.signal_table import SignalWord, WatcherState
 
 __all__ = ["emit_companion"]
 
-#: Part of the library's name, wherever it comes from: wheels have copies of their own.
+#: Part of the library's name, wherever it comes from: wheels have their own copies.
 _LIBRARY, _REGION = b"libgomp\0", b"GOMP_parallel\0"
 #: Copies of the library that are looked for, at most.
 _COPIES = 8

@@ -18,7 +18,7 @@ __all__ = ["compile_pool"]
 _VOID = ir.VoidType()
 _NULL = ir.Constant(POINTER, None)
 #: Rounds in which a thread looks for work, or for others to be done, before it sleeps: some 50 µs.
-#: Launches that follow each other within that time wake nobody.
+#: Launches that follow each other within that time wake no thread.
 _ROUNDS = 2000
 #: Rounds after which it lets others have the processor.
 _ROUNDS_A_TURN = 64
@@ -127,7 +127,7 @@ def _until(
 ) -> None:
     """Wait until a word is, or is no longer, as `wanted` says of it; sleep if that takes long.
 
-    Whoever changes the word then wakes this thread, which sleeps by `wait`.
+    The thread that changes the word then wakes this thread, which sleeps by `wait`.
     """
     before, look, again, sleep, asleep, done = (
         f.b.block,
@@ -168,7 +168,7 @@ def _emit_work(module: ir.Module) -> None:
 
     A thread takes those of its own part first, which is the same memory from launch to launch: a
     quarter of what is left of it, again and again. Then it takes one after the other of other
-    parts. What a thread has taken nobody else runs while another program has its processor.
+    parts. No other thread runs what a thread has taken while another program has its processor.
     """
     f = Function(module, "work", _VOID, [POINTER, I64], is_internal=True)
     state, number = f.args

@@ -55,7 +55,7 @@ def processor_quota(root: str | Path = "/") -> float | None:
     """Return how many processors' time this process may take; ``None`` if there is no limit."""
     base = Path(root)
     limits = [text.partition(" ")[::2] for text in group_settings("cpu", "cpu.max", None, base)]
-    # The first version has the period in a file of its own, and it need not be the default.
+    # The first version has the period in its own file, and it need not be the default.
     quotas = group_settings("cpu", None, "cpu.cfs_quota_us", base)
     periods = group_settings("cpu", None, "cpu.cfs_period_us", base)
     limits += zip(quotas, periods, strict=True)

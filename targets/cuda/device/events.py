@@ -95,7 +95,7 @@ class CudaEvent(DeviceEvent):
 def create_event(
     driver: Driver, device: Device, *, is_timed: bool, is_blocking: bool = False
 ) -> CudaEvent:
-    """Make an event; where `is_blocking`, whoever waits for it sleeps."""
+    """Make an event; where `is_blocking`, threads that wait for it sleep."""
     with core_device(driver, device.index, f"make an event on {device}") as (core, core_dev):
         options = core.EventOptions(timing_enabled=is_timed, blocking_sync=is_blocking)
         owner = core_dev.create_event(options)

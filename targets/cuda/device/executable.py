@@ -132,7 +132,8 @@ class CudaExecutable(Executable):
     def native_entry(self, config: LaunchConfig) -> DriverEntry | None:
         """Return where the driver's functions, the context and the kernel are found.
 
-        A lost device needs no word of ours: the driver refuses each launch, and Python says why.
+        A lost device needs no word of kerneldsl: the driver refuses each launch, and Python says
+        why.
         """
         from kerneldsl.contract import DriverEntry
 

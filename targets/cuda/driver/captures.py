@@ -1,4 +1,4 @@
-"""Devices with a recording under way, where nobody may wait for the whole context meanwhile.
+"""Devices with a recording under way, during which no code may wait for the whole context.
 
 That is an error that drops the capture, whichever thread waits (CUDA Programming Guide, "Prohibited
 and Unhandled Operations"). So a device with a recording is waited for stream by stream.
@@ -25,7 +25,7 @@ __all__ = [
 _lock = ForkSafeLock()
 #: Recordings under way, by number of the device.
 _counts: dict[int, int] = {}
-#: Streams of ours that do not wait for the default stream.
+#: Streams of kerneldsl that do not wait for the default stream.
 _nonblocking: weakref.WeakSet[DeviceStream] = weakref.WeakSet()
 
 
@@ -47,7 +47,7 @@ def is_under_way(index: int) -> bool:
 
 
 def note_stream(stream: DeviceStream) -> None:
-    """Note a stream of ours that does not wait for the default stream."""
+    """Note a stream of kerneldsl that does not wait for the default stream."""
     with _lock:
         _nonblocking.add(stream)
 

@@ -62,7 +62,7 @@ class DeviceWatch:
         self._has_forgotten: set[int] = set()
         #: Lost devices, by index; under ``None``, what lost all of them.
         self.lost: dict[int | None, _Loss] = {}
-        #: Devices, or ``None`` for the process, whose loss was swallowed: nobody has seen it yet.
+        #: Devices, or ``None`` for the process, whose loss was swallowed: it is not reported yet.
         self._unseen: set[int | None] = set()
 
     # ---------------------------------------------------------------- launches
@@ -160,7 +160,7 @@ class DeviceWatch:
         return None in self.lost or index in self.lost
 
     def suppress(self, index: int | None, error: DriverError) -> None:
-        """Note that nobody was told of an error that may have been the first.
+        """Note that an error was not reported, that may have been the first.
 
         The next call on the device is then one that must be seen, not gone round.
         """

@@ -29,7 +29,7 @@ _marked: deque[tuple[Mark | None, Driver, LoadedFunction]] = deque()
 
 
 def retire(driver: Driver, function: LoadedFunction) -> None:
-    """Note the module of a function that nobody launches any more; calls nothing of the driver."""
+    """Note the module of a function that is not launched any more; calls nothing of the driver."""
     if not (fork_guard.has_forked or sys.is_finalizing()):
         _retired.append((driver, function))
 

@@ -47,7 +47,7 @@ _SLOTS_AT_ONCE = 8
 class Block:
     """The threads of a block at an operation, in which each warp gives one value.
 
-    Making it is a barrier, after which nobody reads the slots any more.
+    Making it is a barrier, after which no thread reads the slots any more.
     """
 
     def __init__(self, builder: ir.IRBuilder, kind: ir.Type) -> None:
