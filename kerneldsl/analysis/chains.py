@@ -140,7 +140,7 @@ def _check_ended(unit: FunctionUnit) -> None:
 
 
 def _published(unit: FunctionUnit) -> Iterator[tuple[ast.Call, ast.Call]]:
-    """Yield what publishes a value with what asks for the values before it, of the same state."""
+    """Yield what publishes a value with what needs the values before it, of the same state."""
     accesses = Accesses(unit)
     calls = [call for call, _ in _calls(unit, unit.tree, in_loop=False)]
     for early in calls:

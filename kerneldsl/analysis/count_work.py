@@ -59,8 +59,8 @@ def body_work(
     unit : FunctionUnit
         The kernel in normal form.
     x_is_last : bool
-        Whether the last index of ``grid`` runs along x, as under ``forall`` of a kernel that asks
-        for its place by ``grid`` alone; else the first does.
+        Whether the last index of ``grid`` runs along x, as under ``forall`` of a kernel that reads
+        its place by ``grid`` alone; else the first does.
     unknown_trips : float
         Rounds that a loop of unknown length is taken to make.
     block_dim : tuple of int, optional

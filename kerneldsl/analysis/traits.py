@@ -1,4 +1,4 @@
-"""The facts about a kernel that targets, dispatch and the planner ask for."""
+"""The facts about a kernel that targets, dispatch and the planner need."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class KernelTraits:
     #: It uses a block-level operation (shared memory, a barrier, a warp operation): a *block
     #: kernel*; else an *element kernel*.
     uses_block: bool
-    #: An element kernel that asks for its place by ``grid`` and ``gridsize`` alone, so that its
+    #: An element kernel that reads its place by ``grid`` and ``gridsize`` alone, so that its
     #: indices may be mapped to threads in any way.
     uses_grid_only: bool
     #: Ranks with which ``grid`` is called.

@@ -145,7 +145,7 @@ class Difference:
 
     #: Its name.
     component: str
-    #: What it is in the key that was asked for and in the entry; ``None`` if it has no such
+    #: What it is in the key that was requested and in the entry; ``None`` if it has no such
     #: part.
     wanted: str | None
     found: str | None
@@ -157,7 +157,7 @@ class Nearest(AsDict):
 
     #: Of the entry's key.
     digest: str
-    #: Where the two differ; empty for the entry that was asked for.
+    #: Where the two differ; empty for the entry that was requested.
     differences: tuple[Difference, ...]
 
 

@@ -48,7 +48,7 @@ _HOLDERS = (
     ("_OverloadMethodTemplate", "_overload_func"),
     ("CallableTemplate", "generic"),
 )
-#: Attributes of the CPU's target that hold its contexts, each once it was asked for.
+#: Attributes of the CPU's target that hold its contexts, each once it was requested.
 _CONTEXTS = ("_toplevel_typing_context", "_toplevel_target_context")
 
 

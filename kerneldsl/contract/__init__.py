@@ -1,6 +1,6 @@
 """Interface of targets: the contract (:mod:`~kerneldsl.contract.contract`) and its values.
 
-A name is imported when it is asked for: to decorate a function takes little of this.
+A name is imported when it is requested: to decorate a function takes little of this.
 """
 
 from __future__ import annotations

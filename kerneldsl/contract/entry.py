@@ -35,7 +35,7 @@ class TargetEntry:
         Whether its devices are real, so that they are shown, checked, and one of them can be the
         default.
     forms : tuple of str
-        Forms of code that it is asked for by name, such as ``"ptx"``.
+        Forms of code that it is requested by name, such as ``"ptx"``.
     files : mapping of str to str
         Suffix of a file to the form of code that ``kerneldsl compile`` writes into it; the first
         form is what it prints.

@@ -43,7 +43,7 @@ class Field(Generic[T]):
         self.unit = unit
         #: Whether only GPUs or only CPUs have it.
         self.applies = applies
-        #: Whether it is read again each time it is asked for.
+        #: Whether it is read again each time it is requested.
         self.is_live = is_live
         self.name = ""
 

@@ -43,5 +43,5 @@ class CompileOptions:
     disabled_passes: tuple[str, ...] = ()
 
 
-#: What a decorator without options asks for.
+#: What a decorator without options needs.
 DEFAULT_OPTIONS = CompileOptions()

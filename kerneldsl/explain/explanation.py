@@ -115,7 +115,7 @@ class ArrayTraffic(NamedTuple):
     requested_bytes : float
         Bytes of the sectors of all requests that read it.
     block_reads : float
-        How often a block asks for a sector that it reads, on average.
+        How often a block requests a sector that it reads, on average.
     """
 
     name: str

@@ -31,7 +31,7 @@ class Formulas(NamedTuple):
     flops : mapping
         Dtype to the operations on floats of all threads, as :meth:`Explanation.flops` counts them.
     requested_bytes : sympy.Expr
-        Bytes of global memory that all threads ask for.
+        Bytes of global memory that all threads request.
     values : mapping
         Symbol to its value: coordinates' extents, arrays' extents, parameters, and what was met:
         the share of a condition that is no bound, the rounds of a loop without a known length, and

@@ -202,7 +202,7 @@ def array_traffic(memory: Memory, tallies: Iterable[AccessTally], threads: Threa
 
 
 def _block_reads(loads: list[AccessTally], threads: Threads) -> float:
-    """Return how often a block asks for a sector that some loads read, on average."""
+    """Return how often a block requests a sector that some loads read, on average."""
     block_sectors = _touched(loads, threads)[1]
     return sum(each.sectors for each in loads) / block_sectors if block_sectors else 0.0
 

@@ -73,7 +73,7 @@ def _rows() -> tuple[ElementType, ...]:
 
 
 class _Table(dict[str, ElementType]):
-    """The rows, and those of records, vectors and times, made when asked for and not listed."""
+    """The rows, and those of records, vectors and times, made when requested and not listed."""
 
     def __contains__(self, name: object) -> bool:
         if super().__contains__(name):

@@ -1,7 +1,7 @@
 """Names that are written by habit, of numba.cuda or misspelled, and what to write instead.
 
 The host's face and the front end ask here. Only Python is imported: a name that is missing
-is asked for by ``hasattr`` too.
+is requested by ``hasattr`` too.
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ def read_attributes(cluster: object, cooperative: object) -> LaunchAttributes:
 def runs_at_once(attributes: LaunchAttributes, traits: KernelTraits, device: Device) -> bool:
     """Return whether all blocks of a launch must be on a device at once: a cooperative launch.
 
-    A barrier of the grid asks for that, but on a host, where blocks take turns between barriers.
+    A barrier of the grid needs that, but on a host, where blocks take turns between barriers.
     """
     return not device.is_host if traits.syncs_grid else attributes.is_cooperative
 

@@ -157,7 +157,7 @@ def read_stream(value: Any) -> Any:
 
 
 def check_rank(unit: FunctionUnit, rank: int, extent: tuple[int, ...] | None = None) -> None:
-    """Check that a kernel asks for indices of as many axes as its extent has.
+    """Check that a kernel needs indices of as many axes as its extent has.
 
     Parameters
     ----------

@@ -172,7 +172,7 @@ def export(
     item = element.nbytes
     if any(stride % item for stride in array.strides):
         raise BufferError(f"strides {array.strides} are not multiples of {item} bytes")
-    # Numbers of the standard: None and 1 are the legacy default stream, -1 asks for no order. Our
+    # Numbers of the standard: None and 1 are the legacy default stream, -1 is without order. Our
     # work is in the current stream.
     if not array.device.is_synchronous and stream != -1:
         consumer = None if stream == _DEFAULT_STREAM else stream

@@ -24,7 +24,7 @@ __all__ = ["acquire_again"]
 def acquire_again(pool: MemoryPool, nbytes: int, stream: Any, first: OutOfMemoryError) -> Location:
     """Make room, and try a second time.
 
-    Raises `OutOfMemoryError` saying how much was asked for, what is free, and who has the rest.
+    Raises `OutOfMemoryError` saying how much was requested, what is free, and who has the rest.
     """
     memory, device = pool._memory, pool.device
     logger.debug("%s; collecting unused memory", first)

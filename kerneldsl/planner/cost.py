@@ -69,7 +69,7 @@ class Prediction(NamedTuple):
     time_ns: float
     #: What takes the most of it.
     bound: Bound
-    #: Bytes that the device is asked for at once.
+    #: Bytes requested from the device at once.
     bytes_in_flight: int
 
 

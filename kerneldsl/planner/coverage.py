@@ -101,7 +101,7 @@ class Coverage:
         Parameters
         ----------
         bytes_per_thread : int
-            Bytes that a thread asks for before it needs the first of them: elements a thread,
+            Bytes that a thread requests before it needs the first of them: elements a thread,
             times their size, times the arrays read.
 
         Returns

@@ -110,7 +110,7 @@ def _begin(of: Any) -> Occupancy:
 
 
 def _read(name: str, value: Any, present: int, least: int, limits: DeviceOccupancyLimits) -> int:
-    """Return a number that is asked for, or the present one."""
+    """Return a number that is requested, or the present one."""
     found = present if value is None else as_int(value)
     if found is None:
         raise ArgumentTypeError(

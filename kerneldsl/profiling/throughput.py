@@ -45,7 +45,7 @@ class Throughput(NamedTuple):
 
 
 def worked(activities: Sequence[Activity], works: Sequence[Work | None]) -> list[Worked]:
-    """Return activities with the work of each; `works` is empty if it was not asked for."""
+    """Return activities with the work of each; `works` is empty if it was not requested."""
     return list(zip(activities, works or [None] * len(activities), strict=True))
 
 

@@ -66,7 +66,7 @@ def write_timeline(
     activities : sequence of Activity
         All of a profile.
     works : sequence of Work or None
-        The work of each, for a trace; empty if it was not asked for.
+        The work of each, for a trace; empty if it was not requested.
 
     Raises
     ------

@@ -38,7 +38,7 @@ def write_trace(
 def trace_of(activities: Sequence[Activity], works: Sequence[Work | None] = ()) -> dict[str, Any]:
     """Return the trace of activities, as JSON has it.
 
-    `works` is the work of each activity, empty if it was not asked for.
+    `works` is the work of each activity, empty if it was not requested.
     """
     tracks = _Tracks()
     events = [event for each in worked(activities, works) for event in _events(each, tracks)]

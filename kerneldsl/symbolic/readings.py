@@ -80,7 +80,7 @@ class Reading:
     numbers : dict
         Symbol to the name of a parameter.
     indices : tuple of Symbol
-        Those that ``kd.grid`` gives; none where the kernel does not ask for them.
+        Those that ``kd.grid`` gives; none where the kernel does not need them.
     """
 
     def __init__(self, unit: FunctionUnit, wrt: str) -> None:

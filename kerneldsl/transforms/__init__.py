@@ -2,5 +2,5 @@
 
 Members of named tuples become numbers, expressions over rows loops, literals beside uint64 values
 such values, and tiles elements. A target
-may ask for assignments of one value each, too.
+may need assignments of one value each, too.
 """

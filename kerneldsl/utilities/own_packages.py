@@ -160,7 +160,7 @@ def _is_ours(loaded: ModuleType | None, ours: Path) -> bool:
 
 
 class _Loader(SourceFileLoader):
-    """Loads a package that imports its modules when they are asked for."""
+    """Loads a package that imports its modules when they are requested."""
 
     def exec_module(self, module: ModuleType) -> None:
         """Run the package's file."""

@@ -22,7 +22,7 @@ __all__ = ["CudaTarget"]
 class CudaTarget(Target):
     """NVIDIA GPUs.
 
-    Making one costs nothing; the driver is loaded when devices are first asked for.
+    Making one costs nothing; the driver is loaded when devices are first requested.
     """
 
     name = "cuda"

@@ -37,7 +37,7 @@ class MethodAddresses:
     #: Offsets of the launch that was found last in each.
     last_extent: int
     last_grid: int
-    #: Offsets of the objects that these were asked for with.
+    #: Offsets of the objects that these were requested with.
     last_extent_key: int
     last_grid_dim: int
     last_block_dim: int
@@ -134,7 +134,7 @@ def _emit_bound(
 
 
 class _Last:
-    """The launch that a kernel found last, and the objects that it was asked for with.
+    """The launch that a kernel found last, and the objects that it was requested with.
 
     They are in the kernel side by side, since the driver's own work leaves little of the rest in
     the processor's cache between two launches.
@@ -143,7 +143,7 @@ class _Last:
     def __init__(self, f: Function, kernel: Any, launch: int, asked_with: dict[int, Any]) -> None:
         self.f = f
         self.launch = f.at(kernel, launch)
-        #: Slots, and what is asked for now.
+        #: Slots, and what is requested now.
         self.asked_with = [(f.at(kernel, offset), value) for offset, value in asked_with.items()]
 
     def return_if_same(self, otherwise: Any) -> None:

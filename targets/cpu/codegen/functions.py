@@ -1,6 +1,6 @@
 """Bind every outside name of generated code: operations, constants, device functions.
 
-Numba compiles a device function as a separate function, and LLVM inlines it. If it asks for
+Numba compiles a device function as a separate function, and LLVM inlines it. If it needs
 a coordinate, or can fault, it takes those as leading parameters; its callers pass theirs.
 """
 

@@ -57,7 +57,7 @@ class StaticArray:
 
 
 class Storage:
-    """Places storage as it is asked for."""
+    """Places storage as it is requested."""
 
     def __init__(self, *, most_stack_bytes: int = STACK_BYTES) -> None:
         #: Taken from the stack.

@@ -35,10 +35,10 @@ _CUT = re.compile(
 
 
 def has_upper_products(text: str) -> bool:
-    """Return whether a module that is not optimized yet asks for upper halves of products.
+    """Return whether a module that is not optimized yet needs upper halves of products.
 
     LLVM's pipeline evaluates equal products once before it simplifies them. Simplified before, a
-    product whose lower half is asked for in another place becomes one of 32 bits, the upper half
+    product whose lower half is needed in another place becomes one of 32 bits, the upper half
     takes a second one, and vectors of both widths are shuffled all the time.
     """
     return _UPPER_HALF.search(text) is not None

@@ -11,7 +11,7 @@ halves in their own loops ::
         for member in range(step):
             i = group + step + member   # i ^ step is i - step, which is less
 
-all accesses are along rows, what asks for the half is decided, and a half that does nothing goes.
+all accesses are along rows, what needs the half is decided, and a half that does nothing goes.
 Short steps have their own loops, whose length LLVM knows. Threads do so in another order, which
 between two barriers is any.
 """

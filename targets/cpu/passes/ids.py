@@ -193,7 +193,7 @@ Expression: TypeAlias = Callable[[Space, IntrinsicUse], ast.expr]
 
 
 def _in_block(write: Callable[[BlockSpace], ast.expr]) -> Expression:
-    """Return an id that no kernel without blocks asks for."""
+    """Return an id that no kernel without blocks needs."""
 
     def expression(space: Space, use: IntrinsicUse) -> ast.expr:
         del use
@@ -209,7 +209,7 @@ def _lower_lanes(space: BlockSpace) -> ast.expr:
 
 
 def _along_axes(write: Callable[[Space, str], ast.expr]) -> Expression:
-    """Return an id along as many axes as it is asked for: one, or a tuple."""
+    """Return an id along as many axes as requested: one, or a tuple."""
 
     def expression(space: Space, use: IntrinsicUse) -> ast.expr:
         values = [write(space, axis) for axis in space.axes(use.static["ndim"])]

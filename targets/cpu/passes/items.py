@@ -1,7 +1,7 @@
 """A kernel cut at its barriers: what runs once for a block, and what every thread runs.
 
 The items of a block run one after the other. Between two :class:`Threads` items every thread has
-finished the first before any begins the second, which is what a barrier asks for.
+finished the first before any begins the second, which is what a barrier needs.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ class SortWriter:
         self._dtype = dtype
         self._rows, self._columns = (1, *shape)[-2:]
         self._at = writer.names.make("at")
-        #: Array of the places that elements had in their rows, if they are asked for.
+        #: Array of the places that elements had in their rows, if they are requested.
         self._places: str | None = None
 
     def write_places(self, target: str, node: ast.expr) -> list[ast.stmt]:

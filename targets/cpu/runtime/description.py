@@ -224,7 +224,7 @@ _STATIC: dict[str, Callable[[], Any]] = {
     "l3_cache_bytes": _cache(3),
     "clock_rate_khz": lambda: round(1000 * _frequency("max")),
 }
-#: Read when asked for: it changes, or needs LLVM.
+#: Read when requested: it changes, or needs LLVM.
 _READERS: dict[str, Callable[[], Any]] = {
     "llvm_cpu": lambda: compiled_for().cpu,
     "vector_extensions": extensions_in_use,

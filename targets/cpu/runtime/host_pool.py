@@ -22,7 +22,7 @@ __all__ = ["HostPool", "block_bytes", "fill", "host_memory_info"]
 _ALIGNMENT = 256
 #: Up to so many unused bytes are kept.
 _KEEP_BYTES = 1 << 28
-#: A block is at most one part in so many larger than asked for.
+#: A block is at most one part in so many larger than requested.
 _STEPS = 8
 
 

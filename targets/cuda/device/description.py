@@ -113,7 +113,7 @@ def format_uuid(raw: bytes, *, is_instance: bool) -> str:
 def _readers(
     driver: Driver, device: Device, values: dict[str, Any]
 ) -> dict[str, Callable[[], Any]]:
-    """Return what is read when it is asked for: it changes, or needs another library."""
+    """Return what is read when it is requested: it changes, or needs another library."""
     find = functools.cache(lambda: NvmlDevice(get_nvml(), _uuid_in(values, device)))
     readers: dict[str, Callable[[], Any]] = {
         name: functools.partial(_read, find, name) for name in _LIVE

@@ -2,7 +2,7 @@
 
 To set every second word, or to copy a filled part again and again, takes the memory twice as long
 as to write it once. So a kernel writes it: a few lines of PTX that the driver assembles for the
-device when the first such pattern is asked for. Neither Numba nor a toolkit takes part.
+device when the first such pattern is requested. Neither Numba nor a toolkit takes part.
 
 References
 ----------

@@ -75,7 +75,7 @@ def whole_words(nbytes: int) -> int:
 def allocate(driver: Driver, index: int, nbytes: int) -> int:
     """Allocate device memory; 256-byte aligned, contents undefined.
 
-    Raises `DriverError` when memory has run out; the message says what was asked for and what is
+    Raises `DriverError` when memory has run out; the message says what was requested and what is
     free.
 
     Returns

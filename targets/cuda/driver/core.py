@@ -1,4 +1,4 @@
-"""``cuda.core``, imported when something of it is first asked for by name.
+"""``cuda.core``, imported when something of it is first requested by name.
 
 Importing it takes a fifth of a second, which a program that only launches must not pay (ADR 6). Its
 objects own streams, events and graphs; calls on them that a program makes often go to the driver by

@@ -1,6 +1,6 @@
 """Live values of a GPU from NVIDIA's management library: utilization, temperature, power, clocks.
 
-It is loaded when one of these is first asked for. A device is found in it by its UUID, never by its
+It is loaded when one of these is first requested. A device is found in it by its UUID, never by its
 number: NVML counts all GPUs of the machine in the order of their PCI addresses, whatever
 ``CUDA_VISIBLE_DEVICES`` and ``CUDA_DEVICE_ORDER`` say. The bindings are ``cuda.bindings.nvml``:
 cuda.core's API of NVML (1.2) has no power readings.
