@@ -1,4 +1,4 @@
-"""Tell what the variables of a function may be bound to, without regard to order.
+"""Find what the variables of a function may be bound to, without regard to order.
 
 Analyses that need the same answer at every point of a function iterate over its bindings until
 nothing changes; those that follow control flow are domains of :mod:`kerneldsl.analysis.dataflow`.

@@ -1,7 +1,7 @@
-"""Tell what is known of how a value differs between the threads of one scope, such as a block.
+"""Find what is known of how a value differs between the threads of one scope, such as a block.
 
 The lattice is UNIFORM < UNPROVEN < VARYING, as in LLVM's uniformity analysis with one element more.
-Every value that is not uniform knows its cause, so that a refusal can tell how it came to vary.
+Every value that is not uniform knows its cause, so that a refusal can report how it came to vary.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def level_of(fact: Fact) -> Uniformity:
 
 
 class Form(enum.Enum):
-    """Possible forms of a value, as far as its expression tells."""
+    """Possible forms of a value, as far as its expression shows."""
 
     NUMBERS = enum.auto()
     """A number or a tuple of numbers, which has no memory."""

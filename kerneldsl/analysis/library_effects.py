@@ -1,4 +1,4 @@
-"""Tell what functions and methods of Python and NumPy do with the arrays they are given."""
+"""Find what functions and methods of Python and NumPy do with the arrays they are given."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = [
     "only_reads",
 ]
 
-#: Attributes of an array that belong to its type, and those that tell its extents.
+#: Attributes of an array that belong to its type, and those that give its extents.
 TYPE_ATTRIBUTES = frozenset({"dtype", "itemsize", "ndim"})
 EXTENT_ATTRIBUTES = frozenset({"nbytes", "shape", "size", "strides"})
 #: Those through which its elements are not reached.

@@ -65,7 +65,7 @@ class MixedElements:
     observed : ObservedValues
         Where its values are observed.
     is_small : callable
-        Tells of an expression whether it is certainly less than 2**63.
+        Returns whether an expression is certainly less than 2**63.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class MixedElements:
         self._is_small = is_small
 
     def found(self, places: ObservedValuesOfCalls) -> Iterator[MixedElement]:
-        """Yield those whose sign can be told in one of these places."""
+        """Yield those whose sign is visible in one of these places."""
         told: set[tuple[str, _Path]] = set()
         returned: list[ast.AST] = []
         for node in walk_here(self._typed.unit.tree):
@@ -176,7 +176,7 @@ _Value: TypeAlias = tuple[ObservedValues, ast.AST, _Path]
 def _is_seen(
     function: ObservedValues, node: ast.AST, path: _Path, places: ObservedValuesOfCalls
 ) -> bool:
-    """Return whether the sign of an element of a tuple can be told from a result."""
+    """Return whether the sign of an element of a tuple is visible in a result."""
     pending: list[_Value] = [(function, node, path)]
     seen = set(pending)
     while pending:

@@ -1,4 +1,4 @@
-"""Places where more of an integer than its lowest 64 bits can be told from a result.
+"""Places where more of an integer than its lowest 64 bits is visible in a result.
 
 uint64 and int64 numbers of the same bits have the same sums, products and bitwise operations, and
 are the same in an array of integers. They differ as floats, as indices, in quotients, right shifts

@@ -180,7 +180,7 @@ class _Function:
             yield SignChange(self._unit, node, wide[0], signed[0], self._type(signed[0]) or _SIGNED)
 
     def _of_result(self) -> Iterator[SignChange]:
-        """Yield the change of what the function returns, where a caller can tell."""
+        """Yield the change of what the function returns, where a caller can see."""
         if _name(self._typed.result) != _SIGNED:
             return
         statements = [n for n in walk_here(self._unit.tree) if isinstance(n, ast.Return)]
@@ -222,7 +222,7 @@ class _Function:
     # ------------------------------------------------------------------------- observability
 
     def _is_observed(self, node: ast.AST) -> bool:
-        """Return whether the sign of a value can be told from a result."""
+        """Return whether the sign of a value is visible in a result."""
         if isinstance(node, ast.Call):
             return True  # of a function, which may look at the sign
         if isinstance(node, ast.BinOp | ast.AugAssign) and not isinstance(node.op, SAME_BITS):

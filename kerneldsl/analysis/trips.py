@@ -1,4 +1,4 @@
-"""Tell how many rounds loops make, and which integers are known, where the source says so."""
+"""Find how many rounds loops make, and which integers are known, where the source says so."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Tell why memory that threads read at one place may give them different values.
+"""Find why memory that threads read at one place may give them different values.
 
-Of a kernel the barrier intervals tell it. A device function that is called has no barrier: all of
+Of a kernel the barrier intervals show it. A device function that is called has no barrier: all of
 it is in the interval of its call, and what is doubtful of an argument there is doubtful within.
 """
 

@@ -104,8 +104,8 @@ def barrier_problems(
 ) -> tuple[tuple[BarrierProblem, ...], tuple[BarrierProblem, ...]]:
     """Find the barriers that not every thread is known to reach.
 
-    They are told for launches in which no two array arguments are the same memory, and for those in
-    which any two may be.
+    They are reported for launches in which no two array arguments are the same memory, and for
+    those in which any two may be.
     """
     accesses = Accesses(unit)
     intervals = Intervals(unit, accesses)

@@ -1,4 +1,4 @@
-"""Tell what the body of a kernel does for one index, as the planner needs it.
+"""Find what the body of a kernel does for one index, as the planner needs it.
 
 Nothing depends on the answers for being right, so they are estimates where the source does not say
 more; :mod:`~kerneldsl.analysis.count_work` makes them.

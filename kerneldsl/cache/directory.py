@@ -28,7 +28,7 @@ _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
 _NO_WAIT = getattr(os, "O_NONBLOCK", 0)
 _FOLDER = getattr(os, "O_DIRECTORY", 0)
 _COMMON = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
-#: To pass through a folder takes no right to list it, where the system tells the two apart.
+#: To pass through a folder takes no right to list it, where the system distinguishes the two.
 _PASS = getattr(os, "O_PATH", os.O_RDONLY)
 #: Errors of fsync on a folder, on file systems that know no such thing.
 _NO_SYNC = {errno.EINVAL, errno.EBADF, errno.ENOTSUP, errno.EACCES, errno.EPERM}

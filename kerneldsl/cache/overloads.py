@@ -93,7 +93,7 @@ def foreign_overload() -> str | None:
     """Name an implementation from outside that kernels may reach.
 
     Such as ``"comb by __main__"``; ``None`` if there is none. Raises `UncacheableError` if this
-    cannot be told, since Numba's registries are other ones than are known here.
+    cannot be determined, since Numba's registries are other ones than are known here.
     """
     # While it is being imported by another thread, no program can have used it.
     return _watch.look() if imported("numba") is not None else None

@@ -52,7 +52,7 @@ class Settings(NamedTuple):
     #: ``KERNELDSL_CACHE_KEY_FILE``.
     key_file: str
     #: ``KERNELDSL_CACHE_SHARED`` with a key file: folders of other users, and folders that others
-    #: may write to, are taken. Without one nothing would tell whose entries are in them.
+    #: may write to, are taken. Without one nothing would show whose entries are in them.
     is_shared: bool
 
 

@@ -31,7 +31,7 @@ def key_of(
     `target` is who compiles it, :attr:`Compiler.code_family`, and `identity` what it says of
     itself, :meth:`Compiler.code_identity`. `anew` looks again at everything that may have changed
     while the code was made. Raises `UncacheableError` if not everything that the code depends on
-    can be told.
+    can be determined.
     """
     if specialization.options.debug:
         raise UncacheableError("in debug mode, code belongs to lines and to exceptions")
@@ -53,7 +53,7 @@ def key_of(
 
 
 def _flat(name: str, value: Any) -> Iterator[tuple[str, str]]:
-    """Return the fields of a value one by one, so that a difference can be told."""
+    """Return the fields of a value one by one, so that a difference can be shown."""
     if is_dataclass(value) and not isinstance(value, type):
         for field in fields(value):
             yield f"{name}.{field.name}", describe(getattr(value, field.name))
@@ -78,7 +78,7 @@ def describe(value: Any) -> str:
     if type(value) is float:
         return value.hex()
     if isinstance(value, BarrierProblem):
-        # It is told again at each use; where it is and in which words has no part in the code.
+        # It is reported again at each use; where it is and in which words has no part in the code.
         return f"barrier({value.is_provable})"
     if isinstance(value, (tuple, list)):
         return f"({', '.join(map(describe, value))})"

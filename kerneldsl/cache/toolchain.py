@@ -57,8 +57,8 @@ _READ = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 def toolchain_identity(*, anew: bool = False) -> dict[str, str]:
     """Return what every target's code depends on, by name.
 
-    `anew` looks at the sources of kerneldsl again. Raises `UncacheableError` if it cannot be told
-    what is installed, or the program has taught Numba something else.
+    `anew` looks at the sources of kerneldsl again. Raises `UncacheableError` if it cannot be
+    determined what is installed, or the program has taught Numba something else.
     """
     overload = foreign_overload()
     if overload is not None:

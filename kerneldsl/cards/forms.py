@@ -1,6 +1,6 @@
 """The forms of a kernel's compiled code in its card, joined to the source by line.
 
-Code tells its lines where the kernel was compiled with ``lineinfo=True``: PTX by ``.loc``, the
+Code shows its lines where the kernel was compiled with ``lineinfo=True``: PTX by ``.loc``, the
 disassembler by comments, LLVM by debug locations. Names of functions are shown without the types
 that Numba encodes in them.
 

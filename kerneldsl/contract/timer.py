@@ -27,7 +27,7 @@ class LaunchTimer(ABC):
         """Return the nanoseconds from the first mark of another timer of the device to this one's.
 
         Both have been stopped, and `elapsed_ns` has answered. **May** return ``None``, which the
-        default does, where the device does not tell; **must not** wait or raise.
+        default does, where the device does not report; **must not** wait or raise.
         """
         return None
 

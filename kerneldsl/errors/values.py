@@ -14,7 +14,7 @@ _MAX_LENGTH = 200
 def safe_repr(value: Any) -> str:
     """Return a value's repr in one short line; never raises.
 
-    Arrays are told by their shape and dtype, for their elements may be many, and on a device.
+    Arrays are shown by their shape and dtype, for their elements may be many, and on a device.
 
     Examples
     --------

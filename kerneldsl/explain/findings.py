@@ -21,9 +21,9 @@ from kerneldsl.transforms.rows.whole_arrays import whole_arrays
 
 __all__ = ["bank_conflicts", "coalescing", "local_arrays", "whole_array_work"]
 
-#: An access whose sectors are used less than this is told of.
+#: An access whose sectors are used less than this is reported.
 _USED = 0.6
-#: Wavefronts beyond those without conflicts that are told of.
+#: Wavefronts beyond those without conflicts that are reported.
 _CONFLICTS = 1.05
 
 _STAGE = "stage a tile in shared memory"

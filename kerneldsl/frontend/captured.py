@@ -41,7 +41,7 @@ _WRITTEN = object()
 def is_constant(value: object) -> bool:
     """Return whether a value is of a type that can be a compile-time constant.
 
-    A value that is, but has something wrong with it, is told by :func:`constant_problem`.
+    A value that is, but has something wrong with it, is reported by :func:`constant_problem`.
     """
     if isinstance(value, tuple):
         return all(is_constant(v) for v in value)

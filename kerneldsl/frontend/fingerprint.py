@@ -22,7 +22,7 @@ __all__ = ["UnidentifiedError", "fingerprint", "identify"]
 _LIBRARIES = ("builtins", "math", "cmath", "operator", "numpy", "numba", "kerneldsl")
 #: Fields that no code depends on, some of which only newer versions of Python have.
 _WITHOUT_MEANING = frozenset({"kind", "type_comment", "type_ignores", "type_params"})
-#: A constant that is longer, as text, is told by its digest.
+#: A constant that is longer, as text, is shown by its digest.
 _SHOWN_CHARACTERS = 60
 
 
@@ -143,7 +143,7 @@ def _describe_value(value: Any) -> str:
     elif isinstance(value, np.generic):
         text = f"{value!r} {value.dtype.str} {value.tobytes().hex()}"
     elif isinstance(value, (float, complex)):
-        # Of a nan, the text does not tell sign and payload.
+        # Of a nan, the text does not show sign and payload.
         number = complex(value)
         text = f"{value!r} {struct.pack('<dd', number.real, number.imag).hex()}"
     else:

@@ -34,7 +34,7 @@ def function_of_lambda(node: ast.Lambda, name: str = LAMBDA_NAME) -> ast.Functio
 def find_lambda(
     candidates: Iterable[ast.Lambda], code: types.CodeType, lines: list[str]
 ) -> ast.Lambda | None:
-    """Find the lambda that code was compiled from; ``None`` if that cannot be told.
+    """Find the lambda that code was compiled from; ``None`` if that cannot be determined.
 
     Parameters
     ----------

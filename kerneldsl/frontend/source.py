@@ -69,8 +69,8 @@ def find_source(function: Callable[..., Any]) -> FunctionSource:
     SourceUnavailableError
         If there is no source, or if it is no longer the text that was compiled.
     UnsupportedConstructError
-        For a method, a coroutine, anything that is not a function, and a lambda that cannot be told
-        from others on its line.
+        For a method, a coroutine, anything that is not a function, and a lambda that cannot be
+        distinguished from others on its line.
     """
     code = _code_of(function)
     where = SourceLocation(code.co_filename, code.co_firstlineno, function=code.co_qualname)

@@ -1,4 +1,4 @@
-"""Element types of records: NumPy's structured dtypes, each told by a name that says its layout.
+"""Element types of records: NumPy's structured dtypes, identified by names with their layout.
 
 A record has fields of the element types, further records among them, or arrays of these in it, at
 any offsets that do not overlap: packed as NumPy has them by default, or aligned as C has them. The

@@ -115,7 +115,7 @@ def _captures(request: Request) -> str:
         parts = identify(state.unit)
     except UnidentifiedError:
         return ""
-    # A function's text is told by a name without a colon.
+    # A function's text is identified by a name without a colon.
     told = {name: value if ": " in name else "" for name, value in parts.items()}
     text = json.dumps(told, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]

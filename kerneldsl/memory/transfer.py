@@ -1,8 +1,8 @@
 """Copies between NumPy arrays and the memory of a device, and fills.
 
 Most copies are of contiguous arrays of one dtype, and a small one takes as long as what Python does
-around it. So these plain copies are told from all others by comparisons alone, and are one call of
-the target. The others are planned by :func:`~kerneldsl.memory.strided.copy_pieces`.
+around it. So these plain copies are distinguished from all others by comparisons alone, and are one
+call of the target. The others are planned by :func:`~kerneldsl.memory.strided.copy_pieces`.
 
 Streams are as :func:`~kerneldsl.streams.current.stream_of` returns them.
 """

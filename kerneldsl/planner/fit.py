@@ -188,7 +188,7 @@ def fit_model(launches: Sequence[Sequence[Sample]], start: FittedModel | None = 
     Parameters
     ----------
     launches : sequence of sequences of Sample
-        The plans of each launch that were measured; launches with one plan tell nothing.
+        The plans of each launch that were measured; launches with one plan show nothing.
     start : FittedModel, optional
         Where to begin; by default the constants as they ship.
 

@@ -189,7 +189,8 @@ class OccupancyExplorer:
         limits, kernel = found.device, found.kernel
         if compute_capability is not None and compute_capability != limits.compute_capability:
             limits = DeviceOccupancyLimits.for_compute_capability(compute_capability)
-        # What another device cannot have stays as it is, and is told; what changes is in its range.
+        # What another device cannot have stays as it is, and is reported; what changes is in its
+        # range.
         registers = _read("registers", registers, kernel.registers, 0, limits)
         block_threads = _read("block_threads", block_threads, found.block_threads, 1, limits)
         shared_bytes = _read("shared_bytes", shared_bytes, self.shared_bytes, 0, limits)

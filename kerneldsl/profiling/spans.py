@@ -67,7 +67,7 @@ class Span:
     failure : str
         Name of the class of the exception that ended it; empty if none did.
     timer : LaunchTimer or None
-        Tells the time on the device, once it has come to the end.
+        Returns the time on the device, once it has come to the end.
     device_begin_ns, device_ns : int or None
         When it began on the device, by the host's clock, and how long it took there.
     code : LaunchedCode or None

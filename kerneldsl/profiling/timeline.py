@@ -125,7 +125,7 @@ def _write_picture(path: str | os.PathLike[str], activities: Sequence[Activity])
 def _tracks(activities: Sequence[Activity]) -> list[tuple[str, list[tuple[int, int, str]]]]:
     """Return each track's name with begin, length and kind of what is drawn in it.
 
-    Outer activities come first. Threads may have the same name; their numbers tell them apart.
+    Outer activities come first. Threads may have the same name; their numbers distinguish them.
     """
     threads: defaultdict[int, list[tuple[int, int, str]]] = defaultdict(list)
     devices: defaultdict[str, list[tuple[int, int, str]]] = defaultdict(list)

@@ -125,7 +125,7 @@ def _refuse_shared(name: str, value: Any, array: Any, *, is_own: bool) -> None:
 
 
 def _memory_of(array: Any) -> Any:
-    """Return what tells the memory of an array from that of others."""
+    """Return what distinguishes the memory of an array from that of others."""
     is_host = isinstance(array, np.ndarray) or array.device.shares_host_memory
     return "host" if is_host else array.device
 

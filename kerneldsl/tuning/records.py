@@ -239,7 +239,7 @@ def merge_records(others: Iterable[LaunchRecords]) -> tuple[int, int]:
 
 
 def _width(record: PlanRecord) -> tuple[float, float]:
-    """Return how wide the interval of a time is, and the time, by which equal ones are told."""
+    """Return the width of the interval of a time, and the time, to order equal ones."""
     measured = record.measured
     if measured.median_ns is None:
         return float("inf"), 0.0

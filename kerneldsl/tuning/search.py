@@ -52,7 +52,7 @@ class Point:
     predicted_ns : float
         Its time by the cost model, or any positive number if there is none.
     parameters : mapping
-        Its parameters by name; those with few values that many plans share tell the search most.
+        Its parameters by name; those with few values that many plans share inform the search most.
     """
 
     predicted_ns: float

@@ -59,7 +59,7 @@ class Addresses:
 
     @classmethod
     def limited(cls) -> Addresses | None:
-        """Return what there is; ``None`` if there is no limit, or the system tells of none."""
+        """Return what there is; ``None`` if there is no limit, or the system reports none."""
         try:
             import resource
         except ImportError:  # Windows has no such limit

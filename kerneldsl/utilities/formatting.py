@@ -43,7 +43,7 @@ def format_bytes(count: float) -> str:
 
 
 def format_decimal_bytes(count: int) -> str:
-    """Write a number of bytes in powers of 1000, in which bandwidths are told.
+    """Write a number of bytes in powers of 1000, in which bandwidths are given.
 
     Examples
     --------

@@ -47,7 +47,7 @@ def observed(kind: str) -> Callable[[F], F]:
     Parameters
     ----------
     kind : str
-        What a call of it is, as observers tell methods apart.
+        The kind of the method, for observers.
     """
 
     def mark(method: F) -> F:

@@ -80,7 +80,7 @@ def check_cuda() -> Iterator[Check]:
 
 
 def _start() -> Driver | TargetUnavailableError | DriverError:
-    """Return the driver, or why it cannot be used; only starting it tells whether it works."""
+    """Return the driver, or why it cannot be used; only starting it shows whether it works."""
     try:
         return get_driver()
     except (TargetUnavailableError, DriverError) as error:

@@ -66,7 +66,7 @@ class NullDevice(Device):
         return describe(self)
 
     def suppress(self, error: DriverError) -> None:
-        """Write it down; if it takes the device away, the next call there is told first."""
+        """Write it down; if it takes the device away, the next call there reports it first."""
         self._owner.faults.watch.suppress(self.index, error)
         super().suppress(error)
 

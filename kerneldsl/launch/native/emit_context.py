@@ -14,7 +14,7 @@ __all__ = ["ContextAddresses", "emit_no_streams", "read_variable"]
 
 @dataclass(frozen=True)
 class ContextAddresses:
-    """Places in this process that tell the context."""
+    """Places in this process that describe the context."""
 
     #: Of two int64: tables of another generation than the first are passed over, and all native
     #: code that may is while the second is not 0.

@@ -110,7 +110,7 @@ def _emit_attributes(module: ir.Module, pack: Any) -> Any:
     f.require_one(f.b.and_(*read), bad)
     f.require(f.equal(f.load(device), f.load(words, _B)), bad)
 
-    # Strides are told in bytes here, in elements there; an element's size is a power of two.
+    # Strides are given in bytes here, in elements there; an element's size is a power of two.
     layout_word = f.load(words, _D)
     item_bytes = f.b.and_(f.b.lshr(layout_word, I64(8)), I64(0xFF))
     with f.loop(rank) as i:

@@ -1,7 +1,7 @@
 """Tensors of torch, read by the C functions that their class publishes for that.
 
 A class may carry DLPack's table of C functions, one of which describes an array without making any
-Python object, and one of which tells the stream that its library works in. What a description
+Python object, and one of which gives the stream that its library works in. What a description
 leaves out (a gradient that would have to be recorded, numbers that are to be negated or conjugated
 when they are read) is asked of the tensor itself. Tensors of a torch without that table go through
 Python.

@@ -26,7 +26,7 @@ __all__ = ["make_cache_app"]
 
 _EXIT_DAMAGED = 1
 _SHOWN_DIGITS = 12
-#: Parts of a key that a signature does not tell, on targets whose launches are planned.
+#: Parts of a key that a signature does not show, on targets whose launches are planned.
 _PLANNED = ("mapping", "promises")
 _File = Annotated[Path, typer.Argument(help="An archive of entries.")]
 
@@ -163,7 +163,7 @@ def _print_section(entry: EntryInfo, section: str, as_json: bool) -> None:
         )
     data = sections[section]
     if as_json:
-        # Machine code is no text: of it the size alone is told.
+        # Machine code is no text: of it the size alone is shown.
         text = data.decode() if _is_text(data) else None
         print_json({"key": entry.digest, "section": section, "bytes": len(data), "text": text})
         return

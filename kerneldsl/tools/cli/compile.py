@@ -184,7 +184,7 @@ def _layout(artifact: Artifact) -> ParameterLayout:
 def _entry_of(kernel: Kernel[..., Any], artifact: Artifact, code: bytes) -> str:
     """Return what the entry is called in a file: by the kernel's name, not by Numba's of it.
 
-    In a process Numba's name tells kernels and signatures apart; a file has one of each. A name
+    In a process Numba's name distinguishes kernels and signatures; a file has one of each. A name
     that the code has for something else, such as ``exp``, is not taken.
     """
     name = kernel.__qualname__.rpartition(".")[2]

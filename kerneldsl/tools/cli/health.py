@@ -166,7 +166,7 @@ def summary(kernels: KernelsOption = True, as_json: JsonOption = False) -> None:
 
     with progress("Looking at the machine", is_quiet=as_json) as say:
         versions = package_versions()
-        # A variable with a wrong value is for the checks to tell, with all the rest.
+        # A variable with a wrong value is for the checks to report, with all the rest.
         found = or_refusal(backends)[0] or ()
         default, refusal = or_refusal(current_target)
         why = or_refusal(why_current)[0]

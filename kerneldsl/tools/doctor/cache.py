@@ -58,7 +58,7 @@ def check_cache_folder() -> Iterator[Check]:
 
 def _why_not_writable(folder: Path) -> str | None:
     try:
-        # Only writing tells: a read-only file system and a quota do not show in the mode.
+        # Only writing shows: a read-only file system and a quota do not show in the mode.
         with tempfile.TemporaryFile(dir=folder) as file:
             file.write(b"0")
             file.flush()

@@ -1,4 +1,4 @@
-"""A small kernel, compiled and run on each device: what no looking at files can tell."""
+"""A small kernel, compiled and run on each device: which shows more than files."""
 
 from __future__ import annotations
 

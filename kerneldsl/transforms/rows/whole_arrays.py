@@ -16,7 +16,7 @@ from kerneldsl.transforms.rows.reductions import FUNCTIONS, REDUCTIONS
 
 __all__ = ["WholeArray", "whole_arrays"]
 
-#: Elements that all threads together go through, from which it is told of.
+#: Elements that all threads together go through, from which it is reported.
 _MANY = 1 << 24
 _Shapes = Mapping[str, tuple[int, ...]]
 

@@ -60,14 +60,14 @@ SPACE_WORDS = 6
 FAILURE_WORD = 11
 #: What it says where the launch was stopped, and if it wrote beyond dynamic shared memory.
 STOPPED, OVERRUN = -1, -2
-#: The bytes that a slice of dynamic shared memory ends at, and its line, as far as they are told.
+#: The bytes that a slice of dynamic shared memory ends at, and its line, as far as they are known.
 MAX_DYNAMIC_BYTES, MAX_DYNAMIC_LINE = (1 << 40) - 1, (1 << 20) - 1
 CODE_WORD, DESCRIPTION_WORD, STOP_WORD, ENTER_WORD, FIRST_UNITS_WORD = 9, 12, 13, 14, 15
 WATCH_WORD, BEGAN_WORD, PARTS_WORD = 16, 17, 18
 
 
 def dynamic_failure(line: int) -> int:
-    """Return what a slice of dynamic shared memory beyond its end tells, except for its bytes.
+    """Return what a slice of dynamic shared memory beyond its end reports, except for its bytes.
 
     No address is as large.
     """
@@ -91,7 +91,7 @@ def read_dynamic_failure(told: int) -> tuple[int, int] | None:
 class Compiled:
     """Machine code of one body."""
 
-    #: What can tell LLVM's module and the assembly: Numba's code library, or a substitute.
+    #: Object that returns LLVM's module and the assembly: Numba's code library, or a substitute.
     library: Any
     #: Of the entry.
     address: int

@@ -416,7 +416,7 @@ class ElementEmitter(_OuterEmitter):
 class _StripEmitter(_Emitter):
     """Writes the items of one strip of a row: a loop over lanes for each."""
 
-    #: Variable that tells the thread in its row.
+    #: Variable with the index of the thread in its row.
     name: str
     #: Threads of the strip.
     width: ast.expr

@@ -31,7 +31,7 @@ class ProbeWriter(ItemWriter):
     """Writes the items as one thread runs them, with probes for the types of what is fetched.
 
     Each probe is ``types = (x, y, …)`` at the place where an item begins; Numba's type of that
-    variable tells the types at that place.
+    variable gives the types at that place.
     """
 
     names: FreshNames

@@ -116,7 +116,7 @@ def _ends(context: Any, builder: Any, kind: Any, value: Any) -> tuple[Any, Any]:
 
 @intrinsic
 def are_apart(typingctx: Any, one: Any, two: Any) -> Any:
-    """Tell whether two arrays lie in ranges of memory that have no byte in common."""
+    """Return whether two arrays lie in ranges of memory that have no byte in common."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         first = _ends(context, builder, one, args[0])

@@ -173,7 +173,7 @@ def array_view(typingctx: Any, array: Any, index: Any) -> Any:
 def dynamic_bound(typingctx: Any, bound: Any, array: Any, line: Any) -> Any:
     """Return an end of a slice of dynamic shared memory; leave the function if it is beyond it.
 
-    `line` is that of the slice, a literal. What is told of a failure is in
+    `line` is that of the slice, a literal. What is reported of a failure is in
     :mod:`targets.cpu.codegen.code`.
     """
     if not (isinstance(bound, types.Integer) and isinstance(line, types.IntegerLiteral)):

@@ -1,4 +1,4 @@
-"""A loop over a range, told as one with a test, whose variables can all be kept and masked.
+"""A loop over a range, written as one with a test, whose variables can all be kept and masked.
 
 ``for i in range(a, b): body`` becomes ::
 

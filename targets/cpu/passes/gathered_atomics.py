@@ -4,7 +4,7 @@ Blocks end with ``atomic.add(sums, t, own)``: every worker updates the same few 
 waits for the others' caches. An operation without a use of its old value can wait. A worker that
 runs many threads updates a copy, which began as what changes nothing, by ordinary instructions, and
 at the end of its call updates each element that was touched once. Operations are performed in no
-order that a kernel could rely on, so only the rounding of sums tells.
+order that a kernel could rely on, so only the rounding of sums shows it.
 
 A kernel must not see that they are late: it uses the array for one kind of operation alone and for
 nothing else, and nothing orders what others see. Whether the array is small, and shares no memory
@@ -113,7 +113,7 @@ class _Copy:
     #: The copy, and whether it is used.
     own: str
     is_used: str
-    #: What gives what changes nothing, and tells whether an element was touched.
+    #: What gives what changes nothing, and shows whether an element was touched.
     identity: str
     touched: str
     maker: str

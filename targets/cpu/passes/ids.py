@@ -116,7 +116,7 @@ class BlockSpace:
 
     @property
     def unit_names(self) -> tuple[str, ...]:
-        """Variables that tell those threads from others of the grid."""
+        """Variables that distinguish those threads from others of the grid."""
         return ("kd_bx", "kd_by", "kd_bz")
 
     def axes(self, ndim: int) -> list[str]:

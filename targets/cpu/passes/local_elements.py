@@ -92,7 +92,7 @@ def remarks_on_arrays(unit: FunctionUnit, *, wraparound: bool) -> tuple[str, ...
 def with_constant_extents(unit: FunctionUnit) -> tuple[FunctionUnit, frozenset[str]]:
     """Return a function that asks no local array for its extents, and the arrays left in it.
 
-    They are those that only their elements are asked of, told by the calls that declare them.
+    They are those that only their elements are asked of, identified by the calls that declare them.
     """
     declared = _declared(unit, most_elements=None)
     if not declared:

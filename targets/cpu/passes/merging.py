@@ -8,7 +8,7 @@ The threads of a scan in shared memory read, wait, and write::
 
 As two loops over threads that is a round trip of every value through memory. A strip of threads
 may go through both where nobody needs anything else of what it overwrites. If a thread `t` reads
-and a thread `u` writes one element, their indices tell how far they are apart: ``t - u`` is `step`
+and a thread `u` writes one element, their indices show how far they are apart: ``t - u`` is `step`
 here, for every such pair. If it is never negative, strips run from the last to the first one; if
 it is never positive, from the first to the last. What is known at run time alone is tested then.
 Within a strip the items still run one after the other, and what a thread keeps for the second one
@@ -57,7 +57,7 @@ class _Order(NamedTuple):
     """Order in which strips may follow one another."""
 
     is_descending: bool
-    #: Must hold for that; the block can tell.
+    #: Must hold for that; the block can decide.
     tests: list[ast.expr]
 
 

@@ -1,4 +1,4 @@
-"""Sums up to each element of a tile, in the order that :mod:`kerneldsl.lowering.tile_plan` tells.
+"""Sums up to each element of a tile, in the order that :mod:`kerneldsl.lowering.tile_plan` gives.
 
 A segment is three loops over the threads of a warp that LLVM vectorizes: each adds its neighbours,
 the sums of all meet in a tree, and what is before is added to each element.

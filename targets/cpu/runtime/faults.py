@@ -134,7 +134,7 @@ def _raise_unhandled(artifact: CpuArtifact, address: int) -> NoReturn:
 
 
 def _in_blocks(record: bytes, config: LaunchConfig) -> bytes:
-    """Return the record with the thread's index in the grid told as block and thread."""
+    """Return the record with the thread's index in the grid given as block and thread."""
     values = list(_RECORD.unpack(record[: _RECORD.size]))
     for axis, extent in enumerate(config.block_dim):
         values[_THREAD + 3 + axis], values[_THREAD + axis] = divmod(values[_THREAD + axis], extent)

@@ -117,7 +117,8 @@ def _emit_fault(module: ir.Module, where: ir.GlobalVariable) -> ir.Function:
     pieces = f.load(launch, 8 * DESCRIPTION_WORD, POINTER)
     described = f.block("described")
     f.b.cbranch(f.is_null(pieces), chain, described)
-    # Of threads that fault at once the first one tells; returning ends the process, so others wait.
+    # Of threads that fault at once the first one reports; returning ends the process, so others
+    # wait.
     f.b.position_at_end(described)
     telling = ir.GlobalVariable(module, I64, "telling")
     telling.initializer, telling.linkage = I64(_NOBODY), "internal"

@@ -106,7 +106,7 @@ def _described(arch: str) -> DescribedDevice:
         "reserved_shared_memory_per_block": limits.reserved_shared_memory_per_block,
         "l2_cache_size": card.l2_mb << 20,
         "clock_rate": card.clock_mhz * 1000,
-        # As the driver tells it: two transfers a clock.
+        # As the driver reports: two transfers a clock.
         "memory_clock_rate": card.gb_per_s * 500_000,
         "global_memory_bus_width": 8,
         "cooperative_launch": 1,

@@ -256,7 +256,7 @@ class CudaGraph(DeviceGraph):
         self, driver: Driver, device: Device, builder: Any, kernels: Sequence[str]
     ) -> None:
         self.device = device
-        #: By which launches are told, should one of them prove fatal.
+        #: By which launches are identified, should one of them prove fatal.
         self._kernels = tuple(dict.fromkeys(kernels))
         self._driver = driver
         self._builder = builder

@@ -1,7 +1,7 @@
 """The guard against CUDA in a forked child.
 
 The driver does not survive ``fork()``: in the child every call fails, or worse. Once CUDA has been
-used, a child that is forked is told so before it calls anything.
+used, a child that is forked is informed before it calls anything.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class ForkGuard:
         self._abandoned: list[object] = []
 
     def arm(self, forget: Callable[[], object] | None = None) -> None:
-        """Note that CUDA is in use in this process; children forked from now on are told so.
+        """Note that CUDA is in use in this process; children forked from now on are informed.
 
         `forget` is called first in such a child, so that what it forgets need not be checked at
         each use.

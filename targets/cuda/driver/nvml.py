@@ -106,7 +106,7 @@ class NvmlDevice:
         return _not_zero(int(self._nvml.call("device_get_memory_bus_width", self._whole)))
 
     def processes(self) -> tuple[tuple[int, int | None], ...]:
-        """Return processes with a context here, and the bytes of each where NVML may tell."""
+        """Return processes with a context here, and the bytes of each where NVML may report."""
         found = self._nvml.call("device_get_compute_running_processes_v3", self._handle)
         return tuple((int(each.pid), _known(int(each.used_gpu_memory))) for each in found)
 

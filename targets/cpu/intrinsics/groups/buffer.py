@@ -96,7 +96,7 @@ class GroupBuffer:
 
 
 class Posted(types.Type):
-    """The type of what a post returns, which tells the types of the arguments; it has no value."""
+    """The type of what a post returns, which gives the types of the arguments; it has no value."""
 
     def __init__(self, arguments: tuple[Any, ...] = ()) -> None:
         self.arguments = arguments

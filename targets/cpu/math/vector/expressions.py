@@ -95,7 +95,7 @@ class Value:
 
     @property
     def is_single(self) -> bool:
-        """Tell whether this is a float32."""
+        """Return whether this is a float32."""
         return self.kind == "float"
 
     def constant(self, value: float) -> Value:

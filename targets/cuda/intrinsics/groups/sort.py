@@ -29,7 +29,7 @@ _i32 = ir.IntType(32)
 
 
 class _Ranked(ABC):
-    """Those of a group that take part, told by their ranks: 0 for the first of them."""
+    """Those of a group that take part, identified by their ranks: 0 for the first of them."""
 
     def __init__(self, builder: ir.IRBuilder, rank: ir.Value, count: ir.Value) -> None:
         self.builder = builder
