@@ -12,8 +12,8 @@ from typing import Any, NoReturn
 import numpy as np
 
 from kerneldsl.errors.values import safe_repr
+from kerneldsl.frontend.argument_order import bind_arguments, default_values
 from kerneldsl.frontend.attribute_chains import draws, root_of
-from kerneldsl.frontend.calls import bind_arguments, default_values
 from kerneldsl.frontend.captured import (
     CAPTURABLE,
     compiled_value,

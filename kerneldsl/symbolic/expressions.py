@@ -199,7 +199,7 @@ class ExpressionKernel(ElementKernel):
         ArgumentTypeError, ArgumentValueError
             If arguments do not fit the expression, or arrays each other.
         """
-        from kerneldsl.symbolic.calls import called
+        from kerneldsl.symbolic.expression_calls import called
 
         return called(self, args, named, out)
 

@@ -28,10 +28,10 @@ from targets.cpu.codegen.row_loops import (
     row_loops,
     within,
 )
-from targets.cpu.codegen.variables import Variables
 from targets.cpu.passes.ids import BlockSpace, ElementSpace, WarpSpace
 from targets.cpu.passes.interchange import STRIP, peel
 from targets.cpu.passes.items import Branch, ForLoop, Item, Leave, Once, Threads, Vote, WhileLoop
+from targets.cpu.passes.liveness import Variables
 from targets.cpu.passes.narrowing import LoopBounds, narrow
 from targets.cpu.passes.spread_arrays import SPREAD_START
 from targets.cpu.passes.statements import thread_loop

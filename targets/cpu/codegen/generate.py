@@ -39,11 +39,9 @@ from targets.cpu.codegen.emit import BlockEmitter, ElementEmitter
 from targets.cpu.codegen.functions import Binder
 from targets.cpu.codegen.orientation import RowAxis, row_axis
 from targets.cpu.codegen.phases import AT_SLOT, STATE_BYTES, resumable, write_grid_loops
-from targets.cpu.codegen.slots import SlotPlacer, slot_statements, stored_widths
+from targets.cpu.codegen.slots import ProbeWriter, SlotPlacer, slot_statements, stored_widths
 from targets.cpu.codegen.storage import DYNAMIC, SCRATCH, STACK_BYTES, Storage
-from targets.cpu.codegen.typing_probes import ProbeWriter
 from targets.cpu.codegen.units import threads_of_call, units_loop
-from targets.cpu.codegen.variables import Slot, Variables
 from targets.cpu.passes.array_variables import array_variables
 from targets.cpu.passes.block_variables import BlockVariables
 from targets.cpu.passes.dead_branches import flat_function
@@ -58,7 +56,7 @@ from targets.cpu.passes.gathered_atomics import GatheredAtomics
 from targets.cpu.passes.ids import BlockSpace, ElementSpace, Space, WarpSpace, replace_ids
 from targets.cpu.passes.interchange import STRIP, Interchange
 from targets.cpu.passes.items import Item, has_rows, statements_of
-from targets.cpu.passes.liveness import Liveness, liveness_of
+from targets.cpu.passes.liveness import Liveness, Slot, Variables, liveness_of
 from targets.cpu.passes.magnitudes import small_integers
 from targets.cpu.passes.masked_strips import MaskedStrips
 from targets.cpu.passes.merging import Merging

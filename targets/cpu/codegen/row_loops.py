@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from kerneldsl.analysis.expressions import loaded_names
 from kerneldsl.frontend.syntax import assign, call, load, store
 from kerneldsl.frontend.trees import copy_tree
-from targets.cpu.codegen.variables import Variables
 from targets.cpu.passes.butterflies import in_halves
+from targets.cpu.passes.liveness import Variables
 from targets.cpu.passes.statements import extreme, thread_loop
 from targets.cpu.passes.versions import GuardFree, by_last_branch, without_guards
 

@@ -1,8 +1,8 @@
 """Give each private variable that outlives an item storage, by the types that Numba infers.
 
 Most variables have one type wherever they are stored; Numba infers it with the types of the code
-that has the slots (:meth:`SlotPlacer.place_open`). If that fails, a function with probes is typed
-before (:meth:`SlotPlacer.place`).
+that has the slots (:meth:`SlotPlacer.place_open`). If that fails, a function is typed
+before in which one thread runs the items, with probes of its variables (:meth:`SlotPlacer.place`).
 
 A slot is narrowed if its only use is a narrower store. Numba types
 ``value = sums[t] + sums[t - step]`` as int64. If a barrier follows, and the value is then stored in
@@ -14,22 +14,22 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
-from kerneldsl.analysis.expressions import index_parts
+from kerneldsl.analysis.expressions import index_parts, loaded_names
 from kerneldsl.frontend.fresh_names import FreshNames
 from kerneldsl.frontend.syntax import assign, call, load
 from kerneldsl.frontend.trees import walk_here
 from kerneldsl.language.element_types import ELEMENT_TYPES
+from targets.cpu.codegen.emit import ItemWriter
 from targets.cpu.codegen.storage import SCRATCH, Storage
-from targets.cpu.codegen.typing_probes import Probe
-from targets.cpu.codegen.variables import Slot
+from targets.cpu.passes.interchange import peel
 from targets.cpu.passes.items import Item, Threads, Vote, items_of_threads
-from targets.cpu.passes.liveness import Liveness
+from targets.cpu.passes.liveness import Liveness, Slot
 
-__all__ = ["SlotPlacer", "slot_statements", "stored_widths"]
+__all__ = ["ProbeWriter", "SlotPlacer", "slot_statements", "stored_widths"]
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class SlotPlacer:
     widths: Mapping[str, str]
 
     def place(
-        self, probes: Mapping[Item, Probe], found: Mapping[str, Any]
+        self, probes: Mapping[Item, _Probe], found: Mapping[str, Any]
     ) -> tuple[dict[str, Slot], dict[Item, dict[str, int]]]:
         """Return the slots of variables, and of each item which type its variables have.
 
@@ -187,3 +187,57 @@ def _uses(
                     yield dtype
     if any(isinstance(n, ast.Name) and n.id == name and n not in stored for n in nodes):
         yield None
+
+
+class _Probe(NamedTuple):
+    """Point at which Numba is asked for the types of variables: the beginning of an item."""
+
+    #: A variable of the generated code that is assigned a tuple of them.
+    variable: str
+    #: The variables, in order.
+    names: list[str]
+
+
+@dataclass(frozen=True)
+class ProbeWriter(ItemWriter):
+    """Writes the items as one thread runs them, with probes for the types of what is fetched.
+
+    Each probe is ``types = (x, y, …)`` at the place where an item begins; Numba's type of that
+    variable gives the types at that place.
+    """
+
+    names: FreshNames
+    #: The probe of each item that fetches anything; filled by writing.
+    probes: dict[Item, _Probe] = field(default_factory=dict)
+
+    def threads(self, item: Threads) -> list[ast.stmt]:
+        if item.rows is None:
+            return [*self._probe(item), *self._guarded(item.body, item.guards)]
+        conditions, _ = peel(item, self.variables.pure)
+        return [*self._probe(item), *self._guarded(self.items(item.rows), conditions, ())]
+
+    def vote(self, item: Vote) -> list[ast.stmt]:
+        is_truth = item.form in ("all", "any")
+        value = ast.Constant(True) if is_truth else call("kd_int32", ast.Constant(1))
+        result = assign(item.target, value)
+        body: list[ast.stmt] = [ast.Expr(item.predicate)]
+        return [*self._probe(item), *self._guarded(body, item.guards), result]
+
+    def _probe(self, item: Threads | Vote) -> list[ast.stmt]:
+        fetched = sorted(self.variables.liveness.loads(item))
+        if not fetched:
+            return []
+        probe = self.probes[item] = _Probe(self.names.make("types"), fetched)
+        return [assign(probe.variable, ast.Tuple([load(n) for n in fetched], ast.Load()))]
+
+    def _guarded(
+        self,
+        body: list[ast.stmt],
+        guards: Sequence[ast.expr],
+        reading: Sequence[ast.stmt] | None = None,
+    ) -> list[ast.stmt]:
+        """Put guards around statements, after the pure variables that both read."""
+        names = loaded_names(body if reading is None else reading) | loaded_names(guards)
+        for guard in reversed(guards):
+            body = [ast.If(guard, body, [])]
+        return [*self.definitions(self.variables.pure.needed(names)), *body]

@@ -1,16 +1,20 @@
-"""Liveness: the private variables that each item needs from before it, and later items from it."""
+"""Liveness: the private variables that each item needs from before it, and later items from it.
+
+A variable is in a slot, is computed again, or belongs to the block.
+"""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kerneldsl.analysis.dataflow import Branching, Dataflow, Loop
 from kerneldsl.analysis.expressions import assigned_names, loaded_names
 from targets.cpu.passes.items import Branch, ForLoop, Item, Leave, Once, Threads, Vote, WhileLoop
+from targets.cpu.passes.rematerialization import Rematerializable
 
-__all__ = ["Flow", "Liveness", "flow_of", "liveness_of"]
+__all__ = ["Flow", "Liveness", "Slot", "Variables", "flow_of", "liveness_of"]
 
 Names = frozenset[str]
 _NONE: Names = frozenset()
@@ -192,3 +196,35 @@ def liveness_of(items: list[Item], private: Iterable[str]) -> Liveness:
     liveness = Liveness(frozenset(private))
     liveness.run(items)
     return liveness
+
+
+@dataclass(frozen=True)
+class Slot:
+    """Storage of a private variable, for each type it has at the items that fetch it."""
+
+    #: Variables of the generated code, one for each type.
+    names: tuple[str, ...]
+    #: Operations that make them.
+    makers: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Variables:
+    """Origin of each private variable where an item needs it."""
+
+    #: Variables that are computed again.
+    pure: Rematerializable
+    #: Of the items, those along rows included.
+    liveness: Liveness
+    #: Variable to slot.
+    slots: Mapping[str, Slot]
+    #: For each item, the type index of each variable it fetches.
+    fetched: Mapping[Item, Mapping[str, int]]
+    #: Pure variables that are computed before the items, once for a unit of work.
+    once: frozenset[str]
+    #: Variables whose slots have a value for each lane of a strip; else for each thread of a block.
+    by_lane: frozenset[str]
+    #: Whether threads may run an item in any order.
+    any_order: bool
+    #: Variables that always hold one array of the block's own storage.
+    own_arrays: frozenset[str]

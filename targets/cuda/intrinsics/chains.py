@@ -31,8 +31,7 @@ from targets.cuda.intrinsics.groups.lanes import WARP_SIZE, WIDTHS, by_words
 from targets.cuda.intrinsics.groups.threads import Block, barrier
 from targets.cuda.intrinsics.ids import read_register
 from targets.cuda.intrinsics.shuffles import shuffle
-from targets.cuda.intrinsics.synchronize import call_nvvm
-from targets.cuda.intrinsics.waiting import DEVICE_ORDER, has_failed
+from targets.cuda.intrinsics.synchronize import DEVICE_ORDER, call_nvvm, has_failed
 
 __all__ = ["EMITTERS"]
 

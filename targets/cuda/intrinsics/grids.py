@@ -23,8 +23,7 @@ from kerneldsl.lowering.calls import Call, Emitter
 from kerneldsl.lowering.loops import loop_while
 from targets.cuda.intrinsics.groups.threads import barrier
 from targets.cuda.intrinsics.ids import read_register
-from targets.cuda.intrinsics.synchronize import call_nvvm
-from targets.cuda.intrinsics.waiting import DEVICE_ORDER, has_failed
+from targets.cuda.intrinsics.synchronize import DEVICE_ORDER, call_nvvm, has_failed
 
 __all__ = ["EMITTERS"]
 
