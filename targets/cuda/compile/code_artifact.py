@@ -31,9 +31,6 @@ from targets.cuda.compile.cubin_file import Entry
 __all__ = ["CodeArtifact", "compile_code"]
 
 _POINTER_BYTES = 8
-_NAME_TYPES = (
-    "Name the types as C declares them: float32 for float, int32 for int, float32[::1] for float*"
-)
 
 
 def compile_code(specialization: Specialization, arch: str) -> CodeArtifact:
@@ -205,12 +202,24 @@ def _check_parameters(entry: Entry, kinds: tuple[Kind, ...], code: DeviceCode) -
             i for i, pair in enumerate(zip(given, wanted, strict=True)) if len({*pair}) > 1
         )
         what = f"passes {given[position]} bytes as parameter {position + 1} ({kinds[position]})"
-    raise ArgumentTypeError(
+    limit = f"it declares {format_count(len(wanted), 'parameter')}"
+    raise _wrong_signature(
+        kinds,
+        code,
+        what,
+        limit + (f" of {', '.join(map(str, wanted))} bytes" if wanted else ""),
+    )
+
+
+def _wrong_signature(
+    kinds: tuple[Kind, ...], code: DeviceCode, what: str, limit: str
+) -> ArgumentTypeError:
+    return ArgumentTypeError(
         f"the signature ({format_signature(kinds)}) of {code.entry} {what}",
         value=format_signature(kinds),
-        limit=f"In {code.module.name} it declares {format_count(len(wanted), 'parameter')}"
-        + (f" of {', '.join(map(str, wanted))} bytes" if wanted else ""),
-        remedy=_NAME_TYPES,
+        limit=f"In {code.module.name} {limit}",
+        remedy="Name the types as C declares them: float32 for float, int32 for int, "
+        "float32[::1] for float*",
     )
 
 
@@ -221,13 +230,9 @@ def _check_floats(entry: Entry, kinds: tuple[Kind, ...], code: DeviceCode) -> No
         if known.is_float is None or known.is_float == is_float:
             continue
         bits = 8 * known.nbytes
-        raise ArgumentTypeError(
-            f"the signature ({format_signature(kinds)}) of {code.entry} passes {kind} as "
-            f"parameter {number}",
-            value=format_signature(kinds),
-            limit=f"In {code.module.name} it is "
-            + (f"a float of {bits} bits" if known.is_float else f"no float, of {bits} bits"),
-            remedy=_NAME_TYPES,
+        limit = f"a float of {bits} bits" if known.is_float else f"no float, of {bits} bits"
+        raise _wrong_signature(
+            kinds, code, f"passes {kind} as parameter {number}", f"it is {limit}"
         )
 
 
