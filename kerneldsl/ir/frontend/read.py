@@ -14,6 +14,7 @@ from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.ir.frontend import attributes, calls, control, expressions, loops, statements  # noqa: F401
 from kerneldsl.ir.frontend.faults import Faults
 from kerneldsl.ir.frontend.functions import read_kernel_body
+from kerneldsl.ir.frontend.late_types import set_late_types
 from kerneldsl.ir.frontend.reader import Reader
 from kerneldsl.ir.frontend.tuples import unpacked
 from kerneldsl.ir.operations import Function
@@ -54,6 +55,7 @@ def read_function(
         read_kernel_body(reader)
 
     reader.into(function.body, read)
+    set_late_types(function.body)
     if reader.faults is not None:
         function.fault_sites = tuple(reader.faults.sites)
     return function

@@ -384,3 +384,19 @@ def uncombined(x, out):
 def test_an_operation_must_give_a_number() -> None:
     with pytest.raises(errors.TypingError, match="must give a number"):
         _read(uncombined, f"{_F}, {_F}")
+
+
+@kd.kernel
+def left_at_once(x, m, out):
+    i = kd.grid(1)
+    while m > 3:
+        for _j in range(-1, i):
+            break
+        m -= 1
+    out[i] = m
+
+
+def test_a_loop_that_is_always_left_has_types_inside_of_another() -> None:
+    function = _read(left_at_once, f"{_F}, int64, {_F}")
+    verify(function)
+    assert "None" not in print_function(function)
