@@ -160,7 +160,7 @@ def _whole(value: Any) -> Any:
 
 
 def _quotient(one: Any, two: Any) -> Any:
-    if isinstance(one, np.floating):
+    if not isinstance(one, np.integer):
         return one // two
     if two == 0 or (two == -1 and one == np.iinfo(one.dtype).min):
         return type(one)(0)
@@ -168,7 +168,7 @@ def _quotient(one: Any, two: Any) -> Any:
 
 
 def _remainder(one: Any, two: Any) -> Any:
-    return one % two if isinstance(one, np.floating) or two != 0 else type(one)(0)
+    return one % two if not isinstance(one, np.integer) or two != 0 else type(one)(0)
 
 
 def _power(one: Any, two: Any) -> Any:
@@ -269,6 +269,7 @@ _FUNCTIONS: dict[Any, Callable[..., Any]] = {
     **{each: _of_numpy(each, _extremum(operator.lt)) for each in (np.minimum, np.fmin)},
     **{each: _of_numpy(each, _extremum(operator.gt)) for each in (np.maximum, np.fmax)},
     len: lambda array: np.int64(len(array)),
+    complex: lambda *values: complex(*(value.item() for value in values)),
     divmod: lambda one, two: (_quotient(one, two), _remainder(one, two)),
     round: round,
     operator.contains: lambda row, value: any(each == value for each in row),
