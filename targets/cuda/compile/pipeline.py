@@ -33,6 +33,7 @@ from targets.cuda.compile.load_early import load_early
 from targets.cuda.compile.loop_counters import count_turns_down
 from targets.cuda.compile.merge_exits import merge_exits
 from targets.cuda.compile.merge_guards import merge_guards
+from targets.cuda.compile.move_exchanges import move_exchanges
 from targets.cuda.compile.narrow_maxima import narrow_maxima
 from targets.cuda.compile.recompute_late import recompute_late
 from targets.cuda.compile.short_counters import shorten_counters
@@ -302,6 +303,12 @@ PASSES = (
         "Load before divisions and square roots what does not depend on them.",
         Stage.PTX,
         _on_text(load_early),
+    ),
+    Pass(
+        "move-exchanges",
+        "Exchange values by a choice and a move, which are on different pipes.",
+        Stage.PTX,
+        _on_text(move_exchanges),
     ),
     Pass(
         "inline-linked",
