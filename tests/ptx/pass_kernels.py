@@ -203,6 +203,21 @@ def scaled(x, out):
         out[i] = radius * v
 
 
+def middle(x, out):
+    t = kd.threadIdx.x
+    if t + 6 < x.size:
+        values = kd.local.array(7, np.float32)
+        for i in range(7):
+            values[i] = x[t + i]
+        for i in range(4):
+            for j in range(i + 1, 7):
+                if values[j] < values[i]:
+                    least = values[j]
+                    values[j] = values[i]
+                    values[i] = least
+        out[t] = values[3]
+
+
 @kd.func(link=PTX, signature="bool(int64)", pure=True)
 def is_even(n):
     return n % 2 == 0
@@ -237,6 +252,8 @@ PASS_KERNELS: dict[str, tuple[Callable[..., Any], str]] = {
     "recompute-late": (with_a_rest, _INTEGERS),
     "divide-late": (scaled, "float32[::1], float32[::1]"),
     "load-early": (with_roots, "float32[::1], float32[::1]"),
+    "order-indices": (with_a_call, _INTEGERS),
+    "move-exchanges": (middle, "float32[::1], float32[::1]"),
     "inline-linked": (with_a_call, _INTEGERS),
 }
 

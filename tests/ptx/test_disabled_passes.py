@@ -40,7 +40,11 @@ def _stored(ptx: str, name: str, thread: int) -> dict[int, tuple[int, ...]]:
     special |= {"%ntid.x": 8, "%ntid.y": 4, "%nctaid.x": 1, "%nctaid.y": 1}
     special |= {"%tid.x": thread % 8, "%tid.y": thread // 8}
     trace = run_thread(ptx, parameters, special)
-    return {address: values for opcode, address, values in trace if opcode.startswith("st")}
+    return {
+        address: tuple(each % 2 ** int(re.findall(r"\d+", opcode)[-1]) for each in values)
+        for opcode, address, values in trace
+        if opcode.startswith("st")
+    }
 
 
 #: The machine of the tests has no memory of a thread's own, and calls no functions; those that are

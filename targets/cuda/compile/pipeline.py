@@ -35,6 +35,7 @@ from targets.cuda.compile.merge_exits import merge_exits
 from targets.cuda.compile.merge_guards import merge_guards
 from targets.cuda.compile.move_exchanges import move_exchanges
 from targets.cuda.compile.narrow_maxima import narrow_maxima
+from targets.cuda.compile.order_indices import order_indices
 from targets.cuda.compile.recompute_late import recompute_late
 from targets.cuda.compile.short_counters import shorten_counters
 from targets.cuda.compile.short_variables import shorten_variables
@@ -303,6 +304,12 @@ PASSES = (
         "Load before divisions and square roots what does not depend on them.",
         Stage.PTX,
         _on_text(load_early),
+    ),
+    Pass(
+        "order-indices",
+        "Read how many threads a block has before its number, so that less latency is waited for.",
+        Stage.PTX,
+        _on_text(order_indices),
     ),
     Pass(
         "move-exchanges",
