@@ -1,9 +1,9 @@
 """Exchange two values by a choice and a conditional move.
 
-``if b < a: a, b = b, a`` is a comparison and two choices. All three are on the ALU pipe of a
-multiprocessor, which takes one instruction of a warp every other cycle. So the pipe limits a
-sorting network. A move is also on the FMA pipe. ptxas (seen with 13.0) writes the second choice as
-a move with a predicate if PTX branches around a move, and as a choice if the move has a predicate.
+``if b < a: a, b = b, a`` is a comparison and two choices. All three are on the ALU pipe, which
+takes one instruction of a warp every other cycle. So the pipe limits a sorting network. A move is
+also on the FMA pipe. ptxas (seen with 13.0) writes a move with a predicate as a choice. If PTX
+branches around the move, it writes a move with a predicate.
 
 References
 ----------
