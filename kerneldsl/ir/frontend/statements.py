@@ -5,12 +5,13 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from numba import errors
+from numba import errors, types
 
-from kerneldsl.ir.frontend.arrays import place_of
+from kerneldsl.ir.frontend.arrays import load, place_of
 from kerneldsl.ir.frontend.calls import read_call
 from kerneldsl.ir.frontend.expressions import BINARY, binary, read_name
 from kerneldsl.ir.frontend.reader import Reader, reads_statement
+from kerneldsl.ir.operations import Value
 from kerneldsl.language.intrinsics.intrinsic import Typing
 
 
@@ -61,6 +62,9 @@ def bind_target(reader: Reader, target: ast.expr, value: Any) -> None:
         case ast.Name(id=name):
             reader.bind(name, value)
         case ast.Tuple(elts=targets) | ast.List(elts=targets):
+            if isinstance(value, Value) and isinstance(value.type, types.Array) and value.type.ndim:
+                places = range(len(targets))  # an array of another length is an error of the kernel
+                value = tuple(load(reader, value, [reader.constant(n)]) for n in places)
             if not isinstance(value, tuple):
                 raise errors.TypingError(f"failed to unpack {value.type}")
             if len(value) != len(targets):

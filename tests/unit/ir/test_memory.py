@@ -139,6 +139,12 @@ def compared(a, b, out):
 _IS_DOUBLED = False
 
 
+def unpacked(x, out):
+    i = kd.grid(1)
+    (first, _, last), other = x[i], x.T[0]
+    out[i, 1] = first - last + other[i]
+
+
 def unassigned(x, out):
     i = kd.grid(1)
     for k in range(3):
@@ -177,7 +183,7 @@ _CASES: list[tuple[Callable[..., Any], Callable[[], tuple[Any, ...]]]] = [
     *((k, lambda: (_x(), _out())) for k in (strided, transposed, parts, sliced_store, captured)),
     *((k, lambda: (_x("F"), _out())) for k in (strided, transposed, parts, sliced_store, local)),
     *((k, lambda: (_x()[::-1], np.zeros((8, 6))[:, ::2])) for k in (strided, transposed, parts)),
-    *((k, lambda: (_x(), _out())) for k in (local, attributes, chosen, unassigned)),
+    *((k, lambda: (_x(), _out())) for k in (local, attributes, chosen, unassigned, unpacked)),
     (records, lambda: (_records(_RECORD), np.zeros(8))),
     (records, lambda: (_records(_RECORD)[::-1], np.zeros(8))),
     (packed_records, lambda: (_records(_PACKED), np.zeros(8, np.float32))),
