@@ -102,7 +102,15 @@ def define_conversions(text: str, write: Callable[[FloatConversion], str]) -> st
     for conversion in sorted(found):
         for line in write(conversion).splitlines():
             if line.startswith("declare "):
-                declared[line] = None
+                if not _is_declared(line, text):
+                    declared[line] = None
             else:
                 definitions.append(line)
     return "\n".join([replaced, *declared, *definitions, ""]) if found else text
+
+
+def _is_declared(declaration: str, text: str) -> bool:
+    """Return whether a module's text declares the function of a declaration already."""
+    head, _, _ = declaration.partition("(")
+    result, _, name = head.partition("@")
+    return f'{result}@"{name}"(' in text or f"{result}@{name}(" in text

@@ -123,6 +123,15 @@ def test_the_shared_memory_of_tiles_is_counted() -> None:
     assert artifact.static_shared_bytes == resources.static_shared_bytes > 3 * 4 * 32 * 64
 
 
+def sorted_to_bytes(x, out):
+    kd.tile.store(out, 0, kd.tile.load(x, 0, 64).sort())
+
+
+def test_a_sort_and_a_conversion_declare_one_function_once() -> None:
+    artifact = compile_ptx(sorted_to_bytes, "float32[::1], uint8[::1]", "sm_90", block=(32, 1, 1))
+    assert artifact.text("llvm").count("declare i32 @llvm.umin.i32(") == 1
+
+
 def transposed(x, out):
     t = kd.tile.load(x, (0, 0), (17, 33))
     kd.tile.store(out, (0, 0), t.T * 2)

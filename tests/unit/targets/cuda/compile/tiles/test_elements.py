@@ -22,8 +22,7 @@ from tests.support.device_threads import simulate_device
 from tests.support.extent import sample
 
 _CASES = [
-    # The others call a function with an early return.
-    *(case for case in tiles.CASES if not case.name.startswith("tiles.elements")),
+    *tiles.CASES,
     *packed_tiles.CASES,
     *tile_axes.CASES,
     *tile_scans.CASES,
