@@ -28,7 +28,7 @@ def specialization(name: str, target: str, kernels: Any = module) -> Any:
 def cuda_artifacts(name: str) -> tuple[Any, Any]:
     """Return main's artifact and the region IR's."""
     from kerneldsl.placement.registry import get_target
-    from targets.cuda.compile.region_code import compile_regions
+    from targets.cuda.compile.regions.compile import compile_regions
 
     spec = specialization(name, "cuda")
     return get_target("cuda").compiler.compile(spec), compile_regions(spec, arch="sm_90")

@@ -53,6 +53,24 @@ def passes() -> Iterator[tuple[str, Any]]:
         yield name, specialize(function, signature, promises=promises)
 
 
+def compile_trees(spec: Any, *, arch: str) -> Any:
+    """Compile a kernel without the region IR."""
+    from kerneldsl.lowering.numba_internals.compiling import (
+        collector_paused,
+        global_compiler_lock,
+        target_override,
+    )
+    from targets.cuda.architectures import choose_ptx_version, parse_arch
+    from targets.cuda.compile import compiler
+    from targets.cuda.compile.numba_device import TARGET_NAME
+    from targets.cuda.compile.requirements import preferred_ptx
+
+    made = parse_arch(arch)
+    version = choose_ptx_version(made, preferred_ptx(spec, made))
+    with collector_paused(), global_compiler_lock, target_override(TARGET_NAME):
+        return compiler.write_kernel(compiler._lower_tree(spec), made, version)
+
+
 def normal(ptx: str) -> str:
     """Return PTX without the names of registers and labels that counters give."""
     return re.sub(r"//.*", "", ptx)
@@ -65,8 +83,8 @@ def opcodes(artifact: Any) -> Counter[str]:
 
 
 def main() -> None:
-    from targets.cuda.compile.compiler import compile_kernel
-    from targets.cuda.compile.region_code import compile_regions
+    compile_kernel = compile_trees
+    from targets.cuda.compile.regions.compile import compile_regions
 
     parser = argparse.ArgumentParser()
     parser.add_argument("corpus", choices=("corpus", "passes"))

@@ -43,7 +43,7 @@ def switches() -> dict[str, Callable[[bool], None]]:
     from targets.cpu.target import CpuCompiler
     from targets.cuda.compile.ptx_compiler import PtxCompiler as cuda_class
     from targets.cuda.compile.ptx_compiler import _arch
-    from targets.cuda.compile.region_code import compile_regions as cuda_regions
+    from targets.cuda.compile.regions.compile import compile_regions as cuda_regions
 
     cpu_main = CpuCompiler.compile
     cuda_main = cuda_class.compile

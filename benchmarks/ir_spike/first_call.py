@@ -30,7 +30,7 @@ if name != "nothing":
         else:
             from targets.cuda.compile.ptx_compiler import PtxCompiler
             def compile(self, spec):
-                from targets.cuda.compile.region_code import compile_regions
+                from targets.cuda.compile.regions.compile import compile_regions
                 return compile_regions(spec, arch="sm_90")
             PtxCompiler.compile = compile
     kernel = getattr(kernels, name)

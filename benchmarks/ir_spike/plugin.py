@@ -48,7 +48,7 @@ def _install() -> None:
         )
 
     def cuda(self, spec):
-        from targets.cuda.compile.region_code import compile_regions
+        from targets.cuda.compile.regions.compile import compile_regions
 
         return attempt(
             "cuda",

@@ -17,7 +17,7 @@ import kerneldsl as kd
 from benchmarks.ir_spike.fresh import fresh_module
 from kerneldsl.contract import ElementMapping
 from targets.cuda.compile.ptx_compiler import PtxCompiler
-from targets.cuda.compile.region_code import compile_regions
+from targets.cuda.compile.regions.compile import compile_regions
 
 
 def launched() -> list[Any]:

@@ -16,6 +16,7 @@ from llvmlite import ir
 from numba import types
 
 from kerneldsl.ir.operations import Label, Operation, Region, SourcePlace, Value
+from kerneldsl.ir.recognize import operator_of
 from kerneldsl.ir.value_emission import ValueEmitter
 from kerneldsl.lowering.calls import Call
 from kerneldsl.lowering.groups import WrittenOperation
@@ -23,7 +24,14 @@ from kerneldsl.lowering.groups import WrittenOperation
 __all__ = ["Emitter"]
 
 _I32, _I64 = ir.IntType(32), ir.IntType(64)
-_QUOTIENTS = (operator.floordiv, operator.ifloordiv)
+_LARGEST = 2**31 - 1
+#: Instructions of updates in 32 bits.
+_UPDATES = {
+    **dict.fromkeys((operator.floordiv, operator.ifloordiv), "udiv"),
+    **dict.fromkeys((operator.mul, operator.imul), "mul"),
+    **dict.fromkeys((operator.lshift, operator.ilshift), "shl"),
+    **dict.fromkeys((operator.rshift, operator.irshift), "lshr"),
+}
 _OPERATORS = frozenset(value for value in vars(operator).values() if callable(value))
 _implementations: WeakKeyDictionary[Any, dict[tuple[Any, Any], Any]] = WeakKeyDictionary()
 
@@ -183,13 +191,12 @@ class Emitter(ValueEmitter):
     def branch(self, operation: Operation) -> None:
         yes, no = operation.regions
         builder = self.builder
-        condition = self.get(operation.operands[0])
         name = f"{len(builder.function.blocks)}"
         has_no = len(no.operations) > 1 or no.is_left or bool(operation.results)
         then = builder.append_basic_block(f"then{name}")
         other = builder.append_basic_block(f"else{name}") if has_no else None
         end = builder.append_basic_block(f"end{name}")
-        builder.cbranch(condition, then, other or end)
+        self.branch_on(operation.operands[0], then, other or end)
         ends = []
         for block, region in ((then, yes), (other, no)):
             if block is None:
@@ -201,6 +208,10 @@ class Emitter(ValueEmitter):
                 builder.branch(end)
         self.begin(end)
         self.join(operation, ends)
+
+    def branch_on(self, condition: Value, yes: ir.Block, no: ir.Block) -> None:
+        """Go to one of two blocks, which have no phi nodes for this."""
+        self.builder.cbranch(self.get(condition), yes, no)
 
     def begin(self, block: ir.Block) -> None:
         """Go on in a block, after all others: LLVM begins with the order of the source."""
@@ -297,15 +308,12 @@ class Emitter(ValueEmitter):
         if argument not in self.narrow:
             return self.get(yielded)
         made = yielded.owner
-        if (
-            isinstance(made, Operation)
-            and made.name == "numba"
-            and made.attributes["function"] in _QUOTIENTS
-            and made.operands[0] is argument
-        ):
-            divisor = self.get(made.operands[1])
-            if isinstance(divisor, ir.Constant) and divisor.constant > 0:
-                return self.builder.udiv(phi, _I32(divisor.constant))
+        if isinstance(made, Operation) and made.operands and made.operands[0] is argument:
+            update = _UPDATES.get(operator_of(made))
+            factor = self.get(made.operands[1]) if update else None
+            if update and isinstance(factor, ir.Constant) and 0 < factor.constant <= _LARGEST:
+                # LLVM would compute it in 64 bits if it were cut.
+                return getattr(self.builder, update)(phi, _I32(factor.constant))
         return self.builder.trunc(self.get(yielded), _I32)
 
     def while_loop(self, operation: Operation) -> None:

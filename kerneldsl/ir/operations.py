@@ -66,6 +66,7 @@ class SourcePlace(NamedTuple):
     unit: Any
     #: The place of the call, if the function is read in the place of its call.
     caller: SourcePlace | None
+    end_column: int | None = None
 
 
 class Operation:

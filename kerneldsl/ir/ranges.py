@@ -9,7 +9,7 @@ from typing import Any
 from numba import types
 
 from kerneldsl.ir.operations import Function, Label, Operation, Region, Value
-from kerneldsl.ir.recognize import operands_of, operator_of
+from kerneldsl.ir.recognize import is_false, operands_of, operator_of
 
 __all__ = ["Interval", "ranges_of"]
 
@@ -29,6 +29,13 @@ _AND = (operator.and_, operator.iand)
 _OR = (operator.or_, operator.ior)
 _XOR = (operator.xor, operator.ixor)
 _BITS = 64
+#: What a comparison adds to the lower and to the upper bound of each operand.
+_RELATIONS: dict[Any, tuple[tuple[int | None, int | None], tuple[int | None, int | None]]] = {
+    operator.lt: ((None, -1), (1, None)),
+    operator.le: ((None, 0), (0, None)),
+    operator.gt: ((1, None), (None, -1)),
+    operator.ge: ((0, None), (None, 0)),
+}
 
 
 def ranges_of(
@@ -95,9 +102,7 @@ class _Walk:
             case "while":
                 before, body = operation.regions
                 self.loop(operation, operation.operands, body, body.arguments, (before, body))
-                for value, argument in zip(before.arguments, body.arguments, strict=True):
-                    self.known[value] = self.get(argument)
-                for result, argument in zip(operation.results, body.arguments, strict=True):
+                for result, argument in zip(operation.results, before.arguments, strict=True):
                     self.set(result, self.get(argument))
             case "for":
                 (body,) = operation.regions
@@ -147,29 +152,66 @@ class _Walk:
         arguments: list[Value],
         regions: tuple[Region, ...],
     ) -> None:
-        found = [self.get(value) for value in given]
+        entering = [self.get(value) for value in given]
+        found, settled = entering, 0
         for turn in range(64):
             for argument, interval in zip(arguments, found, strict=True):
                 self.set(argument, interval)
             if operation.name == "while":
                 for value, interval in zip(regions[0].arguments, found, strict=True):
                     self.set(value, interval)
-            for region in regions:
-                self.region(region)
-            new = (
-                [
-                    _join(old, self.get(value))
-                    for old, value in zip(found, body.yielded, strict=True)
-                ]
-                if not body.is_left
-                else found
-            )
-            if new == found:
+                self.region(regions[0])
+                self.refine(regions[0], arguments)
+            self.region(body)
+            if body.is_left:
                 return
+            ends = [self.get(value) for value in body.yielded]
+            new = [_join(old, end) for old, end in zip(found, ends, strict=True)]
+            if new == found:
+                # What was widened too far comes back: an iteration from here is an upper bound.
+                narrower = [_join(one, end) for one, end in zip(entering, ends, strict=True)]
+                if narrower == found or settled == _ROUNDS:
+                    return
+                found, settled = narrower, settled + 1
+                continue
             found = (
                 new if turn < _ROUNDS else [_widen(a, b) for a, b in zip(found, new, strict=True)]
             )
         raise AssertionError("intervals of a loop do not settle")
+
+    def refine(self, before: Region, arguments: list[Value]) -> None:
+        """Bound the variables in the body of a ``while`` by its condition."""
+        for value, argument in zip(before.arguments, arguments, strict=True):
+            self.known.pop(argument, None)
+            self.set(argument, self.get(value))
+        pending = [before.yielded[0]]
+        while pending:
+            made = pending.pop().owner
+            if not isinstance(made, Operation):
+                continue
+            if made.name == "if" and len(made.results) == 1:
+                yes, no = made.regions
+                if not (yes.is_left or no.is_left) and (
+                    is_false(no.yielded[0]) or no.yielded[0] is made.operands[0]
+                ):
+                    pending += [made.operands[0], yes.yielded[0]]
+                continue
+            relation = _RELATIONS.get(operator_of(made))
+            if relation is None:
+                continue
+            for one, other, (low, high) in zip(
+                made.operands, made.operands[::-1], relation, strict=True
+            ):
+                if one not in before.arguments:
+                    continue
+                argument = arguments[before.arguments.index(one)]
+                if not isinstance(other.type, types.Integer):
+                    continue
+                own, bound = self.get(argument), self.get(other)
+                least = own[0] if low is None else max(own[0], bound[0] + low)
+                most = own[1] if high is None else min(own[1], bound[1] + high)
+                if least <= most:
+                    self.set(argument, (least, most))
 
     def set(self, value: Value, interval: Interval) -> None:
         if isinstance(value.type, types.Integer):

@@ -24,7 +24,8 @@ from kerneldsl.transforms.rows.expand import expand_rows
 from kerneldsl.transforms.separate_tiles import separate_tiles
 from targets.cuda.architectures import ARCHITECTURES, choose_ptx_version, parse_arch
 from targets.cuda.compile.artifact import CudaArtifact
-from targets.cuda.compile.compiler import LoweredKernel, compile_kernel, lower_kernel, write_kernel
+from targets.cuda.compile.compiler import compile_kernel, lower_kernel, write_kernel
+from targets.cuda.compile.lowered import LoweredKernel
 from targets.cuda.compile.ptxas import assemble
 from targets.cuda.compile.requirements import SINCE
 from tests.support.extent import full_beyond

@@ -122,7 +122,7 @@ def test_a_loop_of_two_conditions_ends_by_one_branch() -> None:
         out[0] = count
 
     body = body_of(compile_ptx(escape, "float64, float64, int32[::1], int64"))
-    turn = re.search(r"^(\$L\w+):(?:(?!^\$).)*?bra \1;", body, re.M | re.S)
+    turn = re.search(r"^(\$L\w+):(?:(?!^\$).)*?bra\s+\1;", body, re.M | re.S)
     assert turn is not None
     assert turn[0].count("bra") == 1
     assert "mov" not in turn[0]

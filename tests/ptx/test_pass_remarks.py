@@ -97,6 +97,7 @@ def refused(x, out):
         step = x[t]
         t += step
     out[0] = total
+    out[1] = t
 
 
 def test_a_pass_says_why_it_did_not() -> None:

@@ -202,7 +202,7 @@ class Reader:
 
     def statement(self, node: ast.stmt) -> None:
         """Read a statement."""
-        self.place = self.place_of(node)
+        outer, self.place = self.place, self.place_of(node)
         read = _STATEMENTS.get(type(node))
         if read is None:
             raise NotReadError(ast.dump(node)[:80])
@@ -210,12 +210,15 @@ class Reader:
             read(self, node)
         except (errors.NumbaError, ValueError) as error:
             raise self._placed(error, node) from error
+        # What is made of a loop or branch after its statements is at its own place.
+        self.place = outer
 
     def place_of(self, node: Any) -> SourcePlace:
         """Return the place of a node, in the function that it was inlined from if any."""
         unit = getattr(node, "kd_origin", self.unit)
         line = getattr(node, "lineno", self.place.line)
-        return SourcePlace(line, getattr(node, "col_offset", 0), unit, self.caller)
+        end = getattr(node, "end_col_offset", None)
+        return SourcePlace(line, getattr(node, "col_offset", 0), unit, self.caller, end)
 
     def value(self, node: ast.expr) -> Any:
         """Read an expression: a value, or a tuple of values."""

@@ -5,11 +5,9 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from kerneldsl.contract import ONE_EACH, CompileOptions, PassRemark, Specialization
+from kerneldsl.contract import ONE_EACH, CompileOptions, Specialization
 from kerneldsl.errors import (
     ArgumentValueError,
     CompileError,
@@ -17,19 +15,18 @@ from kerneldsl.errors import (
 )
 from kerneldsl.language.element_types import ELEMENT_TYPES
 from kerneldsl.language.intrinsics.intrinsic import Effect
-from kerneldsl.lowering.faults import FaultTable
 from kerneldsl.utilities.address_space import require_addresses
 from targets.cuda.architectures import Architecture, PtxVersion, choose_ptx_version, parse_arch
 from targets.cuda.compile.addresses.facts import facts_of
 from targets.cuda.compile.artifact import CudaArtifact
 from targets.cuda.compile.barriers import check_barriers
+from targets.cuda.compile.lowered import LoweredKernel, linked_symbols, with_bounds
 from targets.cuda.compile.requirements import check_words, preferred_ptx
-from targets.cuda.compile.tile_block import DEFAULT_TILE_BLOCK
 
 if TYPE_CHECKING:
     from targets.cuda.compile.ptx import Linked
 
-__all__ = ["LoweredKernel", "compile_kernel", "lower_kernel", "write_kernel"]
+__all__ = ["compile_kernel", "lower_kernel", "write_kernel"]
 
 _log = logging.getLogger("kerneldsl.cuda.compiler")
 
@@ -80,26 +77,6 @@ def compile_kernel(
         return write_kernel(lower_kernel(specialization), architecture, version)
 
 
-@dataclass(frozen=True)
-class LoweredKernel:
-    """A kernel in LLVM's textual form, for any architecture."""
-
-    #: What was lowered.
-    specialization: Specialization
-    #: Name of the entry.
-    entry_name: str
-    #: The module with the entry.
-    entry_text: str
-    #: The modules that it calls into.
-    body_texts: tuple[str, ...]
-    #: Debug mode: what the sites of a fault record mean.
-    fault_table: FaultTable
-    #: Seconds spent in ``prepare`` and ``numba``; 0 where the body had been lowered before.
-    timings: Mapping[str, float]
-    #: What the passes on the normal form and on syntax trees did.
-    remarks: tuple[PassRemark, ...]
-
-
 def lower_kernel(specialization: Specialization) -> LoweredKernel:
     """Do what does not depend on the architecture.
 
@@ -107,17 +84,31 @@ def lower_kernel(specialization: Specialization) -> LoweredKernel:
     """
     check_barriers(specialization)
     # Numba, LLVM and everything built on them are imported by the first compilation.
+    from numba.core.errors import NumbaError
+
+    from kerneldsl.ir.frontend.reader import NotReadError
     from kerneldsl.lowering.numba_internals.compiling import global_compiler_lock, target_override
+    from targets.cuda.compile.numba_device import TARGET_NAME
+    from targets.cuda.compile.region_code import lower_regions
+
+    with global_compiler_lock, target_override(TARGET_NAME):
+        try:
+            return lower_regions(specialization)
+        except (NotReadError, NumbaError) as error:
+            _log.debug("%s is lowered by syntax trees: %s", specialization.unit.qualname, error)
+        return _lower_tree(specialization)
+
+
+def _lower_tree(specialization: Specialization) -> LoweredKernel:
+    """Lower a kernel that the region IR does not read yet, or that has an error."""
     from targets.cuda.compile.bodies import body_of
     from targets.cuda.compile.entry import build_entry
-    from targets.cuda.compile.numba_device import TARGET_NAME
     from targets.cuda.compile.ptx import entry_identifier
 
     timings: dict[str, float] = {}
-    name = entry_identifier(specialization.unit.name, _linked_symbols(specialization))
-    with global_compiler_lock, target_override(TARGET_NAME):
-        body = body_of(specialization, timings)
-        entry = build_entry(body.lowered, name, specialization)
+    name = entry_identifier(specialization.unit.name, linked_symbols(specialization))
+    body = body_of(specialization, timings)
+    entry = build_entry(body.lowered, name, specialization)
     found = body.lowered
     return LoweredKernel(
         specialization, name, str(entry), body.texts, found.fault_table, timings, found.remarks
@@ -145,8 +136,8 @@ def write_kernel(
     with global_compiler_lock:
         started = time.perf_counter()
         try:
-            options = _with_bounds(specialization)
-            external = _linked_symbols(specialization)
+            options = with_bounds(specialization)
+            external = linked_symbols(specialization)
             linked = ptx.link(
                 lowered.entry_text, lowered.body_texts, name, options, pipeline, external
             )
@@ -198,24 +189,6 @@ def write_kernel(
     )
     _check_shared(specialization, artifact.static_shared_bytes, arch)
     return artifact
-
-
-def _linked_symbols(specialization: Specialization) -> frozenset[str]:
-    """Return the names of the functions of other code that a kernel may call."""
-    codes = specialization.unit.linked_functions().values()
-    return frozenset(code.symbol for code in codes)
-
-
-def _with_bounds(specialization: Specialization) -> CompileOptions:
-    """Return the options; of a kernel with tiles with the one block that it is launched with.
-
-    The assembler then gives a thread no more registers than the block can have.
-    """
-    options = specialization.options
-    if not specialization.traits.uses_tiles or options.launch_bounds is not None:
-        return options
-    block_dim = specialization.block_dim or DEFAULT_TILE_BLOCK
-    return replace(options, launch_bounds=(math.prod(block_dim),))
 
 
 def _require_libdevice(specialization: Specialization, linked: Linked) -> None:

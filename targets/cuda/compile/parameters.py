@@ -149,7 +149,10 @@ class ParameterReader:
         """Return the parts of the next argument, an array in global memory."""
         array = self._next_array(kind)
         if self._is_wide and array.alignment > 1:
-            self._assume_aligned(array.pointer, array.alignment)
+            # Views are made of generic addresses. LLVM has to know their alignment.
+            kind_of_data = array.pointer.type.pointee.as_pointer()
+            data = self._builder.addrspacecast(array.pointer, kind_of_data)
+            self._assume_aligned(data, array.alignment)
         return array
 
     def _next_array(self, kind: ArrayKind) -> _Array:

@@ -15,6 +15,7 @@ import ast
 from collections.abc import Callable, Collection, Iterable, Mapping
 from enum import Enum
 from functools import partial
+from importlib import import_module
 from typing import Any, NamedTuple, TypeVar
 
 from kerneldsl.contract import PassRemark, Report
@@ -47,7 +48,7 @@ from targets.cuda.compile.unroll_remainders import unroll_remainders
 from targets.cuda.compile.unroll_strides import unroll_strides
 from targets.cuda.compile.widen_products import widen_products
 
-__all__ = ["PASSES", "FunctionTree", "Pass", "Pipeline", "Stage"]
+__all__ = ["PASSES", "FunctionTree", "Known", "Pass", "Pipeline", "Stage"]
 
 Code = TypeVar("Code")
 
@@ -59,6 +60,8 @@ class Stage(Enum):
     NORMAL_FORM = "normal form"
     #: A `FunctionTree`, its `FunctionUnit`, and the parameters that are known to be arrays.
     TREE = "syntax tree"
+    #: A `Function` of the region IR, and what is `Known` of it.
+    REGION = "region IR"
     #: The definitions of functions that a kernel calls, and how often it calls each.
     LLVM = "LLVM IR"
     #: The text of a module, and the `ParameterFacts` of its entry.
@@ -72,6 +75,16 @@ class FunctionTree(NamedTuple):
 
     tree: ast.FunctionDef
     names: Mapping[str, Any]
+
+
+class Known(NamedTuple):
+    """What passes on the region IR are given."""
+
+    #: Of operations by their names.
+    intervals: Mapping[str, tuple[int, int]]
+    #: Signatures of operators.
+    typing: Any
+    has_tiles: bool
 
 
 class Pass(NamedTuple):
@@ -107,7 +120,12 @@ class Pipeline:
 
     def run(self, stage: Stage, code: Code, *known: Any) -> Code:
         """Return code after the passes of a stage, which `Stage` says what they are called with."""
-        for each in PASSES:
+        of_regions = [
+            each._replace(stage=Stage.REGION, rewrite=_ON_REGIONS[each.name])
+            for each in PASSES
+            if each.name in _ON_REGIONS
+        ]
+        for each in (*PASSES, *of_regions):
             if each.stage is not stage:
                 continue
             if each.name in self._disabled:
@@ -171,12 +189,43 @@ def _shorten_variables(
     return FunctionTree(tree, {**code.names, **names})
 
 
+def _unroll_strides(function: Any, known: Known, report: Report) -> Any:
+    from targets.cuda.compile.regions.unroll_strides import unroll_strides as rewrite
+
+    if not known.has_tiles:
+        rewrite(function, known.intervals, known.typing, report)
+    return function
+
+
+def _narrow_variables(function: Any, known: Known, report: Report) -> Any:
+    from targets.cuda.compile.regions.narrow_variables import narrow_variables
+
+    narrow_variables(function, known.intervals, report)
+    return function
+
+
+def _marking(name: str) -> Callable[[Any, Known, Report], Any]:
+    def rewrite(function: Any, known: Known, report: Report) -> Any:
+        module = import_module(f"targets.cuda.compile.regions.{name}")
+        getattr(module, name)(function, report)
+        return function
+
+    return rewrite
+
+
 def _on_text(
     rewrite: Callable[[str, Report], str],
 ) -> Callable[[str, ParameterFacts, Report], str]:
     return lambda ptx, facts, report: rewrite(ptx, report)
 
 
+_ON_REGIONS = {
+    "unroll-strides": _unroll_strides,
+    "unroll-array-loops": _marking("unroll_loops"),
+    "unroll-divisors": _marking("unroll_divisors"),
+    "unroll-arithmetic": _marking("unroll_arithmetic"),
+    "narrow-variables": _narrow_variables,
+}
 #: In the order in which they run.
 PASSES = (
     Pass(

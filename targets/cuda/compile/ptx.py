@@ -42,7 +42,15 @@ from targets.cuda.compile.square_roots import (
 from targets.cuda.intrinsics.by_architecture import definitions, is_by_architecture
 from targets.cuda.intrinsics.memory import DYNAMIC_SHARED
 
-__all__ = ["Linked", "MissingFunction", "entry_attributes", "entry_identifier", "link", "write_ptx"]
+__all__ = [
+    "Linked",
+    "MissingFunction",
+    "entry_attributes",
+    "entry_identifier",
+    "link",
+    "with_float_flags",
+    "write_ptx",
+]
 
 #: Functions that the driver provides to every module.
 _SYSTEM_CALLS = frozenset({"vprintf"})
@@ -127,10 +135,10 @@ def link(
     entry_text = _with_attributes(entry_text, entry_name, entry_attributes(options))
     module = _parse(with_declared_roots(entry_text))
     body_texts = tuple(body_texts)
-    calls = count_divisions(body_texts) + count_roots([entry_text])
+    calls = count_divisions([entry_text, *body_texts]) + count_roots([entry_text])
     for text in body_texts:
         complete = define_conversions(text, write_conversion)
-        flagged = rename_math(_with_float_flags(complete, options), fastmath=options.fastmath)
+        flagged = rename_math(with_float_flags(complete, options), fastmath=options.fastmath)
         calls += count_roots([flagged])
         try:
             module.link_in(_parse(flagged))
@@ -323,7 +331,7 @@ def _with_attributes(text: str, entry_name: str, attributes: dict[str, str]) -> 
     return pattern.sub(lambda match: f"{match[1]} {written}", text, count=1)
 
 
-def _with_float_flags(text: str, options: CompileOptions) -> str:
+def with_float_flags(text: str, options: CompileOptions) -> str:
     """Say what LLVM may do with floating-point operations; Numba has left that open."""
     if options.fastmath:
         text = _FLOAT_OPERATION.sub(r"= \1 fast ", text)

@@ -6,7 +6,6 @@ So nothing is called, inlined or linked.
 
 from __future__ import annotations
 
-import operator
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -15,7 +14,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from llvmlite import ir
-from numba import errors, types
+from numba import errors
 
 from kerneldsl.contract import Specialization
 from kerneldsl.frontend.unit import FunctionUnit
@@ -29,9 +28,11 @@ from kerneldsl.language.kinds import ArrayKind, Kind, TupleKind
 from kerneldsl.lowering import math_functions as _math_functions  # noqa: F401 - registers
 from kerneldsl.lowering import numpy_functions as _numpy_functions  # noqa: F401 - registers
 from kerneldsl.lowering.calls import Call
+from kerneldsl.lowering.captured_arrays import offering
 from kerneldsl.lowering.faults import FaultTable
 from kerneldsl.lowering.float_conversions import define_conversions
 from kerneldsl.lowering.loop_marks import with_loop_marks
+from kerneldsl.lowering.missing import refuse_missing
 from kerneldsl.lowering.numba_internals.compiling import (
     collector_paused,
     global_compiler_lock,
@@ -43,10 +44,7 @@ from kerneldsl.lowering.numba_internals.line_marks import LineMarks
 from kerneldsl.lowering.numba_internals.regions import without_errors
 from kerneldsl.lowering.numba_internals.text import module_text
 from kerneldsl.lowering.types import element_type, numba_types
-from targets.cuda.architectures import Architecture, choose_ptx_version, parse_arch
 from targets.cuda.compile import ptx
-from targets.cuda.compile.addresses.facts import facts_of
-from targets.cuda.compile.artifact import CudaArtifact
 from targets.cuda.compile.calling import (
     GUARD_ASKED,
     GUARD_PASSED,
@@ -57,17 +55,19 @@ from targets.cuda.compile.calling import (
     end_thread_early,
     set_fault_record,
 )
-from targets.cuda.compile.compiler import _linked_symbols, _with_bounds
 from targets.cuda.compile.float_conversions import write_conversion
 from targets.cuda.compile.linked_calls import linked_emitter
+from targets.cuda.compile.lowered import LoweredKernel, linked_symbols, with_bounds
 from targets.cuda.compile.math_symbols import rename_math
 from targets.cuda.compile.numba_device import TARGET_NAME, descriptor
 from targets.cuda.compile.parameters import ParameterReader, parameter_types
 from targets.cuda.compile.pipeline import Pipeline
 from targets.cuda.compile.ptx import entry_identifier
 from targets.cuda.compile.regions.errors import explained_errors
-from targets.cuda.compile.regions.loops import LoopEmitter
-from targets.cuda.compile.requirements import preferred_ptx
+from targets.cuda.compile.regions.guard import Guard, find_guard
+from targets.cuda.compile.regions.loops import LoopEmitter, conditions
+from targets.cuda.compile.regions.passes import optimize
+from targets.cuda.compile.regions.unroll_strides import HIDDEN
 from targets.cuda.compile.tiles.handlers import tile_handlers
 from targets.cuda.compile.tiling import emit_body
 from targets.cuda.intrinsics.faults import emit_checked, emit_fault
@@ -76,14 +76,14 @@ from targets.cuda.intrinsics.libdevice import libdevice_emitter
 from targets.cuda.intrinsics.memory import dynamic_shared, local_memory, static_shared
 from targets.cuda.intrinsics.table import EMITTERS
 
-__all__ = ["compile_regions", "device_texts", "read_as_written", "read_kernel"]
+__all__ = ["device_texts", "lower_regions", "read_as_written", "read_kernel"]
 
 _I1, _I32, _I64 = ir.IntType(1), ir.IntType(32), ir.IntType(64)
 _LARGEST = 2**31 - 1
 #: Intervals of what operations give.
 INTERVALS: dict[str, Interval] = {
     "grid": (0, 2**62),
-    "gridsize": (0, 2**62),
+    "gridsize": (1, 2**62),
     "laneid": (0, 31),
     "warpsize": (32, 32),
     **{f"threadIdx.{axis}": (0, 1023) for axis in "xyz"},
@@ -141,23 +141,6 @@ def _plain_function(unit: FunctionUnit) -> DeviceFunction:
     return known
 
 
-def compile_regions(
-    specialization: Specialization, *, arch: str, ptx_version: Any = None
-) -> CudaArtifact:
-    """Compile a kernel by the region IR.
-
-    Raises :class:`~kerneldsl.ir.frontend.reader.NotReadError` for what its front end does not read,
-    and `KernelTypingError` if an operation has no type.
-    """
-    architecture = parse_arch(arch)
-    version = choose_ptx_version(
-        architecture,
-        ptx_version or specialization.ptx_version or preferred_ptx(specialization, architecture),
-    )
-    with _compiling(specialization):
-        return _compile(specialization, architecture, version)
-
-
 @contextmanager
 def _compiling(specialization: Specialization) -> Iterator[None]:
     """Hold what a compilation needs; raise errors of this project."""
@@ -178,48 +161,30 @@ def device_texts(specialization: Specialization, name: str) -> tuple[str, ...]:
     return text, *bodies
 
 
-def _compile(spec: Specialization, arch: Architecture, version: Any) -> CudaArtifact:
-    timings = {}
-    began = time.process_time()
-    function, known = read_kernel(spec)
-    timings["read"] = time.process_time() - began
-    external = _linked_symbols(spec)
-    name = entry_identifier(spec.unit.name, external)
-    text, bodies = _write(function, known, spec, name)
-    options, pipeline = _with_bounds(spec), Pipeline(spec.options.disabled_passes)
-    text = ptx._with_float_flags(define_conversions(text, write_conversion), options)
-    text = rename_math(text, fastmath=options.fastmath)
-    timings["lower"] = time.process_time() - began - timings["read"]
-    linked = ptx.link(text, bodies, name, options, pipeline, external)
-    timings["link"] = time.process_time() - began - sum(timings.values())
-    traits = spec.traits
-    has_shared = traits.static_shared_bytes > 0 or traits.uses_dynamic_shared
-    written, llvm = ptx.write_ptx(
-        linked,
-        name,
-        arch,
-        version,
-        pipeline,
-        views_shared=traits.views_vectors and has_shared,
-        facts=facts_of(spec),
-    )
-    if linked.external:
-        from targets.cuda.compile.linked_modules import join_linked
+def lower_regions(specialization: Specialization) -> LoweredKernel:
+    """Do what does not depend on the architecture.
 
-        written, version = join_linked(written, spec, linked.external, arch, version, pipeline)
-    timings["llvm"] = time.process_time() - began - sum(timings.values())
-    return CudaArtifact(
-        spec,
-        name,
-        ptx=written,
-        llvm=llvm,
-        arch=arch,
-        ptx_version=version,
-        fault_table=FaultTable(function.fault_sites),
-        timings=timings,
-        uses_libdevice=bool(linked.libdevice_functions),
-        passes=pipeline.remarks(),
-    )
+    The caller holds Numba's compiler lock, and has made this target the current one.
+
+    Raises :class:`~kerneldsl.ir.frontend.reader.NotReadError` for what its front end does not read.
+    Raises Numba's errors for what has no type.
+    """
+    started = time.perf_counter()
+    unit = specialization.unit
+    refuse_missing(unit, "cuda", EMITTERS, "targets/cuda/intrinsics/table.py")
+    pipeline = Pipeline(specialization.options.disabled_passes)
+    with offering(unit):
+        function, known = read_kernel(specialization)
+        optimize(function, specialization, INTERVALS, pipeline)
+        read = time.perf_counter()
+        name = entry_identifier(unit.name, linked_symbols(specialization))
+        text, bodies = _write(function, known, specialization, name)
+    options = with_bounds(specialization)
+    text = ptx.with_float_flags(define_conversions(text, write_conversion), options)
+    text = rename_math(text, fastmath=options.fastmath)
+    timings = {"prepare": read - started, "numba": time.perf_counter() - read}
+    table = FaultTable(function.fault_sites)
+    return LoweredKernel(specialization, name, text, bodies, table, timings, pipeline.remarks())
 
 
 def _write(
@@ -245,8 +210,8 @@ def _write(
     for value, kind in zip(function.body.arguments, spec.kinds, strict=True):
         emitter.values[value] = _parameter(reader, kind, value.type)
     wants_guard = spec.traits.uses_grid_only and not spec.options.debug
-    guard = _guard(function) if wants_guard else None
-    parameters = dict(emitter.values)
+    guard = find_guard(function) if wants_guard else None
+    parameters, deferred = dict(emitter.values), conditions(function)
 
     def run(index: list[ir.Value], size: list[ir.Value], action: int) -> ir.Value:
         emitter.values = dict(parameters)
@@ -254,14 +219,15 @@ def _write(
         begin_body(builder)
         if action == GUARD_ASKED:
             assert guard is not None
-            emitter.operations(function.body.operations[: function.body.operations.index(guard)])
-            passes = emitter.get(guard.operands[0])
+            emitter.deferred = frozenset()
+            passes = emitter.passes(guard)
             return builder.select(passes, _I32(STATUS_PASSES), _I32(0))
-        for operation in function.body.operations[:-1]:
-            if operation is guard and action == GUARD_PASSED:
-                emitter.part_of_control(guard.regions[0])
-            else:
-                emitter.operations((operation,))
+        emitter.passed, emitter.deferred = {}, deferred
+        if action == GUARD_PASSED:
+            assert guard is not None
+            pairs = zip(guard.branches, guard.passed, strict=True)
+            emitter.passed = {branch: branch.regions[number] for branch, number in pairs}
+        emitter.operations(function.body.operations[:-1])
         end_body(builder)
         return _I32(0)
 
@@ -321,30 +287,6 @@ class _EntryCallConv(KernelCallConv):
         """Go on: a device reports no exception."""
 
 
-def _guard(function: Function) -> Operation | None:
-    """Return the branch that an index passes if the first and the last of several do.
-
-    Here: a comparison of the index with what is the same for all threads.
-    """
-    operations = function.body.operations
-    if len(operations) < 2 or operations[-2].name != "if" or operations[-2].results:
-        return None
-    branch = operations[-2]
-    test = branch.operands[0].owner
-    if (
-        not isinstance(test, Operation)
-        or test.name != "numba"
-        or len(test.operands) != 2
-        or len(branch.regions[1].operations) > 1
-    ):
-        return None
-    one, two = (value.owner for value in test.operands)
-    is_index = isinstance(one, Operation) and one.name == "grid"
-    is_size = isinstance(two, Operation) and two.name == "array.size"
-    is_below = test.attributes["function"] is operator.lt
-    return branch if is_index and is_size and is_below else None
-
-
 class _CudaEmitter(LoopEmitter):
     def __init__(
         self,
@@ -356,7 +298,8 @@ class _CudaEmitter(LoopEmitter):
     ) -> None:
         super().__init__(context, builder)
         self.known = known
-        self.fits_32 = self._fits
+        #: The region of a branch that runs without its test.
+        self.passed: dict[Operation, Region] = {}
         #: Shared memory by the place of its call: a function that is called twice has it once.
         self.shared_memory: dict[Any, ir.GlobalVariable] = {}
         self.wraparound = spec.options.wraparound
@@ -369,46 +312,35 @@ class _CudaEmitter(LoopEmitter):
             "fault.check": self.check_index,
             "gridsize": self.gridsize,
             "shared.array": self.shared,
+            HIDDEN: self.hide,
             "local.array": self.local,
         }
         if spec.traits.uses_tiles:
             self.handlers |= tile_handlers(self, function, spec)
 
-    def _fits(self, value: Value) -> bool:
-        """Return whether a loop's argument that is divided in it is kept in 32 bits."""
-        low, high = self.known.get(value, (-1, 0))
-        return (
-            value.type == types.int64 and low >= 0 and high <= _LARGEST and self._is_divided(value)
-        )
+    def passes(self, guard: Guard) -> ir.Value:
+        """Return whether the index passes a guard."""
+        found: ir.Value = _I1(1)
+        for before, branch, number in zip(guard.before, guard.branches, guard.passed, strict=True):
+            self.operations(before)
+            condition = self.get(branch.operands[0])
+            if number:
+                condition = self.builder.not_(condition)
+            found = self.builder.and_(found, condition)
+        return found
 
-    def _is_divided(self, value: Value) -> bool:
-        region = value.owner
-        assert isinstance(region, Region)
-        position = region.arguments.index(value)
-        loop = self._loop_of(region)
-        if loop is None:
-            return False
-        if loop.regions[-1].is_left:
-            return False
-        made = loop.regions[-1].yielded[position].owner
-        return (
-            isinstance(made, Operation)
-            and made.name == "numba"
-            and made.attributes["function"] in (operator.floordiv, operator.ifloordiv)
-        )
+    def branch(self, operation: Operation) -> None:
+        region = self.passed.get(operation)
+        if region is None:
+            super().branch(operation)
+        else:
+            self.part_of_control(region)
 
-    def _loop_of(self, region: Region) -> Operation | None:
-        return self._loops.get(region)
-
-    _loops: dict[Region, Operation]
-
-    def while_loop(self, operation: Operation) -> None:
-        self._loops = dict.fromkeys(operation.regions, operation)
-        super().while_loop(operation)
-
-    def for_loop(self, operation: Operation) -> None:
-        self._loops = {}
-        super().for_loop(operation)
+    def hide(self, operation: Operation) -> None:
+        """Write a copy of an int64 that LLVM cannot look into."""
+        (value,) = (self.get(each) for each in operation.operands)
+        kind = ir.FunctionType(value.type, [value.type])
+        self.set(operation, self.builder.asm(kind, "mov.b64 $0, $1;", "=l,l", [value], False))
 
     # -- the language -----------------------------------------------------------------------------
 

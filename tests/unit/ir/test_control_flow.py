@@ -21,7 +21,7 @@ from kerneldsl.lowering.numba_internals.host_code import host_contexts
 from kerneldsl.lowering.types import numba_types
 from targets.cpu.codegen.region_code import compile_regions
 from targets.cpu.target import CpuCompiler
-from targets.cuda.compile import region_code as cuda
+from targets.cuda.compile.regions.compile import compile_regions as compile_cuda
 
 _F = "float32[::1]"
 N = 16
@@ -264,7 +264,7 @@ def test_ptx_is_made(name: str) -> None:
 def _ptx(kernel: Any, arrays: int) -> str:
     asked = kernel._asked_for((", ".join([_F] * arrays),), None, None, None, "null", None)
     spec = kernel._dispatcher.specialize(*asked)[1]
-    return cuda.compile_regions(spec, arch="sm_90").ptx
+    return compile_cuda(spec, arch="sm_90").ptx
 
 
 def test_ranges_and_uniformity_join_all_exits() -> None:

@@ -18,7 +18,8 @@ from kerneldsl.lowering.mixed_signs import MIXED_SIGNS
 from kerneldsl.lowering.numba_internals.compiling import global_compiler_lock, target_override
 from kerneldsl.lowering.types import numba_types
 from targets.cuda.compile.numba_device import TARGET_NAME, descriptor
-from targets.cuda.compile.region_code import compile_regions, device_texts
+from targets.cuda.compile.region_code import device_texts
+from targets.cuda.compile.regions.compile import compile_regions
 
 _F = "float32[::1]"
 

@@ -12,7 +12,7 @@ import pytest
 import kerneldsl as kd
 from kerneldsl.language.intrinsics.examples import EXAMPLES
 from targets.cuda.compile.compiler import compile_kernel
-from targets.cuda.compile.region_code import compile_regions
+from targets.cuda.compile.regions.compile import compile_regions
 from tests.ptx.helpers import specialize
 
 #: Instructions and other words that show what an intrinsic is.

@@ -17,7 +17,7 @@ import pytest
 import kerneldsl as kd
 from kerneldsl.language.kinds import ArrayKind, Kind, TupleKind
 from targets.cuda.compile.compiler import compile_kernel
-from targets.cuda.compile.region_code import compile_regions
+from targets.cuda.compile.regions.compile import compile_regions
 from tests.ptx.helpers import specialize
 from tests.support.cases import kind_of
 from tests.support.simulated_grid import SimulatedGrid

@@ -74,7 +74,7 @@ def test_intervals_and_uniformity_of_a_halved_width() -> None:
     tree = read_function(spec.unit, numba_types(spec.kinds), typing)
     (loop,) = (each for each in tree.body.walk() if each.name == "while")
     width = loop.regions[1].arguments[0]
-    assert ranges_of(tree, {"threadIdx.x": (0, 255)})[width] == (0, 128)
+    assert ranges_of(tree, {"threadIdx.x": (0, 255)})[width] == (1, 128)
     scopes = uniformity_of(tree, {"threadIdx.x": Scope.THREAD, "grid": Scope.THREAD})
     assert scopes[width] is Scope.BLOCK
     threads = [each.result for each in tree.body.walk() if each.name == "threadIdx.x"]

@@ -7,14 +7,18 @@ A ``while`` tests before the first iteration and at the end of each, as CPython 
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from llvmlite import ir
+from numba import types
 
 from kerneldsl.ir.emission import Emitter
-from kerneldsl.ir.operations import Operation, Value
+from kerneldsl.ir.operations import Function, Operation, Region, Value
+from kerneldsl.ir.recognize import is_false
+from kerneldsl.lowering.loop_marks import mark_loop
 
-__all__ = ["LoopEmitter"]
+__all__ = ["LoopEmitter", "conditions"]
 
 _I64 = ir.IntType(64)
 
@@ -22,25 +26,64 @@ _I64 = ir.IntType(64)
 class LoopEmitter(Emitter):
     """Writes the loops of a device."""
 
+    def __init__(self, context: Any, builder: ir.IRBuilder) -> None:
+        super().__init__(context, builder)
+        #: Arguments of loops that a pass keeps in 32 bits.
+        self._narrowed: set[Value] = set()
+        self.fits_32 = self._narrowed.__contains__
+        #: Conditions by ``and`` and ``or`` that branches alone read, written as branches.
+        self.deferred: frozenset[Operation] = frozenset()
+
+    def branch(self, operation: Operation) -> None:
+        if operation not in self.deferred:
+            super().branch(operation)
+
+    def branch_on(self, condition: Value, yes: ir.Block, no: ir.Block) -> None:
+        made = condition.owner
+        if made not in self.deferred:
+            super().branch_on(condition, yes, no)
+            return
+        assert isinstance(made, Operation)
+        first, (one, two) = made.operands[0], made.regions
+        rest = self.builder.append_basic_block(f"and{len(self.builder.function.blocks)}")
+        is_and = _is_constant(two)
+        self.branch_on(first, *((rest, no) if is_and else (yes, rest)))
+        self.begin(rest)
+        second = one if is_and else two
+        self.operations(second.operations[:-1])
+        self.branch_on(second.yielded[0], yes, no)
+
     def for_loop(self, operation: Operation) -> None:
         (body,) = operation.regions
+        self._narrowed.update(operation.attributes.get("narrow", ()))
         builder = self.builder
         start, stop, step, *given = (self.get(value) for value in operation.operands)
-        turns = _turns(builder, start, stop, step)
+        by_one = _is_number(start, 0) and _is_number(step, 1)
+        # After a comparison with a number LLVM would divide the counter in 16 bits.
+        is_open = not isinstance(stop, ir.Constant)
+        is_compared = by_one and is_open and _is_read(body.arguments[0], body)
+        turns = stop if is_compared else _turns(builder, start, stop, step)
         entry = builder.block
         head, inner, end = self._blocks("for", "do", "done")
         builder.branch(head)
         builder.position_at_end(head)
         (counter,), *phis = self._phis(body.arguments, [start, *given], entry)
-        left = builder.phi(start.type, "left")
-        left.add_incoming(turns, entry)
-        builder.cbranch(builder.icmp_signed(">", left, left.type(0)), inner, end)
+        left = None
+        if is_compared:
+            test = builder.icmp_signed("<", counter, stop)
+        else:
+            left = builder.phi(start.type, "left")
+            left.add_incoming(turns, entry)
+            test = builder.icmp_signed(">", left, left.type(0))
+        builder.cbranch(test, inner, end)
         builder.position_at_end(inner)
-        rest = builder.sub(left, left.type(1), flags=["nsw"])
-        following = builder.add(counter, step)
+        rest = None if left is None else builder.sub(left, left.type(1), flags=["nsw"])
+        following = builder.add(counter, step, flags=["nsw"] if is_compared else [])
         if self.part_of_control(body) is not None:
             self.end_of_body(operation)
-            left.add_incoming(rest, builder.block)
+            self._mark(operation)
+            if left is not None:
+                left.add_incoming(rest, builder.block)
             counter.add_incoming(following, builder.block)
             self._next_iteration(phis, body.arguments[1:], body)
             builder.branch(head)
@@ -49,6 +92,7 @@ class LoopEmitter(Emitter):
 
     def while_loop(self, operation: Operation) -> None:
         before, body = operation.regions
+        self._narrowed.update(operation.attributes.get("narrow", ()))
         builder = self.builder
         given = [self.get(value) for value in operation.operands]
         inner, end = self._blocks("do", "done")
@@ -88,6 +132,7 @@ class LoopEmitter(Emitter):
             builder.zext(found, _I64) if argument in self.narrow else found
             for argument, found in zip(body.arguments, following, strict=True)
         ]
+        self._mark(operation)
         builder.cbranch(condition, *targets)
         return last, wide
 
@@ -97,10 +142,71 @@ class LoopEmitter(Emitter):
             found = self.builder.zext(found, _I64)
         self.values[value] = found
 
+    def _mark(self, operation: Operation) -> None:
+        """Mark the loop with the iteration that ends here, if a pass wishes how it is unrolled."""
+        if "unroll" in operation.attributes:
+            mark_loop(self.builder, operation.attributes["unroll"])
+
     def _blocks(self, *names: str) -> list[ir.Block]:
         function = self.builder.function
         number = len(function.blocks)
         return [self.builder.append_basic_block(f"{name}{number}") for name in names]
+
+
+def conditions(function: Function) -> frozenset[Operation]:
+    """Return the conditions by ``and`` and ``or`` that one branch or such condition reads."""
+    uses = Counter(value for each in function.body.walk() for value in each.operands)
+    for each in function.body.walk():
+        if _is_condition(each):
+            # The first is also what the condition yields without the second: no use of it.
+            rest = each.regions[1] if _is_constant(each.regions[1]) else each.regions[0]
+            uses[each.operands[0]] -= rest.yielded[0] is each.operands[0]
+    found = set()
+
+    def visit(region: Region) -> None:
+        for operation in region.operations:
+            if operation.name == "if":
+                made = operation.operands[0].owner
+                if isinstance(made, Operation) and _is_condition(made) and uses[made.result] == 1:
+                    found.add(made)
+            for inner in operation.regions:
+                visit(inner)
+
+    visit(function.body)
+    inner = set()
+    for made in found:
+        second = made.regions[0] if _is_constant(made.regions[1]) else made.regions[1]
+        last = second.yielded[0].owner
+        while isinstance(last, Operation) and _is_condition(last) and uses[last.result] == 1:
+            inner.add(last)
+            second = last.regions[0] if _is_constant(last.regions[1]) else last.regions[1]
+            last = second.yielded[0].owner
+    return frozenset(found | inner)
+
+
+def _is_condition(made: Operation) -> bool:
+    """Return whether an operation is ``and`` or ``or`` of two conditions."""
+    if made.name != "if" or len(made.results) != 1 or made.result.type != types.boolean:
+        return False
+    one, two = made.regions
+    if one.is_left or two.is_left:
+        return False
+    first = made.operands[0]
+    is_and = is_false(two.yielded[0]) or two.yielded[0] is first
+    return (is_and and _is_constant(two)) or (one.yielded[0] is first and _is_constant(one))
+
+
+def _is_constant(region: Region) -> bool:
+    return all(each.name in ("const", "yield") for each in region.operations)
+
+
+def _is_number(value: ir.Value, number: int) -> bool:
+    return isinstance(value, ir.Constant) and bool(value.constant == number)
+
+
+def _is_read(value: Value, region: Region) -> bool:
+    """Return whether an operation of a region reads a value."""
+    return any(value in operation.operands for operation in region.walk())
 
 
 def _turns(builder: ir.IRBuilder, start: ir.Value, stop: ir.Value, step: ir.Value) -> ir.Value:

@@ -1,4 +1,4 @@
-"""A kernel's body is lowered once for all its mappings, launches and architectures."""
+"""A body that syntax trees are lowered to serves all mappings, launches and architectures."""
 
 from __future__ import annotations
 
@@ -6,15 +6,27 @@ import gc
 import weakref
 from dataclasses import replace
 
+import pytest
+
 import kerneldsl as kd
 from kerneldsl.contract import CompileOptions, ElementMapping, Promises, Specialization
 from kerneldsl.contract.abi import EXPLICIT, LaunchMode
+from kerneldsl.ir.frontend.reader import NotReadError
 from kerneldsl.language.signatures import parse_signature
+from targets.cuda.compile import region_code
 from targets.cuda.compile.bodies import _MAX_BODIES, _bodies
 from targets.cuda.compile.compiler import compile_kernel
 from tests.ptx.helpers import specialize
 
 _SIGNATURE = "float32[::1], float32[::1]"
+
+
+@pytest.fixture(autouse=True)
+def _without_regions(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(specialization: Specialization) -> None:
+        raise NotReadError("nothing")
+
+    monkeypatch.setattr(region_code, "lower_regions", refuse)
 
 
 def _fresh() -> Specialization:

@@ -1,0 +1,51 @@
+"""A kernel in LLVM's textual form, and what is known of it for any architecture."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from kerneldsl.contract import CompileOptions, PassRemark, Specialization
+from kerneldsl.lowering.faults import FaultTable
+from targets.cuda.compile.tile_block import DEFAULT_TILE_BLOCK
+
+__all__ = ["LoweredKernel", "linked_symbols", "with_bounds"]
+
+
+@dataclass(frozen=True)
+class LoweredKernel:
+    """A kernel in LLVM's textual form, for any architecture."""
+
+    #: What was lowered.
+    specialization: Specialization
+    #: Name of the entry.
+    entry_name: str
+    #: The module with the entry.
+    entry_text: str
+    #: The modules that it calls into.
+    body_texts: tuple[str, ...]
+    #: Debug mode: what the sites of a fault record mean.
+    fault_table: FaultTable
+    #: Seconds spent in ``prepare`` and ``numba``; 0 where the body had been lowered before.
+    timings: Mapping[str, float]
+    #: What the passes did that do not depend on the architecture.
+    remarks: tuple[PassRemark, ...]
+
+
+def linked_symbols(specialization: Specialization) -> frozenset[str]:
+    """Return the names of the functions of other code that a kernel may call."""
+    codes = specialization.unit.linked_functions().values()
+    return frozenset(code.symbol for code in codes)
+
+
+def with_bounds(specialization: Specialization) -> CompileOptions:
+    """Return the options; of a kernel with tiles with the one block that it is launched with.
+
+    The assembler then gives a thread no more registers than the block can have.
+    """
+    options = specialization.options
+    if not specialization.traits.uses_tiles or options.launch_bounds is not None:
+        return options
+    block_dim = specialization.block_dim or DEFAULT_TILE_BLOCK
+    return replace(options, launch_bounds=(math.prod(block_dim),))

@@ -1,0 +1,42 @@
+"""Compile a kernel by the region IR alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kerneldsl.contract import Specialization
+from kerneldsl.lowering.numba_internals.compiling import (
+    collector_paused,
+    global_compiler_lock,
+    target_override,
+)
+from targets.cuda.architectures import choose_ptx_version, parse_arch
+from targets.cuda.compile.artifact import CudaArtifact
+from targets.cuda.compile.compiler import write_kernel
+from targets.cuda.compile.numba_device import TARGET_NAME
+from targets.cuda.compile.region_code import lower_regions
+from targets.cuda.compile.regions.errors import explained_errors
+from targets.cuda.compile.requirements import preferred_ptx
+
+__all__ = ["compile_regions"]
+
+
+def compile_regions(
+    specialization: Specialization, *, arch: str, ptx_version: Any = None
+) -> CudaArtifact:
+    """Compile a kernel by the region IR.
+
+    Raises :class:`~kerneldsl.ir.frontend.reader.NotReadError` for what its front end does not read.
+    """
+    architecture = parse_arch(arch)
+    version = choose_ptx_version(
+        architecture,
+        ptx_version or specialization.ptx_version or preferred_ptx(specialization, architecture),
+    )
+    with (
+        collector_paused(),
+        global_compiler_lock,
+        target_override(TARGET_NAME),
+        explained_errors(specialization),
+    ):
+        return write_kernel(lower_regions(specialization), architecture, version)

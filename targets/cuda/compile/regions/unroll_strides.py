@@ -1,0 +1,369 @@
+"""Unroll loops with the stride of a grid by four, so that loads come before their uses.
+
+The number of iterations of ``while i < x.size: …; i += stride`` is a quotient. LLVM avoids the
+division, and so neither LLVM nor ptxas unrolls the loop: each load is waited for. For ``range(i,
+x.size, stride)`` the number is computed by a division. The loops written here need no division.
+Four iterations run while the last of them is before the end, and a plain loop runs the others:
+
+.. code-block:: python
+
+    last = x.size - 3 * stride
+    while i < last:
+        for _ in range(4):
+            …
+            i += stride
+    while i < x.size:
+        …
+        i += stride
+
+The stride is known to be positive. The end is known not to be negative and far from overflow, as a
+size is, or the kernel tests that. Each of the four iterations computes its addresses from the
+counter, which is hidden from LLVM at the start of the loop. LLVM would have a register for the
+address of each array in each iteration (seen with 22, "LoopStrengthReduce"), and ptxas no registers
+for the loads.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from numba import types
+
+from kerneldsl.contract import Report
+from kerneldsl.ir.operations import Effect, Function, Operation, Region, Value
+from kerneldsl.ir.ranges import Interval, ranges_of
+from kerneldsl.ir.recognize import constant_number, operator_of
+from kerneldsl.ir.rewriter import clone, clone_region
+from kerneldsl.ir.typing import Typing
+from kerneldsl.lowering.loop_marks import FULLY_UNROLLED, NOT_UNROLLED
+from targets.cuda.compile.regions.walks import INVARIANT, LOOPS, location, made_of, statements_in
+
+__all__ = ["HIDDEN", "unroll_strides"]
+
+#: An operation that gives a copy of an int64 that LLVM cannot look into.
+HIDDEN = "loop.same"
+_TURNS = 4
+#: Loads of an iteration; those of all four are in registers at once.
+_MOST_LOADS = 4
+_MOST_STATEMENTS = 8
+#: No counter of an int64 overflows in a step from here.
+_LARGEST_END = 2**62
+_INT64 = types.int64
+_SIGNED = (types.int32, types.int64)
+
+
+def unroll_strides(
+    function: Function, intervals: Mapping[str, Interval], typing: Typing, report: Report
+) -> None:
+    """Unroll such loops; `intervals` are those of operations by their names."""
+    loops = [each for each in function.body.walk() if each.name in ("for", "while")]
+    strided = [found for each in loops if (found := _candidate(each)) is not None]
+    if not strided:
+        return
+    known = ranges_of(function, intervals, may_wrap=False)
+    chosen: dict[Operation, _Loop] = {}
+    for loop in strided:
+        refusal = _refusal(loop, known)
+        where = [location(function, loop.operation)]
+        if refusal is not None:
+            report("loop", f"not unrolled: {refusal}", where=where, is_missed=True)
+            continue
+        report("loop", "unrolled by four", where=where)
+        chosen[loop.operation] = loop
+    if chosen:
+        _rewrite(function.body, chosen, _Writer(typing, known))
+
+
+@dataclass(frozen=True)
+class _Loop:
+    """A loop with a stride that is no constant."""
+
+    operation: Operation
+    #: The variable that it counts in: an argument of the body.
+    counter: Value
+    start: Value
+    #: Of ``while`` in the region before.
+    stop: Value
+    step: Value
+    #: Number of the counter among the variables of the loop; ``None`` for ``for``.
+    number: int | None
+
+
+def _candidate(loop: Operation) -> _Loop | None:
+    body = loop.regions[-1]
+    if body.is_left:
+        return None
+    if loop.name == "for":
+        start, stop, step, *_ = loop.operands
+        if constant_number(step) is not None:
+            return None
+        return _Loop(loop, body.arguments[0], start, stop, step, None)
+    before = loop.regions[0]
+    test = before.yielded[0].owner
+    if not isinstance(test, Operation) or operator_of(test) is not operator.lt:
+        return None
+    compared, stop = test.operands
+    if compared not in before.arguments:
+        return None
+    number = before.arguments.index(compared)
+    counter, update = body.arguments[number], body.yielded[number].owner
+    if not isinstance(update, Operation) or update not in body.operations:
+        return None
+    if operator_of(update) not in (operator.add, operator.iadd):
+        return None
+    one, step = update.operands
+    if one is not counter or constant_number(step) is not None:
+        return None
+    return _Loop(loop, counter, loop.operands[number], stop, step, number)
+
+
+def _refusal(loop: _Loop, known: Mapping[Value, Interval]) -> str | None:
+    """Return why a loop stays as it is.
+
+    Its body has to be a few simple statements that affect this thread alone.
+    """
+    body = loop.operation.regions[-1]
+    inner = {value for region in loop.operation.regions for value in region.arguments}
+    if not all(_is_invariant(value, loop.operation, inner) for value in (loop.stop, loop.step)):
+        return "the end or the stride changes in the loop"
+    if known.get(loop.step, (0, 0))[0] <= 0:
+        return "the stride is not known to be positive"
+    if statements_in(body) - (loop.number is not None) > _MOST_STATEMENTS:
+        return f"more than {_MOST_STATEMENTS} statements"
+    inside = list(body.walk())
+    if any(each.name in LOOPS or each.effect & Effect.LEAVE for each in inside):
+        return "statements other than assignments and conditions"
+    calls = [each for each in inside if _affects_others(each)]
+    if calls:
+        read = {value for each in inside for value in each.operands}
+        if any(not read.intersection(each.results) for each in calls):
+            return "statements other than assignments and conditions"
+        return "a call that may affect other threads"
+    if loop.counter.type not in _SIGNED or loop.stop.type not in _SIGNED:
+        return "the counter or the end is not a signed integer"
+    loads = [each for each in inside if each.name == "array.load"]
+    if not loads:
+        return "no load of an element"
+    return f"more than {_MOST_LOADS} loads" if len(loads) > _MOST_LOADS else None
+
+
+def _affects_others(operation: Operation) -> bool:
+    is_call = "use" in operation.attributes and operation.effect != Effect.NONE
+    return is_call or bool(operation.effect & ~(Effect.READ | Effect.WRITE))
+
+
+def _is_invariant(value: Value, loop: Operation, inner: set[Value]) -> bool:
+    """Return whether a value is the same in each iteration."""
+    inside = {each for region in loop.regions for each in region.walk()}
+    return not any(
+        each in inner or (each.owner in inside and each.owner.name not in INVARIANT)
+        for each in made_of(value)
+    )
+
+
+def _rewrite(region: Region, chosen: Mapping[Operation, _Loop], writer: _Writer) -> None:
+    made: list[Operation] = []
+    for operation in region.operations:
+        if operation in chosen:
+            made += writer.written(chosen[operation])
+        else:
+            for inner in operation.regions:
+                _rewrite(inner, chosen, writer)
+            made.append(operation)
+    region.operations = made
+
+
+class _Writer:
+    def __init__(self, typing: Typing, known: Mapping[Value, Interval]) -> None:
+        self._typing = typing
+        self._known = known
+        self._made: list[Operation] = []
+        self._place: Any = None
+
+    def written(self, loop: _Loop) -> list[Operation]:
+        """Return what takes the place of a loop."""
+        operation, self._made, self._place = loop.operation, [], loop.operation.place
+        stop, step = (self._outside(value, operation) for value in (loop.stop, loop.step))
+        stop, step = self._long(stop), self._long(step)
+        low = self._known.get(loop.stop, (-1, 0))[0]
+        if loop.number is None:
+            self._for(loop, stop, step, is_tested=low < 0)
+        else:
+            self._while(loop, stop, step, is_tested=low < 0)
+        return self._made
+
+    def _while(self, loop: _Loop, stop: Value, step: Value, *, is_tested: bool) -> None:
+        operation, number = loop.operation, loop.number
+        assert number is not None
+        given = list(operation.operands)
+
+        def turns() -> list[Value]:
+            return self._turns(given, number, loop, stop, step)
+
+        if is_tested:
+            test = self._numba(operator.ge, stop, self._constant(0))
+            operation.operands = self._either(test, turns, lambda: given)
+        else:
+            operation.operands = turns()
+        self._made.append(operation)
+
+    def _for(self, loop: _Loop, stop: Value, step: Value, *, is_tested: bool) -> None:
+        operation = loop.operation
+        carried = list(operation.operands[3:])
+
+        def counted() -> list[Value]:
+            given = [self._long(loop.start), *carried]
+            following = self._turns(given, 0, loop, stop, step)
+            return self._rest(following, loop, stop, step)[1:]
+
+        def other() -> list[Value]:
+            rolled = clone(operation, {})
+            rolled.attributes["unroll"] = NOT_UNROLLED
+            self._made.append(rolled)
+            return rolled.results
+
+        if is_tested:
+            low = self._numba(operator.le, self._constant(0), stop)
+            high = self._numba(operator.le, stop, self._constant(_LARGEST_END))
+            test = self._numba(operator.and_, low, high)
+            found = self._either(test, counted, other)
+        else:
+            found = counted()
+        self._become(operation.results, found)
+
+    def _become(self, results: list[Value], found: list[Value]) -> None:
+        """Give the results of a loop to what is read after it."""
+        if not results:
+            return
+        branch = Operation("if", [self._true()], tuple(value.type for value in results))
+        yes, no = Region(), Region()
+        yes.operations = [Operation("yield", found)]
+        no.operations = [Operation("yield", list(found))]
+        branch.regions = [yes, no]
+        branch.results = results
+        for value in results:
+            value.owner = branch
+        self._made.append(branch)
+
+    def _true(self) -> Value:
+        made = self._add("const", [], (types.boolean,), {"value": True})
+        return made.result
+
+    # -- loops ------------------------------------------------------------------------------------
+
+    def _turns(
+        self, given: list[Value], number: int, loop: _Loop, stop: Value, step: Value
+    ) -> list[Value]:
+        """Write what runs four iterations at a time; return the variables after it."""
+        ahead = self._numba(operator.mul, self._constant(_TURNS - 1), step)
+        last = self._numba(operator.sub, stop, ahead)
+
+        def four(variables: list[Value]) -> list[Value]:
+            hidden = self._add(HIDDEN, [self._long(variables[number])], (_INT64,)).result
+            first = [*variables[:number], hidden, *variables[number + 1 :]]
+            kinds = tuple(value.type for value in first)
+            body = Region((_INT64, *kinds))
+            bounds = [self._constant(each) for each in (0, _TURNS, 1)]
+            self._within(body, lambda: self._iteration(body.arguments[1:], number, loop, step))
+            attributes = {"unroll": FULLY_UNROLLED}
+            return self._add("for", [*bounds, *first], kinds, attributes, [body]).results
+
+        return self._loop(given, number, last, four)
+
+    def _rest(self, given: list[Value], loop: _Loop, stop: Value, step: Value) -> list[Value]:
+        return self._loop(given, 0, stop, lambda found: self._iteration(found, 0, loop, step))
+
+    def _loop(self, given: list[Value], number: int, end: Value, body_of: Any) -> list[Value]:
+        kinds = tuple(value.type for value in given)
+        before, body = Region(kinds), Region(kinds)
+        for arguments in (before.arguments, body.arguments):
+            for value, argument in zip(given, arguments, strict=True):
+                argument.name = value.name
+        self._within(before, lambda: [self._numba(operator.lt, before.arguments[number], end)])
+        self._within(body, lambda: body_of(body.arguments))
+        return self._add("while", given, kinds, None, [before, body]).results
+
+    def _iteration(
+        self, variables: list[Value], number: int, loop: _Loop, step: Value
+    ) -> list[Value]:
+        """Write a copy of the loop's body; return the variables after it."""
+        body = loop.operation.regions[-1]
+        if loop.number is None:
+            counter = variables[number]
+            if loop.counter.type != _INT64:
+                counter = self._add("cast", [counter], (loop.counter.type,)).result
+            values = dict(zip(body.arguments, [counter, *variables[1:]], strict=True))
+        else:
+            values = dict(zip(body.arguments, variables, strict=True))
+        copies = clone_region(_without_arguments(body), values)
+        *operations, last = copies.operations
+        self._made += operations
+        following = list(last.operands)
+        if loop.number is None:
+            following.insert(0, self._numba(operator.add, variables[number], step))
+        return following
+
+    # -- operations -------------------------------------------------------------------------------
+
+    def _outside(self, value: Value, loop: Operation) -> Value:
+        """Return a value of a loop that is the same in each iteration, computed before it."""
+        inside = {each for region in loop.regions for each in region.walk()}
+        values: dict[Value, Value] = {}
+
+        def copy(each: Value) -> None:
+            made = each.owner
+            if made not in inside or each in values:
+                return
+            assert isinstance(made, Operation)
+            for operand in made.operands:
+                copy(operand)
+            self._made.append(clone(made, values))
+
+        copy(value)
+        return values.get(value, value)
+
+    def _either(self, test: Value, one: Any, other: Any) -> list[Value]:
+        yes, no = Region(), Region()
+        found = [self._within(region, read) for region, read in ((yes, one), (no, other))]
+        kinds = tuple(value.type for value in found[0])
+        return self._add("if", [test], kinds, None, [yes, no]).results
+
+    def _within(self, region: Region, read: Any) -> list[Value]:
+        outer, self._made = self._made, region.operations
+        found: list[Value] = list(read())
+        self._add("yield", found)
+        self._made = outer
+        return found
+
+    def _constant(self, number: int) -> Value:
+        return self._add("const", [], (_INT64,), {"value": number}).result
+
+    def _long(self, value: Value) -> Value:
+        return value if value.type == _INT64 else self._add("cast", [value], (_INT64,)).result
+
+    def _numba(self, function: Any, *operands: Value) -> Value:
+        signature = self._typing.operator(function, tuple(value.type for value in operands))
+        attributes = {"function": function, "signature": signature}
+        return self._add("numba", list(operands), (signature.return_type,), attributes).result
+
+    def _add(
+        self,
+        name: str,
+        operands: list[Value],
+        results: tuple[Any, ...] = (),
+        attributes: dict[str, Any] | None = None,
+        regions: list[Region] | None = None,
+    ) -> Operation:
+        made = Operation(name, operands, results, attributes, regions, place=self._place)
+        self._made.append(made)
+        return made
+
+
+def _without_arguments(body: Region) -> Region:
+    """Return a region of the same operations. Its arguments are values outside it."""
+    bare = Region()
+    bare.operations = body.operations
+    return bare

@@ -1,0 +1,52 @@
+"""What a value is computed from, and where an operation is in the source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from kerneldsl.errors import SourceLocation
+from kerneldsl.ir.operations import Effect, Function, Operation, Region, Value
+
+__all__ = ["INVARIANT", "LOOPS", "leads_to", "location", "made_of", "statements_in"]
+
+LOOPS = ("for", "for_each", "while")
+#: Operations that give the same value each time if their operands do.
+INVARIANT = frozenset(
+    ("const", "cast", "numba", "array.size", "array.extent", "grid", "gridsize", "tuple.make")
+)
+
+
+def made_of(value: Value) -> Iterator[Value]:
+    """Yield a value and what arithmetic made it of, up to loads and arguments."""
+    pending, seen = [value], {value}
+    while pending:
+        each = pending.pop()
+        yield each
+        made = each.owner
+        if not isinstance(made, Operation):
+            continue
+        operands = list(made.operands) if made.effect == Effect.NONE else []
+        for region in made.regions:
+            operands += region.yielded
+        new = [operand for operand in operands if operand not in seen]
+        seen.update(new)
+        pending += new
+
+
+def leads_to(source: Value, values: Iterable[Value]) -> bool:
+    """Return whether one of some values is computed from another by arithmetic."""
+    return any(each is source for value in values for each in made_of(value))
+
+
+def statements_in(region: Region) -> int:
+    """Return about how many statements a region was read from: lines and calls of them."""
+    return len({operation.place[0] for operation in region.walk() if operation.place})
+
+
+def location(function: Function, operation: Operation) -> SourceLocation:
+    """Return the place of an operation in the user's file."""
+    place = operation.place
+    if place is None:
+        return SourceLocation(function.unit.filename, function.unit.first_line)
+    unit = place.unit
+    return SourceLocation(unit.filename, place.line, place.column, place.end_column, unit.qualname)
