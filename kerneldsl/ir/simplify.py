@@ -1,49 +1,113 @@
-"""Drop what nothing reads: operations, results of branches and loops."""
+"""Drop what nothing reads: operations, and what branches and loops hand on."""
 
 from __future__ import annotations
 
+from kerneldsl.ir.control import CONTROL, LOOPS, carried_arguments, ends_of, given_to
 from kerneldsl.ir.operations import TOGETHER, Effect, Operation, Region, Value
 
 __all__ = ["simplify"]
 
-_NEEDED = Effect.WRITE | Effect.LEAVE | TOGETHER
-#: Operations that their effects on other threads do not need if nothing reads their results.
-_PURE_TOGETHER = ("tile.load", "tile.map", "tile.fold")
+_NEEDED = Effect.WRITE | TOGETHER
+_ENDS = ("yield", "leave", "unreachable")
 
 
 def simplify(region: Region) -> None:
     """Drop what nothing reads, also in inner regions, in place."""
-    _drop(region, set())
+    _Needed(region).sweep(region)
 
 
-def _drop(region: Region, used: set[Value]) -> None:
-    """Drop operations, last first; `used` are the values that are read after the region."""
-    kept: list[Operation] = []
-    for operation in reversed(region.operations):
-        if operation.name in ("yield", "leave", "unreachable"):
-            used.update(operation.operands)
-            kept.append(operation)
-            continue
-        is_read = any(value in used for value in operation.results)
-        if not is_read and not operation.effects() & _NEEDED:
-            continue
-        if operation.name in ("if", "labeled"):
-            numbers = [n for n, value in enumerate(operation.results) if value in used]
-            if len(numbers) < len(operation.results):
-                operation.results = [operation.results[n] for n in numbers]
-                ends = [r.operations[-1] for r in operation.regions if not r.is_left]
-                if operation.name == "labeled":
-                    ends += operation.leaves()
-                for last in ends:
-                    last.operands = [last.operands[n] for n in numbers]
-        if operation.name in ("while", "for", "for_each"):
-            # An argument of a loop may be read in another iteration.
+class _Needed:
+    """Operations and values that an effect needs, or what the region yields."""
+
+    def __init__(self, region: Region) -> None:
+        self._around: dict[Operation, Operation] = {}
+        #: What a branch or loop hands on to an operation or an iteration, and its number.
+        self._handed_on: dict[Value, tuple[Operation, int]] = {}
+        self._operations: set[Operation] = set()
+        self._values: set[Value] = set()
+        self._pending: list[Operation | Value] = list(region.yielded)
+        self._collect(region, None)
+        while self._pending:
+            found = self._pending.pop()
+            if isinstance(found, Value):
+                self._need_value(found)
+            elif found not in self._operations:
+                self._operations.add(found)
+                self._need_operation(found)
+
+    def _collect(self, region: Region, around: Operation | None) -> None:
+        for number, operation in enumerate(region.operations):
+            if around is not None:
+                self._around[operation] = around
+            if operation.effect & _NEEDED:
+                self._pending.append(operation)
+            if operation.name == "unreachable" and number:
+                # Without what is before it, control would get here.
+                self._pending.append(region.operations[number - 1])
+            if operation.name in CONTROL:
+                for values in (operation.results, *carried_arguments(operation)):
+                    pairs = enumerate(values)
+                    self._handed_on.update((value, (operation, n)) for n, value in pairs)
             for inner in operation.regions:
-                used.update(inner.yielded)
-                for each in inner.walk():
-                    used.update(each.operands)
-        for inner in operation.regions:
-            _drop(inner, used)
-        used.update(operation.operands)
-        kept.append(operation)
-    region.operations = kept[::-1]
+                self._collect(inner, operation)
+
+    def _need_value(self, value: Value) -> None:
+        if value in self._values:
+            return
+        self._values.add(value)
+        handed_on = self._handed_on.get(value)
+        if handed_on is None:
+            if isinstance(value.owner, Operation):
+                self._pending.append(value.owner)
+            return
+        operation, number = handed_on
+        self._pending.append(operation)
+        self._pending += [end.operands[number] for end in ends_of(operation)]
+        for values in (operation.results, given_to(operation), *carried_arguments(operation)):
+            self._pending += values[number : number + 1]
+
+    def _need_operation(self, operation: Operation) -> None:
+        around = self._around.get(operation)
+        if around is not None:
+            self._pending.append(around)
+        if operation.name not in CONTROL:
+            self._pending += [] if operation.name in _ENDS else operation.operands
+            for region in operation.regions:
+                self._pending += region.yielded
+            return
+        count = len(given_to(operation))
+        self._pending += operation.operands[: len(operation.operands) - count]
+        if operation.name == "while":
+            self._pending += operation.regions[0].yielded
+        if operation.name == "labeled":
+            self._pending += operation.leaves()
+
+    def sweep(self, region: Region) -> None:
+        """Drop what is not needed."""
+        region.operations = [
+            each for each in region.operations if each.name in _ENDS or each in self._operations
+        ]
+        for operation in region.operations:
+            if operation.name in CONTROL:
+                self._cut(operation)
+            for inner in operation.regions:
+                self.sweep(inner)
+
+    def _cut(self, operation: Operation) -> None:
+        """Drop what an operation hands on and nothing reads."""
+        kept = [n for n, value in enumerate(operation.results) if value in self._values]
+        count = len(operation.results)
+        if len(kept) == count:
+            return
+
+        def chosen(values: list[Value]) -> list[Value]:
+            first = len(values) - count
+            return [*values[:first], *(values[first + number] for number in kept)]
+
+        for end in ends_of(operation):
+            end.operands = chosen(end.operands)
+        if operation.name in LOOPS:
+            operation.operands = chosen(operation.operands)
+            for region in operation.regions:
+                region.arguments = chosen(region.arguments)
+        operation.results = chosen(operation.results)

@@ -400,3 +400,44 @@ def test_a_loop_that_is_always_left_has_types_inside_of_another() -> None:
     function = _read(left_at_once, f"{_F}, int64, {_F}")
     verify(function)
     assert "None" not in print_function(function)
+
+
+@kd.kernel
+def unread(x, out):
+    t = x[0]
+    n, m = 0, 1
+    for k in range(x.size):
+        t = x[k]
+        n += k
+        m = n + m
+        for j in range(3):
+            t = t + j
+        if k > 3:
+            t = 0
+            break
+        out[k] = 1
+
+
+def test_loops_carry_what_is_read() -> None:
+    function = _read(unread, f"{_F}, {_F}")
+    carried = [len(each.results) for each in function.body.walk() if each.name == "for"]
+    simplify(function.body)
+    verify(function)
+    assert carried[0] > 1
+    assert [len(each.results) for each in function.body.walk() if each.name == "for"] == [0]
+    assert not any(each.name == "array.load" for each in function.body.walk())
+    assert any(each.name == "leave" for each in function.body.walk())
+
+
+@kd.kernel
+def endless(x):
+    if x[0] > 1:
+        while True:
+            pass
+    x[0] = 2
+
+
+def test_a_loop_without_an_end_is_kept() -> None:
+    function = _read(endless, _F)
+    simplify(function.body)
+    assert any(each.name == "while" for each in function.body.walk())

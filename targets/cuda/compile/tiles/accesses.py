@@ -15,12 +15,12 @@ from numba import types
 from kerneldsl.contract.abi import array_parameters
 from kerneldsl.contract.promises import Promises
 from kerneldsl.frontend.unit import IntrinsicUse
+from kerneldsl.ir.control import CONTROL, carried_arguments, ends_of, given_to
 from kerneldsl.ir.operations import Effect, Function, Operation, Region, Value
 from kerneldsl.language.intrinsics.intrinsic import ARRAY_ACCESS
 from kerneldsl.language.intrinsics.intrinsic import Effect as LanguageEffect
 from kerneldsl.language.kinds import Kind
 from kerneldsl.lowering.tile_types import NumbaTile
-from targets.cuda.compile.tiles.control import CONTROL, carried_arguments, ends_of, given_to
 
 __all__ = ["Access", "Accesses", "join"]
 

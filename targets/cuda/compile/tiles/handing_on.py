@@ -6,14 +6,14 @@ memory that :class:`~targets.cuda.compile.tiles.placement.Placement` gives them.
 
 from __future__ import annotations
 
-from kerneldsl.ir.operations import Effect, Function, Operation, Region, Value
-from targets.cuda.compile.tiles.control import (
+from kerneldsl.ir.control import (
     CONTROL,
     LOOPS,
     carried_arguments,
     ends_of,
     given_to,
 )
+from kerneldsl.ir.operations import Effect, Function, Operation, Region, Value
 from targets.cuda.compile.tiles.live_ranges import is_tile
 from targets.cuda.compile.tiles.placement import Placement
 

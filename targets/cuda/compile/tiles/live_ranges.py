@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import product
 
+from kerneldsl.ir.control import CONTROL, LOOPS, ends_of
 from kerneldsl.ir.operations import Function, Operation, Region, Value
 from kerneldsl.lowering.tile_types import NumbaTile
-from targets.cuda.compile.tiles.control import CONTROL, LOOPS, ends_of
 
 __all__ = ["LiveRanges", "is_tile"]
 

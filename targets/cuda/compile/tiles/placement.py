@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from kerneldsl.analysis.tile_shapes import OF_BLOCK, Shape
+from kerneldsl.ir.control import CONTROL, carried_arguments, ends_of, given_to
 from kerneldsl.ir.operations import Function, Operation, Value
-from targets.cuda.compile.tiles.control import CONTROL, carried_arguments, ends_of, given_to
 from targets.cuda.compile.tiles.live_ranges import LiveRanges, is_tile
 
 __all__ = ["Place", "Placement"]

@@ -13,9 +13,9 @@ import numpy as np
 from numba import types
 
 from kerneldsl.frontend.unit import IntrinsicUse
+from kerneldsl.ir.control import LOOPS
 from kerneldsl.ir.operations import Function, Operation, Region, Value
 from kerneldsl.language.kinds import ArrayKind, Kind
-from targets.cuda.compile.tiles.control import LOOPS
 
 __all__ = ["Turns"]
 
