@@ -295,7 +295,7 @@ class Aliases(ABC):
 def deeper(
     found: Iterable[Alias], indices: int, tuples: tuple[Tuples, ...] = _NO_TUPLES
 ) -> set[Alias]:
-    """Return what is reached through so many indices more, of which some may be tuples."""
+    """Return what is reached through so many more indices; some may be tuples."""
     return {
         (
             root,

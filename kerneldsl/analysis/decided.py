@@ -27,7 +27,7 @@ class DecidedConditions:
     unit : FunctionUnit
         The function.
     arguments : sequence of object
-        Values of its parameters, of which only scalars are known to be read at run time.
+        Values of its parameters; only scalars are known to be read at run time.
     """
 
     def __init__(self, unit: FunctionUnit, arguments: Sequence[object]) -> None:

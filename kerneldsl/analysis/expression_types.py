@@ -39,7 +39,7 @@ class ExpressionTypes(ABC):
     unit : FunctionUnit
         The function.
     tested : set of ast.expr
-        Expressions of which only the truth is requested.
+        Expressions that are only tested for truth.
     """
 
     decided: DecidedConditions

@@ -130,7 +130,7 @@ def folded(node: ast.expr) -> ast.Constant | None:
 
 
 def condition_expressions(tree: ast.AST) -> set[ast.expr]:
-    """Return ``and``, ``or``, ``not`` and conditional expressions of which only the truth counts.
+    """Return ``and``, ``or``, ``not`` and conditional expressions that are only tested for truth.
 
     They are conditions, or parts of one.
     """

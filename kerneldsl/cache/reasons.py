@@ -70,7 +70,7 @@ class BadEntry(Exception):
 
 
 class UncacheableError(Exception):
-    """Code of which nothing is kept, because not everything that it depends on can be determined.
+    """Code that is not cached, because not everything that it depends on can be determined.
 
     It never leaves the package.
     """

@@ -21,7 +21,7 @@ from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind, TupleKind
 
 __all__ = ["ASSUMED_EXTENT", "Given", "read_given"]
 
-#: Elements along each axis of an array of which only the type is known, and the value of integers.
+#: Elements along each axis of an array if only its type is known, and the value of integers.
 ASSUMED_EXTENT = 1024
 #: Device memory is allocated at multiples of it.
 _ALIGNMENT = 256

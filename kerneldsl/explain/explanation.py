@@ -84,7 +84,7 @@ class BranchReport(NamedTuple):
     warps : float
         Of a branch, warps that meet it; of a loop, rounds of warps.
     divergent : float
-        Warps of which some lanes take one side and some the other.
+        Warps with lanes on both sides.
     share : float
         Lanes at work, of those of the warps that execute its sides or rounds.
     depends_on_data : bool

@@ -81,7 +81,7 @@ class LaneMemory:
         raise NotImplementedError
 
     def constant_array(self, node: ast.AST, name: str, value: NDArray[Any]) -> View:
-        """Return a constant array, of which the elements are known."""
+        """Return a constant array with its elements."""
         return view_of(self.made(name, Space.CONSTANT, node, value.dtype.name, value.shape, value))
 
     def made(

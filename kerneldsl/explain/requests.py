@@ -1,7 +1,7 @@
 """Cost of a warp's request, from the addresses of its lanes.
 
 A warp's load or store is one request. Of global memory it touches sectors of 32 bytes; of shared
-memory it takes wavefronts, in each of which a bank serves one word. Both are counted here as the
+memory it takes wavefronts; in each, a bank serves one word. Both are counted here as the
 hardware's counters count them, for many warps at once.
 
 References
@@ -128,6 +128,6 @@ def count_least_wavefronts(mask: Mask, nbytes: int) -> Integers:
 
 
 def _parts(nbytes: int) -> int:
-    """Return the parts of a warp of which each is served by itself."""
+    """Return the parts of a warp that are served separately."""
     words = max(1, -(-nbytes // BANK_BYTES))
     return min(WARP_LANES, 1 << (words - 1).bit_length())

@@ -292,7 +292,7 @@ class Symbols:
 
 
 def record_of(typed: TypedUnit, node: ast.AST) -> ast.expr | None:
-    """Return the record, or the records, of which an expression is a field; ``None`` of others."""
+    """Return the record, or records, that an expression reads a field of; ``None`` otherwise."""
     match node:
         case ast.Attribute(value=base) if record_type(typed.type_of(base)) is not None:
             return base

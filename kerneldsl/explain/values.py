@@ -1,6 +1,6 @@
 """Values of many threads at once: an array with one element for each lane, or a number for all.
 
-What depends on data that is not there is `UNKNOWN`; a condition of which only a bound is known is a
+What depends on data that is not there is `UNKNOWN`; a condition with only a known bound is a
 :class:`Maybe`.
 """
 

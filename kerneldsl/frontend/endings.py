@@ -65,7 +65,7 @@ def _refuse(unit: FunctionUnit, ending: ast.stmt, call: ast.Call, reporter: Repo
 
 
 def _compared_with_none(tree: ast.FunctionDef) -> set[str]:
-    """Find variables of which the function asks whether they are ``None``."""
+    """Find variables that the function compares with ``None``."""
     return {
         node.left.id
         for node in walk_here(tree)

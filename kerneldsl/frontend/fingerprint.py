@@ -20,7 +20,7 @@ __all__ = ["UnidentifiedError", "fingerprint", "identify"]
 
 #: Libraries whose objects are what their name says, as long as their version is the same.
 _LIBRARIES = ("builtins", "math", "cmath", "operator", "numpy", "numba", "kerneldsl")
-#: Fields that no code depends on, some of which only newer versions of Python have.
+#: Fields that no code depends on; some exist only in newer versions of Python.
 _WITHOUT_MEANING = frozenset({"kind", "type_comment", "type_ignores", "type_params"})
 #: A constant that is longer, as text, is shown by its digest.
 _SHOWN_CHARACTERS = 60

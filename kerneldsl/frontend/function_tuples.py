@@ -248,7 +248,7 @@ class _Selecting(Transformer):
         self._meet(before)
 
     def _meet(self, other: dict[str, ast.expr | None]) -> None:
-        """Go on after two paths, of which one ends with what is known now."""
+        """Join two paths; one ends with the current state."""
         for name in {*self._known, *other}:
             one, two = self._known.get(name), other.get(name)
             if name in other and two is None:
@@ -347,7 +347,7 @@ class _Selecting(Transformer):
         return rounds or [ast.copy_location(ast.Pass(), node)]
 
     def _counts_functions(self, node: ast.For) -> bool:
-        """Return whether a loop goes over a range, of which functions are indexed by."""
+        """Return whether a loop goes over a range with indices of functions."""
         match node:
             case ast.For(target=ast.Name(id=name), iter=ast.Call(func=ast.Name(id="range"))):
                 return any(

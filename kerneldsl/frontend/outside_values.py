@@ -180,7 +180,7 @@ class OutsideValues(Transformer):
 
 
 def _renamed(name: str, resolved: Resolved, node: ast.expr) -> ast.expr:
-    """Return a chain of which the resolved part has become one name."""
+    """Return a chain with its resolved part as one name."""
     result: ast.expr = ast.copy_location(load(name), resolved.node)
     for attribute in resolved.rest:
         result = ast.copy_location(ast.Attribute(result, attribute, ast.Load()), node)

@@ -87,7 +87,7 @@ def result_of_function(name: str, arguments: Sequence[str]) -> str | None:
     name : str
         As :func:`kerneldsl.analysis.library_names.name_of_function` gives it.
     arguments : sequence of str
-        Types of the arguments, all of which are positional.
+        Types of the arguments; all are positional.
 
     Examples
     --------

@@ -1,6 +1,6 @@
 """Element types of dates and durations: NumPy's ``datetime64`` and ``timedelta64`` with a unit.
 
-Both are integers of 64 bits, of which the smallest is NaT. Units are NumPy's, without multiples
+Both are integers of 64 bits; the smallest is NaT. Units are NumPy's, without multiples
 such as 25 seconds. Years are 12 months; what follows, from weeks on, are exact multiples too.
 Between the two groups there is a calendar, and no factor.
 

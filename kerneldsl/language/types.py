@@ -152,7 +152,7 @@ class FunctionType:
 
 @dataclass(frozen=True, slots=True)
 class ModuleType:
-    """A module, of which a kernel can only read attributes.
+    """A module; a kernel can only read its attributes.
 
     Parameters
     ----------

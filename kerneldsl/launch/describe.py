@@ -152,7 +152,7 @@ def _on_host(request: Request) -> LaunchPlan:
 
 
 def _bare(request: Request, grid_dim: Dim3) -> LaunchPlan:
-    """Return a plan of which the device alone is known."""
+    """Return a plan with only the device known."""
     shape, device = request.shape, request.device
     return LaunchPlan(
         kernel=request.state.unit.qualname,

@@ -229,7 +229,7 @@ class _Expressions:
         return self.of(name, value) if value else self.sympy.Integer(0)
 
     def dims(self, name: str, dims: tuple[int, int, int]) -> tuple[Any, Any, Any]:
-        """Return symbols of a triple, of which y and z are left out if they are 1."""
+        """Return symbols of a triple, without y and z if they are 1."""
         x, *others = dims
         y, z = (
             self.of(f"{name}_{axis}", n) if n > 1 else self.sympy.Integer(1)

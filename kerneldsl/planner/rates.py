@@ -47,7 +47,7 @@ class DeviceRates(NamedTuple):
     #: From one block's start on a multiprocessor to the next one's, at least.
     block_start_ns: float
     #: Operations of a multiprocessor in a clock: float32 and integers, float64, and roots,
-    #: divisions and functions (each of which takes several such operations).
+    #: divisions and functions (several such operations each).
     fp32_per_clock: float
     fp64_per_clock: float
     special_per_clock: float

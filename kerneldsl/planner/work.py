@@ -71,8 +71,8 @@ class ElementWork(NamedTuple):
     #: uses part of a sector counts the sector.
     read_bytes: float = 0.0
     written_bytes: float = 0.0
-    #: Bytes between the level-2 cache and a multiprocessor, in whole sectors, for accesses of which
-    #: neighbours share no sectors.
+    #: Bytes between the level-2 cache and a multiprocessor, in whole sectors, for accesses without
+    #: sectors shared by neighbours.
     scattered_bytes: float = 0.0
     #: Arrays that neighbouring threads read contiguously, and the distance from their own elements.
     arrays: tuple[ArrayReads, ...] = ()

@@ -48,7 +48,7 @@ class Work(NamedTuple):
 
 
 class _Array:
-    """An array of which no element is known, as the analysis reads arguments.
+    """An array without known elements, as the analysis reads arguments.
 
     Parameters
     ----------

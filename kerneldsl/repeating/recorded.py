@@ -158,7 +158,7 @@ class Recorded:
         return not any(each.is_closed for each in self.kept)
 
     def _repeat_first(self, *arrays: Any) -> Any:
-        """Write down what repeats the call, of which many are made once alone.
+        """Record the call for repetition; many calls are made only once.
 
         Once launches are native, what they are given is made by native code, too.
         """

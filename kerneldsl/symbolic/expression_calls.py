@@ -40,7 +40,7 @@ def called(kernel: Any, args: Sequence[Any], named: Mapping[str, Any], out: Any)
 
 
 def _is_point(values: Iterable[Any]) -> bool:
-    """Return whether there are arrays among values, none of which has an axis."""
+    """Return whether all arrays among values have no axes, and there is one."""
     arrays = [each for each in values if not _is_number(each)]
     return bool(arrays) and not any(each.shape for each in arrays)
 
@@ -212,7 +212,7 @@ def extent_of(system: System, values: Mapping[str, Any], out: Any) -> tuple[int,
                 limit="The extents of the results are those of the arrays",
                 remedy="Give out, an array of the results' shape",
             )
-        # Arrays of which neighbours are read are not repeated, whatever their extents.
+        # Arrays with reads of neighbours are not repeated, whatever their extents.
         wanted = [n for n, shift in arrays.values() if shift or n != 1]
         extent = wanted[0] if wanted else 1 if arrays else given[axis]
         for name, (n, shift) in arrays.items():

@@ -55,7 +55,7 @@ class System:
     cval : float
         That value, if it is ``"constant"``.
     is_elementwise : bool
-        Whether arrays are plain symbols, of which each element is computed with its own kind.
+        Whether arrays are plain symbols; elements are computed with those of the same index.
     """
 
     axes: tuple[Any, ...]

@@ -82,7 +82,7 @@ def shape_of_tile(shapes: TileShapes, node: ast.expr, *, is_stored: bool = False
 
 
 def shape_of_own(shapes: TileShapes, node: ast.expr, shape: Shape) -> Shape:
-    """Return the shape of a tile of which each thread has an element; raise for two axes."""
+    """Return the shape of a tile with an element for each thread; raise for two axes."""
     if len(shape) > 1:
         shapes.fail(
             node,

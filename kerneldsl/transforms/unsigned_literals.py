@@ -163,7 +163,7 @@ class _Typing(CopyingTransformer):
         return self.generic_visit(node)
 
     def _is_chain(self, node: ast.Assign) -> bool:
-        """Return whether a literal is assigned to several variables, of which one is a uint64."""
+        """Return whether a literal is assigned to several variables, one of them a uint64."""
         names = [each.id for each in node.targets if isinstance(each, ast.Name)]
         is_wide = any(self._origins.of_variable(name) is Origin.WIDE for name in names)
         return is_wide and len(names) > 1 and self._origins.is_literal(node.value)

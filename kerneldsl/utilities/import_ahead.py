@@ -56,7 +56,7 @@ _QUICK_S = 0.003
 _PATIENCE_S = 1.0
 
 
-#: What was read whole, of which nothing is left for another wait.
+#: What was read whole, with nothing left for another wait.
 _done: set[tuple[str, ...]] = set()
 
 

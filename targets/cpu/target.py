@@ -74,7 +74,7 @@ class CpuCompiler(Compiler):
         return LaunchConfig((grid[0], grid[1], grid[2]), block, extent)
 
     def compile(self, specialization: Specialization) -> CpuArtifact:
-        """Compile in three steps, each of which is timed."""
+        """Compile in three steps, and time each."""
         unit = specialization.unit
         require_addresses(f"compiling {unit.qualname}", where=unit.locate(unit.tree))
         from kerneldsl.lowering.missing import refuse_missing
@@ -386,7 +386,7 @@ def refuse_too_much_shared(specialization: Specialization) -> None:
         )
 
 
-#: The device, of which there is one: arrays of two are never taken for neighbours.
+#: The only device: arrays of two are never taken for neighbours.
 _devices: OnceTable[str, CpuDevice] = OnceTable()
 
 

@@ -66,7 +66,7 @@ def check_writable(
 
 
 def overlap(binding: Binding, written: frozenset[int]) -> bool:
-    """Return whether two array arguments share memory, one of which the kernel writes."""
+    """Return whether an array argument that the kernel writes shares memory with another."""
     ranges = [(*each.byte_range(), each.position in written) for each in binding.passed_arrays()]
     return any(
         (a[2] or b[2]) and max(a[0], b[0]) < min(a[1], b[1]) for a, b in combinations(ranges, 2)

@@ -16,7 +16,7 @@ __all__ = ["described_gpu", "dry_run", "main"]
 
 
 def dry_run() -> str:
-    """Return the target on which launches for an architecture are made, of which none runs."""
+    """Return the target that prepares launches for an architecture without running them."""
     found = built_in_targets()[target_writing("ptx")].dry_run
     assert found is not None
     return found

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 __all__ = ["Figure", "Quartiles", "figures_of"]
 
-#: Names of rates, of which more is better, and of times, of which less is. Rates come first: they
+#: Names of rates (more is better) and of times (less is better). Rates come first: they
 #: end in "per_s".
 _RATE = re.compile(r"(gb_?ps|gb/s|gflops?|tflops?|per_s(econd)?|speed_ratio|speedup)$", re.I)
 _TIME = re.compile(r"((^|_)(s|ms|us|ns|seconds?|microseconds)|_s_per_\w+|(^|_)time_ratio)$", re.I)

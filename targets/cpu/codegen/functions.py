@@ -65,7 +65,7 @@ def numba_flags(spec: Specialization) -> frozenset[str] | bool:
     return frozenset({"contract"}) if spec.options.contract else False
 
 
-#: Effects of which threads may take turns.
+#: Effects that threads may perform in any order.
 _ANY_ORDER = Effect.BARRIER | Effect.ALLOCATE_SHARED | Effect.READ | Effect.WRITE
 
 

@@ -11,7 +11,7 @@ from targets.cpu.passes.ids import WARP_SIZE, BlockSpace, ElementSpace, Space, W
 
 __all__ = ["threads_of_call", "units_loop"]
 
-#: Rows of one piece each run in a loop of their own, outside of which their ends are computed.
+#: Rows of one piece run in a separate loop; their ends are computed outside of it.
 _ELEMENT_UNITS = """
 while kd_first < kd_last:
     kd_pieces = kd_row_pieces(kd_first, kd_last, kd_segment, kd_nx, kd_ny)
@@ -29,7 +29,7 @@ for kd_block in kd_range(kd_first, kd_last):
 
 
 def units_loop(space: Space, body: list[ast.stmt]) -> ast.stmt:
-    """Return the loop over units from ``kd_first`` to ``kd_last``, each of which runs `body`."""
+    """Return the loop over units from ``kd_first`` to ``kd_last`` with `body`."""
     loop = ast.parse(_ELEMENT_UNITS if isinstance(space, ElementSpace) else _BLOCK_UNITS).body[0]
     for node in walk_here(loop):
         for attribute in ("lineno", "col_offset", "end_lineno", "end_col_offset"):

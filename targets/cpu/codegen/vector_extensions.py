@@ -32,7 +32,7 @@ _EXTENSIONS = {
     "sve": "SVE",
     "neon": "NEON",
 }
-#: Architectures of which NEON is a part, whatever LLVM lists.
+#: Architectures that include NEON, whatever LLVM lists.
 _HAS_NEON = ("aarch64", "arm64")
 
 #: Names of LLVM by Linux's, of what levels of processors consist of.

@@ -1,4 +1,4 @@
-"""A loop over threads of which each meets the one that differs in a bit of its index.
+"""A loop over threads; each meets the one that differs in a bit of its index.
 
 In a stage of a butterfly, as of a bitonic sort, thread ``i`` works with thread ``i ^ step``, where
 `step` is a power of two that all threads share. Threads are in groups of ``2 * step``: those of
@@ -114,7 +114,7 @@ def _shared(
 
 @dataclass
 class _Stage:
-    """Threads at ``variable + start``, each of which meets the one at its index ``^ step``."""
+    """Threads at ``variable + start``; each meets the one at its index ``^ step``."""
 
     variable: str
     pure: Rematerializable

@@ -81,7 +81,7 @@ class _Assignments(Dataflow[Names]):
 class Liveness:
     """Live variables around each item that threads run."""
 
-    #: Variables of which each thread has its own, and that are not computed again.
+    #: Variables of each thread that are not computed again.
     private: Names
     after: dict[Item, Names] = field(default_factory=dict)
     #: What has been found of the bodies of items.
@@ -192,7 +192,7 @@ class Liveness:
 
 
 def liveness_of(items: list[Item], private: Iterable[str]) -> Liveness:
-    """Return what is live around items, of variables of which each thread has its own."""
+    """Return the variables of threads that are live around items."""
     liveness = Liveness(frozenset(private))
     liveness.run(items)
     return liveness

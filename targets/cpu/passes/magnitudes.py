@@ -76,7 +76,7 @@ def small_integers(tree: ast.FunctionDef, pure: Rematerializable) -> frozenset[s
 @dataclass(frozen=True)
 class _Magnitudes:
     pure: Rematerializable
-    #: Variables of which it is known, or assumed, that they are integers, to their magnitudes.
+    #: Variables that are, or are assumed to be, integers, to their magnitudes.
     assumed: Mapping[str, int]
 
     def of(self, node: ast.expr) -> int | None:

@@ -68,7 +68,7 @@ class MaskedStrips:
     names: FreshNames
     #: How often each name is read in the whole kernel.
     reads: Counter[str]
-    #: Variables added here of which each thread has its own.
+    #: Variables of each thread that were added here.
     made: set[str] = field(default_factory=set)
 
     def rows(self, body: list[ast.stmt]) -> list[Item] | None:

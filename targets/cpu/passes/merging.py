@@ -75,7 +75,7 @@ class Merging:
     shared: Mapping[str, int]
     #: Of the items as they are.
     liveness: Liveness
-    #: Variables added here of which each thread has its own.
+    #: Variables of each thread that were added here.
     made: set[str] = field(default_factory=set)
 
     def apply(self, items: list[Item]) -> bool:

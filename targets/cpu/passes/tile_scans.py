@@ -149,7 +149,7 @@ class _Segments:
         return out
 
     def _rounds(self, start: ast.expr, count: int, first: str) -> ast.stmt:
-        """Return segments of which some are shorter: the last one of each round of the block."""
+        """Return segments, some shorter: the last one of each round of the block."""
         writer, group, places = self._writer, self._group, self._threads * self._group
         round_, end, lanes = (writer.names.make(stem) for stem in ("round", "end", "lanes"))
         width = ast.Constant(WARP_SIZE * group)

@@ -25,7 +25,7 @@ _MOST_ROUNDS = 64
 class UnrolledLoops:
     """Judges the loops of one function.
 
-    `indexed` yields the arrays below a node of which elements are asked, each with its index.
+    `indexed` yields the arrays below a node with accessed elements, and the index of each.
     """
 
     unit: FunctionUnit

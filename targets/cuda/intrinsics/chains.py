@@ -45,7 +45,7 @@ _IS_PUBLISHED = 1
 #: A slot of the block that no level of nodes uses.
 _LAST_SLOT = WARP_SIZE - 1
 #: From which part on a block sleeps before it looks, and for how long: launches of fewer blocks,
-#: most of which run at once, are over sooner without.
+#: which mostly run at once, end sooner without.
 _LONG_CHAIN, _SLEEP_NS = 1024, 1500
 #: For how long a block sleeps that has published its value before.
 _SHORT_SLEEP_NS = 700

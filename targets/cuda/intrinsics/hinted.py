@@ -49,7 +49,7 @@ class _Form:
 
     @property
     def nbytes(self) -> int:
-        """Its size, at a multiple of which it must lie."""
+        """Its size; it must be at a multiple of it."""
         return self.count * self.width // 8
 
     @property

@@ -124,7 +124,7 @@ def _same(context: Any, builder: Any, found: Any, wanted: Any, value: Any) -> An
 
 
 class _Untaken(types.Type):
-    """The type of a result of which nothing is known yet; it yields to any other."""
+    """The type of an unknown result; it yields to any other type."""
 
     def __init__(self) -> None:
         super().__init__(name="Untaken")
@@ -233,7 +233,7 @@ def is_any(builder: ir.IRBuilder, lanes: ir.Value) -> ir.Value:
 
 
 def last_of(builder: ir.IRBuilder, lanes: ir.Value) -> ir.Value:
-    """Return the last of some lanes, of which there is one."""
+    """Return the last of some lanes; there is at least one."""
     return builder.sub(I32(WARP_SIZE - 1), builder.ctlz(lanes, I1(1)))
 
 

@@ -69,7 +69,7 @@ def _of_warp(
             of_lanes(builder, found, first, present)
 
 
-#: A value's place is a multiple of its size, of which this is the least.
+#: A value's place is a multiple of its size; this is the least size.
 _ALIGNMENT = 1
 
 

@@ -187,12 +187,12 @@ def inverse_hypotenuse(a: Any, b: Any) -> Any:
 
 
 def larger(x: Any, y: Any) -> Any:
-    """Return the larger number, of which 0 is larger than -0."""
+    """Return the larger number; 0 is larger than -0."""
     return x + y if x == 0 and y == 0 else np.fmax(x, y)
 
 
 def smaller(x: Any, y: Any) -> Any:
-    """Return the smaller number, of which -0 is smaller than 0."""
+    """Return the smaller number; -0 is smaller than 0."""
     return -(-x - y) if x == 0 and y == 0 else np.fmin(x, y)
 
 

@@ -74,7 +74,7 @@ def _call_intrinsic(name: str, call: Call) -> ir.Value:
 
 
 def bits_of_half(call: Call) -> ir.Value:
-    """Write the conversion of a float32 to a float16, of which it gives the bits."""
+    """Write the conversion of a float32 to the bits of a float16."""
     half = element_type("float16")
     builder, single = call.builder, call.args[0]
     value = call.context.cast(builder, single, call.signature.args[0], half)

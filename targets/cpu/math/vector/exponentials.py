@@ -27,7 +27,7 @@ __all__ = ["exp", "exp2", "expm1", "exponential"]
 
 _h = float.fromhex
 
-#: 1 / log(2), and log(2) in two parts, of which the first has few places.
+#: 1 / log(2), and log(2) in two parts; the first has few places.
 INVERSE = {"float": _h("0x1.715476p+0"), "double": _h("0x1.71547652b82fep+0")}
 LOG2 = {
     "float": (_h("0x1.62e4p-1"), _h("0x1.7f7d1cp-20")),

@@ -97,8 +97,8 @@ def _quotient(f: Value) -> tuple[Value, Value]:
 def _in_base(x: Value, base: int) -> Value:
     """Return the logarithm to base 2 or 10.
 
-    The product of log(1 + f) and the inverse of the base's logarithm is had in two parts, of which
-    the first is exact.
+    The product of log(1 + f) and the inverse of the base's logarithm is computed in two parts; the
+    first is exact.
     """
     inverse = _INVERSES[x.kind, base]
     of_2 = _LOGARITHMS_OF_2[x.kind, base]

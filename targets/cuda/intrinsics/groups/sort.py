@@ -111,7 +111,7 @@ def sort_keys(group: str, call: Call) -> ir.Value:
     size = cgutils.alloca_once_value(builder, _i32(1))
     with loop_while(builder, lambda: builder.icmp_unsigned("<", builder.load(size), ranked.count)):
         merged = builder.load(size)
-        # Sorted runs of this size, of which the second is read backwards, become one run.
+        # Two sorted runs of this size, the second read backwards, become one run.
         compare(builder.sub(builder.shl(merged, _i32(1)), _i32(1)))
         distance = cgutils.alloca_once_value(builder, builder.lshr(merged, _i32(1)))
         with loop_while(builder, lambda: is_any(builder, builder.load(distance))):
