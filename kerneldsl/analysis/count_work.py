@@ -415,7 +415,7 @@ class _Body(Dataflow[_Values]):
         return LOADED
 
     def _index(self, node: ast.expr) -> IndexForm:
-        """Return what is known of an index, whose arithmetic is not counted."""
+        """Return what is known of an index, without counting its arithmetic."""
         operations = self._counter.work.operations.copy()
         found = self._expression(node)
         self._counter.work.operations = operations

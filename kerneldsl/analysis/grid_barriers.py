@@ -23,7 +23,7 @@ def check_grid_barriers(unit: FunctionUnit, tuples: Collection[str]) -> tuple[Ba
     """Refuse a barrier of the grid that not every thread of a launch is known to reach.
 
     Functions of the unit that have a barrier are inlined; `tuples` are the parameters that are
-    tuples of arrays. Returns what is to be said of launches whose arguments overlap in memory.
+    tuples of arrays. Returns what is to be said of launches with arguments that overlap in memory.
 
     Raises `BarrierDivergenceError`.
     """

@@ -23,7 +23,7 @@ _MAX_FACTOR = 16
 
 
 def find_guard(unit: FunctionUnit, tree: ast.FunctionDef) -> tuple[ast.If, ...]:
-    """Find the statements whose conditions together are a kernel's guard.
+    """Find the statements with the conditions of a kernel's guard.
 
     Before the guard there may be only assignments to variables that read no memory. The tree may be
     the normal form, or what passes have made of it. The result is either one statement with those

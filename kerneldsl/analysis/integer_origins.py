@@ -52,7 +52,7 @@ class Argument(NamedTuple):
     origin: Origin
 
 
-#: Functions whose result has the type of their operands.
+#: Functions with results of the type of their operands.
 _OF_PYTHON = ("abs", "divmod", "math.gcd", "max", "min", "pow", "round")
 _OF_NUMPY = (
     *(
@@ -417,7 +417,7 @@ class IntegerOrigins:
         )
 
     def operands(self, node: ast.Call) -> list[ast.expr]:
-        """Return the arguments whose type a call's value has; none if it has one of its own."""
+        """Return the arguments that give a call's value its type; none if it has one of its own."""
         name = library_name(node.func, self._unit.namespace)
         if node.keywords or name not in (*_SAME_TYPE, _WHERE):
             return []

@@ -18,7 +18,7 @@ from kerneldsl.language.kinds import Kind
 
 __all__ = ["LossyStore", "lossy_stores"]
 
-#: Functions whose results are floats, and whole numbers.
+#: Functions with results that are floats, and whole numbers.
 _ROUNDING = frozenset({"ceil", "fix", "floor", "rint", "round", "round_", "trunc"})
 
 

@@ -29,7 +29,7 @@ __all__ = [
     "is_whole",
 ]
 
-#: Operators whose lowest 64 bits depend on those of their operands alone.
+#: Operators with lowest 64 bits that depend on those of their operands alone.
 SAME_BITS = ast.Add | ast.Sub | ast.Mult | ast.BitAnd | ast.BitOr | ast.BitXor | ast.LShift
 #: The same as functions; ``int`` keeps an integer as it is.
 _FUNCTIONS = frozenset(
@@ -37,7 +37,7 @@ _FUNCTIONS = frozenset(
     for name in ("add", "subtract", "multiply", "bitwise_and", "bitwise_or", "bitwise_xor")
 ) | {"int"}
 _WHOLE = names_of(ElementKind.BOOL, ElementKind.SIGNED, ElementKind.UNSIGNED)
-#: Types whose numbers may be negative.
+#: Types with numbers that may be negative.
 SIGNED_INTEGERS = names_of(ElementKind.SIGNED)
 
 

@@ -1,4 +1,4 @@
-"""Unsigned arithmetic whose result is seldom the one that was meant.
+"""Unsigned arithmetic with a result that is seldom meant.
 
 Numba computes unsigned numbers of fewer than 64 bits as uint64. A difference of two of them that
 is negative is then 2**64 too large, which shows where its size matters: in ``abs``, as a float,

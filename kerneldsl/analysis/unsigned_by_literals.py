@@ -82,7 +82,7 @@ class UnsignedByLiterals:
 
 
 def _parts(node: ast.expr) -> list[ast.expr]:
-    """Return the operands whose type decides that of an expression."""
+    """Return the operands with the type that decides that of an expression."""
     match node:
         case ast.BinOp(left=left, op=ast.LShift() | ast.RShift()):
             return [left]

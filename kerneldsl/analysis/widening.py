@@ -1,4 +1,4 @@
-"""Diagnosis of float64 arithmetic whose results are stored as float32.
+"""Diagnosis of float64 arithmetic with results that are stored as float32.
 
 By Numba's rules a Python float is float64, and so is what comes of float32 with float64 or with an
 int64. On most GPUs that is 2 to 64 times slower, and on all it moves more registers. Here the types

@@ -1,4 +1,4 @@
-"""An open folder, whose files are reached through its descriptor and by their names alone.
+"""An open folder; its files are reached through its descriptor and by their names alone.
 
 Somebody who can write to a shared cache can put a link in the place of a folder or file at any
 moment, between a check and a use too. A descriptor stays with the folder that was opened and

@@ -53,7 +53,7 @@ _CONTEXTS = ("_toplevel_typing_context", "_toplevel_target_context")
 
 
 class _Watch:
-    """Looks at Numba's registries, whose lists only grow: at each item once."""
+    """Looks at Numba's registries, at each item once: their lists only grow."""
 
     def __init__(self) -> None:
         self._lock = ForkSafeLock()

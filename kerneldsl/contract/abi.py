@@ -109,7 +109,7 @@ class ArrayParameters:
     extents : range
         Numbers of the extents.
     strides : range
-        Numbers of the strides; empty for a contiguous array, whose strides are not passed.
+        Numbers of the strides; empty for a contiguous array: its strides are not passed.
     """
 
     kind: ArrayKind
@@ -130,7 +130,7 @@ class ArrayParameters:
 
 
 class SlotParameters(NamedTuple):
-    """The parameters of a launch whose arrays are passed in slots.
+    """The parameters of a launch with arrays that are passed in slots.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Streams, events and graphs of a target whose launches finish before they return.
+"""Streams, events and graphs of a target with launches that finish before they return.
 
 A stream of it is a queue that is always empty, an event the time at which it was recorded. A
 recording keeps the steps themselves, and a graph does them again.

@@ -62,7 +62,7 @@ class Recording:
     Attributes
     ----------
     streams : list of DeviceStream
-        The stream whose `begin_capture` was called, then those that joined it by waiting for one of
+        The stream that began the capture, then those that joined it by waiting for one of
         its events.
     kept : list
         What must live as long as the graph: arrays, host memory, kernels.

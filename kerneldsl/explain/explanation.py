@@ -161,7 +161,7 @@ class Explanation(Shown):
     assumed : mapping
         What was not given, and what was taken instead.
     left_out : tuple of str
-        Intrinsics whose own accesses are not counted.
+        Intrinsics without counts of their own accesses.
     is_sampled : bool
         Whether some blocks or rounds of loops stand for all.
     """

@@ -2,7 +2,7 @@
 
 The lanes that execute a statement are known by a mask, as on a device: a branch is walked once for
 each side that some lane takes, a loop until no lane is left. Where data decides, both sides are
-walked for all lanes, so that what is counted is a bound; a loop whose length is data makes
+walked for all lanes, so that what is counted is a bound; a loop with a length from data makes
 `UNKNOWN_TRIPS` rounds.
 """
 
@@ -300,7 +300,7 @@ class _Walk(Assigner):
         self._stay(outer)
 
     def _unknown_loop(self, node: ast.For | ast.While, outer: ActiveLanes | None = None) -> None:
-        """Walk a loop once whose length is data, for all its rounds."""
+        """Walk a loop with a length from data once, for all its rounds."""
         outer = outer or self.active
         tally = self._tally(node)
         tally.depends_on_data = True

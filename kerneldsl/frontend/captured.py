@@ -171,7 +171,7 @@ def _is_same(value: Any, now: Any) -> bool:
 
 
 def make_captured(name: str, path: str, value: Any, read: Callable[[], Any]) -> Captured:
-    """Describe a captured value, whose arrays are watched from now on."""
+    """Describe a captured value, and watch its arrays from now on."""
     held: FrozenArrays | WatchedArrays | None = None
     if is_constant(value):
         held = freeze(value) if _is_read_only(value) else WatchedArrays(value)

@@ -19,7 +19,7 @@ __all__ = ["refuse_missing_values"]
 def refuse_missing_values(
     tree: ast.FunctionDef, callees: Mapping[str, FunctionUnit], reporter: Reporter
 ) -> None:
-    """Raise for the first call whose result is used and may be missing.
+    """Raise for the first call with a used result that may be missing.
 
     Parameters
     ----------
@@ -138,7 +138,7 @@ def _is_true(test: ast.expr) -> bool:
 
 
 def _breaks(statements: Sequence[ast.stmt]) -> Iterator[ast.Break]:
-    """Find each ``break`` of the loop whose body this is."""
+    """Find each ``break`` of the loop with this body."""
     for statement in statements:
         if isinstance(statement, ast.Break):
             yield statement

@@ -1,4 +1,4 @@
-"""The source of a function, as an AST whose positions are those of the user's file.
+"""The source of a function, as an AST with the positions of the user's file.
 
 The whole text that holds the function is parsed, not a dedented piece of it, so that every line and
 column is absolute. The text comes from :mod:`linecache`, which knows files, notebook cells, the

@@ -111,7 +111,7 @@ def layout_of_name(name: str) -> RecordLayout:
 
 
 def _read(text: str, at: int) -> tuple[RecordLayout, int]:
-    """Return the layout whose name begins at a place of a text, and the place after it."""
+    """Return the layout with the name at a place of a text, and the place after it."""
 
     def match(pattern: re.Pattern[str]) -> re.Match[str]:
         nonlocal at

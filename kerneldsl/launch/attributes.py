@@ -1,4 +1,4 @@
-"""Launches whose blocks run together: cooperative ones, and clusters of blocks.
+"""Launches with blocks that run together: cooperative ones, and clusters of blocks.
 
 What a device must have for them is checked before the launch, and said in words.
 

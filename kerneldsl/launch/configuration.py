@@ -66,7 +66,7 @@ def configure(request: Request, choice: Choice | None, loaded: Loaded) -> Launch
 
 
 def _planned_config(candidate: Candidate, shape: LaunchShape, device: Device) -> LaunchConfig:
-    """Return the configuration of a launch whose block and mapping are decided."""
+    """Return the configuration of a launch, given its block and mapping."""
     assert shape.extent is not None
     grid_dim = fit_grid(
         candidate.mapping, shape.extent, candidate.block_dim, device.limits.max_grid_dim

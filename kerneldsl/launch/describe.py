@@ -118,7 +118,7 @@ def _decided(request: Request) -> LaunchPlan | None:
 
 
 def _given(request: Request) -> LaunchPlan | None:
-    """Describe a launch whose shape is given: what it does to the device."""
+    """Describe a launch of a given shape: what it does to the device."""
     block_dim = request.shape.block_dim
     problems = None if block_dim is None else make_problems(request, request.shape.extent)
     if block_dim is None or problems is None:

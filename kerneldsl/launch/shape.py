@@ -68,7 +68,7 @@ class LaunchShape:
         self.block_dim = block_dim
         self.extent = extent
         self.stream = stream
-        #: Where the stream is, for a launch whose arguments may be anywhere.
+        #: Where the stream is, for a launch with arguments that may be anywhere.
         self.device = stream.device if isinstance(stream, BaseStream) else None
         self.shared_bytes = shared_bytes
         #: Rank of the extent; ``None`` for grid and block.

@@ -15,7 +15,7 @@ __all__ = ["warn_of_sign_changes"]
 
 
 def warn_of_sign_changes(compiler: Compiler, specialization: Specialization) -> bool:
-    """Warn of each conversion whose result may differ, with the places of both values.
+    """Warn of each conversion with a result that may differ, with the places of both values.
 
     Returns whether there is any.
 
@@ -69,7 +69,7 @@ def _remedy(change: SignChange) -> str:
 
 
 def _remedy_in_place(change: SignChange, node: ast.AugAssign) -> str:
-    """Return the remedy of ``x += y``, whose target cannot be converted in place."""
+    """Return the remedy of ``x += y`` with a target that cannot be converted in place."""
     target, value = written(node.target, change.unit), written(node.value, change.unit)
     operation = ast.unparse(ast.BinOp(ast.Name("x"), node.op, ast.Name("y")))
     symbol = operation.removeprefix("x").removesuffix("y").strip()

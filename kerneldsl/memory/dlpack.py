@@ -265,7 +265,7 @@ def import_array(obj: Any, stream: int | None = _DEFAULT_STREAM) -> ArrayGeometr
 
 
 def protocol_error(obj: Any, name: str, error: Exception) -> ArgumentTypeError:
-    """Return the error for an object of another library whose protocol fails."""
+    """Return the error for an object of another library with a failing protocol."""
     return ArgumentTypeError(
         f"{name} of {a_type(obj)} fails: {type(error).__name__}: {error}",
         value=obj,

@@ -1,7 +1,7 @@
 """Free lists of small blocks, for native code: it allocates and frees without a call of a pool.
 
 A repeated call allocates and frees arrays of the same forms each time. A pool in Python, with its
-lock and its backend, takes longer for each than the launch. So forms whose arrays are small have a
+lock and its backend, takes longer for each than the launch. So forms of small arrays have a
 `FreeList` of their device's default pool: a few blocks of one size.
 :mod:`kerneldsl.launch.native.emit_forms` takes blocks from it and puts them back, and counts as the
 pool does. For the pool's backend these blocks are in use. In statistics they are free, and

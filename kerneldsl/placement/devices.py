@@ -167,7 +167,7 @@ def _text_of(spec: object) -> str:
 
 
 def host_device() -> Device:
-    """Return the device whose kernels run on the host's processors."""
+    """Return the device that runs kernels on the host's processors."""
     return device_of(target_of_memory(MemoryType.CPU))
 
 
@@ -461,7 +461,7 @@ def device_info(device: DeviceLike | None = None) -> DeviceInfo:
 def used_devices() -> tuple[Device, ...]:
     """Return every usable device that was used so far."""
     with _lock:
-        # A forked child inherits devices whose driver did not survive the fork.
+        # A forked child inherits devices with drivers that did not survive the fork.
         return tuple(d for d in _used.values() if d.unusable_reason() is None)
 
 

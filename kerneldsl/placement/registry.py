@@ -84,7 +84,7 @@ def is_hardware(name: str) -> bool:
 
 
 def hardware_targets() -> tuple[str, ...]:
-    """Return the built-in targets whose devices are real, the host last."""
+    """Return the built-in targets with real devices, the host last."""
     found = (name for name in built_in_targets() if is_hardware(name))
     return tuple(sorted(found, key=lambda name: name == target_of_memory(MemoryType.CPU)))
 

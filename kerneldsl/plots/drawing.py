@@ -43,7 +43,7 @@ def import_pyplot() -> Any:
 
 
 def new_axes(size: tuple[float, float], count: int = 1) -> list[Axes]:
-    """Return axes side by side, in a new figure whose size is given in inches."""
+    """Return axes side by side, in a new figure of a size in inches."""
     made = import_pyplot().subplots(
         1, count, figsize=size, sharey=True, layout="constrained", squeeze=False
     )
@@ -52,7 +52,7 @@ def new_axes(size: tuple[float, float], count: int = 1) -> list[Axes]:
 
 
 def axes_or_new(ax: Axes | None, size: tuple[float, float]) -> Axes:
-    """Return the given axes, or those of a new figure whose size is given in inches.
+    """Return the given axes, or those of a new figure of a size in inches.
 
     A new figure suits light and dark pages; given axes keep their colors.
 

@@ -139,7 +139,7 @@ def _held(
 
 
 class OccupancyExplorer:
-    """An occupancy whose device and block can be changed; :func:`explore_occupancy` makes one.
+    """An occupancy with a changeable device and block; :func:`explore_occupancy` makes one.
 
     Parameters
     ----------

@@ -27,7 +27,7 @@ def landscape(
     *,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw the predicted times of a launch's plans as a map, whose best cell is framed.
+    """Draw the predicted times of a launch's plans as a map with the best cell framed.
 
     A cell is the fastest of the plans with its two values; if none has them it stays empty.
 

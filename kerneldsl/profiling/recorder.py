@@ -30,7 +30,7 @@ from kerneldsl.utilities.observed import observe, stop_observing
 
 __all__ = ["Sink", "recorder"]
 
-#: Spans whose time on the device is not read yet; beyond so many, those that are done are read.
+#: Spans without a time on the device yet; beyond so many, those that are done are read.
 _MAX_PENDING = 1024
 
 
@@ -286,7 +286,7 @@ class Recorder:
         return True
 
     def wait_for_times(self) -> None:
-        """Wait for the devices whose times are not read yet, and read them."""
+        """Wait for the devices with unread times, and read them."""
         self.read_times()
         with self.muted():
             for device in dict.fromkeys(span.device for span in tuple(self._pending)):

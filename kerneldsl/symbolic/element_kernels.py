@@ -1,4 +1,4 @@
-"""Kernels whose numbers are of the dtype of their arrays, which each launch shows."""
+"""Kernels with numbers of the dtype of their arrays, which each launch shows."""
 
 from __future__ import annotations
 

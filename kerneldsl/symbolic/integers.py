@@ -53,7 +53,7 @@ def _leaves(value: Any) -> tuple[_Leaf, ...]:
 
 @lru_cache(256)
 def _answered(value: Any, dtype: np.dtype[Any]) -> Any:
-    """Return a value whose comparisons of integers with one beyond a dtype are answered."""
+    """Return a value in which comparisons of integers with one beyond a dtype are answered."""
     found = {}
     for each in value.atoms(Relational):
         if needs_floats(each):
@@ -131,7 +131,7 @@ def check_numbers(system: System, name: str, dtype: Any, given: Mapping[str, Any
 def _limited(
     system: System, dtype: Any, given: Mapping[str, Any]
 ) -> Iterator[tuple[str, _Leaf, np.dtype[Any]]]:
-    """Yield integers and symbols of results, with the dtype whose range they are to be in."""
+    """Yield integers and symbols of results, with the dtype that must hold them."""
     dtype = np.dtype(dtype)
     if dtype.kind == "f":
         return

@@ -139,7 +139,7 @@ def _bounds(array: Any) -> tuple[Any, Any]:
 
 
 def _described(array: Any) -> Any:
-    """Return an array of NumPy with the same addresses, whose elements cannot be read."""
+    """Return an array of NumPy with the same addresses; its elements cannot be read."""
     if isinstance(array, np.ndarray):
         return array
     return host_view(array.pointer, array.shape, array.strides, array.dtype, array)

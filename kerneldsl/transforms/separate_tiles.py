@@ -273,7 +273,7 @@ class _Separator:
         return value if dtype is None else self.made.use("cast", node, [value], dtype=dtype)
 
     def parts(self, node: ast.expr, before: list[ast.stmt]) -> ast.expr:
-        """Return an operator or a call, whose parts are elements or numbers."""
+        """Return an operator or a call of elements or numbers."""
         if isinstance(node, ast.Call):
             use = self.unit.use_of(node)
             if use is not None and (

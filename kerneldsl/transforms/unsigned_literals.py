@@ -42,7 +42,7 @@ _known: WeakKeyDictionary[FunctionUnit, dict[tuple[Argument, ...], FunctionUnit 
 
 
 def type_unsigned_literals(unit: FunctionUnit, kinds: Sequence[Kind]) -> FunctionUnit:
-    """Return a kernel whose literals beside uint64 values are written as such.
+    """Return a kernel with literals beside uint64 values written as such.
 
     Parameters
     ----------
@@ -169,7 +169,7 @@ class _Typing(CopyingTransformer):
         return is_wide and len(names) > 1 and self._origins.is_literal(node.value)
 
     def _fitted(self, node: ast.expr, origins: Sequence[Origin]) -> ast.expr:
-        """Return a tuple whose literals are uint64 where its elements have to be."""
+        """Return a tuple with literals of uint64 where its elements must be uint64."""
         match node:
             case ast.Tuple(elts=values) if len(values) == len(origins):
                 parts = [

@@ -38,7 +38,7 @@ _QUANTILE = 1.96
 
 #: What is written, over what the cache holds: replacement is not by age alone.
 _TIMES = 2
-#: Bytes of a cache whose size is not known.
+#: Bytes of a cache of unknown size.
 _ASSUMED_BYTES = 64 << 20
 
 

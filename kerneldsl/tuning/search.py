@@ -163,7 +163,7 @@ class _Fit:
             self._errors.append(math.log(time_ns) - self._predicted[number])
 
     def most_promising(self, left: set[int]) -> tuple[int, float]:
-        """Return the plan whose time may be lowest, and that time, in nanoseconds."""
+        """Return the plan with the lowest possible time, and that time, in nanoseconds."""
         numbers = np.array(sorted(left))
         rows, known = self._features[numbers], self._features[self._numbers]
         errors = np.array(self._errors)

@@ -21,7 +21,7 @@ _FRAME_WORDS = 65_000
 
 
 def call_with_room(function: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
-    """Call a function whose own calls share one large chunk of frames.
+    """Call a function; its own calls share one large chunk of frames.
 
     Parameters
     ----------

@@ -27,7 +27,7 @@ from typing import Any, Protocol
 
 __all__ = ["ForkSafeLock", "no_fork"]
 
-#: Packages whose modules are imported within functions.
+#: Packages with modules that are imported within functions.
 _OURS = frozenset({"kerneldsl", "kerneldsl_demo", "stdlib_kernels", "targets"})
 
 

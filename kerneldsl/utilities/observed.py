@@ -1,6 +1,6 @@
 """Methods that a profile records: marked where they are declared, wrapped while somebody observes.
 
-A class whose methods are to be observed derives from `Observable`, and its methods are marked with
+A class with observed methods derives from `Observable`, and its methods are marked with
 `observed`. Overriding methods of subclasses, of any target, count as marked. Without an
 observer, the methods are the plain functions they were written as, so that nothing is slower; an
 observer has each of them replaced by a function that it makes, in classes made meanwhile too.

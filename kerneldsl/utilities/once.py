@@ -1,4 +1,4 @@
-"""A table whose entries are made once, however many threads ask."""
+"""A table that makes each entry once, for any number of threads."""
 
 from __future__ import annotations
 

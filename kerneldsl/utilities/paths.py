@@ -60,7 +60,7 @@ def writing(path: Path, option: str = "") -> Iterator[None]:
 
 
 def check_writable(path: Path, option: str = "") -> None:
-    """Raise an error if a file cannot be written, before the work whose result it will hold.
+    """Raise an error if a file cannot be written, before the work for its contents.
 
     `option` is that of :func:`writing`.
 

@@ -54,7 +54,7 @@ _INSTALLED_FOLDERS = ("dist-packages", "site-packages")
 def shorten_errors(function: Callable[P, R]) -> Callable[P, R]:
     """Shorten the errors of kerneldsl that a public function raises; a decorator.
 
-    A call whose arguments do not fit the parameters is Python's error, on the user's line.
+    A call with arguments that do not fit the parameters is Python's error, on the user's line.
     """
 
     @functools.wraps(function)

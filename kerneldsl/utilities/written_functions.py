@@ -1,4 +1,4 @@
-"""Functions whose text this project writes."""
+"""Functions with text that this project writes."""
 
 from __future__ import annotations
 

@@ -182,7 +182,7 @@ def _joined(view: Array, is_reduced: list[bool]) -> tuple[Array, list[bool]]:
 def _packed(
     x: Array, axes: tuple[int, ...], kept: list[int]
 ) -> tuple[Arrangement, tuple[int, ...]]:
-    """Arrange a copy whose reduced axes are the last ones."""
+    """Arrange a copy with the reduced axes last."""
     view = contiguous(x.transpose((*kept, *axes)))
     rows = math.prod(view.shape[: len(kept)])
     return _of_three(view.reshape((1, rows, -1)), (False, False, True)), tuple(kept)

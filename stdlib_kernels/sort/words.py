@@ -1,4 +1,4 @@
-"""Elements as unsigned integers whose order is theirs.
+"""Elements as unsigned integers of the same order.
 
 Sorts move elements as words, unsigned integers of their size, and compare what a function makes of
 a word: -0 and 0 are equal there, all NaN are, and come last.

@@ -84,7 +84,7 @@ def _read_torch(value: Any, binding: Binding) -> int:
 
 
 def _refuse_lazy(value: Any, row: ElementType) -> None:
-    """Refuse a view whose memory holds other numbers than the tensor."""
+    """Refuse a view with memory that holds other numbers than the tensor."""
     lazy = "neg" if value.is_neg() else "conj" if row.is_complex and value.is_conj() else None
     if lazy is not None:
         done = {"neg": "negated", "conj": "conjugated"}[lazy]

@@ -139,7 +139,7 @@ def _named_tuple_reader(names: tuple[str, ...]) -> Reader:
 
 
 def find_reader(value: Any) -> Reader:
-    """Return the reader of a value whose type is not in the table, and add it to the table.
+    """Return the reader of a value of a new type, and add it to the table.
 
     Raises
     ------

@@ -143,7 +143,7 @@ class Function:
         self.b.position_at_end(done)
 
     def copy_words(self, out: Any, source: Any, count: Any, *, together: int = 1) -> None:
-        """Copy words of 64 bits, whose number is a multiple of `together`."""
+        """Copy words of 64 bits; their number is a multiple of `together`."""
         kind = I64 if together == 1 else ir.VectorType(I64, together)
         with self.loop(count if together == 1 else self.b.udiv(count, I64(together))) as i:
             offset = self.b.mul(i, I64(8 * together))

@@ -144,7 +144,7 @@ def _emit_try(
 ) -> Any:
     """Emit ``i32 try(ptr table, ptr args, i64 nargs)``: 1 where the kernel was started, else 0.
 
-    -1 is a kernel that failed, whose error is raised.
+    -1 is a kernel that failed; its error is raised.
     """
     f = Function(module, "try", I32, [POINTER, POINTER, I64], is_internal=True)
     table, args, nargs = f.args

@@ -20,7 +20,7 @@ _EXTRA_END, _EXTRA_BUFFER, _EXTRA_SIZE = 0, 1, 2
 def emit_start(module: ir.Module) -> Any:
     """Emit ``i32 start(ptr table, ptr buffer)``: 1 where the kernel was started, else 0.
 
-    -1 is a kernel that failed, whose error is raised.
+    -1 is a kernel that failed; its error is raised.
     """
     f = Function(module, "start", I32, [POINTER, POINTER], is_internal=True)
     table, buffer = f.args

@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 _CAPSULE = b"dlpack_exchange_api"
-#: The major version whose table is known.
+#: The major version with a known table.
 _MAJOR = 1
 # Words of the table: version, older table, three functions for owned tensors, and these two.
 _DESCRIBE, _CURRENT_STREAM, _WORDS = 5, 6, 7

@@ -76,8 +76,8 @@ _c_function_of = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object)(
 #: Of a dictionary: a number that no other state of any dictionary has (PEP 509), in these versions.
 _DICT_VERSION, _HAVE_DICT_VERSION = 24, ((3, 11), (3, 12))
 
-#: Versions of CPython whose headers were read, and which the tests were run with. In 3.14 a tuple
-#: keeps its hash before its items, so TUPLE_ITEMS is 32 there.
+#: Versions of CPython with headers that were read, and which the tests were run with. In 3.14 a
+#: tuple keeps its hash before its items, so TUPLE_ITEMS is 32 there.
 _KNOWN_VERSIONS = ((3, 11), (3, 12), (3, 13))
 #: Where native code was tried that calls back into the interpreter.
 _KNOWN_PLATFORMS = ("linux", "darwin")

@@ -26,7 +26,7 @@ __all__ = ["make_cache_app"]
 
 _EXIT_DAMAGED = 1
 _SHOWN_DIGITS = 12
-#: Parts of a key that a signature does not show, on targets whose launches are planned.
+#: Parts of a key that a signature does not show, on targets that plan launches.
 _PLANNED = ("mapping", "promises")
 _File = Annotated[Path, typer.Argument(help="An archive of entries.")]
 

@@ -59,7 +59,7 @@ def print_table(
 ) -> None:
     """Print a table that fits the terminal: long cells are broken into lines.
 
-    ``None`` is shown as a dash, and words such as ``"ok"`` in colour. Columns whose headers are
+    ``None`` is shown as a dash, and words such as ``"ok"`` in colour. Columns with headers in
     `fixed` are never broken into lines.
     """
     console = new_console()

@@ -104,7 +104,7 @@ def _vulkan() -> Finding:
 
 
 def _vulkan_drivers() -> Iterator[str]:
-    """Return the manifests of installed drivers whose library is there."""
+    """Return the manifests of installed drivers with an existing library."""
     named = os.environ.get("VK_DRIVER_FILES") or os.environ.get("VK_ICD_FILENAMES")
     if named:
         manifests = [p for p in named.split(os.pathsep) if p]

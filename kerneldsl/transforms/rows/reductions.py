@@ -47,7 +47,7 @@ def _total_type(dtype: str) -> Any:
 
 
 def _rounded(reduced: Any, dtype: str) -> Callable[..., Any]:
-    """Return a reduction whose result is of the row's type."""
+    """Return a reduction with a result of the row's type."""
     kind = numpy_dtype(dtype).type
     reduced.__kerneldsl_function__ = reduced  # a function of ours that is for kernels
 

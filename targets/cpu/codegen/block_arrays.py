@@ -61,7 +61,7 @@ class BlockArrays:
     namespace: dict[str, Any]
     #: Variables of the generated code that hold the arrays of a block.
     placed: dict[str, _BlockArray] = field(default_factory=dict)
-    #: Variables that hold a thread's own array, whose memory threads use one after the other.
+    #: Variables that hold a thread's own array; threads use its memory one after the other.
     of_threads: set[str] = field(default_factory=set)
 
     def place_declared(self, tree: ast.FunctionDef, spread: Collection[str]) -> None:

@@ -100,7 +100,7 @@ class _Emitter(ItemWriter):
 
     @property
     def loop_names(self) -> tuple[str, ...]:
-        """Variables whose loops get bounds from conditions, innermost first."""
+        """Variables of loops that get bounds from conditions, innermost first."""
         return ()
 
     @abstractmethod

@@ -84,7 +84,7 @@ class Storage:
         return self.place(array.nbytes)
 
     def check(self, unit: FunctionUnit) -> None:
-        """Refuse a kernel whose storage no thread of the pool should try to allocate.
+        """Refuse a kernel with more storage than a thread of the pool should allocate.
 
         Raises `ResourceLimitError` naming its largest array.
         """

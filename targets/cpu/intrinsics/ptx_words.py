@@ -38,7 +38,7 @@ def _permute(a: Any, b: Any, selector: Any) -> Any:
 
 @register_jitable
 def _ones(count: Any) -> Any:
-    """Return a word whose lowest bits are 1."""
+    """Return a word with 1 in its lowest bits."""
     if count >= 64:
         return ~np.uint64(0)
     return ~(~np.uint64(0) << np.uint64(count))

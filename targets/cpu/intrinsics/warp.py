@@ -271,7 +271,7 @@ def _post_predicate(room: WarpBuffer, call: Call) -> ir.Value:
 
 
 def _true_lanes(room: WarpBuffer, call: Call) -> ir.Value:
-    """Return the lanes of the mask whose predicate is true, as bits."""
+    """Return the lanes of the mask with a true predicate, as bits."""
     true = call.builder.lshr(call.builder.load(room.lanes), _I64(WARP_SIZE))
     return call.builder.and_(true, room.named(call.args[0]))
 

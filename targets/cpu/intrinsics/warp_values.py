@@ -31,7 +31,7 @@ _I1, _I32, _I64 = ir.IntType(1), ir.IntType(32), ir.IntType(64)
 
 
 def _same_lanes(room: WarpBuffer, call: Call) -> ir.Value:
-    """Return the lanes of the mask whose word is this thread's, as bits."""
+    """Return the lanes of the mask with this thread's word, as bits."""
     builder = call.builder
     mine = builder.load(room.value_of(room.thread))
     found = cgutils.alloca_once_value(builder, _I64(0))

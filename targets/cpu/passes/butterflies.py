@@ -12,7 +12,7 @@ halves in their own loops ::
             i = group + step + member   # i ^ step is i - step, which is less
 
 all accesses are along rows, what needs the half is decided, and a half that does nothing goes.
-Short steps have their own loops, whose length LLVM knows. Threads do so in another order, which
+Short steps have their own loops of a length that LLVM knows. Threads do so in another order, which
 between two barriers is any.
 """
 
@@ -304,7 +304,7 @@ def _only_reads(node: ast.stmt) -> bool:
 
 
 def _without_dead(body: Sequence[ast.stmt]) -> list[ast.stmt]:
-    """Return statements without those whose test never holds, if nothing else needs their types."""
+    """Return statements without those with false tests, if nothing else needs their types."""
     kept: list[ast.stmt] = []
     for node in body:
         match node:

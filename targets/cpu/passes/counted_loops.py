@@ -1,4 +1,4 @@
-"""A loop over a range, written as one with a test, whose variables can all be kept and masked.
+"""A loop over a range, written as one with a test; all its variables can be kept and masked.
 
 ``for i in range(a, b): body`` becomes ::
 
@@ -38,7 +38,7 @@ class CountedLoop(NamedTuple):
 
 
 def is_range(iterable: ast.expr, unit: FunctionUnit) -> bool:
-    """Return whether an expression is a range whose bounds are written out."""
+    """Return whether an expression is a range with bounds that are written out."""
     return (
         isinstance(iterable, ast.Call)
         and library_name(iterable.func, unit.namespace) == "range"

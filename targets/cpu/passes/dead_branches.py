@@ -22,7 +22,7 @@ __all__ = ["flat_function", "without_dead_branches"]
 
 
 def without_dead_branches(unit: FunctionUnit) -> FunctionUnit:
-    """Return a function whose conditions on constant integers are decided."""
+    """Return a function with its conditions on constant integers decided."""
     pruning = _Pruning(KnownIntegers(unit.constants))
     tree = pruning.visit(copy_tree(unit.tree))
     if not pruning.has_pruned:
@@ -50,7 +50,7 @@ class _Pruning(Transformer):
 
 
 def flat_function(unit: FunctionUnit) -> FunctionUnit:
-    """Return a kernel whose statements assign one value each, to which no branch is dead.
+    """Return a kernel with statements that assign one value each, to which no branch is dead.
 
     Device functions that a block meets together are part of it.
     """

@@ -283,7 +283,7 @@ class ElementWriter:
         return _Expressions(self, place).visit(copy_tree(node))  # type: ignore[no-any-return]
 
     def is_range(self, node: ast.expr) -> bool:
-        """Return whether an expression is a range, whose bounds are integers."""
+        """Return whether an expression is a range; its bounds are integers."""
         return is_range(node, self.unit)
 
 

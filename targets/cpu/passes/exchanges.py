@@ -34,7 +34,7 @@ def combine_name(take: str) -> str:
 
 
 def post_name(take: str) -> str:
-    """Return the name of the first half of an exchange whose second half is `take`."""
+    """Return the name of the first half of an exchange with the second half `take`."""
     return f"{take}_post"
 
 

@@ -38,7 +38,7 @@ _ARRAY_ATTRIBUTES = frozenset({"shape", "size", "ndim"})
 
 
 def gatherable(spec: Specialization, unit: FunctionUnit) -> dict[str, str]:
-    """Return arrays whose operations can be gathered, with the name of the operation in the tree.
+    """Return arrays with gatherable operations, with the name of the operation in the tree.
 
     `unit` is the kernel as it is compiled.
     """

@@ -3,8 +3,8 @@
 Two spaces are known. An *element space* has one coordinate an axis, ``kd_x kd_y kd_z``, with
 extents ``kd_nx kd_ny kd_nz``: blocks have been merged away. A *block space* has the thread's
 ``kd_tx kd_ty kd_tz``, the block's ``kd_bx kd_by kd_bz``, the grid's ``kd_gx kd_gy kd_gz``, and a
-block shape that is constant. A *warp space* is a block space whose threads run one warp at a time:
-``kd_tx`` is the lane, and the warp begins at ``kd_wx kd_wy kd_wz`` of its block.
+block shape that is constant. A *warp space* is a block space with threads that run one warp at a
+time: ``kd_tx`` is the lane, and the warp begins at ``kd_wx kd_wy kd_wz`` of its block.
 """
 
 from __future__ import annotations

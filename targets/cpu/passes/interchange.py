@@ -64,7 +64,7 @@ class Interchange:
     """Finds and marks the items that profit.
 
     `evaluable` says whether an expression can be evaluated outside the loop over threads.
-    `local_arrays` are variables that hold a thread's own array, whose memory threads use one after
+    `local_arrays` are variables that hold a thread's own array; threads use its memory one after
     the other.
     """
 

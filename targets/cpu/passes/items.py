@@ -72,7 +72,7 @@ class Vote:
 
 @dataclass(eq=False)
 class Branch:
-    """An ``if`` whose test all threads agree on."""
+    """An ``if`` with a test that all threads agree on."""
 
     test: ast.expr
     body: list[Item]

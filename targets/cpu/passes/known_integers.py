@@ -31,7 +31,7 @@ _SMALL = 2**31
 
 @dataclass(frozen=True)
 class KnownIntegers:
-    """Captured constants, and variables whose values are known where an expression is."""
+    """Captured constants, and variables with values that are known at an expression."""
 
     constants: Mapping[str, Captured]
     #: Variables of int64.

@@ -114,7 +114,7 @@ class Liveness:
         return self.flows[item]
 
     def loads(self, item: Threads | Vote) -> Names:
-        """Return the variables whose values a thread fetches when it begins the item."""
+        """Return the variables that a thread fetches when it begins the item."""
         flow = self.flow(item)
         return flow.exposed | ((flow.maybe - flow.surely) & self.after[item])
 
@@ -129,7 +129,7 @@ class Liveness:
         return flow.exposed | ((flow.maybe - self.flow_of_body(item).surely) & self.after[item])
 
     def saves(self, item: Threads) -> Names:
-        """Return the variables whose values a thread stores when it ends the item."""
+        """Return the variables that a thread stores when it ends the item."""
         return self.flow(item).maybe & self.after[item]
 
     def of_strips(self, items: Sequence[Item]) -> Names:

@@ -1,4 +1,4 @@
-"""Find the device functions whose loops are worth running for many threads at once.
+"""Find the device functions with loops worth running for many threads at once.
 
 What runs a loop for a row or a strip of threads (:mod:`~targets.cpu.passes.interchange`,
 :mod:`~targets.cpu.passes.masked_strips`) sees the kernel alone. A loop in a device function becomes
@@ -116,7 +116,7 @@ def _called(caller: FunctionUnit, among: Collection[FunctionUnit]) -> Iterator[F
 
 
 def _called_in_expressions(caller: FunctionUnit) -> Iterator[FunctionUnit]:
-    """Return functions whose calls cannot all be moved into statements."""
+    """Return functions with calls that cannot all be moved into statements."""
     called = set()
     for node in walk_here(caller.tree):
         if isinstance(node, ast.Call):

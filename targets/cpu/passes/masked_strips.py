@@ -1,7 +1,7 @@
 """Run loops that threads leave one by one for a strip of them at once, under a mask.
 
-The threads of a strip are the lanes of vectors. ``while test: body``, whose test differs between
-threads, becomes ::
+The threads of a strip are the lanes of vectors. ``while test: body`` with a test that
+differs between threads becomes ::
 
     for each lane: inside = test
     more = whether any lane is inside

@@ -26,7 +26,7 @@ def exits_of(body: list[ast.stmt]) -> list[ast.stmt]:
 
 
 class MaskedBody:
-    """The body of a loop whose exits have become assignments.
+    """The body of a loop with exits that have become assignments.
 
     A thread has left the loop when `inside` is false; what it does not run any more of an
     iteration is conditional.

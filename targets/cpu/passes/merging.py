@@ -63,7 +63,7 @@ class _Order(NamedTuple):
 
 @dataclass
 class Merging:
-    """Finds such items of one kernel, whose blocks have threads along x alone, and merges them."""
+    """Finds such items of one kernel with threads along x alone, and merges them."""
 
     unit: FunctionUnit
     pure: Rematerializable

@@ -39,7 +39,7 @@ __all__ = ["load_once_for_rows"]
 
 #: Calls of generated code that only compute.
 _FUNCTIONS = frozenset({UNSIGNED, "kd_load", "kd_min", "kd_max", "kd_int64", "kd_int32"})
-#: Variables whose loops are rows of threads.
+#: Variables of loops over rows of threads.
 _ROWS = frozenset({"kd_x", "kd_tx"})
 
 

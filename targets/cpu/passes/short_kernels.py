@@ -1,4 +1,4 @@
-"""Kernels whose threads take no longer than their statements: no thread needs to be interrupted.
+"""Kernels with threads as short as their statements: no thread needs to be interrupted.
 
 What is not known to be short counts as long: a loop, a function of a library that may have one
 (``y.mean()``), a slice, an operation of all threads.

@@ -153,5 +153,5 @@ def high_word(x: Any) -> Any:
 
 
 def halves(high: Any, low: Any) -> Any:
-    """Return the float64 whose bits are two halves."""
+    """Return the float64 with the bits of two halves."""
     return _to_double((np.int64(high) << 32) | (np.int64(low) & 0xFFFFFFFF))

@@ -84,7 +84,7 @@ def bits_of_half(call: Call) -> ir.Value:
 
 
 def half_of_bits(call: Call) -> ir.Value:
-    """Write the conversion of a float16, whose bits are given, to a float32."""
+    """Write the conversion of the bits of a float16 to a float32."""
     half = element_type("float16")
     value = _bits_as(call, call.signature.args[0], call.args[0], half)
     return call.context.cast(call.builder, value, half, call.signature.return_type)

@@ -71,7 +71,7 @@ class Code:
         return Value(self, kind, name)
 
     def call(self, name: str, *arguments: Value) -> Value:
-        """Record a call of an intrinsic of LLVM's whose arguments have the type of its result."""
+        """Record a call of an intrinsic of LLVM's with arguments of the type of its result."""
         kind = arguments[0].kind
         function = f"@llvm.{name}.{_SUFFIXES[kind]}"
         self.declared.add(f"declare {kind} {function}({', '.join([kind] * len(arguments))})")

@@ -86,7 +86,7 @@ def atan2(y: Value, x: Value) -> Value:
 
 
 def _angle(across: Value, along: Value, is_steep: Value, is_left: Value | None) -> Value:
-    """Return the angle of a point whose coordinates are not negative and not both 0 or infinite.
+    """Return the angle of a point with nonnegative coordinates, not both 0 or infinite.
 
     `is_steep` says whether the first is larger than the second, `is_left` whether the point is to
     be reflected to the other side.

@@ -91,7 +91,7 @@ def two_sum(a: Value, b: Value) -> tuple[Value, Value]:
 
 
 def two_product(a: Value, b: Value) -> tuple[Value, Value]:
-    """Return a * b and what rounding took from it, of float64 whose product is below 2**900."""
+    """Return a * b and what rounding took from it, of float64 with a product below 2**900."""
     product = a * b
     if a.code.has_fma:
         return product, fma(a, b, -product)
