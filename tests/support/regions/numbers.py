@@ -40,14 +40,18 @@ class NotInterpretedError(Exception):
 def is_number(kind: Any) -> bool:
     """Return whether values of a type are NumPy's scalars, without records."""
     row = ELEMENT_TYPES.get(str(kind))
-    return row is not None and not row.is_record and not row.is_vector
+    return _is_time(kind) or (row is not None and not row.is_record and not row.is_vector)
+
+
+def _is_time(kind: Any) -> bool:
+    return isinstance(kind, types.NPTimedelta | types.NPDatetime)
 
 
 def dtype_of(kind: Any) -> np.dtype:
     """Return NumPy's dtype of a type of numbers."""
     if not is_number(kind):
         raise NotInterpretedError(f"numbers of {kind}")
-    return np.dtype(ELEMENT_TYPES[str(kind)].name)
+    return np.dtype(str(kind) if _is_time(kind) else ELEMENT_TYPES[str(kind)].name)
 
 
 def constant(value: Any, kind: Any) -> Any:
@@ -84,6 +88,8 @@ def typed(kind: Any) -> Callable[[Any], Any]:
     if not is_number(kind):
         return lambda value: value
     dtype = dtype_of(kind)
+    if dtype.kind in "mM":  # one class has all units
+        return lambda value: np.asarray(value).astype(dtype)[()]
     exact = dtype.type
     return lambda value: value if type(value) is exact else cast(np.asarray(value)[()], dtype)
 
@@ -155,12 +161,16 @@ def _meaning(key: Any, kinds: list[Any], result: Any) -> Callable[..., Any]:
     raise NotInterpretedError(f"numba.{name or key}")
 
 
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, np.integer) and not isinstance(value, np.timedelta64)
+
+
 def _whole(value: Any) -> Any:
     return np.int64(value) if isinstance(value, bool | np.bool_) else value
 
 
 def _quotient(one: Any, two: Any) -> Any:
-    if not isinstance(one, np.integer):
+    if not _is_integer(one):
         return one // two
     if two == 0 or (two == -1 and one == np.iinfo(one.dtype).min):
         return type(one)(0)
@@ -168,7 +178,7 @@ def _quotient(one: Any, two: Any) -> Any:
 
 
 def _remainder(one: Any, two: Any) -> Any:
-    return one % two if not isinstance(one, np.integer) or two != 0 else type(one)(0)
+    return one % two if not _is_integer(one) or two != 0 else type(one)(0)
 
 
 def _power(one: Any, two: Any) -> Any:

@@ -10,6 +10,7 @@ from kerneldsl.ir.ranges import Interval
 from kerneldsl.lowering.numba_internals.compiling import global_compiler_lock, target_override
 from targets.cuda.compile.numba_device import TARGET_NAME
 from targets.cuda.compile.region_code import read_as_written, read_kernel
+from targets.cuda.compile.tiles.order import order_tiles
 
 __all__ = ["after_passes", "as_written", "specialized"]
 
@@ -26,10 +27,20 @@ def specialized(
 def as_written(specialization: Specialization) -> Function:
     """Return the function as the front end reads it."""
     with global_compiler_lock, target_override(TARGET_NAME):
-        return read_as_written(specialization)
+        function = read_as_written(specialization)
+    _order(function, specialization)
+    return function
 
 
 def after_passes(specialization: Specialization) -> tuple[Function, dict[Value, Interval]]:
     """Return the function that is compiled, and the intervals of its integers."""
     with global_compiler_lock, target_override(TARGET_NAME):
-        return read_kernel(specialization)
+        function, intervals = read_kernel(specialization)
+    _order(function, specialization)
+    return function, intervals
+
+
+def _order(function: Function, specialization: Specialization) -> None:
+    """Let threads wait where elements that are read for a tile may be another thread's."""
+    if specialization.traits.uses_tiles:
+        order_tiles(function, specialization.kinds, specialization.promises)

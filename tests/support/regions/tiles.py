@@ -175,6 +175,10 @@ def _place(writer: Writer, operation: Operation) -> None:
     writer.define(operation.results, [text])
 
 
+def _wait(writer: Writer, operation: Operation) -> None:
+    writer.line(writer.stop("syncthreads", []))
+
+
 #: What writes an operation on tiles, by its name.
 TILE_OPERATIONS: dict[str, Callable[[Writer, Operation], None]] = {
     "tile.map": _map,
@@ -188,4 +192,5 @@ TILE_OPERATIONS: dict[str, Callable[[Writer, Operation], None]] = {
     "tile.of": _of_value,
     "tile.own": _of_value,
     "tile.place": _place,
+    "tile.wait": _wait,
 }
