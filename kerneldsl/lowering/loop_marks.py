@@ -70,7 +70,7 @@ def with_loop_marks(module: ir.Module, text_of: Any) -> str:
         _group_accesses(function)
     text: str = text_of(module)
     if not marks:
-        return text
+        return _GROUPED.sub(r"!\1 = distinct !{}", text)
     group = _GROUPED.search(text)
     accesses = group[1] if group else None
     # llvmlite cannot write a node that names itself, as a loop's identity must, or a distinct one.

@@ -111,6 +111,23 @@ def test_results_on_the_cpu_have_the_bits_of_the_other_path(
             assert np.all((one.view(np.uint32) == two.view(np.uint32)) | both_nan)
 
 
+@kd.kernel
+def totals(x, out):
+    total = 0
+    for k in range(x.size):
+        total += x[k]
+    kd.syncthreads()
+    out[0] = total
+
+
+def test_a_block_of_one_thread_has_no_loops_over_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(CpuCompiler, "compile", lambda self, spec: compile_regions(spec))
+    out = np.zeros(1, np.int64)
+    with kd.use("cpu"):
+        totals[1, 1](np.arange(9), out)
+    assert out[0] == 36
+
+
 @pytest.mark.parametrize("name", ["axpy", "tree"])
 def test_ptx_is_that_of_the_other_path(name: str) -> None:
     old, new = cuda_artifacts(name)
