@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
+from numba import types
 
-from kerneldsl.ir.operations import Operation, Value
+from kerneldsl.ir.operations import Effect, Operation, Value
 from kerneldsl.lowering.tile_places import tile_place
 from targets.cuda.compile.tiles.thread_code import Memory, Slot
 from targets.cuda.intrinsics.tile_memory import (
@@ -21,10 +22,10 @@ from targets.cuda.intrinsics.tile_memory import (
 if TYPE_CHECKING:
     from targets.cuda.compile.tiles.writer import TileWriter
 
-__all__ = ["write_load", "write_place", "write_store"]
+__all__ = ["is_harmless", "write_load", "write_place", "write_store"]
 
 _I64 = ir.IntType(64)
-#: Operations that may run for elements that are beyond the bounds of an array.
+#: Operations that access no memory, and that end.
 _HARMLESS = frozenset(
     {"cast", "const", "if", "labeled", "leave", "numba", "undefined", "unreachable", "yield"}
 )
@@ -67,7 +68,7 @@ def write_store(writer: TileWriter, operation: Operation) -> None:
         _store_afterwards(writer, operation, access)
     elif count > 1:
         _store_each(writer, operation, access)
-    elif all(each.name in _HARMLESS for each in operation.regions[0].walk()):
+    elif all(map(is_harmless, operation.regions[0].walk())):
         _store_neighbours(writer, operation, access)
     else:
         # Only elements that the array has a place for are computed.
@@ -77,6 +78,16 @@ def write_store(writer: TileWriter, operation: Operation) -> None:
                 _store_neighbours(writer, operation, access)
             with narrow:
                 _store_each(writer, operation, access)
+
+
+def is_harmless(operation: Operation) -> bool:
+    """Return whether an operation may run for elements that are beyond the bounds of an array."""
+    numbers = types.Number | types.Boolean | types.NoneType | types.BaseTuple
+    return (
+        operation.name in _HARMLESS
+        and operation.effect in (Effect.NONE, Effect.LEAVE)
+        and all(isinstance(value.type, numbers) for value in operation.operands)
+    )
 
 
 def _store_neighbours(writer: TileWriter, operation: Operation, access: _Access) -> None:
