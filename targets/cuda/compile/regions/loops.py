@@ -156,32 +156,24 @@ class LoopEmitter(Emitter):
 def conditions(function: Function) -> frozenset[Operation]:
     """Return the conditions by ``and`` and ``or`` that one branch or such condition reads."""
     uses = Counter(value for each in function.body.walk() for value in each.operands)
+    found: set[Operation] = set()
+
+    def take(value: Value, own_uses: int) -> None:
+        made = value.owner
+        if not (isinstance(made, Operation) and _is_condition(made) and uses[value] == own_uses):
+            return
+        found.add(made)
+        one, two = made.regions
+        rest, second = (two, one) if _is_constant(two) else (one, two)
+        first = made.operands[0]
+        # The first is also what the condition yields without the second.
+        take(first, 1 + (rest.yielded[0] is first))
+        take(second.yielded[0], 1)
+
     for each in function.body.walk():
-        if _is_condition(each):
-            # The first is also what the condition yields without the second: no use of it.
-            rest = each.regions[1] if _is_constant(each.regions[1]) else each.regions[0]
-            uses[each.operands[0]] -= rest.yielded[0] is each.operands[0]
-    found = set()
-
-    def visit(region: Region) -> None:
-        for operation in region.operations:
-            if operation.name == "if":
-                made = operation.operands[0].owner
-                if isinstance(made, Operation) and _is_condition(made) and uses[made.result] == 1:
-                    found.add(made)
-            for inner in operation.regions:
-                visit(inner)
-
-    visit(function.body)
-    inner = set()
-    for made in found:
-        second = made.regions[0] if _is_constant(made.regions[1]) else made.regions[1]
-        last = second.yielded[0].owner
-        while isinstance(last, Operation) and _is_condition(last) and uses[last.result] == 1:
-            inner.add(last)
-            second = last.regions[0] if _is_constant(last.regions[1]) else last.regions[1]
-            last = second.yielded[0].owner
-    return frozenset(found | inner)
+        if each.name == "if":
+            take(each.operands[0], 1)
+    return frozenset(found)
 
 
 def _is_condition(made: Operation) -> bool:
