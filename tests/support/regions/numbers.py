@@ -44,7 +44,7 @@ def is_number(kind: Any) -> bool:
 
 
 def _is_time(kind: Any) -> bool:
-    return isinstance(kind, types.NPTimedelta | types.NPDatetime)
+    return str(kind).startswith(("timedelta64[", "datetime64["))
 
 
 def dtype_of(kind: Any) -> np.dtype:
@@ -139,7 +139,7 @@ def _arguments(signature: Any, count: int) -> list[Any]:
 def _meaning(key: Any, kinds: list[Any], result: Any) -> Callable[..., Any]:
     if key in _IN_THE_RESULT:
         function, converts = _IN_THE_RESULT[key], [converter(each, result) for each in kinds]
-        if all(kind == result for kind in kinds):
+        if all(kind == result for kind in kinds) or any(map(_is_time, kinds)):
             return function
         return lambda *values: function(
             *(convert(value) for convert, value in zip(converts, values, strict=True))
@@ -148,9 +148,9 @@ def _meaning(key: Any, kinds: list[Any], result: Any) -> Callable[..., Any]:
         return _FUNCTIONS[key]
     if isinstance(key, CPUDispatcher):
         return key  # type: ignore[no-any-return]
-    if isinstance(key, str) and key.startswith("array."):
-        method = key.removeprefix("array.")
-        return lambda array, *values: getattr(array, method)(*values)
+    if isinstance(key, str) and key.partition(".")[0] in ("array", "complex"):
+        method = key.rpartition(".")[2]
+        return lambda whole, *values: getattr(whole, method)(*values)
     name, module = getattr(key, "__name__", ""), getattr(key, "__module__", "") or ""
     if isinstance(key, np.ufunc) or module.partition(".")[0] == "numpy":
         return key  # type: ignore[no-any-return]
@@ -170,6 +170,8 @@ def _whole(value: Any) -> Any:
 
 
 def _quotient(one: Any, two: Any) -> Any:
+    if isinstance(two, np.timedelta64):
+        return 0 if np.isnat(one) or np.isnat(two) or not two.astype(np.int64) else one // two
     if not _is_integer(one):
         return one // two
     if two == 0 or (two == -1 and one == np.iinfo(one.dtype).min):
@@ -230,6 +232,19 @@ def _of_numpy(extremum: Callable[..., Any], whole: Callable[..., Any]) -> Callab
     return compute
 
 
+def _lgamma(value: Any) -> Any:
+    is_pole = value <= 0 and value == np.floor(value)
+    if is_pole or not np.isfinite(value):
+        return value if np.isnan(value) else np.float64(np.inf)
+    return real("lgamma")(np.asarray(value).reshape(1))[0]
+
+
+def _round(value: Any, digits: Any = None) -> Any:
+    if isinstance(value, np.integer) or digits is None:
+        return round(value)
+    return round(value.item(), int(digits))
+
+
 def _of_math(function: Callable[..., Any]) -> Callable[..., Any]:
     """A function of numbers, computed in float64."""
 
@@ -281,7 +296,7 @@ _FUNCTIONS: dict[Any, Callable[..., Any]] = {
     len: lambda array: np.int64(len(array)),
     complex: lambda *values: complex(*(value.item() for value in values)),
     divmod: lambda one, two: (_quotient(one, two), _remainder(one, two)),
-    round: round,
+    round: _round,
     operator.contains: lambda row, value: any(each == value for each in row),
     sum: sum,
     **{
@@ -293,6 +308,6 @@ _FUNCTIONS: dict[Any, Callable[..., Any]] = {
         )
     },
     **{getattr(math, name): getattr(np, found) for name, found in _OF_NUMPY.items()},
-    math.lgamma: lambda value: real("lgamma")(np.asarray(value).reshape(1))[0],
+    math.lgamma: _lgamma,
     math.pow: np.power,
 }
