@@ -11,7 +11,7 @@ import kerneldsl as kd
 
 
 @kd.kernel
-def tested(x, out):
+def guarded(x, out):
     i = kd.grid(1)
     if 0 < i < x.size and (x[i] > 2 or x[i] < -5) and not (x[i] == 7 or x[i] == 9):
         out[i] = x[i]
@@ -33,7 +33,7 @@ def chosen(x, out):
         out[i] += 1
 
 
-@pytest.mark.parametrize("kernel", [tested, stored, chosen], ids=lambda each: each.__name__)
+@pytest.mark.parametrize("kernel", [guarded, stored, chosen], ids=lambda each: each.__name__)
 def test_conditions_are_compiled(kernel: Callable[..., Any]) -> None:
     ptx = kernel.ptx("int64[::1], int64[::1]", arch="sm_90")  # type: ignore[attr-defined]
     assert "st.global" in ptx
