@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from numba import types
+
 from kerneldsl.ir.operations import Function, Label, Operation, Region, Value
 
 __all__ = ["VerificationError", "verify"]
@@ -21,6 +23,7 @@ def verify(function: Function) -> None:
     Each value is defined before it is read, in the same region or in one around it. Each region
     ends with its only ``yield``, ``leave`` or ``unreachable``. A ``leave`` is inside the operation
     that it leaves. The types of a ``yield`` or ``leave`` are those of the results that it gives.
+    The region of a tile expression has an element of each tile, and one value.
     """
     _region(function.body, set(), {})
 
@@ -45,6 +48,8 @@ def _region(region: Region, known: set[Value], labels: dict[Label, Operation]) -
         for inner in operation.regions:
             _region(inner, known, inside)
         _yields(operation)
+        if "transposed" in operation.attributes:
+            _elements(operation)
         known.update(operation.results)
     if not region.operations:
         raise VerificationError("a region ends with a yield")
@@ -66,6 +71,19 @@ def _yields(operation: Operation) -> None:
             _same(operation, each, operation.results)
         if not body.is_left:
             _same(operation, body.yielded, operation.results)
+
+
+def _elements(operation: Operation) -> None:
+    """Check the region of a tile expression: an element of each tile, then indices."""
+    attributes = operation.attributes
+    tiles = operation.operands[attributes["first"] :]
+    region = operation.regions[0]
+    found = [value.type for value in region.arguments]
+    expected = [tile.type.dtype for tile in tiles] + [types.int64] * len(attributes["axes"])
+    if found != expected or len(attributes["transposed"]) != len(tiles):
+        raise VerificationError(f"{operation.name}: elements {found} are not {expected}")
+    if len(region.yielded) != 1:
+        raise VerificationError(f"{operation.name}: an expression has one value")
 
 
 def _same(operation: Operation, values: list[Value], results: list[Value]) -> None:
