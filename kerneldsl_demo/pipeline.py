@@ -45,7 +45,7 @@ class Stage:
 
 
 #: Rounding of the 17 weights and their products of a float32 blur by σ = 2 stays below
-#: 2 passes · 18 · 2⁻²⁴ · 255 = 5.5e-4 grey levels; Sobel's weights add up to 8 in absolute value
+#: 2 passes · 18 · 2⁻²⁴ · 255 = 5.5e-4 grey levels. Sobel's weights add up to 8 in absolute value
 #: along each of two axes.
 STAGES = (
     Stage("grey", lambda a: imaging.grey(a["input"]), (levels.luma,), 0.0),

@@ -1,7 +1,7 @@
 """Find what the variables of a function may be bound to, without regard to order.
 
 Analyses that need the same answer at every point of a function iterate over its bindings until
-nothing changes; those that follow control flow are domains of :mod:`kerneldsl.analysis.dataflow`.
+nothing changes. Those that follow control flow are domains of :mod:`kerneldsl.analysis.dataflow`.
 """
 
 from __future__ import annotations

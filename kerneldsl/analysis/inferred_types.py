@@ -1,6 +1,6 @@
 """Types of a function's values, inferred without Numba, if they are certain.
 
-For what is asked on the way to a launch, when Numba may not be imported; Numba's own types, those
+They serve the steps before a launch, when Numba may not be imported. Numba's own types, those
 of every value, are in a :class:`~kerneldsl.frontend.typed_unit.TypedUnit`. A type that is said here
 is equal to the one there, which a property test holds. Variables are followed through the control
 flow as Numba's single-assignment form does. Numba may decide a condition on captured constants or

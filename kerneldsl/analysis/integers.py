@@ -28,7 +28,7 @@ INTEGER_CASTS = UNSIGNED_CASTS | names_of(ElementKind.SIGNED)
 class Integers:
     """Integer names of one function.
 
-    `is_nonnegative_call` says of a call that its result is an integer that is not negative;
+    `is_nonnegative_call` says of a call that its result is an integer that is not negative.
     `constants` are values of outside names, and `namespace` holds the objects of others.
     """
 

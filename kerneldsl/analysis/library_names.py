@@ -1,7 +1,7 @@
 """Find what the names in a function really are, by the objects they are bound to.
 
 A program may call anything ``min``, ``range`` or ``np``. An analysis or a pass that knows what a
-function of Python's or of a library does must ask here whether a call means that function; how the
+function of Python's or of a library does must ask here whether a call means that function. How the
 call is spelled says nothing.
 """
 

@@ -1,7 +1,7 @@
 """Values of uint64 that become int64, if that can be seen in a result.
 
 Numba computes uint64 with a signed integer as int64, and a variable that holds both is an int64.
-The bits are the same, so that sums, products and stores in arrays of integers are right; quotients,
+The bits are the same, so that sums, products and stores in arrays of integers are right. Quotients,
 right shifts, conversions to floats and indices are not where the number is 2**63 or more.
 
 Types are Numba's, of a :class:`~kerneldsl.frontend.typed_unit.TypedUnit`.

@@ -2,7 +2,7 @@
 
 A domain of :mod:`kerneldsl.analysis.dataflow` over the lattice of
 :mod:`kerneldsl.analysis.divergence`. A value is as varying as what it is computed from
-(:mod:`kerneldsl.analysis.uniform_values`); a variable that is assigned under a varying condition
+(:mod:`kerneldsl.analysis.uniform_values`). A variable that is assigned under a varying condition
 varies after it; a loop that threads leave at different times makes its variables vary after it, and
 its body a varying place. An early ``return`` does not: threads that have left the kernel are not
 waited for. A device function is interpreted for each call, with what is known of its arguments.

@@ -4,7 +4,7 @@ Somebody who can write to a shared cache can put a link in the place of a folder
 moment, between a check and a use too. A descriptor stays with the folder that was opened and
 checked, and nothing here follows a link below it, so what is written, moved, removed and listed is
 in that folder. Windows opens no folders: there each name is checked for a link first, which leaves
-a moment between check and use; to make a link there takes a right that other users' folders do
+a moment between check and use. To make a link there takes a right that other users' folders do
 not give.
 """
 
@@ -135,7 +135,7 @@ class Directory:
         """Write a file so that at every moment it is there whole, or as it was before.
 
         It is written under another name, forced to the disk, given its name, and then the folder is
-        forced to the disk; what is not `is_forced` may be lost when the machine fails. It is not
+        forced to the disk. What is not `is_forced` may be lost when the machine fails. It is not
         read back: what a file system gives to the one who wrote need not be what it will give to
         others. If a step fails, nothing is left, as far as the system lets us.
         """

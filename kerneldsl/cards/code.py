@@ -1,6 +1,6 @@
 """Code as a card shows it: numbered lines, highlighted, joined to lines of the source.
 
-Pygments distinguishes words, numbers and texts if it is installed; the colors are those of the
+Pygments distinguishes words, numbers and texts if it is installed. The colors are those of the
 cards' style, so that they fit light and dark pages.
 """
 

@@ -1,7 +1,7 @@
 """Executions of a statement in a launch, as a formula of extents and parameters.
 
 It is the threads that get there times the rounds of the loops around it. Guards such as
-``i < n`` say how many threads there are, for a grid that covers them; of conditions and loops that
+``i < n`` say how many threads there are, for a grid that covers them. Of conditions and loops that
 say nothing, a symbol stands for the share or the rounds that were met. What a formula of guards and
 loops does not say, such as lanes that left in the middle of a block, is :attr:`Count.is_open`.
 """

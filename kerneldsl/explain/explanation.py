@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["FLOPS", "ArrayTraffic", "BranchReport", "Explanation", "Finding"]
 
 #: Operations that count as arithmetic on floats, and as how many. Those of complex numbers are four
-#: products and two sums; a division is three divisions and five fused products and sums, as Smith's
+#: products and two sums. A division is three divisions and five fused products and sums, as Smith's
 #: algorithm computes both of its choices.
 FLOPS = {
     **{"add": 1, "sub": 1, "mul": 1, "div": 1, "fma": 2},

@@ -1,6 +1,6 @@
 """Indices as SymPy expressions in coordinates, loop counters, parameters and extents.
 
-A variable with one value is what it was given; a loop's variable, one that is given several values,
+A variable with one value is what it was given. A loop's variable, one that is given several values,
 and values in memory are separate symbols.
 """
 

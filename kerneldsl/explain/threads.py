@@ -51,7 +51,7 @@ class Threads:
         """Choose the blocks of a launch that are looked at.
 
         All of them if they have no more than `max_lanes` lanes. Else the first, the last and
-        inner places along each axis, so that each block of an edge stands for that edge; inner ones
+        inner places along each axis, so that each block of an edge stands for that edge. Inner ones
         are drawn at random, the same at each call, and equally from each place in a sector that
         blocks may begin at.
         """

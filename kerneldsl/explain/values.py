@@ -135,7 +135,7 @@ class Part(NamedTuple):
 class View:
     """Elements of an array that a name stands for.
 
-    `offset` are bytes from the array's first element, a number or one for each lane; `chosen` holds
+    `offset` are bytes from the array's first element, a number or one for each lane. `chosen` holds
     the indices by which it was made, one for each axis that is gone, or ``None`` where the axes
     are no longer those of the array. `part` is there of a field of records.
     """

@@ -2,7 +2,7 @@
 
 The lanes that execute a statement are known by a mask, as on a device: a branch is walked once for
 each side that some lane takes, a loop until no lane is left. Where data decides, both sides are
-walked for all lanes, so that what is counted is a bound; a loop with a length from data makes
+walked for all lanes, so that what is counted is a bound. A loop with a length from data makes
 `UNKNOWN_TRIPS` rounds.
 """
 

@@ -2,7 +2,7 @@
 
 The whole text that holds the function is parsed, not a dedented piece of it, so that every line and
 column is absolute. The text comes from :mod:`linecache`, which knows files, notebook cells, the
-REPL of Python 3.13 and any text that somebody registered; what it does not know of a program that
+REPL of Python 3.13 and any text that somebody registered. What it does not know of a program that
 is in no file, :mod:`kerneldsl.frontend.program_text` finds.
 """
 
@@ -74,7 +74,7 @@ def find_source(function: Callable[..., Any]) -> FunctionSource:
     """
     code = _code_of(function)
     where = SourceLocation(code.co_filename, code.co_firstlineno, function=code.co_qualname)
-    # The text cached first is the likeliest to be the one that was imported; a reloaded module is
+    # The text cached first is the likeliest to be the one that was imported. A reloaded module is
     # found after the cache has been checked against the file.
     for is_checked in (False, True):
         if is_checked:

@@ -2,7 +2,7 @@
 
 A row of :data:`ELEMENT_TYPES` says how large an element is, what kind of number it holds, and what
 it is called by each protocol and library that hands arrays over. Who asks "how many bytes", "is it
-an integer" or "which code has it in DLPack" asks the row; a test holds the rows against NumPy,
+an integer" or "which code has it in DLPack" asks the row. A test holds the rows against NumPy,
 ctypes, :mod:`struct`, DLPack's header and Numba. How a target performs arithmetic on an element is
 the target's own.
 

@@ -1,6 +1,6 @@
 """Types of a kernel's values, as data, without Numba.
 
-What a kernel takes as an argument has a *kind* (:mod:`kerneldsl.language.kinds`); the values inside
+What a kernel takes as an argument has a *kind* (:mod:`kerneldsl.language.kinds`). The values inside
 it, which are more, have a *type*: a scalar or an array is its kind, and the classes here are what
 no argument is. Types are frozen, compare by value and print as they do in Numba's signatures.
 """

@@ -2,8 +2,8 @@
 
 There is an entry for each plan that was measured, and one for the plan that was chosen. The first
 is found by the code of that plan, its block and sharing, so that a member that is added to a space
-later is the only one that is measured again; the second by the code of the kernel's plainest form
-and the whole space. Both keys name the class of extents, the device and its driver.
+later is the only one that is measured again. The second is found by the code of the kernel's
+plainest form and the whole space. Both keys name the class of extents, the device and its driver.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Arguments in host memory are taken as they are, as long as nothing has been copied back over them.
 Arrays on the device are copied to the host, as one if they overlap, and what was written is
-copied back; so the device must be alive, and the kernel must not have begun there.
+copied back. So the device must be alive, and the kernel must not have begun there.
 """
 
 from __future__ import annotations

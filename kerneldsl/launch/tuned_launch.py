@@ -3,7 +3,7 @@
 A record in the cache is found by the code that was measured. What is shipped, shown or taken to
 another machine is found by what is here: the kernel's name, what it captures, the kinds of its
 arguments, the class of the extents, the device and the class of its driver. The kernel's own text
-is not among them, so that a table outlives a change that leaves its plans good; what a plan says is
+is not among them, so that a table outlives a change that leaves its plans good. What a plan says is
 legal or left aside, whatever the kernel has become.
 """
 

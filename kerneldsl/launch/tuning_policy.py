@@ -1,7 +1,7 @@
 """Policies of tuning: whether records count, and how long the first launch of a kind may measure.
 
 A policy is chosen for a context by ``with kd.tune(…):``, for a kernel by ``@kd.tune(…)`` and for
-the process by a plain call; the first of these that there is counts. Without any, records are used
+the process by a plain call. The first of these that exists counts. Without any, records are used
 and nothing is measured.
 """
 

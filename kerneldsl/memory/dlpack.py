@@ -118,7 +118,7 @@ def _on_capsule_end(
 _delete_callback = _Deleter(_on_delete)
 _capsule_end_callback = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(_on_capsule_end)
 # Another library may call these while the interpreter ends and modules are torn down, so they
-# are never freed; for the same reason they hold what they use in their default arguments.
+# are never freed. For the same reason they hold what they use in their default arguments.
 for _callback in (_delete_callback, _capsule_end_callback):
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(_callback))
 

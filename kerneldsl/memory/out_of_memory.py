@@ -1,6 +1,6 @@
 """Recovery when device memory runs out, and the error when it was in vain.
 
-Python frees arrays of a reference cycle only when its collector runs; freed memory may wait for the
+Python frees arrays of a reference cycle only when its collector runs. Freed memory may wait for the
 work that used it; and pools keep memory for later. So all of it is collected, waited for and freed
 before the second and last try.
 """

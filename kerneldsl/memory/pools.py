@@ -297,7 +297,7 @@ class MemoryPool(ProcessOwned):
         home = stream_of(memory.device, stream)
         if home is not None and is_foreign(home):
             # Another library's stream may be gone when the memory is freed, so the memory belongs
-            # to the default stream; the other one only waits for it.
+            # to the default stream. The other one only waits for it.
             buffer = self._take(nbytes, None)
             memory.device.wait_stream(home, None)
             buffer.note_use(home)

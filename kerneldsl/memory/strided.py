@@ -354,7 +354,7 @@ _from_address = c_size_t.from_address
 
 def _member_address(array: np.ndarray[Any, Any]) -> int:
     # PyArrayObject begins with the object's head, then ``char *data`` (NumPy C API, "Python Types
-    # and C-Structures"); reading it there takes a tenth of the time of array.ctypes.data.
+    # and C-Structures"). Reading it there takes a tenth of the time of array.ctypes.data.
     return _from_address(id(array) + _DATA_OFFSET).value
 
 

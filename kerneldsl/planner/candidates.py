@@ -171,7 +171,7 @@ def extent_class(extent: tuple[int, ...], ends: Sequence[Sequence[int]] = ()) ->
 
     A plan is made for the largest extents of a class, so that it does not depend on which of them
     came first. A class ends with the extents in `ends` along each axis, as :func:`grid_ends` gives
-    them; there are none by default, since threads walk where a grid is too small.
+    them. There are none by default, since threads walk where a grid is too small.
 
     Examples
     --------

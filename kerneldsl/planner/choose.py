@@ -3,7 +3,7 @@
 Candidates are blocks × mappings, for a kernel with a space × members. Comparing costs no
 compilation: registers of code that is not compiled yet are estimated. The code of the candidate
 that seems best is compiled, and all that share it are compared again with what the assembler gave
-it; if another one then seems better, that is compiled too, `MAX_COMPILED` at most.
+it. If another one then seems better, that is compiled too, `MAX_COMPILED` at most.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ for a while. Of the things that all blocks need, the scarcest sets the pace:
 - *block starts*: a block is started at most every so many clocks.
 
 To that are added the launch and one lifetime, since the last block starts when the others are
-done; if it waits in a loop for what it counts, its wave does its work meanwhile. The blocks of
+done. If it waits in a loop for what it counts, its wave does its work meanwhile. The blocks of
 the busiest multiprocessor count, so that a grid which fills the device badly is dearer.
 `docs/planning.md` gives the formulae, and how the constants were found.
 

@@ -1,8 +1,8 @@
 """Coverage of a device by a grid: waves, the tail of the last one, and the bytes in flight.
 
 The picture is that all blocks take equally long and are handed out evenly: first every
-multiprocessor gets one, then a second, up to what it holds at once; a block that ends makes room
-for the next. Blocks of one kernel mostly do take equally long; if they do not, a grid of many
+multiprocessor gets one, then a second, up to what it holds at once. A block that ends makes room
+for the next. Blocks of one kernel mostly do take equally long. If they do not, a grid of many
 waves evens out, and these numbers are bounds for the small ones.
 
 References

@@ -4,7 +4,7 @@ What counts is the plan that the model puts first, so what is made small is firs
 by how much plans are slower than the fastest, weighted by a softmax of their predictions. With less
 weight follow the errors of predictions, first within a launch, where plans near the fastest weigh
 most. Factors of the constants are changed one after the other, in steps that get smaller, as long
-as that helps; far from 1 they have to help more (a prior, since few records show what every
+as that helps. Far from 1 they have to help more (a prior, since few records show what every
 constant is worth). If there are enough launches, every third is left out of the fit and judges
 it: how good is the plan that the model puts first, and how large the error, before and after.
 

@@ -219,7 +219,7 @@ def max_potential_block_size(
 ) -> PotentialBlock:
     """Return the block size with which a multiprocessor holds the most threads at once.
 
-    Whole warps are tried from the largest block down, and the first of the best is kept; so of
+    Whole warps are tried from the largest block down, and the first of the best is kept. So of
     equals the largest wins, which is often not the fastest.
 
     Parameters

@@ -1,7 +1,7 @@
 """Exponential numbers of a counter, of mean 1: ``-ln u``.
 
-*float32*: ``u = (word + 1) / 2**32`` in (0, 1], of a word each, so that the largest number is 22.2;
-the logarithm is the polynomial of :mod:`~kerneldsl.random.rounded`, so that all targets give
+*float32*: ``u = (word + 1) / 2**32`` in (0, 1], of a word each, so that the largest number is 22.2.
+The logarithm is the polynomial of :mod:`~kerneldsl.random.rounded`, so that all targets give
 the same bits, within 2 ulp of the exact ones. *float64*: ``u = 1 - unit_float64`` in (0, 1] and the
 logarithm of the target's mathematical library.
 

@@ -1,7 +1,7 @@
 """Normal numbers of a counter, by Box and Muller's transform.
 
 With a radius ``sqrt(-2 ln u)`` and an angle ``2 pi v`` the numbers are the radius times the sine
-and the cosine of the angle; the mean is 0 and the variance 1.
+and the cosine of the angle. The mean is 0 and the variance 1.
 
 *float32*: every word gives one 32-bit number, ``u = (word + 1) / 2**32`` in (0, 1] and of the
 upper 26 bits ``v``, so that the largest magnitude is 6.66. Logarithm, sine and cosine are of

@@ -1,7 +1,7 @@
 """Streams of numba.cuda's random generator, xoroshiro128+, as device functions.
 
 A draw advances the state at an index of an array of states, which one thread at a time may do. The
-numbers, and the states after them, are numba.cuda's bit for bit; those of a normal distribution are
+numbers, and the states after them, are numba.cuda's bit for bit. Those of a normal distribution are
 as exact as the target's ``log`` and ``cos``. See :mod:`~kerneldsl.random.states` for the arrays.
 
 References

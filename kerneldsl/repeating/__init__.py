@@ -1,6 +1,6 @@
 """Calls of functions that launch kernels: recorded once, and made again without their planning.
 
 :mod:`~kerneldsl.repeating.recorded_calls` records the launches of a call, and has what functions
-launch by; :mod:`~kerneldsl.repeating.recorded` makes them again with other arrays of the same
+launch by. :mod:`~kerneldsl.repeating.recorded` makes them again with other arrays of the same
 forms, and :mod:`~kerneldsl.repeating.overlap` decides which arrays may share memory.
 """

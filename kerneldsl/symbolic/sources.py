@@ -1,7 +1,7 @@
 """Write the kernel that computes a system of expressions over arrays.
 
 Where a stencil reaches beyond an end, its index is chosen by a comparison, which the CPU target
-takes out of the loop over a row; that holds for arrays that are as long as the stencil is wide.
+takes out of the loop over a row. That holds for arrays that are as long as the stencil is wide.
 For shorter ones the text has a second version, with the functions of
 :mod:`kerneldsl.symbolic.boundaries`.
 """
@@ -104,7 +104,7 @@ class _KernelText:
         yield f"    {', '.join(self._extents)} = {shape if rank > 1 else shape + '[0]'}"
         names: dict[Any, str] = dict(zip(system.axes, self._indices, strict=True))
         names |= {each: f"{a}.shape[{axis}]" for each, (a, axis) in system.extents.items()}
-        # The guard is first, so that targets can ask it about many indices at once; what is the
+        # The guard is first, so that targets can ask it about many indices at once. What is the
         # same for all of them they take out of their loops.
         inside = zip(self._indices, self._extents, strict=True)
         yield f"    if {' and '.join(f'{i} < {n}' for i, n in inside)}:"

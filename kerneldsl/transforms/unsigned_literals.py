@@ -2,7 +2,7 @@
 
 A Python int is an int64, and Numba computes uint64 with int64 as int64: quotients, remainders and
 shifts of numbers from 2**63 on are then those of negative numbers. A literal that is not negative
-takes the uint64's type instead, as NumPy has it; so does a variable that holds such literals and
+takes the uint64's type instead, as NumPy has it. So does a variable that holds such literals and
 uint64 values alone (``total = 0``, then ``total += x[i]``). It is written out here, once for all
 targets.
 

@@ -1,6 +1,6 @@
 """Compiling plans in parallel processes, ahead of their measurement.
 
-A forked child has the kernel as it is here, so nothing is sent to it; what it compiles it leaves in
+A forked child has the kernel as it is here, so nothing is sent to it. What it compiles it leaves in
 the cache on disk, where this process finds it. Nothing is measured meanwhile. A child that does not
 end in time is killed, and what it had to compile is compiled here: to fork beside threads of other
 libraries may leave their locks closed (POSIX fork, "Rationale").

@@ -5,7 +5,7 @@ by factors that depend on single parameters (what a longer vector is worth on th
 spilled registers cost), so a linear model of the logarithm of measured over predicted time, with an
 indicator for each value of each parameter, is fitted to what has been measured. Its prior is the
 cost model itself. The next plan is the one whose time may be lowest, within the uncertainty of the
-fit; the search ends when no plan that is left promises a gain. In a large space, where values of
+fit. The search ends when no plan that is left promises a gain. In a large space, where values of
 two parameters may go well together though neither does by itself, it then walks on: the plans that
 differ least from the fastest are measured, and from a faster one it goes on in the same way.
 

@@ -1,7 +1,7 @@
 """Records in the T4 results format of autotuning tools: written, and read again.
 
 A document holds one launch. What the format has no word for (the key of a record, the interval of
-its time, what the cost model knew) is added to each result, where other tools pass it over; a
+its time, what the cost model knew) is added to each result, where other tools pass it over. A
 document of another tool has no such words and cannot be taken in.
 
 References

@@ -1,6 +1,6 @@
 """Locks in a process that forks: one that a child finds open, and one that fork waits for.
 
-A process may fork while another of its threads holds a lock, to compile a kernel say; that thread
+A process may fork while another of its threads holds a lock, to compile a kernel say. That thread
 does not exist in the child, and nothing would ever open the lock there. What the locks of this
 package protect are tables whose entries are put in whole, so the child may go on from them.
 

@@ -16,7 +16,7 @@ def imported(name: str) -> Any:
 
     Notes
     -----
-    The import system itself distinguishes the two by the same attribute of the module's spec; a
+    The import system itself distinguishes the two by the same attribute of the module's spec. A
     module without one was put there by hand and counts as whole.
     """
     module = sys.modules.get(name)

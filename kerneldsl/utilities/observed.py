@@ -2,7 +2,7 @@
 
 A class with observed methods derives from `Observable`, and its methods are marked with
 `observed`. Overriding methods of subclasses, of any target, count as marked. Without an
-observer, the methods are the plain functions they were written as, so that nothing is slower; an
+observer, the methods are the plain functions they were written as, so that nothing is slower. An
 observer has each of them replaced by a function that it makes, in classes made meanwhile too.
 """
 

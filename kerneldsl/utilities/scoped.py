@@ -61,7 +61,7 @@ class Choice(Generic[T]):
     Notes
     -----
     Python calls before it enters a ``with``, so for the instant in between the choice is
-    process-wide; another thread that looks just then, outside of any ``with``, may see it.
+    process-wide. Another thread that looks just then, outside of any ``with``, may see it.
     """
 
     __slots__ = ("__weakref__", "_tokens", "_value")

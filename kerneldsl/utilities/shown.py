@@ -1,6 +1,6 @@
 """Values that notebooks show as cards: a base that finds the card of one when it is shown.
 
-Cards are above everything they show, so this module cannot import them; it takes them by name,
+Cards are above everything they show, so this module cannot import them. It takes them by name,
 and a program that shows nothing never has them.
 """
 

@@ -2,7 +2,7 @@
 
 Public functions shorten an error as it leaves them, and raise it again as it is: CPython adds no
 frame for a bare ``raise``, so that nothing of this project is left between the user's line and the
-message. No hook of the interpreter is changed; pytest, pdb, logging and IPython see the same.
+message. No hook of the interpreter is changed. Pytest, pdb, logging and IPython see the same.
 ``KERNELDSL_TRACEBACK=full`` leaves errors as they are.
 """
 

@@ -74,7 +74,7 @@ def matmul_tiles(a, b, out, *, number):
         row = top + ty
         total = number(0)
         for start in range(0, inner, TILE):
-            # The factors are converted when they are loaded; beyond the edge they are 0, which adds
+            # The factors are converted when they are loaded. Beyond the edge they are 0, which adds
             # nothing: those threads' infinities and NaN never meet an element of the product.
             tile_a[ty, tx] = number(0)
             tile_b[ty, tx] = number(0)

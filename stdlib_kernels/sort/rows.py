@@ -160,7 +160,7 @@ def select_rows(keys, found, places, flip, *, block, items, word, size, rank):
     """Gather the first words of each row: ``keys[rows, n], found[rows, k], places[rows, k]``.
 
     They keep the order of the row. Digits of the last one's rank are found from the highest on, by
-    counting the words that have all digits before; then each warp gathers from a part of the row.
+    counting the words that have all digits before. Then each warp gathers from a part of the row.
     """
     row, t, n = kd.blockIdx.x, kd.threadIdx.x, keys.shape[1]
     counts = kd.shared.array(BINS, kd.int32)

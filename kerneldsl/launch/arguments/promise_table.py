@@ -1,7 +1,7 @@
 """Table of the promises that launches of a kernel have checked, by number.
 
 Finding all that holds (:func:`~kerneldsl.launch.arguments.checked_promises.promises_of`) takes
-longer than a launch, so the answer is remembered for addresses, shapes, strides and extents; the
+longer than a launch, so the answer is remembered for addresses, shapes, strides and extents. The
 number that stands for it is quick to hash.
 """
 

@@ -2,7 +2,7 @@
 
 A *reader* is found once for a type, and then in a table: it appends the values of an argument, in
 the order of :mod:`kerneldsl.contract.abi`, to a binding and returns the code of its kind. Readers
-are short; whatever is unusual raises :class:`~kerneldsl.launch.arguments.binding.Refused`.
+are short. Whatever is unusual raises :class:`~kerneldsl.launch.arguments.binding.Refused`.
 """
 
 from __future__ import annotations

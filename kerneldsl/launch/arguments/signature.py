@@ -1,6 +1,6 @@
 """Arguments against an explicit signature: what matches, what is converted, what is refused.
 
-Arrays must have the declared dtype and rank; ``[:]`` takes any strides, ``[::1]`` contiguous ones.
+Arrays must have the declared dtype and rank. ``[:]`` takes any strides, ``[::1]`` contiguous ones.
 Scalars are converted where the conversion keeps their meaning, as Numba's signatures do: a bool to
 any number, an int to any integer type that can hold its value, to a float or a complex, a float to
 any float or complex type (rounding, to infinity beyond its range), a complex to a complex type.

@@ -2,7 +2,7 @@
 
 A launch is first made by :mod:`kerneldsl.launch.dispatch`. When it is repeated,
 :mod:`~kerneldsl.launch.native.prepare` writes down what the dispatcher found in a table
-(:mod:`~kerneldsl.launch.native.launch_table`), with everything on which that depends; from then on
+(:mod:`~kerneldsl.launch.native.launch_table`), with everything on which that depends. From then on
 the native function (:mod:`~kerneldsl.launch.native.emit`), which takes the launch's calls,
 compares, packs and starts the kernel. Whatever does not fit a table goes to Python, which owns
 dispatch and every error message.

@@ -1,9 +1,9 @@
 """Conditions on packed arguments beyond their kinds, tested in each native launch.
 
 Code that was compiled under a promise (memory that does not overlap, pointers that are aligned,
-extents that are small) is launched natively only where its conditions hold; else the launch goes to
-Python, which chooses other code. Whoever chooses code by the values of arguments says what the
-choice depends on with these conditions, and needs nothing else here. They speak of parameters
+extents that are small) is launched natively only where its conditions hold. Otherwise the launch
+goes to Python, which chooses other code. Whoever chooses code by the values of arguments says what
+the choice depends on with these conditions, and needs nothing else here. They speak of parameters
 by their numbers in :attr:`~kerneldsl.contract.abi.ParameterLayout.parameters`.
 """
 

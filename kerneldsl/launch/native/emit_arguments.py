@@ -29,7 +29,7 @@ def emit_arguments(module: ir.Module, array_block: int, seal: int) -> Any:
 
     It returns 1 where all were read and written into the buffer, else 0, and leaves no error. To
     `changes` it adds the number of arrays that are not known to be those that the steps were made
-    for; what those pass is not written, as it is in the buffer.
+    for. What those pass is not written, as it is in the buffer.
 
     `array_block` is the offset of a device array's block, and `seal` the Python function that makes
     the block of an array that has none yet.

@@ -3,7 +3,7 @@
 A function that is in a class's dictionary is found by name, and called with an argument vector,
 at each ``object[key]``. What is there as the class's slot is called at once. CPython takes the
 function of a slot wrapper for the slot, where the wrapper is of the same kind as that of a builtin
-class; so one is made after the pattern of such a wrapper.
+class. So one is made after the pattern of such a wrapper.
 
 References
 ----------

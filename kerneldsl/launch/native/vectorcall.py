@@ -2,7 +2,7 @@
 
 A call of an instance of a Python class looks up its ``__call__`` and packs the arguments into a
 tuple. This takes as long as all of the native code. An instance of a class made here has the
-address of a C function, which is called instead; while the address is 0, ``__call__`` is called.
+address of a C function, which is called instead. While the address is 0, ``__call__`` is called.
 The native form of a method is in an empty subclass, so that the Python method, to which it falls
 back, remains.
 

@@ -66,7 +66,7 @@ class Task(NamedTuple):
 
 
 class Part(NamedTuple):
-    """What a task of a build has compiled."""
+    """Results of a task of a build."""
 
     writer: PackageWriter
     #: What is not shipped, with the reason.

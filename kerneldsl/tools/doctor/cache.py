@@ -1,7 +1,7 @@
 """The cache folder: there or to be made, writable, owned by this user, and with room.
 
 What is read back from the cache is run, so a folder that others can write to is a problem and not
-a warning, unless ``KERNELDSL_CACHE_SHARED`` and a key file say that it is shared; one that cannot
+a warning, unless ``KERNELDSL_CACHE_SHARED`` and a key file say that it is shared. One that cannot
 be written to only means that kernels are compiled in each process again.
 """
 

@@ -1,7 +1,7 @@
 """Reductions of a row to a number, as device functions.
 
 They read the row from its first element to its last. Sums of integers are of 64 bits, those of
-float16 and bfloat16 are float32 until they are complete; a NaN is the largest and the smallest, as
+float16 and bfloat16 are float32 until they are complete. A NaN is the largest and the smallest, as
 in NumPy.
 """
 

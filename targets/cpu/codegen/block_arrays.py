@@ -68,7 +68,7 @@ class BlockArrays:
         """Decide where shared and local arrays live; rewrite their calls in place.
 
         `spread` are calls that declare local arrays which are to have the elements of neighbouring
-        threads side by side, as far as that can be; which of them do, :attr:`spread` says.
+        threads side by side, as far as that can be. Which of them do, :attr:`spread` says.
         """
         cuts = any(use.intrinsic.is_barrier for use in self.unit.uses.values())
         replaced: dict[str, ast.expr] = {}

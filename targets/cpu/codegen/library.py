@@ -5,7 +5,7 @@ which Numba leaves out.
 
 Short loops over the threads of a block have constant trip counts, and LLVM would unroll them before
 its loop vectorizer sees them. Generated code marks the ends of loops over threads with what
-:func:`end_of_loop` makes; the mark becomes loop metadata that forbids unrolling, and says where
+:func:`end_of_loop` makes. The mark becomes loop metadata that forbids unrolling, and says where
 threads may take turns in any way.
 """
 

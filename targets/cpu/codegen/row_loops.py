@@ -53,8 +53,8 @@ def element_loops(
 ) -> list[ast.stmt]:
     """Write the loop along a row of elements; its ends apart where something else is done there.
 
-    Between them, where the index of a neighbour is the same sum for all, it reads plain vectors;
-    where all elements take the same branch, it writes them. What all elements of a row decide alike
+    Between them, where the index of a neighbour is the same sum for all, it reads plain vectors.
+    Where all elements take the same branch, it writes them. What all elements of a row decide alike
     is decided before the loop.
     """
     pure, before, last = variables.pure, body[:-1], body[-1]

@@ -59,7 +59,7 @@ def checker(
 ) -> Any:
     """Give `index` back if it is in the bounds of `indexed`; else record a fault, end the thread.
 
-    `axis` is that of the index, or of its first part; `place` is the tuple (thread x, y, z, block
+    `axis` is that of the index, or of its first part. `place` is the tuple (thread x, y, z, block
     x, y, z), `record` the address of the fault record, `wraps` whether a negative index counts from
     the end.
     """

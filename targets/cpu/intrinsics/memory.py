@@ -1,7 +1,7 @@
 """Arrays of a block's storage: shared and local ones, and the memory of exchanges.
 
 The storage is on the stack of the worker that runs the block, or, if it is large, in scratch
-memory that the native entry allocates for each call; :mod:`targets.cpu.codegen.storage` decides
+memory that the native entry allocates for each call. :mod:`targets.cpu.codegen.storage` decides
 which.
 
 Numba keeps every intrinsic to the end of the process, so kernels share those that are alike.

@@ -155,7 +155,7 @@ def _scan_each(builder: ir.IRBuilder, found: Combination, first: ir.Value) -> No
 def loaded(typingctx: Any, value: Any) -> Any:
     """Return an element that a loop copies, so that LLVM makes vectors of it, and no ``memcpy``.
 
-    Rows of some KiB are copied by one instruction there, which waits for memory alone; what comes
+    Rows of some KiB are copied by one instruction there, which waits for memory alone. What comes
     before and after a loop of vectors runs meanwhile.
     """
 

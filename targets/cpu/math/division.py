@@ -48,7 +48,7 @@ define linkonce_odr {kind} @{remainder}({kind} %a, {kind} %b) alwaysinline {{
 }}
 """
 
-#: A quotient. Divisions by zero trap, and of the least integer by -1; the result is of no
+#: A quotient. Divisions by zero trap, and of the least integer by -1. The result is of no
 #: matter there, since generated code needs both and then takes another value.
 _UNSIGNED_QUOTIENT = """
 define linkonce_odr {kind} @{quotient}({kind} %a, {kind} %b) alwaysinline {attributes} {{

@@ -1,7 +1,7 @@
 """Choose among the functions that a kernel may be written from.
 
 Functions are inlined, and local arrays become variables or are laid out for rows of threads, if
-that lets threads run together; whether it does is known when loops have been chosen.
+that lets threads run together. Whether it does is known when loops have been chosen.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 In a tiled matrix product each thread runs ``for k: acc += a[y, k] * b[k, x]``. With the loop over
 ``x`` innermost, ``b`` is read along its rows and one instruction serves many threads, without
 changing the order in which any thread adds. Threads of one item may run in any order, so the
-interchange is always allowed; whether it pays is judged by how subscripts use the two variables.
+interchange is always allowed. Whether it pays is judged by how subscripts use the two variables.
 """
 
 from __future__ import annotations

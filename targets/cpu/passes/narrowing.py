@@ -6,7 +6,7 @@ wholly inside runs its full range.
 
 Integers wrap, and ``n`` may be any int64, so that is exact only with care. Loop variables are
 small, far below :data:`_SMALL`. A guard ``±v + a < r`` says of integers what it says of int64 as
-long as ``a`` is small, because sums wrap alike however they are associated; then ``r - a``, which
+long as ``a`` is small, because sums wrap alike however they are associated. Then ``r - a``, which
 saturates instead of wrapping, is its bound. Where nothing is known of ``a`` (a scalar argument),
 the bound holds on the assumption that ``a`` is small, which generated code tests.
 """

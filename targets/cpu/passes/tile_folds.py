@@ -1,6 +1,6 @@
 """Reductions of tiles, in the order that :mod:`kerneldsl.lowering.tile_plan` gives.
 
-Elements are combined into one accumulator for each place of the block, round by round; then
+Elements are combined into one accumulator for each place of the block, round by round. Then
 neighbours meet level by level, as far as the threads of a warp, and warps follow each other.
 """
 

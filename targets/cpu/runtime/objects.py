@@ -1,7 +1,7 @@
 """Object code, compiled here or by another process, linked without Numba.
 
 If LLVM is in the process, its ORC links it; else :mod:`targets.cpu.runtime.linking` does, if it
-can. ORC reports what is missing or malformed, and unloads what nothing needs any more; the older
+can. ORC reports what is missing or malformed, and unloads what nothing needs any more. The older
 MCJIT, which Numba uses, ends the process for the one, and keeps the other.
 
 References

@@ -1,6 +1,6 @@
 """Conversions between numbers, with their direction of rounding.
 
-What is too large for an integer becomes the nearest one; a NaN becomes 0, or of or to 64 bits the
+What is too large for an integer becomes the nearest one. A NaN becomes 0, or of or to 64 bits the
 number whose highest bit alone is set.
 
 References

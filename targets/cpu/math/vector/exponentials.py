@@ -1,6 +1,6 @@
 """exp, exp2 and expm1.
 
-The argument is n * log(2) + r with a whole number n and a magnitude of r of at most log(2) / 2;
+The argument is n * log(2) + r with a whole number n and a magnitude of r of at most log(2) / 2.
 2**n is multiplied to a polynomial in r.
 
 References
