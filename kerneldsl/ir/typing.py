@@ -84,14 +84,16 @@ class Typing:
         if one == two:
             return one
         key = (one, two)
-        found = self._unified.get(key)
-        if found is None:
+        if key not in self._unified:
+            before = MIXED_SIGNS.count
             found = self.context.unify_types(one, two)
             if found is None:
                 of_name = f" for '{name}'" if name else ""
                 raise errors.TypingError(f"Cannot unify {one} and {two}{of_name}")
+            if MIXED_SIGNS.count > before:
+                self._mixed.add(key)
             self._unified[key] = found
-        return found
+        return self._counted(key, self._unified[key])
 
 
 def plain(kind: Any) -> Any:
