@@ -144,7 +144,7 @@ class ValueEmitter:
 
     def attribute(self, operation: Operation) -> None:
         (whole,), kind = operation.operands, operation.result.type
-        name = operation.attributes["name"]
+        name = operation.attributes["attribute"]
         read = self.context.get_getattr(whole.type, name)
         value = self.plain(self.get(whole), whole.type)
         found = read(self.context, self.builder, whole.type, value, name)
@@ -153,7 +153,7 @@ class ValueEmitter:
     def set_attribute(self, operation: Operation) -> None:
         whole, value = operation.operands
         signature = operation.attributes["signature"]
-        write = self.context.get_setattr(operation.attributes["name"], signature)
+        write = self.context.get_setattr(operation.attributes["attribute"], signature)
         kinds = signature.args
         write(self.builder, [self.converted(whole, kinds[0]), self.converted(value, kinds[1])])
 

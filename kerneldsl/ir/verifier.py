@@ -24,6 +24,7 @@ def verify(function: Function) -> None:
     ends with its only ``yield``, ``leave`` or ``unreachable``. A ``leave`` is inside the operation
     that it leaves. The types of a ``yield`` or ``leave`` are those of the results that it gives.
     The region of a tile expression has an element of each tile, and one value.
+    An access of an element has an integer for each axis, and the type of the elements.
     """
     _region(function.body, set(), {})
 
@@ -50,6 +51,7 @@ def _region(region: Region, known: set[Value], labels: dict[Label, Operation]) -
         _yields(operation)
         if "transposed" in operation.attributes:
             _elements(operation)
+        _accesses(operation)
         known.update(operation.results)
     if not region.operations:
         raise VerificationError("a region ends with a yield")
@@ -84,6 +86,28 @@ def _elements(operation: Operation) -> None:
         raise VerificationError(f"{operation.name}: elements {found} are not {expected}")
     if len(region.yielded) != 1:
         raise VerificationError(f"{operation.name}: an expression has one value")
+
+
+def _accesses(operation: Operation) -> None:
+    if operation.name in ("array.load", "array.store", "array.part"):
+        array, *indices = operation.operands
+        given = operation.results
+        if operation.name == "array.store":
+            *indices, value = indices
+            given = [value]
+        if not isinstance(array.type, types.Array):
+            raise VerificationError(f"{operation.name} of {array.type}")
+        is_element = len(indices) == array.type.ndim
+        if is_element == (operation.name == "array.part"):
+            raise VerificationError(f"{operation.name} has {len(indices)} indices")
+        if not all(isinstance(each.type, types.Integer) for each in indices):
+            raise VerificationError(f"{operation.name} has an index that is no integer")
+        if is_element and given[0].type != array.type.dtype:
+            raise VerificationError(f"{operation.name} of {given[0].type} in {array.type}")
+    if operation.name == "tuple.member":
+        members = operation.operands[0].type.types
+        if members[operation.attributes["number"]] != operation.result.type:
+            raise VerificationError("a member of a tuple has another type")
 
 
 def _same(operation: Operation, values: list[Value], results: list[Value]) -> None:

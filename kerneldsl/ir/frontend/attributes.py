@@ -43,7 +43,7 @@ def attribute(reader: Reader, owner: Any, name: str) -> Any:
     if isinstance(found, types.BoundFunction):
         return reader.add("bound", [owner], (found,)).result
     effect = Effect.READ if isinstance(kind, types.Record) else Effect.NONE
-    made = reader.add("attribute", [owner], (found,), {"name": name}, effect=effect)
+    made = reader.add("attribute", [owner], (found,), {"attribute": name}, effect=effect)
     return unpacked(reader, made.result)
 
 
@@ -54,7 +54,7 @@ def set_attribute(reader: Reader, owner: Value, name: str, value: Any) -> None:
     if signature is None:
         message = f"Cannot resolve setattr: ({owner.type}).{name} = {given.type}"
         raise errors.TypingError(message)
-    attributes = {"name": name, "signature": signature}
+    attributes = {"attribute": name, "signature": signature}
     reader.add("attribute.set", [owner, given], (), attributes, effect=Effect.WRITE)
 
 
