@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 from numba import errors, types
@@ -57,7 +58,10 @@ def place_of(reader: Reader, node: ast.expr) -> Place:
 
 
 def subscript(reader: Reader, node: ast.Subscript) -> Place:
-    owner, index = reader.value(node.value), reader.value(node.slice)
+    owner = reader.value(node.value)
+    if isinstance(owner, tuple) and isinstance(node.slice, ast.Slice):
+        return Place(partial(_members, reader, owner, node.slice), _refuse_store)
+    index = reader.value(node.slice)
     if isinstance(owner, tuple):
         return Place(lambda: _member(reader, owner, index), _refuse_store)
     name = constant_of(index) if isinstance(index, Value) else None
@@ -96,6 +100,17 @@ def _member(reader: Reader, owner: tuple[Any, ...], index: Any) -> Any:
         return owner[number]
     whole = packed(reader, owner)
     return unpacked(reader, reader.numba(operator.getitem, [whole, packed(reader, index)]))
+
+
+def _members(reader: Reader, owner: tuple[Any, ...], node: ast.Slice) -> tuple[Any, ...]:
+    """Return some members of a tuple."""
+    parts = []
+    for part in (node.lower, node.upper, node.step):
+        value = None if part is None else constant_of(reader.number(part))
+        if part is not None and type(value) is not int:
+            raise errors.TypingError("a slice of a tuple must be constant")
+        parts.append(value)
+    return tuple(owner[slice(*parts)])
 
 
 def _refuse_store(value: Any) -> None:

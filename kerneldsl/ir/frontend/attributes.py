@@ -8,7 +8,7 @@ from typing import Any
 from numba import errors, types
 
 from kerneldsl.ir.frontend.members import NamedMembers
-from kerneldsl.ir.frontend.reader import NotReadError, Reader, reads
+from kerneldsl.ir.frontend.reader import Reader, reads
 from kerneldsl.ir.frontend.tuples import packed, unpacked
 from kerneldsl.ir.operations import Effect, Value
 from kerneldsl.lowering.packed_views import PackedView
@@ -31,7 +31,7 @@ def attribute(reader: Reader, owner: Any, name: str) -> Any:
     if isinstance(owner, NamedMembers):
         return owner.member(name)
     if isinstance(owner, tuple):
-        raise NotReadError(f"attribute {name} of a tuple")
+        raise errors.UntypedAttributeError(packed(reader, owner).type, name)
     kind = owner.type
     if isinstance(kind, types.Array) and name in _OF_ARRAYS:
         return _OF_ARRAYS[name](reader, owner)

@@ -13,8 +13,8 @@ from numba import errors, types
 from kerneldsl.ir.frontend.known_tests import known_test
 from kerneldsl.ir.frontend.lazy import settled
 from kerneldsl.ir.frontend.merging import End, merge
-from kerneldsl.ir.frontend.reader import NotReadError, Reader, constant_of, reads
-from kerneldsl.ir.frontend.tuples import packed
+from kerneldsl.ir.frontend.reader import Reader, constant_of, reads
+from kerneldsl.ir.frontend.tuples import packed, unpacked
 from kerneldsl.ir.operations import Region, Value
 
 __all__ = ["BINARY", "binary", "read_name"]
@@ -81,8 +81,8 @@ def read_name(reader: Reader, node: ast.Name) -> Any:
 
 
 @reads(ast.BinOp)
-def read_binary(reader: Reader, node: ast.BinOp) -> Value:
-    one, two = reader.number(node.left), reader.number(node.right)
+def read_binary(reader: Reader, node: ast.BinOp) -> Any:
+    one, two = reader.value(node.left), reader.value(node.right)
     return binary(reader, BINARY[type(node.op)][0], one, two)
 
 
@@ -133,11 +133,11 @@ def read_choice(reader: Reader, node: ast.IfExp) -> Any:
 
 def comparison(reader: Reader, left: Value, ops: list[ast.cmpop], rights: list[ast.expr]) -> Value:
     if isinstance(ops[0], ast.In | ast.NotIn):
-        if len(ops) > 1:
-            raise NotReadError("a chain of comparisons with in")
-        return _member(reader, left, reader.value(rights[0]), is_in=isinstance(ops[0], ast.In))
-    right = reader.value(rights[0])
-    first = _compared(reader, ops[0], left, right)
+        right = reader.value(rights[0])
+        first = _member(reader, left, right, is_in=isinstance(ops[0], ast.In))
+    else:
+        right = reader.value(rights[0])
+        first = _compared(reader, ops[0], left, right)
     if len(ops) == 1:
         return first
     return either(
@@ -151,9 +151,11 @@ def _compared(reader: Reader, op: ast.cmpop, one: Any, two: Any) -> Value:
 
 def _member(reader: Reader, value: Value, found: Any, *, is_in: bool) -> Value:
     """Return whether a value equals a member of a tuple."""
+    result: Value
     if not isinstance(found, tuple):
-        raise NotReadError("in of what is no tuple")
-    result: Value = reader.constant(False)
+        result = reader.numba(operator.contains, [found, packed(reader, value)])
+        return result if is_in else reader.numba(operator.not_, [result])
+    result = reader.constant(False)
     for position, each in enumerate(found):
         equal = partial(_compared, reader, ast.Eq(), value, each)
         result = equal() if position == 0 else either(reader, result, equal, is_both=False)
@@ -186,7 +188,13 @@ def either(reader: Reader, first: Value, read: Callable[[], Value], *, is_both: 
     return reader.add("if", [condition], (kind,), None, regions).result
 
 
-def binary(reader: Reader, function: Any, one: Value, two: Value) -> Value:
+def binary(reader: Reader, function: Any, one: Any, two: Any) -> Any:
+    """Return the result of an operator; tuples are joined by their members."""
+    if isinstance(one, tuple) or isinstance(two, tuple):
+        both = isinstance(one, tuple) and isinstance(two, tuple)
+        if both and function is operator.add:
+            return (*one, *two)
+        return unpacked(reader, reader.numba(function, [packed(reader, one), packed(reader, two)]))
     values = constant_of(one), constant_of(two)
     are_known = all(type(value) is int for value in values) and one.type == two.type == types.int64
     divides = function in (operator.floordiv, operator.mod)

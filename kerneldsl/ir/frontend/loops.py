@@ -16,7 +16,6 @@ from kerneldsl.ir.frontend.exits import has, labeled, unreachable
 from kerneldsl.ir.frontend.merging import LoopVariables
 from kerneldsl.ir.frontend.outside_calls import call_function
 from kerneldsl.ir.frontend.reader import (
-    NotReadError,
     Reader,
     constant_of,
     reads_statement,
@@ -127,8 +126,11 @@ def _length(reader: Reader, source: _Source) -> Value:
             distance = reader.numba(operator.sub, [stop, start])
             given = constant_of(step)
             if given != 1:
-                if type(given) is not int:
-                    raise NotReadError("a range with a variable step in zip")
+                if type(given) is not int or given == 0:
+                    called = partial(call_function, reader, keywords={})
+                    made = called(reader.typing.function(range), [start, stop, step])
+                    found_count: Value = called(reader.typing.function(len), [made])
+                    return found_count
                 rest = reader.constant(given - 1 if given > 0 else given + 1)
                 distance = reader.numba(operator.add, [distance, rest])
                 distance = reader.numba(operator.floordiv, [distance, reader.constant(given)])

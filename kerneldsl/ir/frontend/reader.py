@@ -167,9 +167,14 @@ class Reader:
             {"function": function, "signature": signature},
         ).result
 
-    def truth(self, value: Value) -> Value:
+    def truth(self, value: Any) -> Value:
+        found: Value
+        if isinstance(value, tuple):
+            found = self.constant(bool(value))
+            return found
         if value.type == types.boolean:
-            return value
+            found = value
+            return found
         return self.numba(bool, [value])
 
     def known(self, name: str) -> Any:

@@ -213,6 +213,26 @@ def sometimes(x, y, out):
 
 
 @kd.kernel
+def joined(x, y, out):
+    i = kd.grid(1)
+    if i < out.size:
+        t = (x[i], 3) + (1, 2)  # noqa: RUF005
+        s = t[1:]
+        out[i] = t[0] + s[0] + len(s)
+        for q in t[2:]:
+            out[i] += q
+        if x[i] in (1, 2) and y[i] not in (2.0, 3):
+            out[i] += 10
+        if not t:
+            out[i] = 7
+        if t == (1.0, 3, 1, 2):
+            out[i] += 100
+        step = 2 if x[i] > 0 else -1
+        for a, b in zip(range(0, 6 * step, step), y):  # noqa: B905
+            out[i] += a * b
+
+
+@kd.kernel
 def counted(x, out):
     n = 0
     for k in range(x.size):
@@ -242,7 +262,8 @@ def _read(kernel: Any, signature: str) -> Function:
 
 
 @pytest.mark.parametrize(
-    "name", ["exits", "optional", "nested", "several", "variables", "members", "sometimes"]
+    "name",
+    ["exits", "optional", "nested", "several", "variables", "members", "sometimes", "joined"],
 )
 def test_results_on_the_cpu(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
@@ -255,7 +276,8 @@ def test_results_on_the_cpu(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["exits", "optional", "nested", "several", "variables", "members", "sometimes"]
+    "name",
+    ["exits", "optional", "nested", "several", "variables", "members", "sometimes", "joined"],
 )
 def test_ptx_is_made(name: str) -> None:
     assert ".entry" in _ptx(globals()[name], 3)
