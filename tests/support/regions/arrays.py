@@ -40,6 +40,11 @@ def _element(operation: Operation) -> Callable[..., Any]:
     return lambda array, *index: array[place(array, index)]
 
 
+def _packed(operation: Operation) -> Callable[..., Any]:
+    element, finish = _element(operation), typed(operation.result.type)
+    return lambda view, *index: finish(element(view, *index))
+
+
 def _view(operation: Operation) -> Callable[..., Any]:
     marks = operation.attributes.get("nonnegative", ())
 
@@ -153,6 +158,9 @@ ARRAY_OPERATIONS: dict[str, Callable[[Operation], Callable[..., Any]]] = {
     "array.stride": _stride,
     "array.transpose": lambda operation: lambda array: array.T,
     "array.load": _element,
+    "packed.load": _packed,
+    # A copy that LLVM cannot look into.
+    "loop.same": lambda operation: lambda value: value,
     "array.part": _element,
     "array.view": _view,
     "array.store": _store,

@@ -9,7 +9,9 @@ from kerneldsl.ir.operations import Function, Value
 from kerneldsl.ir.ranges import Interval
 from kerneldsl.lowering.numba_internals.compiling import global_compiler_lock, target_override
 from targets.cuda.compile.numba_device import TARGET_NAME
-from targets.cuda.compile.region_code import read_as_written, read_kernel
+from targets.cuda.compile.pipeline import Pipeline
+from targets.cuda.compile.region_code import INTERVALS, read_as_written, read_kernel
+from targets.cuda.compile.regions.passes import optimize
 from targets.cuda.compile.tiles.order import order_tiles
 
 __all__ = ["after_passes", "as_written", "specialized"]
@@ -36,6 +38,8 @@ def after_passes(specialization: Specialization) -> tuple[Function, dict[Value, 
     """Return the function that is compiled, and the intervals of its integers."""
     with global_compiler_lock, target_override(TARGET_NAME):
         function, intervals = read_kernel(specialization)
+        pipeline = Pipeline(specialization.options.disabled_passes)
+        optimize(function, specialization, INTERVALS, pipeline)
     _order(function, specialization)
     return function, intervals
 
