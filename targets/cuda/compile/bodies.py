@@ -39,8 +39,8 @@ def body_of(specialization: Specialization, timings: dict[str, float]) -> Body:
 
     The caller holds Numba's compiler lock, and has made ours the current target.
 
-    Mapping, kind of launch and architecture do not matter, and promises only for kernels with
-    tiles. `timings` gets ``prepare`` and ``numba``, 0 where nothing was to be done.
+    Mapping, kind of launch, promises and architecture do not matter. `timings` gets ``prepare``
+    and ``numba``, 0 where nothing was to be done.
 
     Raises `KernelTypingError` where Numba cannot type it.
     """
@@ -51,8 +51,6 @@ def body_of(specialization: Specialization, timings: dict[str, float]) -> Body:
         options.lineinfo,
         options.wraparound,
         options.disabled_passes,
-        specialization.block_dim,  # of a kernel with tiles
-        _overlaps(specialization),
     )
     known = _bodies.setdefault(specialization.unit, {})
     body = known.get(key)
@@ -65,11 +63,3 @@ def body_of(specialization: Specialization, timings: dict[str, float]) -> Body:
         del known[next(iter(known))]
     known[key] = body
     return body
-
-
-def _overlaps(specialization: Specialization) -> tuple[Any, ...]:
-    """Return what the barriers of a kernel with tiles depend on: which arrays may overlap."""
-    if not specialization.traits.uses_tiles:
-        return ()
-    promises = specialization.promises
-    return (promises.is_disjoint, *(array.same_as for array in promises.arrays))

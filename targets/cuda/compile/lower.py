@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from numba import errors, types
@@ -43,7 +43,6 @@ from targets.cuda.compile.hint_accesses import hint_accesses
 from targets.cuda.compile.linked_calls import calling_function
 from targets.cuda.compile.numba_device import TARGET_NAME, descriptor
 from targets.cuda.compile.pipeline import FunctionTree, Pipeline, Stage
-from targets.cuda.compile.tile_block import DEFAULT_TILE_BLOCK
 from targets.cuda.compile.unroll_strides import hide_counters
 from targets.cuda.intrinsics.faults import helpers
 from targets.cuda.intrinsics.guard import guard_helper
@@ -122,25 +121,8 @@ def _without_tiles(
         if not specialization.options.debug:
             unit = pipeline.run(Stage.NORMAL_FORM, unit, specialization.kinds)
         return unit, {}
-    from targets.cuda.compile.spread_tiles import spread_tiles
-    from targets.cuda.intrinsics.tiles import tile_operations
-
-    if not specialization.options.debug:
-        # The user's indices alone: those that are added are marked, and are many.
-        unit = _marked(unit, specialization)
-    block_dim = specialization.block_dim or DEFAULT_TILE_BLOCK
-    typed = type_unit(unit, specialization.kinds)
-    spread, plan = spread_tiles(typed, block_dim, specialization.kinds, specialization.promises)
-    return spread, tile_operations(plan)
-
-
-def _marked(unit: FunctionUnit, specialization: Specialization) -> FunctionUnit:
-    """Return a kernel with its indices marked, and the name of the mark known to it."""
-    wraparound = specialization.options.wraparound
-    tuples = tuple_arguments(unit, specialization.kinds)[unit]
-    mark = MarkNonnegativeIndices.for_unit(unit, wraparound=wraparound, tuples=tuples)
-    namespace = {**unit.namespace, **helpers(wraparound=wraparound)}
-    return replace(unit, tree=mark(unit.tree), namespace=namespace)
+    type_unit(unit, specialization.kinds)
+    raise AssertionError("tiles are lowered by the region IR")
 
 
 def type_unit(unit: FunctionUnit, kinds: tuple[Kind, ...]) -> TypedUnit:

@@ -10,24 +10,19 @@ CUDA C++ Programming Guide, section "Device Memory Accesses".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from llvmlite import ir
-from numba import types
 
-from kerneldsl.lowering.calls import Call
 from kerneldsl.lowering.loop_marks import FULLY_UNROLLED, mark_loop
-from kerneldsl.lowering.numba_internals.arrays import make_array
-from kerneldsl.lowering.numba_internals.bound import BoundIntrinsic
 from kerneldsl.lowering.tile_plan import Layout
 from targets.cuda.intrinsics.unroll import MAX_UNROLLED
 
 __all__ = [
     "ArrayElements",
     "load_elements",
-    "memory_operations",
     "store_elements",
     "unrolled",
 ]
@@ -113,18 +108,6 @@ class ArrayElements:
         place = builder.ptrtoint(builder.gep(self.data, [first]), _i64)
         rest = builder.and_(place, _i64(nbytes - 1))
         return builder.and_(inside, builder.icmp_unsigned("==", rest, _i64(0)))
-
-
-def _array(call: Call, position: int) -> ArrayElements:
-    """Return an array that a call is given."""
-    kind, value = call.signature.args[position], call.args[position]
-    builder = call.builder
-    fields = make_array(kind)(call.context, builder, value)
-    shape, strides = (
-        [builder.extract_value(field, axis) for axis in range(kind.ndim)]
-        for field in (fields.shape, fields.strides)
-    )
-    return ArrayElements(call.context, builder, kind, fields.data, shape, strides)
 
 
 @contextmanager
@@ -298,50 +281,3 @@ def _as_vector(builder: ir.IRBuilder, place: ir.Value, kind: ir.Type) -> ir.Valu
 def _lanes(kind: ir.Type) -> ir.Type:
     """Return the type of a vector's elements for a type in memory."""
     return ir.IntType(16) if isinstance(kind, ir.HalfType) else kind
-
-
-def _take(call: Call) -> ir.Value:
-    """Load ``(target, array, other, first, thread)``."""
-    _, _, other, first, thread = call.args
-    layout = call.static["layout"]
-    load_elements(_array(call, 0), _array(call, 1), other, first, thread, layout)
-    return call.context.get_dummy_value()
-
-
-def _put(call: Call) -> ir.Value:
-    """Store ``(array, source, first, thread)``."""
-    _, _, first, thread = call.args
-    store_elements(_array(call, 0), _array(call, 1), first, thread, call.static["layout"])
-    return call.context.get_dummy_value()
-
-
-def _is_wide(call: Call) -> ir.Value:
-    """Say whether ``(array, first)`` can be accessed in groups of neighbours."""
-    return _array(call, 0).is_wide(call.args[1], call.static["layout"])
-
-
-def _take_rule(args: tuple[Any, ...], static: Mapping[str, Any]) -> Any:
-    return types.none(args[0], args[1], args[0].dtype, types.int64, types.int64)
-
-
-def _put_rule(args: tuple[Any, ...], static: Mapping[str, Any]) -> Any:
-    return types.none(args[0], args[1], types.int64, types.int64)
-
-
-def _wide_rule(args: tuple[Any, ...], static: Mapping[str, Any]) -> Any:
-    return types.boolean(args[0], types.int64)
-
-
-def memory_operations(layouts: Mapping[int, Layout]) -> dict[str, BoundIntrinsic]:
-    """Return what statements call, by name; layouts are those of tiles, by their elements."""
-    found = {}
-    for count, layout in layouts.items():
-        for word, rule, emit in (
-            ("take", _take_rule, _take),
-            ("put", _put_rule, _put),
-            ("is_wide", _wide_rule, _is_wide),
-        ):
-            found[f"kd_{word}_{count}"] = BoundIntrinsic(
-                f"tile.{word}", rule, emit, {"layout": layout}
-            )
-    return found
