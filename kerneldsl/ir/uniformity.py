@@ -50,10 +50,14 @@ class _Walk:
                     ends = [self.get(region.yielded[number]) for region in inner]
                     self.known[result] = min([found, *ends])
                 return
-            case "labeled" if any(operation.leaves()):
-                self.region(operation.regions[0])
+            case "labeled":
+                (inner_region,) = operation.regions
+                self.region(inner_region)
                 # Threads may leave by different ways.
-                self.known.update(dict.fromkeys(operation.results, Scope.THREAD))
+                ways = [Scope.THREAD] if any(operation.leaves()) else []
+                for number, result in enumerate(operation.results):
+                    ends = [] if inner_region.is_left else [self.get(inner_region.yielded[number])]
+                    self.known[result] = min([*ways, *ends], default=Scope.BLOCK)
                 return
             case "while" | "for" | "for_each":
                 self.loop(operation)

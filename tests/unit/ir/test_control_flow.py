@@ -418,8 +418,23 @@ def left_at_once(x, m, out):
     out[i] = m
 
 
-def test_a_loop_that_is_always_left_has_types_inside_of_another() -> None:
-    function = _read(left_at_once, f"{_F}, int64, {_F}")
+@kd.kernel
+def never_assigned(x, m, out):
+    t = kd.threadIdx.x
+    for k in range(m):
+        continue
+        value = k * 2
+    for _k in range(t):
+        if m > 5:
+            break
+        value = t
+        x[t] = value
+    out[t] = m
+
+
+@pytest.mark.parametrize("kernel", [left_at_once, never_assigned])
+def test_variables_without_a_type_in_their_loop_have_one_at_the_end(kernel: Any) -> None:
+    function = _read(kernel, f"{_F}, int64, {_F}")
     verify(function)
     assert "None" not in print_function(function)
 

@@ -151,3 +151,20 @@ def test_a_called_type_is_no_constant_that_decides_a_branch() -> None:
     assert str(_value(written, "both").type) == "int64"
     _run(chosen, x, out)
     assert (out == 7).all()
+
+
+@kd.kernel
+def never_left(x, out):
+    i = kd.grid(1)
+    found = 0
+    for k in range(3):
+        if 7 <= 6:
+            break
+        found += x[i] * k
+    out[i] = found
+
+
+def test_a_loop_that_nothing_leaves_is_as_uniform_as_its_results() -> None:
+    x, out = _arrays(np.int64)
+    _run(never_left, x, out)
+    assert (out == 3 * x).all()
