@@ -103,7 +103,7 @@ def _member(operation: Operation) -> Callable[[Any], Any]:
 
 
 def _attribute(operation: Operation) -> Callable[[Any], Any]:
-    name, finish = operation.attributes["name"], typed(operation.result.type)
+    name, finish = operation.attributes["attribute"], typed(operation.result.type)
 
     def attribute(whole: Any) -> Any:
         fields = getattr(getattr(whole, "dtype", None), "names", None) or ()
@@ -167,7 +167,7 @@ ARRAY_OPERATIONS: dict[str, Callable[[Operation], Callable[..., Any]]] = {
     "tuple.make": _make,
     "tuple.member": _member,
     "attribute": _attribute,
-    "attribute.set": _set_field("name"),
+    "attribute.set": _set_field("attribute"),
     "item": _item,
     "fault": _fault,
     "fault.check": _check,
