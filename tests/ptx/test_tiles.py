@@ -132,6 +132,15 @@ def test_a_sort_and_a_conversion_declare_one_function_once() -> None:
     assert artifact.text("llvm").count("declare i32 @llvm.umin.i32(") == 1
 
 
+def indexed(x, out, step):
+    kd.tile.store(out, 0, kd.tile.load(x, (1, 2, step).index(step), 64))
+
+
+def test_what_is_not_read_in_a_kernel_with_tiles_is_refused() -> None:
+    with pytest.raises(kd.UnsupportedConstructError, match="`index` of a tuple"):
+        compile_ptx(indexed, "float32[::1], float32[::1], int64", "sm_90", block=(32, 1, 1))
+
+
 def transposed(x, out):
     t = kd.tile.load(x, (0, 0), (17, 33))
     kd.tile.store(out, (0, 0), t.T * 2)

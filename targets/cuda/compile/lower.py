@@ -12,7 +12,7 @@ from numba import errors, types
 
 from kerneldsl.analysis.tile_shapes import uses_tiles
 from kerneldsl.contract import PassRemark, Specialization
-from kerneldsl.errors import KernelError
+from kerneldsl.errors import KernelError, UnsupportedConstructError
 from kerneldsl.frontend.trees import copy_tree
 from kerneldsl.frontend.typed_unit import TypedUnit
 from kerneldsl.frontend.unit import FunctionUnit
@@ -122,7 +122,12 @@ def _without_tiles(
             unit = pipeline.run(Stage.NORMAL_FORM, unit, specialization.kinds)
         return unit, {}
     type_unit(unit, specialization.kinds)
-    raise AssertionError("tiles are lowered by the region IR")
+    raise UnsupportedConstructError(
+        f"{unit.qualname} has tiles, and a construct that a kernel with tiles cannot have",
+        where=unit.locate(unit.tree),
+        limit="These are `index` of a tuple, and a method that is kept in a variable",
+        remedy="Compare the members of the tuple, and call the method where it is",
+    )
 
 
 def type_unit(unit: FunctionUnit, kinds: tuple[Kind, ...]) -> TypedUnit:
