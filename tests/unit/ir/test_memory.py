@@ -144,6 +144,17 @@ def compared(a, b, out):
 _IS_DOUBLED = False
 
 
+def known_condition(x, out):
+    i = kd.grid(1)
+    best = 0.0
+    for k in range(3):
+        value = x[i, k]
+        is_even = value > 1 and (i + k) % 2 == 0
+        if k == 3 or value > 5 or is_even:
+            best = value + 1
+    out[i, 0] = best
+
+
 def unpacked(x, out):
     i = kd.grid(1)
     (first, _, last), other = x[i], x.T[0]
@@ -189,6 +200,7 @@ _CASES: list[tuple[Callable[..., Any], Callable[[], tuple[Any, ...]]]] = [
     *((k, lambda: (_x("F"), _out())) for k in (strided, transposed, parts, sliced_store, local)),
     *((k, lambda: (_x()[::-1], np.zeros((8, 6))[:, ::2])) for k in (strided, transposed, parts)),
     *((k, lambda: (_x(), _out())) for k in (local, attributes, chosen, unassigned, unpacked)),
+    (known_condition, lambda: (_x() * 1.5 - (_x() > 4) * 4, _out())),
     (records, lambda: (_records(_RECORD), np.zeros(8))),
     (records, lambda: (_records(_RECORD)[::-1], np.zeros(8))),
     (packed_records, lambda: (_records(_PACKED), np.zeros(8, np.float32))),

@@ -46,7 +46,7 @@ class LoopEmitter(Emitter):
         assert isinstance(made, Operation)
         first, (one, two) = made.operands[0], made.regions
         rest = self.builder.append_basic_block(f"and{len(self.builder.function.blocks)}")
-        is_and = _is_constant(two)
+        is_and = _is_and(made)
         self.branch_on(first, *((rest, no) if is_and else (yes, rest)))
         self.begin(rest)
         second = one if is_and else two
@@ -164,7 +164,7 @@ def conditions(function: Function) -> frozenset[Operation]:
             return
         found.add(made)
         one, two = made.regions
-        rest, second = (two, one) if _is_constant(two) else (one, two)
+        rest, second = (two, one) if _is_and(made) else (one, two)
         first = made.operands[0]
         # The first is also what the condition yields without the second.
         take(first, 1 + (rest.yielded[0] is first))
@@ -183,9 +183,14 @@ def _is_condition(made: Operation) -> bool:
     one, two = made.regions
     if one.is_left or two.is_left:
         return False
-    first = made.operands[0]
-    is_and = is_false(two.yielded[0]) or two.yielded[0] is first
-    return (is_and and _is_constant(two)) or (one.yielded[0] is first and _is_constant(one))
+    return _is_and(made) or (one.yielded[0] is made.operands[0] and _is_constant(one))
+
+
+def _is_and(made: Operation) -> bool:
+    """Return whether a condition is false without its second part; `made` is a branch."""
+    other = made.regions[1]
+    last = other.yielded[0]
+    return (is_false(last) or last is made.operands[0]) and _is_constant(other)
 
 
 def _is_constant(region: Region) -> bool:
