@@ -88,19 +88,30 @@ def lower_kernel(specialization: Specialization) -> LoweredKernel:
 
     from kerneldsl.ir.frontend.reader import NotReadError
     from kerneldsl.lowering.numba_internals.compiling import global_compiler_lock, target_override
-    from targets.cuda.compile.numba_device import TARGET_NAME
+    from kerneldsl.lowering.numba_internals.device_target import load_array_functions
+    from targets.cuda.compile.numba_device import TARGET_NAME, descriptor
     from targets.cuda.compile.region_code import lower_regions
+    from targets.cuda.compile.regions.errors import explained_errors
 
-    with global_compiler_lock, target_override(TARGET_NAME):
+    with (
+        global_compiler_lock,
+        target_override(TARGET_NAME),
+        explained_errors(specialization),
+    ):
         try:
-            return lower_regions(specialization)
-        except (NotReadError, NumbaError) as error:
-            _log.debug("%s is lowered by syntax trees: %s", specialization.unit.qualname, error)
-        return _lower_tree(specialization)
+            try:
+                return lower_regions(specialization)
+            except NumbaError:
+                if not load_array_functions(descriptor()):
+                    raise
+                return lower_regions(specialization)
+        except NotReadError as reason:
+            _log.debug("%s is lowered by syntax trees: %s", specialization.unit.qualname, reason)
+            return _lower_tree(specialization)
 
 
 def _lower_tree(specialization: Specialization) -> LoweredKernel:
-    """Lower a kernel that the region IR does not read yet, or that has an error."""
+    """Lower a kernel that the region IR does not read yet."""
     from targets.cuda.compile.bodies import body_of
     from targets.cuda.compile.entry import build_entry
     from targets.cuda.compile.ptx import entry_identifier

@@ -1,10 +1,11 @@
 """The optimizing passes of CUDA code, by name and in their order.
 
-A kernel is rewritten in five stages. The first is its normal form, the second the syntax tree of
-each of its functions. Numba lowers these trees. The third stage is the LLVM IR that is linked with
-them, the fourth the PTX that LLVM writes. If that calls linked functions, it is the last stage with
-their PTX. Results are the same without any pass. Rewrites that keep results right are not in the
-table, such as :mod:`targets.cuda.compile.ptxas_workarounds`.
+A kernel is rewritten in four stages. The first is its region IR. The second is the LLVM IR that is
+linked with it, the third the PTX that LLVM writes. If that calls linked functions, it is the last
+stage with their PTX. If the region IR does not read a kernel, its normal form and the syntax trees
+of its functions are rewritten instead, and Numba lowers the trees. Results are the same without
+any pass. Rewrites that keep results right are not in the table, such as
+:mod:`targets.cuda.compile.ptxas_workarounds`.
 
 To find the cause of a wrong result or of a slow kernel, passes are disabled by their names.
 """
@@ -120,12 +121,7 @@ class Pipeline:
 
     def run(self, stage: Stage, code: Code, *known: Any) -> Code:
         """Return code after the passes of a stage, which `Stage` says what they are called with."""
-        of_regions = [
-            each._replace(stage=Stage.REGION, rewrite=_ON_REGIONS[each.name])
-            for each in PASSES
-            if each.name in _ON_REGIONS
-        ]
-        for each in (*PASSES, *of_regions):
+        for each in (*PASSES, *_on_trees()):
             if each.stage is not stage:
                 continue
             if each.name in self._disabled:
@@ -189,7 +185,7 @@ def _shorten_variables(
     return FunctionTree(tree, {**code.names, **names})
 
 
-def _unroll_strides(function: Any, known: Known, report: Report) -> Any:
+def _strides_of_regions(function: Any, known: Known, report: Report) -> Any:
     from targets.cuda.compile.regions.unroll_strides import unroll_strides as rewrite
 
     if not known.has_tiles:
@@ -197,7 +193,7 @@ def _unroll_strides(function: Any, known: Known, report: Report) -> Any:
     return function
 
 
-def _narrow_variables(function: Any, known: Known, report: Report) -> Any:
+def _variables_of_regions(function: Any, known: Known, report: Report) -> Any:
     from targets.cuda.compile.regions.narrow_variables import narrow_variables
 
     narrow_variables(function, known.intervals, report)
@@ -219,44 +215,37 @@ def _on_text(
     return lambda ptx, facts, report: rewrite(ptx, report)
 
 
-_ON_REGIONS = {
-    "unroll-strides": _unroll_strides,
-    "unroll-array-loops": _marking("unroll_loops"),
-    "unroll-divisors": _marking("unroll_divisors"),
-    "unroll-arithmetic": _marking("unroll_arithmetic"),
-    "narrow-variables": _narrow_variables,
-}
 #: In the order in which they run.
 PASSES = (
     Pass(
         "unroll-strides",
         "Unroll loops with the stride of a grid by four, so that loads come before their uses.",
-        Stage.NORMAL_FORM,
-        unroll_strides,
+        Stage.REGION,
+        _strides_of_regions,
     ),
     Pass(
         "unroll-array-loops",
         "Unroll loops of known length that index a local array, so that it is in registers.",
-        Stage.TREE,
-        _unroll_loops,
+        Stage.REGION,
+        _marking("unroll_loops"),
     ),
     Pass(
         "unroll-divisors",
         "Unroll loops that divide by what they multiply, so that their divisors are numbers.",
-        Stage.TREE,
-        _unroll_divisors,
+        Stage.REGION,
+        _marking("unroll_divisors"),
     ),
     Pass(
         "unroll-arithmetic",
         "Unroll loops of twelve operations or more by four, if they access no array or take roots.",
-        Stage.TREE,
-        _unroll_arithmetic,
+        Stage.REGION,
+        _marking("unroll_arithmetic"),
     ),
     Pass(
         "narrow-variables",
         "Keep integers that are multiplied or divided in loops in 32 bits if they fit.",
-        Stage.TREE,
-        _shorten_variables,
+        Stage.REGION,
+        _variables_of_regions,
     ),
     Pass(
         "simplify-divisions",
@@ -373,3 +362,18 @@ PASSES = (
         inline_linked,
     ),
 )
+
+
+#: Of passes on the region IR: how they rewrite kernels that it does not read.
+_ON_TREES: dict[str, tuple[Stage, Callable[..., Any]]] = {
+    "unroll-strides": (Stage.NORMAL_FORM, unroll_strides),
+    "unroll-array-loops": (Stage.TREE, _unroll_loops),
+    "unroll-divisors": (Stage.TREE, _unroll_divisors),
+    "unroll-arithmetic": (Stage.TREE, _unroll_arithmetic),
+    "narrow-variables": (Stage.TREE, _shorten_variables),
+}
+
+
+def _on_trees() -> list[Pass]:
+    found = ((each, _ON_TREES[each.name]) for each in PASSES if each.name in _ON_TREES)
+    return [each._replace(stage=stage, rewrite=rewrite) for each, (stage, rewrite) in found]
