@@ -173,15 +173,15 @@ def watch(stages: Stages) -> None:
     import kerneldsl.analysis.analyze as analyze
     import kerneldsl.frontend.normalize as normalize
     import targets.cpu.codegen.generate as generate
-    import targets.cuda.compile.bodies as bodies
     import targets.cuda.compile.ptx as ptx
+    import targets.cuda.compile.region_code as region_code
     from kerneldsl.lowering.numba_internals import host_code, optimizing, text
 
     for stage, owner, name in (
         ("source", normalize, "make_unit"),
         ("analysis", analyze, "analyze"),
         ("passes", generate, "generate"),
-        ("passes", bodies, "body_of"),
+        ("passes", region_code, "read_kernel"),
         ("link", ptx, "link"),
         ("LLVM passes", ptx, "run_passes"),
         ("LLVM passes", optimizing, "run_passes"),

@@ -23,12 +23,3 @@ def specialization(name: str, target: str, kernels: Any = module) -> Any:
     arch = "sm_90" if target == "cuda" else None
     asked = kernel._asked_for((signature,), forall, block, arch, target, None)
     return kernel._dispatcher.specialize(*asked)[1]
-
-
-def cuda_artifacts(name: str) -> tuple[Any, Any]:
-    """Return main's artifact and the region IR's."""
-    from kerneldsl.placement.registry import get_target
-    from targets.cuda.compile.regions.compile import compile_regions
-
-    spec = specialization(name, "cuda")
-    return get_target("cuda").compiler.compile(spec), compile_regions(spec, arch="sm_90")

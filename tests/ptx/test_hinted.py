@@ -132,7 +132,7 @@ def _of_number(x, out):
 @pytest.mark.parametrize(
     ("function", "signature", "message"),
     [
-        (_row, "float32[:, ::1], float32[::1]", "2 dimensions, and the index 1"),
+        (_row, "float32[:, ::1], float32[::1]", "Give an index for each axis"),
         (_record, (ArrayKind(_PAIR, 1, "C"),), "array of a field"),
         (_of_number, "float32[::1], float32[::1]", "float32"),
     ],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Callable
 from typing import Any
@@ -12,9 +11,7 @@ import pytest
 
 import kerneldsl as kd
 from targets.cuda.compile.compiler import compile_kernel
-from targets.cuda.compile.short_variables import shorten_variables
 from tests.ptx.helpers import body_of, compile_ptx, specialize
-from tests.support.python_kernels import unit_of
 from tests.support.simulated_grid import SimulatedGrid
 
 
@@ -103,22 +100,3 @@ def test_values_are_pythons() -> None:
         grid.run((2, 1, 1), (block, 1, 1), [x.ctypes.data, size, out.ctypes.data, out.size])
         expected = [_in_python(size, i % block, block, i) for i in range(2 * block)]
         assert out.tolist() == expected
-
-
-def test_what_is_written() -> None:
-    unit = unit_of(halved)
-    tree, calls = shorten_variables(unit, ast.parse(ast.unparse(unit.tree)).body[0], ["x", "out"])
-    text = ast.unparse(tree)
-    assert "step = kd_short(kd_blockDim_x_0() // 2)" in text
-    assert "while kd_long(step) > 0:" in text
-    assert "step = kd_FloorDiv(step, 2)" in text
-    assert {"kd_short", "kd_long", "kd_FloorDiv"} <= calls.keys()
-
-
-def test_other_functions_stay() -> None:
-    def plain(x, out):
-        i = kd.grid(1)
-        out[i] = x[i] * 2
-
-    unit = unit_of(plain)
-    assert shorten_variables(unit, unit.tree, ["x", "out"]) == (unit.tree, {})

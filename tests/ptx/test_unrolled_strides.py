@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 import kerneldsl as kd
 from targets.cuda.compile.compiler import compile_kernel
-from targets.cuda.compile.unroll_strides import unroll_strides
 from tests.ptx.helpers import body_of, compile_ptx, specialize
 from tests.support.simulated_grid import SimulatedGrid
 
@@ -162,9 +161,8 @@ def test_four_loads_are_ahead(function) -> None:
 
 
 def _is_unrolled(function, signature: str = _SIGNATURE) -> bool:
-    specialization = specialize(function, signature)
-    unit = specialization.unit
-    return unroll_strides(unit, specialization.kinds) is not unit
+    remarks = compile_ptx(function, signature).passes
+    return any(each.name == "unroll-strides" and not each.is_missed for each in remarks)
 
 
 def test_loops_that_are_unrolled() -> None:
@@ -198,7 +196,7 @@ def of_an_argument(x, out, step):
 
 
 def with_a_barrier(x, out, step):
-    for i in range(kd.threadIdx.x, x.size, kd.blockDim.x):
+    for i in range(kd.blockIdx.x, x.size, kd.gridDim.x):
         out[0] += x[i]
         kd.syncthreads()
 

@@ -12,6 +12,7 @@ from kerneldsl.errors import (
     ArgumentValueError,
     CompileError,
     ResourceLimitError,
+    UnsupportedConstructError,
 )
 from kerneldsl.language.element_types import ELEMENT_TYPES
 from kerneldsl.language.intrinsics.intrinsic import Effect
@@ -84,7 +85,7 @@ def lower_kernel(specialization: Specialization) -> LoweredKernel:
     """
     check_barriers(specialization)
     # Numba, LLVM and everything built on them are imported by the first compilation.
-    from numba.core.errors import NumbaError
+    from numba import errors
 
     from kerneldsl.ir.frontend.reader import NotReadError
     from kerneldsl.lowering.numba_internals.compiling import global_compiler_lock, target_override
@@ -101,29 +102,18 @@ def lower_kernel(specialization: Specialization) -> LoweredKernel:
         try:
             try:
                 return lower_regions(specialization)
-            except NumbaError:
+            except errors.NumbaError:
                 if not load_array_functions(descriptor()):
                     raise
                 return lower_regions(specialization)
         except NotReadError as reason:
-            _log.debug("%s is lowered by syntax trees: %s", specialization.unit.qualname, reason)
-            return _lower_tree(specialization)
-
-
-def _lower_tree(specialization: Specialization) -> LoweredKernel:
-    """Lower a kernel that the region IR does not read yet."""
-    from targets.cuda.compile.bodies import body_of
-    from targets.cuda.compile.entry import build_entry
-    from targets.cuda.compile.ptx import entry_identifier
-
-    timings: dict[str, float] = {}
-    name = entry_identifier(specialization.unit.name, linked_symbols(specialization))
-    body = body_of(specialization, timings)
-    entry = build_entry(body.lowered, name, specialization)
-    found = body.lowered
-    return LoweredKernel(
-        specialization, name, str(entry), body.texts, found.fault_table, timings, found.remarks
-    )
+            unit = specialization.unit
+            raise UnsupportedConstructError(
+                f"{unit.qualname} has a construct that a kernel on a GPU cannot have: {reason}",
+                where=unit.locate(unit.tree),
+                limit="These are methods that are kept in a variable, and starred arguments",
+                remedy="Call the method where it is, and name each argument",
+            ) from reason
 
 
 def write_kernel(

@@ -8,7 +8,7 @@ nothing else is left it is an assumption.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count, islice
 from typing import Any
 
@@ -146,13 +146,16 @@ class ParameterReader:
         assume(builder, builder.icmp_unsigned("==", low, _i64(0)))
 
     def array(self, kind: ArrayKind) -> _Array:
-        """Return the parts of the next argument, an array in global memory."""
+        """Return the parts of the next argument, an array."""
         array = self._next_array(kind)
-        if self._is_wide and array.alignment > 1:
-            # Views are made of generic addresses. LLVM has to know their alignment.
-            kind_of_data = array.pointer.type.pointee.as_pointer()
-            data = self._builder.addrspacecast(array.pointer, kind_of_data)
-            self._assume_aligned(data, array.alignment)
+        if self._is_wide:
+            # LLVM follows alignment through generic addresses, which views are made of.
+            data = self._builder.addrspacecast(
+                array.pointer, array.pointer.type.pointee.as_pointer()
+            )
+            if array.alignment > 1:
+                self._assume_aligned(data, array.alignment)
+            return replace(array, pointer=data)
         return array
 
     def _next_array(self, kind: ArrayKind) -> _Array:

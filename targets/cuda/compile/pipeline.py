@@ -2,17 +2,14 @@
 
 A kernel is rewritten in four stages. The first is its region IR. The second is the LLVM IR that is
 linked with it, the third the PTX that LLVM writes. If that calls linked functions, it is the last
-stage with their PTX. If the region IR does not read a kernel, its normal form and the syntax trees
-of its functions are rewritten instead, and Numba lowers the trees. Results are the same without
-any pass. Rewrites that keep results right are not in the table, such as
-:mod:`targets.cuda.compile.ptxas_workarounds`.
+stage with their PTX. Results are the same without any pass. Rewrites that keep results right are
+not in the table, such as :mod:`targets.cuda.compile.ptxas_workarounds`.
 
 To find the cause of a wrong result or of a slow kernel, passes are disabled by their names.
 """
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable, Collection, Iterable, Mapping
 from enum import Enum
 from functools import partial
@@ -21,7 +18,6 @@ from typing import Any, NamedTuple, TypeVar
 
 from kerneldsl.contract import PassRemark, Report
 from kerneldsl.errors import SourceLocation
-from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.lowering.quotients import simplify_divisions
 from kerneldsl.utilities.formatting import format_count
 from targets.cuda.compile.addresses.facts import ParameterFacts
@@ -40,16 +36,11 @@ from targets.cuda.compile.narrow_maxima import narrow_maxima
 from targets.cuda.compile.order_indices import order_indices
 from targets.cuda.compile.recompute_late import recompute_late
 from targets.cuda.compile.short_counters import shorten_counters
-from targets.cuda.compile.short_variables import shorten_variables
 from targets.cuda.compile.square_roots import guard_roots
-from targets.cuda.compile.unroll_arithmetic import unroll_arithmetic
-from targets.cuda.compile.unroll_divisors import unroll_divisors
-from targets.cuda.compile.unroll_loops import unroll_loops
 from targets.cuda.compile.unroll_remainders import unroll_remainders
-from targets.cuda.compile.unroll_strides import unroll_strides
 from targets.cuda.compile.widen_products import widen_products
 
-__all__ = ["PASSES", "FunctionTree", "Known", "Pass", "Pipeline", "Stage"]
+__all__ = ["PASSES", "Known", "Pass", "Pipeline", "Stage"]
 
 Code = TypeVar("Code")
 
@@ -57,10 +48,6 @@ Code = TypeVar("Code")
 class Stage(Enum):
     """A form of a kernel's code, and what a pass of it is called with after the code."""
 
-    #: A `FunctionUnit`, and the kinds of its arguments.
-    NORMAL_FORM = "normal form"
-    #: A `FunctionTree`, its `FunctionUnit`, and the parameters that are known to be arrays.
-    TREE = "syntax tree"
     #: A `Function` of the region IR, and what is `Known` of it.
     REGION = "region IR"
     #: The definitions of functions that a kernel calls, and how often it calls each.
@@ -69,13 +56,6 @@ class Stage(Enum):
     PTX = "PTX"
     #: The text of a module that calls linked functions, and their definitions by their names.
     LINKED = "linked PTX"
-
-
-class FunctionTree(NamedTuple):
-    """The syntax tree of a function, which a pass may change, and names that passes added to it."""
-
-    tree: ast.FunctionDef
-    names: Mapping[str, Any]
 
 
 class Known(NamedTuple):
@@ -121,7 +101,7 @@ class Pipeline:
 
     def run(self, stage: Stage, code: Code, *known: Any) -> Code:
         """Return code after the passes of a stage, which `Stage` says what they are called with."""
-        for each in (*PASSES, *_on_trees()):
+        for each in PASSES:
             if each.stage is not stage:
                 continue
             if each.name in self._disabled:
@@ -155,34 +135,6 @@ class Pipeline:
             key = name, noun, done, is_missed
             self._counts[key] = self._counts.get(key, 0) + count
             self._where.setdefault(key, {}).update(dict.fromkeys(where))
-
-
-def _unroll_loops(
-    code: FunctionTree, unit: FunctionUnit, arrays: Iterable[str], report: Report
-) -> FunctionTree:
-    tree, names = unroll_loops(unit, code.tree, report)
-    return FunctionTree(tree, {**code.names, **names})
-
-
-def _unroll_divisors(
-    code: FunctionTree, unit: FunctionUnit, arrays: Iterable[str], report: Report
-) -> FunctionTree:
-    tree, names = unroll_divisors(unit, code.tree, report)
-    return FunctionTree(tree, {**code.names, **names})
-
-
-def _unroll_arithmetic(
-    code: FunctionTree, unit: FunctionUnit, arrays: Iterable[str], report: Report
-) -> FunctionTree:
-    tree, names = unroll_arithmetic(unit, code.tree, report)
-    return FunctionTree(tree, {**code.names, **names})
-
-
-def _shorten_variables(
-    code: FunctionTree, unit: FunctionUnit, arrays: Iterable[str], report: Report
-) -> FunctionTree:
-    tree, names = shorten_variables(unit, code.tree, list(arrays), report)
-    return FunctionTree(tree, {**code.names, **names})
 
 
 def _strides_of_regions(function: Any, known: Known, report: Report) -> Any:
@@ -362,18 +314,3 @@ PASSES = (
         inline_linked,
     ),
 )
-
-
-#: Of passes on the region IR: how they rewrite kernels that it does not read.
-_ON_TREES: dict[str, tuple[Stage, Callable[..., Any]]] = {
-    "unroll-strides": (Stage.NORMAL_FORM, unroll_strides),
-    "unroll-array-loops": (Stage.TREE, _unroll_loops),
-    "unroll-divisors": (Stage.TREE, _unroll_divisors),
-    "unroll-arithmetic": (Stage.TREE, _unroll_arithmetic),
-    "narrow-variables": (Stage.TREE, _shorten_variables),
-}
-
-
-def _on_trees() -> list[Pass]:
-    found = ((each, _ON_TREES[each.name]) for each in PASSES if each.name in _ON_TREES)
-    return [each._replace(stage=stage, rewrite=rewrite) for each, (stage, rewrite) in found]

@@ -55,7 +55,7 @@ class PtxCompiler(Compiler):
 
     def typed_unit(self, unit: FunctionUnit, kinds: tuple[Kind, ...]) -> TypedUnit:
         require_addresses(f"typing {unit.qualname}", where=unit.locate(unit.tree))
-        from targets.cuda.compile.lower import type_unit
+        from targets.cuda.compile.type_unit import type_unit
 
         return type_unit(unit, kinds)
 

@@ -63,7 +63,7 @@ def unroll_strides(
     strided = [found for each in loops if (found := _candidate(each)) is not None]
     if not strided:
         return
-    known = ranges_of(function, intervals, may_wrap=False)
+    known = ranges_of(function, intervals)
     chosen: dict[Operation, _Loop] = {}
     for loop in strided:
         refusal = _refusal(loop, known)
@@ -142,12 +142,19 @@ def _refusal(loop: _Loop, known: Mapping[Value, Interval]) -> str | None:
         if any(not read.intersection(each.results) for each in calls):
             return "statements other than assignments and conditions"
         return "a call that may affect other threads"
-    if loop.counter.type not in _SIGNED or loop.stop.type not in _SIGNED:
+    if loop.counter.type not in _SIGNED or _source(loop.stop).type not in _SIGNED:
         return "the counter or the end is not a signed integer"
     loads = [each for each in inside if each.name == "array.load"]
     if not loads:
         return "no load of an element"
     return f"more than {_MOST_LOADS} loads" if len(loads) > _MOST_LOADS else None
+
+
+def _source(value: Value) -> Value:
+    """Return what a value was converted from."""
+    while isinstance(value.owner, Operation) and value.owner.name == "cast":
+        (value,) = value.owner.operands
+    return value
 
 
 def _affects_others(operation: Operation) -> bool:
