@@ -17,9 +17,10 @@ from typing import Any
 from kerneldsl.cache.disk import disk_cache
 from kerneldsl.cache.key import Key
 from kerneldsl.cache.reasons import BadEntry, UncacheableError
-from kerneldsl.contract import ONE_EACH, Dim3, ElementMapping, HostShare
+from kerneldsl.contract import ONE_EACH, Dim3, ElementMapping, HostShare, Specialization
 from kerneldsl.launch.artifact import find_key
 from kerneldsl.launch.request import Request
+from kerneldsl.launch.shipping_packages import may_be_shipped
 from kerneldsl.launch.specialize import specialize_anew
 from kerneldsl.launch.tuning_policy import CacheState
 from kerneldsl.planner.candidates import Candidate, extent_class
@@ -111,13 +112,37 @@ def choice_key(request: Request) -> Key:
     """Return the key of the plan chosen for a launch. Raises `UncacheableError`."""
     space = request.shape.space
     plain = request if space is None else request.of(space.members[0])
-    made = find_key(request.device.compiler, specialize_anew(plain, ONE_EACH))
+    specialization = specialize_anew(plain, ONE_EACH)
+    made = _shipped_key(request, specialization)
+    if made is None:
+        made = find_key(request.device.compiler, specialization)
     about = {
         "entry": "choice",
         "space": "" if space is None else "; ".join(map(str, space)),
         **_where(request),
     }
     return Key({**made.components, **about})
+
+
+def _shipped_key(request: Request, specialization: Specialization) -> Key | None:
+    """Return the key of shipped code, if the kernel's package ships some.
+
+    Other keys name the toolchain, which takes as long to find out as to load shipped code.
+    """
+    if not may_be_shipped():
+        return None
+    from kerneldsl.launch.shipped import ships_anything
+    from kerneldsl.shipping.key import shipped_keys
+
+    if not ships_anything(specialization.unit):
+        return None
+    compiler = request.device.compiler
+    best = compiler.shipped_architectures(specialization.arch)[:1]
+    try:
+        keys = shipped_keys(specialization, compiler.code_family, best)
+    except UncacheableError:
+        return None
+    return keys[best[0]] if best else None
 
 
 def _where(request: Request) -> dict[str, str]:

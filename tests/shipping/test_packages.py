@@ -30,6 +30,31 @@ def test_kernels_are_found_without_compiling(installed: Path) -> None:
     assert report["cache"]["hits"] == report["cache"]["writes"] == 0
 
 
+def test_a_cache_that_is_on_costs_no_import(installed: Path, tmp_path: Path) -> None:
+    # The keys of tuned plans of shipped kernels do not name LLVM and its view of the processor.
+    report = use(installed, KERNELDSL_CACHE="on", KERNELDSL_CACHE_DIR=str(tmp_path / "cache"))
+    assert report["modules"] == []
+    assert report["cache"]["misses"] == {}
+
+
+def test_a_tuned_plan_of_a_shipped_kernel_is_found(installed: Path, tmp_path: Path) -> None:
+    launch = (
+        "import numpy as np\nfrom mypkg.kernels import axpy\n"
+        "x, y = np.ones(1 << 20, np.float32), np.ones(1 << 20, np.float32)\n"
+        "launch = axpy.forall(x.size)\n"
+    )
+    plan = (
+        "launch(np.float32(2), x, y)\n"
+        "print(*(each.is_measured for each in axpy._dispatcher.state().choices.values()))"
+    )
+    tune = "launch.tune(np.float32(2), x, y, budget=0.05, processes=1)\n"
+    cache = {"KERNELDSL_CACHE": "on", "KERNELDSL_CACHE_DIR": str(tmp_path / "cache")}
+    tuned = run(launch + tune + plan, installed, KERNELDSL_TARGET="cpu", **cache)
+    assert tuned.stdout == "True\n", tuned.stderr
+    found = run(launch + plan, installed, KERNELDSL_TARGET="cpu", **cache)
+    assert found.stdout == "True\n", found.stderr
+
+
 def test_what_is_missing_is_compiled(installed: Path) -> None:
     shutil.rmtree(installed / "mypkg" / "_kernels")
     report = use(installed)
