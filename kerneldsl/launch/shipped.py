@@ -10,7 +10,7 @@ from kerneldsl.contract import Artifact, Compiler, Specialization, UnusableCodeE
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import format_signature
 from kerneldsl.launch.recorded import is_recording
-from kerneldsl.shipping.key import shipped_keys
+from kerneldsl.shipping.key import describe_launch, shipped_keys
 from kerneldsl.shipping.packages import DamagedFileError, ShippedKernels, shipped_kernels_of
 from kerneldsl.utilities.environment import logger
 
@@ -53,7 +53,8 @@ def find_shipped(compiler: Compiler, specialization: Specialization) -> Shipped 
         unit = specialization.unit
         name = f"{unit.module}.{unit.qualname}"
         where = " or ".join(architectures) or specialization.arch or compiler.name
-        wanted = f"{name}({format_signature(specialization.kinds)}) for {where}"
+        launch = describe_launch(specialization)
+        wanted = f"{name}({format_signature(specialization.kinds)}), {launch}, for {where}"
         raise shipped.refuse(name, wanted, "; ".join(problems))
     return None
 

@@ -20,7 +20,7 @@ from kerneldsl.frontend.fingerprint import UnidentifiedError, identify
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import format_signature
 
-__all__ = ["CALLING_CONVENTION", "shipped_keys"]
+__all__ = ["CALLING_CONVENTION", "describe_launch", "shipped_keys"]
 
 #: Version of how compiled code is called: the layout of parameters (:mod:`kerneldsl.contract.abi`),
 #: and the header and frame of an entry on the CPU (``targets/cpu/codegen/code.py``,
@@ -69,6 +69,15 @@ def shipped_keys(
     if problems:
         components["barriers"] = describe(problems)
     return {arch: Key({**components, "arch": arch}) for arch in architectures}
+
+
+def describe_launch(specialization: Specialization) -> str:
+    """Say how code is launched."""
+    rank = specialization.mode.forall_ndim
+    text = "[grid, block]" if rank is None else f"forall of rank {rank}"
+    if specialization.block_dim is not None:
+        text += f", block {specialization.block_dim}"
+    return text
 
 
 def _identify(unit: FunctionUnit) -> Mapping[str, str]:

@@ -29,13 +29,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from kerneldsl.utilities.untrusted import parse_json
 
-__all__ = ["MANIFEST", "Entry", "File", "Index", "Manifest", "ManifestError"]
+__all__ = ["MANIFEST", "Entry", "File", "Index", "Manifest", "ManifestError", "describe_entries"]
 
 #: Name of the file.
 MANIFEST = "manifest.json"
@@ -96,7 +96,25 @@ class Entry:
 
     def describe(self) -> str:
         """Say in a line which kernel it is, for what."""
-        return f"{self.kernel}({self.signature}), {self.launch}, for {self.arch}"
+        return f"{self._describe_kernel()}, for {self.arch}"
+
+    def _describe_kernel(self) -> str:
+        return f"{self.kernel}({self.signature}), {self.launch}"
+
+
+def describe_entries(entries: Iterable[Entry]) -> list[str]:
+    """Return a line for each kernel, signature and launch, with all its architectures.
+
+    Examples
+    --------
+    >>> v2, v3 = (Entry("", "f", "int64", "[grid, block]", arch, {}, {}) for arch in ("v2", "v3"))
+    >>> describe_entries([v2, v3])
+    ['f(int64), [grid, block], for v2, v3']
+    """
+    found: dict[str, dict[str, None]] = {}
+    for entry in entries:
+        found.setdefault(entry._describe_kernel(), {})[entry.arch] = None
+    return [f"{kernel}, for {', '.join(archs)}" for kernel, archs in found.items()]
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,14 @@ from typing import Any
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, CacheWarning, NotShippedError
 from kerneldsl.errors.values import a_type, safe_repr
 from kerneldsl.frontend.module_texts import packages_of, register_texts
-from kerneldsl.shipping.manifest import MANIFEST, Entry, Index, Manifest, ManifestError
+from kerneldsl.shipping.manifest import (
+    MANIFEST,
+    Entry,
+    Index,
+    Manifest,
+    ManifestError,
+    describe_entries,
+)
 from kerneldsl.utilities.cached_property import cached_property
 from kerneldsl.utilities.environment import logger
 from kerneldsl.utilities.flags import read_flag
@@ -254,7 +261,7 @@ class ShippedKernels:
 
     def refuse(self, kernel: str, wanted: str, reason: str) -> NotShippedError:
         """Return the error for a kernel that is not shipped."""
-        same = [each.describe() for each in self.manifest.entries if each.kernel == kernel]
+        same = describe_entries(each for each in self.manifest.entries if each.kernel == kernel)
         known: Any = same or sorted({each.kernel for each in self.manifest.entries})
         shown = "; ".join(known[:_MOST_SHOWN]) or "nothing"
         if len(known) > _MOST_SHOWN:
@@ -264,8 +271,8 @@ class ShippedKernels:
             f"{self.package} does not ship {wanted}" + (f": {reason}" if reason else ""),
             value=kernel,
             limit=f"It ships {shown}",
-            remedy="Build the package with this signature and architecture, or call load_package "
-            "without strict=True",
+            remedy="Build the package for this signature, launch and architecture, or call "
+            "load_package without strict=True",
         )
 
 

@@ -13,11 +13,10 @@ from typing import Any
 
 from kerneldsl._version import __version__
 from kerneldsl.cache.folders import nearest_existing
-from kerneldsl.contract import Artifact, Compiler, Specialization
-from kerneldsl.contract.abi import LaunchMode
+from kerneldsl.contract import Artifact, Compiler
 from kerneldsl.errors import ArgumentValueError
 from kerneldsl.language.kinds import format_signature
-from kerneldsl.shipping.key import shipped_keys
+from kerneldsl.shipping.key import describe_launch, shipped_keys
 from kerneldsl.shipping.manifest import MANIFEST, Entry, File, Manifest
 
 __all__ = ["PackageWriter", "require_writable"]
@@ -101,7 +100,7 @@ class PackageWriter:
             key.digest,
             f"{unit.module}.{unit.qualname}",
             format_signature(specialization.kinds),
-            _launch_of(specialization),
+            describe_launch(specialization),
             arch,
             json.loads(sections["metadata"]) | dict(notes),
             files,
@@ -177,12 +176,3 @@ def _files_of(folder: Path) -> set[str]:
         return set(Manifest.decode((folder / MANIFEST).read_bytes()).files)
     except (OSError, ValueError):
         return set()
-
-
-def _launch_of(specialization: Specialization) -> str:
-    """Say how code is launched."""
-    mode: LaunchMode = specialization.mode
-    text = "[grid, block]" if mode.forall_ndim is None else f"forall of rank {mode.forall_ndim}"
-    if specialization.block_dim is not None:
-        text += f", block {specialization.block_dim}"
-    return text
