@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import codecs
 from enum import StrEnum
 
-__all__ = ["CodeForm", "form_of_binary"]
+__all__ = ["CodeForm", "form_of_binary", "without_byte_order_mark"]
 
 
 class CodeForm(StrEnum):
@@ -28,3 +29,8 @@ _HEADS = {
 def form_of_binary(code: bytes) -> CodeForm | None:
     """Return the form of compiled code by its first bytes; ``None`` of anything else."""
     return _HEADS.get(code[:4])
+
+
+def without_byte_order_mark(code: bytes) -> bytes:
+    """Remove the mark that some editors write before UTF-8, which NVRTC and ptxas refuse."""
+    return code.removeprefix(codecs.BOM_UTF8)

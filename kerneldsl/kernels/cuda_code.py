@@ -17,7 +17,7 @@ from kerneldsl.errors import (
     SourceUnavailableError,
 )
 from kerneldsl.errors.values import a_type, safe_repr
-from kerneldsl.frontend.code_form import CodeForm, form_of_binary
+from kerneldsl.frontend.code_form import CodeForm, form_of_binary, without_byte_order_mark
 from kerneldsl.kernels.cuda_kernel import CudaKernel, make_cuda_kernel
 from kerneldsl.kernels.decorators import kernel as make_kernel
 from kerneldsl.kernels.decorators import read_signatures_of
@@ -312,6 +312,12 @@ def _check_name(name: Any) -> None:
 def _read_source(
     source: _Source, name: str | None, options: CudaOptions, written_in: str
 ) -> CodeModule:
+    if isinstance(source, str) and not source.strip():
+        raise ArgumentValueError(
+            "cuda_source was given an empty text",
+            value=source,
+            limit="It takes the text of CUDA C++, or the path of a file",
+        )
     is_line = isinstance(source, str) and "{" in source and not os.path.isfile(source)
     if isinstance(source, str) and ("\n" in source or is_line):
         called = re.split(r"<", name or "cuda_source", maxsplit=1)[0]
@@ -353,7 +359,7 @@ def _absolute(path: _Source, written_in: str) -> str:
 def _read_file(path: str) -> bytes:
     try:
         with open(path, "rb") as file:
-            return file.read()
+            return without_byte_order_mark(file.read())
     except OSError as error:
         raise SourceUnavailableError(
             f"{path} cannot be read: {error.strerror}",

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 from kerneldsl.contract.cuda_options import CudaOptions
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
 from kerneldsl.errors.values import safe_repr
-from kerneldsl.frontend.code_form import CodeForm, form_of_binary
+from kerneldsl.frontend.code_form import CodeForm, form_of_binary, without_byte_order_mark
 from kerneldsl.frontend.linked_code import LinkedCode
 from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind
 from kerneldsl.language.signatures import read_function_signature
@@ -182,7 +182,8 @@ def _read_code(function: Callable[..., Any], link: Any) -> tuple[bytes, CodeForm
     source = Path(function.__code__.co_filename)
     found = source.parent / path if source.is_file() else path
     try:
-        return found.read_bytes(), form, text, str(found.absolute())
+        code = without_byte_order_mark(found.read_bytes())
+        return code, form, text, str(found.absolute())
     except OSError as error:
         raise ArgumentValueError(
             f"{found.absolute()} cannot be read: {error.strerror}",

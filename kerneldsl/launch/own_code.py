@@ -23,6 +23,9 @@ from kerneldsl.utilities.written_functions import written_function
 
 __all__ = ["assumed_unit", "parameters_in_text", "place_of_entry", "traits_of_code", "unit_of_code"]
 
+#: The end of a declaration: ``x``, ``x[]``, ``x[3] = {}``.
+_PARAMETER = re.compile(r"\b([A-Za-z_]\w*)\s*(?:\[[^][]*\]\s*)*(?:=.*)?$", re.DOTALL)
+
 
 def place_of_entry(code: DeviceCode) -> tuple[int, int]:
     """Return the line of a kernel in its source, from 1, and the column of its name, from 0."""
@@ -41,11 +44,11 @@ def parameters_in_text(code: DeviceCode) -> tuple[str, ...]:
         return ()
     text = re.sub(r"//[^\n]*|/\*.*?\*/", " ", code.module.text, flags=re.DOTALL)
     name = re.escape(code.entry.partition("<")[0].rpartition("::")[2].strip())
-    found = re.search(rf"\b{name}\s*\(([^()]*)\)\s*\{{", text)
-    if found is None:
+    found = re.findall(rf"\b{name}\s*\(([^()]*)\)\s*\{{", text)
+    if len(found) != 1:  # another function of the name may have its parameters in another order
         return ()
-    names = (re.search(r"([A-Za-z_]\w*)\s*$", each) for each in found[1].split(","))
-    return tuple(match[1] if match is not None else "" for match in names)
+    names = [_PARAMETER.search(each) for each in found[0].split(",")]
+    return tuple(match[1] for match in names if match is not None)
 
 
 def unit_of_code(

@@ -112,7 +112,7 @@ def lower_kernel(specialization: Specialization) -> LoweredKernel:
                 f"{unit.qualname} has a construct that a kernel on a GPU cannot have: {reason}",
                 where=unit.locate(unit.tree),
                 limit="These are methods that are kept in a variable, and starred arguments",
-                remedy="Call the method where it is, and name each argument",
+                remedy="Call the method directly, and name each argument",
             ) from reason
 
 

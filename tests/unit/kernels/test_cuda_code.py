@@ -516,6 +516,42 @@ def test_parameters_have_the_names_of_the_source() -> None:
     assert str(inspect.signature(of_cubin)) == "(arg0, arg1, arg2, arg3)"
 
 
+@pytest.mark.parametrize(
+    ("declared", "names"),
+    [
+        ("float x[], int n", "(x, n)"),
+        ("float x[ 4 ][3], int n", "(x, n)"),
+        ("float *__restrict__ x, int n = 3", "(x, n)"),
+        ("float *, int", "(arg0, arg1)"),
+        ("Pair<int, float> *x, int n", "(arg0, arg1)"),
+    ],
+)
+def test_declarations_of_parameters(declared: str, names: str) -> None:
+    text = f'extern "C" __global__ void fill({declared}) {{\n}}'
+    made = kd.cuda_source(text, "fill", "float32[::1], int32")
+    assert str(inspect.signature(made)) == names
+
+
+def test_parameters_of_functions_of_one_name_have_no_names() -> None:
+    text = """
+    namespace a { __global__ void fill(int *x, int *y) { } }
+    namespace b { __global__ void fill(int *y, int *x) { } }
+    """
+    made = kd.cuda_source(text, "b::fill", "int32[::1], int32[::1]")
+    assert str(inspect.signature(made)) == "(arg0, arg1)"
+
+
+def test_files_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    path = tmp_path / "saxpy.cu"
+    path.write_text(SAXPY, encoding="utf-8-sig")
+    assert kd.cuda_source(path, "saxpy", SIGNATURE).source == SAXPY
+
+
+def test_an_empty_text_is_no_path() -> None:
+    with pytest.raises(kd.ArgumentValueError, match="was given an empty text"):
+        kd.cuda_source("", "saxpy", SIGNATURE)
+
+
 def test_code_can_be_looked_at(saxpy: kd.CudaKernel) -> None:
     assert ".target sm_80" in saxpy.ptx(arch="sm_80")
     assert "saxpy" in saxpy.cpu_source(forall=1)

@@ -52,6 +52,12 @@ def test_the_suffix_says_what_a_file_is(suffix, form, tmp_path):
         assert (code.code, code.path) == (b"contents", str(path))
 
 
+def test_a_byte_order_mark_is_left_out(tmp_path):
+    path = tmp_path / "code.cu"
+    path.write_text(CUDA, encoding="utf-8-sig")
+    assert code_of(link(path)).code == CUDA.encode()
+
+
 @pytest.mark.parametrize(
     ("head", "form"),
     [
