@@ -20,11 +20,15 @@ _PLACE = ("threadIdx.", "blockIdx.", "blockDim.", "gridDim.")
 SHARED_ALIGNMENT = 16
 
 
-def analyze(unit: FunctionUnit, kinds: Sequence[Kind] = ()) -> KernelTraits:
+def analyze(
+    unit: FunctionUnit, kinds: Sequence[Kind] = (), *, has_uniform_barriers: bool = False
+) -> KernelTraits:
     """Collect the facts about a kernel.
 
     Kinds of arguments are needed where :func:`tuple_parameters` names any: what an index takes out
-    of a tuple of arrays has not the shape of what another index takes.
+    of a tuple of arrays has not the shape of what another index takes. `has_uniform_barriers` says
+    that an earlier analysis of the same unit found what :attr:`KernelTraits.has_uniform_barriers`
+    tests; the barriers are then not analyzed again.
 
     Raises `UnsupportedConstructError` where a device function with a barrier is called in a place
     that is only sometimes evaluated, and where a block may not do its part of a chain once, and
@@ -38,7 +42,7 @@ def analyze(unit: FunctionUnit, kinds: Sequence[Kind] = ()) -> KernelTraits:
     problems: tuple[BarrierProblem, ...] = ()
     overlapping: tuple[BarrierProblem, ...] = ()
     states = frozenset[int]()
-    if has_barrier:
+    if has_barrier and not has_uniform_barriers:
         # Kernels without barriers need none of this, and their launches import as little as may be.
         from kerneldsl.analysis.chains import chain_states, check_chains
         from kerneldsl.analysis.grid_barriers import check_grid_barriers

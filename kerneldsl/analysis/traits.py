@@ -66,3 +66,9 @@ class KernelTraits:
     chain_states: frozenset[int] = frozenset()
     #: It has a barrier of the whole grid, so that all blocks of a launch run at the same time.
     syncs_grid: bool = False
+
+    @property
+    def has_uniform_barriers(self) -> bool:
+        """Whether all threads reach every barrier, whatever overlaps, and none is of a chain."""
+        is_clear = not (self.barrier_problems or self.barrier_problems_if_overlapping)
+        return self.has_barrier and is_clear and not self.chain_states

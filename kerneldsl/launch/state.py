@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kerneldsl.analysis.traits import KernelTraits
+from kerneldsl.cache.reasons import UncacheableError
 from kerneldsl.contract import Artifact, CompileOptions, Device, Specialization
 from kerneldsl.errors import ArgumentTypeError, KernelError, TargetUnavailableError
 from kerneldsl.frontend.unit import FunctionUnit
@@ -14,6 +15,7 @@ from kerneldsl.language.kinds import Kind, for_parameters, format_signature
 from kerneldsl.launch.arguments.binding import code_of
 from kerneldsl.launch.arguments.promise_table import PromiseTable
 from kerneldsl.launch.nesting import refuse_deep_nesting
+from kerneldsl.launch.shipping_packages import may_be_shipped
 from kerneldsl.utilities.environment import logger
 from kerneldsl.utilities.formatting import format_count
 from kerneldsl.utilities.locks import ForkSafeLock
@@ -309,7 +311,7 @@ class KernelStates:
                 from kerneldsl.transforms.separate_tiles import separate_tiles
 
                 unit = separate_tiles(unit)
-            traits = analyze(unit)
+            traits = analyze(unit, has_uniform_barriers=_has_uniform_barriers(unit))
         for signature in signatures:
             if len(for_parameters(signature, len(unit.parameters))) == len(unit.parameters):
                 continue
@@ -350,6 +352,22 @@ class KernelStates:
             yield from tuple(each._states)
         if self.definition.host is not None:
             yield from self.definition.host._every()
+
+
+def _has_uniform_barriers(unit: FunctionUnit) -> bool:
+    """Return whether the kernel's package says that all threads reach the barriers."""
+    if not may_be_shipped() or not any(use.intrinsic.is_barrier for use in unit.all_uses()):
+        return False
+    from kerneldsl.shipping.key import unit_digest
+    from kerneldsl.shipping.packages import shipped_kernels_of
+
+    shipped = shipped_kernels_of(unit.module)
+    if shipped is None:
+        return False
+    try:
+        return shipped.has_uniform_barriers(unit_digest(unit))
+    except UncacheableError:
+        return False
 
 
 def _is_same(captured: Any) -> bool:

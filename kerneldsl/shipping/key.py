@@ -20,7 +20,7 @@ from kerneldsl.frontend.fingerprint import UnidentifiedError, identify
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import format_signature
 
-__all__ = ["CALLING_CONVENTION", "describe_launch", "shipped_keys"]
+__all__ = ["CALLING_CONVENTION", "describe_launch", "shipped_keys", "unit_digest"]
 
 #: Version of how compiled code is called: the layout of parameters (:mod:`kerneldsl.contract.abi`),
 #: and the header and frame of an entry on the CPU (``targets/cpu/codegen/code.py``,
@@ -78,6 +78,11 @@ def describe_launch(specialization: Specialization) -> str:
     if specialization.block_dim is not None:
         text += f", block {specialization.block_dim}"
     return text
+
+
+def unit_digest(unit: FunctionUnit) -> str:
+    """Return the SHA-256 of what a kernel computes. Raises `UncacheableError` as the keys do."""
+    return Key(_identify(unit)).digest
 
 
 def _identify(unit: FunctionUnit) -> Mapping[str, str]:

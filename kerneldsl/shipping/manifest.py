@@ -8,6 +8,7 @@
       "kerneldsl": "0.9.0",
       "files": {"axpy-0c1d2e3f4a5b6c7d.o": {"sha256": "…", "bytes": 2720}, …},
       "sources": {"mypkg.kernels": "mypkg.kernels-….py"},
+      "uniform": ["…", …],
       "entries": [
         {
           "key": "…",
@@ -21,7 +22,9 @@
       ]
     }
 
-``key`` is the SHA-256 of :func:`kerneldsl.shipping.key.shipped_keys`. Names of files consist of
+``key`` is the SHA-256 of :func:`kerneldsl.shipping.key.shipped_keys`. ``uniform`` has the
+:func:`~kerneldsl.shipping.key.unit_digest` of kernels in which all threads reach the barriers,
+which another version of kerneldsl analyzes again. Names of files consist of
 letters, digits, ``.``, ``_`` and ``-``, and are in the folder of the manifest.
 """
 
@@ -133,6 +136,8 @@ class Manifest:
         The compiled kernels.
     sources : mapping of str to str
         Name of a module to the name of a file with the text of its kernels.
+    uniform : frozenset of str
+        Digests of the kernels in which all threads reach the barriers.
     """
 
     package: str
@@ -140,6 +145,7 @@ class Manifest:
     files: Mapping[str, File]
     entries: tuple[Entry, ...]
     sources: Mapping[str, str] = field(default_factory=dict)
+    uniform: frozenset[str] = frozenset()
 
     def encode(self) -> bytes:
         """Return the manifest as JSON, the same bytes for equal contents."""
@@ -152,6 +158,7 @@ class Manifest:
                 for name, each in sorted(self.files.items())
             },
             "sources": dict(sorted(self.sources.items())),
+            "uniform": sorted(self.uniform),
             "entries": [
                 {
                     "key": each.key,
@@ -179,7 +186,12 @@ class Manifest:
             sources = {str(module): name for module, name in document["sources"].items()}
             entries = tuple(map(_read_entry, document["entries"]))
             found = cls(
-                str(document["package"]), str(document["kerneldsl"]), files, entries, sources
+                str(document["package"]),
+                str(document["kerneldsl"]),
+                files,
+                entries,
+                sources,
+                frozenset(map(_digest, document.get("uniform", ()))),
             )
             used = {name for each in entries for name in each.files.values()}
         except ManifestError:
@@ -214,6 +226,10 @@ class Index:
             self._rows = {row["key"]: row for row in document["entries"]}
             self._files = dict(document["files"])
             self._sources = dict(document["sources"])
+            #: Version of kerneldsl that compiled it.
+            self.kerneldsl = document["kerneldsl"]
+            #: Digests of the kernels in which all threads reach the barriers.
+            self.uniform = frozenset(document.get("uniform", ()))
             #: Modules and qualified names of the kernels.
             self.kernels = frozenset(row["kernel"] for row in document["entries"])
         except ManifestError:

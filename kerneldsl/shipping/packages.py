@@ -16,6 +16,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
+from kerneldsl._version import __version__
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, CacheWarning, NotShippedError
 from kerneldsl.errors.values import a_type, safe_repr
 from kerneldsl.frontend.module_texts import packages_of, register_texts
@@ -204,6 +205,14 @@ class ShippedKernels:
         """Return whether there is code of a kernel, given its module and qualified name."""
         index, _ = self._found
         return index is not None and name in index.kernels
+
+    def has_uniform_barriers(self, digest: str) -> bool:
+        """Return whether this version of kerneldsl found that all threads reach the barriers.
+
+        `digest` is the :func:`~kerneldsl.shipping.key.unit_digest` of a kernel.
+        """
+        index, _ = self._found
+        return index is not None and index.kerneldsl == __version__ and digest in index.uniform
 
     def find(self, key: str) -> Entry | None:
         """Return the entry of a key's digest."""

@@ -12,11 +12,13 @@ from types import MappingProxyType
 from typing import Any
 
 from kerneldsl._version import __version__
+from kerneldsl.analysis.analyze import analyze
 from kerneldsl.cache.folders import nearest_existing
 from kerneldsl.contract import Artifact, Compiler
-from kerneldsl.errors import ArgumentValueError
+from kerneldsl.errors import ArgumentValueError, KernelError
+from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import format_signature
-from kerneldsl.shipping.key import describe_launch, shipped_keys
+from kerneldsl.shipping.key import describe_launch, shipped_keys, unit_digest
 from kerneldsl.shipping.manifest import MANIFEST, Entry, File, Manifest
 
 __all__ = ["PackageWriter", "require_writable"]
@@ -52,6 +54,7 @@ class PackageWriter:
         self._files: dict[str, bytes] = {}
         self._entries: dict[str, Entry] = {}
         self._sources: dict[str, str] = {}
+        self._uniform: set[str] = set()
 
     @property
     def entries(self) -> tuple[Entry, ...]:
@@ -106,6 +109,8 @@ class PackageWriter:
             files,
         )
         self._entries[key.digest] = entry
+        if specialization.traits.has_barrier and _has_uniform_barriers(unit):
+            self._uniform.add(unit_digest(unit))
         return entry
 
     def add_source(self, module: str, text: str) -> None:
@@ -118,6 +123,7 @@ class PackageWriter:
             self._entries.setdefault(key, entry)
         self._files.update(other._files)
         self._sources.update(other._sources)
+        self._uniform |= other._uniform
 
     def _add_file(self, stem: str, kind: str, data: bytes) -> str:
         """Add a file that is named by its contents; equal ones are stored once."""
@@ -133,7 +139,14 @@ class PackageWriter:
             name: File(hashlib.sha256(data).hexdigest(), len(data))
             for name, data in self._files.items()
         }
-        return Manifest(self.package, __version__, files, self.entries, self._sources)
+        return Manifest(
+            self.package,
+            __version__,
+            files,
+            self.entries,
+            self._sources,
+            frozenset(self._uniform),
+        )
 
     def contents(self) -> Mapping[str, bytes]:
         """Return the files by their names, the manifest among them."""
@@ -150,6 +163,14 @@ class PackageWriter:
             (folder / name).unlink(missing_ok=True)
         for name, data in contents.items():
             (folder / name).write_bytes(data)
+
+
+def _has_uniform_barriers(unit: FunctionUnit) -> bool:
+    """Analyze the unit that the digest is of: rows were rewritten in that of the traits."""
+    try:
+        return analyze(unit).has_uniform_barriers
+    except KernelError:
+        return False
 
 
 def require_writable(folder: Path) -> None:

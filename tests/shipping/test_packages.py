@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,49 @@ def test_a_tuned_plan_of_a_shipped_kernel_is_found(installed: Path, tmp_path: Pa
     assert tuned.stdout == "True\n", tuned.stderr
     found = run(launch + plan, installed, KERNELDSL_TARGET="cpu", **cache)
     assert found.stdout == "True\n", found.stderr
+
+
+#: Launches the kernel with a barrier; says whether its barriers were analyzed, and the error.
+TURN = """
+import sys
+import numpy as np
+import kerneldsl as kd
+from mypkg.kernels import turn
+x = np.arange(64, dtype=np.float32).reshape(4, 16)
+expected = x[::-1, ::-1].copy()
+with kd.use("cpu"):
+    try:
+        turn[1, (16, 4)](x)
+        assert np.array_equal(x, expected), x
+        print("kerneldsl.analysis.uniformity" in sys.modules)
+    except kd.BarrierDivergenceError:
+        print("refused")
+"""
+
+
+@pytest.mark.parametrize(
+    ("change", "is_analyzed"),
+    [
+        (lambda manifest: manifest, "False"),
+        (lambda manifest: replace(manifest, uniform=frozenset()), "True"),
+        (lambda manifest: replace(manifest, uniform=frozenset({"0" * 64})), "True"),
+        (lambda manifest: replace(manifest, kerneldsl="0.0.1"), "True"),
+    ],
+)
+def test_barriers_of_shipped_kernels_are_analyzed_once(
+    installed: Path, change: Callable[[Manifest], Manifest], is_analyzed: str
+) -> None:
+    path = installed / "mypkg" / "_kernels" / MANIFEST
+    path.write_bytes(change(Manifest.decode(path.read_bytes())).encode())
+    done = run(TURN, installed)
+    assert (done.stdout.strip(), done.returncode) == (is_analyzed, 0), done.stderr
+
+
+def test_barriers_of_a_changed_kernel_are_analyzed(installed: Path) -> None:
+    path = installed / "mypkg" / "kernels.py"
+    text = path.read_text()
+    path.write_text(text.replace("    kd.sync", "    if row < 2:\n        kd.sync"))
+    assert run(TURN, installed).stdout.strip() == "refused"
 
 
 def test_what_is_missing_is_compiled(installed: Path) -> None:

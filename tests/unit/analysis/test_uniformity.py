@@ -57,6 +57,10 @@ def early_return(x):
     kd.syncthreads()
 
 
+def without_a_barrier(x):
+    x[kd.threadIdx.x] = 1
+
+
 def variable_reused(x, n):
     i = kd.threadIdx.x
     x[i] = 0
@@ -324,3 +328,11 @@ def test_a_barrier_behind_a_vote_of_a_warp_is_not_proved_uniform():
     (problem,) = analyze(make_unit(waits)).barrier_problems
     assert not problem.is_provable
     assert "gives each warp a value of its own" in "\n".join(problem.chain)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "is_uniform"),
+    [(uniform_condition, True), (thread_condition, False), (without_a_barrier, False)],
+)
+def test_traits_tell_uniform_barriers(kernel, is_uniform):
+    assert analyze(make_unit(kernel)).has_uniform_barriers is is_uniform
