@@ -66,6 +66,13 @@ def _as_tuple(reader: Reader, value: Any, known: tuple[Any, ...]) -> Any:
     return reader.expansions[value](known) if is_unknown else value
 
 
+def _members(reader: Reader, value: Any, known: tuple[Any, ...]) -> Any:
+    """Return what is known of a variable that is a tuple."""
+    return (
+        like(known, [MISSING] * len(known)) if value is MISSING else _as_tuple(reader, value, known)
+    )
+
+
 def _is_like(value: Any, known: tuple[Any, ...]) -> bool:
     """Return whether a value is a tuple with as many members."""
     return type(value) is type(known) and len(value) == len(known)
@@ -145,6 +152,8 @@ class LoopVariables:
         self._before = reader.variables
         self._end: dict[str, Any] | None = None
         self._carried: dict[_Path, _Carried] = {}
+        #: Variables that had no type and are tuples, with a tuple of the same form.
+        self._tuples: dict[_Path, tuple[Any, ...]] = {}
         self._operation: Operation | None = None
         self._container: Region | None = None
 
@@ -159,14 +168,17 @@ class LoopVariables:
         return self._start((name,), settled(self._before.get(name, MISSING)), number)
 
     def _start(self, path: _Path, value: Any, number: int) -> Any:
+        known = self._tuples.get(path)
+        if known is not None:
+            value = _members(self._reader, value, known)
         if isinstance(value, tuple):
             parts = enumerate(value)
             return like(value, [self._start((*path, n), each, number) for n, each in parts])
         carried = self._carried.get(path)
         if carried is None:
             assert self._operation is None
-            known = [] if value is MISSING else [value]
-            kind = self._kinds.get(path) or _common(self._reader, path[0], known)
+            given = [] if value is MISSING else [value]
+            kind = self._kinds.get(path) or _common(self._reader, path[0], given)
             carried = self._add(path, value, kind)
         argument = carried.arguments[number]
         if carried.kind is None:
@@ -179,7 +191,8 @@ class LoopVariables:
         if carried is not None:
             for region, argument in zip(self._regions, carried.arguments, strict=True):
                 region.arguments.remove(argument)
-        return self._start(path, like(known, [MISSING] * len(known)), number)
+        self._tuples[path] = known
+        return self._start(path, MISSING if carried is None else carried.before, number)
 
     def _add(self, path: _Path, before: Any, kind: Any) -> _Carried:
         arguments = []
@@ -202,12 +215,16 @@ class LoopVariables:
         if end is None:
             return True
         self._settle(end)
-        is_settled, seen = True, 0
-        while seen < len(self._carried):
-            path, carried = list(self._carried.items())[seen]
-            seen += 1
-            kinds = [self._at_end(path)]
-            kind = _common(self._reader, path[0], [*kinds, *carried.arguments[:1]])
+        is_settled, seen = True, set[_Path]()
+        while (
+            path := next((each for each in self._carried if each not in seen), None)
+        ) is not None:
+            seen.add(path)
+            carried, last = self._carried[path], self._at_end(path)
+            if carried.kind is None and isinstance(last, tuple):
+                self._expand(path, 0, last)
+                continue
+            kind = _common(self._reader, path[0], [last, *carried.arguments[:1]])
             if carried.kind is None:
                 carried.set_kind(kind)
             elif kind != carried.kind:
@@ -263,6 +280,8 @@ class LoopVariables:
         end = before if self._end is None else settled(self._end.get(name, MISSING))
 
         def found(path: _Path, one: Any, two: Any) -> Any:
+            if isinstance(two, tuple):
+                one = _as_tuple(self._reader, one, two)
             if one is MISSING and two is MISSING:
                 return MISSING
             if isinstance(one, tuple) or (one is MISSING and isinstance(two, tuple)):

@@ -168,3 +168,54 @@ def test_a_loop_that_nothing_leaves_is_as_uniform_as_its_results() -> None:
     x, out = _arrays(np.int64)
     _run(never_left, x, out)
     assert (out == 3 * x).all()
+
+
+@kd.kernel
+def places_in_loops(x, out):
+    i = kd.grid(1)
+    total = 0
+    for p in range(3):
+        for n in range(2):
+            for m in range(2):
+                if n + m < i:
+                    at = n + i % 7, m + p
+                    total += x[at[0]] * 10 + x[at[1]]
+    out[i] = total
+
+
+@kd.kernel
+def last_place(x, out):
+    i = kd.grid(1)
+    total = 0
+    for p in range(3):
+        for n in range(2):
+            if n <= i:
+                at = n + i % 7, p
+        total += x[at[0]] * 10 + x[at[1]]
+    out[i] = total + at[1]
+
+
+@kd.kernel
+def place_of_earlier_turn(x, out):
+    i = kd.grid(1)
+    total, k = 0, 0
+    at = 0, 1
+    while k < 4:
+        for n in range(2):
+            if n + k > i:
+                break
+            total += at[0] * 3 + at[1]
+            at = at[1] + n, at[0]
+        k += 1
+    out[i] = total + at[0]
+
+
+@pytest.mark.parametrize("kernel", [places_in_loops, last_place, place_of_earlier_turn])
+def test_tuples_of_nested_loops(kernel: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    x, out = _arrays(np.int64)
+    _run(kernel, x, out)
+    expected = np.zeros_like(out)
+    for i in range(_THREADS):
+        monkeypatch.setattr(kd, "grid", lambda ndim, i=i: i)
+        kernel.function(x, expected)
+    assert (out == expected).all()
