@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import linecache
+import os
 import types
 from collections.abc import Callable, Iterator
 from functools import lru_cache
@@ -89,13 +90,24 @@ def find_source(function: Callable[..., Any]) -> FunctionSource:
         found = _find_in_text(program, code)
         if found is not None:
             return FunctionSource(found, register_text(code.co_filename, program))
-    shipped = None if text.strip() else text_of_module(function.__module__ or "")
+    is_installed = os.path.isfile(code.co_filename)
+    shipped = None if is_installed else text_of_module(function.__module__ or "")
     if shipped is not None:
         found = _find_in_text(shipped, code)
         if found is not None:
             lines = shipped.splitlines(keepends=True)  # for messages
             linecache.cache[code.co_filename] = (len(shipped), None, lines, code.co_filename)
             return FunctionSource(found, code.co_filename)
+        if code.co_filename.endswith(".py"):  # and no text that was executed
+            raise SourceUnavailableError(
+                f"The source of {code.co_qualname} is not the text that its package ships with "
+                "its compiled kernels",
+                where=where,
+                value=function,
+                limit="The package is installed without source files, and the module was changed "
+                "after the kernels were built",
+                remedy="Run kerneldsl build again, and install both",
+            )
     # From Python 3.13 on, linecache has the text of -c, and executed text goes by the same name.
     if not text.strip() or is_of_program(code.co_filename):
         raise SourceUnavailableError(

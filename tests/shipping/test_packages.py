@@ -207,6 +207,22 @@ def test_strict_raises_for_a_damaged_file(installed: Path) -> None:
     assert "Warning" not in done.stderr
 
 
+def test_a_module_that_is_newer_than_its_kernels(installed: Path) -> None:
+    # Without source files, the shipped text is compared with the code, and is not used if it
+    # differs.
+    module = installed / "mypkg" / "kernels.py"
+    module.write_text(module.read_text().replace("np.float32(1)", "np.float32(2)"))
+    compileall.compile_dir(installed, quiet=1, legacy=True)
+    for path in installed.rglob("*.py"):
+        path.unlink()
+    program = (
+        "import numpy as np\nfrom mypkg.kernels import waves\nx = np.ones(9)\n"
+        "waves.forall(x.size)(x, np.ones(9))"
+    )
+    done = run(program, installed, KERNELDSL_TARGET="cpu")
+    assert "The source of poly is not the text that its package ships" in done.stderr
+
+
 def test_a_processor_of_an_earlier_level(installed: Path) -> None:
     program = (
         "from kerneldsl.placement.registry import get_target\n"

@@ -69,7 +69,7 @@ def assemble(ptx: str, arch: str, *, optimize: bool = True, is_whole: bool = Tru
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=_TIMEOUT_SECONDS, check=False
         )
-        log = done.stderr + done.stdout
+        log = (done.stderr + done.stdout).replace(str(source), source.name)
         if done.returncode:
             _refuse(tool, arch, log)
         return Assembled(target.read_bytes(), log, _parse(log, arch))

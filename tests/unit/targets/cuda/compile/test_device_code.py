@@ -215,6 +215,7 @@ def test_an_assemblers_complaint_is_the_programs_error() -> None:
     with pytest.raises(DeviceCodeError) as caught:
         _compile(damaged).resources()
     assert "saxpy of saxpy.PTX cannot be loaded: ptxas refuses the PTX" in str(caught.value)
+    assert "ptxas kernel.ptx, line " in str(caught.value)  # without the temporary folder
 
 
 # ------------------------------------------------------------------------- the cache
