@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from types import FunctionType
+from types import FrameType, FunctionType
 from typing import Any, NoReturn, TypeAlias, overload
 
 from kerneldsl.contract.cuda_options import DEFAULT_CUDA_OPTIONS, CudaOptions
@@ -26,6 +26,7 @@ from kerneldsl.language.kinds import ArrayKind, Kind, TupleKind, format_signatur
 from kerneldsl.launch.attributes import read_attributes
 from kerneldsl.launch.dimensions import read_dim3
 from kerneldsl.utilities import environment
+from kerneldsl.utilities.files_beside import find_beside, read_beside
 from kerneldsl.utilities.formatting import format_count
 from kerneldsl.utilities.paths import path_text
 from kerneldsl.utilities.shown import Shown
@@ -222,9 +223,7 @@ def cuda_source(
             remedy="Write options=kd.CudaOptions(max_registers=64)",
         )
     frame = sys._getframe(2)  # of the caller of the function that shortens errors
-    found = CudaModule(
-        _read_source(source, name, options, frame.f_code.co_filename), frame.f_globals["__name__"]
-    )
+    found = CudaModule(_read_source(source, name, options, frame), frame.f_globals["__name__"])
     if name is None:
         if about or signature is not None:
             raise ArgumentTypeError(
@@ -281,8 +280,7 @@ def module(image: _Source | bytes) -> CudaModule:
     elif isinstance(image, str) and "\n" in image:
         contents = image.encode()
     elif isinstance(image, (str, os.PathLike)):
-        name = _absolute(image, frame.f_code.co_filename)
-        contents = _read_file(name)
+        name, contents = _read_file(image, frame)
     else:
         raise ArgumentTypeError(
             f"module was given {a_type(image)}",
@@ -310,7 +308,7 @@ def _check_name(name: Any) -> None:
 
 
 def _read_source(
-    source: _Source, name: str | None, options: CudaOptions, written_in: str
+    source: _Source, name: str | None, options: CudaOptions, frame: FrameType
 ) -> CodeModule:
     if isinstance(source, str) and not source.strip():
         raise ArgumentValueError(
@@ -318,6 +316,7 @@ def _read_source(
             value=source,
             limit="It takes the text of CUDA C++, or the path of a file",
         )
+    written_in = frame.f_code.co_filename
     is_line = isinstance(source, str) and "{" in source and not os.path.isfile(source)
     if isinstance(source, str) and ("\n" in source or is_line):
         called = re.split(r"<", name or "cuda_source", maxsplit=1)[0]
@@ -328,8 +327,7 @@ def _read_source(
             value=source,
             limit="It takes the text of CUDA C++, or the path of a file",
         )
-    path = _absolute(source, written_in)
-    contents = _read_file(path)
+    path, contents = _read_file(source, frame)
     try:
         contents.decode()
     except UnicodeDecodeError as error:
@@ -342,8 +340,8 @@ def _read_source(
     return CodeModule(CodeForm.CUDA, path, contents, options)
 
 
-def _absolute(path: _Source, written_in: str) -> str:
-    """Return the path of a file that a Python file names."""
+def _read_file(path: _Source, frame: FrameType) -> tuple[str, bytes]:
+    """Return the absolute path and the contents of a file that a Python file names."""
     text = path_text(path)
     if text is None or "\0" in text:
         raise ArgumentValueError(
@@ -352,18 +350,14 @@ def _absolute(path: _Source, written_in: str) -> str:
             limit="A path is text, without null characters",
             remedy="Correct the path, or pass the contents",
         )
-    folder = os.path.dirname(written_in) if os.path.isfile(written_in) else ""
-    return os.path.abspath(os.path.join(folder, text))
-
-
-def _read_file(path: str) -> bytes:
+    place = find_beside(text, frame.f_code.co_filename, frame.f_globals)
+    name = os.path.abspath(place)
     try:
-        with open(path, "rb") as file:
-            return without_byte_order_mark(file.read())
+        return name, without_byte_order_mark(read_beside(place, frame.f_globals))
     except OSError as error:
         raise SourceUnavailableError(
-            f"{path} cannot be read: {error.strerror}",
-            value=path,
+            f"{name} cannot be read: {error.strerror}",
+            value=name,
             limit="A relative path begins at the folder of the Python file",
             remedy="Correct the path, or pass the contents",
         ) from error

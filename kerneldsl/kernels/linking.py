@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,7 @@ from kerneldsl.frontend.code_form import CodeForm, form_of_binary, without_byte_
 from kerneldsl.frontend.linked_code import LinkedCode
 from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind
 from kerneldsl.language.signatures import read_function_signature
+from kerneldsl.utilities.files_beside import find_beside, read_beside
 from kerneldsl.utilities.flags import read_flag
 from kerneldsl.utilities.paths import path_text
 
@@ -170,8 +172,7 @@ def _read_code(function: Callable[..., Any], link: Any) -> tuple[bytes, CodeForm
             limit="It must be a path, or the bytes of PTX, LTO-IR or a cubin",
             remedy=f"Write {_EXAMPLE}",
         )
-    path = Path(text)
-    form = _SUFFIXES.get(path.suffix)
+    form = _SUFFIXES.get(Path(text).suffix)
     if form is None:
         raise ArgumentValueError(
             f"link is {safe_repr(text)}",
@@ -179,14 +180,14 @@ def _read_code(function: Callable[..., Any], link: Any) -> tuple[bytes, CodeForm
             limit=f"The suffix of the file says what it is: {', '.join(_SUFFIXES)}",
             remedy="Rename it, or pass its bytes",
         )
-    source = Path(function.__code__.co_filename)
-    found = source.parent / path if source.is_file() else path
+    module = function.__globals__
+    found = find_beside(text, function.__code__.co_filename, module)
     try:
-        code = without_byte_order_mark(found.read_bytes())
-        return code, form, text, str(found.absolute())
+        code = without_byte_order_mark(read_beside(found, module))
+        return code, form, text, os.path.abspath(found)
     except OSError as error:
         raise ArgumentValueError(
-            f"{found.absolute()} cannot be read: {error.strerror}",
+            f"{os.path.abspath(found)} cannot be read: {error.strerror}",
             value=text,
             limit="A path is relative to the folder of the Python file, and in a notebook to the "
             "current folder",

@@ -207,6 +207,36 @@ def test_strict_raises_for_a_damaged_file(installed: Path) -> None:
     assert "Warning" not in done.stderr
 
 
+@pytest.mark.parametrize("how", ["zip", "pyc"])
+def test_files_of_cuda_code_are_found_in_the_package(tmp_path: Path, how: str) -> None:
+    # The current folder has other files of the names.
+    package = tmp_path / "built" / "codes"
+    package.mkdir(parents=True)
+    for folder, factor in ((package, 3), (tmp_path, 5)):
+        text = f"__device__ float f(float x) {{ return {factor} * x; }}"
+        (folder / "f.cu").write_text(f'extern "C" {text}\n')
+    (package / "__init__.py").write_text(
+        "import kerneldsl as kd\n"
+        "@kd.func(link='f.cu', signature='float32(float32)')\n"
+        "def f(x):\n    return 3 * x\n"
+        "whole = kd.cuda_source('f.cu')\n"
+    )
+    place = package.parent
+    if how == "zip":
+        place = Path(shutil.make_archive(str(tmp_path / "codes"), "zip", place))
+    else:
+        compileall.compile_dir(place, quiet=1, legacy=True)
+        (package / "__init__.py").unlink()
+        place = package.parent.rename(tmp_path / "moved")
+    program = (
+        f"import os\nos.chdir({str(tmp_path)!r})\nimport codes\n"
+        "from kerneldsl.frontend.linked_code import code_of\n"
+        "print(code_of(codes.f).code.decode() + codes.whole._module.text)"
+    )
+    done = run(program, place)
+    assert done.stdout.count("return 3 * x") == 2, done.stderr
+
+
 def test_a_module_that_is_newer_than_its_kernels(installed: Path) -> None:
     # Without source files, the shipped text is compared with the code, and is not used if it
     # differs.
