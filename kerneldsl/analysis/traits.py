@@ -69,6 +69,6 @@ class KernelTraits:
 
     @property
     def has_uniform_barriers(self) -> bool:
-        """Whether all threads reach every barrier, whatever overlaps, and none is of a chain."""
+        """True if all threads reach each barrier, if arrays overlap too, and none is of a chain."""
         is_clear = not (self.barrier_problems or self.barrier_problems_if_overlapping)
         return self.has_barrier and is_clear and not self.chain_states

@@ -137,7 +137,7 @@ class Operation:
 
 
 class Label:
-    """What ``leave`` leads to: the ``labeled`` operation that holds it."""
+    """The ``labeled`` operation that a ``leave`` inside it ends."""
 
     __slots__ = ("name",)
 
@@ -162,7 +162,7 @@ class Region:
 
     @property
     def is_left(self) -> bool:
-        """Whether control never gets to the end, but leaves an operation around the region."""
+        """True if control never gets to the end, but leaves an operation around the region."""
         return bool(self.operations) and self.operations[-1].name in ("leave", "unreachable")
 
     def effects(self) -> Effect:

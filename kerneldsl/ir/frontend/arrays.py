@@ -22,7 +22,7 @@ _Indices = list[Value]
 
 
 class Place(NamedTuple):
-    """What a subscript or an attribute names: how to read it, and how to write it."""
+    """The target of a subscript or an attribute, with functions that read and write it."""
 
     load: Callable[[], Any]
     store: Callable[[Any], None]

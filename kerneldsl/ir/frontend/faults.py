@@ -19,7 +19,7 @@ __all__ = ["Faults", "read_check"]
 
 
 class Faults:
-    """What can fail in a kernel and in the functions that it calls."""
+    """Places of a kernel and its functions that can fail."""
 
     def __init__(self) -> None:
         #: By their number.

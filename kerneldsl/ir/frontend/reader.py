@@ -1,4 +1,4 @@
-"""What reads a normal form into a typed function: variables, operations, tables by kind of node.
+"""Reader of a normal form: variables, operations, tables by kind of node.
 
 Modules of this package add functions to the tables: :func:`reads` for expressions,
 :func:`reads_statement` for statements.

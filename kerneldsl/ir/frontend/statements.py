@@ -53,7 +53,7 @@ def read_expression(reader: Reader, node: ast.Expr) -> None:
 
 @reads_statement(ast.Pass, ast.Assert, ast.Raise)
 def read_nothing(reader: Reader, node: ast.stmt) -> None:
-    """Exceptions act in debug mode alone."""
+    """Read nothing: exceptions act in debug mode alone."""
 
 
 def bind_target(reader: Reader, target: ast.expr, value: Any) -> None:

@@ -59,7 +59,7 @@ class Stage(Enum):
 
 
 class Known(NamedTuple):
-    """What passes on the region IR are given."""
+    """Arguments of the passes on the region IR."""
 
     #: Of operations by their names.
     intervals: Mapping[str, tuple[int, int]]

@@ -29,7 +29,7 @@ PUBLIC_NAMES = {"numba.core.cgutils"}
 PRIVATE_PACKAGES = {"numba.core", "numba.np", "numba.cpython", "numba.misc"}
 #: Underscored names that are documented: of Numba's structures (in the example of "Extending
 #: Numba"), of AST nodes and of named tuples.
-DOCUMENTED = {"_getvalue", "_fields", "_replace"}
+DOCUMENTED = {"_getvalue", "_fields", "_field_defaults", "_replace"}
 #: What reads a name of Numba without importing it, since it works where Numba is not imported.
 UNIMPORTED = {
     "kerneldsl/cache/overloads.py",  # answers "not cacheable" where one has moved

@@ -96,7 +96,7 @@ def counter_intervals(function: Function, facts: ParameterFacts) -> Mapping[str,
 
 
 class _Known:
-    """What is known of the writes of registers."""
+    """Facts about the writes of registers."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""What a value is computed from, and where an operation is in the source."""
+"""Walks from a value to its operands, and from an operation to its place in the source."""
 
 from __future__ import annotations
 

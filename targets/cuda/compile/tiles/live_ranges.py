@@ -1,4 +1,4 @@
-"""When the tiles of a function are alive: intervals of positions in its text.
+"""Live ranges of the tiles of a function: intervals of positions in its text.
 
 A tile that a loop reads, and that was made before the loop, is alive until the end of the loop. The
 argument of a loop is dead between its last use in an iteration and the end of it. The result
