@@ -15,8 +15,10 @@ from kerneldsl.contract import (
 )
 from kerneldsl.contract.abi import LaunchMode
 from kerneldsl.errors import UnsupportedConstructError
+from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import ArrayKind, Kind, TupleKind
 from kerneldsl.launch.request import Request
+from kerneldsl.launch.shipping_packages import may_be_shipped
 from kerneldsl.launch.state import KernelState
 from kerneldsl.transforms.for_arguments import rewrite_for
 
@@ -84,7 +86,7 @@ def make_specialization(
     if traits.has_barrier and any(isinstance(kind, TupleKind) for kind in kinds):
         traits = state.traits_for_tuples(kinds, is_overlapping=is_overlapping)
     return Specialization(
-        rewrite_for(state.unit, kinds),
+        _rewritten(state.unit, kinds),
         traits,
         kinds,
         state.options,
@@ -110,6 +112,15 @@ def _make(request: Request, mapping: ElementMapping, promises: Promises) -> Spec
         mapping=mapping,
         promises=promises,
     )
+
+
+def _rewritten(unit: FunctionUnit, kinds: tuple[Kind, ...]) -> FunctionUnit:
+    if may_be_shipped():
+        from kerneldsl.shipping.analyses import needs_no_rewrite
+
+        if needs_no_rewrite(unit, kinds):
+            return unit
+    return rewrite_for(unit, kinds)
 
 
 def _serves(compiled: Promises, found: Promises) -> bool:

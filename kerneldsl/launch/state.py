@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kerneldsl.analysis.traits import KernelTraits
-from kerneldsl.cache.reasons import UncacheableError
 from kerneldsl.contract import Artifact, CompileOptions, Device, Specialization
 from kerneldsl.errors import ArgumentTypeError, KernelError, TargetUnavailableError
 from kerneldsl.frontend.unit import FunctionUnit
@@ -358,16 +357,9 @@ def _has_uniform_barriers(unit: FunctionUnit) -> bool:
     """Return whether the kernel's package says that all threads reach the barriers."""
     if not may_be_shipped() or not any(use.intrinsic.is_barrier for use in unit.all_uses()):
         return False
-    from kerneldsl.shipping.key import unit_digest
-    from kerneldsl.shipping.packages import shipped_kernels_of
+    from kerneldsl.shipping.analyses import has_uniform_barriers
 
-    shipped = shipped_kernels_of(unit.module)
-    if shipped is None:
-        return False
-    try:
-        return shipped.has_uniform_barriers(unit_digest(unit))
-    except UncacheableError:
-        return False
+    return has_uniform_barriers(unit)
 
 
 def _is_same(captured: Any) -> bool:

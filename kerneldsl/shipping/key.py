@@ -18,7 +18,7 @@ from kerneldsl.cache.specialization import describe
 from kerneldsl.contract import Specialization
 from kerneldsl.frontend.fingerprint import UnidentifiedError, identify
 from kerneldsl.frontend.unit import FunctionUnit
-from kerneldsl.language.kinds import format_signature
+from kerneldsl.language.kinds import Kind, format_signature
 
 __all__ = ["CALLING_CONVENTION", "describe_launch", "shipped_keys", "unit_digest"]
 
@@ -80,9 +80,13 @@ def describe_launch(specialization: Specialization) -> str:
     return text
 
 
-def unit_digest(unit: FunctionUnit) -> str:
-    """Return the SHA-256 of what a kernel computes. Raises `UncacheableError` as the keys do."""
-    return Key(_identify(unit)).digest
+def unit_digest(unit: FunctionUnit, kinds: tuple[Kind, ...] | None = None) -> str:
+    """Return the SHA-256 of what a kernel computes, for arguments of some kinds.
+
+    Raises `UncacheableError` as :func:`shipped_keys`.
+    """
+    signature = {} if kinds is None else {"signature": format_signature(kinds)}
+    return Key({**_identify(unit), **signature}).digest
 
 
 def _identify(unit: FunctionUnit) -> Mapping[str, str]:

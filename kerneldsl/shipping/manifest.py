@@ -8,7 +8,7 @@
       "kerneldsl": "0.9.0",
       "files": {"axpy-0c1d2e3f4a5b6c7d.o": {"sha256": "…", "bytes": 2720}, …},
       "sources": {"mypkg.kernels": "mypkg.kernels-….py"},
-      "uniform": ["…", …],
+      "analyses": {"uniform": ["…", …], "unchanged": ["…", …]},
       "entries": [
         {
           "key": "…",
@@ -22,10 +22,10 @@
       ]
     }
 
-``key`` is the SHA-256 of :func:`kerneldsl.shipping.key.shipped_keys`. ``uniform`` has the
-:func:`~kerneldsl.shipping.key.unit_digest` of kernels in which all threads reach the barriers,
-which another version of kerneldsl analyzes again. Names of files consist of
-letters, digits, ``.``, ``_`` and ``-``, and are in the folder of the manifest.
+``key`` is the SHA-256 of :func:`kerneldsl.shipping.key.shipped_keys`. ``analyses`` has a
+:func:`~kerneldsl.shipping.key.unit_digest` of each kernel in which all threads reach the barriers
+(``uniform``). ``unchanged`` has those of kernels and kinds of arguments without a rewrite. Names of
+files consist of letters, digits, ``.``, ``_`` and ``-``, and are in the folder of the manifest.
 """
 
 from __future__ import annotations
@@ -136,8 +136,8 @@ class Manifest:
         The compiled kernels.
     sources : mapping of str to str
         Name of a module to the name of a file with the text of its kernels.
-    uniform : frozenset of str
-        Digests of the kernels in which all threads reach the barriers.
+    analyses : mapping of str to frozenset of str
+        What was found (:mod:`kerneldsl.shipping.analyses`), to the digests of the kernels.
     """
 
     package: str
@@ -145,7 +145,7 @@ class Manifest:
     files: Mapping[str, File]
     entries: tuple[Entry, ...]
     sources: Mapping[str, str] = field(default_factory=dict)
-    uniform: frozenset[str] = frozenset()
+    analyses: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
     def encode(self) -> bytes:
         """Return the manifest as JSON, the same bytes for equal contents."""
@@ -158,7 +158,7 @@ class Manifest:
                 for name, each in sorted(self.files.items())
             },
             "sources": dict(sorted(self.sources.items())),
-            "uniform": sorted(self.uniform),
+            "analyses": {name: sorted(each) for name, each in sorted(self.analyses.items())},
             "entries": [
                 {
                     "key": each.key,
@@ -191,7 +191,10 @@ class Manifest:
                 files,
                 entries,
                 sources,
-                frozenset(map(_digest, document.get("uniform", ()))),
+                {
+                    str(name): frozenset(map(_digest, each))
+                    for name, each in document.get("analyses", {}).items()
+                },
             )
             used = {name for each in entries for name in each.files.values()}
         except ManifestError:
@@ -228,8 +231,10 @@ class Index:
             self._sources = dict(document["sources"])
             #: Version of kerneldsl that compiled it.
             self.kerneldsl = document["kerneldsl"]
-            #: Digests of the kernels in which all threads reach the barriers.
-            self.uniform = frozenset(document.get("uniform", ()))
+            #: What was found, to the digests of the kernels.
+            self.analyses = {
+                name: frozenset(each) for name, each in document.get("analyses", {}).items()
+            }
             #: Modules and qualified names of the kernels.
             self.kernels = frozenset(row["kernel"] for row in document["entries"])
         except ManifestError:

@@ -206,13 +206,12 @@ class ShippedKernels:
         index, _ = self._found
         return index is not None and name in index.kernels
 
-    def has_uniform_barriers(self, digest: str) -> bool:
-        """Return whether this version of kerneldsl found that all threads reach the barriers.
-
-        `digest` is the :func:`~kerneldsl.shipping.key.unit_digest` of a kernel.
-        """
+    def analyses(self, name: str) -> frozenset[str]:
+        """Return digests of the kernels for which this version of kerneldsl found something."""
         index, _ = self._found
-        return index is not None and index.kerneldsl == __version__ and digest in index.uniform
+        if index is None or index.kerneldsl != __version__:
+            return frozenset()
+        return index.analyses.get(name, frozenset())
 
     def find(self, key: str) -> Entry | None:
         """Return the entry of a key's digest."""

@@ -6,6 +6,7 @@ import hashlib
 import json
 import re
 import tempfile
+from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -14,12 +15,12 @@ from typing import Any
 from kerneldsl._version import __version__
 from kerneldsl.analysis.analyze import analyze
 from kerneldsl.cache.folders import nearest_existing
-from kerneldsl.contract import Artifact, Compiler
+from kerneldsl.contract import Artifact, Compiler, Specialization
 from kerneldsl.errors import ArgumentValueError, KernelError
-from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import format_signature
 from kerneldsl.shipping.key import describe_launch, shipped_keys, unit_digest
 from kerneldsl.shipping.manifest import MANIFEST, Entry, File, Manifest
+from kerneldsl.transforms.for_arguments import rewrite_for
 
 __all__ = ["PackageWriter", "require_writable"]
 
@@ -54,7 +55,7 @@ class PackageWriter:
         self._files: dict[str, bytes] = {}
         self._entries: dict[str, Entry] = {}
         self._sources: dict[str, str] = {}
-        self._uniform: set[str] = set()
+        self._analyses: defaultdict[str, set[str]] = defaultdict(set)
 
     @property
     def entries(self) -> tuple[Entry, ...]:
@@ -109,8 +110,7 @@ class PackageWriter:
             files,
         )
         self._entries[key.digest] = entry
-        if specialization.traits.has_barrier and _has_uniform_barriers(unit):
-            self._uniform.add(unit_digest(unit))
+        self._analyze(specialization)
         return entry
 
     def add_source(self, module: str, text: str) -> None:
@@ -123,7 +123,19 @@ class PackageWriter:
             self._entries.setdefault(key, entry)
         self._files.update(other._files)
         self._sources.update(other._sources)
-        self._uniform |= other._uniform
+        for name, digests in other._analyses.items():
+            self._analyses[name] |= digests
+
+    def _analyze(self, specialization: Specialization) -> None:
+        """Note what launches need not find again; of the unit as it is, which may be rewritten."""
+        unit, kinds = specialization.unit, specialization.kinds
+        try:
+            if analyze(unit).has_uniform_barriers:
+                self._analyses["uniform"].add(unit_digest(unit))
+            if rewrite_for(unit, kinds) is unit:
+                self._analyses["unchanged"].add(unit_digest(unit, kinds))
+        except KernelError:  # a launch finds it again
+            return
 
     def _add_file(self, stem: str, kind: str, data: bytes) -> str:
         """Add a file that is named by its contents; equal ones are stored once."""
@@ -145,7 +157,7 @@ class PackageWriter:
             files,
             self.entries,
             self._sources,
-            frozenset(self._uniform),
+            {name: frozenset(digests) for name, digests in self._analyses.items()},
         )
 
     def contents(self) -> Mapping[str, bytes]:
@@ -163,14 +175,6 @@ class PackageWriter:
             (folder / name).unlink(missing_ok=True)
         for name, data in contents.items():
             (folder / name).write_bytes(data)
-
-
-def _has_uniform_barriers(unit: FunctionUnit) -> bool:
-    """Analyze the unit that the digest is of: rows were rewritten in that of the traits."""
-    try:
-        return analyze(unit).has_uniform_barriers
-    except KernelError:
-        return False
 
 
 def require_writable(folder: Path) -> None:

@@ -25,7 +25,7 @@ GOOD = Manifest(
         ),
     ),
     {"mypkg.kernels": "mypkg.kernels-00.py.txt"},
-    frozenset({DIGEST}),
+    {"uniform": frozenset({DIGEST})},
 )
 
 
@@ -38,9 +38,9 @@ def test_what_is_written_is_read() -> None:
 
 def test_a_manifest_of_an_earlier_version_has_no_analyses() -> None:
     document = json.loads(GOOD.encode())
-    del document["uniform"]
+    del document["analyses"]
     data = json.dumps(document).encode()
-    assert Manifest.decode(data).uniform == Index(data).uniform == frozenset()
+    assert Manifest.decode(data).analyses == Index(data).analyses == {}
 
 
 def test_the_order_does_not_matter() -> None:
@@ -70,7 +70,7 @@ def test_the_order_does_not_matter() -> None:
         (lambda d: d["entries"][0].update(metadata=[]), "metadata"),
         (lambda d: d["entries"][0].update(files=[]), "cannot be read"),
         (lambda d: d.update(entries=3), "cannot be read"),
-        (lambda d: d.update(uniform=["x"]), "not a SHA-256"),
+        (lambda d: d["analyses"].update(uniform=["x"]), "not a SHA-256"),
     ],
 )
 def test_a_bad_manifest_is_refused(change, said: str) -> None:
@@ -85,7 +85,7 @@ def test_an_index_reads_what_is_wanted() -> None:
     assert index.find(DIGEST) == GOOD.entries[0]
     assert index.find("1" * 64) is None
     assert index.kernels == {"mypkg.axpy"}
-    assert (index.kerneldsl, index.uniform) == ("1.0", {DIGEST})
+    assert (index.kerneldsl, index.analyses) == ("1.0", {"uniform": {DIGEST}})
     assert index.file("axpy-00.o") == GOOD.files["axpy-00.o"]
     assert index.source("mypkg.kernels") == "mypkg.kernels-00.py.txt"
     assert index.source("mypkg.others") is None
