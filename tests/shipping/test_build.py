@@ -156,6 +156,10 @@ def test_a_rebuild_removes_old_files(built: Path, tmp_path: Path) -> None:
         (("mypkg", "--trace", "failing.py", "-j2"), "at failing.py:3 1 / 0"),
         (("mypkg", "--trace", "wrong.py"), "wrong.py failed: SyntaxError"),
         (("mypkg", "--trace", "ending.py"), "ending.py failed: SystemExit: 3"),
+        (
+            ("mypkg", "--trace", "refused.py"),
+            "or capture it from a global. Run it by itself. at refused.py:3, in k def k(x, n=3):",
+        ),
         (("mypkg", "--trace", "killed.py", "-j4"), "ended with status -9. Status -9 means"),
     ],
 )
@@ -163,6 +167,9 @@ def test_mistakes(tmp_path: Path, options: tuple[str, ...], said: str) -> None:
     write_package(tmp_path)
     (tmp_path / "failing.py").write_text("import mypkg\n\n1 / 0\n")
     (tmp_path / "wrong.py").write_text("def f(:\n")
+    (tmp_path / "refused.py").write_text(
+        "import kerneldsl as kd\n@kd.kernel\ndef k(x, n=3):\n    x[0] = n\nk[1, 1]([0], 3)\n"
+    )
     (tmp_path / "ending.py").write_text("raise SystemExit(3)\n")
     (tmp_path / "killed.py").write_text("import os; os.kill(os.getpid(), 9)")
     done = subprocess.run(

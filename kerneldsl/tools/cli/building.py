@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 from kerneldsl.cache.reasons import UncacheableError
 from kerneldsl.contract import Artifact, Compiler, Specialization
 from kerneldsl.errors import ArgumentValueError, KernelError, SourceLocation
+from kerneldsl.errors.base import compose
 from kerneldsl.kernels.constants import ParameterizedKernel
 from kerneldsl.kernels.cuda_kernel import CudaKernel
 from kerneldsl.kernels.kernel import DeviceFunction, Kernel
@@ -292,7 +293,7 @@ class Builder:
                     pass
                 else:
                     raise ArgumentValueError(
-                        f"{script} failed: {type(error).__name__}: {error}",
+                        f"{script} failed: {_said_by(error)}",
                         where=_place_in(script, error),
                         value=str(script),
                         limit="For a GPU that is named, kernels are compiled and do not run, so "
@@ -396,8 +397,18 @@ def _require_architecture(arch: str) -> None:
         ) from error
 
 
+def _said_by(error: BaseException) -> str:
+    """Return an error's class and message, without the lines that show its place."""
+    text = str(error)
+    if isinstance(error, KernelError):
+        text = compose(error.what, None, error.limit, error.remedy, ())
+    return f"{type(error).__name__}: {text}"
+
+
 def _place_in(script: Path, error: BaseException) -> SourceLocation | None:
-    """Return the last line of a script that an error has come through."""
+    """Return the place that an error names, or the last line of a script that it came through."""
+    if isinstance(error, KernelError) and error.where is not None:
+        return error.where
     if isinstance(error, SyntaxError) and error.filename == str(script) and error.lineno:
         return SourceLocation(str(script), error.lineno)
     lines = [
