@@ -236,7 +236,7 @@ def cuda_source(
 
 
 @shorten_errors
-def module(image: _Source | bytes) -> CudaModule:
+def module(image: _Source | bytes | bytearray | memoryview) -> CudaModule:
     """Take kernels from PTX, a cubin or a fat binary.
 
     Parameters
@@ -275,8 +275,8 @@ def module(image: _Source | bytes) -> CudaModule:
     """
     environment.configure_logging()
     name, frame = "<module>", sys._getframe(2)  # of the caller of the function that shortens errors
-    if isinstance(image, bytes):
-        contents = image
+    if isinstance(image, (bytes, bytearray, memoryview)):
+        contents = bytes(image)
     elif isinstance(image, str) and "\n" in image:
         contents = image.encode()
     elif isinstance(image, (str, os.PathLike)):

@@ -547,6 +547,14 @@ def test_files_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
     assert kd.cuda_source(path, "saxpy", SIGNATURE).source == SAXPY
 
 
+@pytest.mark.parametrize("kind", [bytearray, memoryview])
+def test_code_may_be_in_any_buffer_of_bytes(kind: type) -> None:
+    code = _code(CodeForm.CUBIN)
+    found = [kd.module(each).kernel("saxpy", SIGNATURE) for each in (kind(code), code)]
+    of_buffer, of_bytes = (each.resources(arch="sm_90") for each in found)
+    assert of_buffer == of_bytes
+
+
 def test_an_empty_text_is_no_path() -> None:
     with pytest.raises(kd.ArgumentValueError, match="was given an empty text"):
         kd.cuda_source("", "saxpy", SIGNATURE)
