@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from targets.cuda.compile.merge_exits import merge_exits
 from tests.ptx.helpers import body_of, compile_ptx
 from tests.ptx.interpreter import RELATIONS, run_ptx
+from tests.support.simulated_grid import SimulatedGrid
 
 _LOOP = """.entry e()
 {{
@@ -126,3 +128,46 @@ def test_a_loop_of_two_conditions_ends_by_one_branch() -> None:
     assert turn is not None
     assert turn[0].count("bra") == 1
     assert "mov" not in turn[0]
+
+
+def test_a_range_that_is_left_early_ends_by_one_branch() -> None:
+    """Golden: LLVM moves both tests to the end of an iteration."""
+
+    def escape(x, y, out, most):
+        count = most
+        for k in range(most):
+            xx, yy = x * x, y * y
+            if xx + yy > 4.0:
+                count = k
+                break
+            x, y = xx - yy + 0.25, 2.0 * x * y + 0.5
+        out[0] = count
+
+    artifact = compile_ptx(escape, "float64, float64, int32[::1], int64")
+    remarks = [each.text for each in artifact.passes if each.name == "merge-exits"]
+    assert remarks == ["1 loop ended by one branch instead of two"]
+
+
+def _first_outside(x: float, y: float, most: int) -> int:
+    return next((k for k in range(3, most, 2) if x * k + y > 40.0), -1)
+
+
+def test_where_a_range_is_left_is_the_same() -> None:
+    def search(x, y, out, most):
+        found = -1
+        for k in range(3, most, 2):
+            if x * k + y > 40.0:
+                found = k
+                break
+            out[1] = k
+        out[0] = found
+
+    grid = SimulatedGrid(compile_ptx(search, "float64, float64, int64[::1], int64"))
+    out = np.zeros(2, np.int64)
+    for most in (-2, 0, 3, 4, 5, 6, 17, 100):
+        for x, y in ((1.0, 0.0), (50.0, 0.0), (0.0, 0.0), (2.5, 1.0)):
+            out[:] = 0
+            grid.run((1, 1, 1), (1, 1, 1), (x, y, out.ctypes.data, out.size, most))
+            found = _first_outside(x, y, most)
+            passed = [k for k in range(3, most, 2) if found < 0 or k < found]
+            assert out.tolist() == [found, passed[-1] if passed else 0]

@@ -41,6 +41,24 @@ def with_functions(x, out):
     out[t] = count
 
 
+@kd.func
+def uniform(value):
+    return np.float32(value >> u32(8)) * np.float32(2.0**-24)
+
+
+def with_constants(x, out):
+    t = kd.threadIdx.x
+    value, count = u32(x[t]), 0
+    for _ in range(out.size):
+        value = stirred(value)
+        one = uniform(value)
+        value = stirred(value)
+        other = uniform(value)
+        if one * one + other * other < np.float32(1.0):
+            count += 1
+    out[t] = count
+
+
 def short(x, out):
     t = kd.threadIdx.x
     value = x[t]
@@ -127,8 +145,11 @@ def _remarks(kernel: Callable[..., Any]) -> list[str]:
     return [each.text for each in passes if each.name == _NAME]
 
 
-def test_functions_on_numbers_are_computed_too(capfd: pytest.CaptureFixture[str]) -> None:
-    assert _remarks(with_functions) == ["1 loop unrolled by four, as it only computes"]
+@pytest.mark.parametrize("kernel", [with_functions, with_constants])
+def test_functions_on_numbers_are_computed_too(
+    kernel: Callable[..., Any], capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert _remarks(kernel) == ["1 loop unrolled by four, as it only computes"]
     assert capfd.readouterr().err == ""  # LLVM warns of loops that it cannot unroll
 
 

@@ -66,6 +66,7 @@ from targets.cuda.compile.ptx import entry_identifier
 from targets.cuda.compile.regions.errors import explained_errors
 from targets.cuda.compile.regions.guard import Guard, find_guard
 from targets.cuda.compile.regions.loops import LoopEmitter, conditions
+from targets.cuda.compile.regions.narrow_arithmetic import narrow_arithmetic, write_narrow
 from targets.cuda.compile.regions.passes import optimize
 from targets.cuda.compile.regions.unroll_strides import HIDDEN
 from targets.cuda.compile.tiles.handlers import tile_handlers
@@ -303,6 +304,7 @@ class _CudaEmitter(LoopEmitter):
         #: Shared memory by the place of its call: a function that is called twice has it once.
         self.shared_memory: dict[Any, ir.GlobalVariable] = {}
         self.wraparound = spec.options.wraparound
+        self.narrow_operations = narrow_arithmetic(function)
         self.index: list[ir.Value] = []
         self.sizes: list[ir.Value] = []
         self.handlers |= {
@@ -335,6 +337,17 @@ class _CudaEmitter(LoopEmitter):
             super().branch(operation)
         else:
             self.part_of_control(region)
+
+    def numba(self, operation: Operation) -> None:
+        if operation not in self.narrow_operations:
+            super().numba(operation)
+
+    def cast(self, operation: Operation) -> None:
+        (value,) = operation.operands
+        if value.owner in self.narrow_operations:
+            self.set(operation, write_narrow(self, value, self.narrow_operations))
+        else:
+            super().cast(operation)
 
     def hide(self, operation: Operation) -> None:
         """Write a copy of an int64 that LLVM cannot look into."""

@@ -61,7 +61,8 @@ class LoopEmitter(Emitter):
         by_one = _is_number(start, 0) and _is_number(step, 1)
         # After a comparison with a number LLVM would divide the counter in 16 bits.
         is_open = not isinstance(stop, ir.Constant)
-        is_compared = by_one and is_open and _is_read(body.arguments[0], body)
+        is_left_early = is_open and _is_left_early(body)
+        is_compared = by_one and is_open and not is_left_early and _is_read(body.arguments[0], body)
         turns = stop if is_compared else _turns(builder, start, stop, step)
         entry = builder.block
         head, inner, end = self._blocks("for", "do", "done")
@@ -75,10 +76,19 @@ class LoopEmitter(Emitter):
             left = builder.phi(start.type, "left")
             left.add_incoming(turns, entry)
             test = builder.icmp_signed(">", left, left.type(0))
-        builder.cbranch(test, inner, end)
-        builder.position_at_end(inner)
-        rest = None if left is None else builder.sub(left, left.type(1), flags=["nsw"])
-        following = builder.add(counter, step, flags=["nsw"] if is_compared else [])
+        one, by = counter.type(1), step
+        if is_left_early:
+            # What follows is computed before the test. So only the early exit reads the counter's
+            # phi, and LLVM also moves the test before that exit to the end of an iteration.
+            one, by = builder.zext(test, one.type), builder.select(test, step, step.type(0))
+        else:
+            builder.cbranch(test, inner, end)
+            builder.position_at_end(inner)
+        rest = None if left is None else builder.sub(left, one, flags=["nsw"])
+        following = builder.add(counter, by, flags=["nsw"] if is_compared else [])
+        if is_left_early:
+            builder.cbranch(test, inner, end)
+            builder.position_at_end(inner)
         if self.part_of_control(body) is not None:
             self.end_of_body(operation)
             self._mark(operation)
@@ -204,6 +214,15 @@ def _is_number(value: ir.Value, number: int) -> bool:
 def _is_read(value: Value, region: Region) -> bool:
     """Return whether an operation of a region reads a value."""
     return any(value in operation.operands for operation in region.walk())
+
+
+def _is_left_early(body: Region) -> bool:
+    """Return whether a body leaves its loop, as ``break`` does."""
+    operations = list(body.walk())
+    inside = {each.attributes["label"] for each in operations if each.name == "labeled"}
+    return any(
+        each.name == "leave" and each.attributes["label"] not in inside for each in operations
+    )
 
 
 def _turns(builder: ir.IRBuilder, start: ir.Value, stop: ir.Value, step: ir.Value) -> ir.Value:

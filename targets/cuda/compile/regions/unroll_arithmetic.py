@@ -17,7 +17,7 @@ import math
 import operator
 
 from kerneldsl.contract import Report
-from kerneldsl.ir.operations import Function, Region
+from kerneldsl.ir.operations import Function, Operation, Region, Value
 from kerneldsl.ir.recognize import constant_number, operator_of
 from kerneldsl.lowering.loop_marks import UNROLLED_BY_FOUR
 
@@ -86,7 +86,17 @@ def _operations(body: Region, *, may_load: bool) -> int | None:
                 continue
             if may_load and function is math.sqrt:
                 continue
+            if all(map(_is_constant, operation.operands)):
+                continue
             if function not in _OPERATORS or function in _LONG:
                 return None
             count += 1
     return count
+
+
+def _is_constant(value: Value) -> bool:
+    """Return whether LLVM computes a value, such as ``2.0**-24``."""
+    made = value.owner
+    if not isinstance(made, Operation) or made.name not in ("const", "cast", "numba"):
+        return False
+    return all(map(_is_constant, made.operands))
