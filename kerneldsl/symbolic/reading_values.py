@@ -288,8 +288,8 @@ def _function_called(name: str) -> Any:
 
     Examples
     --------
-    >>> function_called("math.sin"), function_called("numpy.maximum"), function_called("open")
-    (sin, Max, None)
+    >>> [_function_called(name) for name in ("math.sin", "numpy.maximum", "open")]
+    [sin, Max, None]
     """
     if name in _OTHERS:
         return _OTHERS[name]
