@@ -16,48 +16,31 @@ from kerneldsl.ir.frontend.merging import End, merge
 from kerneldsl.ir.frontend.reader import Reader, constant_of, reads
 from kerneldsl.ir.frontend.tuples import packed, unpacked
 from kerneldsl.ir.operations import Region, Value
+from kerneldsl.utilities.operators import (
+    BINARY_OPERATORS,
+    COMPARISONS,
+    OPPOSITES,
+    UNARY_OPERATORS,
+)
 
-__all__ = ["BINARY", "binary", "read_name"]
+__all__ = ["IN_PLACE", "binary", "read_name"]
 
-BINARY: dict[type[ast.AST], tuple[Any, Any]] = {
-    ast.Add: (operator.add, operator.iadd),
-    ast.Sub: (operator.sub, operator.isub),
-    ast.Mult: (operator.mul, operator.imul),
-    ast.Div: (operator.truediv, operator.itruediv),
-    ast.FloorDiv: (operator.floordiv, operator.ifloordiv),
-    ast.Mod: (operator.mod, operator.imod),
-    ast.Pow: (operator.pow, operator.ipow),
-    ast.LShift: (operator.lshift, operator.ilshift),
-    ast.RShift: (operator.rshift, operator.irshift),
-    ast.BitAnd: (operator.and_, operator.iand),
-    ast.BitOr: (operator.or_, operator.ior),
-    ast.BitXor: (operator.xor, operator.ixor),
+#: What ``x op= y`` computes, by its operator.
+IN_PLACE: dict[type[ast.operator], Any] = {
+    ast.Add: operator.iadd,
+    ast.Sub: operator.isub,
+    ast.Mult: operator.imul,
+    ast.Div: operator.itruediv,
+    ast.FloorDiv: operator.ifloordiv,
+    ast.Mod: operator.imod,
+    ast.Pow: operator.ipow,
+    ast.LShift: operator.ilshift,
+    ast.RShift: operator.irshift,
+    ast.BitAnd: operator.iand,
+    ast.BitOr: operator.ior,
+    ast.BitXor: operator.ixor,
 }
-UNARY: dict[type[ast.AST], Any] = {
-    ast.USub: operator.neg,
-    ast.UAdd: operator.pos,
-    ast.Invert: operator.invert,
-    ast.Not: operator.not_,
-}
-COMPARISONS: dict[type[ast.AST], Any] = {
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
-    ast.Eq: operator.eq,
-    ast.NotEq: operator.ne,
-    ast.Is: operator.is_,
-    ast.IsNot: operator.is_not,
-}
-#: Comparisons of integers that are true if another one is not.
-INVERSE: dict[type[ast.AST], Any] = {
-    ast.Lt: operator.ge,
-    ast.LtE: operator.gt,
-    ast.Gt: operator.le,
-    ast.GtE: operator.lt,
-    ast.Eq: operator.ne,
-    ast.NotEq: operator.eq,
-}
+_COMPARISONS = {**COMPARISONS, ast.Is: operator.is_, ast.IsNot: operator.is_not}
 #: The variable that holds what a conditional expression chooses.
 _CHOSEN = "if"
 _FOLDED = frozenset((operator.add, operator.sub, operator.mul, operator.floordiv, operator.mod))
@@ -83,17 +66,17 @@ def read_name(reader: Reader, node: ast.Name) -> Any:
 @reads(ast.BinOp)
 def read_binary(reader: Reader, node: ast.BinOp) -> Any:
     one, two = reader.value(node.left), reader.value(node.right)
-    return binary(reader, BINARY[type(node.op)][0], one, two)
+    return binary(reader, BINARY_OPERATORS[type(node.op)], one, two)
 
 
 @reads(ast.UnaryOp)
 def read_unary(reader: Reader, node: ast.UnaryOp) -> Any:
     if isinstance(node.op, ast.Not):
         match node.operand:
-            case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in INVERSE:
+            case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in OPPOSITES:
                 both = [reader.value(left), reader.value(right)]
                 if all(isinstance(v, Value) and isinstance(v.type, types.Integer) for v in both):
-                    return reader.numba(INVERSE[type(op)], both)
+                    return reader.numba(COMPARISONS[OPPOSITES[type(op)]], both)
                 return reader.numba(operator.not_, [_compared(reader, op, *both)])
         condition = reader.truth(reader.value(node.operand))
         return reader.numba(operator.not_, [condition])
@@ -101,7 +84,7 @@ def read_unary(reader: Reader, node: ast.UnaryOp) -> Any:
     constant = constant_of(found)
     if isinstance(node.op, ast.USub) and _is_negated_now(found.type, constant):
         return reader.constant(-constant, found.type)
-    return reader.numba(UNARY[type(node.op)], [found])
+    return reader.numba(UNARY_OPERATORS[type(node.op)], [found])
 
 
 def _is_negated_now(kind: Any, constant: Any) -> bool:
@@ -146,7 +129,7 @@ def comparison(reader: Reader, left: Value, ops: list[ast.cmpop], rights: list[a
 
 
 def _compared(reader: Reader, op: ast.cmpop, one: Any, two: Any) -> Value:
-    return reader.numba(COMPARISONS[type(op)], [packed(reader, one), packed(reader, two)])
+    return reader.numba(_COMPARISONS[type(op)], [packed(reader, one), packed(reader, two)])
 
 
 def _member(reader: Reader, value: Value, found: Any, *, is_in: bool) -> Value:

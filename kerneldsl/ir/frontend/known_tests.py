@@ -18,17 +18,13 @@ from kerneldsl.analysis.library_names import outside_value
 from kerneldsl.frontend.trees import walk_here
 from kerneldsl.ir.frontend.reader import Reader, constant_of
 from kerneldsl.ir.operations import Value
+from kerneldsl.utilities.operators import COMPARISONS
 
 __all__ = ["known_test"]
 
 _UNKNOWN: Any = object()
 _COMPARISONS: dict[type[ast.cmpop], Any] = {
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
-    ast.Eq: operator.eq,
-    ast.NotEq: operator.ne,
+    **COMPARISONS,
     ast.Is: operator.is_,
     ast.IsNot: operator.is_not,
     ast.In: lambda one, two: one in two,

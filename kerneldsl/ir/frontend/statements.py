@@ -9,7 +9,7 @@ from numba import errors, types
 
 from kerneldsl.ir.frontend.arrays import load, place_of
 from kerneldsl.ir.frontend.calls import read_call
-from kerneldsl.ir.frontend.expressions import BINARY, binary, read_name
+from kerneldsl.ir.frontend.expressions import IN_PLACE, binary, read_name
 from kerneldsl.ir.frontend.reader import Reader, reads_statement
 from kerneldsl.ir.operations import Value
 from kerneldsl.language.intrinsics.intrinsic import Typing
@@ -35,7 +35,7 @@ def read_annotated(reader: Reader, node: ast.AnnAssign) -> None:
 
 @reads_statement(ast.AugAssign)
 def read_augmented(reader: Reader, node: ast.AugAssign) -> None:
-    function = BINARY[type(node.op)][1]
+    function = IN_PLACE[type(node.op)]
     match node.target:
         case ast.Name(id=name):
             old = read_name(reader, ast.copy_location(ast.Name(name, ast.Load()), node.target))
