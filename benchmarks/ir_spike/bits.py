@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 
 from benchmarks.ir_spike.fresh import fresh_module
-from targets.cpu.codegen.region_code import compile_regions
+from targets.cpu.regions.compile import compile_regions
 from targets.cpu.target import CpuCompiler
 
 _original = CpuCompiler.compile

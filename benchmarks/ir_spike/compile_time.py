@@ -39,7 +39,7 @@ class Stages:
 
 def switches() -> dict[str, Callable[[bool], None]]:
     """Return for each target what puts the IR's compiler in the place of main's."""
-    from targets.cpu.codegen.region_code import compile_regions as cpu_regions
+    from targets.cpu.regions.compile import compile_regions as cpu_regions
     from targets.cpu.target import CpuCompiler
     from targets.cuda.compile.ptx_compiler import PtxCompiler as cuda_class
     from targets.cuda.compile.ptx_compiler import _arch
@@ -73,7 +73,8 @@ def watch_stages(stages: Stages) -> None:
 
     from kerneldsl.lowering.numba_internals import compiling, host_code
     from kerneldsl.lowering.numba_internals.slot_lowering import LowerToLLVM
-    from targets.cpu.codegen import generate, region_code
+    from targets.cpu.codegen import generate
+    from targets.cpu.regions import compile as region_code
     from targets.cuda.compile import compiler as cuda
     from targets.cuda.compile import lower, ptx
     from targets.cuda.compile import region_code as cuda_region_code

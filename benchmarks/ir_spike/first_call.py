@@ -24,7 +24,7 @@ if name != "nothing":
         if target == "cpu":
             from targets.cpu.target import CpuCompiler
             def compile(self, spec):
-                from targets.cpu.codegen.region_code import compile_regions
+                from targets.cpu.regions.compile import compile_regions
                 return compile_regions(spec)
             CpuCompiler.compile = compile
         else:

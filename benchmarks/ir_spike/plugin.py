@@ -40,7 +40,7 @@ def _install() -> None:
         return made
 
     def cpu(self, spec):
-        from targets.cpu.codegen.region_code import compile_regions
+        from targets.cpu.regions.compile import compile_regions
 
         refuse_divergent_barriers(spec)
         return attempt(

@@ -9,7 +9,7 @@ from kerneldsl.lowering.numba_internals.compiling import global_compiler_lock
 
 
 def main() -> None:
-    from targets.cpu.codegen.region_code import read_kernel as cpu_kernel
+    from targets.cpu.regions.read import read_kernel as cpu_kernel
     from targets.cuda.compile.region_code import TARGET_NAME, read_kernel, target_override
 
     for name in KERNELS:

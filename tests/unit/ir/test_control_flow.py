@@ -19,7 +19,7 @@ from kerneldsl.ir.verifier import VerificationError, verify
 from kerneldsl.language.intrinsics.intrinsic import Scope
 from kerneldsl.lowering.numba_internals.host_code import host_contexts
 from kerneldsl.lowering.types import numba_types
-from targets.cpu.codegen.region_code import compile_regions
+from targets.cpu.regions.compile import compile_regions
 from targets.cpu.target import CpuCompiler
 from targets.cuda.compile.regions.compile import compile_regions as compile_cuda
 

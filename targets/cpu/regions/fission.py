@@ -1,49 +1,39 @@
 """Split a typed function at barriers and exchanges into loops over the threads of a block.
 
 The result is a region that one worker runs for each block. Uniform operations run once. The others
-are in ``threads`` operations, which are loops over the threads. A value that several loops need is
-computed again if that is cheap. If not, it is stored in a slot, which has a place for each thread.
+are in ``threads`` operations, which are loops over the threads.
 """
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Mapping
 from typing import Any
 
 from kerneldsl.ir.frontend.reader import NotReadError
 from kerneldsl.ir.operations import TOGETHER, Effect, Function, Operation, Region, Value
-from kerneldsl.ir.rewriter import clone
 from kerneldsl.ir.simplify import simplify
 from kerneldsl.ir.uniformity import uniformity_of
 from kerneldsl.language.intrinsics.intrinsic import Scope
+from targets.cpu.regions.crossing import Crossing
+from targets.cpu.regions.narrow import narrow
+from targets.cpu.regions.varying import VARYING
 
 __all__ = ["split_at_barriers"]
-
-#: What differs between the threads of a block.
-VARYING = {
-    "threadIdx.x": Scope.THREAD,
-    "grid": Scope.THREAD,
-    "laneid": Scope.THREAD,
-}
-#: Operations that are computed again in each loop, not stored.
-_CHEAP = frozenset({"const", "cast", "numba", "array.size", "array.extent", "array.part", *VARYING})
-_MOST_AGAIN = 6
 
 
 def split_at_barriers(function: Function, threads: int) -> Region:
     """Return the region that runs for a block of so many threads along x."""
-    fission = _Fission(uniformity_of(function, VARYING), threads)
+    fission = Fission(uniformity_of(function, VARYING), threads)
     out = fission.split(function.body.operations[:-1], ())
     region = Region()
     region.operations = [*fission.slots, *out, Operation("yield", [])]
-    _Crossing(fission, region).run()
-    _narrow(region)
+    Crossing(fission, region).run()
+    narrow(region)
     simplify(region)
     return region
 
 
-class _Fission:
+class Fission:
     def __init__(self, scopes: Mapping[Value, Scope], threads: int) -> None:
         self.scopes = dict(scopes)
         self.threads = threads
@@ -215,174 +205,3 @@ class _Fission:
         )
         again.results = [operation.results[n] for n in kept]
         out.append(again)
-
-
-class _Crossing:
-    """Gives each loop over threads the values that it needs."""
-
-    def __init__(self, fission: _Fission, region: Region) -> None:
-        self.fission = fission
-        self.region = region
-        self.loops = [each for each in region.walk() if each.name == "threads"]
-        #: The loop that defines a value.
-        self.home = {
-            value: loop
-            for loop in self.loops
-            for operation in loop.walk()
-            for value in operation.results
-        }
-        self.stored: dict[Value, Value] = {}
-
-    def run(self) -> None:
-        for loop in self.loops:
-            self.complete(loop)
-        for value, place in self.stored.items():
-            self.store(self.home[value].regions[0], value, place)
-        self.region.operations[:0] = [
-            each for each in self.fission.slots if each not in self.region.operations
-        ]
-
-    def complete(self, loop: Operation) -> None:
-        (region,) = loop.regions
-        own = {value for operation in loop.walk() for value in operation.results}
-        own |= {
-            value
-            for operation in loop.walk()
-            for inner in operation.regions
-            for value in inner.arguments
-        }
-        values: dict[Value, Value] = {}
-        front: list[Operation] = []
-        for operation in list(region.walk()):
-            for number, value in enumerate(operation.operands):
-                if value in own or (operation.name == "slot.store" and number == 0):
-                    continue
-                if operation.name == "lane.down" and number == 0:
-                    continue
-                operation.operands[number] = self.here(value, values, front)
-        region.operations[:0] = front
-
-    def here(self, value: Value, values: dict[Value, Value], front: list[Operation]) -> Value:
-        """Return a value of another loop in this one."""
-        if value in values:
-            return values[value]
-        if self.fission.is_block(value):
-            return value
-        place = self.fission.slot_of.get(value) or self.stored.get(value)
-        if place is None and self.cost(value) <= _MOST_AGAIN:
-            made = value.owner
-            assert isinstance(made, Operation)
-            for operand in made.operands:
-                self.here(operand, values, front)
-            front.append(clone(made, values))
-            return values[value]
-        if place is None:
-            place = self.stored[value] = self.fission.slot(value.type, value.name or "value")
-        loaded = Operation("slot.load", [place], (value.type,), effect=Effect.READ)
-        loaded.result.name = value.name
-        front.append(loaded)
-        values[value] = loaded.result
-        return loaded.result
-
-    def cost(self, value: Value) -> int:
-        if self.fission.is_block(value):
-            return 0
-        made = value.owner
-        if value in self.fission.slot_of or not isinstance(made, Operation):
-            return 99
-        if made.name not in _CHEAP or len(made.results) != 1:
-            return 99
-        return 1 + sum(map(self.cost, made.operands))
-
-    def store(self, region: Region, value: Value, place: Value) -> None:
-        for number, operation in enumerate(region.operations):
-            if value in operation.results:
-                region.operations.insert(
-                    number + 1, Operation("slot.store", [place, value], effect=Effect.WRITE)
-                )
-                return
-            for inner in operation.regions:
-                self.store(inner, value, place)
-
-
-# ------------------------------------------------------------------------- bounds of loops
-
-
-def _narrow(region: Region) -> None:
-    """Turn what guards a whole loop over threads into its bounds."""
-    for loop in list(region.walk()):
-        if loop.name == "threads":
-            while _narrow_once(loop):
-                pass
-
-
-def _narrow_once(loop: Operation) -> bool:
-    (region,) = loop.regions
-    if len(region.operations) < 2:
-        return False
-    *before, branch, _ = region.operations
-    if branch.name != "if" or branch.results:
-        return False
-    yes, no = branch.regions
-    if len(no.operations) > 1:
-        return False
-    if any(each.effects() & Effect.WRITE for each in before):
-        return False
-    bounds = _bounds_of(branch.operands[0])
-    if bounds is None:
-        return False
-    low, high = bounds
-    if low is not None:
-        loop.attributes["low"] = max(loop.attributes.get("low", 0), low)
-    if isinstance(high, int):
-        loop.attributes["threads"] = min(loop.attributes["threads"], high)
-    else:
-        loop.operands.append(high)
-    region.operations = [*before, *yes.operations]
-    return True
-
-
-def _bounds_of(condition: Value) -> tuple[int | None, int | Value] | None:
-    """Return the threads along x that pass a condition: from a constant to a constant or value."""
-    test = condition.owner
-    if not isinstance(test, Operation) or test.name != "numba" or len(test.operands) != 2:
-        return None
-    function = test.attributes["function"]
-    one, two = test.operands
-    left = one.owner
-    if not isinstance(left, Operation):
-        return None
-    right = two.owner
-    number = (
-        right.attributes["value"]
-        if isinstance(right, Operation) and right.name == "const"
-        else None
-    )
-    if left.name == "threadIdx.x":
-        if function is operator.lt and not _is_varying(two):
-            return None, number if isinstance(number, int) else two
-        if function is operator.eq and isinstance(number, int) and number >= 0:
-            return number, number + 1
-    if (
-        left.name == "numba"
-        and left.attributes["function"] in (operator.floordiv, operator.ifloordiv)
-        and function is operator.eq
-        and isinstance(number, int)
-    ):
-        thread, divisor = (value.owner for value in left.operands)
-        if isinstance(thread, Operation) and thread.name == "threadIdx.x":
-            by = divisor.attributes.get("value") if isinstance(divisor, Operation) else None
-            if type(by) is int and by > 0 and number >= 0:
-                return number * by, (number + 1) * by
-    return None
-
-
-def _is_varying(value: Value) -> bool:
-    made = value.owner
-    if not isinstance(made, Operation):
-        return False
-    return (
-        made.name in VARYING
-        or made.name in ("slot.load", "array.load")
-        or any(map(_is_varying, made.operands))
-    )

@@ -1,0 +1,38 @@
+"""The loop over the blocks of a call."""
+
+from __future__ import annotations
+
+from numba import types
+
+from kerneldsl.ir.operations import Region
+from kerneldsl.lowering.numba_internals.regions import (
+    code_of_intrinsic,
+)
+from targets.cpu.intrinsics.units import block_place
+from targets.cpu.regions.emitter import CpuEmitter
+from targets.cpu.regions.loops import CountedLoop
+from targets.cpu.regions.slots import slot
+from targets.cpu.regions.storage import shared
+
+__all__ = ["write_blocks"]
+
+
+def write_blocks(emitter: CpuEmitter, region: Region) -> None:
+    """Write the loop over the blocks of a call."""
+    builder = emitter.builder
+    for operation in region.operations:
+        if operation.name == "slot":
+            slot(emitter, operation)
+    for operation in region.walk():
+        if operation.name == "shared.array":
+            shared(emitter, operation)
+    place = code_of_intrinsic(block_place, *[types.int64] * 4)
+    with CountedLoop(builder, emitter.first, emitter.last) as block:
+        # Read for each block, so that LLVM does not write the loop twice, for grids with and
+        # without rows.
+        gx, gy, gz = (emitter.word(2 + axis) for axis in range(3))
+        signature = types.UniTuple(types.int64, 3)(*[types.int64] * 4)
+        found = place(emitter.context, builder, signature, (block, gx, gy, gz))
+        for number, axis in enumerate("xyz"):
+            emitter.ids[f"blockIdx.{axis}"] = builder.extract_value(found, number)
+        emitter.region(region)

@@ -1,0 +1,111 @@
+"""Values that several loops over threads need.
+
+A value is computed again if that is cheap. If not, it is stored in a slot, which has a place for
+each thread.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kerneldsl.ir.operations import Effect, Operation, Region, Value
+from kerneldsl.ir.rewriter import clone
+from targets.cpu.regions.varying import VARYING
+
+if TYPE_CHECKING:
+    from targets.cpu.regions.fission import Fission
+
+
+__all__ = ["Crossing"]
+
+#: Operations that are computed again in each loop, not stored.
+_CHEAP = frozenset({"const", "cast", "numba", "array.size", "array.extent", "array.part", *VARYING})
+_MOST_AGAIN = 6
+
+
+class Crossing:
+    """Gives each loop over threads the values that it needs."""
+
+    def __init__(self, fission: Fission, region: Region) -> None:
+        self.fission = fission
+        self.region = region
+        self.loops = [each for each in region.walk() if each.name == "threads"]
+        #: The loop that defines a value.
+        self.home = {
+            value: loop
+            for loop in self.loops
+            for operation in loop.walk()
+            for value in operation.results
+        }
+        self.stored: dict[Value, Value] = {}
+
+    def run(self) -> None:
+        for loop in self.loops:
+            self.complete(loop)
+        for value, place in self.stored.items():
+            self.store(self.home[value].regions[0], value, place)
+        self.region.operations[:0] = [
+            each for each in self.fission.slots if each not in self.region.operations
+        ]
+
+    def complete(self, loop: Operation) -> None:
+        (region,) = loop.regions
+        own = {value for operation in loop.walk() for value in operation.results}
+        own |= {
+            value
+            for operation in loop.walk()
+            for inner in operation.regions
+            for value in inner.arguments
+        }
+        values: dict[Value, Value] = {}
+        front: list[Operation] = []
+        for operation in list(region.walk()):
+            for number, value in enumerate(operation.operands):
+                if value in own or (operation.name == "slot.store" and number == 0):
+                    continue
+                if operation.name == "lane.down" and number == 0:
+                    continue
+                operation.operands[number] = self.here(value, values, front)
+        region.operations[:0] = front
+
+    def here(self, value: Value, values: dict[Value, Value], front: list[Operation]) -> Value:
+        """Return a value of another loop in this one."""
+        if value in values:
+            return values[value]
+        if self.fission.is_block(value):
+            return value
+        place = self.fission.slot_of.get(value) or self.stored.get(value)
+        if place is None and self.cost(value) <= _MOST_AGAIN:
+            made = value.owner
+            assert isinstance(made, Operation)
+            for operand in made.operands:
+                self.here(operand, values, front)
+            front.append(clone(made, values))
+            return values[value]
+        if place is None:
+            place = self.stored[value] = self.fission.slot(value.type, value.name or "value")
+        loaded = Operation("slot.load", [place], (value.type,), effect=Effect.READ)
+        loaded.result.name = value.name
+        front.append(loaded)
+        values[value] = loaded.result
+        return loaded.result
+
+    def cost(self, value: Value) -> int:
+        if self.fission.is_block(value):
+            return 0
+        made = value.owner
+        if value in self.fission.slot_of or not isinstance(made, Operation):
+            return 99
+        if made.name not in _CHEAP or len(made.results) != 1:
+            return 99
+        return 1 + sum(map(self.cost, made.operands))
+
+    def store(self, region: Region, value: Value, place: Value) -> None:
+        for number, operation in enumerate(region.operations):
+            if value in operation.results:
+                region.operations.insert(
+                    number + 1, Operation("slot.store", [place, value], effect=Effect.WRITE)
+                )
+                return
+            for inner in operation.regions:
+                self.store(inner, value, place)

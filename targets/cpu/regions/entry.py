@@ -1,0 +1,49 @@
+"""The entry of a kernel, which has the process's runner call the body."""
+
+from __future__ import annotations
+
+from llvmlite import ir
+from numba.core import cgutils
+
+from kerneldsl.launch.native.builder import POINTER
+from kerneldsl.lowering.numba_internals.regions import (
+    EXCEPTION_POINTER,
+)
+from targets.cpu.runtime.runner_code import RUNNER_TYPE
+from targets.cpu.runtime.runner_table import RUNNER, RunnerOption
+
+__all__ = ["BODY", "write_entry"]
+
+_I8, _I32, _I64 = (ir.IntType(bits) for bits in (8, 32, 64))
+_POINTER = _I8.as_pointer()
+
+#: ``i32 body(ptr memory, ptr exception, i64 first, i64 last, ptr launch)``. Result and first
+#: arguments are those of Numba's calling convention, by which what Numba has written in Python is
+#: called and returns an exception.
+BODY = ir.FunctionType(_I32, [_POINTER, EXCEPTION_POINTER.as_pointer(), _I64, _I64, _POINTER])
+
+
+def write_entry(module: ir.Module, body: ir.Function, name: str, *, can_leave: bool) -> None:
+    """Write the entry, which has the process's runner call the body for each piece of a range."""
+    runner = ir.Function(module, RUNNER_TYPE, RUNNER)
+    piece = _write_piece(module, body, f"{name}.piece")
+    entry = ir.Function(module, ir.FunctionType(ir.VoidType(), [POINTER] * 4), name)
+    builder = ir.IRBuilder(entry.append_basic_block("entry"))
+    ranges, counts, _, launch = entry.args
+    options = RunnerOption.LEAVE if can_leave else RunnerOption(0)
+    builder.call(runner, [ranges, counts, launch, piece, _I64(0), _I64(options)])
+    builder.ret_void()
+
+
+def _write_piece(module: ir.Module, body: ir.Function, name: str) -> ir.Function:
+    """Write ``i64 piece(i64 first, i64 last, ptr scratch, ptr launch)``, which calls the body."""
+    piece = ir.Function(module, ir.FunctionType(_I64, [_I64, _I64, POINTER, POINTER]), name)
+    piece.linkage = "internal"
+    first, last, _, launch = piece.args
+    builder = ir.IRBuilder(piece.append_basic_block("entry"))
+    exception = cgutils.alloca_once(builder, EXCEPTION_POINTER)
+    launch = builder.bitcast(launch, _POINTER)
+    code = builder.call(body, [_POINTER(None), exception, first, last, launch])
+    told = builder.ptrtoint(builder.load(exception), _I64)
+    builder.ret(builder.select(builder.icmp_signed("!=", code, _I32(0)), told, _I64(0)))
+    return piece

@@ -1,0 +1,13 @@
+"""What writes each operation, by its name; a module has the handlers of its operations."""
+
+from targets.cpu.regions import exchanges, slots, storage, threads, tiles
+
+__all__ = ["HANDLERS"]
+
+HANDLERS = {
+    **exchanges.HANDLERS,
+    **slots.HANDLERS,
+    **storage.HANDLERS,
+    **threads.HANDLERS,
+    **tiles.HANDLERS,
+}

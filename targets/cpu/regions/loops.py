@@ -1,0 +1,48 @@
+"""Loops of machine code over int64."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+
+from kerneldsl.lowering.loop_marks import mark_loop
+
+__all__ = ["CountedLoop"]
+
+_I64 = ir.IntType(64)
+
+
+class CountedLoop:
+    """A loop over int64, tested at its end; what is written inside is its body."""
+
+    def __init__(self, builder: Any, low: Any, high: Any, *wishes: str, step: int = 1) -> None:
+        self.builder, self.low, self.high = builder, low, high
+        self.wishes, self.step = wishes, step
+
+    def __enter__(self) -> Any:
+        builder = self.builder
+        before = builder.block
+        name = f"{len(builder.function.blocks)}"
+        self.body = builder.append_basic_block(f"loop{name}")
+        self.end = builder.append_basic_block(f"end{name}")
+        if isinstance(self.low, ir.Constant) and isinstance(self.high, ir.Constant):
+            assert self.low.constant < self.high.constant
+            builder.branch(self.body)
+        else:
+            builder.cbranch(builder.icmp_signed("<", self.low, self.high), self.body, self.end)
+        builder.position_at_end(self.body)
+        self.index = builder.phi(_I64, "i")
+        self.index.add_incoming(self.low, before)
+        return self.index
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        if error is not None:
+            return
+        builder = self.builder
+        following = builder.add(self.index, _I64(self.step), flags=["nuw", "nsw"])
+        self.index.add_incoming(following, builder.block)
+        if self.wishes:
+            mark_loop(builder, *self.wishes)
+        builder.cbranch(builder.icmp_signed("<", following, self.high), self.body, self.end)
+        builder.position_at_end(self.end)

@@ -1,0 +1,76 @@
+"""From a kernel to the region that one worker runs for a block or an element."""
+
+from __future__ import annotations
+
+from kerneldsl.analysis.tile_shapes import OF_BLOCK
+from kerneldsl.contract import Specialization
+from kerneldsl.ir.frontend.read import read_function
+from kerneldsl.ir.frontend.reader import NotReadError
+from kerneldsl.ir.nonnegative import mark_indices
+from kerneldsl.ir.operations import TOGETHER, Function, Region
+from kerneldsl.ir.ranges import Interval
+from kerneldsl.ir.rewriter import rewrite
+from kerneldsl.ir.simplify import simplify
+from kerneldsl.ir.typing import Typing
+from kerneldsl.lowering.numba_internals.host_code import host_contexts
+from kerneldsl.lowering.tile_types import NumbaTile
+from kerneldsl.lowering.types import numba_types
+from targets.cpu.regions.fission import split_at_barriers
+from targets.cpu.regions.ids import id_patterns
+
+__all__ = ["INTERVALS", "read_kernel"]
+
+INTERVALS: dict[str, Interval] = {
+    "grid": (0, 2**62),
+    **{f"threadIdx.{axis}": (0, 1023) for axis in "xyz"},
+    **{f"blockIdx.{axis}": (0, 2**31 - 2) for axis in "xyz"},
+    **{f"gridDim.{axis}": (1, 2**31 - 1) for axis in "xyz"},
+}
+
+
+def read_kernel(spec: Specialization) -> tuple[Function, Region]:
+    """Return the typed function of a kernel, and the region that runs for a block or an element."""
+    if spec.traits.syncs_grid or spec.options.debug:
+        raise NotReadError("a barrier of the grid" if spec.traits.syncs_grid else "debug mode")
+    typing = host_contexts().typing_context
+    function = read_function(spec.unit, numba_types(spec.kinds), typing)
+    _refuse_tiles(function)
+    if not spec.traits.uses_grid_only:
+        assert spec.block_dim is not None
+        if spec.mode.is_forall and not spec.traits.uses_block:
+            raise NotReadError("an extent of threads")
+        if spec.block_dim[1:] != (1, 1):
+            raise NotReadError("a block of several axes")
+        rewrite(function.body, id_patterns(Typing.of(typing), spec.block_dim[0]))
+    simplify(function.body)
+    mark_indices(function, INTERVALS, wraparound=spec.options.wraparound)
+    if spec.traits.uses_grid_only:
+        return function, function.body
+    assert spec.block_dim is not None
+    names = {operation.name for operation in function.body.walk()}
+    if "leave" in names and function.body.effects() & TOGETHER:
+        raise NotReadError("an exit beside a barrier")
+    return function, split_at_barriers(function, spec.block_dim[0])
+
+
+def _refuse_tiles(function: Function) -> None:
+    """Refuse operations on tiles that are not written, such as those of several axes."""
+    for operation in function.body.walk():
+        if not operation.name.startswith("tile."):
+            if any(isinstance(value.type, NumbaTile) for value in operation.results):
+                raise NotReadError("a tile that a branch or loop assigns")
+            continue
+        attributes = operation.attributes
+        shape = attributes["shape"]
+        first = attributes.get("first", len(operation.operands))
+        is_read = (
+            operation.name in ("tile.load", "tile.map", "tile.fold", "tile.store")
+            and len(shape) == 1
+            and shape != OF_BLOCK
+            and not attributes.get("axes")
+            and attributes.get("axis") is None
+            and all(tile.type.shape == shape for tile in operation.operands[first:])
+            and all(len(region.operations) == 1 for region in operation.regions[1:])
+        )
+        if not is_read:
+            raise NotReadError(operation.name)

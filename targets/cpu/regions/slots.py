@@ -1,0 +1,37 @@
+"""Slots: values with a place for each thread of a block."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kerneldsl.ir.operations import Operation, Value
+from targets.cpu.regions.emitter import CpuEmitter
+
+__all__ = ["HANDLERS", "slot", "slot_place"]
+
+
+def slot(emitter: CpuEmitter, operation: Operation) -> None:
+    if operation.result in emitter.values:
+        return
+    kind = emitter.context.get_data_type(operation.result.type)
+    emitter.set(operation, emitter.reserve(kind, operation.attributes["threads"]))
+
+
+def slot_place(emitter: CpuEmitter, slot: Value, thread: Any) -> Any:
+    return emitter.builder.gep(emitter.get(slot), [thread], inbounds=True)
+
+
+def _load(emitter: CpuEmitter, operation: Operation) -> None:
+    place = slot_place(emitter, operation.operands[0], emitter.ids["threadIdx.x"])
+    model = emitter.context.data_model_manager[operation.result.type]
+    emitter.set(operation, model.from_data(emitter.builder, emitter.read(place)))
+
+
+def _store(emitter: CpuEmitter, operation: Operation) -> None:
+    slot, value = operation.operands
+    place = slot_place(emitter, slot, emitter.ids["threadIdx.x"])
+    model = emitter.context.data_model_manager[value.type]
+    emitter.write(model.as_data(emitter.builder, emitter.get(value)), place)
+
+
+HANDLERS = {"slot": slot, "slot.load": _load, "slot.store": _store}

@@ -1,0 +1,14 @@
+"""What differs between the threads of a block."""
+
+from __future__ import annotations
+
+from kerneldsl.language.intrinsics.intrinsic import Scope
+
+__all__ = ["VARYING"]
+
+#: What differs between the threads of a block.
+VARYING = {
+    "threadIdx.x": Scope.THREAD,
+    "grid": Scope.THREAD,
+    "laneid": Scope.THREAD,
+}
