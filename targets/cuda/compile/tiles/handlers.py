@@ -10,9 +10,9 @@ from kerneldsl.contract import Specialization
 from kerneldsl.ir.control import LOOPS
 from kerneldsl.ir.emission import Emitter
 from kerneldsl.ir.operations import Function, Operation
+from kerneldsl.ir.tiles.fit import check_fit
+from kerneldsl.ir.tiles.live_ranges import is_tile
 from targets.cuda.compile.tile_block import DEFAULT_TILE_BLOCK
-from targets.cuda.compile.tiles.fit import check_fit
-from targets.cuda.compile.tiles.live_ranges import is_tile
 from targets.cuda.compile.tiles.order import order_tiles
 from targets.cuda.compile.tiles.writer import NAMES, TileWriter
 

@@ -12,9 +12,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from kerneldsl.contract.promises import Promises
+from kerneldsl.ir.accesses import Accesses, join
 from kerneldsl.ir.operations import TOGETHER, Effect, Function, Operation, Region, Value
 from kerneldsl.language.kinds import Kind
-from targets.cuda.compile.tiles.accesses import Accesses, join
 from targets.cuda.compile.tiles.turns import Turns
 
 __all__ = ["order_tiles"]

@@ -14,10 +14,10 @@ from numba import types
 from kerneldsl.ir.array_parts import ArrayParts
 from kerneldsl.ir.emission import Emitter
 from kerneldsl.ir.operations import Function, Operation, Region, Value
+from kerneldsl.ir.tiles.handing_on import drop_casts, drop_unread, hand_on_by_copies
+from kerneldsl.ir.tiles.placement import Place, Placement
 from kerneldsl.lowering.tile_plan import Layout
 from targets.cuda.compile.tiles import elements, folds, memory, scans, sort_places, sorts
-from targets.cuda.compile.tiles.handing_on import drop_casts, drop_unread, hand_on_by_copies
-from targets.cuda.compile.tiles.placement import Place, Placement
 from targets.cuda.compile.tiles.thread_code import Memory, Slot, ThreadCode
 from targets.cuda.intrinsics.tile_memory import ArrayElements
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import kerneldsl as kd
+from kerneldsl.ir.tiles.handing_on import drop_casts, drop_unread, hand_on_by_copies
+from kerneldsl.ir.tiles.placement import Place, Placement
 from targets.cuda.compile.region_code import read_kernel
-from targets.cuda.compile.tiles.handing_on import drop_casts, drop_unread, hand_on_by_copies
-from targets.cuda.compile.tiles.placement import Place, Placement
 from tests.ptx.helpers import specialize
 from tests.support.device_threads import simulate_device
 

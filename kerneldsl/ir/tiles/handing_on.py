@@ -1,7 +1,7 @@
 """Let branches and loops hand on tiles by copies of elements, and by no values.
 
 Afterwards the results and arguments of branches and loops are numbers. Their tiles are read in the
-memory that :class:`~targets.cuda.compile.tiles.placement.Placement` gives them.
+memory that :class:`~kerneldsl.ir.tiles.placement.Placement` gives them.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from kerneldsl.ir.control import (
     given_to,
 )
 from kerneldsl.ir.operations import Effect, Function, Operation, Region, Value
-from targets.cuda.compile.tiles.live_ranges import is_tile
-from targets.cuda.compile.tiles.placement import Placement
+from kerneldsl.ir.tiles.live_ranges import is_tile
+from kerneldsl.ir.tiles.placement import Placement
 
 __all__ = ["drop_casts", "drop_unread", "hand_on_by_copies"]
 

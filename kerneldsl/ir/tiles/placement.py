@@ -19,7 +19,7 @@ from typing import Any
 from kerneldsl.analysis.tile_shapes import OF_BLOCK, Shape
 from kerneldsl.ir.control import CONTROL, carried_arguments, ends_of, given_to
 from kerneldsl.ir.operations import Function, Operation, Value
-from targets.cuda.compile.tiles.live_ranges import LiveRanges, is_tile
+from kerneldsl.ir.tiles.live_ranges import LiveRanges, is_tile
 
 __all__ = ["Place", "Placement"]
 
@@ -52,10 +52,14 @@ class Placement:
         With its tiles as values; branches and loops hand on those that are read.
     threads : int
         Threads of the block.
+    in_registers : bool
+        Whether tiles that other threads do not read are in registers. Otherwise all are in memory
+        of the block, one element after the other, and all memory is used again.
     """
 
-    def __init__(self, function: Function, threads: int) -> None:
+    def __init__(self, function: Function, threads: int, *, in_registers: bool = True) -> None:
         self._threads = threads
+        self._in_registers = in_registers
         self._parents: dict[Value, Value] = {}
         self._ranges = LiveRanges(function)
         operations = list(function.body.walk())
@@ -147,9 +151,13 @@ class Placement:
             is_shared = root in self._shared
             columns = shape[-1] if root in self._padded and len(shape) > 1 else 0
             same = (shape, root.type.dtype, is_shared, columns)
-            for place, others in used if is_shared else ():
+            for place, others in used if is_shared or not self._in_registers else ():
                 is_same = (place.shape, place.kind, place.is_shared, place.columns) == same
-                if is_same and not self._meet(members, others, may_touch=False):
+                may_touch = not is_shared
+                if not self._in_registers:
+                    is_same = place.count == math.prod(shape) and place.kind == root.type.dtype
+                    may_touch &= all(self._root(other) not in self._shared for other in others)
+                if is_same and not self._meet(members, others, may_touch=may_touch):
                     others += members
                     found[root] = place
                     break
