@@ -7,14 +7,7 @@ import itertools
 import numpy as np
 
 from benchmarks.ir_spike.fresh import fresh_module
-from targets.cpu.regions.compile import compile_regions
-from targets.cpu.target import CpuCompiler
-
-_original = CpuCompiler.compile
-
-
-def by_regions(on: bool) -> None:
-    CpuCompiler.compile = (lambda self, spec: compile_regions(spec)) if on else _original
+from benchmarks.ir_spike.paths import by_path
 
 
 def values(rng, shape):
@@ -61,10 +54,10 @@ def main() -> None:
     sizes = [0, 1, 2, 7, 31, 33, 255, 256, 257, 511, 513, 1000, 4096, 5001, 100_003, 262_145]
     count = nans = 0
     for seed, n in itertools.product(range(12), sizes):
-        by_regions(False)
-        one = run(old, seed * 1000 + n, n)
-        by_regions(True)
-        two = run(new, seed * 1000 + n, n)
+        with by_path("trees"):
+            one = run(old, seed * 1000 + n, n)
+        with by_path("regions"):
+            two = run(new, seed * 1000 + n, n)
         for number, (a, b) in enumerate(zip(one, two, strict=True)):
             if a is None:
                 continue

@@ -39,7 +39,7 @@ class Stages:
 
 def switches() -> dict[str, Callable[[bool], None]]:
     """Return for each target what puts the IR's compiler in the place of main's."""
-    from targets.cpu.regions.compile import compile_regions as cpu_regions
+    from benchmarks.ir_spike.paths import compile_by_regions
     from targets.cpu.target import CpuCompiler
     from targets.cuda.compile.ptx_compiler import PtxCompiler as cuda_class
     from targets.cuda.compile.ptx_compiler import _arch
@@ -49,7 +49,7 @@ def switches() -> dict[str, Callable[[bool], None]]:
     cuda_main = cuda_class.compile
 
     def cpu(on: bool) -> None:
-        CpuCompiler.compile = (lambda self, spec: cpu_regions(spec)) if on else cpu_main
+        CpuCompiler.compile = (lambda self, spec: compile_by_regions(spec)) if on else cpu_main
 
     def cuda(on: bool) -> None:
         cuda_class.compile = (

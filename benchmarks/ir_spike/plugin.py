@@ -17,7 +17,8 @@ ERRORS: collections.Counter = collections.Counter()
 
 
 def _install() -> None:
-    from targets.cpu.target import CpuCompiler, _with_block, refuse_divergent_barriers
+    from benchmarks.ir_spike.paths import compile_by_regions
+    from targets.cpu.target import CpuCompiler
     from targets.cuda.compile.ptx_compiler import PtxCompiler, _arch
 
     cpu_main, cuda_main = CpuCompiler.compile, PtxCompiler.compile
@@ -40,12 +41,7 @@ def _install() -> None:
         return made
 
     def cpu(self, spec):
-        from targets.cpu.regions.compile import compile_regions
-
-        refuse_divergent_barriers(spec)
-        return attempt(
-            "cpu", spec, lambda: compile_regions(_with_block(spec)), lambda: cpu_main(self, spec)
-        )
+        return attempt("cpu", spec, lambda: compile_by_regions(spec), lambda: cpu_main(self, spec))
 
     def cuda(self, spec):
         from targets.cuda.compile.regions.compile import compile_regions
