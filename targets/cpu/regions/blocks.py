@@ -5,9 +5,7 @@ from __future__ import annotations
 from numba import types
 
 from kerneldsl.ir.operations import Region
-from kerneldsl.lowering.numba_internals.regions import (
-    code_of_intrinsic,
-)
+from kerneldsl.lowering.numba_internals.regions import code_of_intrinsic
 from targets.cpu.intrinsics.units import block_place
 from targets.cpu.regions.emitter import CpuEmitter
 from targets.cpu.regions.loops import CountedLoop
@@ -20,6 +18,8 @@ __all__ = ["write_blocks"]
 def write_blocks(emitter: CpuEmitter, region: Region) -> None:
     """Write the loop over the blocks of a call."""
     builder = emitter.builder
+    for number, axis in enumerate("xyz"):
+        emitter.ids[f"extent.{axis}"] = emitter.word(5 + number)
     for operation in region.operations:
         if operation.name == "slot":
             slot(emitter, operation)
@@ -35,4 +35,5 @@ def write_blocks(emitter: CpuEmitter, region: Region) -> None:
         found = place(emitter.context, builder, signature, (block, gx, gy, gz))
         for number, axis in enumerate("xyz"):
             emitter.ids[f"blockIdx.{axis}"] = builder.extract_value(found, number)
+        emitter.ids |= {"gridDim.x": gx, "gridDim.y": gy, "gridDim.z": gz}
         emitter.region(region)

@@ -38,6 +38,7 @@ from targets.cpu.runtime.artifact import CpuArtifact
 from targets.cpu.runtime.interrupt_code import CAN_LEAVE_CODE
 from targets.cpu.runtime.objects import load_object
 from targets.cpu.runtime.runner import runner_symbols
+from targets.cpu.runtime.runner_table import RunnerOption
 
 __all__ = ["compile_regions"]
 
@@ -100,12 +101,31 @@ def _lower(
         else:
             write_blocks(emitter, region)
         builder.ret(_I32(0))
+        emitter.finish()
     flags = numba_flags(spec)
     if flags:
         relax_floats(module, flags)
     entry_name = f"kerneldsl.{spec.unit.name}.entry"
-    write_entry(module, body, entry_name, can_leave=CAN_LEAVE_CODE and not is_short(spec.unit))
+    write_entry(
+        module,
+        body,
+        entry_name,
+        scratch_bytes=emitter.storage.scratch_bytes,
+        options=_options(spec, uses_scratch=emitter.storage.scratch_bytes > 0),
+    )
     return module, entry_name
+
+
+def _options(spec: Specialization, *, uses_scratch: bool) -> RunnerOption:
+    """Return what the body needs of the function that runs its pieces."""
+    options = RunnerOption(0)
+    if spec.traits.uses_dynamic_shared:
+        options |= RunnerOption.SCRATCH | RunnerOption.DYNAMIC
+    elif uses_scratch:
+        options |= RunnerOption.SCRATCH
+    if CAN_LEAVE_CODE and not is_short(spec.unit):
+        options |= RunnerOption.LEAVE
+    return options
 
 
 @cache

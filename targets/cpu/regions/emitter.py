@@ -14,13 +14,12 @@ from kerneldsl.ir.emission import Emitter
 from kerneldsl.ir.frontend.reader import NotReadError
 from kerneldsl.ir.operations import Operation
 from kerneldsl.lowering.numba_internals.arrays import suspend_emission
-from targets.cpu.codegen.storage import STACK_BYTES
+from targets.cpu.codegen.storage import ALIGNMENT, StaticArray, Storage
 from targets.cpu.intrinsics.table import Atomic, ScalarOperation, lowering_of
 
 __all__ = ["CpuEmitter"]
 
 _I32, _I64 = ir.IntType(32), ir.IntType(64)
-_ALIGNMENT = 64
 
 
 class CpuEmitter(Emitter):
@@ -29,8 +28,8 @@ class CpuEmitter(Emitter):
     def __init__(self, context: Any, builder: Any, spec: Specialization) -> None:
         super().__init__(context, builder)
         self.spec = spec
-        _, _, self.first, self.last, self.launch = builder.function.args
-        self.stack_bytes = 0
+        self.memory, _, self.first, self.last, self.launch = builder.function.args
+        self.storage = Storage()
         #: The axes of rows that the axes of ``grid`` are.
         self.axes = ""
         #: Ids of the block and the thread, or of the element.
@@ -38,7 +37,9 @@ class CpuEmitter(Emitter):
         #: Branches with a condition that is known to hold.
         self.passed: set[Operation] = set()
         self.group = builder.module.add_metadata(["kerneldsl.accesses"])
-        self.threads_count = math.prod(spec.block_dim or (1,))
+        #: Threads that run together, along x, y and z, and how many.
+        self.extents = spec.block_dim or (1, 1, 1)
+        self.threads_count = math.prod(self.extents)
 
     def register(self, handlers: Mapping[str, Callable[[CpuEmitter, Operation], None]]) -> None:
         """Add functions that write operations, by the operations' names."""
@@ -62,16 +63,47 @@ class CpuEmitter(Emitter):
             return one if one.constant > two.constant else two
         return self.builder.select(self.builder.icmp_signed(">", one, two), one, two)
 
-    def reserve(self, kind: Any, count: int) -> ir.Value:
-        """Return the address of memory that one worker has while it runs the body."""
+    def reserve(self, kind: Any, count: int, array: StaticArray | None = None) -> ir.Value:
+        """Return the address of memory that one worker has while it runs the body.
+
+        It is on the stack, or in scratch memory. `array` is what it is for, for errors.
+        """
         builder = self.builder
-        self.stack_bytes += self.context.get_abi_sizeof(kind) * count
-        if self.stack_bytes > STACK_BYTES:
-            raise NotReadError("storage that is larger than the stack")
+        nbytes = self.context.get_abi_sizeof(kind) * count
+        offset = self.storage.place(nbytes) if array is None else self.storage.place_array(array)
         with suspend_emission(builder), builder.goto_entry_block():
-            memory = builder.alloca(ir.ArrayType(kind, count))
-            memory.align = _ALIGNMENT
+            if offset is None:
+                memory = builder.alloca(ir.ArrayType(kind, max(count, 1)))
+                memory.align = ALIGNMENT
+            else:
+                memory = builder.gep(self.memory, [_I64(offset)], inbounds=True)
             return builder.bitcast(memory, kind.as_pointer())
+
+    def scratch_bytes(self) -> ir.Value:
+        """Return the address of the size of scratch memory, a constant that is known at the end."""
+        name = "kerneldsl.scratch"
+        known = self.builder.module.globals.get(name)
+        if known is None:
+            known = ir.GlobalVariable(self.builder.module, _I64, name)
+            known.linkage, known.global_constant = "internal", True
+        return known
+
+    def finish(self) -> None:
+        """Check the storage, and set its size."""
+        self.storage.check(self.spec.unit)
+        if "kerneldsl.scratch" in self.builder.module.globals:
+            self.scratch_bytes().initializer = _I64(self.storage.scratch_bytes)
+
+    def thread_number(self) -> ir.Value:
+        """Return the index of the thread among those that run together."""
+        builder = self.builder
+        found = self.ids["threadIdx.x"]
+        width, height, depth = self.extents
+        for axis, extent, step in (("y", height, width), ("z", depth, width * height)):
+            if extent > 1:
+                place = builder.mul(self.ids[f"threadIdx.{axis}"], _I64(step), flags=["nsw"])
+                found = builder.add(place, found, flags=["nsw"])
+        return found
 
     def read(self, place: Any) -> Any:
         """Load from memory that threads may access in any order."""

@@ -23,15 +23,17 @@ _POINTER = _I8.as_pointer()
 BODY = ir.FunctionType(_I32, [_POINTER, EXCEPTION_POINTER.as_pointer(), _I64, _I64, _POINTER])
 
 
-def write_entry(module: ir.Module, body: ir.Function, name: str, *, can_leave: bool) -> None:
+def write_entry(
+    module: ir.Module, body: ir.Function, name: str, *, scratch_bytes: int, options: RunnerOption
+) -> None:
     """Write the entry, which has the process's runner call the body for each piece of a range."""
     runner = ir.Function(module, RUNNER_TYPE, RUNNER)
     piece = _write_piece(module, body, f"{name}.piece")
     entry = ir.Function(module, ir.FunctionType(ir.VoidType(), [POINTER] * 4), name)
     builder = ir.IRBuilder(entry.append_basic_block("entry"))
     ranges, counts, _, launch = entry.args
-    options = RunnerOption.LEAVE if can_leave else RunnerOption(0)
-    builder.call(runner, [ranges, counts, launch, piece, _I64(0), _I64(options)])
+    more = (_I64(scratch_bytes), _I64(options))
+    builder.call(runner, [ranges, counts, launch, piece, *more])
     builder.ret_void()
 
 
@@ -39,11 +41,11 @@ def _write_piece(module: ir.Module, body: ir.Function, name: str) -> ir.Function
     """Write ``i64 piece(i64 first, i64 last, ptr scratch, ptr launch)``, which calls the body."""
     piece = ir.Function(module, ir.FunctionType(_I64, [_I64, _I64, POINTER, POINTER]), name)
     piece.linkage = "internal"
-    first, last, _, launch = piece.args
+    first, last, scratch, launch = piece.args
     builder = ir.IRBuilder(piece.append_basic_block("entry"))
     exception = cgutils.alloca_once(builder, EXCEPTION_POINTER)
-    launch = builder.bitcast(launch, _POINTER)
-    code = builder.call(body, [_POINTER(None), exception, first, last, launch])
+    scratch, launch = (builder.bitcast(each, _POINTER) for each in (scratch, launch))
+    code = builder.call(body, [scratch, exception, first, last, launch])
     told = builder.ptrtoint(builder.load(exception), _I64)
     builder.ret(builder.select(builder.icmp_signed("!=", code, _I32(0)), told, _I64(0)))
     return piece

@@ -6,9 +6,11 @@ are in ``threads`` operations, which are loops over the threads.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
+from kerneldsl.contract import Dim3
 from kerneldsl.ir.frontend.reader import NotReadError
 from kerneldsl.ir.operations import TOGETHER, Effect, Function, Operation, Region, Value
 from kerneldsl.ir.simplify import simplify
@@ -21,9 +23,9 @@ from targets.cpu.regions.varying import VARYING
 __all__ = ["split_at_barriers"]
 
 
-def split_at_barriers(function: Function, threads: int) -> Region:
-    """Return the region that runs for a block of so many threads along x."""
-    fission = Fission(uniformity_of(function, VARYING), threads)
+def split_at_barriers(function: Function, extents: Dim3) -> Region:
+    """Return the region that runs for a block of so many threads along x, y and z."""
+    fission = Fission(uniformity_of(function, VARYING), extents)
     out = fission.split(function.body.operations[:-1], ())
     region = Region()
     region.operations = [*fission.slots, *out, Operation("yield", [])]
@@ -34,9 +36,10 @@ def split_at_barriers(function: Function, threads: int) -> Region:
 
 
 class Fission:
-    def __init__(self, scopes: Mapping[Value, Scope], threads: int) -> None:
+    def __init__(self, scopes: Mapping[Value, Scope], extents: Dim3) -> None:
         self.scopes = dict(scopes)
-        self.threads = threads
+        self.extents = extents
+        self.threads = math.prod(extents)
         self.slots: list[Operation] = []
         #: Values that are read from a slot wherever a loop needs them.
         self.slot_of: dict[Value, Value] = {}
@@ -95,7 +98,8 @@ class Fission:
             no.operations = [Operation("yield", [])]
             operations = [Operation("if", [mask], (), None, [inner, no])]
         region.operations = [*operations, Operation("yield", [])]
-        return Operation("threads", [], (), {"threads": self.threads}, [region])
+        attributes = {"low": (0, 0, 0), "high": self.extents, "bounds": ""}
+        return Operation("threads", [], (), attributes, [region])
 
     def exchange(
         self, operation: Operation, group: list[Operation], masks: tuple[Value, ...]

@@ -16,12 +16,13 @@ from kerneldsl.lowering.numba_internals.host_code import host_contexts
 from kerneldsl.lowering.tile_types import NumbaTile
 from kerneldsl.lowering.types import numba_types
 from targets.cpu.regions.fission import split_at_barriers
-from targets.cpu.regions.ids import id_patterns
+from targets.cpu.regions.ids import guard_extent, id_patterns
 
 __all__ = ["INTERVALS", "read_kernel"]
 
 INTERVALS: dict[str, Interval] = {
     "grid": (0, 2**62),
+    **{f"extent.{axis}": (0, 2**62) for axis in "xyz"},
     **{f"threadIdx.{axis}": (0, 1023) for axis in "xyz"},
     **{f"blockIdx.{axis}": (0, 2**31 - 2) for axis in "xyz"},
     **{f"gridDim.{axis}": (1, 2**31 - 1) for axis in "xyz"},
@@ -37,11 +38,9 @@ def read_kernel(spec: Specialization) -> tuple[Function, Region]:
     _refuse_tiles(function)
     if not spec.traits.uses_grid_only:
         assert spec.block_dim is not None
-        if spec.mode.is_forall and not spec.traits.uses_block:
-            raise NotReadError("an extent of threads")
-        if spec.block_dim[1:] != (1, 1):
-            raise NotReadError("a block of several axes")
-        rewrite(function.body, id_patterns(Typing.of(typing), spec.block_dim[0]))
+        if spec.mode.forall_ndim and not spec.traits.uses_block:
+            guard_extent(function, Typing.of(typing), spec.mode.forall_ndim)
+        rewrite(function.body, id_patterns(Typing.of(typing), spec))
     simplify(function.body)
     mark_indices(function, INTERVALS, wraparound=spec.options.wraparound)
     if spec.traits.uses_grid_only:
@@ -50,7 +49,7 @@ def read_kernel(spec: Specialization) -> tuple[Function, Region]:
     names = {operation.name for operation in function.body.walk()}
     if "leave" in names and function.body.effects() & TOGETHER:
         raise NotReadError("an exit beside a barrier")
-    return function, split_at_barriers(function, spec.block_dim[0])
+    return function, split_at_barriers(function, spec.block_dim)
 
 
 def _refuse_tiles(function: Function) -> None:

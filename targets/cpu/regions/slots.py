@@ -22,16 +22,18 @@ def slot_place(emitter: CpuEmitter, slot: Value, thread: Any) -> Any:
 
 
 def _load(emitter: CpuEmitter, operation: Operation) -> None:
-    place = slot_place(emitter, operation.operands[0], emitter.ids["threadIdx.x"])
-    model = emitter.context.data_model_manager[operation.result.type]
-    emitter.set(operation, model.from_data(emitter.builder, emitter.read(place)))
+    place = slot_place(emitter, operation.operands[0], emitter.thread_number())
+    kind = operation.result.type
+    found = emitter.context.data_model_manager[kind].from_data(emitter.builder, emitter.read(place))
+    emitter.set(operation, emitter.wrapped(found, kind))
 
 
 def _store(emitter: CpuEmitter, operation: Operation) -> None:
     slot, value = operation.operands
-    place = slot_place(emitter, slot, emitter.ids["threadIdx.x"])
+    place = slot_place(emitter, slot, emitter.thread_number())
     model = emitter.context.data_model_manager[value.type]
-    emitter.write(model.as_data(emitter.builder, emitter.get(value)), place)
+    plain = emitter.plain(emitter.get(value), value.type)
+    emitter.write(model.as_data(emitter.builder, plain), place)
 
 
 HANDLERS = {"slot": slot, "slot.load": _load, "slot.store": _store}

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from llvmlite import ir
 
 from kerneldsl.ir.array_parts import ArrayParts
-from kerneldsl.ir.frontend.reader import NotReadError
 from kerneldsl.ir.operations import Operation
+from kerneldsl.lowering.numba_internals.arrays import suspend_emission
+from targets.cpu.codegen.code import SPACE_WORDS
+from targets.cpu.codegen.storage import StaticArray
 from targets.cpu.regions.emitter import CpuEmitter
 
 __all__ = ["HANDLERS", "shared"]
@@ -19,12 +22,28 @@ _I64 = ir.IntType(64)
 def shared(emitter: CpuEmitter, operation: Operation) -> None:
     if operation.result in emitter.values:
         return
-    shape = operation.attributes["shape"]
-    if tuple(shape) == (0,):
-        raise NotReadError("dynamic shared memory")
+    shape = tuple(operation.attributes["shape"])
     kind = operation.result.type
-    data = emitter.reserve(emitter.context.get_data_type(kind.dtype), math.prod(shape))
+    element = emitter.context.get_data_type(kind.dtype)
+    if shape == (0,):
+        emitter.set(operation, _dynamic(emitter, kind, element))
+        return
+    unit, name = operation.attributes["site"]
+    array = StaticArray(operation.attributes["use"], unit.locate_use(name))
+    data = emitter.reserve(element, math.prod(shape), array)
     emitter.set(operation, ArrayParts(data, [_I64(extent) for extent in shape], kind))
+
+
+def _dynamic(emitter: CpuEmitter, kind: Any, element: Any) -> ArrayParts:
+    """Return the memory that a launch adds: it is after all that is in scratch memory."""
+    builder = emitter.builder
+    with suspend_emission(builder), builder.goto_entry_block():
+        offset = builder.load(emitter.scratch_bytes())
+        place = builder.gep(emitter.memory, [offset], inbounds=True)
+        data = builder.bitcast(place, element.as_pointer())
+        nbytes = emitter.word(2 + SPACE_WORDS)
+        extent = builder.udiv(nbytes, _I64(emitter.context.get_abi_sizeof(element)))
+    return ArrayParts(data, [extent], kind)
 
 
 HANDLERS = {"shared.array": shared}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from contextlib import ExitStack
 from typing import Any
 
 from llvmlite import ir
@@ -18,16 +19,48 @@ _I64 = ir.IntType(64)
 
 
 def _threads(emitter: CpuEmitter, operation: Operation) -> None:
+    """Write loops over z, y and x of the block."""
+    with ExitStack() as loops:
+        for axis in "zy":
+            low, high, _ = _bounds(emitter, operation, axis)
+            thread = _only(low, high)
+            if thread is None:
+                thread = loops.enter_context(CountedLoop(emitter.builder, low, high))
+            emitter.ids[f"threadIdx.{axis}"] = thread
+        _row(emitter, operation)
+
+
+def _bounds(emitter: CpuEmitter, operation: Operation, axis: str) -> tuple[Any, Any, bool]:
+    """Return the first thread along an axis, the end, and whether the end is constant."""
+    number = "xyz".index(axis)
+    attributes = operation.attributes
+    high: Any = _I64(attributes["high"][number])
+    bounds = [
+        value
+        for value, bounded in zip(operation.operands, attributes["bounds"], strict=True)
+        if bounded == axis
+    ]
+    for value in bounds:
+        high = emitter.smaller(emitter.get(value), high)
+    return _I64(attributes["low"][number]), high, not bounds
+
+
+def _only(low: Any, high: Any) -> Any:
+    """Return the only thread along an axis, if it is known to be the only one."""
+    is_one = isinstance(high, ir.Constant) and high.constant == low.constant + 1
+    return low if is_one else None
+
+
+def _row(emitter: CpuEmitter, operation: Operation) -> None:
+    """Write the loop along x."""
     builder = emitter.builder
     (region,) = operation.regions
-    low: Any = _I64(operation.attributes.get("low", 0))
-    count = operation.attributes["threads"]
-    high: Any = _I64(count)
-    for value in operation.operands:
-        high = emitter.smaller(emitter.get(value), high)
-    is_constant = not operation.operands
-    if is_constant and count == low.constant + 1:
-        emitter.ids["threadIdx.x"] = low
+    low, high, is_constant = _bounds(emitter, operation, "x")
+    if is_constant and high.constant <= low.constant:
+        return
+    thread = _only(low, high)
+    if thread is not None:
+        emitter.ids["threadIdx.x"] = thread
         emitter.operations(region.operations[:-1])
         return
     wishes = (NOT_UNROLLED, PARALLEL) if is_constant else (PARALLEL,)
@@ -67,7 +100,7 @@ def _version(emitter: CpuEmitter, region: Region) -> tuple[Any, Any]:
         if is_thread and start in emitter.values and limit in emitter.values:
             # Neither is negative, so the difference does not wrap.
             left = emitter.builder.sub(emitter.get(limit), emitter.get(start))
-            return emitter.builder.icmp_signed(">=", left, _I64(emitter.threads_count)), operation
+            return emitter.builder.icmp_signed(">=", left, _I64(emitter.extents[0])), operation
     return None, None
 
 

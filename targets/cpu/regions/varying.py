@@ -9,6 +9,6 @@ __all__ = ["VARYING"]
 #: What differs between the threads of a block.
 VARYING = {
     "threadIdx.x": Scope.THREAD,
-    "grid": Scope.THREAD,
-    "laneid": Scope.THREAD,
+    "threadIdx.y": Scope.THREAD,
+    "threadIdx.z": Scope.THREAD,
 }

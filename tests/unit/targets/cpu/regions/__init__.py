@@ -1,0 +1,1 @@
+"""Code of the CPU target from the region IR."""
