@@ -76,7 +76,7 @@ def watch_stages(stages: Stages) -> None:
     from targets.cpu.codegen import generate
     from targets.cpu.regions import compile as region_code
     from targets.cuda.compile import compiler as cuda
-    from targets.cuda.compile import lower, ptx
+    from targets.cuda.compile import ptx
     from targets.cuda.compile import region_code as cuda_region_code
 
     stages.watch(BaseTypeInference, "run_pass", "numba: inference")
@@ -84,7 +84,6 @@ def watch_stages(stages: Stages) -> None:
     stages.watch(region_code, "_lower", "lower")
     stages.watch(generate, "generate", "generate")
     stages.watch(compiling, "compile_function", "numba")
-    stages.watch(lower, "compile_function", "numba")
     stages.watch(region_code, "read_kernel", "read")
     stages.watch(cuda_region_code, "read_kernel", "read")
     stages.watch(host_code.HostLibrary, "add_ir_module", "parse")

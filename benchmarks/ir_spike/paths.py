@@ -18,11 +18,18 @@ import numpy as np
 from kerneldsl.ir.frontend.reader import NotReadError
 from targets.cpu.target import CpuCompiler, _with_block, refuse_divergent_barriers
 
-__all__ = ["PATHS", "Compilation", "Switch", "by_path", "compile_by_regions", "install"]
+__all__ = [
+    "PATHS",
+    "Compilation",
+    "Switch",
+    "by_path",
+    "compile_by_regions",
+    "compile_by_trees",
+    "install",
+]
 
 #: Python text that Numba types, and the region IR.
 PATHS = ("trees", "regions")
-_by_trees = CpuCompiler.compile
 #: Kernels that can be compiled in one process.
 _MOST = 1 << 14
 _STUB = """
@@ -43,8 +50,16 @@ def compile_by_regions(specialization: Any) -> Any:
     return compile_regions(_with_block(specialization))
 
 
+def compile_by_trees(specialization: Any) -> Any:
+    """Compile by Python text that Numba types."""
+    from targets.cpu.codegen.compile_trees import compile_trees
+
+    refuse_divergent_barriers(specialization)
+    return compile_trees(_with_block(specialization))
+
+
 _COMPILERS: dict[str, Callable[[Any], Any]] = {
-    "trees": lambda specialization: _by_trees(CpuCompiler(), specialization),
+    "trees": compile_by_trees,
     "regions": compile_by_regions,
 }
 

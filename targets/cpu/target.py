@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-import time
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -25,11 +23,10 @@ from kerneldsl.contract import (
     Specialization,
     Target,
 )
-from kerneldsl.errors import BarrierDivergenceError, KernelError, ResourceLimitError
+from kerneldsl.errors import BarrierDivergenceError, ResourceLimitError
 from kerneldsl.utilities.address_space import require_addresses
 from kerneldsl.utilities.formatting import format_bytes
 from kerneldsl.utilities.once import OnceTable
-from kerneldsl.utilities.signal_errors import error_of_handler
 from targets.cpu.codegen.levels import LEVELS, supported_levels
 from targets.cpu.runtime.host_pool import HostPool, fill, host_memory_info
 
@@ -37,8 +34,6 @@ if TYPE_CHECKING:
     from kerneldsl.frontend.typed_unit import TypedUnit
     from kerneldsl.frontend.unit import FunctionUnit
     from kerneldsl.language.kinds import Kind
-    from targets.cpu.codegen.code import Compiled
-    from targets.cpu.codegen.generate import Generated
     from targets.cpu.runtime.artifact import CpuArtifact
 
 __all__ = ["CpuTarget"]
@@ -74,113 +69,31 @@ class CpuCompiler(Compiler):
         return LaunchConfig((grid[0], grid[1], grid[2]), block, extent)
 
     def compile(self, specialization: Specialization) -> CpuArtifact:
-        """Compile in three steps, and time each."""
+        """Compile by the region IR or by syntax trees, as the kernel's class is compiled."""
         unit = specialization.unit
         require_addresses(f"compiling {unit.qualname}", where=unit.locate(unit.tree))
         from kerneldsl.lowering.missing import refuse_missing
-        from kerneldsl.lowering.numba_internals.compiling import collector_paused
-        from targets.cpu.codegen.compiler import compile_body, infer_types
-        from targets.cpu.codegen.functions import numba_flags
-        from targets.cpu.codegen.generate import generate
-        from targets.cpu.codegen.symbols import entry_symbol
         from targets.cpu.intrinsics.table import LOWERINGS
-        from targets.cpu.passes.local_elements import declares_local_arrays
-        from targets.cpu.passes.short_kernels import is_short
-        from targets.cpu.runtime.artifact import CpuArtifact
+        from targets.cpu.regions.classes import is_by_regions
 
-        level = None if specialization.arch in (None, _ARCH) else specialization.arch
-        refuse_missing(specialization.unit, "cpu", LOWERINGS, "targets/cpu/intrinsics/table.py")
+        refuse_missing(unit, "cpu", LOWERINGS, "targets/cpu/intrinsics/table.py")
         refuse_divergent_barriers(specialization)
         refuse_too_much_shared(specialization)
         specialization = _with_block(specialization)
-        start = time.perf_counter()
-        typing_seconds = 0.0
+        if is_by_regions(specialization):
+            from targets.cpu.regions.compile import compile_kernel
 
-        def infer(function: Any, words: int) -> dict[str, Any]:
-            nonlocal typing_seconds
-            began = time.perf_counter()
-            found: dict[str, Any] = infer_types(
-                function, words, specialization.kinds, specialization.options.debug
-            )
-            typing_seconds += time.perf_counter() - began
-            return found
+            return compile_kernel(specialization)
+        from targets.cpu.codegen.compile_trees import compile_trees
 
-        def infer_unit(unit: FunctionUnit) -> TypedUnit:
-            return _typed_unit(unit, specialization.kinds)
-
-        def write(*, keeps_arrays: bool, opens_slots: bool) -> tuple[Generated, float]:
-            generated = generate(
-                specialization,
-                infer,
-                infer_unit,
-                keeps_arrays=keeps_arrays,
-                opens_slots=opens_slots,
-            )
-            return generated, time.perf_counter()
-
-        def compiled_from(generated: Generated) -> Compiled:
-            compiled: Compiled = compile_body(
-                generated.function,
-                specialization.layout,
-                fastmath=numba_flags(specialization),
-                scratch_bytes=generated.scratch_bytes,
-                uses_scratch=generated.uses_scratch,
-                uses_dynamic=generated.uses_dynamic,
-                waits=generated.waits,
-                is_short=is_short(specialization.unit),
-                unit=specialization.unit,
-                level=level,
-                symbol="" if level is None else entry_symbol(specialization),
-            )
-            return compiled
-
-        def attempt(*, keeps_arrays: bool) -> tuple[Generated, float, Compiled]:
-            generated, written = write(keeps_arrays=keeps_arrays, opens_slots=True)
-            if generated.has_open_slots:
-                # Errors are those of the function with known types of slots.
-                with suppress(Exception):
-                    return generated, written, compiled_from(generated)
-                generated, written = write(keeps_arrays=keeps_arrays, opens_slots=False)
-            return generated, written, compiled_from(generated)
-
-        try:
-            with collector_paused():
-                try:
-                    generated, written, compiled = attempt(keeps_arrays=False)
-                except (KernelError, MemoryError):
-                    raise
-                except Exception as error:
-                    declares = any(map(declares_local_arrays, specialization.unit.reachable()))
-                    if not declares or error_of_handler(error) is not None:
-                        raise
-                    # A store into an element says more than the conversion of a variable.
-                    generated, written, compiled = attempt(keeps_arrays=True)
-        except (KernelError, MemoryError):
-            raise
-        except Exception as error:
-            from kerneldsl.lowering.errors import translate
-
-            raise translate(error, specialization.unit, specialization.kinds) from error
-        done = time.perf_counter()
-        return CpuArtifact(
-            specialization,
-            compiled.entry_name,
-            {
-                "generate": written - start - typing_seconds,
-                "typing": typing_seconds,
-                "compile": done - written,
-            },
-            generated.source,
-            compiled,
-            generated.rows_along,
-            generated.fault_table,
-            generated.scratch_bytes if generated.waits else None,
-        )
+        return compile_trees(specialization)
 
     def typed_unit(self, unit: FunctionUnit, kinds: tuple[Kind, ...]) -> TypedUnit:
         """Infer with Numba's types for this machine's processor."""
         require_addresses(f"typing {unit.qualname}", where=unit.locate(unit.tree))
-        return _typed_unit(unit, kinds)
+        from targets.cpu.codegen.typing import typed_unit
+
+        return typed_unit(unit, kinds)
 
     def remarks(self, specialization: Specialization) -> tuple[str, ...]:
         """Name the local arrays that keep threads from being lanes."""
@@ -235,15 +148,6 @@ class CpuCompiler(Compiler):
         refuse_divergent_barriers(specialization)
         specialization = _with_block(specialization)
         return restore(specialization, sections, lambda: self.compile(specialization))
-
-
-def _typed_unit(unit: FunctionUnit, kinds: tuple[Kind, ...]) -> TypedUnit:
-    from kerneldsl.lowering.numba_internals.compiling import global_compiler_lock
-    from kerneldsl.lowering.numba_internals.host_code import host_contexts
-    from kerneldsl.lowering.typed_unit import infer_unit
-
-    with global_compiler_lock:
-        return infer_unit(unit, kinds, host_contexts())
 
 
 class CpuDevice(Device):

@@ -6,15 +6,22 @@ reads its arguments from the launch. It runs a range of blocks, or of pieces of 
 
 from __future__ import annotations
 
+import itertools
 import time
-from functools import cache
+from contextlib import nullcontext
+from functools import cache, partial
 from typing import Any
 
 from llvmlite import ir
 
 from kerneldsl.contract import Specialization
+from kerneldsl.errors import KernelError
+from kerneldsl.ir.explained_errors import explained_errors, unsupported_construct
+from kerneldsl.ir.frontend.reader import NotReadError
 from kerneldsl.ir.operations import Function, Region
 from kerneldsl.ir.printer import print_region
+from kerneldsl.lowering.captured_arrays import captured_addresses, offering
+from kerneldsl.lowering.errors import translate
 from kerneldsl.lowering.numba_internals.compiling import collector_paused, global_compiler_lock
 from kerneldsl.lowering.numba_internals.host_code import helpers_of_kernels, host_contexts
 from kerneldsl.lowering.numba_internals.regions import (
@@ -24,13 +31,15 @@ from kerneldsl.lowering.numba_internals.regions import (
 )
 from targets.cpu.codegen.code import Compiled
 from targets.cpu.codegen.functions import numba_flags
-from targets.cpu.codegen.library import create_library
+from targets.cpu.codegen.levels import LEVELS, compiling_for
+from targets.cpu.codegen.library import ENTRY_SUFFIX, create_library
 from targets.cpu.codegen.orientation import row_axis
+from targets.cpu.codegen.symbols import entry_symbol, name_symbols
 from targets.cpu.passes.short_kernels import is_short
 from targets.cpu.regions.arguments import read_arguments
 from targets.cpu.regions.blocks import write_blocks
 from targets.cpu.regions.emitter import CpuEmitter
-from targets.cpu.regions.entry import BODY, write_entry
+from targets.cpu.regions.entry import BODY, Entry, write_entry
 from targets.cpu.regions.handlers import HANDLERS
 from targets.cpu.regions.read import read_kernel
 from targets.cpu.regions.rows import write_rows
@@ -40,39 +49,65 @@ from targets.cpu.runtime.objects import load_object
 from targets.cpu.runtime.runner import runner_symbols
 from targets.cpu.runtime.runner_table import RunnerOption
 
-__all__ = ["compile_regions"]
+__all__ = ["compile_kernel", "compile_regions"]
 
 _I32 = ir.IntType(32)
 
 
+def compile_kernel(spec: Specialization) -> CpuArtifact:
+    """Compile a kernel by the region IR, and raise errors of this project."""
+    try:
+        return compile_regions(spec)
+    except NotReadError as reason:
+        raise unsupported_construct(spec, reason, where="on a CPU") from reason
+    except (KernelError, MemoryError):
+        raise
+    except Exception as error:
+        raise translate(error, spec.unit, spec.kinds) from error
+
+
 def compile_regions(spec: Specialization) -> CpuArtifact:
-    """Compile a kernel by the region IR.
+    """Compile a kernel by the region IR. The specialization has a block if the kernel needs one.
 
     Raises :class:`~kerneldsl.ir.frontend.reader.NotReadError` for what its front end does not read.
+    Raises `KernelError` for other errors of the kernel.
     """
-    with collector_paused(), global_compiler_lock, helpers_of_kernels():
-        return _compile(spec)
+    level = spec.arch if spec.arch in LEVELS else None
+    with (
+        collector_paused(),
+        global_compiler_lock,
+        explained_errors(spec, host_contexts),
+        compiling_for(level) as machine,
+    ):
+        library = create_library(spec.unit.name, machine)
+        with helpers_of_kernels(), offering(spec.unit) if library.is_object else nullcontext():
+            return _compile(spec, library, level)
 
 
-def _compile(spec: Specialization) -> CpuArtifact:
-    timings: dict[str, float] = {}
-    began = time.process_time()
+def _compile(spec: Specialization, library: Any, level: str | None) -> CpuArtifact:
+    began = time.perf_counter()
     function, region = read_kernel(spec)
-    timings["read"] = time.process_time() - began
-    library = create_library(spec.unit.name)
-    module, entry_name = _lower(spec, function, region, library)
-    timings["lower"] = time.process_time() - began - timings["read"]
+    read = time.perf_counter()
+    entry_name = _entry_name(spec, library)
+    module = _lower(spec, function, region, library, entry_name)
+    lowered = time.perf_counter()
     library.add_ir_module(module)
-    timings["parse"] = time.process_time() - began - sum(timings.values())
-    library.finalize()
-    timings["llvm"] = time.process_time() - began - sum(timings.values())
-    symbols = library.outside_symbols() | runner_symbols()
-    loaded = load_object(library.machine_code, entry_name, symbols)
-    timings["load"] = time.process_time() - began - sum(timings.values())
-    compiled = Compiled(library, loaded.address, entry_name, loaded)
+    if level is not None:
+        symbol = entry_symbol(spec)
+        library.finish = partial(name_symbols, old=entry_name, new=symbol)
+        library.finalize()
+        compiled = Compiled(library, 0, symbol)
+    else:
+        library.finalize()
+        compiled = _loaded(spec, library, entry_name)
+    timings = {
+        "read": read - began,
+        "lower": lowered - read,
+        "compile": time.perf_counter() - lowered,
+    }
     return CpuArtifact(
         spec,
-        entry_name,
+        compiled.entry_name,
         timings,
         print_region(region),
         compiled,
@@ -82,14 +117,31 @@ def _compile(spec: Specialization) -> CpuArtifact:
     )
 
 
+_numbers = itertools.count()
+
+
+def _entry_name(spec: Specialization, library: Any) -> str:
+    """Return the name of the entry; Numba's engine has all kernels, and needs different names."""
+    number = "" if library.is_object else f".{next(_numbers)}"
+    return f"kerneldsl.{spec.unit.name}{number}{ENTRY_SUFFIX}"
+
+
+def _loaded(spec: Specialization, library: Any, entry_name: str) -> Compiled:
+    """Return the code in this process."""
+    if not library.is_object:
+        return Compiled(library, library.get_pointer_to_function(entry_name), entry_name)
+    symbols = library.outside_symbols() | captured_addresses(spec.unit) | runner_symbols()
+    loaded = load_object(library.machine_code, entry_name, symbols)
+    return Compiled(library, loaded.address, entry_name, loaded)
+
+
 def _lower(
-    spec: Specialization, function: Function, region: Region, library: Any
-) -> tuple[ir.Module, str]:
+    spec: Specialization, function: Function, region: Region, library: Any, entry_name: str
+) -> ir.Module:
     """Write the module with the body and its entry."""
     context = _target_context()
     module = empty_module(context, spec.unit.name)
-    body_name = f"kerneldsl.{spec.unit.name}.body"
-    body = ir.Function(module, BODY, body_name)
+    body = ir.Function(module, BODY, f"{entry_name.removesuffix(ENTRY_SUFFIX)}.body")
     body.linkage = "internal"
     builder = ir.IRBuilder(body.append_basic_block("entry"))
     emitter = CpuEmitter(context, builder, spec)
@@ -105,15 +157,14 @@ def _lower(
     flags = numba_flags(spec)
     if flags:
         relax_floats(module, flags)
-    entry_name = f"kerneldsl.{spec.unit.name}.entry"
-    write_entry(
-        module,
-        body,
-        entry_name,
-        scratch_bytes=emitter.storage.scratch_bytes,
-        options=_options(spec, uses_scratch=emitter.storage.scratch_bytes > 0),
+    has_scratch = emitter.storage.scratch_bytes > 0
+    entry = Entry(
+        emitter.storage.scratch_bytes,
+        _options(spec, uses_scratch=has_scratch),
+        has_runner=not library.is_object or spec.arch in LEVELS,
     )
-    return module, entry_name
+    write_entry(module, body, entry_name, entry)
+    return module
 
 
 def _options(spec: Specialization, *, uses_scratch: bool) -> RunnerOption:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from llvmlite import ir
 from numba.core import cgutils
 
@@ -9,10 +11,10 @@ from kerneldsl.launch.native.builder import POINTER
 from kerneldsl.lowering.numba_internals.regions import (
     EXCEPTION_POINTER,
 )
-from targets.cpu.runtime.runner_code import RUNNER_TYPE
+from targets.cpu.runtime.runner_code import RUNNER_TYPE, write_runner
 from targets.cpu.runtime.runner_table import RUNNER, RunnerOption
 
-__all__ = ["BODY", "write_entry"]
+__all__ = ["BODY", "Entry", "write_entry"]
 
 _I8, _I32, _I64 = (ir.IntType(bits) for bits in (8, 32, 64))
 _POINTER = _I8.as_pointer()
@@ -23,16 +25,27 @@ _POINTER = _I8.as_pointer()
 BODY = ir.FunctionType(_I32, [_POINTER, EXCEPTION_POINTER.as_pointer(), _I64, _I64, _POINTER])
 
 
-def write_entry(
-    module: ir.Module, body: ir.Function, name: str, *, scratch_bytes: int, options: RunnerOption
-) -> None:
-    """Write the entry, which has the process's runner call the body for each piece of a range."""
-    runner = ir.Function(module, RUNNER_TYPE, RUNNER)
+@dataclass(frozen=True)
+class Entry:
+    """What an entry needs beside the body."""
+
+    scratch_bytes: int
+    options: RunnerOption
+    #: Whether the module has its own function that runs pieces, as a library for C has.
+    has_runner: bool
+
+
+def write_entry(module: ir.Module, body: ir.Function, name: str, entry: Entry) -> None:
+    """Write the entry, which has a runner call the body for each piece of a range."""
+    if entry.has_runner:
+        runner = write_runner(module, is_internal=True)
+    else:
+        runner = ir.Function(module, RUNNER_TYPE, RUNNER)
     piece = _write_piece(module, body, f"{name}.piece")
-    entry = ir.Function(module, ir.FunctionType(ir.VoidType(), [POINTER] * 4), name)
-    builder = ir.IRBuilder(entry.append_basic_block("entry"))
-    ranges, counts, _, launch = entry.args
-    more = (_I64(scratch_bytes), _I64(options))
+    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [POINTER] * 4), name)
+    builder = ir.IRBuilder(function.append_basic_block("entry"))
+    ranges, counts, _, launch = function.args
+    more = (_I64(entry.scratch_bytes), _I64(entry.options))
     builder.call(runner, [ranges, counts, launch, piece, *more])
     builder.ret_void()
 

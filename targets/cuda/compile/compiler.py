@@ -8,12 +8,7 @@ import time
 from typing import TYPE_CHECKING
 
 from kerneldsl.contract import ONE_EACH, CompileOptions, Specialization
-from kerneldsl.errors import (
-    ArgumentValueError,
-    CompileError,
-    ResourceLimitError,
-    UnsupportedConstructError,
-)
+from kerneldsl.errors import ArgumentValueError, CompileError, ResourceLimitError
 from kerneldsl.language.element_types import ELEMENT_TYPES
 from kerneldsl.language.intrinsics.intrinsic import Effect
 from kerneldsl.utilities.address_space import require_addresses
@@ -87,17 +82,17 @@ def lower_kernel(specialization: Specialization) -> LoweredKernel:
     # Numba, LLVM and everything built on them are imported by the first compilation.
     from numba import errors
 
+    from kerneldsl.ir.explained_errors import explained_errors, unsupported_construct
     from kerneldsl.ir.frontend.reader import NotReadError
     from kerneldsl.lowering.numba_internals.compiling import global_compiler_lock, target_override
     from kerneldsl.lowering.numba_internals.device_target import load_array_functions
     from targets.cuda.compile.numba_device import TARGET_NAME, descriptor
     from targets.cuda.compile.region_code import lower_regions
-    from targets.cuda.compile.regions.errors import explained_errors
 
     with (
         global_compiler_lock,
         target_override(TARGET_NAME),
-        explained_errors(specialization),
+        explained_errors(specialization, descriptor),
     ):
         try:
             try:
@@ -107,13 +102,7 @@ def lower_kernel(specialization: Specialization) -> LoweredKernel:
                     raise
                 return lower_regions(specialization)
         except NotReadError as reason:
-            unit = specialization.unit
-            raise UnsupportedConstructError(
-                f"{unit.qualname} has a construct that a kernel on a GPU cannot have: {reason}",
-                where=unit.locate(unit.tree),
-                limit="These are methods that are kept in a variable, and starred arguments",
-                remedy="Call the method directly, and name each argument",
-            ) from reason
+            raise unsupported_construct(specialization, reason, where="on a GPU") from reason
 
 
 def write_kernel(

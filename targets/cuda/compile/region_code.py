@@ -19,6 +19,7 @@ from numba import errors
 from kerneldsl.contract import Specialization
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.ir.array_parts import ArrayParts
+from kerneldsl.ir.explained_errors import explained_errors
 from kerneldsl.ir.frontend.read import read_function
 from kerneldsl.ir.nonnegative import mark_indices
 from kerneldsl.ir.operations import Function, Operation, Region, Value
@@ -63,7 +64,6 @@ from targets.cuda.compile.numba_device import TARGET_NAME, descriptor
 from targets.cuda.compile.parameters import ParameterReader, parameter_types
 from targets.cuda.compile.pipeline import Pipeline
 from targets.cuda.compile.ptx import entry_identifier
-from targets.cuda.compile.regions.errors import explained_errors
 from targets.cuda.compile.regions.guard import Guard, find_guard
 from targets.cuda.compile.regions.loops import LoopEmitter, conditions
 from targets.cuda.compile.regions.narrow_arithmetic import narrow_arithmetic, write_narrow
@@ -149,7 +149,7 @@ def _compiling(specialization: Specialization) -> Iterator[None]:
         collector_paused(),
         global_compiler_lock,
         target_override(TARGET_NAME),
-        explained_errors(specialization),
+        explained_errors(specialization, descriptor),
     ):
         yield
 

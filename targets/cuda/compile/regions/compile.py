@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kerneldsl.contract import Specialization
+from kerneldsl.ir.explained_errors import explained_errors
 from kerneldsl.lowering.numba_internals.compiling import (
     collector_paused,
     global_compiler_lock,
@@ -13,9 +14,8 @@ from kerneldsl.lowering.numba_internals.compiling import (
 from targets.cuda.architectures import choose_ptx_version, parse_arch
 from targets.cuda.compile.artifact import CudaArtifact
 from targets.cuda.compile.compiler import write_kernel
-from targets.cuda.compile.numba_device import TARGET_NAME
+from targets.cuda.compile.numba_device import TARGET_NAME, descriptor
 from targets.cuda.compile.region_code import lower_regions
-from targets.cuda.compile.regions.errors import explained_errors
 from targets.cuda.compile.requirements import preferred_ptx
 
 __all__ = ["compile_regions"]
@@ -37,6 +37,6 @@ def compile_regions(
         collector_paused(),
         global_compiler_lock,
         target_override(TARGET_NAME),
-        explained_errors(specialization),
+        explained_errors(specialization, descriptor),
     ):
         return write_kernel(lower_regions(specialization), architecture, version)
