@@ -203,6 +203,16 @@ def scaled(x, out):
         out[i] = radius * v
 
 
+def turned(x, out):
+    i = kd.grid(1)
+    v = x[i]
+    if x[i + 1] > 0.5:
+        w = v * v + 1.0
+    else:
+        w = v * 3.0 + v
+    out[i] = w - v
+
+
 def middle(x, out):
     t = kd.threadIdx.x
     if t + 6 < x.size:
@@ -252,6 +262,7 @@ PASS_KERNELS: dict[str, tuple[Callable[..., Any], str]] = {
     "recompute-late": (with_a_rest, _INTEGERS),
     "divide-late": (scaled, "float32[::1], float32[::1]"),
     "load-early": (with_roots, "float32[::1], float32[::1]"),
+    "branch-choices": (turned, "float64[::1], float64[::1]"),
     "order-indices": (with_a_call, _INTEGERS),
     "move-exchanges": (middle, "float32[::1], float32[::1]"),
     "inline-linked": (with_a_call, _INTEGERS),

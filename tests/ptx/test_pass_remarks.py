@@ -46,6 +46,7 @@ _DONE = {
     "recompute-late": "4 values computed again after a loop",
     "divide-late": "1 division or root computed right before its use",
     "load-early": "1 load moved before a division or a square root",
+    "branch-choices": "1 choice computed only where it is chosen",
     "order-indices": "1 block number read after the number of threads",
     "move-exchanges": "12 exchanges of a choice and a move",
     "inline-linked": "1 call inlined",

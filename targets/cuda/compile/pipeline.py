@@ -24,6 +24,7 @@ from targets.cuda.compile.addresses.facts import ParameterFacts
 from targets.cuda.compile.addresses.shorten import shorten_addresses
 from targets.cuda.compile.affine_chains import step_through_chains
 from targets.cuda.compile.bit_products import multiply_by_bits
+from targets.cuda.compile.branch_choices import branch_choices
 from targets.cuda.compile.coalesce_copies import coalesce_copies
 from targets.cuda.compile.divide_late import divide_late
 from targets.cuda.compile.inline_linked import inline_linked
@@ -294,6 +295,12 @@ PASSES = (
         "Load before divisions and square roots what does not depend on them.",
         Stage.PTX,
         _on_text(load_early),
+    ),
+    Pass(
+        "branch-choices",
+        "Compute one of two float64 numbers only in the threads that choose it.",
+        Stage.PTX,
+        _on_text(branch_choices),
     ),
     Pass(
         "order-indices",

@@ -1,0 +1,157 @@
+"""Compute one of two float64 numbers only in the threads that choose it.
+
+LLVM computes both numbers, such as the polynomials of sine and cosine, and chooses one. A choice of
+64 bits takes two instructions, and ptxas (seen with 13.0) also writes it for an instruction with a
+predicate. If PTX branches around one instruction, ptxas gives it a predicate and needs no choice.
+
+References
+----------
+PTX ISA, sections "Comparison and Selection Instructions: selp" and "Predicated Execution".
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import NamedTuple
+
+from kerneldsl.contract import Report, ignore_remark
+from targets.cuda.compile.ptx_lines import branch_of, each_function, results_of
+from targets.cuda.compile.ptx_loops import innermost_loops
+
+__all__ = ["branch_choices"]
+
+_CHOICE = re.compile(r"^\s*selp\.f64\s+(%rd\d+), (%rd\d+), (%rd\d+), (%p\d+);$")
+#: Arithmetic in one instruction.
+_ARITHMETIC = re.compile(r"^\s*(?:add|sub|mul|fma)(?:\.rn)?\.f64\s+(%rd\d+), [^;\[]+;$")
+_REGISTER = re.compile(r"%[\w.]+")
+_LABEL = "$KD_choice"
+#: Labels that other branches lead to, and calls.
+_ENDS = re.compile(r"^\$(?!KD_choice)\w+:|.*\bcall\b")
+#: ptxas unrolls no loop that a branch is in.
+_MOST_LINES = 1000
+
+
+def branch_choices(ptx: str, report: Report = ignore_remark) -> str:
+    """Return a module in which such choices outside of innermost loops are branches.
+
+    Examples
+    --------
+    >>> print(branch_choices('''.entry e()
+    ... {
+    ... mul.rn.f64 %rd3, %rd1, %rd1;
+    ... fma.rn.f64 %rd4, %rd1, %rd2, %rd2;
+    ... selp.f64 %rd5, %rd3, %rd4, %p1;
+    ... st.global.b64 [%rd6], %rd5;
+    ... }''').replace(chr(9), ""))
+    .entry e()
+    {
+    mul.rn.f64 %rd3, %rd1, %rd1;
+    @%p1 bra $KD_choice0;
+    fma.rn.f64 %rd3, %rd1, %rd2, %rd2;
+    $KD_choice0:
+    st.global.b64 [%rd6], %rd3;
+    }
+    """
+    if "selp.f64" not in ptx:
+        return ptx
+    count = 0
+
+    def write(lines: list[str]) -> list[str]:
+        nonlocal count
+        while (found := _first(lines)) is not None:
+            lines = _branched(lines, found, count)
+            count += 1
+        return lines
+
+    text = each_function(ptx, write)
+    report("choice", "computed only where it is chosen", count)
+    return text
+
+
+class _Choice(NamedTuple):
+    """A choice between a number and one that an instruction before it computes for it alone."""
+
+    place: int
+    #: The line of the instruction.
+    source: int
+    result: str
+    #: The number that is chosen otherwise.
+    kept: str
+    #: What the branch around the instruction is taken with.
+    predicate: str
+
+
+def _first(lines: list[str]) -> _Choice | None:
+    """Return the first choice that can be a branch."""
+    uses = Counter(name for line in lines for name in _REGISTER.findall(line))
+    writes = Counter(name for line in lines for name in results_of(line))
+    loops: list[range] | None = None
+    start = 0
+    for place, line in enumerate(lines):
+        found = _CHOICE.match(line)
+        if found is None:
+            if _ENDS.match(line) or ((branch := branch_of(line)) and not _is_own(branch.label)):
+                start = place + 1
+            continue
+        if loops is None:
+            loops = [range(one, last + 1) for one, last in innermost_loops(lines, _MOST_LINES)]
+        if any(place in loop for loop in loops) or writes[found[1]] != 1:
+            continue
+        result, one, other, predicate = found.groups()
+        choices = (
+            _Choice(place, _made(lines, one, start, place), result, other, f"!{predicate}"),
+            _Choice(place, _made(lines, other, start, place), result, one, predicate),
+        )
+        choice = max(choices, key=lambda each: each.source)
+        if choice.source >= 0 and _is_free(lines, choice, uses, start):
+            return choice
+    return None
+
+
+def _is_own(label: str) -> bool:
+    """Return whether a label is after a single instruction that this pass branches around."""
+    return label.startswith(_LABEL)
+
+
+def _made(lines: list[str], register: str, start: int, end: int) -> int:
+    """Return the line of arithmetic from a start that makes a register for its end; else -1."""
+    places = [n for n in range(start, end) if register in results_of(lines[n])]
+    if len(places) != 1 or not _ARITHMETIC.match(lines[places[0]]):
+        return -1
+    is_conditional = branch_of(lines[places[0] - 1]) is not None
+    return -1 if is_conditional else places[0]
+
+
+def _is_free(lines: list[str], choice: _Choice, uses: Counter[str], start: int) -> bool:
+    """Return whether the result can be in the register of the number that is kept.
+
+    Nothing else reads that number after the choice, and the choice alone reads the other one.
+    """
+    source = lines[choice.source]
+    made, *operands = _REGISTER.findall(source)
+    if uses[made] != 2 or made == choice.kept:
+        return False
+    block = lines[start : choice.place + 1]
+    occurrences = [n for n, line in enumerate(block) if choice.kept in _REGISTER.findall(line)]
+    count = sum(_REGISTER.findall(block[n]).count(choice.kept) for n in occurrences)
+    if count != uses[choice.kept] or choice.kept not in results_of(block[occurrences[0]]):
+        return False
+    between = lines[choice.source + 1 : choice.place]
+    return not any(set(results_of(line)) & set(operands) for line in between)
+
+
+def _branched(lines: list[str], choice: _Choice, number: int) -> list[str]:
+    """Return a function with a choice as a branch around the instruction that is for it alone."""
+    result = re.compile(rf"{choice.result}\b")
+    (made,) = results_of(lines[choice.source])
+    moved = re.sub(rf"{made}\b", choice.kept, lines[choice.source], count=1)
+    label = f"{_LABEL}{number}"
+    return [
+        *lines[: choice.source],
+        *lines[choice.source + 1 : choice.place],
+        f"\t@{choice.predicate} bra \t{label};",
+        moved,
+        f"{label}:",
+        *(result.sub(choice.kept, line) for line in lines[choice.place + 1 :]),
+    ]
