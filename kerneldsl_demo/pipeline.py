@@ -5,12 +5,12 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 
 import kerneldsl as kd
+from kerneldsl.utilities.dataclasses import dataclass
 from stdlib_kernels import imaging
 from stdlib_kernels.arrays import to_host
 from stdlib_kernels.histogram import counting

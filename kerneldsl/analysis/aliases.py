@@ -14,7 +14,6 @@ import ast
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
 from kerneldsl.analysis.bindings import Binding, bindings, unpack_targets
@@ -33,6 +32,7 @@ from kerneldsl.frontend.trees import walk_here
 from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
 from kerneldsl.language.intrinsics.intrinsic import ARRAY_ACCESS, Effect
 from kerneldsl.language.kinds import Kind
+from kerneldsl.utilities.dataclasses import dataclass
 
 __all__ = [
     "Alias",

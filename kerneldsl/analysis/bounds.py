@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from kerneldsl.analysis.expressions import loaded_names
 from kerneldsl.analysis.followed_names import has_call
 from kerneldsl.analysis.integers import SIZES, UNSIGNED_CASTS
 from kerneldsl.analysis.linear import Fact, Linear, lower_bound
 from kerneldsl.analysis.linear_forms import LinearForms
+from kerneldsl.utilities.dataclasses import dataclass
 from kerneldsl.utilities.operators import OPPOSITES
 
 __all__ = ["Bounds", "Environment"]

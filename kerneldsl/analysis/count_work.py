@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import reduce
 from typing import Any, TypeAlias
 
@@ -39,6 +39,7 @@ from kerneldsl.analysis.work import UNKNOWN_TRIPS, Access, BodyWork
 from kerneldsl.frontend.trees import walk_here
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.intrinsics.intrinsic import Effect, Intrinsic, Scope, Typing
+from kerneldsl.utilities.dataclasses import dataclass
 
 __all__ = ["body_work"]
 

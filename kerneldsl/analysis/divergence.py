@@ -7,10 +7,10 @@ Every value that is not uniform knows its cause, so that a refusal can report ho
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from kerneldsl.errors import SourceLocation
+from kerneldsl.utilities.dataclasses import dataclass
 
 __all__ = [
     "Divergence",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
@@ -10,6 +9,7 @@ import numpy as np
 from kerneldsl.language.element_types import ELEMENT_TYPES
 from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind
 from kerneldsl.language.promotion import unified
+from kerneldsl.utilities.dataclasses import dataclass
 
 __all__ = [
     "Elements",

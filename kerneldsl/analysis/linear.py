@@ -9,7 +9,9 @@ named by its text. A :class:`Fact` says that a form is at least some constant; f
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from kerneldsl.utilities.dataclasses import dataclass
 
 __all__ = ["Fact", "Linear", "lower_bound"]
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from kerneldsl.analysis.aliases import Augmented
 from kerneldsl.errors import SourceLocation
+from kerneldsl.utilities.dataclasses import dataclass
 
 __all__ = ["AS_ONE", "BarrierProblem", "KernelTraits"]
 

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 
 from kerneldsl.analysis.aliases import Root
 from kerneldsl.analysis.dataflow import Branching, Dataflow, Frame, Loop
@@ -45,6 +44,7 @@ from kerneldsl.frontend.trees import walk_here
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.intrinsics.intrinsic import Scope
 from kerneldsl.language.reserved import RESERVED_PREFIX
+from kerneldsl.utilities.dataclasses import dataclass
 
 __all__ = ["UniformityResult", "analyze_uniformity", "barrier_problems"]
 

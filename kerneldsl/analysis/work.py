@@ -7,9 +7,10 @@ more; :mod:`~kerneldsl.analysis.count_work` makes them.
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from kerneldsl.analysis.index_forms import Pattern
+from kerneldsl.utilities.dataclasses import dataclass
 
 __all__ = ["UNKNOWN_TRIPS", "Access", "BodyWork"]
 

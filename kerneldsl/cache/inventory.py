@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 from kerneldsl.cache.entry import Entry
 from kerneldsl.cache.key import Key
 from kerneldsl.cache.reasons import BadEntry, Reason
 from kerneldsl.cache.store import Listed, Store
+from kerneldsl.utilities.dataclasses import dataclass
 from kerneldsl.utilities.formatting import AsDict, text_table
 
 __all__ = [

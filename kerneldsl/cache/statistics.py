@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from kerneldsl.utilities.dataclasses import dataclass
 from kerneldsl.utilities.formatting import AsDict, AsTable, format_bytes, format_duration
 
 __all__ = ["CacheStatistics"]

@@ -14,7 +14,6 @@ import tarfile
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
@@ -27,6 +26,7 @@ from kerneldsl.cache.reasons import BadEntry, Reason
 from kerneldsl.cache.room import write_within
 from kerneldsl.cache.store import SUFFIX, Store
 from kerneldsl.errors import ArgumentValueError, CacheError
+from kerneldsl.utilities.dataclasses import dataclass
 from kerneldsl.utilities.formatting import AsDict
 from kerneldsl.utilities.paths import read_path
 

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from kerneldsl.contract.locations import BufferOffset
@@ -28,6 +27,7 @@ from kerneldsl.language.element_types import ELEMENT_TYPES
 from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind, leaf_kinds
 from kerneldsl.language.reserved import RESERVED_PREFIX
 from kerneldsl.utilities.cached_property import cached_property
+from kerneldsl.utilities.dataclasses import dataclass
 from kerneldsl.utilities.formatting import text_table
 
 __all__ = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from kerneldsl.analysis.traits import KernelTraits
@@ -18,6 +18,7 @@ from kerneldsl.contract.promises import NO_PROMISES, Promises
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import Kind
 from kerneldsl.utilities.cached_property import cached_property
+from kerneldsl.utilities.dataclasses import dataclass
 from kerneldsl.utilities.observed import Observable, observed
 from kerneldsl.utilities.shown import Shown
 

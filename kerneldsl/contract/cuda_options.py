@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
 from kerneldsl.errors.values import a_type, safe_repr
+from kerneldsl.utilities.dataclasses import dataclass
 from kerneldsl.utilities.paths import path_text
 
 __all__ = ["DEFAULT_CUDA_OPTIONS", "CudaOptions"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from kerneldsl.contract.entry import MemoryType
@@ -16,6 +16,7 @@ from kerneldsl.contract.error_history import error_log
 from kerneldsl.contract.limits import DeviceKind, DeviceLimits
 from kerneldsl.contract.locations import Location
 from kerneldsl.errors import ArgumentTypeError
+from kerneldsl.utilities.dataclasses import dataclass
 from kerneldsl.utilities.environment import logger
 from kerneldsl.utilities.observed import Observable, observed
 from kerneldsl.utilities.shown import Shown

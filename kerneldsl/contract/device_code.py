@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 
 from kerneldsl.contract.cuda_options import DEFAULT_CUDA_OPTIONS, CudaOptions
 from kerneldsl.frontend.code_form import CodeForm
 from kerneldsl.utilities.cached_property import cached_property
+from kerneldsl.utilities.dataclasses import dataclass
 from kerneldsl.utilities.locks import ForkSafeLock
 
 __all__ = ["CodeModule", "DeviceCode"]

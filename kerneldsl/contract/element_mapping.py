@@ -8,12 +8,12 @@ mapping than :data:`ONE_EACH`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Literal, NoReturn, TypeAlias
 
 from kerneldsl.contract.limits import Dim3
 from kerneldsl.errors import ArgumentValueError
 from kerneldsl.errors.values import safe_repr
+from kerneldsl.utilities.dataclasses import dataclass
 
 __all__ = ["ONE_EACH", "Axes", "ElementMapping"]
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import IntEnum
+
+from kerneldsl.utilities.dataclasses import dataclass
 
 __all__ = ["MemoryType", "TargetEntry"]
 

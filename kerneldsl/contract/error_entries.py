@@ -9,7 +9,6 @@ from __future__ import annotations
 import datetime
 import sys
 import threading
-from dataclasses import dataclass
 from typing import Any
 
 from kerneldsl.errors import (
@@ -21,6 +20,7 @@ from kerneldsl.errors import (
     TargetUnavailableError,
     ToolMissingError,
 )
+from kerneldsl.utilities.dataclasses import dataclass
 from kerneldsl.utilities.tracebacks import OWN_FOLDERS
 
 __all__ = ["ErrorEntry", "describe"]

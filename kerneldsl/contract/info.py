@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kerneldsl.contract.info_fields import Applies, Field
 from kerneldsl.contract.limits import DeviceKind, DeviceLimits, Dim3
 from kerneldsl.errors import AttributeUnavailableError, KernelError
+from kerneldsl.utilities.dataclasses import dataclass
 from kerneldsl.utilities.shown import Shown
 
 if TYPE_CHECKING:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
+
+from kerneldsl.utilities.dataclasses import dataclass
 
 __all__ = ["DeviceKind", "DeviceLimits", "Dim3"]
 

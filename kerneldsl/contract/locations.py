@@ -6,10 +6,10 @@ buffer, and compares them. What copies, overlap and staging need is thereby the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from kerneldsl.errors import ArgumentTypeError
+from kerneldsl.utilities.dataclasses import dataclass
 
 __all__ = ["BufferOffset", "Location", "address", "alignment_number"]
 

@@ -9,10 +9,11 @@ names holds.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NoReturn, TypeAlias
 
 from kerneldsl.contract.limits import Dim3
+from kerneldsl.utilities.dataclasses import dataclass
 
 __all__ = ["DriverEntry", "Holds", "HostEntry", "NativeEntry"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from kerneldsl.utilities.dataclasses import dataclass
 
 __all__ = ["DEFAULT_OPTIONS", "CompileOptions"]
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from kerneldsl.errors import SourceLocation
+from kerneldsl.utilities.dataclasses import dataclass
 
 __all__ = ["PassInfo", "PassRemark", "Report", "ignore_remark"]
 

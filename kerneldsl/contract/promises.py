@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from kerneldsl.contract.element_mapping import ElementMapping
+from kerneldsl.utilities.dataclasses import dataclass
 
 __all__ = [
     "MAX_ALIGNMENT",

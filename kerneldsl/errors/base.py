@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import linecache
 import traceback
-from dataclasses import dataclass
+from dataclasses import dataclass  # noqa: TID251 -- errors import no utilities
 from typing import Any
 
 from kerneldsl.errors.values import safe_repr

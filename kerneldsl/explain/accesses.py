@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from kerneldsl.errors import SourceLocation
@@ -11,6 +10,7 @@ from kerneldsl.explain.symbols import Expression, Symbols, neighbour_stride
 from kerneldsl.explain.tally import AccessTally
 from kerneldsl.explain.values import Space
 from kerneldsl.planner.work import SECTOR_BYTES
+from kerneldsl.utilities.dataclasses import dataclass
 from kerneldsl.utilities.shown import Shown
 
 __all__ = ["AccessReport", "Certainty", "report_access", "source_text"]

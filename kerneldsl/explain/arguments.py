@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +18,7 @@ from kerneldsl.explain.lane_memory import ARRAY_GAP
 from kerneldsl.explain.subscripts import view_of
 from kerneldsl.explain.values import UNKNOWN, Memory, Space, Value, as_dtype
 from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind, TupleKind
+from kerneldsl.utilities.dataclasses import dataclass
 
 __all__ = ["ASSUMED_EXTENT", "Given", "read_given"]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kerneldsl.contract import Dim3, PassRemark
@@ -11,6 +10,7 @@ from kerneldsl.errors import SourceLocation
 from kerneldsl.explain.accesses import AccessReport
 from kerneldsl.explain.roofline import Roofline
 from kerneldsl.planner.occupancy import Occupancy
+from kerneldsl.utilities.dataclasses import dataclass
 from kerneldsl.utilities.shown import Shown, ShownTuple
 
 if TYPE_CHECKING:

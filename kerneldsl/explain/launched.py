@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +16,7 @@ from kerneldsl.explain.threads import Threads
 from kerneldsl.explain.values import Memory, Value
 from kerneldsl.explain.walk import MAX_ROUNDS, walk_kernel
 from kerneldsl.frontend.typed_unit import TypedUnit
+from kerneldsl.utilities.dataclasses import dataclass
 
 __all__ = ["Launched", "Walked", "launched"]
 

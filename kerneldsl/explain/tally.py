@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import math
 from collections import defaultdict
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from fractions import Fraction
 from typing import Any
 
@@ -27,6 +27,7 @@ from kerneldsl.explain.threads import Threads
 from kerneldsl.explain.values import Memory, Part, Space
 from kerneldsl.frontend.typed_unit import TypedUnit
 from kerneldsl.planner.work import SECTOR_BYTES
+from kerneldsl.utilities.dataclasses import dataclass
 
 __all__ = ["AccessTally", "BranchTally", "DivisionTally", "Tallies", "settled", "split_keys"]
 

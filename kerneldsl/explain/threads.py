@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from kerneldsl.contract import Dim3
 from kerneldsl.explain.requests import WARP_LANES
 from kerneldsl.planner.work import SECTOR_BYTES
 from kerneldsl.utilities.cached_property import cached_property
+from kerneldsl.utilities.dataclasses import dataclass
 
 __all__ = ["MAX_LANES", "Threads"]
 

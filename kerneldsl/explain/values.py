@@ -10,7 +10,6 @@ import ast
 import enum
 import operator
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 
 from kerneldsl.language.kinds import ScalarKind
 from kerneldsl.language.types import Type
+from kerneldsl.utilities.dataclasses import dataclass
 from kerneldsl.utilities.operators import COMPARISONS
 
 __all__ = [

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ from kerneldsl.explain.threads import Threads
 from kerneldsl.explain.values import UNKNOWN, Value, View, as_dtype, possible
 from kerneldsl.frontend.typed_unit import TypedUnit
 from kerneldsl.frontend.user_places import is_own
+from kerneldsl.utilities.dataclasses import dataclass
 
 __all__ = ["MAX_ROUNDS", "walk_kernel"]
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from kerneldsl.frontend.code_form import CodeForm
 from kerneldsl.language.kinds import ArrayKind, ScalarKind
 from kerneldsl.utilities.cached_property import cached_property
+from kerneldsl.utilities.dataclasses import dataclass
 
 __all__ = ["LinkedCode", "code_of"]
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from kerneldsl.frontend.lambdas import function_of_lambda
 from kerneldsl.frontend.report import Reporter
 from kerneldsl.frontend.syntax import store
 from kerneldsl.frontend.trees import Transformer, walk_here
 from kerneldsl.language.reserved import RESERVED_PREFIX
+from kerneldsl.utilities.dataclasses import dataclass
 
 __all__ = ["LocalFunction", "take_local_functions"]
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import ast
 import types
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from kerneldsl.errors import KernelError, SourceLocation, UnsupportedConstructError
@@ -34,6 +33,7 @@ from kerneldsl.frontend.rewrite import Rewriter
 from kerneldsl.frontend.source import find_source
 from kerneldsl.frontend.trees import copy_tree, walk_here
 from kerneldsl.frontend.unit import FunctionUnit
+from kerneldsl.utilities.dataclasses import dataclass
 
 __all__ = ["make_unit"]
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.types import FunctionType, ModuleType, Type
+from kerneldsl.utilities.dataclasses import dataclass
 
 __all__ = ["TypedOperation", "TypedUnit"]
 

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, NamedTuple
 
 from kerneldsl.errors import SourceLocation
@@ -30,6 +30,7 @@ from kerneldsl.frontend.frozen import FrozenArrays, WatchedArrays
 from kerneldsl.frontend.linked_code import LinkedCode
 from kerneldsl.frontend.trees import walk_here
 from kerneldsl.language.intrinsics.intrinsic import Intrinsic
+from kerneldsl.utilities.dataclasses import dataclass
 
 __all__ = ["Captured", "FunctionUnit", "IntrinsicUse"]
 

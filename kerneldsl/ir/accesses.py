@@ -7,7 +7,6 @@ promised that they are not.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from numba import types
@@ -21,6 +20,7 @@ from kerneldsl.language.intrinsics.intrinsic import ARRAY_ACCESS
 from kerneldsl.language.intrinsics.intrinsic import Effect as LanguageEffect
 from kerneldsl.language.kinds import Kind
 from kerneldsl.lowering.tile_types import NumbaTile
+from kerneldsl.utilities.dataclasses import dataclass
 
 __all__ = ["Access", "Accesses", "join"]
 

@@ -7,12 +7,12 @@ implementation of Numba's or an emitter that takes one.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from llvmlite import ir
 
 from kerneldsl.lowering.numba_internals.arrays import array_value, contiguous_strides, index_array
+from kerneldsl.utilities.dataclasses import dataclass
 
 __all__ = ["ArrayParts", "generic"]
 

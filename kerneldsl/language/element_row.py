@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 
 from kerneldsl.language.records import Field
+from kerneldsl.utilities.dataclasses import dataclass
 
 __all__ = ["REAL_KINDS", "Atomics", "ElementKind", "ElementType"]
 

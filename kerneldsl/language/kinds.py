@@ -8,10 +8,10 @@ specialization, and they are written and read in Numba's signature notation.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from kerneldsl.language.element_types import ELEMENT_TYPES, ElementType
+from kerneldsl.utilities.dataclasses import dataclass
 
 __all__ = [
     "ArrayKind",

@@ -10,10 +10,10 @@ R. Yuan et al., "BitNet b1.58" (2024): weights of -1, 0 and 1 in two bits, as th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
+from kerneldsl.utilities.dataclasses import dataclass
 
 if TYPE_CHECKING:
     import numpy.typing as npt

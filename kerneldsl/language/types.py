@@ -7,10 +7,10 @@ no argument is. Types are frozen, compare by value and print as they do in Numba
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from kerneldsl.language.kinds import ArrayKind, ScalarKind
+from kerneldsl.utilities.dataclasses import dataclass
 
 __all__ = [
     "BOOL",

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 from kerneldsl.cache.disk import disk_cache
@@ -24,6 +24,7 @@ from kerneldsl.launch.shipping_packages import may_be_shipped
 from kerneldsl.launch.specialize import specialize_anew
 from kerneldsl.launch.tuning_policy import CacheState
 from kerneldsl.planner.candidates import Candidate, extent_class
+from kerneldsl.utilities.dataclasses import dataclass
 from kerneldsl.utilities.untrusted import parse_json
 
 __all__ = [

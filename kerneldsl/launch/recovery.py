@@ -8,7 +8,6 @@ copied back. So the device must be alive, and the kernel must not have begun the
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -39,6 +38,7 @@ from kerneldsl.memory.strided import host_view, overlapping
 from kerneldsl.memory.transfer import write_array
 from kerneldsl.placement.fallback import announce, fallback_policy, may_recover, reason_of
 from kerneldsl.statistics.collect import note_copy, note_fallback
+from kerneldsl.utilities.dataclasses import dataclass
 from kerneldsl.utilities.environment import logger
 
 __all__ = ["FailedLaunch"]

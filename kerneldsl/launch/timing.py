@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from kerneldsl.utilities.dataclasses import dataclass
 from kerneldsl.utilities.formatting import format_duration
 from kerneldsl.utilities.shown import Shown
 

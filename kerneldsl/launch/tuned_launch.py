@@ -12,13 +12,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 from kerneldsl.frontend.fingerprint import UnidentifiedError, identify
 from kerneldsl.language.kinds import format_signature
 from kerneldsl.launch.request import Request
 from kerneldsl.planner.candidates import extent_class
+from kerneldsl.utilities.dataclasses import dataclass
 
 __all__ = ["TunedLaunch", "driver_class", "tuned_launch"]
 

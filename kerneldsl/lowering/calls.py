@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from llvmlite import ir
+
+from kerneldsl.utilities.dataclasses import dataclass
 
 __all__ = ["Call", "Emitter", "TypingRule"]
 

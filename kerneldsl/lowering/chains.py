@@ -27,7 +27,6 @@ Technical Report NVR-2016-002 (2016).
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from typing import Any
 
 from llvmlite import ir
@@ -39,6 +38,7 @@ from kerneldsl.lowering.calls import Call
 from kerneldsl.lowering.groups import Combination, combination
 from kerneldsl.lowering.loops import loop_while
 from kerneldsl.lowering.numba_internals.arrays import make_array
+from kerneldsl.utilities.dataclasses import dataclass
 
 __all__ = ["Before", "Climb", "Nodes", "SequentialLookBack", "State"]
 

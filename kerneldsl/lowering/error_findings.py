@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from kerneldsl.frontend.trees import walk_here
 from kerneldsl.frontend.unit import FunctionUnit
@@ -29,6 +28,7 @@ from kerneldsl.lowering.node_tests import (
 )
 from kerneldsl.lowering.numba_text import arguments_of, last_name, plain
 from kerneldsl.transforms.tile_refusals import is_part_of_at
+from kerneldsl.utilities.dataclasses import dataclass
 
 __all__ = ["Finding", "find_cause"]
 

@@ -8,12 +8,12 @@ of the fault are in the table that the compiler kept.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from kerneldsl.errors import SourceLocation, fault_class
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.frontend.user_places import user_place
+from kerneldsl.utilities.dataclasses import dataclass
 
 __all__ = [
     "FAULT_FIELDS",

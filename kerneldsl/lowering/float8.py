@@ -13,11 +13,11 @@ Compute Project, "8-bit Floating Point Specification (OFP8)", revision 1.0.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from llvmlite import ir
 
 from kerneldsl.language.reserved import RESERVED_PREFIX
+from kerneldsl.utilities.dataclasses import dataclass
 
 __all__ = ["FORMATS", "from_bits", "to_bits"]
 

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from kerneldsl.utilities.dataclasses import dataclass
 
 __all__ = ["FloatConversion", "define_conversions"]
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from llvmlite import ir
@@ -15,6 +14,7 @@ from numba import types
 from numba.core import cgutils
 
 from kerneldsl.lowering.calls import Call
+from kerneldsl.utilities.dataclasses import dataclass
 
 __all__ = [
     "Combination",

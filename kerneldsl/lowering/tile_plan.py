@@ -19,7 +19,6 @@ from __future__ import annotations
 import ast
 import math
 from collections.abc import Mapping, Set
-from dataclasses import dataclass
 
 from kerneldsl.analysis.tile_shapes import OF_BLOCK, Shape, broadcast, is_tile_use
 from kerneldsl.errors import UnsupportedConstructError
@@ -30,6 +29,7 @@ from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import ArrayKind, ScalarKind
 from kerneldsl.language.types import TileType
 from kerneldsl.lowering.tile_folds import FOLD_OF
+from kerneldsl.utilities.dataclasses import dataclass
 
 __all__ = ["Layout", "TilePlan", "plan_tiles", "transposed_reads"]
 

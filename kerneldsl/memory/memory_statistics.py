@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
+from kerneldsl.utilities.dataclasses import dataclass
 from kerneldsl.utilities.formatting import format_bytes, format_count, html_table
 
 __all__ = ["MemoryStatistics", "PoolStatistics"]

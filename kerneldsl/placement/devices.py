@@ -9,7 +9,6 @@ Arguments take precedence over a plain call and the environment.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 
 from kerneldsl.contract import Device, DeviceInfo, DeviceLike, MemoryType
 from kerneldsl.errors import (
@@ -28,6 +27,7 @@ from kerneldsl.placement.registry import (
     target_of_memory,
 )
 from kerneldsl.utilities import environment
+from kerneldsl.utilities.dataclasses import dataclass
 from kerneldsl.utilities.formatting import AsTable, format_bytes, format_count
 from kerneldsl.utilities.locks import ForkSafeLock
 from kerneldsl.utilities.scoped import Choice, ScopedValue

@@ -8,11 +8,12 @@ less than the smallest step between kinds, so that they only rank devices of one
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 from kerneldsl.contract import Device, DeviceKind
 from kerneldsl.placement.registry import get_target, hardware_targets
+from kerneldsl.utilities.dataclasses import dataclass
 
 __all__ = [
     "KIND_POINTS",

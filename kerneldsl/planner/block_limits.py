@@ -10,12 +10,12 @@ NVIDIA's header ``cuda_occupancy.h``; the model is compared with it in ``tests/o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from kerneldsl.contract import Resources
 from kerneldsl.errors import ArgumentValueError
 from kerneldsl.planner.limits import DeviceOccupancyLimits
+from kerneldsl.utilities.dataclasses import dataclass
 
 __all__ = [
     "BlockLimits",

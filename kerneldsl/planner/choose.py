@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kerneldsl.contract import Device, Dim3, ElementMapping, Resources
@@ -30,6 +30,7 @@ from kerneldsl.planner.limits import DeviceOccupancyLimits
 from kerneldsl.planner.occupancy import Occupancy, occupancy
 from kerneldsl.planner.rates import DeviceRates
 from kerneldsl.planner.work import ElementWork
+from kerneldsl.utilities.dataclasses import dataclass
 
 if TYPE_CHECKING:
     from kerneldsl.planner.space import Member

@@ -15,10 +15,10 @@ must be on their way.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from kerneldsl.errors import ArgumentValueError, LaunchConfigError, ResourceLimitError
 from kerneldsl.planner.occupancy import Occupancy
+from kerneldsl.utilities.dataclasses import dataclass
 
 __all__ = ["Coverage", "bytes_to_saturate", "coverage"]
 

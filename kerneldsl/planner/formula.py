@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any, NamedTuple, TypeAlias
@@ -21,6 +20,7 @@ from kerneldsl.planner.cost import Constants, PlanShape, device_time
 from kerneldsl.planner.fit import ModelInputs
 from kerneldsl.planner.host import element_ns, host_ns
 from kerneldsl.planner.work import ElementWork
+from kerneldsl.utilities.dataclasses import dataclass
 from kerneldsl.utilities.shown import Shown
 from kerneldsl.utilities.sympy_import import import_sympy
 

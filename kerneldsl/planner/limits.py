@@ -13,11 +13,12 @@ Capability"; NVIDIA's header ``cuda_occupancy.h`` of CUDA 13.5, with which the m
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import NamedTuple, TypeAlias
 
 from kerneldsl.contract import Device
 from kerneldsl.errors import ArgumentValueError
+from kerneldsl.utilities.dataclasses import dataclass
 
 __all__ = [
     "COMPUTE_CAPABILITIES",

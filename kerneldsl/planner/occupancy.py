@@ -28,7 +28,6 @@ API, section "Occupancy"; NVIDIA's header ``cuda_occupancy.h``.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from kerneldsl.errors import LaunchConfigError, ResourceLimitError
@@ -40,6 +39,7 @@ from kerneldsl.planner.block_limits import (
     least,
 )
 from kerneldsl.planner.limits import DeviceOccupancyLimits
+from kerneldsl.utilities.dataclasses import dataclass
 from kerneldsl.utilities.shown import Shown
 
 __all__ = [

@@ -7,11 +7,12 @@ A plan consists of numbers, words and tuples, so that it can be compared, writte
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import MISSING, asdict, dataclass, field, fields, replace
+from dataclasses import MISSING, asdict, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from kerneldsl.contract import ONE_EACH, Dim3, ElementMapping, HostShare
 from kerneldsl.errors import ArgumentValueError
+from kerneldsl.utilities.dataclasses import dataclass
 from kerneldsl.utilities.shown import Shown
 from kerneldsl.utilities.tracebacks import shorten_errors
 

@@ -11,13 +11,13 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from kerneldsl.contract import Dim3
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
 from kerneldsl.errors.values import safe_repr
 from kerneldsl.utilities.cached_property import cached_property
+from kerneldsl.utilities.dataclasses import dataclass
 from kerneldsl.utilities.shown import Shown
 from kerneldsl.utilities.tracebacks import shorten_errors
 

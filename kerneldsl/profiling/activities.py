@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, Final
 
 from kerneldsl.profiling.spans import Span
+from kerneldsl.utilities.dataclasses import dataclass
 from kerneldsl.utilities.formatting import AsDict, format_duration
 
 __all__ = ["KINDS", "Activity", "covered_ns", "make_activity"]

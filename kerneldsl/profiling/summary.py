@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from kerneldsl.profiling.activities import Activity
 from kerneldsl.profiling.throughput import Worked, throughput, worked
+from kerneldsl.utilities.dataclasses import dataclass
 from kerneldsl.utilities.formatting import AsDict, AsTable, format_duration
 
 if TYPE_CHECKING:

@@ -33,9 +33,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from kerneldsl.utilities.dataclasses import dataclass
 from kerneldsl.utilities.untrusted import parse_json
 
 __all__ = ["MANIFEST", "Entry", "File", "Index", "Manifest", "ManifestError", "describe_entries"]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import Any
 
+from kerneldsl.utilities.dataclasses import dataclass
 from kerneldsl.utilities.formatting import format_bytes, format_duration, html_table, text_table
 
 __all__ = ["DeviceStatistics", "HostMemory", "KernelStatistics", "Statistics"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import sympy
@@ -20,6 +20,7 @@ from kerneldsl.symbolic.given import (
     read_value_beyond,
 )
 from kerneldsl.symbolic.shifts import Access, read_index
+from kerneldsl.utilities.dataclasses import dataclass
 
 __all__ = ["Output", "System", "read_system"]
 

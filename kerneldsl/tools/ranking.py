@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Literal
 
@@ -27,6 +26,7 @@ from kerneldsl.placement.devices import device_info, use
 from kerneldsl.placement.fallback import fallback
 from kerneldsl.placement.scores import Score, score_of, usable_devices
 from kerneldsl.streams.waiting import synchronize
+from kerneldsl.utilities.dataclasses import dataclass
 from kerneldsl.utilities.environment import logger
 from kerneldsl.utilities.formatting import AsTable
 

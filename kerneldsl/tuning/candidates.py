@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable
-from dataclasses import dataclass
 
 from kerneldsl.contract import HostShare, LaunchConfig
 from kerneldsl.errors import LaunchConfigError, ResourceLimitError
@@ -16,6 +15,7 @@ from kerneldsl.launch.request import Request, check_shape
 from kerneldsl.planner.choose import Scored, rank
 from kerneldsl.planner.fit import ModelInputs
 from kerneldsl.tuning.search import Point
+from kerneldsl.utilities.dataclasses import dataclass
 
 __all__ = ["TuningCandidate", "find_candidates"]
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from kerneldsl.launch.tuning_policy import TuningPolicy
+from kerneldsl.utilities.dataclasses import dataclass
 
 __all__ = ["TuningOptions"]
 

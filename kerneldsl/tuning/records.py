@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import Any
 
 from kerneldsl.cache.disk import disk_cache
@@ -23,6 +23,7 @@ from kerneldsl.launch.measured import (
 from kerneldsl.launch.tuned_launch import TunedLaunch
 from kerneldsl.planner.choose import TIE
 from kerneldsl.planner.fit import ModelInputs, Sample
+from kerneldsl.utilities.dataclasses import dataclass
 from kerneldsl.utilities.untrusted import parse_json
 
 __all__ = [

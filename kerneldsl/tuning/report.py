@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 from kerneldsl.launch.measured import Measured, PlanChoices
 from kerneldsl.planner.plan import LaunchPlan
 from kerneldsl.tuning.t4 import SCHEMA_VERSION, configuration_of, t4_result
+from kerneldsl.utilities.dataclasses import dataclass
 from kerneldsl.utilities.formatting import format_duration, html_table, text_table
 
 __all__ = ["TunedPlan", "TuningReport"]

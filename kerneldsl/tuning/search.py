@@ -23,10 +23,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
+from kerneldsl.utilities.dataclasses import dataclass
 
 __all__ = ["Point", "search", "search_all"]
 

@@ -19,13 +19,14 @@ launch and on every target.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 import kerneldsl as kd
 from kerneldsl.repeating.recorded_calls import launch
+from kerneldsl.utilities.dataclasses import dataclass
 from stdlib_kernels.arrays import allocate, contiguous
 from stdlib_kernels.checks import Array
 

@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
 
 import kerneldsl as kd
 from kerneldsl.errors import ArgumentValueError
+from kerneldsl.utilities.dataclasses import dataclass
 from kerneldsl.utilities.flags import read_flag
 from stdlib_kernels.arrays import (
     allocate,

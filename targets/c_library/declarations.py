@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from kerneldsl.contract.abi import RECORD_WORD_BYTES, ParameterLayout
 from kerneldsl.language.element_types import ELEMENT_TYPES
 from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind, TupleKind, format_signature
+from kerneldsl.utilities.dataclasses import dataclass
 
 __all__ = ["ArgumentField", "Declaration", "array_types", "c_name", "fields_of"]
 

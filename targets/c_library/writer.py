@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from kerneldsl.contract import NO_PROMISES, ONE_EACH, Artifact
 from kerneldsl.contract.abi import ParameterLayout
 from kerneldsl.errors import ArgumentValueError
 from kerneldsl.language.kinds import format_signature, leaf_kinds
+from kerneldsl.utilities.dataclasses import dataclass
 from targets.c_library.declarations import Declaration, array_types, c_name, fields_of
 from targets.c_library.link import find_compiler, link_shared
 from targets.c_library.numbers import numbers_header

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kerneldsl.contract import Device, Executable, LaunchConfig, Resources
 from kerneldsl.errors import ToolMissingError
+from kerneldsl.utilities.dataclasses import dataclass
 from targets.cuda.compile.artifact import CudaArtifact
 from targets.cuda.device.carveout import Carveout
 from targets.cuda.device.resource_limits import check_resources

@@ -14,11 +14,11 @@ import itertools
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from kerneldsl.contract import Device, PoolBackend, SharedBuffer
 from kerneldsl.errors import DriverError, OutOfMemoryError
+from kerneldsl.utilities.dataclasses import dataclass
 from targets.cuda.driver.codes import DRIVER_CODES
 from targets.cuda.driver.errors import compose_error
 

@@ -12,11 +12,12 @@ import ctypes
 import threading
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kerneldsl.contract import LaunchConfig
 from kerneldsl.errors import KernelError
+from kerneldsl.utilities.dataclasses import dataclass
 from targets.cuda.compile.artifact import CudaArtifact
 from targets.cuda.device.streams import stream_handle
 from targets.null.faults import FaultPlan

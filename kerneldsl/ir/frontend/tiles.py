@@ -14,7 +14,7 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from numba import types
@@ -28,6 +28,7 @@ from kerneldsl.lowering.packed_views import PackedView
 from kerneldsl.lowering.tile_folds import FOLD_OF
 from kerneldsl.lowering.tile_types import NumbaTile
 from kerneldsl.lowering.typing_rules import typing_rule
+from kerneldsl.utilities.dataclasses import dataclass
 
 __all__ = ["read_tile"]
 

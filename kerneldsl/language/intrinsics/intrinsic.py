@@ -17,10 +17,11 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NoReturn
 
 from kerneldsl.errors import OutsideKernelError
+from kerneldsl.utilities.dataclasses import dataclass
 from kerneldsl.utilities.tracebacks import shorten_errors
 
 __all__ = [

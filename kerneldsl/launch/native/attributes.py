@@ -13,9 +13,11 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import IntEnum
 from typing import Any
+
+from kerneldsl.utilities.dataclasses import dataclass
 
 __all__ = ["Attribute", "AttributeNames", "attribute_names_of"]
 

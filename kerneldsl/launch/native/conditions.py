@@ -10,13 +10,13 @@ by their numbers in :attr:`~kerneldsl.contract.abi.ParameterLayout.parameters`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import TypeAlias
 
 from kerneldsl.contract.abi import ArrayParameters, Parameter, ParameterLayout
 from kerneldsl.language.element_types import ElementKind, names_of
 from kerneldsl.language.kinds import ArrayKind
+from kerneldsl.utilities.dataclasses import dataclass
 
 __all__ = [
     "CONDITION_WORDS",

@@ -10,7 +10,6 @@ here.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from llvmlite import ir
@@ -28,6 +27,7 @@ from kerneldsl.launch.native.emit_methods import MethodAddresses, emit_methods, 
 from kerneldsl.launch.native.emit_start import emit_start, emit_timed_start
 from kerneldsl.launch.native.launch_table import GUARD_WORDS, WORDS_TOGETHER, GuardKind, Word
 from kerneldsl.statistics.launch_counters import CounterWord
+from kerneldsl.utilities.dataclasses import dataclass
 
 __all__ = ["Addresses", "emit_module"]
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from llvmlite import ir
 
 from kerneldsl.launch.native.builder import I32, I64, POINTER, Function
+from kerneldsl.utilities.dataclasses import dataclass
 
 __all__ = ["ContextAddresses", "emit_no_streams", "read_variable"]
 

@@ -8,7 +8,6 @@ functions call the Python methods that they replace.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from llvmlite import ir
@@ -26,6 +25,7 @@ from kerneldsl.memory.arrays import DeviceArray
 from kerneldsl.memory.device_memory import PooledBuffer
 from kerneldsl.memory.free_lists import MAX_BLOCKS, FreeList
 from kerneldsl.memory.geometry import OTHER_HOME, READ_ONLY
+from kerneldsl.utilities.dataclasses import dataclass
 
 __all__ = ["COPIED_SLOTS", "FormAddresses", "emit_forms"]
 

@@ -5,13 +5,13 @@ What these functions do not know they hand over to the Python functions whose pl
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from llvmlite import ir
 
 from kerneldsl.launch.native import layout
 from kerneldsl.launch.native.builder import I32, I64, POINTER, Function
+from kerneldsl.utilities.dataclasses import dataclass
 
 __all__ = ["METHOD", "METHOD_COUNT", "MethodAddresses", "emit_methods", "emit_slow_path"]
 

@@ -15,12 +15,13 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import IntEnum
 from typing import Any
 
 from kerneldsl.contract import Device
 from kerneldsl.language.kinds import ArrayKind
+from kerneldsl.utilities.dataclasses import dataclass
 
 __all__ = [
     "CheckKind",

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
@@ -25,6 +24,7 @@ from kerneldsl.launch.native.conditions import PackedCondition
 from kerneldsl.launch.native.layout import builtin_method, host_clock
 from kerneldsl.launch.native.step_kinds import ArgumentStep
 from kerneldsl.statistics.launch_counters import LaunchCounter
+from kerneldsl.utilities.dataclasses import dataclass
 
 __all__ = [
     "GUARD_WORDS",

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from enum import IntEnum
 from typing import ClassVar, Self
+
+from kerneldsl.utilities.dataclasses import dataclass
 
 __all__ = [
     "BLOCK_FLAGS",

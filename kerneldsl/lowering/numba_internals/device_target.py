@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -47,6 +46,7 @@ from kerneldsl.lowering.numba_internals.scalar_lowerings import (
 from kerneldsl.lowering.quotients import call_division
 from kerneldsl.lowering.shifts import call_shift
 from kerneldsl.utilities.cached_property import cached_property
+from kerneldsl.utilities.dataclasses import dataclass
 
 __all__ = ["Device", "DeviceContext", "DeviceDescriptor", "Registry", "load_array_functions"]
 

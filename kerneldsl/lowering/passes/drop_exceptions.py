@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
 
 from kerneldsl.analysis.expressions import does_nothing
 from kerneldsl.frontend.trees import Transformer, copy_tree, walk_here
+from kerneldsl.utilities.dataclasses import dataclass
 
 __all__ = ["DropExceptions"]
 

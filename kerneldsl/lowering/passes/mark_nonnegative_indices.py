@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from kerneldsl.analysis.expressions import index_parts
@@ -13,6 +13,7 @@ from kerneldsl.frontend.syntax import call
 from kerneldsl.frontend.trees import Transformer, copy_tree
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.lowering.passes.tuple_names import TupleLengths, tuple_lengths
+from kerneldsl.utilities.dataclasses import dataclass
 
 __all__ = ["UNSIGNED", "MarkNonnegativeIndices"]
 

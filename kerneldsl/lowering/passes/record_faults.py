@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeVar
 
 from kerneldsl.errors import SourceLocation
@@ -12,6 +12,7 @@ from kerneldsl.frontend.trees import Transformer, copy_tree, walk_here
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.intrinsics.intrinsic import Effect
 from kerneldsl.lowering.faults import FaultSite, FaultTable
+from kerneldsl.utilities.dataclasses import dataclass
 
 __all__ = ["CHECKED", "FAULT", "RecordFaults"]
 

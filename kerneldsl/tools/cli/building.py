@@ -15,7 +15,7 @@ import runpy
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
 from traceback import walk_tb
@@ -37,6 +37,7 @@ from kerneldsl.placement.registry import get_target, target_writing
 from kerneldsl.shipping.texts import text_of_functions
 from kerneldsl.shipping.writer import PackageWriter
 from kerneldsl.tools.cli.warmed import described_gpu, dry_run
+from kerneldsl.utilities.dataclasses import dataclass
 
 __all__ = ["Builder", "Job", "Part", "Task"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from kerneldsl.errors import ArgumentValueError
@@ -17,6 +17,7 @@ from kerneldsl.tools.comparison.significance import (
     quartile_interval,
     quartile_test,
 )
+from kerneldsl.utilities.dataclasses import dataclass
 from kerneldsl.utilities.formatting import AsDict, format_count
 
 __all__ = ["Change", "Comparison", "compare_results"]

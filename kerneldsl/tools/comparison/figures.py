@@ -9,9 +9,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from statistics import median
 from typing import Any, NamedTuple
+
+from kerneldsl.utilities.dataclasses import dataclass
 
 __all__ = ["Figure", "Quartiles", "figures_of"]
 

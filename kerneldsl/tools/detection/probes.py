@@ -18,7 +18,6 @@ import re
 import shutil
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from glob import glob
 from pathlib import Path
 
@@ -31,6 +30,7 @@ from kerneldsl.tools.detection.files import (
     tool_output,
 )
 from kerneldsl.tools.versions import package_version
+from kerneldsl.utilities.dataclasses import dataclass
 from kerneldsl.utilities.untrusted import parse_json
 
 __all__ = ["Finding", "probes"]

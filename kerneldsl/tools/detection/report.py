@@ -8,7 +8,6 @@ test their programs with or without a GPU. Kernels run on the same device as wit
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from kerneldsl.contract import MemoryType
@@ -16,6 +15,7 @@ from kerneldsl.errors import ArgumentValueError, KernelError
 from kerneldsl.placement.registry import get_target, target_names, target_of_memory
 from kerneldsl.tools.detection.probes import Finding, probes
 from kerneldsl.utilities import environment
+from kerneldsl.utilities.dataclasses import dataclass
 from kerneldsl.utilities.formatting import AsDict, AsTable
 
 __all__ = ["Backend", "Backends", "backends", "faked_names"]

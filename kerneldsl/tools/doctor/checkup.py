@@ -7,7 +7,6 @@ target adds its own. If a check raises an error, that is its result, and the oth
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from kerneldsl.contract import Target
@@ -18,6 +17,7 @@ from kerneldsl.placement.registry import get_target, is_hardware, target_names
 from kerneldsl.tools.doctor.cache import check_cache_folder
 from kerneldsl.tools.doctor.host import check_environment, check_memory, check_processes
 from kerneldsl.tools.doctor.packages import check_packages, check_python
+from kerneldsl.utilities.dataclasses import dataclass
 from kerneldsl.utilities.flags import read_flag
 from kerneldsl.utilities.formatting import format_count, html_table, text_table
 

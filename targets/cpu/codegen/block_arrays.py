@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import math
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple
 
 from kerneldsl.analysis.aliases import Root, is_own, root_of_array
@@ -20,6 +20,7 @@ from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
 from kerneldsl.language.element_types import DTYPE_NAMES
 from kerneldsl.language.intrinsics.intrinsic import Effect
 from kerneldsl.language.intrinsics.table import INTRINSICS
+from kerneldsl.utilities.dataclasses import dataclass
 from targets.cpu.codegen.storage import DYNAMIC, SCRATCH, StaticArray, Storage
 from targets.cpu.intrinsics.table import Exchange, lowering_of
 from targets.cpu.intrinsics.warp import WINDOW_WARPS

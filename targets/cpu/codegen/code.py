@@ -28,8 +28,9 @@ word  meaning
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+from kerneldsl.utilities.dataclasses import dataclass
 
 __all__ = [
     "BEGAN_WORD",

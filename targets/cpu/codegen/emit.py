@@ -14,11 +14,12 @@ import ast
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from kerneldsl.analysis.expressions import does_nothing, loaded_names
 from kerneldsl.frontend.syntax import assign, call, load, store
 from kerneldsl.frontend.trees import copy_tree
+from kerneldsl.utilities.dataclasses import dataclass
 from targets.cpu.codegen.row_loops import (
     all_of,
     constant_length,

@@ -7,7 +7,6 @@ function that is written here, which unpacks the arguments and calls the body.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from llvmlite import ir
@@ -18,6 +17,7 @@ from kerneldsl.launch.native.builder import POINTER
 from kerneldsl.lowering.numba_internals.arrays import array_value
 from kerneldsl.lowering.records import record_value
 from kerneldsl.lowering.types import numba_type
+from kerneldsl.utilities.dataclasses import dataclass
 from targets.cpu.codegen.code import HEADER_BYTES, PARTS_WORD, SPACE_WORDS
 from targets.cpu.runtime.runner_code import RUNNER_TYPE, write_runner
 from targets.cpu.runtime.runner_table import RUNNER, RunnerOption

@@ -11,7 +11,7 @@ import dataclasses
 import functools
 from collections import Counter
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NoReturn
 
 import numpy as np
@@ -38,6 +38,7 @@ from kerneldsl.lowering.passes.record_faults import CHECKED
 from kerneldsl.lowering.passes.record_faults import FAULT as FAULT_CALL
 from kerneldsl.lowering.passes.tuple_names import tuple_arguments
 from kerneldsl.utilities.cached_property import cached_property
+from kerneldsl.utilities.dataclasses import dataclass
 from targets.cpu.codegen.storage import SCRATCH, StaticArray, Storage
 from targets.cpu.intrinsics.table import (
     Atomic,

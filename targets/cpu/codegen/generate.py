@@ -12,7 +12,6 @@ import ast
 import types
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -34,6 +33,7 @@ from kerneldsl.lowering.build import build_function
 from kerneldsl.lowering.faults import FaultSite, FaultTable
 from kerneldsl.lowering.tile_accesses import TileAccesses
 from kerneldsl.lowering.tile_plan import plan_tiles
+from kerneldsl.utilities.dataclasses import dataclass
 from targets.cpu.codegen.block_arrays import BlockArrays
 from targets.cpu.codegen.emit import BlockEmitter, ElementEmitter
 from targets.cpu.codegen.functions import Binder

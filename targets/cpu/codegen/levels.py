@@ -12,9 +12,9 @@ import functools
 import platform
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
+from kerneldsl.utilities.dataclasses import dataclass
 from targets.cpu.codegen.vector_extensions import compiled_for, features_of_levels
 
 __all__ = ["LEVELS", "Level", "compiling_for", "features_in_use", "supported_levels"]

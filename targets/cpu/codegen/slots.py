@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -23,6 +23,7 @@ from kerneldsl.frontend.fresh_names import FreshNames
 from kerneldsl.frontend.syntax import assign, call, load
 from kerneldsl.frontend.trees import walk_here
 from kerneldsl.language.element_types import ELEMENT_TYPES
+from kerneldsl.utilities.dataclasses import dataclass
 from targets.cpu.codegen.emit import ItemWriter
 from targets.cpu.codegen.storage import SCRATCH, Storage
 from targets.cpu.passes.interchange import peel

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from kerneldsl.errors import ResourceLimitError, SourceLocation
 from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
 from kerneldsl.language.element_types import ELEMENT_TYPES
+from kerneldsl.utilities.dataclasses import dataclass
 from kerneldsl.utilities.formatting import format_bytes
 
 __all__ = [

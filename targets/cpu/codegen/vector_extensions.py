@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import functools
 import os
-from dataclasses import dataclass
 from typing import Any
 
 from kerneldsl.errors import AttributeUnavailableError
+from kerneldsl.utilities.dataclasses import dataclass
 from kerneldsl.utilities.modules import imported
 
 __all__ = [

@@ -9,7 +9,6 @@ code calls.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, TypeAlias
 
@@ -18,6 +17,7 @@ from kerneldsl.language.intrinsics.intrinsic import Intrinsic, Typing
 from kerneldsl.language.intrinsics.table import INTRINSICS
 from kerneldsl.lowering import linked_rules, scalars
 from kerneldsl.lowering.calls import Emitter
+from kerneldsl.utilities.dataclasses import dataclass
 from targets.cpu.intrinsics import byte_dots, ptx_words, warp, warp_values
 from targets.cpu.intrinsics.atomics import ATOMICS, fence
 from targets.cpu.intrinsics.chains import chain_operation

@@ -13,7 +13,6 @@ them ``None`` for those words.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -25,6 +24,7 @@ from numba.extending import intrinsic
 from kerneldsl.language.intrinsics.table import INTRINSICS
 from kerneldsl.lowering.calls import Call
 from kerneldsl.lowering.typing_rules import typing_rule
+from kerneldsl.utilities.dataclasses import dataclass
 from targets.cpu.passes.ids import WARP_SIZE
 
 __all__ = [

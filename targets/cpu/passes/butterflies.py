@@ -21,12 +21,13 @@ from __future__ import annotations
 import ast
 import copy
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from kerneldsl.analysis.expressions import assigned_names, loaded_names
 from kerneldsl.analysis.hoisting import place_at
 from kerneldsl.frontend.syntax import assign, call, load
 from kerneldsl.frontend.trees import Transformer, copy_tree, walk_here
+from kerneldsl.utilities.dataclasses import dataclass
 from targets.cpu.passes.rematerialization import Rematerializable
 from targets.cpu.passes.statements import thread_loop, writes_memory
 from targets.cpu.passes.versions import ALWAYS

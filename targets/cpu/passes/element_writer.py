@@ -7,7 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import NamedTuple
 
 from kerneldsl.analysis.expressions import assigned_names, index_parts
@@ -16,6 +16,7 @@ from kerneldsl.frontend.fresh_names import FreshNames
 from kerneldsl.frontend.syntax import assign, call, load
 from kerneldsl.frontend.trees import Transformer, copy_tree, walk_here
 from kerneldsl.frontend.unit import FunctionUnit
+from kerneldsl.utilities.dataclasses import dataclass
 from targets.cpu.passes.code_size import size_of
 from targets.cpu.passes.counted_loops import is_range
 from targets.cpu.passes.known_integers import KnownIntegers

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import ast
 import copy
-from dataclasses import dataclass
 
 from kerneldsl.analysis.hoisting import CallHoister, place_at
 from kerneldsl.frontend.fresh_names import FreshNames
 from kerneldsl.frontend.syntax import assign, load
 from kerneldsl.frontend.trees import copy_tree
 from kerneldsl.frontend.unit import FunctionUnit
+from kerneldsl.utilities.dataclasses import dataclass
 from targets.cpu.intrinsics.table import Exchange, Together, lowering_of
 
 __all__ = [

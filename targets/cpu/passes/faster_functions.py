@@ -7,12 +7,12 @@ that lets threads run together. Whether it does is known when loops have been ch
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from kerneldsl.analysis.expressions import assigned_names
 from kerneldsl.analysis.inline import inline_block_functions
 from kerneldsl.contract import Specialization
 from kerneldsl.frontend.unit import FunctionUnit
+from kerneldsl.utilities.dataclasses import dataclass
 from targets.cpu.passes.local_elements import with_constant_extents, with_element_variables
 from targets.cpu.passes.loop_functions import functions_with_loops
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from kerneldsl.analysis.hoisting import place_at
@@ -26,6 +26,7 @@ from kerneldsl.frontend.trees import Transformer, copy_tree, walk_here
 from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
 from kerneldsl.language.intrinsics.intrinsic import Effect
 from kerneldsl.language.kinds import ArrayKind, Kind, TupleKind
+from kerneldsl.utilities.dataclasses import dataclass
 from targets.cpu.codegen.storage import SCRATCH, Storage
 
 __all__ = ["GatheredAtomics", "gatherable"]

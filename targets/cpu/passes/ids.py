@@ -12,7 +12,6 @@ from __future__ import annotations
 import ast
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from kerneldsl.analysis.expressions import assigned_names, loaded_names
@@ -21,6 +20,7 @@ from kerneldsl.contract.abi import LaunchMode
 from kerneldsl.frontend.syntax import call, load
 from kerneldsl.frontend.trees import Transformer, walk_here
 from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
+from kerneldsl.utilities.dataclasses import dataclass
 from targets.cpu.codegen.orientation import RowAxis
 
 __all__ = [

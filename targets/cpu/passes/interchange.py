@@ -11,7 +11,7 @@ from __future__ import annotations
 import ast
 import copy
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from kerneldsl.analysis.expressions import (
     assigned_names,
@@ -25,6 +25,7 @@ from kerneldsl.frontend.syntax import load
 from kerneldsl.frontend.trees import walk_here
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.intrinsics.intrinsic import Effect
+from kerneldsl.utilities.dataclasses import dataclass
 from targets.cpu.passes.counted_loops import is_range
 from targets.cpu.passes.items import Branch, ForLoop, Item, Threads, WhileLoop
 from targets.cpu.passes.liveness import flow_of

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
+
+from kerneldsl.utilities.dataclasses import dataclass
 
 __all__ = [
     "Branch",

@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from kerneldsl.frontend.unit import Captured
+from kerneldsl.utilities.dataclasses import dataclass
 from kerneldsl.utilities.operators import BINARY_OPERATORS, COMPARISONS
 
 __all__ = ["KnownIntegers"]

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from kerneldsl.analysis.dataflow import Branching, Dataflow, Loop
 from kerneldsl.analysis.expressions import assigned_names, loaded_names
+from kerneldsl.utilities.dataclasses import dataclass
 from targets.cpu.passes.items import Branch, ForLoop, Item, Leave, Once, Threads, Vote, WhileLoop
 from targets.cpu.passes.rematerialization import Rematerializable
 

@@ -21,7 +21,7 @@ import ast
 import math
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,7 @@ from kerneldsl.frontend.syntax import assign, call
 from kerneldsl.frontend.trees import Transformer, copy_tree, walk_here
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.intrinsics.intrinsic import Effect
+from kerneldsl.utilities.dataclasses import dataclass
 from targets.cpu.codegen.storage import StaticArray
 from targets.cpu.passes.dead_branches import flat_function, without_dead_branches
 from targets.cpu.passes.element_writer import ElementWriter, LocalArray, conversion, element_of

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from kerneldsl.analysis.bindings import bindings, unpack_targets
 from kerneldsl.frontend.trees import walk_here
 from kerneldsl.language.kinds import ScalarKind
+from kerneldsl.utilities.dataclasses import dataclass
 from targets.cpu.passes.rematerialization import Rematerializable
 
 __all__ = ["magnitude", "small_integers"]

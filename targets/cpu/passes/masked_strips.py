@@ -26,7 +26,7 @@ import ast
 import copy
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from kerneldsl.analysis.expressions import assigned_names, does_nothing, names_read
 from kerneldsl.analysis.hoisting import place_at
@@ -36,6 +36,7 @@ from kerneldsl.frontend.syntax import assign, load
 from kerneldsl.frontend.trees import Transformer, walk_here
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.intrinsics.intrinsic import Effect
+from kerneldsl.utilities.dataclasses import dataclass
 from targets.cpu.math.vector.define import FUNCTIONS
 from targets.cpu.passes.counted_loops import counted, is_range
 from targets.cpu.passes.items import Item, Threads, Vote, WhileLoop

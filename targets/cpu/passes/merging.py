@@ -21,7 +21,7 @@ from __future__ import annotations
 import ast
 import copy
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
 
 from kerneldsl.analysis.expressions import index_parts, loaded_names
@@ -31,6 +31,7 @@ from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.intrinsics.intrinsic import Effect
 from kerneldsl.language.kinds import ArrayKind
 from kerneldsl.lowering.passes.mark_nonnegative_indices import UNSIGNED
+from kerneldsl.utilities.dataclasses import dataclass
 from targets.cpu.passes.block_variables import BlockVariables
 from targets.cpu.passes.interchange import STRIP
 from targets.cpu.passes.items import Branch, ForLoop, Item, Threads, WhileLoop

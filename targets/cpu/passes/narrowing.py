@@ -15,10 +15,11 @@ from __future__ import annotations
 
 import ast
 import copy
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from kerneldsl.analysis.expressions import loaded_names
 from kerneldsl.frontend.syntax import call
+from kerneldsl.utilities.dataclasses import dataclass
 from targets.cpu.passes.magnitudes import magnitude
 from targets.cpu.passes.rematerialization import Rematerializable
 

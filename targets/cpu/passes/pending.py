@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ast
 import copy
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import groupby
 
 from kerneldsl.frontend.trees import walk_here
 from kerneldsl.frontend.unit import FunctionUnit
+from kerneldsl.utilities.dataclasses import dataclass
 from targets.cpu.codegen.row_loops import guarded
 from targets.cpu.passes.exchanges import ExchangeBuffer, exchange_of
 from targets.cpu.passes.items import Threads

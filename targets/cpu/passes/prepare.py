@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import copy
 from collections import Counter
-from dataclasses import dataclass
 
 from kerneldsl.analysis.expressions import assigned_names, names_read
 from kerneldsl.analysis.hoisting import place_at
@@ -20,6 +19,7 @@ from kerneldsl.lowering.passes.drop_exceptions import DropExceptions
 from kerneldsl.lowering.passes.mark_nonnegative_indices import MarkNonnegativeIndices
 from kerneldsl.lowering.passes.record_faults import RecordFaults
 from kerneldsl.lowering.passes.tuple_names import TupleLengths, tuple_arguments
+from kerneldsl.utilities.dataclasses import dataclass
 from targets.cpu.passes.ids import BlockSpace, Space
 
 __all__ = ["FAULT", "Prepared", "prepare_function", "prepare_tree"]

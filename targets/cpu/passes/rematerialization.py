@@ -11,7 +11,6 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -22,6 +21,7 @@ from kerneldsl.frontend.syntax import assign, call
 from kerneldsl.frontend.trees import Transformer, copy_tree, walk_here
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind
+from kerneldsl.utilities.dataclasses import dataclass
 from kerneldsl.utilities.operators import OPPOSITES
 
 __all__ = ["Affine", "Rematerializable", "negate"]

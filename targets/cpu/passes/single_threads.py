@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from kerneldsl.analysis.expressions import assigned_names, does_nothing, loaded_names
+from kerneldsl.utilities.dataclasses import dataclass
 from targets.cpu.passes.items import Branch, ForLoop, Item, Threads, WhileLoop
 from targets.cpu.passes.narrowing import conjuncts, narrow
 from targets.cpu.passes.rematerialization import Rematerializable

@@ -29,7 +29,7 @@ import ast
 import copy
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import NamedTuple
 
 from kerneldsl.analysis.expressions import loaded_names, names_read
@@ -41,6 +41,7 @@ from kerneldsl.frontend.trees import Transformer, walk_here
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.lowering.passes.mark_nonnegative_indices import MarkNonnegativeIndices
 from kerneldsl.lowering.passes.tuple_names import tuple_arguments
+from kerneldsl.utilities.dataclasses import dataclass
 from targets.cpu.passes.counted_loops import is_range
 from targets.cpu.passes.items import ForLoop, Item, Once, Threads
 from targets.cpu.passes.rematerialization import Rematerializable

@@ -5,12 +5,13 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from kerneldsl.analysis.expressions import assigned_names, loaded_names, names_read
 from kerneldsl.frontend.trees import walk_here
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.intrinsics.intrinsic import ARRAY_ACCESS
+from kerneldsl.utilities.dataclasses import dataclass
 from targets.cpu.passes.counted_loops import is_range
 from targets.cpu.passes.known_integers import KnownIntegers
 from targets.cpu.passes.liveness import flow_of

@@ -15,12 +15,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from kerneldsl.analysis.expressions import assigned_names, index_parts, loaded_names
 from kerneldsl.analysis.hoisting import place_at
 from kerneldsl.frontend.syntax import call
 from kerneldsl.frontend.trees import Transformer, copy_tree, walk_here
+from kerneldsl.utilities.dataclasses import dataclass
 from targets.cpu.passes.code_size import size_of
 from targets.cpu.passes.narrowing import LoopBounds, conjuncts, narrow
 from targets.cpu.passes.rematerialization import Rematerializable, negate

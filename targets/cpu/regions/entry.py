@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from llvmlite import ir
 from numba.core import cgutils
 
@@ -11,6 +9,7 @@ from kerneldsl.launch.native.builder import POINTER
 from kerneldsl.lowering.numba_internals.regions import (
     EXCEPTION_POINTER,
 )
+from kerneldsl.utilities.dataclasses import dataclass
 from targets.cpu.runtime.runner_code import RUNNER_TYPE, write_runner
 from targets.cpu.runtime.runner_table import RUNNER, RunnerOption
 

@@ -7,7 +7,7 @@ import ctypes
 import math
 import struct
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import TYPE_CHECKING, NoReturn
 
@@ -21,6 +21,7 @@ from kerneldsl.contract import (
 )
 from kerneldsl.frontend.trees import walk_here
 from kerneldsl.utilities.cached_property import cached_property
+from kerneldsl.utilities.dataclasses import dataclass
 from targets.cpu.codegen.code import FAILURE_WORD, HEADER_BYTES, STOPPED, Compiled
 from targets.cpu.codegen.orientation import RowAxis
 from targets.cpu.runtime.fault_text import Description, describe_launch

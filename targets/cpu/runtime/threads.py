@@ -32,10 +32,11 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from kerneldsl.errors import TargetUnavailableError
+from kerneldsl.utilities.dataclasses import dataclass
 from kerneldsl.utilities.environment import VARIABLES, choice
 from targets.cpu.runtime.pool import forget_threads, pool_address
 from targets.cpu.runtime.processors import runnable_threads, startable_threads

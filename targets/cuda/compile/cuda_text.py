@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import linecache
 import os
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from kerneldsl.errors import SourceLocation
+from kerneldsl.utilities.dataclasses import dataclass
 
 __all__ = ["CudaText"]
 

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from kerneldsl.contract import Report
+from kerneldsl.utilities.dataclasses import dataclass
 
 __all__ = ["inline_linked"]
 

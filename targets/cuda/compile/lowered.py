@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from kerneldsl.contract import CompileOptions, PassRemark, Specialization
 from kerneldsl.lowering.faults import FaultTable
+from kerneldsl.utilities.dataclasses import dataclass
 from targets.cuda.compile.tile_block import DEFAULT_TILE_BLOCK
 
 __all__ = ["LoweredKernel", "linked_symbols", "with_bounds"]

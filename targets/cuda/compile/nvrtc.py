@@ -15,13 +15,14 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from typing import Any
 
 from kerneldsl.contract.cuda_options import DEFAULT_CUDA_OPTIONS, CudaOptions
 from kerneldsl.errors import CompileError, ToolMissingError
 from kerneldsl.frontend.code_form import CodeForm
+from kerneldsl.utilities.dataclasses import dataclass
 from kerneldsl.utilities.formatting import format_version
 from targets.cuda.architectures import Architecture, parse_arch
 from targets.cuda.compile.cuda_text import CudaText

@@ -8,7 +8,7 @@ nothing else is left it is an assumption.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import count, islice
 from typing import Any
 
@@ -23,6 +23,7 @@ from kerneldsl.lowering.numba_internals.arrays import array_value
 from kerneldsl.lowering.numba_internals.llvm import assume_aligned, assumption, mark_only_read
 from kerneldsl.lowering.records import record_value
 from kerneldsl.lowering.types import element_type
+from kerneldsl.utilities.dataclasses import dataclass
 
 __all__ = ["ParameterReader", "assume", "parameter_types"]
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -23,6 +22,7 @@ from kerneldsl.lowering.float_conversions import define_conversions
 from kerneldsl.lowering.numba_internals.optimizing import run_passes
 from kerneldsl.lowering.quotients import count_divisions, division_definitions
 from kerneldsl.lowering.shifts import shift_definitions
+from kerneldsl.utilities.dataclasses import dataclass
 from targets.cuda.architectures import Architecture, PtxVersion
 from targets.cuda.compile import libdevice
 from targets.cuda.compile.addresses.facts import NO_FACTS, ParameterFacts

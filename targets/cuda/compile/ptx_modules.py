@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 from kerneldsl.utilities.cached_property import cached_property
+from kerneldsl.utilities.dataclasses import dataclass
 
 __all__ = ["Function", "PtxModule", "PtxModuleError", "join_modules", "parse_module"]
 

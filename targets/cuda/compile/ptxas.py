@@ -10,12 +10,12 @@ from __future__ import annotations
 import re
 import subprocess
 import tempfile
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from kerneldsl.contract import Resources
 from kerneldsl.errors import CompileError, ToolMissingError
+from kerneldsl.utilities.dataclasses import dataclass
 from targets.cuda.architectures import ARCHITECTURES
 from targets.cuda.compile.tools import find_tool
 

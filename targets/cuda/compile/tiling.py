@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from itertools import product
 from typing import TypeAlias
 
@@ -26,6 +25,7 @@ from llvmlite import ir
 
 from kerneldsl.analysis.traits import KernelTraits
 from kerneldsl.contract import ElementMapping
+from kerneldsl.utilities.dataclasses import dataclass
 from targets.cuda.compile.calling import GUARD_ASKED, GUARD_PASSED, GUARD_TESTED, STATUS_PASSES
 from targets.cuda.compile.parameters import assume
 from targets.cuda.intrinsics.ids import read_register

@@ -9,12 +9,12 @@ SXM5, B200, B300, Jetson Thor, RTX PRO 6000 Blackwell and DGX Spark.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from kerneldsl.contract import Device, DeviceLimits
 from kerneldsl.errors import ArgumentValueError
 from kerneldsl.errors.values import safe_repr
 from kerneldsl.planner.limits import DeviceOccupancyLimits
+from kerneldsl.utilities.dataclasses import dataclass
 from kerneldsl.utilities.once import OnceTable
 from targets.cuda.device.device import CudaDevice
 

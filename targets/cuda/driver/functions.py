@@ -13,12 +13,13 @@ import re
 import threading
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from kerneldsl.contract import Dim3, Resources
 from kerneldsl.errors import CompileError, KernelImageError, ResourceLimitError
+from kerneldsl.utilities.dataclasses import dataclass
 from targets.cuda.driver.driver import Driver
 from targets.cuda.driver.errors import remedy_for
 from targets.cuda.driver.loss import LaunchNote

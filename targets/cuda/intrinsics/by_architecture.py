@@ -12,7 +12,6 @@ PTX ISA, sections "dp4a", "nanosleep", "activemask", "match.sync", "redux.sync" 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias
 
@@ -20,6 +19,7 @@ from llvmlite import ir
 
 from kerneldsl.language.reserved import RESERVED_PREFIX
 from kerneldsl.lowering.scalars import byte_dot, call_llvm
+from kerneldsl.utilities.dataclasses import dataclass
 from targets.cuda.architectures import Architecture, PtxVersion
 from targets.cuda.compile.requirements import VECTOR_ATOMICS
 from targets.cuda.intrinsics import ordered_accesses, vector_atomics, warp_values

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
@@ -27,6 +26,7 @@ from kerneldsl.lowering.index_rules import check_index
 from kerneldsl.lowering.numba_internals.arrays import element_pointer
 from kerneldsl.lowering.numba_internals.bound import BoundIntrinsic
 from kerneldsl.lowering.packed_views import PackedView
+from kerneldsl.utilities.dataclasses import dataclass
 from targets.cuda.intrinsics.synchronize import call_nvvm
 
 __all__ = ["hinted_access", "load_with_hint", "store_with_hint"]

@@ -9,10 +9,10 @@ NVPTX Back-end", "Memory model".
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from llvmlite import ir
 
+from kerneldsl.utilities.dataclasses import dataclass
 from targets.cuda.intrinsics.synchronize import call_nvvm
 
 __all__ = ["ACCESSES", "DEVICE_RELAXED", "OrderedAccess", "ordered_access"]

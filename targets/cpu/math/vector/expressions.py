@@ -12,8 +12,10 @@ import math
 import struct
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
+
+from kerneldsl.utilities.dataclasses import dataclass
 
 __all__ = [
     "TABLE_PREFIX",

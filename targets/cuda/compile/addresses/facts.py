@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from kerneldsl.contract import Specialization
+from kerneldsl.utilities.dataclasses import dataclass
 
 __all__ = ["NO_FACTS", "ParameterFacts", "facts_of"]
 

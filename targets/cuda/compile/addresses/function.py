@@ -11,8 +11,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
+
+from kerneldsl.utilities.dataclasses import dataclass
 
 __all__ = ["Block", "Function", "Instruction", "natural_loops", "read_function", "results"]
 

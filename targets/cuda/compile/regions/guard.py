@@ -11,13 +11,14 @@ from __future__ import annotations
 import enum
 import operator
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
 from numba import types
 
 from kerneldsl.ir.operations import Effect, Function, Operation, Region, Value
 from kerneldsl.ir.recognize import constant_number, is_false, operator_of
+from kerneldsl.utilities.dataclasses import dataclass
 
 __all__ = ["Guard", "find_guard"]
 

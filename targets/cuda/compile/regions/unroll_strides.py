@@ -27,7 +27,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from numba import types
@@ -39,6 +38,7 @@ from kerneldsl.ir.recognize import constant_number, operator_of
 from kerneldsl.ir.rewriter import clone, clone_region
 from kerneldsl.ir.typing import Typing
 from kerneldsl.lowering.loop_marks import FULLY_UNROLLED, NOT_UNROLLED
+from kerneldsl.utilities.dataclasses import dataclass
 from targets.cuda.compile.regions.walks import INVARIANT, LOOPS, location, made_of, statements_in
 
 __all__ = ["HIDDEN", "unroll_strides"]

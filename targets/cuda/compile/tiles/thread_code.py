@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from llvmlite import ir
@@ -13,6 +12,7 @@ from numba import types
 
 from kerneldsl.language.element_types import ELEMENT_TYPES
 from kerneldsl.lowering.tile_plan import Layout
+from kerneldsl.utilities.dataclasses import dataclass
 from targets.cuda.intrinsics.ids import read_register
 from targets.cuda.intrinsics.memory import static_shared
 from targets.cuda.intrinsics.synchronize import call_nvvm

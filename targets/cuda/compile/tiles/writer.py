@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from llvmlite import ir
@@ -17,6 +17,7 @@ from kerneldsl.ir.operations import Function, Operation, Region, Value
 from kerneldsl.ir.tiles.handing_on import drop_casts, drop_unread, hand_on_by_copies
 from kerneldsl.ir.tiles.placement import Place, Placement
 from kerneldsl.lowering.tile_plan import Layout
+from kerneldsl.utilities.dataclasses import dataclass
 from targets.cuda.compile.tiles import elements, folds, memory, scans, sort_places, sorts
 from targets.cuda.compile.tiles.thread_code import Memory, Slot, ThreadCode
 from targets.cuda.intrinsics.tile_memory import ArrayElements
