@@ -72,12 +72,11 @@ class _Walk:
             for argument in region.arguments:
                 self.known[argument] = Scope.BLOCK
             self.region(region)
-        if operation.name in self.of_names:
+        if operation.effect & Effect.BLOCK and operation.name != "tile.own":
+            found = Scope.BLOCK
+        elif operation.name in self.of_names:
             found = min(found, self.of_names[operation.name])
-        elif (
-            operation.effect & (Effect.READ | Effect.EXCHANGE)
-            and not operation.effect & Effect.BLOCK
-        ):
+        elif operation.effect & (Effect.READ | Effect.EXCHANGE):
             found = Scope.THREAD
         for result in operation.results:
             self.known[result] = found

@@ -36,6 +36,8 @@ class CpuEmitter(Emitter):
         self.ids: dict[str, ir.Value] = {}
         #: Branches with a condition that is known to hold.
         self.passed: set[Operation] = set()
+        #: Memory that one operation after the other uses, by type, number of elements and use.
+        self._buffers: dict[tuple[str, int, int], ir.Value] = {}
         self.group = builder.module.add_metadata(["kerneldsl.accesses"])
         #: Threads that run together, along x, y and z, and how many.
         self.extents = spec.block_dim or (1, 1, 1)
@@ -103,6 +105,17 @@ class CpuEmitter(Emitter):
             if extent > 1:
                 place = builder.mul(self.ids[f"threadIdx.{axis}"], _I64(step), flags=["nsw"])
                 found = builder.add(place, found, flags=["nsw"])
+        return found
+
+    def reserve_again(self, kind: Any, count: int, use: int) -> ir.Value:
+        """Return the address of memory for one operation, which others get again.
+
+        An operation has different memory for each `use`.
+        """
+        key = (str(kind), count, use)
+        found = self._buffers.get(key)
+        if found is None:
+            found = self._buffers[key] = self.reserve(kind, count)
         return found
 
     def read(self, place: Any) -> Any:

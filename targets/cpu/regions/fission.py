@@ -44,10 +44,9 @@ class Fission:
         #: Values that are read from a slot wherever a loop needs them.
         self.slot_of: dict[Value, Value] = {}
 
-    def slot(self, kind: Any, name: str, *, beyond: int = 0) -> Value:
-        made = Operation(
-            "slot", [], (kind,), {"threads": self.threads + beyond}, effect=Effect.ALLOCATE
-        )
+    def slot(self, kind: Any, name: str, *, beyond: int = 0, count: int | None = None) -> Value:
+        count = self.threads + beyond if count is None else count
+        made = Operation("slot", [], (kind,), {"threads": count}, effect=Effect.ALLOCATE)
         made.result.name = f"{name}_slot"
         self.slots.append(made)
         return made.result
@@ -81,8 +80,9 @@ class Fission:
                 flush()
                 group.append(taken)
             elif operation.effect & Effect.BLOCK:
+                fetched = self.fetch(operation, group)
                 flush()
-                out.append(operation)
+                out += [*fetched, operation]
             elif operation.name == "if":
                 self.branch(operation, masks, out, flush)
             else:
@@ -100,6 +100,32 @@ class Fission:
         region.operations = [*operations, Operation("yield", [])]
         attributes = {"low": (0, 0, 0), "high": self.extents, "bounds": ""}
         return Operation("threads", [], (), attributes, [region])
+
+    def fetch(self, operation: Operation, group: list[Operation]) -> list[Operation]:
+        """Give an operation of the block what threads have; return what loads it.
+
+        All threads have the same.
+        """
+        inner = {value for each in operation.walk() for value in each.results}
+        for each in operation.walk():
+            inner.update(value for region in each.regions for value in region.arguments)
+        values: dict[Value, Value] = {}
+        loads = []
+        for value in dict.fromkeys(operation.used()):
+            if value in inner or self.is_block(value):
+                continue
+            place = self.slot(value.type, value.name or "given", count=1)
+            attributes = {"of_block": True}
+            stored = Operation("slot.store", [place, value], (), attributes, effect=Effect.WRITE)
+            group.append(stored)
+            kinds = (value.type,)
+            loaded = Operation("slot.load", [place], kinds, attributes, effect=Effect.READ)
+            loads.append(loaded)
+            values[value] = loaded.result
+            self.scopes[loaded.result] = Scope.BLOCK
+        for each in operation.walk():
+            each.operands = [values.get(value, value) for value in each.operands]
+        return loads
 
     def exchange(
         self, operation: Operation, group: list[Operation], masks: tuple[Value, ...]

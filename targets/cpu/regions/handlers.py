@@ -1,6 +1,7 @@
 """What writes each operation, by its name; a module has the handlers of its operations."""
 
-from targets.cpu.regions import exchanges, slots, storage, threads, tiles
+from targets.cpu.regions import exchanges, slots, storage, threads
+from targets.cpu.regions.tiles import handlers as tiles
 
 __all__ = ["HANDLERS"]
 

@@ -26,8 +26,8 @@ class CountedLoop:
         name = f"{len(builder.function.blocks)}"
         self.body = builder.append_basic_block(f"loop{name}")
         self.end = builder.append_basic_block(f"end{name}")
-        if isinstance(self.low, ir.Constant) and isinstance(self.high, ir.Constant):
-            assert self.low.constant < self.high.constant
+        is_constant = isinstance(self.low, ir.Constant) and isinstance(self.high, ir.Constant)
+        if is_constant and self.low.constant < self.high.constant:
             builder.branch(self.body)
         else:
             builder.cbranch(builder.icmp_signed("<", self.low, self.high), self.body, self.end)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from kerneldsl.analysis.tile_shapes import OF_BLOCK
 from kerneldsl.contract import Specialization
 from kerneldsl.ir.frontend.read import read_function
 from kerneldsl.ir.frontend.reader import NotReadError
@@ -13,10 +12,10 @@ from kerneldsl.ir.rewriter import rewrite
 from kerneldsl.ir.simplify import simplify
 from kerneldsl.ir.typing import Typing
 from kerneldsl.lowering.numba_internals.host_code import host_contexts
-from kerneldsl.lowering.tile_types import NumbaTile
 from kerneldsl.lowering.types import numba_types
 from targets.cpu.regions.fission import split_at_barriers
 from targets.cpu.regions.ids import guard_extent, id_patterns
+from targets.cpu.regions.tiles.place import place_tiles
 
 __all__ = ["INTERVALS", "read_kernel"]
 
@@ -35,9 +34,9 @@ def read_kernel(spec: Specialization) -> tuple[Function, Region]:
         raise NotReadError("a barrier of the grid" if spec.traits.syncs_grid else "debug mode")
     typing = host_contexts().typing_context
     function = read_function(spec.unit, numba_types(spec.kinds), typing)
-    _refuse_tiles(function)
     if not spec.traits.uses_grid_only:
         assert spec.block_dim is not None
+        place_tiles(function, spec, Typing.of(typing))
         if spec.mode.forall_ndim and not spec.traits.uses_block:
             guard_extent(function, Typing.of(typing), spec.mode.forall_ndim)
         rewrite(function.body, id_patterns(Typing.of(typing), spec))
@@ -50,26 +49,3 @@ def read_kernel(spec: Specialization) -> tuple[Function, Region]:
     if "leave" in names and function.body.effects() & TOGETHER:
         raise NotReadError("an exit beside a barrier")
     return function, split_at_barriers(function, spec.block_dim)
-
-
-def _refuse_tiles(function: Function) -> None:
-    """Refuse operations on tiles that are not written, such as those of several axes."""
-    for operation in function.body.walk():
-        if not operation.name.startswith("tile."):
-            if any(isinstance(value.type, NumbaTile) for value in operation.results):
-                raise NotReadError("a tile that a branch or loop assigns")
-            continue
-        attributes = operation.attributes
-        shape = attributes["shape"]
-        first = attributes.get("first", len(operation.operands))
-        is_read = (
-            operation.name in ("tile.load", "tile.map", "tile.fold", "tile.store")
-            and len(shape) == 1
-            and shape != OF_BLOCK
-            and not attributes.get("axes")
-            and attributes.get("axis") is None
-            and all(tile.type.shape == shape for tile in operation.operands[first:])
-            and all(len(region.operations) == 1 for region in operation.regions[1:])
-        )
-        if not is_read:
-            raise NotReadError(operation.name)

@@ -28,8 +28,12 @@ def shared(emitter: CpuEmitter, operation: Operation) -> None:
     if shape == (0,):
         emitter.set(operation, _dynamic(emitter, kind, element))
         return
-    unit, name = operation.attributes["site"]
-    array = StaticArray(operation.attributes["use"], unit.locate_use(name))
+    unit = emitter.spec.unit
+    where = unit.locate(unit.tree)
+    if "site" in operation.attributes:
+        unit, name = operation.attributes["site"]
+        where = unit.locate_use(name)
+    array = StaticArray(operation.attributes["use"], where)
     data = emitter.reserve(element, math.prod(shape), array)
     emitter.set(operation, ArrayParts(data, [_I64(extent) for extent in shape], kind))
 

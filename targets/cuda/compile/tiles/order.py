@@ -8,12 +8,12 @@ next iteration of a loop, and in a store that computes its elements from what it
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from kerneldsl.contract.promises import Promises
 from kerneldsl.ir.accesses import Accesses, join
-from kerneldsl.ir.operations import TOGETHER, Effect, Function, Operation, Region, Value
+from kerneldsl.ir.operations import Effect, Function, Operation, Region
+from kerneldsl.ir.tiles.arguments import arguments_of_tiles, is_of_tiles
 from kerneldsl.language.kinds import Kind
 from targets.cuda.compile.tiles.turns import Turns
 
@@ -37,11 +37,11 @@ def order_tiles(function: Function, kinds: Sequence[Kind], promises: Promises) -
     """
     accesses = Accesses(function, kinds, promises)
     turns = Turns(function, kinds)
-    arguments = _arguments_of_tiles(function)
+    arguments = arguments_of_tiles(function)
     taken = {each for found in arguments.values() for each in found}
     tiles, others = [], []
     for operation in _outside_tiles(function.body.operations):
-        if _is_of_tiles(operation):
+        if is_of_tiles(operation):
             parts = (*arguments[operation], operation)
             tiles.append((operation, join(map(accesses.with_regions, parts))))
         elif operation not in taken:
@@ -68,10 +68,6 @@ def order_tiles(function: Function, kinds: Sequence[Kind], promises: Promises) -
     _insert(function.body, starts, after)
 
 
-def _is_of_tiles(operation: Operation) -> bool:
-    return operation.name.startswith("tile.") and bool(operation.effect & Effect.BLOCK)
-
-
 def _outside_tiles(operations: Sequence[Operation]) -> Iterator[Operation]:
     """Return operations and those in their regions, but not those of tile expressions."""
     for operation in operations:
@@ -79,45 +75,6 @@ def _outside_tiles(operations: Sequence[Operation]) -> Iterator[Operation]:
         if not operation.name.startswith("tile."):
             for region in operation.regions:
                 yield from _outside_tiles(region.operations)
-
-
-def _arguments_of_tiles(function: Function) -> dict[Operation, list[Operation]]:
-    """Return the operations that compute the arguments of each tile operation, from a read on.
-
-    They are part of it: threads may have to wait for what they read. These are the operations of
-    one expression. Nothing else reads their results, and no variable holds them.
-    """
-    uses: Counter[Value] = Counter()
-    for operation in function.body.walk():
-        uses.update(operation.operands)
-    found: dict[Operation, list[Operation]] = {}
-
-    def visit(operations: list[Operation]) -> None:
-        for number, operation in enumerate(operations):
-            if _is_of_tiles(operation):
-                found[operation] = _run_before(operations, number, uses)
-            else:
-                for region in operation.regions:
-                    visit(region.operations)
-
-    visit(function.body.operations)
-    return found
-
-
-def _run_before(operations: list[Operation], number: int, uses: Counter[Value]) -> list[Operation]:
-    read = Counter(operations[number].used())
-    start = first = number
-    while start > 0:
-        operation = operations[start - 1]
-        effects = operation.effects()
-        is_argument = bool(operation.results) and not effects & (Effect.WRITE | TOGETHER)
-        if not is_argument or any(v.name or read[v] < uses[v] for v in operation.results):
-            break
-        start -= 1
-        read.update(operation.used())
-        if effects & Effect.READ:
-            first = start
-    return operations[first:number]
 
 
 def _insert(region: Region, starts: set[Operation], after: set[Operation]) -> None:

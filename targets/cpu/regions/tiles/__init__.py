@@ -1,0 +1,1 @@
+"""Tile operations, as loops over elements that run once for a block."""

@@ -1,0 +1,196 @@
+"""Folds of tiles, in the order of :mod:`kerneldsl.lowering.tile_plan`.
+
+Elements are combined into one accumulator for each place of the block, round by round. Then
+neighbours in a warp meet level by level, and warps follow each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from llvmlite import ir
+from numba.core import cgutils
+
+from kerneldsl.ir.operations import Operation
+from kerneldsl.lowering.tile_folds import COMBINATIONS
+from targets.cpu.intrinsics.groups.combine import fold_neighbours
+from targets.cpu.passes.ids import WARP_SIZE
+from targets.cpu.regions.emitter import CpuEmitter
+from targets.cpu.regions.tiles.writer import Elements, TileCode
+
+__all__ = ["write_fold"]
+
+_I64 = ir.IntType(64)
+#: Writes an element by its number.
+_Element: TypeAlias = Callable[[ir.Value], ir.Value]
+#: Rounds of elements that are added before the accumulators are stored again.
+_ROUNDS = 8
+#: Most operations of an element's expression that is repeated so often.
+_SHORT = 4
+
+
+def write_fold(emitter: CpuEmitter, operation: Operation) -> None:
+    """Write a fold of all elements of a tile, or along an axis."""
+    _Fold(emitter, operation).write()
+
+
+class _Fold:
+    """Writes one fold."""
+
+    def __init__(self, emitter: CpuEmitter, operation: Operation) -> None:
+        self._emitter = emitter
+        self._builder = emitter.builder
+        self._operation = operation
+        self._code = TileCode(emitter, operation)
+        #: Type of what is combined.
+        self._kind = operation.regions[1].arguments[0].type
+        self._combine = COMBINATIONS[operation.attributes["fold"]]
+
+    def write(self) -> None:
+        code, axis = self._code, self._operation.attributes["axis"]
+        element = self._elements()
+        if axis is None or len(code.shape) == 1:
+            total = self._finished(self._whole(element), code.count)
+            if axis is None:
+                self._emitter.set(self._operation, total)
+            else:
+                code.elements(self._operation.operands[0]).set(_I64(0), total)
+        elif axis == 0:
+            self._columns(element)
+        else:
+            self._rows(element)
+
+    # -- elements ---------------------------------------------------------------------------------
+
+    def _elements(self) -> _Element:
+        """Return what writes an element by its number, with what is computed before."""
+        code = self._code
+        if code.is_flat or len(code.shape) == 1:
+            return lambda index: code.element(index, [])
+        computed = code.buffer(self._kind, code.count)
+        code.each(lambda index, places: computed.set(index, code.element(index, places)))
+        return computed.get
+
+    def _combined(self, one: ir.Value, two: ir.Value) -> ir.Value:
+        return self._combine(self._emitter.context, self._builder, self._kind, one, two)
+
+    def _finished(self, total: ir.Value, count: int) -> ir.Value:
+        """Return the result of a combination of `count` elements."""
+        return self._code.region(self._operation.regions[1], total, _I64(count))
+
+    # -- the whole --------------------------------------------------------------------------------
+
+    def _whole(self, element: _Element) -> ir.Value:
+        """Combine all elements."""
+        code, layout = self._code, self._code.layout
+        places, warp = min(layout.places, code.count), WARP_SIZE * layout.group
+        tile = code.only_tile()
+        parts = min(warp, places), places % warp or warp
+        if tile is not None and places == code.count and all(map(self._is_vector, parts)):
+            return self._met(code.elements(tile), places, warp)
+        totals = code.buffer(self._kind, places)
+        self._rounds(totals, places, element, code.count)
+        return self._met(totals, places, warp)
+
+    def _rounds(self, totals: Elements, places: int, element: _Element, count: int) -> None:
+        """Combine as many elements into each of the accumulators, round by round."""
+        code, builder = self._code, self._builder
+
+        def add(first: ir.Value, rounds: int, end: int, *, begins: bool = False) -> None:
+            with code.loop(0, end) as place:
+                total = None if begins else totals.get(place)
+                for number in range(rounds):
+                    start = builder.add(first, _I64(number * places))
+                    new = element(builder.add(start, place))
+                    total = new if total is None else self._combined(total, new)
+                assert total is not None
+                totals.set(place, total)
+
+        whole, rest = divmod(count, places)
+        is_short = len(self._operation.regions[0].operations) <= _SHORT
+        step = _ROUNDS if is_short else 1
+        begun = (whole - 1) % step + 1
+        add(_I64(0), begun, places, begins=True)
+        if whole > begun:
+            with code.repeat(begun * places, whole * places, step * places) as start:
+                add(start, step, places)
+        if rest:
+            add(_I64(whole * places), 1, rest)
+
+    # -- neighbours -------------------------------------------------------------------------------
+
+    def _met(self, totals: Elements, places: int, warp: int) -> ir.Value:
+        """Combine accumulators: the neighbours of each warp in a tree, then warp by warp."""
+        whole = places // warp * warp
+        total = self._code.variable(self._neighbours(totals, _I64(0), min(warp, places)))
+
+        def add(start: ir.Value, count: int) -> None:
+            total.set(self._combined(total.get(), self._neighbours(totals, start, count)))
+
+        if whole > warp:
+            with self._code.repeat(warp, whole, warp) as start:
+                add(start, warp)
+        if whole and places > whole:
+            add(_I64(whole), places - whole)
+        return total.get()
+
+    def _is_vector(self, count: int) -> bool:
+        context, kind = self._emitter.context, self._kind
+        stored = context.get_data_type(kind)
+        is_plain = isinstance(stored, ir.IntType | ir.FloatType | ir.DoubleType)
+        is_same = stored == context.get_value_type(kind)
+        return is_plain and is_same and count & (count - 1) == 0
+
+    def _neighbours(self, totals: Elements, start: ir.Value, count: int) -> ir.Value:
+        """Combine some neighbours in a tree, as a vector if possible."""
+        builder = self._builder
+        if self._is_vector(count):
+            first = totals.place(start)
+            kind = ir.VectorType(first.type.pointee, count)
+            vector = builder.load(builder.bitcast(first, kind.as_pointer()), align=1)
+            return fold_neighbours(builder, vector, self._combined)
+
+        def place(index: ir.Value) -> ir.Value:
+            return builder.add(start, index)
+
+        while count > 1:
+            with cgutils.for_range(builder, _I64(count // 2)) as loop:
+                even = builder.shl(loop.index, _I64(1))
+                pair = totals.get(place(even)), totals.get(place(builder.or_(even, _I64(1))))
+                totals.set(place(loop.index), self._combined(*pair))
+            if count % 2:
+                totals.set(place(_I64(count // 2)), totals.get(place(_I64(count - 1))))
+            count = (count + 1) // 2
+        return totals.get(start)
+
+    # -- along an axis ----------------------------------------------------------------------------
+
+    def _columns(self, element: _Element) -> None:
+        """Combine each column, one row after the other."""
+        code, builder = self._code, self._builder
+        rows, columns = code.shape
+        totals = code.elements(self._operation.operands[0])
+        with code.loop(0, columns) as place:
+            totals.set(place, element(place))
+        with code.repeat(1, rows) as row:
+            start = builder.mul(row, _I64(columns))
+            with code.loop(0, columns) as place:
+                below = element(builder.add(start, place))
+                totals.set(place, self._combined(totals.get(place), below))
+        if len(self._operation.regions[1].operations) > 1:
+            with code.loop(0, columns) as place:
+                totals.set(place, self._finished(totals.get(place), rows))
+
+    def _rows(self, element: _Element) -> None:
+        """Combine each row: as many accumulators as a warp has lanes, then neighbours."""
+        code, builder = self._code, self._builder
+        rows, columns = code.shape
+        target = code.elements(self._operation.operands[0])
+        lanes = min(WARP_SIZE, columns)
+        totals = code.buffer(self._kind, lanes)
+        with code.repeat(0, rows) as row:
+            start = builder.mul(row, _I64(columns))
+            self._rounds(totals, lanes, lambda at: element(builder.add(start, at)), columns)
+            total = self._met(totals, lanes, WARP_SIZE)
+            target.set(row, self._finished(total, columns))
