@@ -16,6 +16,7 @@ from kerneldsl.ir.operations import Operation
 from kerneldsl.lowering.numba_internals.arrays import suspend_emission
 from targets.cpu.codegen.storage import ALIGNMENT, StaticArray, Storage
 from targets.cpu.intrinsics.table import Atomic, ScalarOperation, lowering_of
+from targets.cpu.regions.order import takes_any_order
 
 __all__ = ["CpuEmitter"]
 
@@ -42,6 +43,7 @@ class CpuEmitter(Emitter):
         #: Threads that run together, along x, y and z, and how many.
         self.extents = spec.block_dim or (1, 1, 1)
         self.threads_count = math.prod(self.extents)
+        self.takes_any_order = takes_any_order(spec)
 
     def register(self, handlers: Mapping[str, Callable[[CpuEmitter, Operation], None]]) -> None:
         """Add functions that write operations, by the operations' names."""

@@ -1,12 +1,14 @@
 """What writes each operation, by its name; a module has the handlers of its operations."""
 
-from targets.cpu.regions import exchanges, slots, storage, threads
+from targets.cpu.regions import exchanges, index_arithmetic, rows, slots, storage, threads
 from targets.cpu.regions.tiles import handlers as tiles
 
 __all__ = ["HANDLERS"]
 
 HANDLERS = {
     **exchanges.HANDLERS,
+    **index_arithmetic.HANDLERS,
+    **rows.HANDLERS,
     **slots.HANDLERS,
     **storage.HANDLERS,
     **threads.HANDLERS,

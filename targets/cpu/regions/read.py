@@ -13,8 +13,11 @@ from kerneldsl.ir.simplify import simplify
 from kerneldsl.ir.typing import Typing
 from kerneldsl.lowering.numba_internals.host_code import host_contexts
 from kerneldsl.lowering.types import numba_types
+from targets.cpu.regions.element_kernels import write_element_rows
 from targets.cpu.regions.fission import split_at_barriers
 from targets.cpu.regions.ids import guard_extent, id_patterns
+from targets.cpu.regions.order import takes_any_order
+from targets.cpu.regions.rows import axes_of_rows
 from targets.cpu.regions.tiles.place import place_tiles
 
 __all__ = ["INTERVALS", "read_kernel"]
@@ -43,6 +46,7 @@ def read_kernel(spec: Specialization) -> tuple[Function, Region]:
     simplify(function.body)
     mark_indices(function, INTERVALS, wraparound=spec.options.wraparound)
     if spec.traits.uses_grid_only:
+        write_element_rows(function, axes_of_rows(spec), any_order=takes_any_order(spec))
         return function, function.body
     assert spec.block_dim is not None
     names = {operation.name for operation in function.body.walk()}

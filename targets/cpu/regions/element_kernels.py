@@ -1,0 +1,37 @@
+"""The rewrites of a kernel that has no blocks: rows of elements."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from kerneldsl.ir.operations import Function
+from kerneldsl.ir.ranges import ranges_of
+from kerneldsl.ir.simplify import simplify
+from targets.cpu.regions.nonnegative_starts import version_nonnegative_starts
+from targets.cpu.regions.row_bounds import narrowed
+from targets.cpu.regions.row_loads import loaded_once
+from targets.cpu.regions.row_parts import in_parts
+from targets.cpu.regions.row_regions import element_rows, replace_rows
+
+__all__ = ["write_element_rows"]
+
+_INDEX = (0, 2**62)
+
+
+def write_element_rows(function: Function, axes: str, *, any_order: bool) -> None:
+    """Write the body of a kernel as rows, in place.
+
+    `axes` are the axes of rows that the axes of ``grid`` are. `any_order` says that elements may
+    take turns after any instruction.
+    """
+    body = function.body
+    known = ranges_of(function, {"grid": _INDEX})
+    index = element_rows(function, axes)
+    known |= {each.result: _INDEX for each in body.operations if each.name.startswith("grid.")}
+    known[index] = _INDEX
+    replace_rows(body, partial(narrowed, known=known))
+    replace_rows(body, partial(in_parts, known=known))
+    version_nonnegative_starts(body)
+    if any_order:
+        replace_rows(body, loaded_once)
+    simplify(body)

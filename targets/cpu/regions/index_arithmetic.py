@@ -1,0 +1,130 @@
+"""Arithmetic of int64 that rewrites of loops add to a region."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+
+from kerneldsl.ir.operations import Operation, Value
+from kerneldsl.ir.recognize import constant_number
+from kerneldsl.ir.typing import Typing
+from kerneldsl.lowering.numba_internals.host_code import host_contexts
+from targets.cpu.regions.emitter import CpuEmitter
+
+__all__ = ["HANDLERS", "IndexArithmetic"]
+
+_I64 = ir.IntType(64)
+_BOOL = types.boolean
+_MIN, _MAX = -(2**63), 2**63 - 1
+
+
+class IndexArithmetic:
+    """Appends operations on int64 to a list, and returns their results."""
+
+    def __init__(self, out: list[Operation]) -> None:
+        self.out = out
+        self._typing = Typing.of(host_contexts().typing_context)
+
+    def add(self, name: str, operands: list[Value], kind: Any = types.int64) -> Value:
+        """Append an operation."""
+        made = Operation(name, operands, (kind,))
+        self.out.append(made)
+        return made.result
+
+    def constant(self, value: int) -> Value:
+        """Return a constant."""
+        made = Operation("const", [], (types.int64,), {"value": value})
+        self.out.append(made)
+        return made.result
+
+    def converted(self, value: Value) -> Value:
+        """Return an integer as int64."""
+        if value.type == types.int64:
+            return value
+        return self.add("cast", [value])
+
+    def apply(self, function: Any, *operands: Value) -> Value:
+        """Apply an operator to numbers of int64."""
+        signature = self._typing.operator(function, (types.int64,) * len(operands))
+        attributes = {"function": function, "signature": signature}
+        made = Operation("numba", list(operands), (signature.return_type,), attributes)
+        self.out.append(made)
+        return made.result
+
+    def smaller(self, one: Value, two: Value) -> Value:
+        """Return the smaller number."""
+        return self.add("int.min", [one, two])
+
+    def larger(self, one: Value, two: Value) -> Value:
+        """Return the larger number."""
+        return self.add("int.max", [one, two])
+
+    def difference(self, one: Value, two: Value) -> Value:
+        """Return a difference, or the end of int64 that is nearest to it."""
+        return self.add("int.saturating_sub", [one, two])
+
+    def following(self, value: Value) -> Value:
+        """Return the next number, or the greatest one."""
+        number = constant_number(value)
+        if number is not None:
+            return self.constant(min(number + 1, _MAX))
+        return self.add("int.saturating_add", [value, self.constant(1)])
+
+    def select(self, condition: Value, one: Value, two: Value) -> Value:
+        """Return one of two values by a condition."""
+        return self.add("int.select", [condition, one, two])
+
+    def all(self, conditions: Sequence[Value]) -> Value:
+        """Return whether all conditions hold."""
+        first, *others = conditions
+        for each in others:
+            first = self.add("bool.and", [first, each], _BOOL)
+        return first
+
+    def opposite(self, condition: Value) -> Value:
+        """Return whether a condition does not hold."""
+        return self.add("bool.not", [condition], _BOOL)
+
+    def is_within(self, value: Value, most: int) -> Value:
+        """Return whether the magnitude of a number is at most so large."""
+        low = self.apply(operator.le, self.constant(-most), value)
+        return self.all([low, self.apply(operator.le, value, self.constant(most))])
+
+
+Handler = Callable[[CpuEmitter, Operation], None]
+
+
+def _of_values(write: Callable[..., Any]) -> Handler:
+    def handler(emitter: CpuEmitter, operation: Operation) -> None:
+        values = (emitter.get(value) for value in operation.operands)
+        emitter.set(operation, write(emitter, *values))
+
+    return handler
+
+
+def _saturating(name: str) -> Handler:
+    def write(emitter: CpuEmitter, one: Any, two: Any) -> Any:
+        kind = ir.FunctionType(_I64, [_I64, _I64])
+        function = emitter.builder.module.declare_intrinsic(f"llvm.{name}.sat", [_I64], kind)
+        return emitter.builder.call(function, [one, two])
+
+    return _of_values(write)
+
+
+def _select(emitter: CpuEmitter, condition: Any, one: Any, two: Any) -> Any:
+    return emitter.builder.select(condition, one, two)
+
+
+HANDLERS: dict[str, Handler] = {
+    "int.min": _of_values(CpuEmitter.smaller),
+    "int.max": _of_values(CpuEmitter.larger),
+    "int.saturating_sub": _saturating("ssub"),
+    "int.saturating_add": _saturating("sadd"),
+    "int.select": _of_values(_select),
+    "bool.and": _of_values(lambda emitter, one, two: emitter.builder.and_(one, two)),
+    "bool.not": _of_values(lambda emitter, value: emitter.builder.not_(value)),
+}

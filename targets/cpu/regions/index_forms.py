@@ -1,0 +1,316 @@
+"""Integers of a loop as its index plus numbers that are the same in all iterations.
+
+Integers wrap, so a guard says something of the index only with care. ``index + a < r`` says of
+int64 what it says of integers if ``a`` is small, because sums wrap in the same way in any
+order. Then ``r - a``, which saturates instead of wrapping, is a bound of the index. If nothing
+is known of ``a``, the bound holds on the assumption that ``a`` is small, which is tested.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any, NamedTuple
+
+from numba import types
+
+from kerneldsl.ir.operations import Operation, Value
+from kerneldsl.ir.ranges import Interval
+from kerneldsl.ir.recognize import constant_number, is_false, operands_of, operator_of
+from kerneldsl.utilities.dataclasses import dataclass
+from targets.cpu.regions.index_arithmetic import IndexArithmetic
+
+__all__ = ["SMALL", "Bounds", "Comparison", "Form", "IndexForms"]
+
+#: What two of are added, or an index and one, without leaving int64.
+SMALL = 2**62
+_MIRRORED = {
+    operator.lt: operator.gt,
+    operator.le: operator.ge,
+    operator.gt: operator.lt,
+    operator.ge: operator.le,
+    operator.eq: operator.eq,
+    operator.ne: operator.ne,
+}
+OPPOSITES = {
+    operator.lt: operator.ge,
+    operator.le: operator.gt,
+    operator.gt: operator.le,
+    operator.ge: operator.lt,
+    operator.eq: operator.ne,
+    operator.ne: operator.eq,
+}
+
+
+@dataclass(frozen=True)
+class Form:
+    """``factor * index + terms + constant``, as int64 that wraps."""
+
+    factor: int
+    #: Values that all iterations share, with their factors.
+    terms: Mapping[Value, int]
+    constant: int
+
+    def plus(self, other: Form, sign: int = 1) -> Form:
+        """Return the sum, or the difference."""
+        terms = dict(self.terms)
+        for value, factor in other.terms.items():
+            terms[value] = terms.get(value, 0) + sign * factor
+        terms = {value: factor for value, factor in terms.items() if factor}
+        constant = self.constant + sign * other.constant
+        return Form(self.factor + sign * other.factor, terms, constant)
+
+    @property
+    def rest(self) -> Form:
+        """The form without the index."""
+        return Form(0, self.terms, self.constant)
+
+    def write(self, make: IndexArithmetic, index: Value | None = None) -> Value:
+        """Write the operations that compute it; the index is one of the terms."""
+        terms = list(self.terms.items())
+        if self.factor:
+            assert index is not None
+            terms.insert(0, (index, self.factor))
+        total: Value | None = None
+        for value, factor in sorted(terms, key=lambda each: each[1] < 0):
+            each = make.converted(value)
+            if abs(factor) != 1:
+                each = make.apply(operator.mul, each, make.constant(abs(factor)))
+            if total is None:
+                total = each if factor > 0 else make.apply(operator.neg, each)
+            else:
+                total = make.apply(operator.add if factor > 0 else operator.sub, total, each)
+        if total is None:
+            return make.constant(self.constant)
+        if self.constant:
+            total = make.apply(operator.add, total, make.constant(self.constant))
+        return total
+
+
+class Comparison(NamedTuple):
+    """A comparison of two integers."""
+
+    function: Any
+    one: Form
+    two: Form
+
+
+class Bounds:
+    """What a loop's index must be for conditions to hold, and what must hold beside."""
+
+    def __init__(self) -> None:
+        #: A limit is the difference of two forms, and what is added.
+        self.lows: list[tuple[Form, Form, int]] = []
+        self.highs: list[tuple[Form, Form, int]] = []
+        #: Forms that must be small.
+        self.assumed: list[Form] = []
+        #: Values, with the truth that they must have, and comparisons without the index.
+        self.conditions: list[tuple[Value, bool] | Comparison] = []
+
+    def add(self, other: Bounds) -> None:
+        """Add what other conditions need."""
+        for name in ("lows", "highs", "assumed", "conditions"):
+            mine = getattr(self, name)
+            mine += [each for each in getattr(other, name) if each not in mine]
+
+    def write_limits(self, make: IndexArithmetic) -> tuple[list[Value], list[Value]]:
+        """Write the least indices, and those after the largest ones."""
+
+        def limit(one: Form, two: Form, more: int) -> Value:
+            if not (one.terms or two.terms):
+                number = one.constant - two.constant + more
+                return make.constant(max(min(number, 2**63 - 1), -(2**63)))
+            written = one.write(make)
+            if two.terms or two.constant:
+                written = make.difference(written, two.write(make))
+            return make.following(written) if more else written
+
+        return [limit(*each) for each in self.lows], [limit(*each) for each in self.highs]
+
+    def write_assumptions(self, make: IndexArithmetic) -> list[Value]:
+        """Write tests of what is assumed."""
+        return [make.is_within(each.write(make), SMALL // 2) for each in self.assumed]
+
+    def write_conditions(self, make: IndexArithmetic) -> list[Value]:
+        """Write tests of the other conditions."""
+        found = []
+        for each in self.conditions:
+            if isinstance(each, Comparison):
+                found.append(make.apply(each.function, each.one.write(make), each.two.write(make)))
+            else:
+                value, truth = each
+                found.append(value if truth else make.opposite(value))
+        return found
+
+
+class IndexForms:
+    """Forms of the integers in a loop.
+
+    `index` is the loop's, `inside` are the values that are defined in it, and `known` has intervals
+    of values. `same` has values that are taken for others.
+    """
+
+    def __init__(
+        self, index: Value, inside: Collection[Value], known: Mapping[Value, Interval]
+    ) -> None:
+        self.index = index
+        self.inside = inside
+        self.known = known
+        self.same: dict[Value, Value] = {}
+        self._forms: dict[Value, Form | None] = {}
+
+    def is_shared(self, value: Value) -> bool:
+        """Return whether all iterations have the same value."""
+        return value is not self.index and value not in self.inside
+
+    def form(self, value: Value) -> Form | None:
+        """Return the form of an integer, ``None`` if it has none."""
+        value = self.same.get(value, value)
+        if value not in self._forms:
+            self._forms[value] = self._form(value)
+        return self._forms[value]
+
+    def _form(self, value: Value) -> Form | None:
+        kind = value.type
+        if not isinstance(kind, types.Integer) or kind == types.uint64:
+            return None
+        number = constant_number(value)
+        if number is not None:
+            return Form(0, {}, number)
+        if value is self.index:
+            return Form(1, {}, 0)
+        if self.is_shared(value):
+            return Form(0, {value: 1}, 0)
+        made = value.owner
+        if not isinstance(made, Operation) or kind != types.int64:
+            return None
+        if made.name == "cast":
+            return self.form(made.operands[0])
+        forms = [self.form(each) for each in operands_of(made)]
+        function = operator_of(made)
+        match forms:
+            case [Form() as one] if function is operator.neg and made.operands[0].type == kind:
+                return Form(0, {}, 0).plus(one, -1)
+            case [Form() as one, Form() as two]:
+                if function in (operator.add, operator.iadd):
+                    return one.plus(two)
+                if function in (operator.sub, operator.isub):
+                    return one.plus(two, -1)
+        return None
+
+    # -- conditions -------------------------------------------------------------------------------
+
+    def bounds_of(
+        self, condition: Value, *, truth: bool = True, is_enough: bool = False
+    ) -> Bounds | None:
+        """Return what must hold for a condition to be true, or false; ``None`` if it is no bound.
+
+        With `is_enough`, it need not hold wherever the condition does. An index that is not a
+        constant is then greater, and one that is not another limit is less.
+        """
+        bounds = Bounds()
+        for value, is_true in parts_of(condition, truth, self.is_shared):
+            found = self._bounds_of(value, is_true, is_enough)
+            if found is None:
+                return None
+            bounds.add(found)
+        return bounds
+
+    def _bounds_of(self, condition: Value, truth: bool, is_enough: bool) -> Bounds | None:
+        if self.is_shared(condition):
+            bounds = Bounds()
+            bounds.conditions.append((condition, truth))
+            return bounds
+        made = condition.owner
+        if not isinstance(made, Operation):
+            return None
+        function = operator_of(made)
+        if function not in OPPOSITES:
+            return None
+        one, two = map(self.form, made.operands)
+        if one is None or two is None:
+            return None
+        test = Comparison(function if truth else OPPOSITES[function], one, two)
+        return self.compared(test, is_enough=is_enough)
+
+    def compared(self, test: Comparison, *, is_enough: bool = False) -> Bounds | None:
+        """Return what must hold for a comparison."""
+        function, one, two = test
+        factor = one.factor - two.factor
+        bounds = Bounds()
+        if factor == 0:
+            if one.factor:
+                return None
+            bounds.conditions.append(test)
+            return bounds
+        if abs(factor) != 1:
+            return None
+        if two.factor:
+            one, two, function = two, one, _MIRRORED[function]
+        if function is operator.ne and is_enough:
+            function = operator.lt if two.terms else operator.gt
+        if abs(one.factor) != 1 or two.factor:
+            return None
+        rest = one.rest
+        if not self._is_small(rest):
+            bounds.assumed.append(rest)
+        if one.factor < 0:
+            # rest - index < two, so the index is greater than the difference of the two.
+            function = _MIRRORED[function]
+            first, second = rest, two
+        else:
+            first, second = two, rest
+        limits = {
+            operator.lt: (bounds.highs, 0),
+            operator.le: (bounds.highs, 1),
+            operator.gt: (bounds.lows, 1),
+            operator.ge: (bounds.lows, 0),
+        }
+        if function is operator.eq:
+            bounds.lows.append((first, second, 0))
+            bounds.highs.append((first, second, 1))
+            return bounds
+        if function not in limits:
+            return None
+        found, more = limits[function]
+        found.append((first, second, more))
+        return bounds
+
+    def _is_small(self, form: Form) -> bool:
+        low = high = form.constant
+        for value, factor in form.terms.items():
+            ends = [factor * end for end in self._interval(value)]
+            low, high = low + min(ends), high + max(ends)
+        return low >= -SMALL and high <= SMALL
+
+    def _interval(self, value: Value) -> Interval:
+        kind = value.type
+        return self.known.get(value, (int(kind.minval), int(kind.maxval)))
+
+
+def parts_of(
+    condition: Value, truth: bool, is_one: Callable[[Value], bool]
+) -> Iterable[tuple[Value, bool]]:
+    """Yield the parts of a condition that all must be so for it to be true, or false.
+
+    `is_one` says of a condition that it is not to be divided.
+    """
+    made = condition.owner
+    if is_one(condition) or not isinstance(made, Operation):
+        yield condition, truth
+    elif operator_of(made) is operator.not_:
+        yield from parts_of(made.operands[0], not truth, is_one)
+    elif made.name == "if" and len(made.results) == 1 and condition.type == types.boolean:
+        first, (yes, no) = made.operands[0], made.regions
+        if yes.is_left or no.is_left:
+            yield condition, truth
+        elif truth and (no.yielded[0] is first or is_false(no.yielded[0])):
+            yield from parts_of(first, True, is_one)
+            yield from parts_of(yes.yielded[0], True, is_one)
+        elif not truth and yes.yielded[0] is first:
+            yield from parts_of(first, False, is_one)
+            yield from parts_of(no.yielded[0], False, is_one)
+        else:
+            yield condition, truth
+    else:
+        yield condition, truth

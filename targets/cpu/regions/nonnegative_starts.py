@@ -1,0 +1,91 @@
+"""Version loops on a nonnegative start, where their counter indexes arrays.
+
+An index below 0 counts from the end of its axis, which takes three or four instructions at each
+access. A counter that goes up is not negative if its loop does not start below 0 ::
+
+    for k in range(starts[i], starts[i + 1]):
+        total += values[k]
+
+runs with ``values[k]`` without that test if ``starts[i] >= 0``. Innermost loops alone have two
+versions, so that code grows by little.
+"""
+
+from __future__ import annotations
+
+import operator
+
+from kerneldsl.ir.operations import Operation, Region, Value
+from kerneldsl.ir.recognize import constant_number, operator_of
+from kerneldsl.ir.rewriter import clone
+from targets.cpu.regions.index_arithmetic import IndexArithmetic
+
+__all__ = ["version_nonnegative_starts"]
+
+_LOOPS = ("for", "while", "row", "threads")
+
+
+def version_nonnegative_starts(region: Region) -> None:
+    """Write two versions of such loops, in place."""
+    out: list[Operation] = []
+    for operation in region.operations:
+        is_innermost = operation.name == "for" and not any(
+            each.name in _LOOPS for inner in operation.regions for each in inner.walk()
+        )
+        if is_innermost:
+            out += _versions(operation)
+            continue
+        for inner in operation.regions:
+            version_nonnegative_starts(inner)
+        out.append(operation)
+    region.operations = out
+
+
+def _versions(loop: Operation) -> list[Operation]:
+    start, _, step, *_ = loop.operands
+    if not start.type.signed or (constant_number(step) or 0) <= 0:
+        return [loop]
+    if not any(_marked(each, loop.regions[0].arguments[0]) for each in loop.walk()):
+        return [loop]
+    upward = clone(loop, {})
+    for each in upward.walk():
+        marks = _marked(each, upward.regions[0].arguments[0])
+        if marks:
+            each.attributes["nonnegative"] = marks
+    out: list[Operation] = []
+    make = IndexArithmetic(out)
+    test = make.apply(operator.ge, make.converted(start), make.constant(0))
+    branch = Operation("if", [test], (), None, [_around(upward), _around(loop)])
+    branch.results, loop.results = loop.results, [Value(v.type, loop) for v in loop.results]
+    branch.regions[1].operations[-1].operands = list(loop.results)
+    for value in branch.results:
+        value.owner = branch
+    return [*out, branch]
+
+
+def _around(loop: Operation) -> Region:
+    region = Region()
+    region.operations = [loop, Operation("yield", list(loop.results))]
+    return region
+
+
+def _marked(access: Operation, counter: Value) -> tuple[bool, ...] | None:
+    """Return the marks of an access if the counter is not negative, ``None`` if it needs none."""
+    marks = access.attributes.get("nonnegative")
+    if marks is None or all(marks) or access.name not in ("array.load", "array.store"):
+        return None
+    pairs = zip(marks, access.operands[1:], strict=False)
+    found = tuple(is_marked or _is_upward(value, counter) for is_marked, value in pairs)
+    return None if found == marks else found
+
+
+def _is_upward(index: Value, counter: Value) -> bool:
+    made = index.owner
+    if isinstance(made, Operation) and made.name == "cast":
+        index = made.operands[0]
+        made = index.owner
+    if index is counter:
+        return True
+    if not isinstance(made, Operation) or operator_of(made) is not operator.add:
+        return False
+    number = constant_number(made.operands[1])
+    return made.operands[0] is counter and number is not None and number >= 0

@@ -1,0 +1,405 @@
+"""Split rows into parts in which all indices take the same way.
+
+Indices of neighbours are clamped, ``a[min(max(i, 0), n - 1)]``, mirrored or periodic,
+``a[(i + 1) % n]`` and ``a[i - 1 if i > 0 else n - 1]``. Between the ends of a row they are plain
+sums, so that a version of its body without these tests reads plain vectors. Its ends, and all of
+it if that is not known, run the body as it is. If the last branch of a row depends on the index,
+parts of the row have a version for each way.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping
+from dataclasses import field
+from typing import Any
+
+from numba import types
+
+from kerneldsl.ir.operations import Operation, Region, Value
+from kerneldsl.ir.ranges import Interval
+from kerneldsl.ir.recognize import operands_of, operator_of
+from kerneldsl.ir.rewriter import clone, clone_region
+from kerneldsl.ir.simplify import simplify
+from kerneldsl.utilities.dataclasses import dataclass
+from targets.cpu.regions.index_arithmetic import IndexArithmetic
+from targets.cpu.regions.index_forms import SMALL, Bounds, Comparison, Form, IndexForms
+from targets.cpu.regions.row_regions import defined_in, if_then, row_like, row_of
+
+__all__ = ["in_parts"]
+
+#: A longer body is not worth compiling twice.
+_MOST_OPERATIONS = 250
+_INDEXED = ("array.load", "array.store", "array.part", "packed.load")
+#: What ``min`` and ``max`` of the index and a limit are the index for.
+_RELATIONS = {min: operator.le, max: operator.ge}
+
+
+def in_parts(row: Operation, known: Mapping[Value, Interval]) -> list[Operation]:
+    """Return a row of elements in parts, or as it is.
+
+    A branch that all elements of a row take in the same way is decided before it.
+    """
+    (region,) = row.regions
+    if "rare" in row.attributes or sum(1 for _ in region.walk()) > _MOST_OPERATIONS:
+        return [row]
+    inside = defined_in(row)
+    *before, last = region.operations[:-1] or region.operations
+    is_choice = _is_choice(last)
+    if is_choice and last.operands[0] not in inside:
+        return [_decided(row, before, last, known)]
+    proof = _Proof(region, IndexForms(region.arguments[0], inside, known))
+    proof.find()
+    if proof.changes:
+        out: list[Operation] = []
+        inner = proof.version(out)
+        return [*out, *_parts(row, inner, region, proof.bounds)]
+    if is_choice:
+        return _by_last_branch(row, before, last, IndexForms(region.arguments[0], inside, known))
+    return [row]
+
+
+def _is_choice(operation: Operation) -> bool:
+    yes, no = operation.regions if operation.name == "if" else (Region(), Region())
+    return (
+        not operation.results
+        and len(yes.operations) > 1
+        and len(no.operations) > 1
+        and not (yes.is_left or no.is_left)
+    )
+
+
+def _decided(
+    row: Operation, before: list[Operation], last: Operation, known: Mapping[Value, Interval]
+) -> Operation:
+    """Return a branch with a row for each way."""
+    ways = []
+    for region in last.regions:
+        ways.append(in_parts(_with_body(row, [*before, *region.operations]), known))
+    return if_then(last.operands[0], *ways)
+
+
+def _with_body(row: Operation, operations: list[Operation]) -> Operation:
+    """Return a row like another one that runs a copy of other operations."""
+    whole = Region()
+    whole.arguments = row.regions[0].arguments
+    whole.operations = operations
+    copied = clone_region(whole, {})
+    simplify(copied)
+    return row_like(row, copied)
+
+
+def _by_last_branch(
+    row: Operation, before: list[Operation], last: Operation, forms: IndexForms
+) -> list[Operation]:
+    """Return a row in parts that take one way each at its last branch.
+
+    Without this, vectors would store under masks, element by element.
+    """
+    for number in (0, 1):
+        bounds = forms.bounds_of(last.operands[0], truth=not number)
+        if bounds is None:
+            continue
+        inner, outer = (
+            _with_body(row, [*before, *last.regions[each].operations]).regions[0]
+            for each in (number, 1 - number)
+        )
+        assumed, bounds.assumed = bounds.assumed, []
+        parts = _parts(row, inner, outer, bounds)
+        if not assumed:
+            return parts
+        bounds.assumed = assumed
+        out: list[Operation] = []
+        make = IndexArithmetic(out)
+        test = make.all(bounds.write_assumptions(make))
+        out.append(if_then(test, parts, [_with_body(row, row.regions[0].operations)]))
+        return out
+    return [row]
+
+
+def _parts(row: Operation, inner: Region, outer: Region, bounds: Bounds) -> list[Operation]:
+    """Return a row that runs one body within bounds, and another one at its ends."""
+    out: list[Operation] = []
+    make = IndexArithmetic(out)
+    low, high = row.operands
+    begin, end = low, high
+    lows, highs = bounds.write_limits(make)
+    for each in lows:
+        begin = make.larger(begin, each)
+    for each in highs:
+        end = make.smaller(end, each)
+    # An empty middle if it is not known that indices are within the axis.
+    begin = make.smaller(begin, high)
+    end = make.larger(end, begin)
+    tests = [*bounds.write_assumptions(make), *bounds.write_conditions(make)]
+    if tests:
+        test = make.all(tests)
+        begin, end = make.select(test, begin, high), make.select(test, end, high)
+    out.append(row_of(begin, end, inner))
+    # Both ends are one loop in the code.
+    sides = Region((types.int64,))
+    ends: list[Operation] = []
+    side = IndexArithmetic(ends)
+    is_left = side.apply(operator.eq, sides.arguments[0], side.constant(0))
+    first, last = side.select(is_left, low, end), side.select(is_left, begin, high)
+    sides.operations = [*ends, row_of(first, last, outer), Operation("yield", [])]
+    numbers = [make.constant(each) for each in (0, 2, 1)]
+    out.append(Operation("for", numbers, (), {}, [sides]))
+    return out
+
+
+@dataclass
+class _Proof:
+    """Finds what the ends of a row prove, and writes the version of its body in which it holds."""
+
+    region: Region
+    forms: IndexForms
+    bounds: Bounds = field(default_factory=Bounds)
+    #: Branches, and the number of the region that is taken.
+    taken: dict[Operation, int] = field(default_factory=dict)
+    #: Values that are the index plus what all iterations share.
+    plain: dict[Value, Form] = field(default_factory=dict)
+    changes: bool = False
+
+    def find(self) -> None:
+        """Find it."""
+        self.indices = _values_of_indices(self.region)
+        self.places = _Places()
+        self.operations(self.region)
+
+    def operations(self, region: Region) -> None:
+        for operation in region.operations:
+            match operation.name:
+                case "if" if operation.results:
+                    self.branch(operation)
+                case "if":
+                    for inner in operation.regions:
+                        self.operations(inner)
+                case "numba" if operation.results and operation.result in self.indices:
+                    self.limits(operation)
+
+    def proves(self, bounds: Bounds | None) -> bool:
+        """Record what must hold, if the ends of a row, or the row as a whole, can prove it."""
+        if bounds is None:
+            return False
+        self.bounds.add(bounds)
+        return True
+
+    def branch(self, operation: Operation) -> None:
+        is_index = not self.indices.isdisjoint(operation.results)
+        condition = operation.operands[0]
+        for number, region in enumerate(operation.regions):
+            if region.is_left or not self.places.has(condition, self.forms):
+                continue
+            if not is_index and (number or not self.reads_element(operation)):
+                continue
+            if is_index and not self.is_varying(operation, number):
+                continue
+            found = self.forms.bounds_of(condition, truth=not number, is_enough=True)
+            if found is not None and _is_one_index(found):
+                found = None
+            if self.proves(found):
+                self.take(operation, number)
+                return
+        for region in operation.regions:
+            self.operations(region)
+
+    def take(self, operation: Operation, number: int) -> None:
+        """Take one region of a branch."""
+        self.taken[operation] = number
+        region = operation.regions[number]
+        self.operations(region)
+        for result, value in zip(operation.results, region.yielded, strict=True):
+            self.forms.same[result] = self.forms.same.get(value, value)
+        self.changes |= not self.forms.is_shared(operation.operands[0])
+
+    def is_varying(self, operation: Operation, number: int) -> bool:
+        """Return whether a way of a branch gives an index that differs along the row.
+
+        As in ``0 if i < 1 else i - 1``: most elements get the latter.
+        """
+        mine, other = operation.regions[number], operation.regions[1 - number]
+        pairs = zip(mine.yielded, other.yielded or mine.yielded, strict=True)
+        return any(not self.forms.is_shared(one) or self.forms.is_shared(two) for one, two in pairs)
+
+    def reads_element(self, operation: Operation) -> bool:
+        """Return whether a branch chooses if an element is read that differs along the row."""
+        return not any(value.type == types.boolean for value in operation.results) and any(
+            each.name == "array.load"
+            and not all(self.forms.is_shared(value) for value in each.operands[1:])
+            for each in operation.regions[0].walk()
+        )
+
+    def limits(self, operation: Operation) -> None:
+        """Take the index in the place of its minimum or maximum with a limit, or its remainder."""
+        operands = operands_of(operation)
+        function = operator_of(operation)
+        if len(operands) != 2 or operation.result.type != types.int64:
+            return
+        forms = [self.forms.form(each) for each in operands]
+        if None in forms:
+            return
+        one, two = forms
+        assert one is not None
+        assert two is not None
+        if function in (operator.mod, operator.imod):
+            self.remainder(operation, one, two)
+        elif function in _RELATIONS and (not one.factor) != (not two.factor):
+            index, limit = (one, two) if one.factor else (two, one)
+            test = Comparison(_RELATIONS[function], index, limit)
+            if self.proves(self.forms.compared(test)):
+                self.set(operation, index)
+
+    def remainder(self, operation: Operation, value: Form, extent: Form) -> None:
+        """Take the dividend in the place of a remainder.
+
+        Programs add the extent once, to an index that may be -1: of ``(i - 1 + n) % n`` it is
+        ``i - 1``.
+        """
+        if extent.factor or not value.factor:
+            return
+        inner = value
+        tests = []
+        if extent.terms and all(value.terms.get(v) == f for v, f in extent.terms.items()):
+            inner = value.plus(extent, -1)
+            most = Form(0, {}, SMALL)  # the sum does not wrap
+            tests.append(Comparison(operator.le, extent, most))
+        nothing = Form(0, {}, 0)
+        tests += [Comparison(operator.le, nothing, inner), Comparison(operator.lt, inner, extent)]
+        found = [self.forms.compared(each) for each in tests]
+        if None in found:
+            return
+        for each in found:
+            self.proves(each)
+        self.set(operation, inner)
+
+    def set(self, operation: Operation, form: Form) -> None:
+        self.plain[operation.result] = form
+        self.forms._forms[operation.result] = form
+        self.changes = True
+
+    # -- the version ------------------------------------------------------------------------------
+
+    def version(self, out: list[Operation]) -> Region:
+        """Return the body in which it holds; `out` gets what is computed before the row."""
+        make = IndexArithmetic(out)
+        self.rests = {value: form.rest.write(make) for value, form in self.plain.items()}
+        self.make = make
+        copy = Region((types.int64,))
+        copy.arguments[0].name = self.region.arguments[0].name
+        self.values: dict[Value, Value] = {self.region.arguments[0]: copy.arguments[0]}
+        copy.operations = self.copied(self.region)
+        simplify(copy)
+        return copy
+
+    def copied(self, region: Region) -> list[Operation]:
+        out: list[Operation] = []
+        for operation in region.operations:
+            number = self.taken.get(operation)
+            if number is not None:
+                chosen = operation.regions[number]
+                out += self.copied(chosen)[:-1]
+                for result, value in zip(operation.results, chosen.yielded, strict=True):
+                    self.values[result] = self.values.get(value, value)
+            elif operation.results and operation.results[0] in self.plain:
+                self.values[operation.result] = self.index_of(operation.result, out)
+            elif operation.name == "if":
+                out.append(self.copied_branch(operation))
+            else:
+                made = clone(operation, self.values)
+                self.mark(operation, made)
+                out.append(made)
+        return out
+
+    def copied_branch(self, operation: Operation) -> Operation:
+        made = Operation(
+            "if",
+            [self.values.get(value, value) for value in operation.operands],
+            tuple(value.type for value in operation.results),
+            dict(operation.attributes),
+            effect=operation.effect,
+            place=operation.place,
+        )
+        for region in operation.regions:
+            inner = Region()
+            inner.operations = self.copied(region)
+            made.regions.append(inner)
+        for old, new in zip(operation.results, made.results, strict=True):
+            new.name = old.name
+            self.values[old] = new
+        return made
+
+    def index_of(self, value: Value, out: list[Operation]) -> Value:
+        form = self.plain[value]
+        index, rest = self.values[self.region.arguments[0]], self.rests[value]
+        make = IndexArithmetic(out)
+        if form.factor < 0:
+            return make.apply(operator.sub, rest, index)
+        if not form.terms and not form.constant:
+            return index
+        return make.apply(operator.add, index, rest)
+
+    def mark(self, old: Operation, new: Operation) -> None:
+        """Mark plain indices as not negative, if the ends of a row prove it."""
+        marks = old.attributes.get("nonnegative")
+        if marks is None or all(marks):
+            return
+        found = []
+        for value, is_marked in zip(old.operands[1:], marks, strict=False):
+            source = self.forms.same.get(value, value)
+            is_plain = source in self.plain or source is not value
+            if not is_marked and is_plain and (form := self.forms.form(value)) is not None:
+                test = Comparison(operator.ge, form, Form(0, {}, 0))
+                is_marked = self.proves(self.forms.compared(test))
+            found.append(is_marked)
+        new.attributes["nonnegative"] = tuple(found)
+
+
+def _is_one_index(bounds: Bounds) -> bool:
+    """Return whether bounds let one index alone pass."""
+    return any((one, two, 1) in bounds.highs for one, two, more in bounds.lows if not more)
+
+
+def _values_of_indices(region: Region) -> set[Value]:
+    """Return the values on which indices depend, with results of branches."""
+    pending = [
+        value
+        for each in region.walk()
+        if each.name in _INDEXED
+        for value in each.operands[1 : -1 if each.name == "array.store" else None]
+    ]
+    found: set[Value] = set()
+    while pending:
+        value = pending.pop()
+        made = value.owner
+        if value in found or not isinstance(made, Operation):
+            continue
+        found.add(value)
+        if made.name == "if":
+            number = made.results.index(value)
+            pending += [r.yielded[number] for r in made.regions if not r.is_left]
+        elif made.name in ("numba", "cast", "tuple.make", "tuple.member"):
+            pending += made.operands
+    return found
+
+
+class _Places:
+    """Which values differ between the elements of an array."""
+
+    def __init__(self) -> None:
+        self._known: dict[Value, bool] = {}
+
+    def has(self, value: Value, forms: IndexForms) -> bool:
+        """Return whether a value depends on a coordinate."""
+        if value is forms.index:
+            return True
+        found = self._known.get(value)
+        if found is None:
+            made: Any = value.owner
+            found = isinstance(made, Operation) and (
+                made.name in ("grid.x", "grid.y", "grid.z")
+                or any(self.has(each, forms) for each in made.operands)
+                or any(self.has(v, forms) for region in made.regions for v in region.yielded)
+            )
+            self._known[value] = found
+        return found

@@ -1,0 +1,111 @@
+"""Rows of elements: bounds, parts, and what is loaded once."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+import kerneldsl as kd
+from kerneldsl.ir.printer import print_region
+from targets.cpu.regions.read import read_kernel
+from tests.unit.targets.cpu.passes import test_counter_signs, test_ends_of_rows
+
+f32 = np.float32
+
+
+def text_of(kernel, signature: str, forall: int) -> str:
+    """Return the region of a kernel."""
+    _, spec = kernel.specialization(signature, forall=forall, target="cpu")
+    return print_region(read_kernel(spec)[1])
+
+
+def rows_of(text: str) -> list[str]:
+    """Return what each row does."""
+    return re.split(r"row(?:\[.*\])? %", text)[1:]
+
+
+@kd.kernel
+def scaled(x, shift, out):
+    i, j = kd.grid(2)
+    if 0 < i < out.shape[0] and j + shift < out.shape[1] and x[j] > 0:
+        out[i, j] = x[j] * x[i]
+
+
+def test_guards_are_bounds() -> None:
+    text = text_of(scaled, "float32[::1], int64, float32[:, ::1]", 2)
+    narrow, careful = rows_of(text)
+    assert narrow.split("} {\n  }")[0].count("if ") == 1  # that x[j] is above 0
+    assert careful.count("if ") > 2
+    for shift in (0, 3, -2, 2**63 - 1, -(2**63), 2**62):
+        x, out = np.array([1, -2, 3, 4], f32), np.zeros((3, 4), f32)
+        scaled.forall(3, 4)(x, shift, out)
+        expected = np.zeros_like(out)
+        for i in range(1, 3):
+            for j in range(4):
+                if (j + shift + 2**63) % 2**64 - 2**63 < 4 and x[j] > 0:
+                    expected[i, j] = x[j] * x[i]
+        np.testing.assert_array_equal(out, expected)
+
+
+@pytest.mark.parametrize("name", test_ends_of_rows.KERNELS)
+def test_the_middle_of_a_row_reads_plain_neighbours(name: str) -> None:
+    signature = "float32[:, ::1], int64, int64, float32[:, :, ::1]"
+    text = text_of(test_ends_of_rows.KERNELS[name], signature, 2)
+    middle, ends = rows_of(text)
+    middle = middle.split("for ")[0]
+    assert "if " not in middle
+    for word in ("mod", "min", "max"):
+        assert word not in middle.split("{")[1]
+    assert len(ends) > len(middle) or name == "remainders_of_sums"
+
+
+@pytest.mark.parametrize("name", test_ends_of_rows.QUICK)
+def test_neighbours(name: str) -> None:
+    for shape in test_ends_of_rows.SHAPES:
+        for image in test_ends_of_rows.images(shape):
+            test_ends_of_rows.compare(name, image, np.int64(shape[1]), 1)
+
+
+@pytest.mark.parametrize("name", test_ends_of_rows.BRANCHES)
+def test_a_part_of_a_row_takes_one_branch(name: str) -> None:
+    signature = "float64[:, ::1], int64, float64[:, ::1], float64[:, ::1]"
+    text = text_of(test_ends_of_rows.branching_kernel(name), signature, 2)
+    if name == "every_second":
+        assert "for " not in text
+        return
+    for row in rows_of(text)[:2]:
+        assert row.split("\n}")[0].split("else")[0].count("array.store %out") == 1
+    test_ends_of_rows.test_branches_of_parts_of_a_row(name)
+
+
+@kd.kernel
+def shorten(distance, k):
+    i, j = kd.grid(2)
+    if i < distance.shape[0] and j < distance.shape[1]:
+        through = distance[i, k] + distance[k, j]
+        if through < distance[i, j]:
+            distance[i, j] = through
+
+
+def test_what_a_row_shares_is_loaded_once() -> None:
+    text = text_of(shorten, "float32[:, ::1], int64", 2)
+    before, row = text.split("\n    row ")
+    assert before.count("array.load") == 1
+    assert row.count("array.load") == 2
+    rng = np.random.default_rng(3)
+    found = rng.integers(1, 99, (40, 40)).astype(f32)
+    expected = found.copy()
+    for k in range(40):
+        shorten.forall(40, 40)(found, k)
+        np.minimum(expected, expected[:, k, None] + expected[k], out=expected)
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_loops_have_a_version_for_starts_that_are_not_negative() -> None:
+    signature = "float32[::1], int32[::1], int32[::1], float32[::1]"
+    text = text_of(test_counter_signs.row_sums, signature, 1)
+    upward, downward = text.split("for ")[1:]
+    assert "may_wrap" not in upward
+    assert "may_wrap" in downward
