@@ -29,6 +29,8 @@ _AND = (operator.and_, operator.iand)
 _OR = (operator.or_, operator.ior)
 _XOR = (operator.xor, operator.ixor)
 _BITS = 64
+#: What Numba computes with integers.
+_COMPUTED = (types.int64, types.uint64)
 #: What a comparison adds to the lower and to the upper bound of each operand.
 _RELATIONS: dict[Any, tuple[tuple[int | None, int | None], tuple[int | None, int | None]]] = {
     operator.lt: ((None, -1), (1, None)),
@@ -174,9 +176,9 @@ class _Walk:
                     return
                 found, settled = narrower, settled + 1
                 continue
-            found = (
-                new if turn < _ROUNDS else [_widen(a, b) for a, b in zip(found, new, strict=True)]
-            )
+            if turn >= _ROUNDS:
+                new = list(map(_widen, found, new, arguments))
+            found = new
         raise AssertionError("intervals of a loop do not settle")
 
     def refine(self, before: Region, arguments: list[Value]) -> None:
@@ -236,8 +238,10 @@ class _Walk:
         return low, high
 
     def numba(self, operation: Operation) -> None:
-        if len(operation.results) != 1 or operation.result.type != types.int64:
+        if len(operation.results) != 1 or operation.result.type not in _COMPUTED:
             return
+        kind = operation.result.type
+        lowest, highest = int(kind.minval), int(kind.maxval)
         operands = operands_of(operation)
         if not all(isinstance(v.type, types.Integer | types.Boolean) for v in operands):
             return
@@ -248,12 +252,12 @@ class _Walk:
                 found = _of_small(found, operands[0].type)
         else:
             # Two numbers meet in the type of the result.
-            found = _of_function(function, [self.converted(v, types.int64) for v in operands])
+            found = _of_function(function, [self.converted(v, kind) for v in operands])
         low, high = found
-        if low < _MIN or high > _MAX:
+        if low < lowest or high > highest:
             # An operation that may wrap may have any result.
-            if self.may_wrap:
-                found = _ANY
+            if self.may_wrap or not kind.signed:
+                found = lowest, highest
             else:
                 found = max(min(low, _MAX), _MIN), max(min(high, _MAX), _MIN)
         self.known[operation.result] = found
@@ -321,6 +325,7 @@ def _join(one: Interval, two: Interval) -> Interval:
     return min(one[0], two[0]), max(one[1], two[1])
 
 
-def _widen(old: Interval, new: Interval) -> Interval:
+def _widen(old: Interval, new: Interval, value: Value) -> Interval:
     low = old[0] if new[0] == old[0] else (0 if new[0] >= 0 else _MIN)
-    return low, old[1] if new[1] == old[1] else _MAX
+    most = int(types.uint64.maxval) if value.type == types.uint64 else _MAX
+    return low, old[1] if new[1] == old[1] else most

@@ -57,11 +57,14 @@ def mixed(a, b, c, d, out):
     out[6] = u32(total + (total >> 32))
     for k in range(3):
         out[7] = u32(total * k + b)
+    out[8] = u32(((a >> ((a >> u32(28)) + u32(4))) ^ a) * u32(277803737))
+    out[9] = u32((a << (c & 31)) + (b >> (d & 31)))
+    out[10] = u32((a >> (d & 63)) + (b << (d & 63)))
 
 
 def test_what_is_computed_is_the_same() -> None:
     artifact = compile_ptx(mixed, "uint32, int32, int64, uint8, uint32[::1]")
-    grid, out = SimulatedGrid(artifact), np.zeros(8, np.uint32)
+    grid, out = SimulatedGrid(artifact), np.zeros(11, np.uint32)
 
     def cut(value: int) -> int:
         return value % 2**32
@@ -74,7 +77,7 @@ def test_what_is_computed_is_the_same() -> None:
         for b in _SIGNED:
             for c in _LONG:
                 values = (a, b, c, (a + b) % 256)
-                expected = [0] * 8
+                expected = [0] * 11
                 oracle(*values, expected)
                 grid.run((1, 1, 1), (1, 1, 1), (*values, out.ctypes.data, out.size))
                 assert out.tolist() == [cut(each) for each in expected], values
@@ -87,3 +90,11 @@ def test_a_state_of_32_bits_stays_so_from_one_iteration_to_the_next() -> None:
     assert loops
     assert all("mul.lo.s64" not in loop and "mad.lo.s64" not in loop for _, loop in loops)
     assert "mad.lo.s32" in body
+
+
+def test_shifts_by_counts_below_32_have_32_bits() -> None:
+    """Golden: a product of 64 bits takes three instructions, a shift two."""
+    body = body_of(compile_ptx(drawn, "float32[::1], int64"))
+    assert "shr.u64" not in body
+    assert "mul.lo.s64" not in body
+    assert "mad.wide" not in body

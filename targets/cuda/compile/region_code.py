@@ -304,7 +304,7 @@ class _CudaEmitter(LoopEmitter):
         #: Shared memory by the place of its call: a function that is called twice has it once.
         self.shared_memory: dict[Any, ir.GlobalVariable] = {}
         self.wraparound = spec.options.wraparound
-        self.narrow_operations = narrow_arithmetic(function)
+        self.narrow_operations = narrow_arithmetic(function, known)
         self.index: list[ir.Value] = []
         self.sizes: list[ir.Value] = []
         self.handlers |= {

@@ -219,3 +219,28 @@ def test_tuples_of_nested_loops(kernel: Any, monkeypatch: pytest.MonkeyPatch) ->
         monkeypatch.setattr(kd, "grid", lambda ndim, i=i: i)
         kernel.function(x, expected)
     assert (out == expected).all()
+
+
+@kd.kernel
+def unsigned(x, y, out):
+    i = kd.grid(1)
+    one, count = np.uint64(x[i]), np.uint64(y[i] & np.uint32(31))
+    small = (one >> np.uint64(60)) + np.uint64(4)
+    less = small - np.uint64(7)
+    total = np.uint64(1)
+    for _ in range(4):
+        total = total * np.uint64(2**20 + 3) + small
+        small = (small << count) ^ (one & np.uint64(255))
+    rest = one % np.uint64(1000) // np.uint64(7) | count
+    out[i] = total ^ less ^ (rest * small) ^ (~count >> count) ^ max(rest, np.uint64(9))
+
+
+def test_intervals_of_unsigned_numbers_hold() -> None:
+    x = np.array([0, 1, 2**32 - 1, 2**63, 2**64 - 1] * 8, np.uint64)
+    y, out = np.arange(40).astype(np.uint32), np.zeros(40, np.uint64)
+    _run(unsigned, x, y, out)
+    written = as_written(specialized(unsigned, (x, y, out), block=(_THREADS,)))
+    known = ranges_of(written, INTERVALS)
+    assert known[_value(written, "small")] == (4, 19)
+    assert known[_value(written, "less")] == (0, 2**64 - 1)
+    assert known[_value(written, "rest")] == (0, 255)

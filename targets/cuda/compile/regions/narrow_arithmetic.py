@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import operator
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 from llvmlite import ir
@@ -16,6 +17,7 @@ from numba import types
 
 from kerneldsl.ir.emission import Emitter
 from kerneldsl.ir.operations import Function, Operation, Region, Value
+from kerneldsl.ir.ranges import Interval
 from kerneldsl.ir.recognize import constant_number, operator_of
 
 __all__ = ["narrow_arithmetic", "write_narrow"]
@@ -35,11 +37,11 @@ _LEFT = (operator.lshift, operator.ilshift)
 _RIGHT = (operator.rshift, operator.irshift)
 
 
-def narrow_arithmetic(function: Function) -> frozenset[Operation]:
+def narrow_arithmetic(function: Function, known: Mapping[Value, Interval]) -> frozenset[Operation]:
     """Return the operations that are written in 32 bits, where their conversions are.
 
     They are made of numbers of 32 bits, and nothing else reads them. They are in the region of the
-    conversion. LLVM itself narrows others better, such as a shift by a variable count.
+    conversion. LLVM itself narrows others better, such as a shift by a count that may be 32.
     """
     uses = Counter(value for each in function.body.walk() for value in each.operands)
     found: set[Operation] = set()
@@ -49,7 +51,7 @@ def narrow_arithmetic(function: Function) -> frozenset[Operation]:
         made = value.owner
         if _is_small(value):
             return []
-        if made not in region or uses[value] != 1 or not _is_narrowable(made):
+        if made not in region or uses[value] != 1 or not _is_narrowable(made, known):
             return None
         inner = [taken(each, region) for each in made.operands]
         return None if None in inner else [made, *(one for each in inner for one in each or ())]
@@ -74,12 +76,13 @@ def write_narrow(emitter: Emitter, value: Value, narrow: frozenset[Operation]) -
     assert isinstance(made, Operation)
     function, (one, two) = operator_of(made), made.operands
     left = write_narrow(emitter, one, narrow)
+    right = write_narrow(emitter, two, narrow)
     if function in _LEFT:
-        return builder.shl(left, _I32(constant_number(two)))
+        return builder.shl(left, right)
     if function in _RIGHT:
         shift = builder.ashr if one.type.signed else builder.lshr
-        return shift(left, _I32(constant_number(two)))
-    return getattr(builder, _INSTRUCTIONS[function])(left, write_narrow(emitter, two, narrow))
+        return shift(left, right)
+    return getattr(builder, _INSTRUCTIONS[function])(left, right)
 
 
 def _lower_bits(emitter: Emitter, value: Value) -> ir.Value:
@@ -95,21 +98,24 @@ def _lower_bits(emitter: Emitter, value: Value) -> ir.Value:
     return builder.sext(found, _I32) if is_signed else builder.zext(found, _I32)
 
 
-def _is_narrowable(made: Operation) -> bool:
+def _is_narrowable(made: Operation, known: Mapping[Value, Interval]) -> bool:
     """Return whether the lower 32 bits of a result follow from those of the operands."""
     if made.name != "numba" or len(made.operands) != 2:
         return False
     signature, function = made.attributes["signature"], operator_of(made)
-    kinds = (*signature.args, signature.return_type, made.result.type)
+    kinds = [*signature.args, signature.return_type, made.result.type]
+    if function in _RIGHT:  # Numba computes with the number as it is
+        del kinds[0]
     if not all(_bits(kind) == 2 * _BITS for kind in kinds):
         return False
     one, two = made.operands
     if not all(isinstance(each.type, types.Integer | types.Boolean) for each in made.operands):
         return False
     if function in (*_LEFT, *_RIGHT):
-        count = constant_number(two)
+        number = constant_number(two)
+        low, high = known.get(two, (-1, -1)) if number is None else (number, number)
         is_exact = isinstance(one.type, types.Integer) and _bits(one.type) <= _BITS
-        return count is not None and 0 <= count < _BITS and (is_exact or function in _LEFT)
+        return 0 <= low <= high < _BITS and (is_exact or function in _LEFT)
     return function in _INSTRUCTIONS
 
 
