@@ -178,6 +178,14 @@ def neighbours(x, out):
         out[i, j] = x[i - 1, j] + x[i + 1, j] + x[i, j - 1] + x[i, j + 1]
 
 
+def of_two_columns(x, out):
+    i, j = kd.grid(2)
+    total = 0
+    for k in range(x.shape[0]):
+        total = total * 3 + x[k, i] * x[k, j]
+    out[i, j] = total
+
+
 def with_a_rest(x, out):
     t = kd.threadIdx.x
     total = 0
@@ -259,6 +267,7 @@ PASS_KERNELS: dict[str, tuple[Callable[..., Any], str]] = {
     "chain-affine-steps": (generated, _WORDS),
     "narrow-maxima": (scores, _INTEGERS),
     "narrow-addresses": (neighbours, "int64[:, ::1], int64[:, ::1]"),
+    "step-pointers": (of_two_columns, "int64[:, ::1], int64[:, ::1]"),
     "recompute-late": (with_a_rest, _INTEGERS),
     "divide-late": (scaled, "float32[::1], float32[::1]"),
     "load-early": (with_roots, "float32[::1], float32[::1]"),

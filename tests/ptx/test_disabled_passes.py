@@ -33,7 +33,7 @@ def test_a_kernel_has_other_code_without_its_pass(name: str) -> None:
 
 def _stored(ptx: str, name: str, thread: int) -> dict[int, tuple[int, ...]]:
     """Return what a thread has stored at last in each address."""
-    extents = (9, 7) if name == "narrow-addresses" else (40,)
+    extents = (9, 7) if name in ("narrow-addresses", "step-pointers") else (40,)
     pointers = 0x7F00_0000_0000, 0x7F10_0000_0000
     parameters = list(chain.from_iterable((pointer, *extents) for pointer in pointers))
     special = dict.fromkeys(re.findall(r"%(?:n?tid|n?ctaid)\.\w", ptx), 0)

@@ -43,6 +43,7 @@ _DONE = {
     "chain-affine-steps": "3 numbers computed from the one before",
     "narrow-maxima": "7 results of max computed in 32 bits",
     "narrow-addresses": "2 addresses computed in 32 bits",
+    "step-pointers": "4 addresses stepped without a common base",
     "recompute-late": "4 values computed again after a loop",
     "divide-late": "1 division or root computed right before its use",
     "load-early": "1 load moved before a division or a square root",

@@ -38,6 +38,7 @@ from targets.cuda.compile.order_indices import order_indices
 from targets.cuda.compile.recompute_late import recompute_late
 from targets.cuda.compile.short_counters import shorten_counters
 from targets.cuda.compile.square_roots import guard_roots
+from targets.cuda.compile.step_pointers import step_pointers
 from targets.cuda.compile.unroll_remainders import unroll_remainders
 from targets.cuda.compile.widen_products import widen_products
 
@@ -277,6 +278,12 @@ PASSES = (
         "Compute addresses, and integers that fit, in 32 bits, and addresses from neighbours.",
         Stage.PTX,
         shorten_addresses,
+    ),
+    Pass(
+        "step-pointers",
+        "Step each address of a loop by itself, not one that others are computed from.",
+        Stage.PTX,
+        _on_text(step_pointers),
     ),
     Pass(
         "recompute-late",

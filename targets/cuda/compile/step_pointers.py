@@ -1,0 +1,168 @@
+"""Step each of the addresses that a loop computes from an address that it steps.
+
+LLVM has one register for the rows that several columns of an array are read of, and adds the
+columns in each iteration. That is an addition more than with an address for each column, and each
+load waits for it. ptxas (seen with 13.0) keeps it so. What is added stays if it is a parameter,
+which takes no register.
+
+References
+----------
+Muchnick, "Advanced Compiler Design and Implementation", 1997, section 14.1.2.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from kerneldsl.contract import Report, ignore_remark
+from targets.cuda.compile.ptx_lines import (
+    LABEL,
+    branch_of,
+    declare,
+    each_function,
+    results_of,
+)
+from targets.cuda.compile.ptx_loops import innermost_loops
+
+__all__ = ["step_pointers"]
+
+_SUM = re.compile(r"^\s*add\.s64\s+(%rd\d+), (%\w+), (%?-?\w+);$")
+_PARAMETER = re.compile(r"^\s*ld\.param\.\w+\s+(%\w+),")
+_REGISTER = re.compile(r"%[\w.]+")
+_MOST_LINES = 400
+#: Addresses in place of one; each takes two registers.
+_MOST = 3
+
+
+def step_pointers(ptx: str, report: Report = ignore_remark) -> str:
+    """Return a module in which loops of one block step such addresses.
+
+    Examples
+    --------
+    >>> print(step_pointers('''.entry e()
+    ... {
+    ... $L1:
+    ... add.s64 %rd4, %rd1, %rd2;
+    ... ld.global.b32 %r1, [%rd4];
+    ... add.s64 %rd5, %rd1, %rd3;
+    ... ld.global.b32 %r2, [%rd5];
+    ... add.s64 %rd1, %rd1, 64;
+    ... @%p1 bra $L1;
+    ... ret;
+    ... }''').replace(chr(9), ""))
+    .entry e()
+    {
+    .reg .b64 %kd_step0;
+    .reg .b64 %kd_step1;
+    $KD_step0:
+    add.s64 %kd_step0, %rd1, %rd2;
+    add.s64 %kd_step1, %rd1, %rd3;
+    $L1:
+    ld.global.b32 %r1, [%kd_step0];
+    ld.global.b32 %r2, [%kd_step1];
+    add.s64 %kd_step0, %kd_step0, 64;
+    add.s64 %kd_step1, %kd_step1, 64;
+    @%p1 bra $L1;
+    ret;
+    }
+    """
+    if "ld.global" not in ptx:
+        return ptx
+    return each_function(ptx, lambda lines: _of_function(lines, report))
+
+
+class _Stepped(NamedTuple):
+    """An address that a loop steps, and what it adds to it."""
+
+    first: int
+    last: int
+    register: str
+    #: Lines of the step and of the sums, the latter with their results and what is added.
+    step: int
+    by: str
+    sums: dict[int, tuple[str, str]]
+
+
+def _of_function(lines: list[str], report: Report) -> list[str]:
+    uses = Counter(name for line in lines for name in _REGISTER.findall(line))
+    parameters = {each[1] for line in lines if (each := _PARAMETER.match(line))}
+    found = [
+        stepped
+        for first, last in innermost_loops(lines, _MOST_LINES)
+        for stepped in _stepped(lines, first, last, uses)
+        if parameters.isdisjoint(other for _, other in stepped.sums.values())
+    ]
+    registers: list[str] = []
+    for number, stepped in reversed(list(enumerate(found))):  # the places of those before it hold
+        lines = _written(lines, stepped, number, registers)
+    report("address", "stepped without a common base", len(registers))
+    return declare(lines, [f".b64 {each}" for each in registers])
+
+
+def _stepped(lines: list[str], first: int, last: int, uses: Counter[str]) -> Iterator[_Stepped]:
+    """Yield at most one such address of a loop."""
+    body = range(first + 1, last)
+    if any(LABEL.match(lines[n]) or branch_of(lines[n]) for n in body):
+        return
+    writes = Counter(name for n in body for name in results_of(lines[n]))
+    for place in body:
+        found = _SUM.match(lines[place])
+        if found is None or found[1] != found[2] or writes[found[1]] != 1 or found[3] in writes:
+            continue
+        register = found[1]
+        sums = {
+            n: made for n in range(first + 1, place) if (made := _added(lines[n], register, writes))
+        }
+        inside = [name for n in body for name in _REGISTER.findall(lines[n])]
+        elsewhere = sum(register in results_of(line) for line in lines) - 1
+        is_read_by_sums = inside.count(register) == 2 + len(sums)
+        is_read_here = uses[register] == inside.count(register) + elsewhere
+        if (
+            not 2 <= len({other for _, other in sums.values()}) <= _MOST
+            or not is_read_by_sums
+            or not is_read_here
+        ):
+            continue
+        read = [name for n in range(first + 1, place) for name in _REGISTER.findall(lines[n])]
+        if all(read.count(result) == uses[result] for result, _ in sums.values()):
+            yield _Stepped(first, last, register, place, found[3], sums)
+            return
+
+
+def _added(line: str, register: str, writes: Counter[str]) -> tuple[str, str] | None:
+    """Return the result of a sum of a register and one that does not change, and the latter."""
+    found = _SUM.match(line)
+    if found is None or register not in found.groups()[1:] or found[1] == register:
+        return None
+    other = found[3] if found[2] == register else found[2]
+    return (found[1], other) if other.startswith("%") and not writes[other] else None
+
+
+def _written(lines: list[str], loop: _Stepped, number: int, registers: list[str]) -> list[str]:
+    added = dict.fromkeys(other for _, other in loop.sums.values())
+    names = {other: f"%kd_step{len(registers) + n}" for n, other in enumerate(added)}
+    registers += names.values()
+    renamed = {result: names[other] for result, other in loop.sums.values()}
+    found = LABEL.match(lines[loop.first])
+    assert found is not None
+    enter, entry = f"$KD_step{number}", re.compile(rf"{re.escape(found[1])};")
+
+    def within(line: str) -> str:
+        return _REGISTER.sub(lambda each: renamed.get(each[0], each[0]), line)
+
+    def outside(part: list[str]) -> list[str]:
+        return [entry.sub(f"{enter};", line) if branch_of(line) else line for line in part]
+
+    body = range(loop.first, loop.last + 1)
+    return [
+        *outside(lines[: loop.first]),
+        f"{enter}:",
+        *(f"\tadd.s64 \t{name}, {loop.register}, {other};" for other, name in names.items()),
+        *(within(lines[n]) for n in body[: loop.step - loop.first] if n not in loop.sums),
+        *(f"\tadd.s64 \t{name}, {name}, {loop.by};" for name in names.values()),
+        *lines[loop.step + 1 : loop.last + 1],
+        *outside(lines[loop.last + 1 :]),
+    ]
