@@ -110,19 +110,29 @@ class Emitter(ValueEmitter):
 
     def call_emitter(self, operation: Operation, emit: Callable[[Call], Any], static: Any) -> None:
         """Write an operation by an emitter that takes Numba's values."""
+        found = self.emitted(operation, operation.operands, emit, static)
+        if operation.results:
+            self.set(operation, self.wrapped(found, operation.result.type))
+
+    def emitted(
+        self,
+        operation: Operation,
+        operands: Sequence[Value],
+        emit: Callable[[Call], Any],
+        static: Any,
+    ) -> Any:
+        """Write what an emitter writes of an operation, for its operands or none of them."""
         signature = operation.attributes["signature"]
-        values, regions = iter(operation.operands), iter(operation.regions)
+        values, regions = iter(operands), iter(operation.regions)
         kinds, arguments = list(signature.args), []
         for position, kind in enumerate(kinds):
             if isinstance(kind, WrittenOperation):
                 kinds[position] = WrittenOperation(partial(self.combined, next(regions)))
                 arguments.append(self.context.get_dummy_value())
-            else:
+            elif operands:
                 arguments.append(self.converted(next(values), kind))
         signature = signature.replace(args=tuple(kinds))
-        found = emit(Call(self.context, self.builder, signature, tuple(arguments), static))
-        if operation.results:
-            self.set(operation, self.wrapped(found, operation.result.type))
+        return emit(Call(self.context, self.builder, signature, tuple(arguments), static))
 
     def combined(self, region: Region, *values: ir.Value) -> ir.Value:
         """Write a region of some values; return the one that it yields."""

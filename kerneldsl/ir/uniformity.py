@@ -12,6 +12,8 @@ __all__ = ["uniformity_of"]
 
 _WARP = 32
 _QUOTIENTS = (operator.floordiv, operator.ifloordiv)
+#: What threads do with memory, or with others, may give each of them something else.
+_OF_THREADS = Effect.READ | Effect.WRITE | Effect.EXCHANGE
 
 
 def uniformity_of(function: Function, of_names: Mapping[str, Scope]) -> dict[Value, Scope]:
@@ -72,11 +74,14 @@ class _Walk:
             for argument in region.arguments:
                 self.known[argument] = Scope.BLOCK
             self.region(region)
+        declared = _declared(operation)
         if operation.effect & Effect.BLOCK and operation.name != "tile.own":
             found = Scope.BLOCK
         elif operation.name in self.of_names:
             found = min(found, self.of_names[operation.name])
-        elif operation.effect & (Effect.READ | Effect.EXCHANGE):
+        elif declared is not None:
+            found = declared
+        elif operation.effect & _OF_THREADS:
             found = Scope.THREAD
         for result in operation.results:
             self.known[result] = found
@@ -105,3 +110,10 @@ class _Walk:
             control = self.get(operation.regions[0].yielded[0])
         for result, scope in zip(operation.results, found, strict=True):
             self.known[result] = min(scope, control)
+
+
+def _declared(operation: Operation) -> Scope | None:
+    """Return in which group an operation of the language has one result for any operands."""
+    use = operation.attributes.get("use")
+    found: Scope | None = None if use is None else use.intrinsic.uniform_in
+    return found

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import ast
 import dataclasses
-import functools
 from collections import Counter
 from collections.abc import Collection
 from dataclasses import field
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
@@ -21,11 +20,10 @@ from kerneldsl.analysis.hoisting import place_at
 from kerneldsl.analysis.library_names import library_name
 from kerneldsl.analysis.tile_shapes import is_tile_use
 from kerneldsl.contract import Specialization
-from kerneldsl.errors import UnsupportedConstructError
 from kerneldsl.frontend.syntax import load
 from kerneldsl.frontend.trees import walk_here
 from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
-from kerneldsl.language.intrinsics.intrinsic import Effect, Intrinsic
+from kerneldsl.language.intrinsics.intrinsic import Effect
 from kerneldsl.lowering.build import build_function
 from kerneldsl.lowering.faults import FaultSite
 from kerneldsl.lowering.loop_marks import (
@@ -48,6 +46,7 @@ from targets.cpu.intrinsics.table import (
     Stored,
     Together,
     lowering_of,
+    refuse,
 )
 from targets.cpu.passes.counted_loops import is_range
 from targets.cpu.passes.exchanges import combine_name, post_name
@@ -229,7 +228,7 @@ class Binder:
                 blocks = ast.parse("kd_gx * kd_gy * kd_gz", mode="eval").body
                 node.args = [place_at(blocks, node), place_at(record, node), *node.args]
             case Refused() as refused:
-                _refuse(unit, node, use.intrinsic, refused.reason)
+                refuse(unit.locate(node), use.intrinsic, refused.reason)
             case Stored():
                 offset = self.storage.place_array(StaticArray(use, unit.locate(node)))
                 shape, dtype = use.static["shape"], use.static["dtype"]
@@ -353,18 +352,6 @@ def free_coordinates(tree: ast.FunctionDef) -> set[str]:
 _COORDINATES = frozenset(
     f"kd_{prefix}{axis}" for prefix in ("t", "w", "b", "g", "n", "") for axis in "xyz"
 ) | frozenset(f"kd_extent_{i}" for i in range(3))
-
-
-@functools.cache
-def _refuse(unit: FunctionUnit, node: ast.Call, intrinsic: Intrinsic, reason: str) -> NoReturn:
-    """Refuse a call of what a processor does not have."""
-    raise UnsupportedConstructError(
-        f"kd.{intrinsic.name} is not available on the CPU",
-        where=unit.locate(node),
-        value=intrinsic.name,
-        limit=reason,
-        remedy=f"Write {intrinsic.instead}, or launch the kernel on a GPU",
-    )
 
 
 def _local_array(dtype: str, shape: tuple[int, ...], offset: int | None) -> Any:

@@ -26,7 +26,7 @@ from kerneldsl.lowering.loops import loop_while
 from kerneldsl.lowering.typing_rules import typing_rule
 from targets.cpu.runtime.signals import IS_SUPPORTED
 
-__all__ = ["chain_operation"]
+__all__ = ["chain_operation", "write_chain"]
 
 _I1, _I32, _I64 = ir.IntType(1), ir.IntType(32), ir.IntType(64)
 
@@ -95,6 +95,11 @@ def _publish(call: Call, blocks: ir.Value, record: ir.Value) -> ir.Value:
 _EMITTERS = {"chain.next": _next, "chain.before": _before, "chain.publish": _publish}
 
 
+def write_chain(name: str, call: Call, blocks: ir.Value, record: ir.Value) -> ir.Value:
+    """Write an operation; `record` is the address of the fault record, or 0."""
+    return _EMITTERS[name](call, blocks, record)
+
+
 def chain_operation(name: str, function: Any = None) -> Callable[..., Any]:
     """Make what generated code calls once a block.
 
@@ -103,7 +108,7 @@ def chain_operation(name: str, function: Any = None) -> Callable[..., Any]:
     what Numba remembers of them would outlive it.
     """
     row = INTRINSICS[name]
-    rule, emit = typing_rule(row), _EMITTERS[name]
+    rule = typing_rule(row)
     place = row.parameters.index("op") if function is not None else 0
 
     @intrinsic
@@ -119,7 +124,9 @@ def chain_operation(name: str, function: Any = None) -> Callable[..., Any]:
             members = tuple(cgutils.unpack_tuple(builder, values[2], len(passed)))
             if function is not None:
                 members = (*members[:place], context.get_dummy_value(), *members[place:])
-            return emit(Call(context, builder, typed, members, {}), values[0], values[1])
+            return write_chain(
+                name, Call(context, builder, typed, members, {}), values[0], values[1]
+            )
 
         signature = typed.return_type(types.int64, types.int64, types.StarArgTuple(passed))
         return signature, generate

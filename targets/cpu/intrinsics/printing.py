@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
@@ -14,7 +14,7 @@ from numba.extending import intrinsic
 from kerneldsl.lowering.printing import format_value
 from targets.cpu.intrinsics.float_text import python_text
 
-__all__ = ["printer"]
+__all__ = ["printer", "write_print"]
 
 _BYTE = ir.IntType(8)
 _I32 = ir.IntType(32)
@@ -32,35 +32,43 @@ def printer(texts: tuple[str | None, ...]) -> Callable[..., Any]:
     @intrinsic
     def show(typingctx: Any, *values: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            def format_float(value: Any, bits: int) -> tuple[str, list[Any]]:
-                return "%s", [python_text(context, builder, value, bits)]
-
             members = iter(cgutils.unpack_tuple(builder, args[0], len(values)))
             kinds = iter(values)
-            parts: list[str] = []
-            flat: list[Any] = []
-            for text in texts:
-                if text is not None:
-                    parts.append(text.replace("%", "%%"))
-                    continue
-                form, numbers = format_value(
-                    context, builder, next(kinds), next(members), format_float
-                )
-                parts.append(form)
-                flat += numbers
-            pointer = _BYTE.as_pointer()
-            module = builder.module
-            printf = cgutils.get_or_insert_function(
-                module, ir.FunctionType(_I32, [pointer], var_arg=True), "printf"
-            )
-            flush = cgutils.get_or_insert_function(
-                module, ir.FunctionType(_I32, [pointer]), "fflush"
-            )
-            line = context.insert_const_string(module, " ".join(parts) + "\n")
-            builder.call(printf, [line, *flat])
-            builder.call(flush, [ir.Constant(pointer, None)])
+            nothing = context.get_dummy_value()
+            pairs = [
+                (next(kinds), next(members)) if text is None else (types.literal(text), nothing)
+                for text in texts
+            ]
+            write_print(context, builder, *zip(*pairs, strict=True))
             return context.get_dummy_value()
 
         return types.none(types.StarArgTuple(values)), generate
 
     return show  # type: ignore[no-any-return]
+
+
+def write_print(
+    context: Any, builder: Any, kinds: Sequence[Any] = (), values: Sequence[Any] = ()
+) -> None:
+    """Print values on a line, and empty the buffer of C's ``printf``.
+
+    Raises `numba.core.errors.TypingError` for what is no number and no constant text.
+    """
+
+    def format_float(value: Any, bits: int) -> tuple[str, list[Any]]:
+        return "%s", [python_text(context, builder, value, bits)]
+
+    parts: list[str] = []
+    flat: list[Any] = []
+    for kind, value in zip(kinds, values, strict=True):
+        form, numbers = format_value(context, builder, kind, value, format_float)
+        parts.append(form)
+        flat += numbers
+    pointer, module = _BYTE.as_pointer(), builder.module
+    printf = cgutils.get_or_insert_function(
+        module, ir.FunctionType(_I32, [pointer], var_arg=True), "printf"
+    )
+    flush = cgutils.get_or_insert_function(module, ir.FunctionType(_I32, [pointer]), "fflush")
+    line = context.insert_const_string(module, " ".join(parts) + "\n")
+    builder.call(printf, [line, *flat])
+    builder.call(flush, [ir.Constant(pointer, None)])

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
+from kerneldsl.errors import SourceLocation, UnsupportedConstructError
 from kerneldsl.frontend.unit import IntrinsicUse
 from kerneldsl.language.intrinsics.intrinsic import Intrinsic, Typing
 from kerneldsl.language.intrinsics.table import INTRINSICS
@@ -40,6 +41,7 @@ __all__ = [
     "Stored",
     "Together",
     "lowering_of",
+    "refuse",
 ]
 
 
@@ -174,3 +176,14 @@ def lowering_of(intrinsic: Intrinsic) -> Lowering:
     if name in MEANINGS:
         return ScalarOperation(MEANINGS[name])
     return Refused("Compiled code of a processor rounds to nearest alone")
+
+
+def refuse(where: SourceLocation, intrinsic: Intrinsic, reason: str) -> NoReturn:
+    """Refuse a call of what a processor does not have."""
+    raise UnsupportedConstructError(
+        f"kd.{intrinsic.name} is not available on the CPU",
+        where=where,
+        value=intrinsic.name,
+        limit=reason,
+        remedy=f"Write {intrinsic.instead}, or launch the kernel on a GPU",
+    )

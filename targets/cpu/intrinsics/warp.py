@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from llvmlite import ir
 from numba import types
@@ -32,10 +32,14 @@ __all__ = [
     "WINDOW_WARPS",
     "Exchange",
     "Half",
+    "Room",
+    "Steps",
     "WarpBuffer",
     "arrive",
+    "arrive_thread",
     "exchange",
     "expect",
+    "expect_threads",
     "post_nothing",
     "post_value",
 ]
@@ -43,6 +47,29 @@ __all__ = [
 _I64 = ir.IntType(64)
 #: Words of warps that are stored one by one, and not in a loop.
 _MOST_STORES = 8
+
+
+class Room(NamedTuple):
+    """The memory of a block through which its threads exchange values."""
+
+    #: Addresses of int64: values, and a word for each warp.
+    values: ir.Value
+    lanes: ir.Value
+    #: Warps of the block.
+    warps: int
+
+
+#: Writes a step of an exchange: ``(builder, room, thread, call)``.
+Step = Callable[[ir.IRBuilder, Room, ir.Value, Call], ir.Value]
+
+
+class Steps(NamedTuple):
+    """What writes the steps of an exchange."""
+
+    post: Step
+    take: Step
+    #: Once for the block, with the number of its threads in the place of a thread's.
+    combine: Step | None = None
 
 
 @dataclass(frozen=True)
@@ -65,6 +92,8 @@ class Exchange:
     is_vote: bool = False
     #: Whether its halves need no words of warps where a warp runs alone, and all of it takes part.
     has_window: bool = False
+    #: What writes its steps.
+    steps: Steps | None = None
 
 
 class WarpBuffer:
@@ -153,7 +182,29 @@ def exchange(
         _operation(name, take, take_in_window, has_result=True),
         has_window=window is not None,
         is_vote=post is _post_predicate,
+        steps=Steps(partial(_write_half, post), partial(_write_half, take)),
     )
+
+
+def _write_half(
+    half: Half, builder: ir.IRBuilder, room: Room, thread: ir.Value, call: Call
+) -> ir.Value:
+    return half(WarpBuffer(builder, room.values, room.lanes, thread), call)
+
+
+def expect_threads(builder: ir.IRBuilder, room: Room, threads: ir.Value) -> None:
+    """Let the first threads of the block take part, and no other one."""
+    if isinstance(threads, ir.Constant) and room.warps <= _MOST_STORES:
+        for warp in range(room.warps):
+            count = min(max(threads.constant - warp * WARP_SIZE, 0), WARP_SIZE)
+            builder.store(_I64((1 << count) - 1), builder.gep(room.lanes, [_I64(warp)]))
+        return
+    with cgutils.for_range(builder, _I64(room.warps)) as loop:
+        start = builder.mul(loop.index, _I64(WARP_SIZE))
+        count = builder.sub(threads, start)
+        count = _smaller(builder, _larger(builder, count, _I64(0)), _I64(WARP_SIZE))
+        bits = builder.sub(builder.shl(_I64(1), count), _I64(1))
+        builder.store(bits, builder.gep(room.lanes, [loop.index]))
 
 
 @intrinsic
@@ -161,17 +212,7 @@ def expect(typingctx: Any, lanes: Any, threads: Any) -> Any:
     """Let the first `threads` threads of the block take part, and no other one."""
 
     def generate(context: Any, builder: Any, typed: Any, args: Any) -> Any:
-        if isinstance(args[1], ir.Constant) and lanes.count <= _MOST_STORES:
-            for warp in range(lanes.count):
-                count = min(max(args[1].constant - warp * WARP_SIZE, 0), WARP_SIZE)
-                builder.store(_I64((1 << count) - 1), builder.gep(args[0], [_I64(warp)]))
-            return context.get_dummy_value()
-        with cgutils.for_range(builder, _I64(lanes.count)) as loop:
-            start = builder.mul(loop.index, _I64(WARP_SIZE))
-            count = builder.sub(args[1], start)
-            count = _smaller(builder, _larger(builder, count, _I64(0)), _I64(WARP_SIZE))
-            bits = builder.sub(builder.shl(_I64(1), count), _I64(1))
-            builder.store(bits, builder.gep(args[0], [loop.index]))
+        expect_threads(builder, Room(args[0], args[0], lanes.count), args[1])
         return context.get_dummy_value()
 
     return types.none(lanes, types.int64), generate
@@ -185,13 +226,18 @@ def _larger(builder: ir.IRBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
     return builder.select(builder.icmp_signed(">", a, b), a, b)
 
 
+def arrive_thread(builder: ir.IRBuilder, room: Room, thread: ir.Value) -> None:
+    """Let one more thread take part."""
+    buffer = WarpBuffer(builder, room.values, room.lanes, thread)
+    buffer.add(builder.shl(_I64(1), buffer.lane))
+
+
 @intrinsic
 def arrive(typingctx: Any, lanes: Any, thread: Any) -> Any:
     """Let one more thread take part."""
 
     def generate(context: Any, builder: Any, typed: Any, args: Any) -> Any:
-        room = WarpBuffer(builder, args[0], args[0], args[1])
-        room.add(builder.shl(_I64(1), room.lane))
+        arrive_thread(builder, Room(args[0], args[0], lanes.count), args[1])
         return context.get_dummy_value()
 
     return types.none(lanes, types.int64), generate

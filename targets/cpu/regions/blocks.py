@@ -8,11 +8,15 @@ from kerneldsl.ir.operations import Region
 from kerneldsl.lowering.numba_internals.regions import code_of_intrinsic
 from targets.cpu.intrinsics.units import block_place
 from targets.cpu.regions.emitter import CpuEmitter
+from targets.cpu.regions.exchanges import cell, room
 from targets.cpu.regions.loops import CountedLoop
 from targets.cpu.regions.slots import slot
 from targets.cpu.regions.storage import shared
 
 __all__ = ["write_blocks"]
+
+#: What reserves memory once for all blocks of a call.
+_MEMORY = {"slot": slot, "exchange.room": room, "cell": cell}
 
 
 def write_blocks(emitter: CpuEmitter, region: Region) -> None:
@@ -21,8 +25,8 @@ def write_blocks(emitter: CpuEmitter, region: Region) -> None:
     for number, axis in enumerate("xyz"):
         emitter.ids[f"extent.{axis}"] = emitter.word(5 + number)
     for operation in region.operations:
-        if operation.name == "slot":
-            slot(emitter, operation)
+        if operation.name in _MEMORY:
+            _MEMORY[operation.name](emitter, operation)
     for operation in region.walk():
         if operation.name == "shared.array":
             shared(emitter, operation)

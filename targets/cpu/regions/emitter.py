@@ -15,7 +15,9 @@ from kerneldsl.ir.frontend.reader import NotReadError
 from kerneldsl.ir.operations import Operation
 from kerneldsl.lowering.numba_internals.arrays import suspend_emission
 from targets.cpu.codegen.storage import ALIGNMENT, StaticArray, Storage
-from targets.cpu.intrinsics.table import Atomic, ScalarOperation, lowering_of
+from targets.cpu.intrinsics.printing import write_print
+from targets.cpu.intrinsics.table import Atomic, Refused, ScalarOperation, lowering_of, refuse
+from targets.cpu.regions.memory import is_of_block
 from targets.cpu.regions.order import takes_any_order
 
 __all__ = ["CpuEmitter"]
@@ -40,6 +42,8 @@ class CpuEmitter(Emitter):
         #: Memory that one operation after the other uses, by type, number of elements and use.
         self._buffers: dict[tuple[str, int, int], ir.Value] = {}
         self.group = builder.module.add_metadata(["kerneldsl.accesses"])
+        #: The memory of local arrays, by the names of it.
+        self.local_memory: dict[Operation, ir.Value] = {}
         #: Threads that run together, along x, y and z, and how many.
         self.extents = spec.block_dim or (1, 1, 1)
         self.threads_count = math.prod(self.extents)
@@ -144,7 +148,21 @@ class CpuEmitter(Emitter):
         if use is None:
             raise NotReadError(operation.name)
         match lowering_of(use.intrinsic):
-            case ScalarOperation(emitter=emit) | Atomic(shared=emit):
+            case ScalarOperation(emitter=emit):
                 self.call_emitter(operation, emit, use.static)
+            case Atomic(shared=shared, private=private):
+                is_private = is_of_block(operation.operands[0])
+                self.call_emitter(operation, private if is_private else shared, use.static)
+            case Refused(reason=reason):
+                unit, name = operation.attributes["site"]
+                refuse(unit.locate_use(name), use.intrinsic, reason)
             case _:
                 raise NotReadError(operation.name)
+
+    def numba(self, operation: Operation) -> None:
+        if operation.attributes["function"] is print:
+            kinds = [value.type for value in operation.operands]
+            values = [self.plain(self.get(value), value.type) for value in operation.operands]
+            write_print(self.context, self.builder, kinds, values)
+        else:
+            super().numba(operation)

@@ -17,6 +17,8 @@ from kerneldsl.ir.simplify import simplify
 from kerneldsl.ir.uniformity import uniformity_of
 from kerneldsl.language.intrinsics.intrinsic import Scope
 from targets.cpu.regions.crossing import Crossing
+from targets.cpu.regions.expansion import Expansion
+from targets.cpu.regions.local_arrays import name_local_memory, place_local_arrays
 from targets.cpu.regions.narrow import narrow
 from targets.cpu.regions.varying import VARYING
 
@@ -25,11 +27,13 @@ __all__ = ["split_at_barriers"]
 
 def split_at_barriers(function: Function, extents: Dim3) -> Region:
     """Return the region that runs for a block of so many threads along x, y and z."""
+    name_local_memory(function.body)
     fission = Fission(uniformity_of(function, VARYING), extents)
     out = fission.split(function.body.operations[:-1], ())
     region = Region()
     region.operations = [*fission.slots, *out, Operation("yield", [])]
     Crossing(fission, region).run()
+    place_local_arrays(region)
     narrow(region)
     simplify(region)
     return region
@@ -43,6 +47,7 @@ class Fission:
         self.slots: list[Operation] = []
         #: Values that are read from a slot wherever a loop needs them.
         self.slot_of: dict[Value, Value] = {}
+        self.expansion = Expansion(self)
 
     def slot(self, kind: Any, name: str, *, beyond: int = 0, count: int | None = None) -> Value:
         count = self.threads + beyond if count is None else count
@@ -63,7 +68,9 @@ class Fission:
                 out.append(self.loop(list(group), masks))
                 group.clear()
 
-        for operation in operations:
+        pending = list(operations)
+        while pending:
+            operation = pending.pop(0)
             effects = operation.effects()
             if not effects & TOGETHER:
                 is_uniform = all(map(self.is_block, operation.results)) and operation.results
@@ -71,14 +78,14 @@ class Fission:
                     out.append(operation)
                 else:
                     group.append(operation)
+            elif operation.name == "exchange.wait":
+                flush()
             elif operation.effect & Effect.WAIT:
                 if any(not self.is_block(mask) for mask in masks):
                     raise NotReadError("a barrier that not all threads reach")
                 flush()
             elif operation.effect & Effect.EXCHANGE:
-                taken = self.exchange(operation, group, masks)
-                flush()
-                group.append(taken)
+                pending[:0] = self.exchange(operation, masks)
             elif operation.effect & Effect.BLOCK:
                 fetched = self.fetch(operation, group)
                 flush()
@@ -127,20 +134,17 @@ class Fission:
             each.operands = [values.get(value, value) for value in each.operands]
         return loads
 
-    def exchange(
-        self, operation: Operation, group: list[Operation], masks: tuple[Value, ...]
-    ) -> Operation:
-        if operation.name != "shfl_down_sync" or self.threads % 32:
-            raise NotReadError(operation.name)
+    def exchange(self, operation: Operation, masks: tuple[Value, ...]) -> list[Operation]:
+        """Return what takes the place of an exchange, or of a vote."""
+        mask = operation.operands[0] if operation.operands else None
+        is_whole = mask is not None and _is_whole(mask)
+        if operation.name != "shfl_down_sync" or self.threads % 32 or not is_whole:
+            is_guarded = any(not self.is_block(each) for each in masks)
+            return self.expansion.expand(operation, is_guarded=is_guarded)
+        if any(self.scopes[each] < Scope.WARP for each in masks):
+            return self.expansion.expand(operation, is_guarded=True)
         mask, value, delta = operation.operands
-        made = mask.owner
-        while isinstance(made, Operation) and made.name == "cast":
-            made = made.operands[0].owner
-        is_whole = isinstance(made, Operation) and made.attributes.get("value") == 0xFFFFFFFF
-        if not is_whole or any(self.scopes[each] < Scope.WARP for each in masks):
-            raise NotReadError("an exchange of some lanes of a warp")
         posted = self.slot(value.type, "posted", beyond=32)
-        group.append(Operation("slot.store", [posted, value], effect=Effect.WRITE))
         taken = Operation(
             "lane.down",
             [posted, delta],
@@ -152,7 +156,11 @@ class Fission:
         taken.results = operation.results
         for result in taken.results:
             result.owner = taken
-        return taken
+        return [
+            Operation("slot.store", [posted, value], effect=Effect.WRITE),
+            Operation("exchange.wait", [], effect=Effect.WAIT),
+            taken,
+        ]
 
     def branch(self, operation: Operation, masks: tuple[Value, ...], out: Any, flush: Any) -> None:
         (condition,) = operation.operands
@@ -235,3 +243,12 @@ class Fission:
         )
         again.results = [operation.results[n] for n in kept]
         out.append(again)
+
+
+def _is_whole(mask: Value) -> bool:
+    """Return whether a mask is a constant that names all lanes of a warp."""
+    made = mask.owner
+    while isinstance(made, Operation) and made.name == "cast":
+        made = made.operands[0].owner
+    value = made.attributes.get("value") if isinstance(made, Operation) else None
+    return value in (0xFFFFFFFF, -1)

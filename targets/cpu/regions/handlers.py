@@ -1,6 +1,14 @@
 """What writes each operation, by its name; a module has the handlers of its operations."""
 
-from targets.cpu.regions import exchanges, index_arithmetic, rows, slots, storage, threads
+from targets.cpu.regions import (
+    exchanges,
+    index_arithmetic,
+    local_arrays,
+    rows,
+    slots,
+    storage,
+    threads,
+)
 from targets.cpu.regions.tiles import handlers as tiles
 
 __all__ = ["HANDLERS"]
@@ -9,6 +17,7 @@ HANDLERS = {
     **exchanges.HANDLERS,
     **index_arithmetic.HANDLERS,
     **rows.HANDLERS,
+    **local_arrays.HANDLERS,
     **slots.HANDLERS,
     **storage.HANDLERS,
     **threads.HANDLERS,

@@ -12,6 +12,7 @@ from kerneldsl.ir.operations import Operation, Region
 from kerneldsl.lowering.loop_marks import NOT_UNROLLED, PARALLEL
 from targets.cpu.regions.emitter import CpuEmitter
 from targets.cpu.regions.loops import CountedLoop
+from targets.cpu.regions.order import loop_takes_any_order
 
 __all__ = ["HANDLERS"]
 
@@ -63,7 +64,8 @@ def _row(emitter: CpuEmitter, operation: Operation) -> None:
         emitter.ids["threadIdx.x"] = thread
         emitter.operations(region.operations[:-1])
         return
-    wishes = (NOT_UNROLLED, PARALLEL) if is_constant else (PARALLEL,)
+    order = (PARALLEL,) if loop_takes_any_order(region) else ()
+    wishes = (NOT_UNROLLED, *order) if is_constant else order
     test, branch = _version(emitter, region) if is_constant else (None, None)
 
     def write() -> None:

@@ -11,4 +11,5 @@ VARYING = {
     "threadIdx.x": Scope.THREAD,
     "threadIdx.y": Scope.THREAD,
     "threadIdx.z": Scope.THREAD,
+    "local.array": Scope.THREAD,
 }

@@ -15,7 +15,7 @@ from numba.extending import intrinsic, lower_cast, models, register_model
 from kerneldsl.language.intrinsics.table import INTRINSICS
 from kerneldsl.lowering.calls import Call
 from kerneldsl.lowering.typing_rules import typing_rule
-from targets.cpu.intrinsics.warp import Exchange
+from targets.cpu.intrinsics.warp import Exchange, Room, Steps
 from targets.cpu.passes.ids import WARP_SIZE
 
 __all__ = [
@@ -225,7 +225,18 @@ def exchange(
         operation(name, combine, _no_result, function) if combine is not None else None,
         words=words,
         calling=partial(exchange, name, post, take, combine, words),
+        steps=Steps(
+            partial(_write_step, post),
+            partial(_write_step, take),
+            partial(_write_step, combine) if combine is not None else None,
+        ),
     )
+
+
+def _write_step(
+    step: GroupStep, builder: ir.IRBuilder, room: Room, number: ir.Value, call: Call
+) -> ir.Value:
+    return step(GroupBuffer(builder, room.values, room.lanes, number, I64(room.warps)), call)
 
 
 def is_any(builder: ir.IRBuilder, lanes: ir.Value) -> ir.Value:
