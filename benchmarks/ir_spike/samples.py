@@ -170,6 +170,16 @@ def _tiles(_: str) -> Iterator[Sample]:
         launch = ours.segment_sort.member(width=4096)[32, 64]
         run = functools.partial(launch, keys, ordered)
         yield Sample(f"segment_sort {np.dtype(dtype)}", run, (ordered,))
+    x = rng.standard_normal((16, 32768), np.float32)
+    out = np.zeros_like(x)
+    yield Sample(
+        "softmax 32768",
+        functools.partial(ours.softmax.member(width=32768)[16, 64], x, out),
+        (out,),
+    )
+    from benchmarks.ir_spike.tile_samples import tile_samples
+
+    yield from tile_samples()
 
 
 def _scaled(v: Any) -> Any:

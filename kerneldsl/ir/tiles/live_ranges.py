@@ -1,5 +1,8 @@
 """Live ranges of the tiles of a function: intervals of positions in its text.
 
+A tile that was made before a branch may have its last uses there. Then it is alive in each region
+until the last use in the region.
+
 A tile that a loop reads, and that was made before the loop, is alive until the end of the loop. The
 argument of a loop is dead between its last use in an iteration and the end of it. The result
 of a branch or loop begins at the end of its regions.
@@ -9,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import product
+from typing import NamedTuple
 
 from kerneldsl.ir.control import CONTROL, LOOPS, ends_of
 from kerneldsl.ir.operations import Function, Operation, Region, Value
@@ -16,13 +20,24 @@ from kerneldsl.lowering.tile_types import NumbaTile
 
 __all__ = ["LiveRanges", "is_tile"]
 
-#: Of the positions of one operation: it reads, it writes, what is yielded there is handed on.
-_READ, _WRITTEN, _HANDED_ON, _STEP = 0, 1, 2, 4
+#: Of the positions of one operation: it reads, it writes, what is yielded there is handed on, and
+#: it has ended.
+_READ, _WRITTEN, _HANDED_ON, _AFTER, _STEP = 0, 1, 2, 3, 4
 
 
 def is_tile(value: Value) -> bool:
     """Return whether a value is a tile."""
     return isinstance(value.type, NumbaTile)
+
+
+class _Branched(NamedTuple):
+    """A region of a branch."""
+
+    branch: Operation
+    #: Position of the branch, and of the begin of the region.
+    branch_at: int
+    start: int
+    region: Region
 
 
 class LiveRanges:
@@ -31,7 +46,10 @@ class LiveRanges:
     def __init__(self, function: Function) -> None:
         #: Each from its definition to the last use.
         self.intervals: dict[Value, list[list[int]]] = {}
+        #: The regions of branches around each interval, outermost first.
+        self._regions: dict[Value, list[list[_Branched]]] = {}
         self._position = 0
+        self._around: list[_Branched] = []
         #: The end of a region to the values that it gives.
         self._results: dict[Operation, list[Value]] = {}
         self._region(function.body)
@@ -55,11 +73,36 @@ class LiveRanges:
     def _define(self, values: Iterable[Value], when: int) -> None:
         at = self._position + when
         for value in filter(is_tile, values):
-            self.intervals.setdefault(value, []).append([at, at])
+            self._begin(value, at, self._around)
+
+    def _begin(self, value: Value, at: int, around: list[_Branched]) -> None:
+        self.intervals.setdefault(value, []).append([at, at])
+        self._regions.setdefault(value, []).append(list(around))
 
     def _use(self, values: Iterable[Value]) -> None:
         for value in filter(is_tile, values):
-            self.intervals[value][-1][1] = self._position + _READ
+            self._extend(value)
+
+    def _extend(self, value: Value) -> None:
+        """Let a tile be alive until here: also before, and in all of a branch that has ended."""
+        intervals, regions = self.intervals[value], self._regions[value]
+        number = len(intervals) - 1
+        while regions[number] != self._around[: len(regions[number])]:
+            number -= 1
+        depth = len(regions[number])
+        beside = [each[depth : depth + 1] for each in regions[number + 1 :]]
+        inside = self._around[depth : depth + 1]
+        if not inside or any(each and each[0].branch is not inside[0].branch for each in beside):
+            del intervals[number + 1 :], regions[number + 1 :]
+        if not inside:
+            intervals[number][1] = self._position + _READ
+            return
+        for deeper in range(depth, len(self._around)):
+            region = self._around[deeper]
+            intervals[number][1] = max(intervals[number][1], region.branch_at + _READ)
+            self._begin(value, region.start, self._around[: deeper + 1])
+            number = len(intervals) - 1
+        intervals[-1][1] = self._position + _READ
 
     def _region(self, region: Region) -> None:
         for operation in region.operations:
@@ -76,8 +119,13 @@ class LiveRanges:
         start = self._position
         self._results |= dict.fromkeys(ends_of(operation), operation.results)
         for region in operation.regions:
+            is_branched = operation.name == "if"
+            if is_branched:
+                self._around.append(_Branched(operation, start, self._position + _AFTER, region))
             self._define(region.arguments, _HANDED_ON)
             self._region(region)
+            if is_branched:
+                self._around.pop()
             if operation.name == "while" and region is operation.regions[0]:
                 # The body and the code after the loop get what the test gets.
                 self._use(region.arguments)

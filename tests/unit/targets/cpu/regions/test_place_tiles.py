@@ -46,6 +46,15 @@ def _summed(x: Any, out: Any) -> None:
     kd.tile.store(out, (0, 0), t)
 
 
+def _branched(x: Any, out: Any) -> None:
+    t = kd.tile.load(x, (0, 0), (8, 8))
+    for _ in range(3):
+        t = t + 1
+        if t.max() > 9:
+            t = t - t.min()
+    kd.tile.store(out, (0, 0), t)
+
+
 def _of_threads(x: Any, out: Any) -> None:
     t = kd.threadIdx.x
     x[0, t] = t
@@ -78,6 +87,7 @@ def _operations(kernel: Any) -> list[Operation]:
         (_turned_in_turn, 2, 0),
         (_summed, 2, 0),
         (_exchanged, 2, 1),
+        (_branched, 1, 0),
     ],
 )
 def test_memory_is_used_again(kernel: Any, memories: int, copies: int) -> None:

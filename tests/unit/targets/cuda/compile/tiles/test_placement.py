@@ -63,6 +63,21 @@ def chosen(x: Any, out: Any) -> None:
     kd.tile.store(out, (0, 0), t + s)
 
 
+def branched(x: Any, out: Any) -> None:
+    t = kd.tile.load(x, (0, 0), (8, 16))
+    for i in range(5):
+        if i % 2:
+            t = t + 1
+        elif i:
+            s = t * 2
+            if i == 2:
+                s = s - t
+            t = s - 7
+        if i == 3:
+            t = t * 3
+    kd.tile.store(out, (0, 0), t)
+
+
 def _expected(kernel: Any, x: np.ndarray) -> Any:
     """Return what a kernel stores, by NumPy."""
 
@@ -84,6 +99,8 @@ def _expected(kernel: Any, x: np.ndarray) -> Any:
     if kernel is turned_in_turn:
         return ((load(0, 8).T + 1).T * 2).T - 3
     t = load(0)
+    if kernel is branched:
+        return ((t + 1 - 7 + 1) * 3) * 2 - 7
     s = t + 5
     for i in range(4):
         if i == 2:
@@ -95,7 +112,7 @@ def _expected(kernel: Any, x: np.ndarray) -> Any:
     return t + s
 
 
-_KERNELS = (accumulated, swapped, turned, turned_in_turn, chosen)
+_KERNELS = (accumulated, swapped, turned, turned_in_turn, chosen, branched)
 
 
 @pytest.mark.parametrize("kernel", _KERNELS)
@@ -138,6 +155,12 @@ def test_a_sum_stays_in_its_registers() -> None:
 def test_tiles_that_are_exchanged_are_copied() -> None:
     _, copies = _places(swapped)
     assert copies == 1
+
+
+def test_a_branch_writes_what_the_other_one_hands_on() -> None:
+    places, copies = _places(branched)
+    assert len(places) == 2  # one of them for what the second branch computes from the other
+    assert copies == 0
 
 
 def test_shared_memory_is_used_again() -> None:
