@@ -3,12 +3,13 @@
 ::
 
     {
-      "format": 1,
+      "format": 2,
+      "sha256": "…",
       "package": "mypkg",
       "kerneldsl": "0.9.0",
-      "files": {"axpy-0c1d2e3f4a5b6c7d.o": {"sha256": "…", "bytes": 2720}, …},
       "sources": {"mypkg.kernels": "mypkg.kernels-….py"},
       "analyses": {"uniform": ["…", …], "unchanged": ["…", …]},
+      "kernels": ["mypkg.kernels.axpy", …],
       "entries": [
         {
           "key": "…",
@@ -19,8 +20,13 @@
           "metadata": {"entry_name": "kd_axpy_…", …},
           "files": {"object": "axpy-0c1d2e3f4a5b6c7d.o", "handlers": …, "pool": …}
         }, …
-      ]
+      ],
+      "files": {"axpy-0c1d2e3f4a5b6c7d.o": {"sha256": "…", "bytes": 2720}, …}
     }
+
+The first line has the format and the digest of the following lines. Each entry and each file is a
+line, in the order of keys and names. So a launch searches the few lines that it uses, of thousands,
+and parses nothing else.
 
 ``key`` is the SHA-256 of :func:`kerneldsl.shipping.key.shipped_keys`. ``analyses`` has a
 :func:`~kerneldsl.shipping.key.unit_digest` of each kernel in which all threads reach the barriers
@@ -30,6 +36,7 @@ files consist of letters, digits, ``.``, ``_`` and ``-``, and are in the folder 
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping
@@ -39,11 +46,20 @@ from typing import Any
 from kerneldsl.utilities.dataclasses import dataclass
 from kerneldsl.utilities.untrusted import parse_json
 
-__all__ = ["MANIFEST", "Entry", "File", "Index", "Manifest", "ManifestError", "describe_entries"]
+__all__ = [
+    "MANIFEST",
+    "Entry",
+    "File",
+    "Index",
+    "Manifest",
+    "ManifestError",
+    "describe_entries",
+    "encode_document",
+]
 
 #: Name of the file.
 MANIFEST = "manifest.json"
-_FORMAT = 1
+_FORMAT = 2
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*", re.ASCII)
 _DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
@@ -150,31 +166,32 @@ class Manifest:
 
     def encode(self) -> bytes:
         """Return the manifest as JSON, the same bytes for equal contents."""
-        document = {
-            "format": _FORMAT,
-            "package": self.package,
-            "kerneldsl": self.kerneldsl,
-            "files": {
-                name: {"sha256": each.sha256, "bytes": each.nbytes}
-                for name, each in sorted(self.files.items())
-            },
-            "sources": dict(sorted(self.sources.items())),
-            "analyses": {name: sorted(each) for name, each in sorted(self.analyses.items())},
-            "entries": [
-                {
-                    "key": each.key,
-                    "kernel": each.kernel,
-                    "signature": each.signature,
-                    "launch": each.launch,
-                    "arch": each.arch,
-                    "metadata": dict(each.metadata),
-                    "files": dict(sorted(each.files.items())),
-                }
-                for each in sorted(self.entries, key=lambda each: (each.describe(), each.key))
-            ],
-        }
-        # A first launch parses it: spaces would be a third of the bytes, and of the time.
-        return json.dumps(document, separators=(",", ":"), ensure_ascii=True).encode() + b"\n"
+        return encode_document(
+            {
+                "format": _FORMAT,
+                "package": self.package,
+                "kerneldsl": self.kerneldsl,
+                "sources": dict(sorted(self.sources.items())),
+                "analyses": {name: sorted(each) for name, each in sorted(self.analyses.items())},
+                "kernels": sorted({each.kernel for each in self.entries}),
+                "entries": [
+                    {
+                        "key": each.key,
+                        "kernel": each.kernel,
+                        "signature": each.signature,
+                        "launch": each.launch,
+                        "arch": each.arch,
+                        "metadata": dict(each.metadata),
+                        "files": dict(sorted(each.files.items())),
+                    }
+                    for each in sorted(self.entries, key=lambda each: each.key)
+                ],
+                "files": {
+                    name: {"sha256": each.sha256, "bytes": each.nbytes}
+                    for name, each in sorted(self.files.items())
+                },
+            }
+        )
 
     @classmethod
     def decode(cls, data: bytes) -> Manifest:
@@ -183,10 +200,11 @@ class Manifest:
         Raises `ManifestError` for another format, and for an entry with a file that is not listed.
         """
         try:
-            document = _parse(data)
+            document = parse_json(_checked(data))
             files = {_name(name): _read_file(each) for name, each in document["files"].items()}
             sources = {str(module): name for module, name in document["sources"].items()}
-            entries = tuple(map(_read_entry, document["entries"]))
+            read = map(_read_entry, document["entries"])
+            entries = tuple(sorted(read, key=lambda each: (each.describe(), each.key)))
             found = cls(
                 str(document["package"]),
                 str(document["kerneldsl"]),
@@ -195,7 +213,7 @@ class Manifest:
                 sources,
                 {
                     str(name): frozenset(map(_digest, each))
-                    for name, each in document.get("analyses", {}).items()
+                    for name, each in document["analyses"].items()
                 },
             )
             used = {name for each in entries for name in each.files.values()}
@@ -212,8 +230,6 @@ class Manifest:
 class Index:
     """Entries of a manifest by their keys; an entry is read when it is used.
 
-    A launch uses a few of thousands.
-
     Parameters
     ----------
     data : bytes
@@ -226,38 +242,39 @@ class Index:
     """
 
     def __init__(self, data: bytes) -> None:
+        self._data = _checked(data)
         try:
-            document = _parse(data)
-            self._rows = {row["key"]: row for row in document["entries"]}
-            self._files = dict(document["files"])
+            first, self._begin = _line(data, data.index(b"\n") + 1)
+            self._middle = data.rindex(_BETWEEN) + 1
+            document = parse_json(b"{" + first.removesuffix(_OPENING) + b"}")
             self._sources = dict(document["sources"])
             #: Version of kerneldsl that compiled it.
             self.kerneldsl = document["kerneldsl"]
             #: What was found, to the digests of the kernels.
-            self.analyses = {
-                name: frozenset(each) for name, each in document.get("analyses", {}).items()
-            }
+            self.analyses = {name: frozenset(each) for name, each in document["analyses"].items()}
             #: Modules and qualified names of the kernels.
-            self.kernels = frozenset(row["kernel"] for row in document["entries"])
-        except ManifestError:
-            raise
+            self.kernels = frozenset(document["kernels"])
         except _UNREADABLE as error:
             raise ManifestError(f"it cannot be read: {error!r}") from error
 
     def find(self, key: str) -> Entry | None:
         """Return the entry of a key's digest."""
-        row = self._rows.get(key)
+        row = _search(self._data, self._begin, self._middle, f'{{"key":"{key}",'.encode())
         try:
-            return None if row is None else _read_entry(row)
+            return None if row is None else _read_entry(parse_json(row))
         except _UNREADABLE as error:
             raise ManifestError(f"an entry cannot be read: {error!r}") from error
 
     def file(self, name: str) -> File:
         """Return what is listed of a file."""
+        start = self._middle + len(_BETWEEN) - 1
+        row = _search(self._data, start, len(self._data), f'"{_name(name)}":'.encode())
         try:
-            return _read_file(self._files[_name(name)])
+            if row is not None:
+                return _read_file(parse_json(b"{" + row + b"}")[name])
         except _UNREADABLE as error:
-            raise ManifestError(f"it does not list the file {name!r}") from error
+            raise ManifestError(f"the file {name!r} is not listed well: {error!r}") from error
+        raise ManifestError(f"it does not list the file {name!r}")
 
     def source(self, module: str) -> str | None:
         """Return the name of the file with the text of a module's kernels."""
@@ -266,13 +283,68 @@ class Index:
 
 #: What the values of another document raise.
 _UNREADABLE = (ValueError, KeyError, TypeError, AttributeError)
+#: The end of the line before the entries, and the line between entries and files.
+_OPENING, _BETWEEN = b',"entries":[', b'\n],"files":{\n'
 
 
-def _parse(data: bytes) -> Any:
-    document = parse_json(data)
-    if document["format"] != _FORMAT:
-        raise ManifestError(f"its format is {document['format']!r}, and not {_FORMAT}")
-    return document
+def encode_document(document: Mapping[str, Any]) -> bytes:
+    """Return the JSON of a manifest, line by line."""
+    head = {
+        name: each for name, each in document.items() if name not in ("format", "entries", "files")
+    }
+    entries = ",\n".join(map(_dump, document["entries"]))
+    files = ",\n".join(_dump({name: each})[1:-1] for name, each in document["files"].items())
+    rest = b"".join(
+        (
+            _dump(head)[1:-1].encode() + _OPENING,
+            b"\n" + entries.encode() if entries else b"",
+            _BETWEEN + files.encode() + b"\n}}\n",
+        )
+    )
+    digest = hashlib.sha256(rest).hexdigest()
+    return f'{{"format":{_dump(document["format"])},"sha256":"{digest}",\n'.encode() + rest
+
+
+def _dump(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=True)
+
+
+def _checked(data: bytes) -> bytes:
+    """Return the manifest if its format is known, and it is not damaged."""
+    try:
+        first = data.partition(b"\n")[0]
+        # In another format it may be all.
+        head = parse_json(first[:-1] + b"}" if first.endswith(b",") else first)
+        if head["format"] != _FORMAT:
+            raise ManifestError(f"its format is {head['format']!r}, and not {_FORMAT}")
+        expected = _digest(head["sha256"])
+    except ManifestError:
+        raise
+    except _UNREADABLE as error:
+        raise ManifestError(f"it cannot be read: {error!r}") from error
+    if hashlib.sha256(memoryview(data)[len(first) + 1 :]).hexdigest() != expected:
+        raise ManifestError("it is damaged: its SHA-256 differs")
+    return data
+
+
+def _line(data: bytes, start: int) -> tuple[bytes, int]:
+    """Return a line without its end, and where the next one begins."""
+    end = data.index(b"\n", start)
+    return data[start:end], end + 1
+
+
+def _search(data: bytes, low: int, high: int, prefix: bytes) -> bytes | None:
+    """Return the line with a prefix, of the sorted lines between two places, without a comma."""
+    while low < high:
+        start = data.rfind(b"\n", low, (low + high) // 2) + 1 or low
+        line, following = _line(data, start)
+        if line.startswith(prefix):
+            return line.removesuffix(b",")
+        if line < prefix:
+            low = following
+        else:
+            high = start
+    return None
 
 
 def _read_file(row: Any) -> File:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from kerneldsl.shipping.manifest import MANIFEST, Manifest
+from kerneldsl.shipping.manifest import MANIFEST, Manifest, encode_document
 from tests.shipping.programs import build, run, use, write_package
 from tests.support.extent import full_beyond
 
@@ -148,7 +148,8 @@ def test_code_that_its_digest_agrees_with_is_still_checked(installed: Path) -> N
             data = (folder / name).read_bytes()[:512]
             (folder / name).write_bytes(data)
             file |= {"sha256": hashlib.sha256(data).hexdigest(), "bytes": len(data)}
-    (folder / MANIFEST).write_text(json.dumps(document))
+    del document["sha256"]
+    (folder / MANIFEST).write_bytes(encode_document(document))
     report = use(installed)
     assert report["modules"] == ["numba", "llvmlite"]
     assert any("not an object file" in each for each in report["warnings"])
@@ -159,7 +160,8 @@ def test_code_that_its_digest_agrees_with_is_still_checked(installed: Path) -> N
     [
         pytest.param("", "cannot be read", id="empty", marks=pytest.mark.full),
         pytest.param("[]", "cannot be read", id="list", marks=pytest.mark.full),
-        pytest.param('{"format": 2}', "its format is 2", id="format"),
+        pytest.param('{"format":1,"package":"mypkg"}\n', "its format is 1", id="format"),
+        pytest.param('{"format":2,"sha256":"%s",\n"package' % ("0" * 64), "damaged", id="cut"),
         pytest.param("{" * 100_000, "cannot be read", id="nested", marks=pytest.mark.full),
     ],
 )
