@@ -7,8 +7,9 @@ from numba import types
 from kerneldsl.ir.operations import Region
 from kerneldsl.lowering.numba_internals.regions import code_of_intrinsic
 from targets.cpu.intrinsics.units import block_place
+from targets.cpu.regions.cells import cell
 from targets.cpu.regions.emitter import CpuEmitter
-from targets.cpu.regions.exchanges import cell, room
+from targets.cpu.regions.exchanges import room
 from targets.cpu.regions.loops import CountedLoop
 from targets.cpu.regions.slots import slot
 from targets.cpu.regions.storage import shared
@@ -16,7 +17,7 @@ from targets.cpu.regions.storage import shared
 __all__ = ["write_blocks"]
 
 #: What reserves memory once for all blocks of a call.
-_MEMORY = {"slot": slot, "exchange.room": room, "cell": cell}
+_MEMORY = {"cell": cell, "exchange.room": room, "slot": slot}
 
 
 def write_blocks(emitter: CpuEmitter, region: Region) -> None:

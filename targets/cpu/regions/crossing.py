@@ -61,11 +61,8 @@ class Crossing:
         front: list[Operation] = []
         for operation in list(region.walk()):
             for number, value in enumerate(operation.operands):
-                if value in own or (operation.name == "slot.store" and number == 0):
-                    continue
-                if operation.name == "lane.down" and number == 0:
-                    continue
-                operation.operands[number] = self.here(value, values, front)
+                if value not in own:
+                    operation.operands[number] = self.here(value, values, front)
         region.operations[:0] = front
 
     def here(self, value: Value, values: dict[Value, Value], front: list[Operation]) -> Value:

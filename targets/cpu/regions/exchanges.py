@@ -14,7 +14,7 @@ from targets.cpu.intrinsics.warp import Room, arrive_thread, expect_threads
 from targets.cpu.regions.emitter import CpuEmitter
 from targets.cpu.regions.slots import slot_place
 
-__all__ = ["HANDLERS", "cell", "room"]
+__all__ = ["HANDLERS", "room"]
 
 _I32, _I64 = ir.IntType(32), ir.IntType(64)
 
@@ -80,19 +80,7 @@ def _step(emitter: CpuEmitter, operation: Operation, name: str, thread: Any) -> 
     return emitter.emitted(operation, operands, write, {})
 
 
-# -- cells and votes ------------------------------------------------------------------------------
-
-
-def cell(emitter: CpuEmitter, operation: Operation) -> None:
-    if operation.result in emitter.values:
-        return
-    kind = operation.result.type
-    emitter.set(operation, emitter.reserve(emitter.context.get_value_type(kind), 1))
-
-
-def _store_cell(emitter: CpuEmitter, operation: Operation) -> None:
-    place, value = operation.operands
-    emitter.builder.store(emitter.plain(emitter.get(value), value.type), emitter.get(place))
+# -- votes ----------------------------------------------------------------------------------------
 
 
 def _count(emitter: CpuEmitter, operation: Operation) -> None:
@@ -144,8 +132,6 @@ HANDLERS = {
     "exchange.post": _post,
     "exchange.combine": _combine,
     "exchange.take": _take,
-    "cell": cell,
-    "cell.store": _store_cell,
     "vote.count": _count,
     "vote": _vote,
     "chain": _chain,

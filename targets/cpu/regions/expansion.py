@@ -9,7 +9,7 @@ A vote counts threads in a *cell*, memory of the block for one value.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from numba import types
 
@@ -31,7 +31,7 @@ class Expansion:
 
     def __init__(self, fission: Fission) -> None:
         self.fission = fission
-        self._room: Operation | None = None
+        self._room: Value | None = None
 
     def expand(self, operation: Operation, *, is_guarded: bool) -> list[Operation]:
         """Return what takes the place of an exchange; with a guard some threads may not come."""
@@ -45,15 +45,8 @@ class Expansion:
                 return self._exchange(operation, lowering, is_guarded=is_guarded)
         raise NotReadError(operation.name)
 
-    def memory(self, name: str, kind: Any, attributes: dict[str, Any] | None = None) -> Operation:
-        """Return an operation that gives memory of the block, one for all of its runs."""
-        made = Operation(name, [], (kind,), attributes, effect=Effect.ALLOCATE)
-        self.fission.slots.append(made)
-        self.fission.scopes[made.result] = Scope.BLOCK
-        return made
-
     def _vote(self, operation: Operation, form: str) -> list[Operation]:
-        cell = self.memory("cell", types.int32).result
+        cell = self.fission.memory("cell", types.int32)
         zero = Operation("const", [], (types.int32,), {"value": 0})
         self.fission.scopes[zero.result] = Scope.BLOCK
         return [
@@ -110,10 +103,12 @@ class Expansion:
         """Return the memory of exchanges, with so many words for each thread."""
         warps = -(-self.fission.threads // WARP_SIZE)
         if self._room is None:
-            self._room = self.memory("exchange.room", types.voidptr, {"words": 0, "warps": warps})
-        attributes = self._room.attributes
-        attributes["words"] = max(attributes["words"], words * warps * WARP_SIZE)
-        return self._room.result
+            attributes = {"words": 0, "warps": warps}
+            self._room = self.fission.memory("exchange.room", types.voidptr, attributes)
+        made = self._room.owner
+        assert isinstance(made, Operation)
+        made.attributes["words"] = max(made.attributes["words"], words * warps * WARP_SIZE)
+        return self._room
 
 
 def _with_results(made: Operation, operation: Operation, effect: Effect) -> Operation:

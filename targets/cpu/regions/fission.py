@@ -7,31 +7,38 @@ are in ``threads`` operations, which are loops over the threads.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Any
 
+from numba import types
+
 from kerneldsl.contract import Dim3
-from kerneldsl.ir.frontend.reader import NotReadError
-from kerneldsl.ir.operations import TOGETHER, Effect, Function, Operation, Region, Value
+from kerneldsl.ir.operations import TOGETHER, Effect, Function, Label, Operation, Region, Value
 from kerneldsl.ir.simplify import simplify
+from kerneldsl.ir.typing import Typing
 from kerneldsl.ir.uniformity import uniformity_of
 from kerneldsl.language.intrinsics.intrinsic import Scope
+from targets.cpu.regions.block_loops import split_loop
+from targets.cpu.regions.branches import split_branch, split_labeled
 from targets.cpu.regions.crossing import Crossing
+from targets.cpu.regions.exits import contain, exits_together, leave
 from targets.cpu.regions.expansion import Expansion
 from targets.cpu.regions.local_arrays import name_local_memory, place_local_arrays
+from targets.cpu.regions.masks import Code, Frame, Mask, constant, store, under
 from targets.cpu.regions.narrow import narrow
 from targets.cpu.regions.varying import VARYING
 
-__all__ = ["split_at_barriers"]
+__all__ = ["Fission", "split_at_barriers"]
 
 
-def split_at_barriers(function: Function, extents: Dim3) -> Region:
+def split_at_barriers(function: Function, extents: Dim3, typing: Typing) -> Region:
     """Return the region that runs for a block of so many threads along x, y and z."""
     name_local_memory(function.body)
-    fission = Fission(uniformity_of(function, VARYING), extents)
-    out = fission.split(function.body.operations[:-1], ())
+    fission = Fission(function, extents, typing)
+    code = Code()
+    fission.split(function.body.operations, code)
+    fission.flush(code)
     region = Region()
-    region.operations = [*fission.slots, *out, Operation("yield", [])]
+    region.operations = [*fission.slots, *code.out, Operation("yield", [])]
     Crossing(fission, region).run()
     place_local_arrays(region)
     narrow(region)
@@ -40,109 +47,182 @@ def split_at_barriers(function: Function, extents: Dim3) -> Region:
 
 
 class Fission:
-    def __init__(self, scopes: Mapping[Value, Scope], extents: Dim3) -> None:
-        self.scopes = dict(scopes)
+    """Splits one function."""
+
+    uniform = Scope.BLOCK
+
+    def __init__(self, function: Function, extents: Dim3, typing: Typing) -> None:
+        self.typing = typing
+        self.scopes: dict[Value, Scope] = dict(uniformity_of(function, VARYING))
+        #: Threads that run together, along each axis and all of them.
         self.extents = extents
         self.threads = math.prod(extents)
+        #: Operations that give memory of the block.
         self.slots: list[Operation] = []
         #: Values that are read from a slot wherever a loop needs them.
         self.slot_of: dict[Value, Value] = {}
+        #: Values that the block has.
+        self.available: set[Value] = set(function.body.arguments)
+        #: Which threads are here, outermost condition first.
+        self.masks: list[Mask] = []
+        #: Operations around that threads may leave, and the innermost of them.
+        self.frames: dict[Label, Frame] = {}
+        self.innermost: Frame | None = None
         self.expansion = Expansion(self)
 
-    def slot(self, kind: Any, name: str, *, beyond: int = 0, count: int | None = None) -> Value:
-        count = self.threads + beyond if count is None else count
-        made = Operation("slot", [], (kind,), {"threads": count}, effect=Effect.ALLOCATE)
-        made.result.name = f"{name}_slot"
-        self.slots.append(made)
-        return made.result
+    # -- values -----------------------------------------------------------------------------------
+
+    def is_uniform(self, value: Value) -> bool:
+        """Return whether all threads of the block have the same value."""
+        return self.scopes.get(value, Scope.THREAD) >= self.uniform
 
     def is_block(self, value: Value) -> bool:
-        return self.scopes.get(value, Scope.THREAD) >= Scope.BLOCK
+        """Return whether the block has a value, so that no thread must have it."""
+        return value in self.available
 
-    def split(self, operations: list[Operation], masks: tuple[Value, ...]) -> list[Operation]:
-        out: list[Operation] = []
-        group: list[Operation] = []
+    def of_block(self, value: Value, code: Code) -> Value:
+        """Return a value that all threads agree on as one of the block.
 
-        def flush() -> None:
-            if group:
-                out.append(self.loop(list(group), masks))
-                group.clear()
+        What threads have, each of those that are here writes to the same memory.
+        """
+        if value in self.available:
+            return value
+        cell = self.memory("cell", value.type)
+        if self.masks and isinstance(value.type, types.Integer | types.Boolean):
+            nothing = False if value.type == types.boolean else 0
+            zero = Operation("const", [], (value.type,), {"value": nothing})
+            code.out += [zero, Operation("cell.store", [cell, zero.result], effect=Effect.BLOCK)]
+        code.group.append(Operation("cell.store", [cell, value], effect=Effect.WRITE))
+        self.flush(code)
+        return self._load(cell, value, code)
 
-        pending = list(operations)
-        while pending:
-            operation = pending.pop(0)
-            effects = operation.effects()
-            if not effects & TOGETHER:
-                is_uniform = all(map(self.is_block, operation.results)) and operation.results
-                if (is_uniform and not effects) or effects == Effect.ALLOCATE:
-                    out.append(operation)
-                else:
-                    group.append(operation)
-            elif operation.name == "exchange.wait":
-                flush()
-            elif operation.effect & Effect.WAIT:
-                if any(not self.is_block(mask) for mask in masks):
-                    raise NotReadError("a barrier that not all threads reach")
-                flush()
-            elif operation.effect & Effect.EXCHANGE:
-                pending[:0] = self.exchange(operation, masks)
-            elif operation.effect & Effect.BLOCK:
-                fetched = self.fetch(operation, group)
-                flush()
-                out += [*fetched, operation]
-            elif operation.name == "if":
-                self.branch(operation, masks, out, flush)
-            else:
-                self.repeat(operation, masks, out, group, flush)
-        flush()
-        return out
+    def _load(self, cell: Value, value: Value, code: Code) -> Value:
+        loaded = Operation("cell.load", [cell], (value.type,), effect=Effect.BLOCK)
+        loaded.result.name = value.name
+        code.out.append(loaded)
+        self.available.add(loaded.result)
+        return loaded.result
 
-    def loop(self, operations: list[Operation], masks: tuple[Value, ...]) -> Operation:
+    def any_thread(self, code: Code) -> Value:
+        """Return whether any thread passes the masks."""
+        cell = self.memory("cell", types.boolean)
+        no, yes = constant(False), constant(True)
+        code.out += [no, Operation("cell.store", [cell, no.result], effect=Effect.BLOCK)]
+        found = Operation("cell.store", [cell, yes.result], effect=Effect.WRITE)
+        code.out.append(self.loop([yes, found], self.masks))
+        return self._load(cell, yes.result, code)
+
+    def memory(self, name: str, kind: Any, attributes: dict[str, Any] | None = None) -> Value:
+        """Return memory of the block, which it has while it runs."""
+        made = Operation(name, [], (kind,), attributes, effect=Effect.ALLOCATE)
+        self.slots.append(made)
+        self.available.add(made.result)
+        return made.result
+
+    def slot(self, kind: Any, name: str, *, beyond: int = 0) -> Value:
+        """Return memory for a value of each thread."""
+        made = self.memory("slot", kind, {"threads": self.threads + beyond})
+        made.name = f"{name}_slot"
+        return made
+
+    def flag(self, name: str) -> Value:
+        """Return memory for a truth value of each thread."""
+        return self.slot(types.boolean, name)
+
+    def take_results(self, made: Operation, operation: Operation, kept: list[int]) -> None:
+        """Give an operation of the block the results that the block has of an operation."""
+        made.results = [operation.results[number] for number in kept]
+        for value in made.results:
+            value.owner = made
+        self.available.update(made.results)
+
+    # -- operations -------------------------------------------------------------------------------
+
+    def flush(self, code: Code) -> None:
+        """End what threads do before they wait for each other."""
+        if code.group:
+            code.out.append(self.loop(code.group, self.masks))
+            code.group = []
+
+    def loop(self, operations: list[Operation], masks: list[Mask]) -> Operation:
+        """Return a loop over the threads that pass some masks."""
         region = Region()
-        for mask in reversed(masks):
-            inner, no = Region(), Region()
-            inner.operations = [*operations, Operation("yield", [])]
-            no.operations = [Operation("yield", [])]
-            operations = [Operation("if", [mask], (), None, [inner, no])]
-        region.operations = [*operations, Operation("yield", [])]
+        region.operations = [*under(masks, operations), Operation("yield", [])]
         attributes = {"low": (0, 0, 0), "high": self.extents, "bounds": ""}
         return Operation("threads", [], (), attributes, [region])
 
-    def fetch(self, operation: Operation, group: list[Operation]) -> list[Operation]:
-        """Give an operation of the block what threads have; return what loads it.
-
-        All threads have the same.
-        """
-        inner = {value for each in operation.walk() for value in each.results}
-        for each in operation.walk():
-            inner.update(value for region in each.regions for value in region.arguments)
-        values: dict[Value, Value] = {}
-        loads = []
-        for value in dict.fromkeys(operation.used()):
-            if value in inner or self.is_block(value):
+    def split(self, operations: list[Operation], code: Code) -> None:
+        """Split operations; the ``yield`` at their end is dropped."""
+        pending = operations[::-1]
+        while pending:
+            operation = pending.pop()
+            effects = operation.effects()
+            if operation.name == "leave":
+                leave(self, operation, code)
+            elif operation.name in ("yield", "unreachable"):
                 continue
-            place = self.slot(value.type, value.name or "given", count=1)
-            attributes = {"of_block": True}
-            stored = Operation("slot.store", [place, value], (), attributes, effect=Effect.WRITE)
-            group.append(stored)
-            kinds = (value.type,)
-            loaded = Operation("slot.load", [place], kinds, attributes, effect=Effect.READ)
-            loads.append(loaded)
-            values[value] = loaded.result
-            self.scopes[loaded.result] = Scope.BLOCK
+            elif not effects & (TOGETHER | Effect.LEAVE):
+                self.place(operation, effects, code)
+            elif operation.effect & Effect.WAIT:
+                self.flush(code)
+            elif operation.effect & Effect.EXCHANGE:
+                pending += self.exchange(operation)[::-1]
+            elif operation.effect & Effect.BLOCK:
+                self.together(operation, code)
+            elif not effects & TOGETHER:
+                if exits_together(self, operation):
+                    split_branch(self, operation, code)
+                else:
+                    contain(self, operation, code)
+            elif operation.name == "if":
+                split_branch(self, operation, code)
+            elif operation.name == "labeled":
+                split_labeled(self, operation, code)
+            else:
+                pending += split_loop(self, operation, code)[::-1]
+
+    def place(self, operation: Operation, effects: Effect, code: Code) -> None:
+        """Place an operation without a barrier: once for the block, or in the loop over threads."""
+        is_of_block = bool(operation.effect & Effect.ALLOCATE) or (
+            not effects
+            and bool(operation.results)
+            and all(map(self.is_uniform, operation.results))
+            and all(map(self.is_block, _outside_values(operation)))
+        )
+        if is_of_block:
+            code.out.append(operation)
+            self.available.update(operation.results)
+        else:
+            code.group.append(operation)
+
+    def together(self, operation: Operation, code: Code) -> None:
+        """Place what the block does once, for all of its threads."""
+        values = {
+            value: self.of_block(value, code) for value in dict.fromkeys(_outside_values(operation))
+        }
         for each in operation.walk():
             each.operands = [values.get(value, value) for value in each.operands]
-        return loads
+        self.flush(code)
+        code.out.append(operation)
+        self.available.update(operation.results)
 
-    def exchange(self, operation: Operation, masks: tuple[Value, ...]) -> list[Operation]:
+    def waits(self, operation: Operation) -> bool:
+        """Return whether all threads of the block must be in an operation."""
+        return any(
+            each.effect & Effect.BLOCK
+            or (
+                "use" in each.attributes
+                and each.attributes["use"].intrinsic.synchronizes(Scope.BLOCK)
+            )
+            for each in operation.walk()
+        )
+
+    def exchange(self, operation: Operation) -> list[Operation]:
         """Return what takes the place of an exchange, or of a vote."""
         mask = operation.operands[0] if operation.operands else None
-        is_whole = mask is not None and _is_whole(mask)
+        is_whole = mask is not None and _is_whole(mask) and self.are_warps_whole()
         if operation.name != "shfl_down_sync" or self.threads % 32 or not is_whole:
-            is_guarded = any(not self.is_block(each) for each in masks)
-            return self.expansion.expand(operation, is_guarded=is_guarded)
-        if any(self.scopes[each] < Scope.WARP for each in masks):
-            return self.expansion.expand(operation, is_guarded=True)
+            return self.expansion.expand(operation, is_guarded=bool(self.masks))
         mask, value, delta = operation.operands
         posted = self.slot(value.type, "posted", beyond=32)
         taken = Operation(
@@ -156,93 +236,22 @@ class Fission:
         taken.results = operation.results
         for result in taken.results:
             result.owner = taken
-        return [
-            Operation("slot.store", [posted, value], effect=Effect.WRITE),
-            Operation("exchange.wait", [], effect=Effect.WAIT),
-            taken,
-        ]
+        return [store(posted, value), Operation("exchange.wait", [], effect=Effect.WAIT), taken]
 
-    def branch(self, operation: Operation, masks: tuple[Value, ...], out: Any, flush: Any) -> None:
-        (condition,) = operation.operands
-        flush()
-        places = [self.slot(each.type, each.name or "result") for each in operation.results]
-        for result, place in zip(operation.results, places, strict=True):
-            self.slot_of[result] = place
-        is_uniform = self.is_block(condition)
-        regions = []
-        for number, region in enumerate(operation.regions):
-            inner = [
-                *region.operations[:-1],
-                *(
-                    Operation("slot.store", [place, value], effect=Effect.WRITE)
-                    for place, value in zip(places, region.yielded, strict=True)
-                ),
-            ]
-            if is_uniform:
-                made = Region()
-                made.operations = [*self.split(inner, masks), Operation("yield", [])]
-                regions.append(made)
-            elif inner:
-                mask = condition
-                if number:
-                    raise NotReadError("else of a branch with an exchange")
-                out += self.split(inner, (*masks, mask))
-        if is_uniform:
-            out.append(Operation("if", [condition], (), None, regions, place=operation.place))
-
-    def repeat(
-        self,
-        operation: Operation,
-        masks: tuple[Value, ...],
-        out: list[Operation],
-        group: list[Operation],
-        flush: Any,
-    ) -> None:
-        """Split the body of a loop that all threads run as often."""
-        first = {"while": 0, "for": 3, "for_each": 0}[operation.name]
-        head = 0 if operation.name == "while" else 1
-        if not all(map(self.is_block, operation.operands[:first])):
-            raise NotReadError("a loop with a barrier that threads leave at different times")
-        if operation.name == "while" and not self.is_block(operation.regions[0].yielded[0]):
-            raise NotReadError("a loop with a barrier that threads leave at different times")
-        body = operation.regions[-1]
-        arguments = body.arguments[head:]
-        kept = [n for n, value in enumerate(arguments) if self.is_block(value)]
-        stores = []
-        for number, argument in enumerate(arguments):
-            if number in kept:
-                continue
-            place = self.slot(argument.type, argument.name or "carried")
-            self.slot_of[argument] = self.slot_of[operation.results[number]] = place
-            given = operation.operands[first + number]
-            group.append(Operation("slot.store", [place, given], effect=Effect.WRITE))
-            stores.append(
-                Operation("slot.store", [place, body.yielded[number]], effect=Effect.WRITE)
-            )
-        flush()
-        made = Region()
-        made.arguments = [*body.arguments[:head], *(arguments[n] for n in kept)]
-        made.operations = [
-            *self.split([*body.operations[:-1], *stores], masks),
-            Operation("yield", [body.yielded[n] for n in kept]),
-        ]
-        for value in made.arguments:
-            value.owner = made
-        regions = [made]
-        if operation.name == "while":
-            before = operation.regions[0]
-            before.arguments = [before.arguments[n] for n in kept]
-            regions.insert(0, before)
-        again = Operation(
-            operation.name,
-            [*operation.operands[:first], *(operation.operands[first + n] for n in kept)],
-            (),
-            operation.attributes,
-            regions,
-            place=operation.place,
+    def are_warps_whole(self) -> bool:
+        """Return whether the lanes of a warp are all here, or none of them."""
+        return not any(
+            mask.is_slot or self.scopes.get(mask.condition, Scope.THREAD) < Scope.WARP
+            for mask in self.masks
         )
-        again.results = [operation.results[n] for n in kept]
-        out.append(again)
+
+
+def _outside_values(operation: Operation) -> list[Value]:
+    """Return the values that an operation takes from outside of its regions."""
+    own = {value for each in operation.walk() for value in each.results}
+    for each in operation.walk():
+        own.update(value for region in each.regions for value in region.arguments)
+    return [value for value in operation.used() if value not in own]
 
 
 def _is_whole(mask: Value) -> bool:

@@ -1,6 +1,7 @@
 """What writes each operation, by its name; a module has the handlers of its operations."""
 
 from targets.cpu.regions import (
+    cells,
     exchanges,
     index_arithmetic,
     local_arrays,
@@ -14,6 +15,7 @@ from targets.cpu.regions.tiles import handlers as tiles
 __all__ = ["HANDLERS"]
 
 HANDLERS = {
+    **cells.HANDLERS,
     **exchanges.HANDLERS,
     **index_arithmetic.HANDLERS,
     **rows.HANDLERS,

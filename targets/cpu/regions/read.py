@@ -6,7 +6,7 @@ from kerneldsl.contract import Specialization
 from kerneldsl.ir.frontend.read import read_function
 from kerneldsl.ir.frontend.reader import NotReadError
 from kerneldsl.ir.nonnegative import mark_indices
-from kerneldsl.ir.operations import TOGETHER, Function, Region
+from kerneldsl.ir.operations import Function, Region
 from kerneldsl.ir.ranges import Interval
 from kerneldsl.ir.rewriter import rewrite
 from kerneldsl.ir.simplify import simplify
@@ -49,7 +49,4 @@ def read_kernel(spec: Specialization) -> tuple[Function, Region]:
         write_element_rows(function, axes_of_rows(spec), any_order=takes_any_order(spec))
         return function, function.body
     assert spec.block_dim is not None
-    names = {operation.name for operation in function.body.walk()}
-    if "leave" in names and function.body.effects() & TOGETHER:
-        raise NotReadError("an exit beside a barrier")
-    return function, split_at_barriers(function, spec.block_dim)
+    return function, split_at_barriers(function, spec.block_dim, Typing.of(typing))

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from llvmlite import ir
-
 from kerneldsl.ir.operations import Operation, Value
 from targets.cpu.regions.emitter import CpuEmitter
 
@@ -23,14 +21,8 @@ def slot_place(emitter: CpuEmitter, slot: Value, thread: Any) -> Any:
     return emitter.builder.gep(emitter.get(slot), [thread], inbounds=True)
 
 
-def _number(emitter: CpuEmitter, operation: Operation) -> Any:
-    """Return the number of a place: of the thread, or of the only one that the block has."""
-    is_of_block = operation.attributes.get("of_block")
-    return ir.IntType(64)(0) if is_of_block else emitter.thread_number()
-
-
 def _load(emitter: CpuEmitter, operation: Operation) -> None:
-    place = slot_place(emitter, operation.operands[0], _number(emitter, operation))
+    place = slot_place(emitter, operation.operands[0], emitter.thread_number())
     kind = operation.result.type
     found = emitter.context.data_model_manager[kind].from_data(emitter.builder, emitter.read(place))
     emitter.set(operation, emitter.wrapped(found, kind))
@@ -38,7 +30,7 @@ def _load(emitter: CpuEmitter, operation: Operation) -> None:
 
 def _store(emitter: CpuEmitter, operation: Operation) -> None:
     slot, value = operation.operands
-    place = slot_place(emitter, slot, _number(emitter, operation))
+    place = slot_place(emitter, slot, emitter.thread_number())
     model = emitter.context.data_model_manager[value.type]
     plain = emitter.plain(emitter.get(value), value.type)
     emitter.write(model.as_data(emitter.builder, plain), place)

@@ -1,0 +1,218 @@
+"""Loops with a barrier inside.
+
+The block runs them. If threads leave a loop at different times, the block runs it as long as any
+thread is in it. Those that have left are masked.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import TYPE_CHECKING, Any
+
+from kerneldsl.ir.operations import Operation, Region, Value
+from kerneldsl.ir.recognize import constant_number
+from kerneldsl.ir.rewriter import clone_region, replace_values
+from targets.cpu.regions.building import Builder
+from targets.cpu.regions.exits import (
+    diverges,
+    frames_left,
+    is_left_together,
+    leave_if_empty,
+    mask_inside,
+)
+from targets.cpu.regions.masks import Code, Frame, Mask, closed, constant, store
+
+if TYPE_CHECKING:
+    from targets.cpu.regions.fission import Fission
+
+__all__ = ["split_loop"]
+
+#: Operands before those that a loop carries, and arguments of its body.
+_FIRST = {"while": 0, "for": 3, "for_each": 0}
+_HEAD = {"while": 0, "for": 1, "for_each": 1}
+
+
+def split_loop(fission: Fission, operation: Operation, code: Code) -> list[Operation]:
+    """Split a loop; return operations to split in its place, if there are any."""
+    if operation.name == "for_each" and "values" not in operation.attributes:
+        return _unrolled(fission, operation)
+    left = [] if _is_left_together(fission, operation) else frames_left(fission, operation)
+    for frame in left:
+        mask_inside(fission, frame)
+    if _is_of_block(fission, operation, left):
+        _of_block(fission, operation, code, is_left=bool(left))
+        return []
+    if operation.name == "for":
+        operation = _as_while(fission, operation, code)
+    _of_threads(fission, operation, code)
+    return []
+
+
+def _is_of_block(fission: Fission, operation: Operation, left: list[Frame]) -> bool:
+    """Return whether all threads run a loop as often."""
+    if operation.name == "for_each":
+        return True
+    if operation.name == "for":
+        return all(map(fission.is_uniform, operation.operands[:3])) or fission.waits(operation)
+    if left and not (fission.innermost and is_left_together(fission, fission.innermost)):
+        return False
+    before = operation.regions[0]
+    return not before.effects() and all(
+        fission.is_uniform(value) for each in before.walk() for value in each.results
+    )
+
+
+def _is_left_together(fission: Fission, operation: Operation) -> bool:
+    """Return whether threads leave what is around a loop together, if they leave it."""
+    frames = frames_left(fission, operation)
+    return all(is_left_together(fission, frame) for frame in frames) and not diverges(
+        fission, operation
+    )
+
+
+def _of_block(fission: Fission, operation: Operation, code: Code, *, is_left: bool) -> None:
+    """Split a loop that all threads run as often."""
+    first, head = _FIRST[operation.name], _HEAD[operation.name]
+    body = operation.regions[-1]
+    arguments = body.arguments[head:]
+    kept = [n for n, value in enumerate(arguments) if fission.is_uniform(value)]
+    slots = {}
+    for number, argument in enumerate(arguments):
+        if number in kept:
+            continue
+        slots[number] = slot = fission.slot(argument.type, argument.name or "carried")
+        fission.slot_of[argument] = fission.slot_of[operation.results[number]] = slot
+        code.group.append(store(slot, operation.operands[first + number]))
+    carried = [operation.operands[first + number] for number in kept]
+    operands = [fission.of_block(each, code) for each in operation.operands[:first] + carried]
+    fission.flush(code)
+    inner, made = Code(), Region()
+    made.arguments = [*body.arguments[:head], *(arguments[n] for n in kept)]
+    regions = [made]
+    if operation.name == "while":
+        before = operation.regions[0]
+        before.arguments = [before.arguments[n] for n in kept]
+        inner_values = {*before.arguments, *(v for each in before.walk() for v in each.results)}
+        outside = {v for each in before.walk() for v in each.operands} - inner_values
+        replace_values(before, {value: fission.of_block(value, code) for value in outside})
+        fission.available.update(before.arguments)
+        regions.insert(0, before)
+    fission.available.update(made.arguments)
+    fission.scopes.update(dict.fromkeys(body.arguments[:head], fission.uniform))
+    fission.split(body.operations, inner)
+    if body.is_left:
+        undefined = [Operation("undefined", [], (arguments[n].type,)) for n in kept]
+        given = [each.result for each in undefined]
+        fission.flush(inner)
+    else:
+        undefined = []
+        given = [fission.of_block(body.yielded[number], inner) for number in kept]
+        inner.group += [store(slot, body.yielded[number]) for number, slot in slots.items()]
+        fission.flush(inner)
+    if is_left:
+        leave_if_empty(fission, inner)
+    made.operations = closed([*inner.out, *undefined], given).operations
+    for value in made.arguments:
+        value.owner = made
+    again = Operation(
+        *(operation.name, operands, (), operation.attributes, regions),
+        place=operation.place,
+    )
+    fission.take_results(again, operation, kept)
+    code.out.append(again)
+
+
+def _of_threads(fission: Fission, operation: Operation, code: Code) -> None:
+    """Split a loop that threads leave at different times."""
+    before, body = operation.regions
+    inside = fission.flag("inside")
+    slots = []
+    for number, value in enumerate(operation.results):
+        slot = fission.slot(value.type, value.name or "carried")
+        slots.append(slot)
+        for each in (before.arguments[number], body.arguments[number], value):
+            fission.slot_of[each] = slot
+    code.group += map(store, slots, operation.operands)
+    fission.flush(code)
+    no, yes = constant(False), constant(True)
+    code.out.append(fission.loop([no, store(inside, no.result)], []))
+    code.group += [yes, store(inside, yes.result)]
+    fission.flush(code)
+    mask = Mask(inside, is_slot=True, is_of_loop=True)
+    fission.masks.append(mask)
+    head, inner = Code(), Code()
+    fission.split(before.operations, head)
+    head.group.append(store(inside, before.yielded[0]))
+    fission.flush(head)
+    is_any = fission.any_thread(head)
+    fission.split(body.operations, inner)
+    if not body.is_left:
+        inner.group += map(store, slots, body.yielded)
+    fission.flush(inner)
+    fission.masks.remove(mask)
+    regions = [closed(head.out, [is_any]), closed(inner.out, [])]
+    attributes = operation.attributes
+    code.out.append(Operation("while", [], (), attributes, regions, place=operation.place))
+
+
+def _as_while(fission: Fission, operation: Operation, code: Code) -> Operation:
+    """Return a loop over a range as one that tests its counter."""
+    start, stop, step, *given = operation.operands
+    (body,) = operation.regions
+    build = Builder(fission.typing)
+    before = Region(tuple(value.type for value in body.arguments))
+    counter = before.arguments[0]
+
+    def runs(compare: Any, sign: Any) -> Value:
+        test = build.numba(compare, counter, stop)
+        if constant_number(step) is not None:
+            return test
+        is_so = build.numba(sign, step, build.constant(0, step.type))
+        return build.numba(operator.and_, test, is_so)
+
+    known = constant_number(step)
+    if known is None:
+        up, down = runs(operator.lt, operator.gt), runs(operator.gt, operator.lt)
+        test = build.numba(operator.or_, up, down)
+    else:
+        test = runs(operator.lt if known > 0 else operator.gt, None)
+    before.operations = [*build.operations, Operation("yield", [test])]
+    if not body.is_left:
+        *operations, end = body.operations
+        add = Builder(fission.typing, operations)
+        following = add.cast(add.numba(operator.add, body.arguments[0], step), counter.type)
+        body.operations = [*operations, Operation("yield", [following, *end.operands])]
+    made = Operation("while", [start, *given], (), operation.attributes, [before, body])
+    made.results = [Value(counter.type, made, counter.name), *operation.results]
+    for value in operation.results:
+        value.owner = made
+    return made
+
+
+def _unrolled(fission: Fission, operation: Operation) -> list[Operation]:
+    """Return the body of a loop over values once for each of them."""
+    (body,) = operation.regions
+    count, width = operation.attributes["count"], operation.attributes["width"]
+    carried = operation.operands[count * width :]
+    out: list[Operation] = []
+    for number in range(count):
+        items = operation.operands[number * width : (number + 1) * width]
+        values: dict[Value, Value] = {}
+        copy = clone_region(body, values)
+        fission.scopes.update(
+            (new, fission.scopes[old]) for old, new in values.items() if old in fission.scopes
+        )
+        replace_values(copy, dict(zip(copy.arguments, [*items, *carried], strict=True)))
+        if copy.is_left:
+            return out + copy.operations
+        out += copy.operations[:-1]
+        carried = copy.yielded
+    return out + [_renamed(*each) for each in zip(operation.results, carried, strict=True)]
+
+
+def _renamed(result: Value, value: Value) -> Operation:
+    """Return an operation that gives a result another value."""
+    made = Operation("cast", [value])
+    made.results = [result]
+    result.owner = made
+    return made
