@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import itertools
 import random
 
 __all__ = ["HOSTILE", "plain_names", "renamed"]
@@ -105,7 +106,10 @@ def _choose(pool: list[str], taken: set[str], count: int, rng: random.Random) ->
         *(f"{word}{n}" for n in ("1", "11", "_", "_1", "0", "10", "2", "12", "1_", "_0")),
     ]
     family += [f"{word}_{n}" for n in range(2, count)]
-    return rng.sample([n for n in family if n not in taken], count)
+    free = [n for n in family if n not in taken]
+    others = (f"{word}_{n}" for n in itertools.count(max(count, 2)))
+    free += itertools.islice((n for n in others if n not in taken), max(count - len(free), 0))
+    return rng.sample(free, count)
 
 
 def plain_names(text: str) -> str:

@@ -177,6 +177,16 @@ def test_renaming_keeps_what_python_means(seed: int) -> None:
     assert out == [4]
 
 
+def test_there_are_names_for_a_function_that_reads_many() -> None:
+    constants = [f"K{n}" for n in range(30)]
+    lines = [f"{name} = {n}" for n, name in enumerate(constants)]
+    text = "\n".join([*lines, "def kernel(x):", f"    a = b = c = {' + '.join(constants)}"])
+    for seed in range(400):
+        made = ast.parse(renamed(text, random.Random(seed)))
+        names = {n.id for n in ast.walk(made) if isinstance(n, ast.Name)}
+        assert len(names) == 33, f"seed {seed}"
+
+
 def test_data_sets_differ_in_poison_and_scalars() -> None:
     """Outputs begin poisoned; a limit is at the end of its type in some programs."""
     programs = _programs()
