@@ -129,8 +129,7 @@ class CudaDevice(Device):
         free, total = driver.call_on(self.index, driver.api.cuMemGetInfo, doing=doing)
         return int(free), int(total)
 
-    def _foreign_caches(self) -> Iterable[tuple[str, str]]:
-
+    def foreign_caches(self) -> Iterable[tuple[str, str]]:
         return _foreign_caches(self.index)
 
     def allocate_pinned(
