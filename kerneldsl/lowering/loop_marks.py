@@ -20,6 +20,7 @@ from llvmlite.ir import instructions
 
 __all__ = [
     "FULLY_UNROLLED",
+    "NOT_INTERLEAVED",
     "NOT_UNROLLED",
     "NOT_VECTORIZED",
     "PARALLEL",
@@ -35,6 +36,8 @@ __all__ = [
 FULLY_UNROLLED = "llvm.loop.unroll.full"
 NOT_UNROLLED = "llvm.loop.unroll.disable"
 UNROLLED_BY_FOUR = "llvm.loop.unroll.count"
+#: Vectors of one loop are not computed several at a time.
+NOT_INTERLEAVED = "llvm.loop.interleave.count"
 NOT_VECTORIZED = "llvm.loop.vectorize.enable"
 #: What the vectorizer makes of the loop is unrolled, in the end by :func:`unroll_in_full`.
 UNROLLED_AS_VECTORS = "llvm.loop.vectorize.followup_all"
@@ -100,6 +103,8 @@ def _metadata(number: str, wishes: list[str], accesses: str | None) -> str:
             parts.append(f'!{{!"{wish}", !{{!"{_OF_VECTORS}"}}}}')
         elif wish == NOT_VECTORIZED:
             parts.append(f'!{{!"{wish}", i1 false}}')
+        elif wish == NOT_INTERLEAVED:
+            parts.append(f'!{{!"{wish}", i32 1}}')
         elif wish == UNROLLED_BY_FOUR:
             parts.append(f'!{{!"{wish}", i32 4}}')
         elif wish != PARALLEL:

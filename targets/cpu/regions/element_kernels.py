@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from functools import partial
 
-from kerneldsl.ir.operations import Function
+from kerneldsl.ir.operations import Function, Region
 from kerneldsl.ir.ranges import ranges_of
 from kerneldsl.ir.simplify import simplify
+from kerneldsl.lowering.loop_marks import NOT_INTERLEAVED
 from targets.cpu.regions.nonnegative_starts import version_nonnegative_starts
 from targets.cpu.regions.row_bounds import narrowed
 from targets.cpu.regions.row_loads import loaded_once
@@ -16,6 +17,8 @@ from targets.cpu.regions.row_regions import element_rows, replace_rows
 __all__ = ["write_element_rows"]
 
 _INDEX = (0, 2**62)
+#: Loads of an element that keep a processor busy with one vector at a time.
+_MANY = 6
 
 
 def write_element_rows(function: Function, axes: str, *, any_order: bool) -> None:
@@ -35,3 +38,16 @@ def write_element_rows(function: Function, axes: str, *, any_order: bool) -> Non
     if any_order:
         replace_rows(body, loaded_once)
     simplify(body)
+    _mark_short_rows(body)
+
+
+def _mark_short_rows(body: Region) -> None:
+    """Have LLVM compute one vector at a time in the rows of volumes, which are short.
+
+    With several at a time, much of a row of 64 elements would be left for the loop after them.
+    """
+    if not any(each.name == "grid.z" for each in body.operations):
+        return
+    for row in body.walk():
+        if row.name == "row" and sum(each.name == "array.load" for each in row.walk()) >= _MANY:
+            row.attributes["marks"] = (NOT_INTERLEAVED,)

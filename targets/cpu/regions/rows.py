@@ -74,8 +74,9 @@ def _row(emitter: CpuEmitter, operation: Operation) -> None:
     """Write the loop over a row."""
     low, high = map(emitter.get, operation.operands)
     (region,) = operation.regions
-    wishes = (PARALLEL,) if emitter.takes_any_order else ()
-    with CountedLoop(emitter.builder, low, high, *wishes) as index:
+    order = (PARALLEL,) if emitter.takes_any_order else ()
+    marks = operation.attributes.get("marks", ())
+    with CountedLoop(emitter.builder, low, high, *marks, *order) as index:
         emitter.values[region.arguments[0]] = index
         emitter.operations(region.operations[:-1])
 
