@@ -25,9 +25,6 @@ def _install() -> None:
 
     def attempt(target, spec, regions, main):
         READ[target, "all"] += 1
-        if spec.options.debug and target == "cpu":
-            REASONS[target]["debug mode"] += 1
-            return main()
         try:
             made = regions()
         except NotReadError as reason:

@@ -28,8 +28,8 @@ def _rewrite(region: Region, patterns: Mapping[str, Pattern], values: dict[Value
         if values:
             operands = operation.operands
             for number, value in enumerate(operands):
-                if value in values:
-                    operands[number] = values[value]
+                while value in values:  # what takes its place may be rewritten, too
+                    value = operands[number] = values[value]
         pattern = patterns.get(operation.name)
         found = pattern(operation) if pattern is not None else None
         if found is None:

@@ -5,7 +5,8 @@ The host reads what is recorded here in :mod:`targets.cpu.runtime.faults`.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from llvmlite import ir
 from numba import types
@@ -14,36 +15,73 @@ from numba.extending import intrinsic
 
 from kerneldsl.lowering.checked_indices import checked_index, index_parts
 
-__all__ = ["checker", "faulter"]
+__all__ = ["Fault", "checker", "faulter", "write_check", "write_fault"]
 
 _I32 = ir.IntType(32)
 _I64 = ir.IntType(64)
 
 
+class Fault(NamedTuple):
+    """What a fault records beside the index."""
+
+    #: Address of the record, an i64.
+    record: Any
+    #: Number of the place that can fail, an i32.
+    site: Any
+    #: Indices of the thread along x, y and z, then those of its block.
+    place: Sequence[Any]
+
+
 def _record_fault(
-    context: Any,
-    builder: Any,
-    record: Any,
-    words: tuple[Any, Any],
-    numbers: tuple[Any, Any],
-    place: list[Any],
+    context: Any, builder: Any, fault: Fault, axis: int, numbers: tuple[Any, Any]
 ) -> None:
     """Claim the fault record if no thread has, fill it, and leave the compiled function.
 
     The record's layout is `kerneldsl.lowering.faults.FaultRecord`.
     """
-    pointer = builder.inttoptr(record, _I32.as_pointer())
+    pointer = builder.inttoptr(fault.record, _I32.as_pointer())
     claimed = builder.cmpxchg(pointer, _I32(0), _I32(1), "seq_cst", "seq_cst")
     with builder.if_then(builder.extract_value(claimed, 1)):
-        for i, word in enumerate(words):
+        for i, word in enumerate((fault.site, _I32(axis))):
             builder.store(word, builder.gep(pointer, [_I32(1 + i)]))
         wide = builder.bitcast(pointer, _I64.as_pointer())
         for i, number in enumerate(numbers):
             builder.store(number, builder.gep(wide, [_I32(2 + i)]))
-        for i, coordinate in enumerate(place):
+        for i, coordinate in enumerate(fault.place):
             narrow = builder.trunc(coordinate, _I32)
             builder.store(narrow, builder.gep(pointer, [_I32(8 + i)]))
     context.call_conv.return_user_exc(builder, RuntimeError, ("kernel fault",))
+
+
+def write_fault(context: Any, builder: Any, fault: Fault) -> None:
+    """Record that a thread raised, and end it."""
+    with builder.if_then(cgutils.true_bit):
+        _record_fault(context, builder, fault, 0, (_I64(0), _I64(0)))
+
+
+def write_check(
+    context: Any,
+    builder: Any,
+    kinds: tuple[Any, Any],
+    values: tuple[Any, Any],
+    axis: int,
+    wraps: Any,
+    fault: Fault,
+) -> None:
+    """Record a fault and end the thread if an index is not in the bounds of what it indexes.
+
+    `kinds` and `values` are of the two. `axis` is that of the index, or of its first part, and
+    `wraps` says whether a negative index counts from the end.
+    """
+    for part in index_parts(context, builder, kinds, values, axis):
+        low = builder.select(wraps, builder.neg(part.bound), _I64(0))
+        if part.is_signed:
+            inside = builder.icmp_signed("<", part.value, part.bound)
+            inside = builder.and_(inside, builder.icmp_signed(">=", part.value, low))
+        else:
+            inside = builder.icmp_unsigned("<", part.value, part.bound)
+        with builder.if_then(builder.not_(inside), likely=False):
+            _record_fault(context, builder, fault, part.axis, (part.value, part.bound))
 
 
 @intrinsic(prefer_literal=True)
@@ -68,19 +106,10 @@ def checker(
         return None
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        first = axis.literal_value
-        for part in index_parts(context, builder, (checked, indexed), (args[0], args[1]), first):
-            low = builder.select(args[4], builder.neg(part.bound), _I64(0))
-            if part.is_signed:
-                inside = builder.icmp_signed("<", part.value, part.bound)
-                inside = builder.and_(inside, builder.icmp_signed(">=", part.value, low))
-            else:
-                inside = builder.icmp_unsigned("<", part.value, part.bound)
-            with builder.if_then(builder.not_(inside), likely=False):
-                words = (builder.trunc(args[2], _I32), _I32(part.axis))
-                coordinates = cgutils.unpack_tuple(builder, args[6], 6)
-                numbers = (part.value, part.bound)
-                _record_fault(context, builder, args[5], words, numbers, coordinates)
+        place = cgutils.unpack_tuple(builder, args[6], 6)
+        fault = Fault(args[5], builder.trunc(args[2], _I32), place)
+        kinds, values = (checked, indexed), (args[0], args[1])
+        write_check(context, builder, kinds, values, axis.literal_value, args[4], fault)
         return args[0]
 
     signature = checked(
@@ -94,10 +123,8 @@ def faulter(typingctx: Any, site: Any, record: Any, place: Any) -> Any:
     """Record that the thread raised, and end it."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        words = (builder.trunc(args[0], _I32), _I32(0))
-        coordinates = cgutils.unpack_tuple(builder, args[2], 6)
-        with builder.if_then(cgutils.true_bit):
-            _record_fault(context, builder, args[1], words, (_I64(0), _I64(0)), coordinates)
+        place = cgutils.unpack_tuple(builder, args[2], 6)
+        write_fault(context, builder, Fault(args[1], builder.trunc(args[0], _I32), place))
         return context.get_dummy_value()
 
     return types.none(types.int64, types.int64, place), generate

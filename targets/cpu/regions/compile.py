@@ -22,6 +22,7 @@ from kerneldsl.ir.operations import Function, Region
 from kerneldsl.ir.printer import print_region
 from kerneldsl.lowering.captured_arrays import captured_addresses, offering
 from kerneldsl.lowering.errors import translate
+from kerneldsl.lowering.faults import FaultTable
 from kerneldsl.lowering.numba_internals.compiling import collector_paused, global_compiler_lock
 from kerneldsl.lowering.numba_internals.host_code import helpers_of_kernels, host_contexts
 from kerneldsl.lowering.numba_internals.regions import (
@@ -112,7 +113,7 @@ def _compile(spec: Specialization, library: Any, level: str | None) -> CpuArtifa
         print_region(region),
         compiled,
         row_axis(spec) if spec.traits.uses_grid_only else None,
-        None,
+        FaultTable(function.fault_sites) if spec.options.debug else None,
         None,
     )
 

@@ -12,6 +12,7 @@ from kerneldsl.lowering.calls import Call
 from targets.cpu.intrinsics.chains import write_chain
 from targets.cpu.intrinsics.warp import Room, arrive_thread, expect_threads
 from targets.cpu.regions.emitter import CpuEmitter
+from targets.cpu.regions.faults import fault_record
 from targets.cpu.regions.slots import slot_place
 
 __all__ = ["HANDLERS", "room"]
@@ -118,7 +119,7 @@ def _chain(emitter: CpuEmitter, operation: Operation) -> None:
         blocks = builder.mul(blocks, emitter.word(2 + axis))
 
     def write(call: Call) -> ir.Value:
-        return write_chain(operation.attributes["name"], call, blocks, _I64(0))
+        return write_chain(operation.attributes["name"], call, blocks, fault_record(emitter))
 
     found = emitter.emitted(operation, operation.operands, write, {})
     if operation.results:

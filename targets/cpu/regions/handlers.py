@@ -3,6 +3,7 @@
 from targets.cpu.regions import (
     cells,
     exchanges,
+    faults,
     index_arithmetic,
     local_arrays,
     rows,
@@ -17,6 +18,7 @@ __all__ = ["HANDLERS"]
 HANDLERS = {
     **cells.HANDLERS,
     **exchanges.HANDLERS,
+    **faults.HANDLERS,
     **index_arithmetic.HANDLERS,
     **rows.HANDLERS,
     **local_arrays.HANDLERS,

@@ -38,6 +38,6 @@ def _is_shared(operation: Operation) -> bool:
     if operation.name == "local.array":
         return not operation.attributes.get("is_copied")
     use = operation.attributes.get("use")
-    return operation.name.startswith("exchange.") or (
+    return operation.name.startswith(("exchange.", "fault")) or (
         use is not None and bool(use.intrinsic.effect & (Effect.ATOMIC | Effect.FENCE))
     )

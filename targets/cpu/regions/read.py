@@ -14,9 +14,11 @@ from kerneldsl.ir.typing import Typing
 from kerneldsl.lowering.numba_internals.host_code import host_contexts
 from kerneldsl.lowering.types import numba_types
 from targets.cpu.regions.element_kernels import write_element_rows
+from targets.cpu.regions.faults import place_faults
 from targets.cpu.regions.fission import split_at_barriers
 from targets.cpu.regions.ids import guard_extent, id_patterns
 from targets.cpu.regions.order import takes_any_order
+from targets.cpu.regions.row_regions import element_rows
 from targets.cpu.regions.rows import axes_of_rows
 from targets.cpu.regions.tiles.place import place_tiles
 
@@ -33,10 +35,13 @@ INTERVALS: dict[str, Interval] = {
 
 def read_kernel(spec: Specialization) -> tuple[Function, Region]:
     """Return the typed function of a kernel, and the region that runs for a block or an element."""
-    if spec.traits.syncs_grid or spec.options.debug:
-        raise NotReadError("a barrier of the grid" if spec.traits.syncs_grid else "debug mode")
+    if spec.traits.syncs_grid:
+        raise NotReadError("a barrier of the grid")
+    is_debug = spec.options.debug
     typing = host_contexts().typing_context
-    function = read_function(spec.unit, numba_types(spec.kinds), typing)
+    function = read_function(spec.unit, numba_types(spec.kinds), typing, debug=is_debug)
+    if is_debug:
+        place_faults(function, axes_of_rows(spec) if spec.traits.uses_grid_only else None)
     if not spec.traits.uses_grid_only:
         assert spec.block_dim is not None
         place_tiles(function, spec, Typing.of(typing))
@@ -46,7 +51,10 @@ def read_kernel(spec: Specialization) -> tuple[Function, Region]:
     simplify(function.body)
     mark_indices(function, INTERVALS, wraparound=spec.options.wraparound)
     if spec.traits.uses_grid_only:
-        write_element_rows(function, axes_of_rows(spec), any_order=takes_any_order(spec))
+        if is_debug:
+            element_rows(function, axes_of_rows(spec))
+        else:
+            write_element_rows(function, axes_of_rows(spec), any_order=takes_any_order(spec))
         return function, function.body
     assert spec.block_dim is not None
     return function, split_at_barriers(function, spec.block_dim, Typing.of(typing))
