@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from benchmarks.ir_spike.both import KERNELS, specialization
-from kerneldsl.ir.printer import print_function, print_region
+from kerneldsl.ir.printer import print_function
 from kerneldsl.ir.verifier import verify
 from kerneldsl.lowering.numba_internals.compiling import global_compiler_lock
 
@@ -20,7 +20,7 @@ def main() -> None:
             print(print_function(function))
             if name != "axpy":
                 print(f"\n# {name} on the CPU, for one block")
-                print(print_region(cpu_kernel(specialization(name, "cpu"))[1]))
+                print(print_function(*cpu_kernel(specialization(name, "cpu"))))
             print()
 
 

@@ -9,12 +9,12 @@ from kerneldsl.ir.operations import Function, Operation, Region, Value
 __all__ = ["print_function", "print_region"]
 
 
-def print_function(function: Function) -> str:
-    """Return the text of a function."""
+def print_function(function: Function, body: Region | None = None) -> str:
+    """Return the text of a function; `body` is another region in the place of its body."""
     names = _Names()
     header = ", ".join(f"{names.of(v)}: {_type(v)}" for v in function.body.arguments)
     lines = [f"kernel {function.name}({header}) {{"]
-    _region(function.body, names, lines, 1)
+    _region(function.body if body is None else body, names, lines, 1)
     return "\n".join([*lines, "}"])
 
 

@@ -19,7 +19,7 @@ from kerneldsl.errors import KernelError
 from kerneldsl.ir.explained_errors import explained_errors, unsupported_construct
 from kerneldsl.ir.frontend.reader import NotReadError
 from kerneldsl.ir.operations import Function, Region
-from kerneldsl.ir.printer import print_region
+from kerneldsl.ir.printer import print_function
 from kerneldsl.lowering.captured_arrays import captured_addresses, offering
 from kerneldsl.lowering.errors import translate
 from kerneldsl.lowering.faults import FaultTable
@@ -110,7 +110,7 @@ def _compile(spec: Specialization, library: Any, level: str | None) -> CpuArtifa
         spec,
         compiled.entry_name,
         timings,
-        print_region(region),
+        print_function(function, region),
         compiled,
         row_axis(spec) if spec.traits.uses_grid_only else None,
         FaultTable(function.fault_sites) if spec.options.debug else None,
