@@ -76,7 +76,7 @@ _STENCIL_STEP = """
         else:
             total -= u[i, j] * k[{number}]
 """
-_LONG = (
+LONG = (
     """
 @kd.kernel
 def kernel(u, k, out):
@@ -244,11 +244,11 @@ def cases() -> dict[str, Callable[[int], Any]]:
 
     def long(round_: int) -> Any:
         signature = "float64[:, ::1], float64[::1], float64[:, ::1]"
-        return made(_LONG, round_, "long").ptx(signature, forall=2, arch=_ARCH)
+        return made(LONG, round_, "long").ptx(signature, forall=2, arch=_ARCH)
 
     def long_on_cpu(round_: int) -> Any:
         u = np.ones((8, 8))
-        made(_LONG, round_, "long on a CPU").forall(u.shape)(u, np.ones(6), np.zeros((8, 8)))
+        made(LONG, round_, "long on a CPU").forall(u.shape)(u, np.ones(6), np.zeros((8, 8)))
 
     def reduction(round_: int) -> Any:
         made(_REDUCTION, round_, "reduction")[4, 256](x, out)
