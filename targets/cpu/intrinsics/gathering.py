@@ -14,7 +14,15 @@ from numba.extending import intrinsic
 from kerneldsl.lowering.numba_internals.arrays import array_value, make_array
 from targets.cpu.intrinsics.memory import reserve_or_place
 
-__all__ = ["are_apart", "copy_maker", "identity_of", "is_touched"]
+__all__ = [
+    "are_apart",
+    "copy_maker",
+    "identity",
+    "identity_of",
+    "is_touched",
+    "write_apart",
+    "write_touched",
+]
 
 
 @cache
@@ -41,7 +49,7 @@ def copy_maker(count: int, offset: int | None) -> Callable[..., Any]:
     return make  # type: ignore[no-any-return]
 
 
-def _identity(short: str, dtype: Any, kind: Any) -> Any:
+def identity(short: str, dtype: Any, kind: Any) -> Any:
     """Return what an element is combined with and stays as it is.
 
     That is the negative zero for sums of floats, and a NaN, which yields to every number, for their
@@ -60,13 +68,25 @@ def identity_of(short: str) -> Callable[..., Any]:
     """Make the intrinsic ``identity(array)`` of an operation on elements of an array."""
 
     @intrinsic
-    def identity(typingctx: Any, array: Any) -> Any:
+    def element(typingctx: Any, array: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            return _identity(short, array.dtype, context.get_value_type(array.dtype))
+            return identity(short, array.dtype, context.get_value_type(array.dtype))
 
         return array.dtype(array), generate
 
-    return identity  # type: ignore[no-any-return]
+    return element  # type: ignore[no-any-return]
+
+
+def write_touched(builder: Any, short: str, dtype: Any, value: Any) -> Any:
+    """Return whether an element is not what it began as."""
+    first = identity(short, dtype, value.type)
+    if not isinstance(dtype, types.Float):
+        return builder.icmp_signed("!=", value, first)
+    if short != "add":
+        return builder.fcmp_ordered("ord", value, value)
+    bits = ir.IntType(dtype.bitwidth)
+    one, two = (builder.bitcast(each, bits) for each in (value, first))
+    return builder.icmp_signed("!=", one, two)
 
 
 @cache
@@ -76,14 +96,7 @@ def is_touched(short: str) -> Callable[..., Any]:
     @intrinsic
     def touched(typingctx: Any, value: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            first = _identity(short, value, args[0].type)
-            if not isinstance(value, types.Float):
-                return builder.icmp_signed("!=", args[0], first)
-            if short != "add":
-                return builder.fcmp_ordered("ord", args[0], args[0])
-            bits = ir.IntType(value.bitwidth)
-            one, two = (builder.bitcast(each, bits) for each in (args[0], first))
-            return builder.icmp_signed("!=", one, two)
+            return write_touched(builder, short, value, args[0])
 
         return types.boolean(value), generate
 
@@ -114,14 +127,19 @@ def _ends(context: Any, builder: Any, kind: Any, value: Any) -> tuple[Any, Any]:
     return low, builder.select(is_empty, low, builder.add(high, size))
 
 
+def write_apart(context: Any, builder: Any, kinds: tuple[Any, Any], values: tuple[Any, Any]) -> Any:
+    """Return whether two arrays lie in ranges of memory that have no byte in common."""
+    first = _ends(context, builder, kinds[0], values[0])
+    second = _ends(context, builder, kinds[1], values[1])
+    is_before = builder.icmp_unsigned("<=", first[1], second[0])
+    return builder.or_(is_before, builder.icmp_unsigned("<=", second[1], first[0]))
+
+
 @intrinsic
 def are_apart(typingctx: Any, one: Any, two: Any) -> Any:
-    """Return whether two arrays lie in ranges of memory that have no byte in common."""
+    """Return the same of two arrays."""
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        first = _ends(context, builder, one, args[0])
-        second = _ends(context, builder, two, args[1])
-        is_before = builder.icmp_unsigned("<=", first[1], second[0])
-        return builder.or_(is_before, builder.icmp_unsigned("<=", second[1], first[0]))
+        return write_apart(context, builder, (one, two), (args[0], args[1]))
 
     return types.boolean(one, two), generate

@@ -41,6 +41,11 @@ from targets.cpu.regions.arguments import read_arguments
 from targets.cpu.regions.blocks import write_blocks
 from targets.cpu.regions.emitter import CpuEmitter
 from targets.cpu.regions.entry import BODY, Entry, write_entry
+from targets.cpu.regions.gathered_atomics import (
+    begin_gathering,
+    end_gathering,
+    mark_gathered,
+)
 from targets.cpu.regions.handlers import HANDLERS
 from targets.cpu.regions.read import read_kernel
 from targets.cpu.regions.rows import write_rows
@@ -88,6 +93,7 @@ def compile_regions(spec: Specialization) -> CpuArtifact:
 def _compile(spec: Specialization, library: Any, level: str | None) -> CpuArtifact:
     began = time.perf_counter()
     function, region = read_kernel(spec)
+    mark_gathered(function, region, spec)
     read = time.perf_counter()
     entry_name = _entry_name(spec, library)
     module = _lower(spec, function, region, library, entry_name)
@@ -149,10 +155,12 @@ def _lower(
     with context.push_code_library(library):
         emitter.register(HANDLERS)
         read_arguments(emitter, function)
+        begin_gathering(emitter, function, region)
         if spec.traits.uses_grid_only:
             write_rows(emitter, region)
         else:
             write_blocks(emitter, region)
+        end_gathering(emitter)
         builder.ret(_I32(0))
         emitter.finish()
     flags = numba_flags(spec)

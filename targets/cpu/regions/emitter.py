@@ -12,7 +12,7 @@ from llvmlite import ir
 from kerneldsl.contract import Specialization
 from kerneldsl.ir.emission import Emitter
 from kerneldsl.ir.frontend.reader import NotReadError
-from kerneldsl.ir.operations import Operation
+from kerneldsl.ir.operations import Operation, Value
 from kerneldsl.lowering.numba_internals.arrays import suspend_emission
 from targets.cpu.codegen.storage import ALIGNMENT, StaticArray, Storage
 from targets.cpu.intrinsics.printing import write_print
@@ -42,6 +42,8 @@ class CpuEmitter(Emitter):
         #: Memory that one operation after the other uses, by type, number of elements and use.
         self._buffers: dict[tuple[str, int, int], ir.Value] = {}
         self.group = builder.module.add_metadata(["kerneldsl.accesses"])
+        #: Copies of arrays in which atomic operations are gathered.
+        self.gathered: dict[Value, Any] = {}
         #: The memory of local arrays, by the names of it.
         self.local_memory: dict[Operation, ir.Value] = {}
         #: Threads that run together, along x, y and z, and how many.

@@ -10,6 +10,7 @@ from numba import types
 from kerneldsl.ir.operations import Operation
 from kerneldsl.lowering.calls import Call
 from targets.cpu.intrinsics.chains import write_chain
+from targets.cpu.intrinsics.table import Exchange, lowering_of
 from targets.cpu.intrinsics.warp import Room, arrive_thread, expect_threads
 from targets.cpu.regions.emitter import CpuEmitter
 from targets.cpu.regions.faults import fault_record
@@ -70,7 +71,9 @@ def _take(emitter: CpuEmitter, operation: Operation) -> None:
 
 
 def _step(emitter: CpuEmitter, operation: Operation, name: str, thread: Any) -> ir.Value:
-    step = getattr(operation.attributes["steps"], name)
+    lowering = lowering_of(operation.attributes["use"].intrinsic)
+    assert isinstance(lowering, Exchange)
+    step = getattr(lowering.steps, name)
     memory, *operands = operation.operands
     given = emitter.get(memory)
 
@@ -119,7 +122,7 @@ def _chain(emitter: CpuEmitter, operation: Operation) -> None:
         blocks = builder.mul(blocks, emitter.word(2 + axis))
 
     def write(call: Call) -> ir.Value:
-        return write_chain(operation.attributes["name"], call, blocks, fault_record(emitter))
+        return write_chain(operation.attributes["of"], call, blocks, fault_record(emitter))
 
     found = emitter.emitted(operation, operation.operands, write, {})
     if operation.results:

@@ -64,7 +64,7 @@ class Expansion:
         ]
 
     def _together(self, operation: Operation) -> list[Operation]:
-        attributes = {**operation.attributes, "name": operation.name}
+        attributes = {**operation.attributes, "of": operation.name}
         made = Operation("chain", operation.operands, (), attributes, operation.regions)
         return [_with_results(made, operation, Effect.BLOCK)]
 
@@ -74,7 +74,7 @@ class Expansion:
         assert lowering.steps is not None
         room = self.room(lowering.words)
         threads = 0 if is_guarded else self.fission.threads
-        attributes = {**operation.attributes, "name": operation.name, "steps": lowering.steps}
+        attributes = {**operation.attributes, "of": operation.name}
 
         def step(name: str, operands: list[Value], effect: Effect) -> Operation:
             regions = [clone_region(region, {}) for region in operation.regions]
