@@ -12,6 +12,7 @@ from targets.cpu.regions import (
     storage,
     threads,
 )
+from targets.cpu.regions.lanes import handlers as lanes
 from targets.cpu.regions.tiles import handlers as tiles
 
 __all__ = ["HANDLERS"]
@@ -22,6 +23,7 @@ HANDLERS = {
     **faults.HANDLERS,
     **gathered_atomics.HANDLERS,
     **index_arithmetic.HANDLERS,
+    **lanes.HANDLERS,
     **rows.HANDLERS,
     **local_arrays.HANDLERS,
     **slots.HANDLERS,

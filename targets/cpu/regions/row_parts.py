@@ -41,7 +41,9 @@ def in_parts(row: Operation, known: Mapping[Value, Interval]) -> list[Operation]
     A branch that all elements of a row take in the same way is decided before it.
     """
     (region,) = row.regions
-    if "rare" in row.attributes or sum(1 for _ in region.walk()) > _MOST_OPERATIONS:
+    if {"rare", "marks"} & row.attributes.keys() or sum(
+        1 for _ in region.walk()
+    ) > _MOST_OPERATIONS:
         return [row]
     inside = defined_in(row)
     *before, last = region.operations[:-1] or region.operations

@@ -1,0 +1,1 @@
+"""Loops of threads that run for many neighbouring threads at once."""

@@ -1,0 +1,175 @@
+"""Choose the loops of a row that all its threads run together, one iteration after the other.
+
+Between two barriers threads may be interleaved after any instruction. So a loop that all of them
+run equally often may always be moved outside the loop over threads. It is moved if memory is then
+read along its rows. It is also moved if threads fold values that all of them read.
+"""
+
+from __future__ import annotations
+
+import operator
+
+from numba import types
+
+from kerneldsl.ir.operations import Operation, Value
+from kerneldsl.ir.recognize import constant_number, operands_of, operator_of
+from kerneldsl.language.intrinsics.intrinsic import Effect as LanguageEffect
+from targets.cpu.regions.lanes.values import LaneValues, leaves_operation
+
+__all__ = ["STRIP", "Choice"]
+
+#: Threads that run an iteration together, where each adds up its own values.
+STRIP = 64
+#: Elements from a thread's to the next one's at which vectors of both are read at once.
+_NEAR = range(1, 9)
+#: Operations that read or write an element, and whether the last operand is the value.
+_ACCESSES = {"array.load": False, "packed.load": False, "array.store": True}
+
+
+class Choice:
+    """Judges the loops of a row."""
+
+    def __init__(self, values: LaneValues) -> None:
+        self.values = values
+
+    def is_moved(self, loop: Operation) -> bool:
+        """Return whether a loop moves outside the loop over threads."""
+        if loop.name not in ("for", "while") or self.values.is_divided(loop):
+            return False
+        return self._profits(loop)
+
+    def takes_turns(self, loop: Operation) -> bool:
+        """Return whether threads begin a loop side by side, and all add one stride."""
+        if loop.name != "for" or leaves_operation(loop) or loop.regions[-1].is_left:
+            return False
+        start, stop, step, *_ = loop.operands
+        values = self.values
+        if start.type != types.int64:
+            return False
+        if values.vary([stop, step]) or values.stride(start) != 1 or _has_atomics(loop):
+            return False
+        return _is_positive(step)
+
+    def keeps_folds(self, loop: Operation) -> bool:
+        """Return whether threads fold values in a loop. Registers hold them for a strip at most.
+
+        A loop that goes on where the step before ended runs along whole rows. Memory is then read
+        in its order, which is worth more than values in registers.
+        """
+        return self._accumulates(loop) and not self._goes_on(loop)
+
+    def _profits(self, loop: Operation) -> bool:
+        if _has_atomics(loop) or any(
+            each.name == "while" and each is not loop for each in loop.walk()
+        ):
+            return False
+        contiguous = 0
+        for access in loop.walk():
+            if access.name in _ACCESSES:
+                verdict = self._judge(access, loop)
+                if verdict is None:
+                    return False
+                contiguous += verdict
+        return contiguous > 0 or self._accumulates(loop)
+
+    def _accumulates(self, loop: Operation) -> bool:
+        return self.values.vary(loop.results)
+
+    def _judge(self, access: Operation, loop: Operation) -> int | None:
+        """Return 1 for an access contiguous in the thread, 0 for a neutral, None for a bad one."""
+        indices = _indices(access)
+        by_thread = [self._is_of_thread(each) for each in indices]
+        if not any(by_thread):
+            return 0
+        counters = set(loop.regions[-1].arguments)
+        by_counter = [_reaches(each, counters) for each in indices]
+        if by_thread[-1] and not any(by_thread[:-1]):
+            stride = self.values.stride(self._unclamped(indices[-1]))
+            if stride == 1:
+                return 1
+            # Vectors of interleaved elements are read whole, and split.
+            return 0 if stride in _NEAR and not by_counter[-1] else None
+        # The thread steps over rows: harmless if the row stays the same while the loop runs.
+        return None if any(by_counter) else 0
+
+    def _is_of_thread(self, index: Value) -> bool:
+        return _reaches(index, {self.values.lane})
+
+    def _unclamped(self, index: Value) -> Value:
+        """Return what an index is within the limits that ``min`` and ``max`` set it."""
+        made = index.owner
+        if isinstance(made, Operation) and operator_of(made) in (min, max):
+            varying = [each for each in operands_of(made) if each in self.values.varying]
+            if len(varying) == 1:
+                return self._unclamped(varying[0])
+        return index
+
+    def _goes_on(self, loop: Operation) -> bool:
+        """Return whether a step of a loop reads the elements after those of the step before."""
+        if loop.name != "for" or constant_number(loop.operands[2]) in range(STRIP):
+            return False
+        counter = loop.regions[-1].arguments[0]
+        return any(
+            self.values.stride(self._unclamped(_indices(each)[-1])) == 1
+            and _counts(_indices(each)[-1], counter)
+            for each in loop.walk()
+            if each.name in _ACCESSES
+        )
+
+
+def _indices(access: Operation) -> list[Value]:
+    """Return the indices of an access, with those of the rows that the array is a part of."""
+    array, *rest = access.operands
+    found = rest[:-1] if _ACCESSES[access.name] else rest
+    while isinstance(array.owner, Operation) and array.owner.name == "array.part":
+        array, *more = array.owner.operands
+        found = [*more, *found]
+    return found
+
+
+def _reaches(value: Value, targets: set[Value]) -> bool:
+    """Return whether a value is computed from one of some values, without control in between."""
+    pending, seen = [value], {value}
+    while pending:
+        each = pending.pop()
+        if each in targets:
+            return True
+        made = each.owner
+        if isinstance(made, Operation) and not made.regions:
+            new = [operand for operand in made.operands if operand not in seen]
+            seen.update(new)
+            pending += new
+    return False
+
+
+def _counts(index: Value, counter: Value) -> bool:
+    """Return whether an index grows by one with a counter: it is a term of the sum."""
+    if index is counter:
+        return True
+    made = index.owner
+    if not isinstance(made, Operation):
+        return False
+    if operator_of(made) in (operator.add, operator.iadd):
+        return any(_counts(each, counter) for each in operands_of(made))
+    return operator_of(made) in (min, max) and any(_counts(e, counter) for e in operands_of(made))
+
+
+def _is_positive(step: Value) -> bool:
+    number = constant_number(step)
+    if number is not None:
+        return number > 0
+    made = step.owner
+    if not isinstance(made, Operation):
+        return False
+    if operator_of(made) in (operator.mul, operator.imul):
+        return all(map(_is_positive, operands_of(made)))
+    return made.name.partition(".")[0] in ("gridsize", "gridDim", "blockDim", "warpsize")
+
+
+def _has_atomics(operation: Operation) -> bool:
+    return any(_is_atomic(each) for each in operation.walk())
+
+
+def _is_atomic(operation: Operation) -> bool:
+    use = operation.attributes.get("use")
+    return use is not None and bool(use.intrinsic.effect & LanguageEffect.ATOMIC)

@@ -1,0 +1,236 @@
+"""Run loops that threads leave one by one for a strip of them at once, under a mask.
+
+The threads of a strip are the lanes of vectors. ``while test: body`` with a test that differs
+between threads becomes ::
+
+    for each lane: inside = test
+    while any lane is inside:
+        for each lane:
+            what the body and the test compute, for new values of the variables
+            if inside: take them
+
+A ``break`` gives a lane the results of the loop, and ends its part. A row over lanes has no other
+control in it than selections, so that LLVM vectorizes it. Each thread does what it did, in the same
+order.
+
+References
+----------
+Pharr and Mark, "ispc: A SPMD Compiler for High-Performance CPU Programming", InPar 2012.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import TYPE_CHECKING
+
+from numba import types
+
+from kerneldsl.ir.control import given_to
+from kerneldsl.ir.operations import Effect, Label, Operation, Region, Value
+from kerneldsl.ir.recognize import constant_number
+from kerneldsl.ir.rewriter import clone_region
+from targets.cpu.regions.lanes.masks import MaskedLoop
+from targets.cpu.regions.lanes.writer import Writer
+
+if TYPE_CHECKING:
+    from targets.cpu.regions.lanes.strips import Strip
+
+__all__ = ["write_masked"]
+
+
+def write_masked(strip: Strip, masked: MaskedLoop, group: list[Operation]) -> list[Operation]:
+    """Return the rounds of a strip; `group` has what lanes do before, then what they do after."""
+    return _Rounds(strip, masked).written(group)
+
+
+class _Rounds:
+    def __init__(self, strip: Strip, masked: MaskedLoop) -> None:
+        self.strip = strip
+        self.masked = masked
+        self.loop = loop = masked.loop
+        self.body = loop.regions[-1]
+        slots = strip.slots
+        self.inside = slots.make(types.boolean, "inside")
+        count = len(loop.results)
+        #: Slots of the variables of the loop.
+        self.carried = [
+            slots.give([each, *(r.arguments[number - count] for r in loop.regions)], "carried")
+            for number, each in enumerate(loop.results)
+        ]
+        #: The slot of the counter of a ``for``, if it differs between lanes that are inside.
+        self.counter: Value | None = None
+        self.is_counted = loop.name == "for"
+        if self.is_counted and strip.values.vary([loop.operands[0]]):
+            self.counter = slots.make(types.int64, "counter")
+        #: Slots that a ``break`` writes, one for each result.
+        self.results: list[Value] = []
+        #: Results that have their values only after the loop, and those values.
+        self.late: list[tuple[Value, Value]] = []
+        #: The slot that says which lanes have left by a ``break``, if that is needed.
+        self.broken: Value | None = None
+
+    def written(self, group: list[Operation]) -> list[Operation]:
+        strip, loop = self.strip, self.loop
+        first = Writer(group)
+        self.prepare_results(first)
+        given = [*(loop.operands[:1] if self.is_counted else []), *given_to(loop)]
+        first.store(self.inside, self.test(given, first))
+        if self.counter is not None:
+            first.store(self.counter, loop.operands[0])
+        for place, value in zip(self.carried, given_to(loop), strict=True):
+            first.store(place, value)
+        out = Writer()
+        if not strip.is_full:
+            out.operation("lane.clear", [self.inside], effect=Effect.WRITE)
+        out.out.append(strip.run_row(list(group)))
+        group.clear()
+        has_counter = self.is_counted and self.counter is None
+        kinds = (types.int64,) if has_counter else ()
+        before, body = Region(kinds), Region(kinds)
+        test = Writer(before.operations)
+        any_lane = test.operation("lane.any", [self.inside], (types.boolean,), effect=Effect.READ)
+        test.end(any_lane.result)
+        inner = Writer(body.operations)
+        if strip.is_full:
+            inner.operation("lane.head", [], effect=Effect.WRITE)
+        following = [self.following(body.arguments[0], inner)] if has_counter else []
+        inner.out.append(strip.run_row(self.round([*body.arguments, *following])))
+        inner.end(*following)
+        out.operation(
+            "while", loop.operands[:1] if has_counter else [], kinds, None, [before, body]
+        )
+        self.finish(first)
+        return out.out
+
+    def following(self, counter: Value, writer: Writer) -> Value:
+        return writer.apply(operator.add, counter, self.loop.operands[2])
+
+    # -- results ----------------------------------------------------------------------------------
+
+    def prepare_results(self, writer: Writer) -> None:
+        """Choose where results are: with a variable of the loop, or in a separate slot.
+
+        A lane that has left by ``break`` needs none of the loop's variables any more.
+        """
+        labeled = self.masked.labeled
+        if labeled is None:
+            return
+        late = {value for each in self.masked.after for value in each.results}
+        late.update(self.loop.results)
+        for result, last in zip(labeled.results, labeled.regions[0].yielded, strict=True):
+            place = None
+            if last in self.loop.results:
+                place = self.carried[self.loop.results.index(last)]
+            if place is not None and place not in self.results:
+                self.strip.slots.place_of[result] = place
+            else:
+                place = self.strip.slots.give([result], "result")
+                if last in late:
+                    self.late.append((place, last))
+                else:
+                    writer.store(place, last)
+            self.results.append(place)
+        if self.late:
+            self.broken = self.strip.slots.make(types.boolean, "broken")
+            writer.store(self.broken, writer.truth(False))
+
+    def finish(self, writer: Writer) -> None:
+        """Add what lanes do after the loop, and give the results their values."""
+        writer.out += self.masked.after
+        if self.broken is not None:
+            is_broken = writer.load(self.broken)
+            for place, last in self.late:
+                kept = writer.load(place, kind=last.type)
+                writer.store(place, writer.choose(is_broken, kept, last))
+
+    # -- rounds -----------------------------------------------------------------------------------
+
+    def test(self, variables: list[Value], writer: Writer) -> Value:
+        """Write the test of the loop for values of its counter and variables."""
+        if self.loop.name == "while":
+            before = self.loop.regions[0]
+            copy = clone_region(_bare(before), dict(zip(before.arguments, variables, strict=True)))
+            writer.out += copy.operations[:-1]
+            return copy.yielded[0]
+        _, stop, step, *_ = self.loop.operands
+        number = constant_number(step)
+        assert number is not None
+        return writer.apply(operator.lt if number > 0 else operator.gt, variables[0], stop)
+
+    def round(self, counter: list[Value]) -> list[Operation]:
+        """Return what the lanes do in a round; a shared counter has its value and the next one."""
+        writer = Writer()
+        is_inside = writer.load(self.inside)
+        old = [
+            writer.load(place, kind=each.type)
+            for place, each in zip(self.carried, self.loop.results, strict=True)
+        ]
+        if self.counter is not None:
+            now = writer.load(self.counter)
+            counter = [now, self.following(now, writer)]
+            writer.store(self.counter, counter[1])
+        values = dict(zip(self.body.arguments, [*counter[:1], *old], strict=True))
+        copy = clone_region(_bare(self.body), values)
+        if self.masked.labeled is None:
+            writer.out += copy.operations[:-1]
+            new, goes_on = copy.yielded, self.test([*counter[1:], *copy.yielded], writer)
+        else:
+            stays, left, new = self.until_break(copy, self.masked.labeled, old, writer)
+            goes_on = writer.all([stays, self.test([*counter[1:], *new], writer)])
+            new = self.taken(left, new, stays, writer)
+            self.keep(left, writer.all([is_inside, writer.opposite(stays)]), writer)
+        for place, before, value in zip(self.carried, old, new, strict=True):
+            writer.store(place, writer.choose(is_inside, value, before))
+        writer.store(self.inside, writer.all([is_inside, goes_on]))
+        return writer.out
+
+    def taken(
+        self, left: list[Value], new: list[Value], stays: Value, writer: Writer
+    ) -> list[Value]:
+        """Return the variables after a round, with the results of lanes that leave."""
+        found = list(new)
+        for place, value in zip(self.results, left, strict=True):
+            if place in self.carried:
+                number = self.carried.index(place)
+                found[number] = writer.choose(stays, new[number], value)
+        return found
+
+    def keep(self, left: list[Value], leaves: Value, writer: Writer) -> None:
+        """Store the other results of lanes that leave."""
+        for place, value in zip(self.results, left, strict=True):
+            if place not in self.carried:
+                before = writer.load(place, kind=value.type)
+                writer.store(place, writer.choose(leaves, value, before))
+        if self.broken is not None:
+            writer.store(self.broken, writer.choose(leaves, leaves, writer.load(self.broken)))
+
+    def until_break(
+        self, body: Region, labeled: Operation, old: list[Value], writer: Writer
+    ) -> tuple[Value, list[Value], list[Value]]:
+        """Write a body that lanes may leave.
+
+        Return whether a lane stays, the results if it does not, and the variables if it does.
+        """
+        label, region = Label("break"), Region()
+        inner = Writer(region.operations)
+        no = inner.truth(False)
+        nothing = [inner.operation("undefined", [], (v.type,)).result for v in labeled.results]
+        for each in body.walk():
+            if each.name == "leave" and each.attributes["label"] is labeled.attributes["label"]:
+                each.attributes = {"label": label}
+                each.operands = [no, *each.operands, *old]
+        inner.out += body.operations if body.is_left else body.operations[:-1]
+        if not body.is_left:
+            inner.end(inner.truth(True), *nothing, *body.yielded)
+        kinds = [types.boolean, *(value.type for value in (*labeled.results, *old))]
+        made = writer.operation("labeled", [], tuple(kinds), {"label": label}, [region])
+        stays, *rest = made.results
+        count = len(labeled.results)
+        return stays, rest[:count], rest[count:]
+
+
+def _bare(region: Region) -> Region:
+    """Return a region of the same operations, with arguments that are values outside it."""
+    made = Region()
+    made.operations = region.operations
+    return made

@@ -1,0 +1,117 @@
+"""Rewrite the rows of a kernel: what runs in strips, and what is left of a row after them."""
+
+from __future__ import annotations
+
+import operator
+
+from numba import types
+
+from kerneldsl.ir.operations import Operation, Region, Value
+from kerneldsl.ir.recognize import constant_number
+from kerneldsl.ir.rewriter import clone
+from targets.cpu.regions.lanes.choice import STRIP, Choice
+from targets.cpu.regions.lanes.masks import LANES, masked_loop
+from targets.cpu.regions.lanes.slots import NotStrippedError
+from targets.cpu.regions.lanes.strips import Strip
+from targets.cpu.regions.lanes.values import LaneValues
+from targets.cpu.regions.lanes.writer import Writer
+from targets.cpu.regions.row_regions import if_then
+
+__all__ = ["in_strips"]
+
+_INT64 = types.int64
+#: Threads of a row that are run as one strip, at most.
+_LONGEST = 1024
+
+
+def in_strips(row: Operation) -> list[Operation]:
+    """Return a row of threads in strips, or as it is if no loop of it profits."""
+    region = row.regions[0]
+    if any(each.name in ("row", "local.array") for each in region.walk()):
+        return [row]
+    arrays = [each for each in region.operations if each.name == "shared.array"]
+    region.operations = [each for each in region.operations if each not in arrays]
+    _begin_late(region)
+    lanes = _lanes(row)
+    if lanes is None:
+        return [*arrays, row]
+    low, _ = row.operands
+    length = _length(row)
+    writer = Writer(list(arrays))
+    try:
+        if length is not None and length <= lanes:
+            _write(row, writer, low, writer.constant(length), length)
+        else:
+            _write_loop(row, writer, lanes, length)
+    except NotStrippedError:
+        return [*arrays, row]
+    return writer.out
+
+
+def _begin_late(region: Region) -> None:
+    """Begin each ``labeled`` operation with the first operation that may leave it."""
+    out: list[Operation] = []
+    for operation in region.operations:
+        for inner in operation.regions:
+            _begin_late(inner)
+        if operation.name == "labeled":
+            leaves = set(operation.leaves())
+            inside = operation.regions[0].operations
+            count = next(
+                (n for n, each in enumerate(inside) if not leaves.isdisjoint(each.walk())),
+                len(inside) - 1,
+            )
+            out += inside[:count]
+            del inside[:count]
+        out.append(operation)
+    region.operations = out
+
+
+def _lanes(row: Operation) -> int | None:
+    """Return how many threads a strip of a row has, ``None`` if no loop profits."""
+    values = LaneValues(row)
+    choice = Choice(values)
+    loops = row.regions[0].operations
+    moved = [each for each in loops if choice.is_moved(each) or choice.takes_turns(each)]
+    if moved:
+        if any(choice.takes_turns(each) or not choice.keeps_folds(each) for each in moved):
+            length = _length(row)
+            if length is not None and length <= _LONGEST:
+                return length
+        return STRIP
+    return LANES if any(masked_loop(each, values) for each in loops) else None
+
+
+def _length(row: Operation) -> int | None:
+    low, high = map(constant_number, row.operands)
+    return None if low is None or high is None else high - low
+
+
+def _write(row: Operation, writer: Writer, start: Value, width: Value, lanes: int) -> None:
+    """Write a strip from a thread on."""
+    zero = writer.constant(0)
+    writer.out += Strip(clone(row, {}), start, width, lanes, zero).operations()
+
+
+def _write_loop(row: Operation, writer: Writer, lanes: int, length: int | None) -> None:
+    """Write a loop over full strips, and what is left after them."""
+    low, high = row.operands
+    step = writer.constant(lanes)
+    end = writer.apply(operator.sub, high, writer.constant(lanes - 1))
+    is_whole = length is not None and length % lanes == 0
+    body = Region((_INT64,) if is_whole else (_INT64, _INT64))
+    strip = body.arguments[0]
+    strip.name = "strip"
+    inner = Writer(body.operations)
+    _write(row, inner, strip, inner.constant(lanes), lanes)
+    if is_whole:
+        inner.end()
+        writer.operation("for", [low, end, step], (), None, [body])
+        return
+    inner.end(inner.apply(operator.add, strip, step))
+    loop = writer.operation("for", [low, end, step, low], (_INT64,), None, [body])
+    rest = loop.result
+    rest.name = "rest"
+    last = Writer()
+    _write(row, last, rest, last.apply(operator.sub, high, rest), lanes)
+    writer.out.append(if_then(writer.apply(operator.lt, rest, high), last.out))

@@ -1,0 +1,201 @@
+"""Run a row of threads in strips: loops of threads become loops of a strip.
+
+The threads of a strip are the lanes of vectors. Each operation that differs between them is in a
+``row`` over the lanes. A loop that all lanes run equally often has such rows in its body. A value
+that several rows need is in a slot with a place for each lane, or is computed again if that is
+cheap. LLVM makes vectors of the rows of a full strip, unrolls them, and has their slots in
+registers.
+
+Each thread does what it did, in the same order.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+
+from numba import types
+
+from kerneldsl.ir.control import given_to
+from kerneldsl.ir.operations import Effect, Operation, Region, Value
+from kerneldsl.ir.recognize import constant_number
+from kerneldsl.ir.rewriter import clone
+from kerneldsl.lowering.loop_marks import NOT_UNROLLED, UNROLLED_AS_VECTORS
+from targets.cpu.regions.lanes.choice import STRIP, Choice
+from targets.cpu.regions.lanes.crossing import Crossing
+from targets.cpu.regions.lanes.masks import masked_loop
+from targets.cpu.regions.lanes.rounds import write_masked
+from targets.cpu.regions.lanes.slots import LaneSlots
+from targets.cpu.regions.lanes.values import LaneValues, loads_of_bounds
+from targets.cpu.regions.lanes.writer import Writer
+from targets.cpu.regions.row_regions import if_then
+
+__all__ = ["Strip"]
+
+
+class Strip:
+    """Writes what a strip of a row runs; the row is used up.
+
+    `start` is the index of the first thread, `width` the number of threads; `lanes` is the most
+    that it can be.
+    """
+
+    def __init__(self, row: Operation, start: Value, width: Value, lanes: int, zero: Value) -> None:
+        self.row = row
+        self.start, self.width, self.lanes, self.zero = start, width, lanes, zero
+        self.values = LaneValues(row, loads_of_bounds(row))
+        self.choice = Choice(self.values)
+        self.slots = LaneSlots(lanes, row.regions[0])
+        self.rows: list[Operation] = []
+        self.is_full = lanes == constant_number(width)
+
+    def operations(self) -> list[Operation]:
+        """Return the operations of the strip."""
+        found = self.split(self.row.regions[0].operations[:-1])
+        Crossing(self.rows, self.slots, self.values, self.start).run(found)
+        return [*self.slots.declared, *found]
+
+    def run_row(self, operations: list[Operation], end: Value | None = None) -> Operation:
+        """Return operations as a loop over the lanes, up to an end or to the strip's."""
+        region = Region((types.int64,))
+        region.arguments[0].name = "lane"
+        region.operations = [*operations, Operation("yield", [])]
+        marks: tuple[str, ...] = ()
+        if self.is_full and end is None:
+            marks = (NOT_UNROLLED,)
+            if self.lanes <= STRIP:
+                marks = (NOT_UNROLLED, UNROLLED_AS_VECTORS)
+        bounds = [self.zero, end or self.width]
+        made = Operation("row", bounds, (), {**self.row.attributes, "marks": marks}, [region])
+        self.rows.append(made)
+        return made
+
+    # -- splitting --------------------------------------------------------------------------------
+
+    def split(self, operations: list[Operation]) -> list[Operation]:
+        """Return operations that each thread runs as operations of the strip."""
+        out: list[Operation] = []
+        group: list[Operation] = []
+
+        def flush() -> None:
+            if group:
+                out.append(self.run_row(list(group)))
+                group.clear()
+
+        for operation in operations:
+            write: Callable[[Operation], list[Operation]]
+            if self.runs_once(operation):
+                writes = any(each.effects() & Effect.WRITE for each in group)
+                if operation.effects() & Effect.READ and writes:
+                    flush()
+                out.append(operation)
+                continue
+            if self.choice.takes_turns(operation):
+                write = self.turns
+            elif self.choice.is_moved(operation):
+                write = self.moved
+            elif (loop := masked_loop(operation, self.values)) is not None:
+                out += write_masked(self, loop, group)
+                continue
+            else:
+                group.append(operation)
+                continue
+            self.store_given(operation, group)
+            flush()
+            out += write(operation)
+        flush()
+        return out
+
+    def runs_once(self, operation: Operation) -> bool:
+        """Return whether an operation gives the whole strip one result."""
+        return (
+            bool(operation.results)
+            and not self.values.vary(operation.results)
+            and not operation.effects() & ~(Effect.READ | Effect.ALLOCATE)
+        )
+
+    def store_given(self, loop: Operation, group: list[Operation]) -> None:
+        """Give the variables of a loop that differ between lanes a slot, and store the first."""
+        writer = Writer(group)
+        count = len(loop.results)
+        for number, (result, value) in enumerate(zip(loop.results, given_to(loop), strict=True)):
+            values = [result, *(r.arguments[number - count] for r in loop.regions)]
+            if self.values.vary(values):
+                writer.store(self.slots.give(values, "carried"), value)
+
+    def moved(self, loop: Operation) -> list[Operation]:
+        """Return a loop that all lanes run equally often, with rows in its body."""
+        count = len(loop.results)
+        body = loop.regions[-1]
+        kept = [n for n, each in enumerate(loop.results) if each not in self.slots.place_of]
+        stores = Writer()
+        for number, result in enumerate(loop.results):
+            if number not in kept:
+                stores.store(self.slots.place_of[result], body.yielded[number])
+        inside = self.split([*body.operations[:-1], *stores.out])
+
+        def chosen(values: list[Value]) -> list[Value]:
+            first = len(values) - count
+            return [*values[:first], *(values[first + number] for number in kept)]
+
+        body.operations = [*inside, Operation("yield", chosen(body.yielded))]
+        for region in loop.regions:
+            region.arguments = chosen(region.arguments)
+        loop.operands = chosen(loop.operands)
+        loop.results = chosen(loop.results)
+        return [loop]
+
+    def turns(self, loop: Operation) -> list[Operation]:
+        """Return a loop in which threads take turns as a loop over turns.
+
+        ``for j in range(start + thread, stop, step)`` becomes ``for base in range(start, stop,
+        step)``, with a row of the threads for which ``base + thread`` is less than `stop`.
+        """
+        begin, stop, step, *_ = loop.operands
+        body = loop.regions[0]
+        counter, *_ = body.arguments
+        out = Writer()
+        start = self._of_first_thread(begin, out)
+        made = Region((types.int64,))
+        (base,) = made.arguments
+        base.name = "base"
+        turn = Writer()
+        left = turn.difference(turn.difference(stop, base), self.start)
+        room = turn.smaller(left, self.width)
+        room.name = "room"
+        group = Writer()
+        index = group.apply(operator.add, base, self.values.lane)
+        index.name = counter.name
+        for result, last in zip(loop.results, body.yielded, strict=True):
+            body.operations.insert(-1, _store(self.slots.place_of[result], last))
+        values = {counter: index}
+        group.out += [clone(each, values) for each in body.operations[:-1]]
+        turn.out += self._in_turn(group.out, room, turn)
+        made.operations = [*turn.out, Operation("yield", [])]
+        out.operation("for", [start, stop, step], (), dict(loop.attributes), [made])
+        return out.out
+
+    def _in_turn(self, group: list[Operation], room: Value, turn: Writer) -> list[Operation]:
+        """Return a row up to an end; in a full strip, the whole row is its own code."""
+        if not self.is_full:
+            return [self.run_row(group, room)]
+        copies: dict[Value, Value] = {}
+        again = [clone(each, copies) for each in group]
+        is_whole = turn.apply(operator.eq, room, self.width)
+        return [if_then(is_whole, [self.run_row(group)], [self.run_row(again, room)])]
+
+    def _of_first_thread(self, value: Value, out: Writer) -> Value:
+        """Return what a sum with the index of a thread is for index 0."""
+        if value is self.values.lane:
+            return out.constant(0)
+        if value not in self.values.varying:
+            return value
+        made = value.owner
+        assert isinstance(made, Operation)
+        values = {each: self._of_first_thread(each, out) for each in made.operands}
+        out.out.append(clone(made, values))
+        return values[value]
+
+
+def _store(place: Value, value: Value) -> Operation:
+    return Operation("lane.store", [place, value], effect=Effect.WRITE)

@@ -1,0 +1,166 @@
+"""Which values of a row differ between its threads, and how indices grow from thread to thread."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Collection
+
+from numba import types
+
+from kerneldsl.ir.control import LOOPS
+from kerneldsl.ir.operations import Effect, Operation, Region, Value
+from kerneldsl.ir.recognize import constant_number, operands_of, operator_of
+
+__all__ = ["LaneValues", "leaves_operation", "loads_of_bounds"]
+
+#: Operations that read an element: at one place it is the same for all threads that read it at
+#: once.
+_LOADS = ("array.load", "packed.load")
+_SUMS = {operator.add: 1, operator.iadd: 1, operator.sub: -1, operator.isub: -1}
+_PRODUCTS = (operator.mul, operator.imul)
+
+
+class LaneValues:
+    """The values of a ``row``: those that differ between its threads.
+
+    Loads of `shared` elements are the same for all threads. By default these are all loads from
+    one place.
+    """
+
+    def __init__(self, row: Operation, shared: Collection[Operation] | None = None) -> None:
+        (region,) = row.regions
+        #: The index of the thread.
+        self.lane = region.arguments[0]
+        self.varying: set[Value] = {self.lane}
+        self._shared = shared
+        self._strides: dict[Value, int | None] = {}
+        self._region(region)
+
+    def vary(self, values: Collection[Value]) -> bool:
+        """Return whether one of some values differs between threads."""
+        return any(value in self.varying for value in values)
+
+    def _region(self, region: Region) -> None:
+        for operation in region.operations:
+            self._operation(operation)
+
+    def _operation(self, operation: Operation) -> None:
+        varies = self.vary(operation.operands)
+        if operation.name in LOOPS:
+            self._loop(operation)
+            return
+        if operation.name in ("if", "labeled"):
+            for region in operation.regions:
+                self._region(region)
+            ends = [region.yielded for region in operation.regions if not region.is_left]
+            varies |= operation.name == "labeled" and any(operation.leaves())
+            for number, result in enumerate(operation.results):
+                if varies or self.vary([end[number] for end in ends]):
+                    self.varying.add(result)
+            return
+        for region in operation.regions:
+            if varies:
+                self.varying.update(region.arguments)
+            self._region(region)
+        if varies or not self._is_shared(operation):
+            self.varying.update(operation.results)
+
+    def _is_shared(self, operation: Operation) -> bool:
+        """Return whether an operation gives all threads one result if its operands do."""
+        if operation.name == "local.array":
+            return False
+        if operation.effects() == Effect.READ and operation.name in _LOADS:
+            return self._shared is None or operation in self._shared
+        return not operation.effects() & ~Effect.ALLOCATE
+
+    def _loop(self, operation: Operation) -> None:
+        body = operation.regions[-1]
+        count = len(operation.results)
+        given = operation.operands[len(operation.operands) - count :]
+        bounds = operation.operands[: len(operation.operands) - count]
+        heads = body.arguments[: len(body.arguments) - count]
+        starts = [bounds[0], bounds[2]] if operation.name == "for" else bounds
+        if self.vary(starts):
+            self.varying.update(heads)
+        before = -1
+        while len(self.varying) > before:
+            before = len(self.varying)
+            for region in operation.regions:
+                for value, argument in zip(given, region.arguments[-count:], strict=bool(count)):
+                    if value in self.varying:
+                        self.varying.add(argument)
+                self._region(region)
+            for region in operation.regions:
+                arguments = region.arguments[-count:] if count else []
+                for argument, last in zip(arguments, body.yielded, strict=False):
+                    if last in self.varying:
+                        self.varying.add(argument)
+        is_divided = self.is_divided(operation)
+        for number, result in enumerate(operation.results):
+            argument = operation.regions[0].arguments[-count:][number]
+            if is_divided or argument in self.varying:
+                self.varying.add(result)
+
+    def is_divided(self, loop: Operation) -> bool:
+        """Return whether threads may run a loop for different numbers of rounds."""
+        if loop.name == "while":
+            if self.vary(loop.regions[0].yielded):
+                return True
+        elif self.vary(loop.operands[: len(loop.operands) - len(loop.results)]):
+            return True
+        return leaves_operation(loop)
+
+    def stride(self, value: Value) -> int | None:
+        """Return how much an integer grows from a thread to the next one, if that is constant."""
+        if value is self.lane:
+            return 1
+        if value not in self.varying:
+            return 0
+        if value not in self._strides:
+            self._strides[value] = self._stride(value)
+        return self._strides[value]
+
+    def _stride(self, value: Value) -> int | None:
+        made = value.owner
+        if not isinstance(made, Operation) or not isinstance(value.type, types.Integer):
+            return None
+        if made.name == "cast" and made.operands[0].type in (types.int64, types.uint64):
+            return self.stride(made.operands[0]) if value.type.bitwidth == 64 else None
+        function, operands = operator_of(made), operands_of(made)
+        if function in _SUMS and len(operands) == 2:
+            one, two = map(self.stride, operands)
+            return None if one is None or two is None else one + _SUMS[function] * two
+        if function in _PRODUCTS:
+            for each, other in (operands, operands[::-1]):
+                factor, stride = constant_number(each), self.stride(other)
+                if factor is not None and stride is not None:
+                    return factor * stride
+        return None
+
+
+def leaves_operation(operation: Operation) -> bool:
+    """Return whether control may leave an operation other than at its end."""
+    inside = {each.attributes["label"] for each in operation.walk() if each.name == "labeled"}
+    return any(
+        each.name == "leave" and each.attributes["label"] not in inside for each in operation.walk()
+    )
+
+
+def loads_of_bounds(row: Operation) -> set[Operation]:
+    """Return the loads of shared elements that decide how often the loops of a row run."""
+    values = LaneValues(row)
+    found: set[Operation] = set()
+    pending = [
+        value
+        for each in row.walk()
+        if each.name in ("for", "while")
+        for value in (each.operands[:3] if each.name == "for" else each.regions[0].yielded[:1])
+    ]
+    while pending:
+        made = pending.pop().owner
+        if not isinstance(made, Operation) or made.regions or made in found:
+            continue
+        if made.name in _LOADS and not values.vary(made.results):
+            found.add(made)
+        pending += made.operands
+    return found
