@@ -252,6 +252,8 @@ class Aliases(ABC):
     def _indexed_by(self, node: ast.AST) -> set[Alias]:
         """Return the memory that a node looks into, and how deep."""
         match node:
+            case ast.Name() | ast.Constant():  # most nodes
+                return set()
             case ast.Subscript():
                 return self._alias_of(node)
             case ast.For() | ast.comprehension():

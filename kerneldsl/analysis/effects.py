@@ -30,6 +30,8 @@ from kerneldsl.language.reserved import RESERVED_PREFIX
 __all__ = ["Accesses", "array_effects", "augmented_values", "is_internal_call", "syncs_grid"]
 
 _NO_ROOTS: frozenset[Root] = frozenset()
+#: Most nodes of a kernel; they are skipped for speed alone.
+_WITHOUT_EFFECT = (ast.Name, ast.Constant)
 
 
 def array_effects(unit: FunctionUnit) -> tuple[frozenset[int], frozenset[int]]:
@@ -73,6 +75,8 @@ class Accesses(Aliases):
         returned_tuples: Tuples = frozenset()
         augmented: list[Augmented] = []
         for node in walk_here(tree):
+            if isinstance(node, _WITHOUT_EFFECT):
+                continue
             found = self.of(node)
             read |= found[0]
             written |= found[1]

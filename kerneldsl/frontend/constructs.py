@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
+from typing import Any
 
 from kerneldsl.frontend.report import Reporter
+from kerneldsl.frontend.trees import children_of
 from kerneldsl.language.reserved import RESERVED_PREFIX
 
 __all__ = ["BUILTINS", "refuse_unsupported"]
@@ -92,60 +95,101 @@ def refuse_unsupported(function: ast.FunctionDef, reporter: Reporter) -> None:
 
 
 def _visit(node: ast.AST, reporter: Reporter) -> None:
-    if isinstance(node, ast.List | ast.Tuple) and isinstance(node.ctx, ast.Store):
-        for element in node.elts:
-            if isinstance(element, ast.Starred):
-                _refuse(element, "* in an assignment", "Name each value", reporter)
-    elif refused := _REFUSED.get(type(node).__name__):
-        what, remedy = refused
-        _refuse(node, what, remedy, reporter)
+    check = _CHECKS.get(type(node))
+    if check is not None:
+        check(node, reporter)
+    else:
+        _refuse_kind(node, reporter)
     if isinstance(node, ast.Raise):
-        # Its text is for the host alone: an f-string there is a message, not a computation.
-        if node.cause is not None:
-            _refuse(node.cause, "raise … from", "Raise without a cause", reporter)
-        return
+        return  # its text is for the host alone: an f-string there is a message
     if isinstance(node, ast.Assert):
         _visit(node.test, reporter)
         return
-    if isinstance(node, ast.For | ast.While) and node.orelse:
-        _refuse(
-            node.orelse[0], "else after a loop", "Set a flag before break, and test it", reporter
-        )
-    if isinstance(node, ast.Name):
-        _refuse_reserved(node.id, node, reporter)
-    if isinstance(node, ast.arg):
-        _refuse_reserved(node.arg, node, reporter)
-    if isinstance(node, ast.BinOp) and _is_string(node.left) and isinstance(node.op, ast.Mod):
-        _refuse(node, "string formatting", "Give print the values, separated by commas", reporter)
-    if isinstance(node, ast.BinOp | ast.AugAssign) and isinstance(node.op, ast.MatMult):
+    # Annotations are dropped, so what is in them is of no account.
+    dropped = getattr(node, "annotation", None)
+    for child in children_of(node):
+        if child is not dropped:
+            _visit(child, reporter)
+
+
+def _refuse_kind(node: ast.AST, reporter: Reporter) -> None:
+    refused = _REFUSED.get(type(node).__name__)
+    if refused is not None:
+        _refuse(node, *refused, reporter)
+
+
+def _check_sequence(node: ast.List | ast.Tuple, reporter: Reporter) -> None:
+    if not isinstance(node.ctx, ast.Store):
+        _refuse_kind(node, reporter)
+        return
+    for element in node.elts:
+        if isinstance(element, ast.Starred):
+            _refuse(element, "* in an assignment", "Name each value", reporter)
+
+
+def _check_raise(node: ast.Raise, reporter: Reporter) -> None:
+    if node.cause is not None:
+        _refuse(node.cause, "raise … from", "Raise without a cause", reporter)
+
+
+def _check_loop(node: ast.For | ast.While, reporter: Reporter) -> None:
+    if node.orelse:
+        remedy = "Set a flag before break, and test it"
+        _refuse(node.orelse[0], "else after a loop", remedy, reporter)
+
+
+def _check_name(node: ast.Name, reporter: Reporter) -> None:
+    _refuse_reserved(node.id, node, reporter)
+
+
+def _check_parameter(node: ast.arg, reporter: Reporter) -> None:
+    _refuse_reserved(node.arg, node, reporter)
+
+
+def _check_operator(node: ast.BinOp | ast.AugAssign, reporter: Reporter) -> None:
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod) and _is_string(node.left):
+        _refuse_formatting(node, reporter)
+    if isinstance(node.op, ast.MatMult):
         operator = "@" if isinstance(node, ast.BinOp) else "@="
         remedy = "Write the loops, or call stdlib_kernels.linalg.matmul outside the kernel"
         _refuse(node, operator, remedy, reporter)
-    if (
-        isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Attribute)
-        and _is_string(node.func.value)
-    ):
-        _refuse(node, "string formatting", "Give print the values, separated by commas", reporter)
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print":
+
+
+def _check_call(node: ast.Call, reporter: Reporter) -> None:
+    if isinstance(node.func, ast.Attribute) and _is_string(node.func.value):
+        _refuse_formatting(node, reporter)
+    if isinstance(node.func, ast.Name) and node.func.id == "print":
         odd = [each for each in node.keywords if each.arg in ("sep", "end", "file", "flush")]
         if odd:
             remedy = "Give print the values alone: it writes them on a line, with spaces between"
             _refuse(odd[0], f"{odd[0].arg}= of print", remedy, reporter)
-    if (
-        isinstance(node, ast.Attribute)
-        and not isinstance(node.ctx, ast.Load)
-        and not _is_of_element(node.value)  # of which it may be a field
-    ):
+
+
+def _check_attribute(node: ast.Attribute, reporter: Reporter) -> None:
+    # Of an element it may be a field.
+    if not isinstance(node.ctx, ast.Load) and not _is_of_element(node.value):
         remedy = "Assign to a variable or an element; to a field of a record as record['field']"
         _refuse(node, "assigning to an attribute", remedy, reporter)
-    # Annotations are dropped, so what is in them is of no account.
-    for field, value in ast.iter_fields(node):
-        if field == "annotation":
-            continue
-        for child in value if isinstance(value, list) else (value,):
-            if isinstance(child, ast.AST):
-                _visit(child, reporter)
+
+
+def _refuse_formatting(node: ast.AST, reporter: Reporter) -> None:
+    _refuse(node, "string formatting", "Give print the values, separated by commas", reporter)
+
+
+#: What may be wrong with a node of a type; a node of another type is refused by its name alone.
+_CHECKS: dict[type[ast.AST], Callable[[Any, Reporter], None]] = {
+    ast.List: _check_sequence,
+    ast.Tuple: _check_sequence,
+    ast.Raise: _check_raise,
+    ast.For: _check_loop,
+    ast.While: _check_loop,
+    ast.Name: _check_name,
+    ast.arg: _check_parameter,
+    ast.BinOp: _check_operator,
+    ast.AugAssign: _check_operator,
+    ast.Call: _check_call,
+    ast.Attribute: _check_attribute,
+}
 
 
 def _is_of_element(node: ast.expr) -> bool:

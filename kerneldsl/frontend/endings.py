@@ -35,6 +35,13 @@ def refuse_missing_values(
     UnsupportedConstructError
         With the place in the device function that gives no value.
     """
+    may_miss = {
+        name: unit
+        for name, unit in callees.items()
+        if _gives_a_value(unit.tree) and next(_endings(unit.tree.body, unit.tree), None)
+    }
+    if not may_miss:
+        return
     asked = _compared_with_none(tree)
     fine = {
         id(statement.value)
@@ -44,12 +51,9 @@ def refuse_missing_values(
     for node in walk_here(tree):
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
             continue
-        unit = callees.get(node.func.id)
-        if unit is None or id(node) in fine or not _gives_a_value(unit.tree):
-            continue
-        ending = next(_endings(unit.tree.body, unit.tree), None)
-        if ending is not None:
-            _refuse(unit, ending, node, reporter)
+        unit = may_miss.get(node.func.id)
+        if unit is not None and id(node) not in fine:
+            _refuse(unit, next(_endings(unit.tree.body, unit.tree)), node, reporter)
 
 
 def _refuse(unit: FunctionUnit, ending: ast.stmt, call: ast.Call, reporter: Reporter) -> None:

@@ -22,6 +22,8 @@ __all__ = ["UnidentifiedError", "fingerprint", "identify"]
 _LIBRARIES = ("builtins", "math", "cmath", "operator", "numpy", "numba", "kerneldsl")
 #: Fields that no code depends on; some exist only in newer versions of Python.
 _WITHOUT_MEANING = frozenset({"kind", "type_comment", "type_ignores", "type_params"})
+#: The other fields, by the type of the node.
+_meaning: dict[type[ast.AST], tuple[str, ...]] = {}
 #: A constant that is longer, as text, is shown by its digest.
 _SHOWN_CHARACTERS = 60
 
@@ -111,13 +113,18 @@ def _code(unit: FunctionUnit, labels: dict[int, str], has_lines: bool) -> Iterat
 
 def _tree_text(node: Any) -> str:
     """Write a tree the same in every version of Python, which :func:`ast.dump` does not."""
-    if isinstance(node, ast.AST):
-        names = (name for name in node._fields if name not in _WITHOUT_MEANING)
-        inner = (_tree_text(getattr(node, name, None)) for name in names)
-        return f"{type(node).__name__}({', '.join(inner)})"
-    if isinstance(node, list):
-        return f"[{', '.join(map(_tree_text, node))}]"
-    return repr(node)
+    kind = type(node)
+    if kind is str or kind is int or node is None:
+        return repr(node)
+    if kind is list:
+        return f"[{', '.join([_tree_text(each) for each in node])}]"
+    if not isinstance(node, ast.AST):
+        return repr(node)
+    names = _meaning.get(kind)
+    if names is None:
+        names = _meaning[kind] = tuple(n for n in kind._fields if n not in _WITHOUT_MEANING)
+    inner = [_tree_text(getattr(node, name, None)) for name in names]
+    return f"{kind.__name__}({', '.join(inner)})"
 
 
 def _digest(parts: Iterator[str]) -> str:

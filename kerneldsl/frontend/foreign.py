@@ -5,6 +5,7 @@ Nothing of Numba is imported here: its objects are recognized by their module's 
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from kerneldsl.language.intrinsics.intrinsic import Intrinsic, Scope
@@ -129,7 +130,8 @@ def is_ufunc_of_numba(value: object) -> bool:
 
 def is_numba_type(value: object) -> bool:
     """Return whether an object is a Numba type such as ``numba.float32``."""
-    return any(
+    # A launch of compiled code has not imported it, and looks at hundreds of objects.
+    return "numba" in sys.modules and any(
         base.__name__ == "Type"
         and base.__module__.startswith(("numba.", "numba_cuda."))
         and base.__module__.endswith("types.abstract")

@@ -46,8 +46,20 @@ def select_functions(
         that holds another one elsewhere.
     """
     selecting = _Selecting(scope, statics, local_functions, reporter)
-    if any(map(selecting.is_tuple_of_functions, walk_here(tree))):
+    if any(map(selecting.is_tuple_of_functions, _candidates(tree))):
         tree.body = selecting.block(tree.body)
+
+
+def _candidates(tree: ast.FunctionDef) -> Iterator[ast.AST]:
+    """Yield nodes that may be tuples of functions; of each name outside an attribute one."""
+    seen = set[str]()
+    for node in walk_here(tree):
+        if isinstance(node, ast.Name):
+            if node.id not in seen:
+                seen.add(node.id)
+                yield node
+        elif isinstance(node, ast.Tuple | ast.Attribute):
+            yield node
 
 
 class _Selecting(Transformer):

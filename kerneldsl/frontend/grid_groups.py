@@ -35,11 +35,9 @@ def name_grid_groups(tree: ast.FunctionDef, scope: Namespace, reporter: Reporter
 
 
 def _last_name(node: ast.AST) -> str | None:
-    match node:
-        case ast.Attribute(attr=name) | ast.Name(id=name):
-            return name
-        case _:
-            return None
+    if isinstance(node, ast.Name):
+        return node.id
+    return node.attr if isinstance(node, ast.Attribute) else None
 
 
 class _Naming(Transformer):

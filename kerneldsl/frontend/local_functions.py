@@ -117,6 +117,8 @@ class _Taking(Transformer):
 
     def check_names(self, tree: ast.FunctionDef) -> None:
         """Refuse names that hold something else, too."""
+        if not self.found:
+            return
         for node in walk_here(tree):
             name = node.arg if isinstance(node, ast.arg) else None
             if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):

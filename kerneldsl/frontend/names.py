@@ -30,8 +30,13 @@ def local_names(tree: ast.FunctionDef, function: types.FunctionType | None = Non
 
 def used_names(tree: ast.FunctionDef) -> set[str]:
     """Return every name that is written in a function."""
-    names = {node.id for node in walk_here(tree) if isinstance(node, ast.Name)}
-    return names | {node.arg for node in walk_here(tree) if isinstance(node, ast.arg)}
+    names = set[str]()
+    for node in walk_here(tree):
+        if isinstance(node, ast.Name):
+            names.add(node.id)
+        elif isinstance(node, ast.arg):
+            names.add(node.arg)
+    return names
 
 
 def local_constants(tree: ast.FunctionDef) -> dict[str, ast.expr]:

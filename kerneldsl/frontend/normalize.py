@@ -31,7 +31,7 @@ from kerneldsl.frontend.report import Reporter
 from kerneldsl.frontend.resolve import Namespace, device_function
 from kerneldsl.frontend.rewrite import Rewriter
 from kerneldsl.frontend.source import find_source
-from kerneldsl.frontend.trees import copy_tree, walk_here
+from kerneldsl.frontend.trees import copy_tree, fill_locations, walk_here
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.utilities.dataclasses import dataclass
 
@@ -234,7 +234,7 @@ class _Session:
             module=function.__module__ or "",
             filename=reporter.filename,
             first_line=tree.lineno,
-            tree=ast.fix_missing_locations(tree),
+            tree=fill_locations(tree),
             parameters=tuple(a.arg for a in (*tree.args.posonlyargs, *tree.args.args)),
             uses=rewriter.uses,
             callees=rewriter.callees,

@@ -11,9 +11,10 @@ import ast
 from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar, TypeVar, cast
 
-__all__ = ["Transformer", "children_of", "copy_tree", "walk_here"]
+__all__ = ["Transformer", "children_of", "copy_tree", "fill_locations", "walk_here"]
 
 T = TypeVar("T")
+N = TypeVar("N", bound=ast.AST)
 
 #: Nodes without fields, which Python's parser shares, too.
 _MARKS = ast.expr_context | ast.operator | ast.unaryop | ast.boolop | ast.cmpop
@@ -23,6 +24,8 @@ _WITHOUT_NODES = frozenset({"arg", "attr", "ctx", "id", "kind", "op", "ops", "ty
 _OF_NODES = frozenset(
     {"args", "body", "comparators", "elts", "keywords", "orelse", "targets", "values"}
 )
+#: Where a node is in the source.
+_LOCATION = ("lineno", "col_offset", "end_lineno", "end_col_offset")
 #: The fields that may hold nodes, by the type of the node.
 _parts: dict[type[ast.AST], tuple[str, ...]] = {ast.Constant: ()}
 
@@ -76,6 +79,24 @@ def _parts_of(kind: type[ast.AST]) -> tuple[str, ...]:
 def _find_parts(kind: type[ast.AST]) -> tuple[str, ...]:
     found = _parts[kind] = tuple(name for name in kind._fields if name not in _WITHOUT_NODES)
     return found
+
+
+def fill_locations(tree: N) -> N:
+    """Give each node without a location that of the node above it, in place.
+
+    Does what ``ast.fix_missing_locations`` does.
+    """
+    pending: list[tuple[ast.AST, tuple[Any, ...]]] = [(tree, (1, 0, 1, 0))]
+    while pending:
+        node, above = pending.pop()
+        state = node.__dict__
+        here = tuple(map(state.get, _LOCATION))
+        if None in here:
+            here = tuple(b if a is None else a for a, b in zip(here, above, strict=True))
+            if node._attributes:
+                state.update(zip(_LOCATION, here, strict=True))
+        pending += [(each, here) for each in children_of(node)]
+    return tree
 
 
 class Transformer(ast.NodeTransformer):

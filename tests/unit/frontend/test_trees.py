@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import ast
 from pathlib import Path
+from random import Random
 
 import pytest
 
 import kerneldsl
-from kerneldsl.frontend.trees import Transformer, children_of, copy_tree, walk_here
+from kerneldsl.frontend.trees import (
+    Transformer,
+    children_of,
+    copy_tree,
+    fill_locations,
+    walk_here,
+)
 
 MARKS = (ast.expr_context, ast.operator, ast.unaryop, ast.boolop, ast.cmpop)
 SOURCES = sorted(Path(kerneldsl.__file__).parent.glob("frontend/*.py"))
@@ -46,6 +53,22 @@ def test_children_are_those_of_python(trees):
         for node in ast.walk(tree):
             expected = [each for each in ast.iter_child_nodes(node) if not isinstance(each, MARKS)]
             assert children_of(node) == expected
+
+
+def test_locations_are_filled_as_python_fills_them():
+    names = ("lineno", "col_offset", "end_lineno", "end_col_offset")
+    for path in SOURCES:
+        pair = [ast.parse(path.read_text(encoding="utf-8")) for _ in range(2)]
+        for tree in pair:
+            random = Random(1)
+            for node in ast.walk(tree):
+                for name in random.choice(((), (), names[2:], names)):
+                    if name in node.__dict__:
+                        delattr(node, name)
+        expected, filled = ast.fix_missing_locations(pair[0]), fill_locations(pair[1])
+        assert ast.dump(filled, include_attributes=True) == ast.dump(
+            expected, include_attributes=True
+        )
 
 
 class _Rewriting:
