@@ -125,3 +125,15 @@ def test_arrays_and_complex_numbers_outlive_a_barrier() -> None:
     out = np.zeros(32)
     rows_across[1, 32](x, out)
     np.testing.assert_array_equal(out, x[:, 2] + x[:, 0] + np.arange(32) * x[:, 1])
+
+
+@kd.kernel
+def only_lane(out):
+    kd.syncthreads()
+    out[kd.grid(1)] = kd.laneid + 1
+
+
+def test_the_lane_of_a_block_of_one_thread() -> None:
+    out = np.zeros(3, np.int64)
+    only_lane[3, 1](out)
+    np.testing.assert_array_equal(out, [1, 1, 1])
