@@ -11,7 +11,7 @@ from numba import types
 from kerneldsl.ir.operations import Function, Label, Operation, Region, Value
 from kerneldsl.ir.recognize import is_false, operands_of, operator_of
 
-__all__ = ["Interval", "ranges_of"]
+__all__ = ["Interval", "ranges_of", "ranges_of_region"]
 
 Interval = tuple[int, int]
 _MIN, _MAX = -(2**63), 2**63 - 1
@@ -48,8 +48,15 @@ def ranges_of(
     `of_names` are those of operations by their names, such as ``"threadIdx.x"``. Without `may_wrap`
     signed arithmetic of 64 bits is taken not to overflow, as in C.
     """
+    return ranges_of_region(function.body, of_names, may_wrap=may_wrap)
+
+
+def ranges_of_region(
+    region: Region, of_names: Mapping[str, Interval], *, may_wrap: bool = True
+) -> dict[Value, Interval]:
+    """Return intervals of the integers of a region, as :func:`ranges_of` does."""
     walk = _Walk(of_names, may_wrap=may_wrap)
-    walk.region(function.body)
+    walk.region(region)
     return walk.known
 
 
@@ -114,6 +121,11 @@ class _Walk:
                 elif step[1] < 0:
                     self.known[body.arguments[0]] = (min(stop[0] + 1, start[1]), start[1])
                 self.counted(operation)
+            case "row":
+                (body,) = operation.regions
+                low, high = map(self.get, operation.operands)
+                self.known[body.arguments[0]] = (low[0], max(high[1] - 1, low[0]))
+                self.region(body)
             case "for_each":
                 values = operation.attributes.get("values")
                 (body,) = operation.regions

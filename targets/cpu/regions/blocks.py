@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from llvmlite import ir
 from numba import types
 
 from kerneldsl.ir.operations import Region
@@ -25,6 +26,7 @@ def write_blocks(emitter: CpuEmitter, region: Region) -> None:
     builder = emitter.builder
     for number, axis in enumerate("xyz"):
         emitter.ids[f"extent.{axis}"] = emitter.word(5 + number)
+        emitter.ids[f"threadIdx.{axis}"] = ir.Constant(ir.IntType(64), 0)  # without a row along it
     for operation in region.operations:
         if operation.name in _MEMORY:
             _MEMORY[operation.name](emitter, operation)

@@ -22,11 +22,10 @@ _INDEX = (0, 2**62)
 _MANY = 6
 
 
-def write_element_rows(function: Function, axes: str, *, any_order: bool) -> None:
+def write_element_rows(function: Function, axes: str) -> None:
     """Write the body of a kernel as rows, in place.
 
-    `axes` are the axes of rows that the axes of ``grid`` are. `any_order` says that elements may
-    take turns after any instruction.
+    `axes` are the axes of rows that the axes of ``grid`` are.
     """
     body = function.body
     known = ranges_of(function, {"grid": _INDEX})
@@ -37,8 +36,7 @@ def write_element_rows(function: Function, axes: str, *, any_order: bool) -> Non
     replace_rows(body, in_strips)
     replace_rows(body, partial(in_parts, known=known))
     version_nonnegative_starts(body)
-    if any_order:
-        replace_rows(body, loaded_once)
+    replace_rows(body, loaded_once)
     simplify(body)
     _mark_short_rows(body)
 

@@ -18,7 +18,6 @@ from targets.cpu.codegen.storage import ALIGNMENT, StaticArray, Storage
 from targets.cpu.intrinsics.printing import write_print
 from targets.cpu.intrinsics.table import Atomic, Refused, ScalarOperation, lowering_of, refuse
 from targets.cpu.regions.memory import is_of_block
-from targets.cpu.regions.order import takes_any_order
 
 __all__ = ["CpuEmitter"]
 
@@ -37,8 +36,6 @@ class CpuEmitter(Emitter):
         self.axes = ""
         #: Ids of the block and the thread, or of the element.
         self.ids: dict[str, ir.Value] = {}
-        #: Branches with a condition that is known to hold.
-        self.passed: set[Operation] = set()
         #: Memory that one operation after the other uses, by type, number of elements and use.
         self._buffers: dict[tuple[str, int, int], ir.Value] = {}
         self.group = builder.module.add_metadata(["kerneldsl.accesses"])
@@ -49,7 +46,6 @@ class CpuEmitter(Emitter):
         #: Threads that run together, along x, y and z, and how many.
         self.extents = spec.block_dim or (1, 1, 1)
         self.threads_count = math.prod(self.extents)
-        self.takes_any_order = takes_any_order(spec)
 
     def register(self, handlers: Mapping[str, Callable[[CpuEmitter, Operation], None]]) -> None:
         """Add functions that write operations, by the operations' names."""

@@ -24,7 +24,6 @@ from targets.cpu.regions.exits import contain, exits_together, leave
 from targets.cpu.regions.expansion import Expansion
 from targets.cpu.regions.local_arrays import name_local_memory, place_local_arrays
 from targets.cpu.regions.masks import Code, Frame, Mask, constant, store, under
-from targets.cpu.regions.narrow import narrow
 from targets.cpu.regions.varying import VARYING
 
 __all__ = ["Fission", "split_at_barriers"]
@@ -41,7 +40,6 @@ def split_at_barriers(function: Function, extents: Dim3, typing: Typing) -> Regi
     region.operations = [*fission.slots, *code.out, Operation("yield", [])]
     Crossing(fission, region).run()
     place_local_arrays(region)
-    narrow(region)
     simplify(region)
     return region
 
@@ -148,8 +146,7 @@ class Fission:
         """Return a loop over the threads that pass some masks."""
         region = Region()
         region.operations = [*under(masks, operations), Operation("yield", [])]
-        attributes = {"low": (0, 0, 0), "high": self.extents, "bounds": ""}
-        return Operation("threads", [], (), attributes, [region])
+        return Operation("threads", [], (), {}, [region])
 
     def split(self, operations: list[Operation], code: Code) -> None:
         """Split operations; the ``yield`` at their end is dropped."""

@@ -24,6 +24,7 @@ __all__ = ["SMALL", "Bounds", "Comparison", "Form", "IndexForms"]
 
 #: What two of are added, or an index and one, without leaving int64.
 SMALL = 2**62
+_QUOTIENTS = (operator.floordiv, operator.ifloordiv)
 _MIRRORED = {
     operator.lt: operator.gt,
     operator.le: operator.ge,
@@ -227,11 +228,30 @@ class IndexForms:
         function = operator_of(made)
         if function not in OPPOSITES:
             return None
+        function = function if truth else OPPOSITES[function]
+        if function is operator.eq and (quotient := self._quotient(*made.operands)) is not None:
+            return quotient
         one, two = map(self.form, made.operands)
         if one is None or two is None:
             return None
-        test = Comparison(function if truth else OPPOSITES[function], one, two)
+        test = Comparison(function, one, two)
         return self.compared(test, is_enough=is_enough)
+
+    def _quotient(self, value: Value, number: Value) -> Bounds | None:
+        """Return what must hold for a quotient of the index and a constant to be a constant."""
+        made, result = value.owner, constant_number(number)
+        if not isinstance(made, Operation) or operator_of(made) not in _QUOTIENTS:
+            return None
+        dividend, divisor = self.form(made.operands[0]), constant_number(made.operands[1])
+        if dividend is None or not divisor or divisor < 0 or result is None:
+            return None
+        bounds = Bounds()
+        for function, limit in ((operator.ge, result), (operator.lt, result + 1)):
+            found = self.compared(Comparison(function, dividend, Form(0, {}, limit * divisor)))
+            if found is None or abs(limit * divisor) > SMALL:
+                return None
+            bounds.add(found)
+        return bounds
 
     def compared(self, test: Comparison, *, is_enough: bool = False) -> Bounds | None:
         """Return what must hold for a comparison."""

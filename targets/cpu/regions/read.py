@@ -17,9 +17,9 @@ from targets.cpu.regions.element_kernels import write_element_rows
 from targets.cpu.regions.faults import place_faults
 from targets.cpu.regions.fission import split_at_barriers
 from targets.cpu.regions.ids import guard_extent, id_patterns
-from targets.cpu.regions.order import takes_any_order
 from targets.cpu.regions.row_regions import element_rows
 from targets.cpu.regions.rows import axes_of_rows
+from targets.cpu.regions.thread_rows import thread_rows, write_thread_rows
 from targets.cpu.regions.tiles.place import place_tiles
 
 __all__ = ["INTERVALS", "read_kernel"]
@@ -54,7 +54,12 @@ def read_kernel(spec: Specialization) -> tuple[Function, Region]:
         if is_debug:
             element_rows(function, axes_of_rows(spec))
         else:
-            write_element_rows(function, axes_of_rows(spec), any_order=takes_any_order(spec))
+            write_element_rows(function, axes_of_rows(spec))
         return function, function.body
     assert spec.block_dim is not None
-    return function, split_at_barriers(function, spec.block_dim, Typing.of(typing))
+    region = split_at_barriers(function, spec.block_dim, Typing.of(typing))
+    if is_debug:
+        thread_rows(region, spec.block_dim)
+    else:
+        write_thread_rows(region, spec.block_dim, INTERVALS)
+    return function, region

@@ -16,7 +16,7 @@ from kerneldsl.ir.simplify import simplify
 from kerneldsl.utilities.dataclasses import dataclass
 from targets.cpu.regions.index_arithmetic import IndexArithmetic
 from targets.cpu.regions.index_forms import Bounds, IndexForms
-from targets.cpu.regions.row_regions import defined_in, has_effects, if_then, row_like, row_of
+from targets.cpu.regions.row_regions import defined_in, has_effects, if_then, row_like
 
 __all__ = ["narrowed"]
 
@@ -76,7 +76,7 @@ def _within(row: Operation, bounds: Bounds) -> list[Operation]:
         low = make.larger(low, each)
     for each in highs:
         high = make.smaller(high, each)
-    inner = row_of(low, high, row.regions[0])
+    inner = row_like(row, row.regions[0], (low, high))
     conditions = bounds.write_conditions(make)
     out.append(if_then(make.all(conditions), [inner]) if conditions else inner)
     return out

@@ -15,6 +15,7 @@ from numba import types
 
 from kerneldsl.ir.operations import Effect, Operation, Value
 from targets.cpu.regions.index_arithmetic import IndexArithmetic
+from targets.cpu.regions.order import loop_takes_any_order
 from targets.cpu.regions.row_regions import defined_in, if_then
 
 __all__ = ["loaded_once"]
@@ -23,6 +24,8 @@ __all__ = ["loaded_once"]
 def loaded_once(row: Operation) -> list[Operation]:
     """Return a row in which shared elements are loaded before it, if it has iterations."""
     (region,) = row.regions
+    if not loop_takes_any_order(region):
+        return [row]
     inside = defined_in(row)
     loads: list[Operation] = []
     known: dict[Any, Operation] = {}

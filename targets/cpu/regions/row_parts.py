@@ -21,12 +21,13 @@ from kerneldsl.ir.ranges import Interval
 from kerneldsl.ir.recognize import operands_of, operator_of
 from kerneldsl.ir.rewriter import clone, clone_region
 from kerneldsl.ir.simplify import simplify
+from kerneldsl.lowering.loop_marks import NOT_UNROLLED, NOT_VECTORIZED
 from kerneldsl.utilities.dataclasses import dataclass
 from targets.cpu.regions.index_arithmetic import IndexArithmetic
 from targets.cpu.regions.index_forms import SMALL, Bounds, Comparison, Form, IndexForms
-from targets.cpu.regions.row_regions import defined_in, if_then, row_like, row_of
+from targets.cpu.regions.row_regions import defined_in, if_then, row_like
 
-__all__ = ["in_parts"]
+__all__ = ["as_a_whole", "in_parts"]
 
 #: A longer body is not worth compiling twice.
 _MOST_OPERATIONS = 250
@@ -59,6 +60,32 @@ def in_parts(row: Operation, known: Mapping[Value, Interval]) -> list[Operation]
     if is_choice:
         return _by_last_branch(row, before, last, IndexForms(region.arguments[0], inside, known))
     return [row]
+
+
+def as_a_whole(row: Operation, known: Mapping[Value, Interval]) -> list[Operation]:
+    """Return a row of threads with a version for rows in which all threads pass all guards."""
+    (region,) = row.regions
+    if "rare" in row.attributes or sum(1 for _ in region.walk()) > _MOST_OPERATIONS:
+        return [row]
+    forms = IndexForms(region.arguments[0], defined_in(row), known)
+    proof = _Proof(region, forms, takes_guards=True)
+    proof.find()
+    if not proof.changes:
+        return [row]
+    out: list[Operation] = []
+    make = IndexArithmetic(out)
+    inner = proof.version(out)
+    low, high = row.operands
+    lows, highs = proof.bounds.write_limits(make)
+    tests = proof.bounds.write_assumptions(make) + proof.bounds.write_conditions(make)
+    tests += [make.apply(operator.le, each, low) for each in lows]
+    tests += [make.apply(operator.le, high, each) for each in highs]
+    careful = row_like(row, region)
+    if proof.plain:
+        # Elements at clamped indices would be gathered, which takes longer than to load each.
+        careful.attributes["marks"] = (NOT_UNROLLED, NOT_VECTORIZED)
+    out.append(if_then(make.all(tests), [row_like(row, inner)], [careful]))
+    return out
 
 
 def _is_choice(operation: Operation) -> bool:
@@ -137,14 +164,14 @@ def _parts(row: Operation, inner: Region, outer: Region, bounds: Bounds) -> list
     if tests:
         test = make.all(tests)
         begin, end = make.select(test, begin, high), make.select(test, end, high)
-    out.append(row_of(begin, end, inner))
+    out.append(row_like(row, inner, (begin, end)))
     # Both ends are one loop in the code.
     sides = Region((types.int64,))
     ends: list[Operation] = []
     side = IndexArithmetic(ends)
     is_left = side.apply(operator.eq, sides.arguments[0], side.constant(0))
     first, last = side.select(is_left, low, end), side.select(is_left, begin, high)
-    sides.operations = [*ends, row_of(first, last, outer), Operation("yield", [])]
+    sides.operations = [*ends, row_like(row, outer, (first, last)), Operation("yield", [])]
     numbers = [make.constant(each) for each in (0, 2, 1)]
     out.append(Operation("for", numbers, (), {}, [sides]))
     return out
@@ -156,6 +183,8 @@ class _Proof:
 
     region: Region
     forms: IndexForms
+    #: Whether branches are taken that choose no index, too.
+    takes_guards: bool = False
     bounds: Bounds = field(default_factory=Bounds)
     #: Branches, and the number of the region that is taken.
     taken: dict[Operation, int] = field(default_factory=dict)
@@ -175,8 +204,7 @@ class _Proof:
                 case "if" if operation.results:
                     self.branch(operation)
                 case "if":
-                    for inner in operation.regions:
-                        self.operations(inner)
+                    self.guard(operation)
                 case "numba" if operation.results and operation.result in self.indices:
                     self.limits(operation)
 
@@ -191,9 +219,11 @@ class _Proof:
         is_index = not self.indices.isdisjoint(operation.results)
         condition = operation.operands[0]
         for number, region in enumerate(operation.regions):
-            if region.is_left or not self.places.has(condition, self.forms):
+            if region.is_left:
                 continue
-            if not is_index and (number or not self.reads_element(operation)):
+            if not self.takes_guards and not self.places.has(condition, self.forms):
+                continue
+            if not is_index and (number or not self.chooses(operation)):
                 continue
             if is_index and not self.is_varying(operation, number):
                 continue
@@ -203,6 +233,16 @@ class _Proof:
             if self.proves(found):
                 self.take(operation, number)
                 return
+        for region in operation.regions:
+            self.operations(region)
+
+    def guard(self, operation: Operation) -> None:
+        """Take what a branch does under a condition, if that is all it does."""
+        yes, no = operation.regions
+        is_alone = self.takes_guards and len(no.operations) == 1 and not yes.is_left
+        if is_alone and self.proves(self.forms.bounds_of(operation.operands[0], is_enough=True)):
+            self.take(operation, 0)
+            return
         for region in operation.regions:
             self.operations(region)
 
@@ -224,12 +264,15 @@ class _Proof:
         pairs = zip(mine.yielded, other.yielded or mine.yielded, strict=True)
         return any(not self.forms.is_shared(one) or self.forms.is_shared(two) for one, two in pairs)
 
-    def reads_element(self, operation: Operation) -> bool:
+    def chooses(self, operation: Operation) -> bool:
         """Return whether a branch chooses if an element is read that differs along the row."""
-        return not any(value.type == types.boolean for value in operation.results) and any(
-            each.name == "array.load"
-            and not all(self.forms.is_shared(value) for value in each.operands[1:])
-            for each in operation.regions[0].walk()
+        return self.takes_guards or (
+            not any(value.type == types.boolean for value in operation.results)
+            and any(
+                each.name == "array.load"
+                and not all(self.forms.is_shared(value) for value in each.operands[1:])
+                for each in operation.regions[0].walk()
+            )
         )
 
     def limits(self, operation: Operation) -> None:

@@ -11,20 +11,21 @@ elements, from ``row.low`` to ``row.high``.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from numba import types
 
 from kerneldsl.ir.operations import Effect, Function, Operation, Region, Value
 from kerneldsl.ir.recognize import operands_of, operator_of
-from kerneldsl.ir.rewriter import replace_values
+from kerneldsl.ir.rewriter import drop_unused, replace_values
 
 __all__ = [
     "defined_in",
     "element_rows",
     "has_effects",
     "if_then",
+    "move_shared",
     "replace_rows",
     "row_like",
     "row_of",
@@ -35,6 +36,7 @@ _CHEAP = frozenset(
     {
         *("const", "cast", "numba", "array.size", "array.extent", "array.stride"),
         *("gridsize", "grid.x", "grid.y", "grid.z", "tuple.make", "tuple.member"),
+        *(f"{name}.{axis}" for name in ("blockIdx", "gridDim", "extent") for axis in "xyz"),
     }
 )
 _FUNCTIONS = frozenset(
@@ -47,10 +49,9 @@ def row_of(low: Value, high: Value, region: Region) -> Operation:
     return Operation("row", [low, high], (), {}, [region])
 
 
-def row_like(row: Operation, region: Region) -> Operation:
-    """Return a row with the bounds of another one."""
-    low, high = row.operands
-    return row_of(low, high, region)
+def row_like(row: Operation, region: Region, bounds: Sequence[Value] = ()) -> Operation:
+    """Return a row like another one, with another body, and with its bounds if none are given."""
+    return Operation("row", [*(bounds or row.operands)], (), dict(row.attributes), [region])
 
 
 def if_then(condition: Value, yes: Iterable[Operation], no: Iterable[Operation] = ()) -> Operation:
@@ -109,11 +110,17 @@ def element_rows(function: Function, axes: str) -> Value:
                 others[axis].result.name = axis
             found[operation.result] = others[axis].result
     replace_values(body, found)
+    drop_unused(body)
     region.operations = body.operations
     row = row_of(low.result, high.result, region)
-    shared = _Shared(row).move()
+    shared = move_shared(row)
     body.operations = [low, high, *others.values(), *shared, row, Operation("yield", [])]
     return index
+
+
+def move_shared(row: Operation) -> list[Operation]:
+    """Move what all iterations share out of a row, and return it."""
+    return _Shared(row).move()
 
 
 class _Shared:
@@ -139,7 +146,7 @@ class _Shared:
                 self.region(inner)
             if self.is_shared(operation):
                 self.take(operation)
-            elif operation.name != "grid":
+            else:
                 kept.append(operation)
         region.operations = kept
 

@@ -9,12 +9,13 @@ from numba import types
 
 from kerneldsl.contract import Specialization
 from kerneldsl.ir.operations import Operation, Region
-from kerneldsl.lowering.loop_marks import PARALLEL
+from kerneldsl.lowering.loop_marks import NOT_UNROLLED, PARALLEL
 from kerneldsl.lowering.numba_internals.regions import code_of_intrinsic
 from targets.cpu.codegen.orientation import row_axis
 from targets.cpu.intrinsics.units import row_pieces
 from targets.cpu.regions.emitter import CpuEmitter
 from targets.cpu.regions.loops import CountedLoop
+from targets.cpu.regions.order import loop_takes_any_order
 
 __all__ = ["HANDLERS", "axes_of_rows", "write_rows"]
 
@@ -71,14 +72,30 @@ def write_rows(emitter: CpuEmitter, region: Region) -> None:
 
 
 def _row(emitter: CpuEmitter, operation: Operation) -> None:
-    """Write the loop over a row."""
+    """Write the loop over a row, or its only iteration."""
     low, high = map(emitter.get, operation.operands)
     (region,) = operation.regions
-    order = (PARALLEL,) if emitter.takes_any_order else ()
-    marks = operation.attributes.get("marks", ())
-    with CountedLoop(emitter.builder, low, high, *marks, *order) as index:
-        emitter.values[region.arguments[0]] = index
-        emitter.operations(region.operations[:-1])
+    is_constant = isinstance(low, ir.Constant) and isinstance(high, ir.Constant)
+    count = high.constant - low.constant if is_constant else None
+    if count is not None and count <= 1:
+        if count == 1:
+            _iteration(emitter, operation, low)
+        return
+    axis = operation.attributes.get("axis", "x")
+    marks = operation.attributes.get("marks", (NOT_UNROLLED,) if is_constant else ())
+    order = (PARALLEL,) if loop_takes_any_order(region) else ()
+    wishes = (*marks, *order) if axis == "x" else ()
+    with CountedLoop(emitter.builder, low, high, *wishes) as index:
+        _iteration(emitter, operation, index)
+
+
+def _iteration(emitter: CpuEmitter, operation: Operation, index: ir.Value) -> None:
+    axis = operation.attributes.get("axis")
+    if axis is not None:
+        emitter.ids[f"threadIdx.{axis}"] = index
+    (region,) = operation.regions
+    emitter.values[region.arguments[0]] = index
+    emitter.operations(region.operations[:-1])
 
 
 HANDLERS: dict[str, Any] = {"row": _row}

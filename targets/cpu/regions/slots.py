@@ -22,15 +22,16 @@ def slot_place(emitter: CpuEmitter, slot: Value, thread: Any) -> Any:
 
 
 def _load(emitter: CpuEmitter, operation: Operation) -> None:
-    place = slot_place(emitter, operation.operands[0], emitter.thread_number())
+    slot, thread = operation.operands
+    place = slot_place(emitter, slot, emitter.get(thread))
     kind = operation.result.type
     found = emitter.context.data_model_manager[kind].from_data(emitter.builder, emitter.read(place))
     emitter.set(operation, emitter.wrapped(found, kind))
 
 
 def _store(emitter: CpuEmitter, operation: Operation) -> None:
-    slot, value = operation.operands
-    place = slot_place(emitter, slot, emitter.thread_number())
+    slot, value, thread = operation.operands
+    place = slot_place(emitter, slot, emitter.get(thread))
     model = emitter.context.data_model_manager[value.type]
     plain = emitter.plain(emitter.get(value), value.type)
     emitter.write(model.as_data(emitter.builder, plain), place)

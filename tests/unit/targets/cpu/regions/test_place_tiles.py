@@ -99,7 +99,7 @@ def test_memory_is_used_again(kernel: Any, memories: int, copies: int) -> None:
 def test_values_of_threads_are_elements() -> None:
     operations = _operations(_of_threads)
     assert not {"tile.of", "tile.own"} & {operation.name for operation in operations}
-    loops = [[each.name for each in loop.walk()] for loop in operations if loop.name == "threads"]
+    loops = [[each.name for each in loop.walk()] for loop in operations if loop.name == "row"]
     # Of what threads read, all is written first.
     assert ["array.store" in names for names in loops] == [True, True, True]
     assert ["array.load" in names for names in loops] == [False, True, True]

@@ -109,3 +109,28 @@ def test_loops_have_a_version_for_starts_that_are_not_negative() -> None:
     upward, downward = text.split("for ")[1:]
     assert "may_wrap" not in upward
     assert "may_wrap" in downward
+
+
+@kd.kernel
+def first_warp(x, out):
+    i, t = kd.grid(1), kd.threadIdx.x
+    value = x[i] if i < x.size else f32(0)
+    kd.syncthreads()
+    if t // 32 == 1:
+        out[i] = value
+
+
+def test_a_guard_of_a_warp_bounds_threads() -> None:
+    _, spec = first_warp.specialization("float32[::1], float32[::1]", block=128, target="cpu")
+    text = print_region(read_kernel(spec)[1])
+    assert re.search(r"const\[32\]", text)
+    assert re.search(r"const\[64\]", text)
+    assert "floordiv" not in text
+    whole, careful = rows_of(text)[:2]
+    assert "if " not in whole.split("}")[0]
+    assert "if " in careful.split("}")[0]
+    x, out = np.arange(300, dtype=f32), np.zeros(384, f32)
+    first_warp[3, 128](x, out)
+    places = np.arange(384)
+    expected = np.where(places % 128 // 32 == 1, np.where(places < 300, places, 0), 0)
+    np.testing.assert_array_equal(out, expected)

@@ -1,0 +1,125 @@
+"""Loops over the threads of a block as rows: x in y, and y in z."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from functools import partial
+
+from numba import types
+
+from kerneldsl.contract import Dim3
+from kerneldsl.ir.operations import Operation, Region, Value
+from kerneldsl.ir.ranges import Interval, ranges_of_region
+from kerneldsl.ir.rewriter import rewrite
+from kerneldsl.ir.simplify import simplify
+from targets.cpu.regions.index_arithmetic import IndexArithmetic
+from targets.cpu.regions.nonnegative_starts import version_nonnegative_starts
+from targets.cpu.regions.row_bounds import narrowed
+from targets.cpu.regions.row_loads import loaded_once
+from targets.cpu.regions.row_parts import as_a_whole
+from targets.cpu.regions.row_regions import move_shared, replace_rows, row_of
+
+__all__ = ["thread_rows", "write_thread_rows"]
+
+_AXES = "xyz"
+Writer = Callable[[Operation], list[Operation]]
+
+
+def write_thread_rows(region: Region, extents: Dim3, intervals: dict[str, Interval]) -> None:
+    """Write loops over threads as rows with bounds, in place.
+
+    `intervals` are those of operations by their names.
+    """
+    thread_rows(region, extents)
+    known = ranges_of_region(region, intervals)
+    replace_rows(region, _from_inside(partial(narrowed, known=known)))
+    replace_rows(region, _innermost(partial(as_a_whole, known=known)))
+    version_nonnegative_starts(region)
+    replace_rows(region, _innermost(loaded_once))
+    simplify(region)
+
+
+def thread_rows(region: Region, extents: Dim3) -> None:
+    """Write each loop over threads as rows, in place."""
+    out: list[Operation] = []
+    for operation in region.operations:
+        if operation.name == "threads":
+            out += _rows(operation.regions[0], extents)
+            continue
+        for inner in operation.regions:
+            thread_rows(inner, extents)
+        out.append(operation)
+    region.operations = out
+
+
+def _rows(body: Region, extents: Dim3) -> list[Operation]:
+    """Return the rows of threads that run a body."""
+    before: list[Operation] = []
+    make = IndexArithmetic(before)
+    zero = make.constant(0)
+    axes = [axis for axis, extent in zip(_AXES, extents, strict=True) if extent > 1]
+    regions = {axis: Region((types.int64,)) for axis in axes}
+    threads: dict[str, Value] = dict.fromkeys(_AXES, zero)
+    for axis, region in regions.items():
+        threads[axis] = region.arguments[0]
+        threads[axis].name = f"t{axis}"
+    ids = {f"threadIdx.{axis}": _replacing(thread) for axis, thread in threads.items()}
+    rewrite(body, ids)
+    operations = [*_numbered(body, threads, extents), *body.operations]
+    for axis, region in regions.items():
+        region.operations = [*operations, Operation("yield", [])]
+        if operations and operations[-1].name == "yield":
+            region.operations = operations
+        high = make.constant(extents[_AXES.index(axis)])
+        row = row_of(zero, high, region)
+        row.attributes["axis"] = axis
+        operations = [*move_shared(row), row]
+    if not regions:
+        operations = operations[:-1]
+    return [*before, *operations]
+
+
+def _replacing(thread: Value) -> Callable[[Operation], tuple[list[Operation], list[Value]]]:
+    return lambda operation: ([], [thread])
+
+
+def _numbered(body: Region, threads: dict[str, Value], extents: Dim3) -> list[Operation]:
+    """Give the operations on slots the number of the thread; return what computes it."""
+    accesses = [each for each in body.walk() if each.name in ("slot.load", "slot.store")]
+    out: list[Operation] = []
+    if not accesses:
+        return out
+    make = IndexArithmetic(out)
+    number, step = threads["x"], extents[0]
+    for axis, extent in zip("yz", extents[1:], strict=True):
+        if extent > 1:
+            place = make.apply(operator.mul, threads[axis], make.constant(step))
+            number = make.apply(operator.add, place, number)
+        step *= extent
+    for each in accesses:
+        each.operands.append(number)
+    return out
+
+
+def _from_inside(write: Writer) -> Writer:
+    """Return what rewrites a row after those in it."""
+
+    def visit(row: Operation) -> list[Operation]:
+        replace_rows(row.regions[0], visit)
+        return write(row)
+
+    return visit
+
+
+def _innermost(write: Writer) -> Writer:
+    """Return what rewrites the innermost rows of a row."""
+
+    def visit(row: Operation) -> list[Operation]:
+        (region,) = row.regions
+        if not any(each.name == "row" for each in region.walk()):
+            return write(row)
+        replace_rows(region, visit)
+        return [row]
+
+    return visit
