@@ -31,6 +31,7 @@ __all__ = [
     "part_maker",
     "reserve_or_place",
     "words_maker",
+    "write_dynamic_bound",
 ]
 
 _I32, _I64 = ir.IntType(32), ir.IntType(64)
@@ -169,12 +170,26 @@ def array_view(typingctx: Any, array: Any, index: Any) -> Any:
     return array(array, types.int64), generate
 
 
+def write_dynamic_bound(
+    context: Any, builder: Any, end: Any, count: Any, item: int, line: int
+) -> None:
+    """Leave the function if a slice ends beyond so many items of dynamic shared memory.
+
+    `item` is the size of an item, and `line` that of the slice. What is reported of a failure is in
+    :mod:`targets.cpu.codegen.code`.
+    """
+    with builder.if_then(builder.icmp_signed(">", end, count), likely=False):
+        most = _I64(MAX_DYNAMIC_BYTES // item)
+        end = builder.select(builder.icmp_signed("<", end, most), end, most)
+        told = dynamic_failure(min(line, MAX_DYNAMIC_LINE))
+        return_number(context, builder, builder.add(builder.mul(end, _I64(item)), _I64(told)))
+
+
 @intrinsic
 def dynamic_bound(typingctx: Any, bound: Any, array: Any, line: Any) -> Any:
     """Return an end of a slice of dynamic shared memory; leave the function if it is beyond it.
 
-    `line` is that of the slice, a literal. What is reported of a failure is in
-    :mod:`targets.cpu.codegen.code`.
+    `line` is that of the slice, a literal.
     """
     if not (isinstance(bound, types.Integer) and isinstance(line, types.IntegerLiteral)):
         return None
@@ -182,12 +197,8 @@ def dynamic_bound(typingctx: Any, bound: Any, array: Any, line: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         count = builder.extract_value(make_array(array)(context, builder, args[1]).shape, 0)
         end = context.cast(builder, args[0], bound, types.int64)
-        with builder.if_then(builder.icmp_signed(">", end, count), likely=False):
-            item = context.get_abi_sizeof(context.get_data_type(array.dtype))
-            most = _I64(MAX_DYNAMIC_BYTES // item)
-            end = builder.select(builder.icmp_signed("<", end, most), end, most)
-            told = dynamic_failure(min(line.literal_value, MAX_DYNAMIC_LINE))
-            return_number(context, builder, builder.add(builder.mul(end, _I64(item)), _I64(told)))
+        item = context.get_abi_sizeof(context.get_data_type(array.dtype))
+        write_dynamic_bound(context, builder, end, count, item, line.literal_value)
         return args[0]
 
     return bound(bound, array, line), generate

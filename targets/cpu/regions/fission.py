@@ -20,6 +20,7 @@ from kerneldsl.language.intrinsics.intrinsic import Scope
 from targets.cpu.regions.block_loops import split_loop
 from targets.cpu.regions.branches import split_branch, split_labeled
 from targets.cpu.regions.crossing import Crossing
+from targets.cpu.regions.dynamic_slices import check_dynamic_slices
 from targets.cpu.regions.exits import contain, exits_together, leave
 from targets.cpu.regions.expansion import Expansion
 from targets.cpu.regions.local_arrays import name_local_memory, place_local_arrays
@@ -40,6 +41,7 @@ def split_at_barriers(function: Function, extents: Dim3, typing: Typing) -> Regi
     region.operations = [*fission.slots, *code.out, Operation("yield", [])]
     Crossing(fission, region).run()
     place_local_arrays(region)
+    check_dynamic_slices(region)
     simplify(region)
     return region
 

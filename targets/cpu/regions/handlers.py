@@ -2,6 +2,7 @@
 
 from targets.cpu.regions import (
     cells,
+    dynamic_slices,
     exchanges,
     faults,
     gathered_atomics,
@@ -18,6 +19,7 @@ from targets.cpu.regions.tiles import handlers as tiles
 __all__ = ["HANDLERS"]
 
 HANDLERS = {
+    **dynamic_slices.HANDLERS,
     **cells.HANDLERS,
     **exchanges.HANDLERS,
     **faults.HANDLERS,

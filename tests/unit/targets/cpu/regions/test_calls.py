@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import kerneldsl as kd
-from kerneldsl.errors import UnsupportedConstructError
+from kerneldsl.errors import LaunchConfigError, UnsupportedConstructError
 
 BLOCK = 96
 
@@ -199,3 +199,20 @@ def test_what_a_processor_does_not_have_is_refused_with_its_place() -> None:
     with pytest.raises(UnsupportedConstructError, match="fadd_ru is not available") as caught:
         round_up.forall(3)(x, x.copy())
     assert "fadd_ru(x[i], x[i])" in str(caught.value)
+
+
+@kd.kernel
+def reverse_in_dynamic(out, n):
+    own = kd.shared.array(0, np.float32)[:n]
+    t = kd.threadIdx.x
+    own[t] = t
+    kd.syncthreads()
+    out[t] = own[n - 1 - t]
+
+
+def test_a_slice_beyond_dynamic_shared_memory_is_named() -> None:
+    out = np.zeros(BLOCK)
+    reverse_in_dynamic[1, BLOCK, 0, 4 * BLOCK](out, BLOCK)
+    assert np.array_equal(out, np.arange(BLOCK)[::-1])
+    with pytest.raises(LaunchConfigError, match=f"ends at byte {4 * BLOCK}"):
+        reverse_in_dynamic[1, BLOCK, 0, 4 * BLOCK - 4](out, BLOCK)

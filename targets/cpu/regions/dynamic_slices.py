@@ -1,0 +1,64 @@
+"""Parts that a kernel cuts out of dynamic shared memory: ``kd.shared.array(0, dtype)[:n]``.
+
+A slice ends at the end of its array, so a part of too few bytes looks like one of enough. If a
+block cuts a part out once for all of its threads, the ends are compared with the memory of the
+launch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from numba import types
+
+from kerneldsl.ir.operations import Effect, Operation, Region, Value
+from targets.cpu.intrinsics.memory import write_dynamic_bound
+from targets.cpu.regions.emitter import CpuEmitter
+
+__all__ = ["HANDLERS", "check_dynamic_slices"]
+
+_NAME = "dynamic.bound"
+_LOOPS = ("threads", "row")
+
+
+def check_dynamic_slices(region: Region) -> None:
+    """Compare the ends of slices that a block makes once, in place."""
+    out: list[Operation] = []
+    for operation in region.operations:
+        if operation.name not in _LOOPS:
+            for inner in operation.regions:
+                check_dynamic_slices(inner)
+        out += [*_bounds(operation), operation]
+    region.operations = out
+
+
+def _bounds(operation: Operation) -> Iterator[Operation]:
+    if operation.name != "array.view" or len(operation.operands) != 2:
+        return
+    array, index = operation.operands
+    if not (_is_dynamic(array) and isinstance(index.type, types.SliceType)):
+        return
+    made = index.owner
+    assert isinstance(made, Operation)
+    for end in made.operands[:2]:
+        if isinstance(end.type, types.Integer):
+            place = operation.place
+            yield Operation(_NAME, [end, array], effect=Effect.WRITE, place=place)
+
+
+def _is_dynamic(array: Value) -> bool:
+    made = array.owner
+    is_shared = isinstance(made, Operation) and made.name == "shared.array"
+    return is_shared and tuple(made.attributes["shape"]) == (0,)  # type: ignore[union-attr]
+
+
+def _bound(emitter: CpuEmitter, operation: Operation) -> None:
+    end, array = operation.operands
+    context, builder = emitter.context, emitter.builder
+    (count,) = emitter.shape(array)
+    item = context.get_abi_sizeof(context.get_data_type(array.type.dtype))
+    given = emitter.converted(end, types.int64)
+    write_dynamic_bound(context, builder, given, count, item, operation.place.line)
+
+
+HANDLERS = {_NAME: _bound}
