@@ -31,12 +31,14 @@ def read_function(
     calls_linked: bool = False,
     plain_function: Callable[[FunctionUnit], Any] | None = None,
     debug: bool = False,
+    raises: bool = False,
 ) -> Function:
     """Return the typed function of a normal form for arguments of Numba's types.
 
     With `calls_linked` linked functions are calls of other code. `plain_function` returns what
     Numba calls for one of its functions. Without these, bodies are read. In debug mode indices
-    are checked, and ``assert`` and ``raise`` are faults.
+    are checked, and ``assert`` and ``raise`` are faults. A target that `raises` ends a thread by an
+    exception where Python does.
 
     Raises :class:`NotReadError` for what this front end does not read. Raises Numba's
     ``TypingError`` where an operation has no type.
@@ -46,6 +48,7 @@ def read_function(
     reader.calls_linked = calls_linked
     reader.plain_function = plain_function
     reader.faults = Faults() if debug else None
+    reader.raises = raises
 
     def read() -> None:
         reader.variables = {

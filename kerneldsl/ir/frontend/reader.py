@@ -92,6 +92,8 @@ class Reader:
         self.plain_function: Callable[[FunctionUnit], Any] | None = None
         #: In debug mode, what can fail.
         self.faults: Any = None
+        #: Whether a thread ends by an exception where Python does.
+        self.raises = False
         #: In an expression of elements: its region (:mod:`kerneldsl.ir.frontend.tiles`).
         self.elements: Any = None
         #: Variables that hold tiles, to the type of these.

@@ -11,7 +11,7 @@ from kerneldsl.ir.frontend.arrays import load, place_of
 from kerneldsl.ir.frontend.calls import read_call
 from kerneldsl.ir.frontend.expressions import IN_PLACE, binary, read_name
 from kerneldsl.ir.frontend.reader import Reader, reads_statement
-from kerneldsl.ir.operations import Value
+from kerneldsl.ir.operations import Effect, Value
 from kerneldsl.language.intrinsics.intrinsic import Typing
 
 
@@ -63,6 +63,9 @@ def bind_target(reader: Reader, target: ast.expr, value: Any) -> None:
             reader.bind(name, value)
         case ast.Tuple(elts=targets) | ast.List(elts=targets):
             if isinstance(value, Value) and isinstance(value.type, types.Array) and value.type.ndim:
+                if reader.raises:
+                    attributes = {"count": len(targets)}
+                    reader.add("unpack.check", [value], (), attributes, effect=Effect.WRITE)
                 places = range(len(targets))  # an array of another length is an error of the kernel
                 value = tuple(load(reader, value, [reader.constant(n)]) for n in places)
             if not isinstance(value, tuple):

@@ -3,6 +3,7 @@
 from targets.cpu.regions import (
     cells,
     dynamic_slices,
+    exceptions,
     exchanges,
     faults,
     gathered_atomics,
@@ -19,6 +20,7 @@ from targets.cpu.regions.tiles import handlers as tiles
 __all__ = ["HANDLERS"]
 
 HANDLERS = {
+    **exceptions.HANDLERS,
     **dynamic_slices.HANDLERS,
     **cells.HANDLERS,
     **exchanges.HANDLERS,

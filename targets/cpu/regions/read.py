@@ -39,7 +39,9 @@ def read_kernel(spec: Specialization) -> tuple[Function, Region]:
         raise NotReadError("a barrier of the grid")
     is_debug = spec.options.debug
     typing = host_contexts().typing_context
-    function = read_function(spec.unit, numba_types(spec.kinds), typing, debug=is_debug)
+    function = read_function(
+        spec.unit, numba_types(spec.kinds), typing, debug=is_debug, raises=True
+    )
     if is_debug:
         place_faults(function, axes_of_rows(spec) if spec.traits.uses_grid_only else None)
     if not spec.traits.uses_grid_only:

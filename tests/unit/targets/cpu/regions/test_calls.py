@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import kerneldsl as kd
-from kerneldsl.errors import LaunchConfigError, UnsupportedConstructError
+from kerneldsl.errors import KernelFault, LaunchConfigError, UnsupportedConstructError
 
 BLOCK = 96
 
@@ -216,3 +216,18 @@ def test_a_slice_beyond_dynamic_shared_memory_is_named() -> None:
     assert np.array_equal(out, np.arange(BLOCK)[::-1])
     with pytest.raises(LaunchConfigError, match=f"ends at byte {4 * BLOCK}"):
         reverse_in_dynamic[1, BLOCK, 0, 4 * BLOCK - 4](out, BLOCK)
+
+
+@kd.kernel
+def count_steps(x, out):
+    i = kd.grid(1)
+    first, second = x
+    for k in range(0, 9, i - 3):
+        out[i] += k + first + second
+
+
+@pytest.mark.parametrize(("n", "text"), [(2, "must not be zero"), (3, "the length 2")])
+def test_what_python_raises_ends_a_launch(n: int, text: str) -> None:
+    with pytest.raises(KernelFault, match=text) as caught:
+        count_steps.forall(6)(np.ones(n, np.int64), np.zeros(6, np.int64))
+    assert isinstance(caught.value, ValueError)
