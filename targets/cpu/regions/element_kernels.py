@@ -8,6 +8,7 @@ from kerneldsl.ir.operations import Function, Region
 from kerneldsl.ir.ranges import ranges_of
 from kerneldsl.ir.simplify import simplify
 from kerneldsl.lowering.loop_marks import NOT_INTERLEAVED
+from targets.cpu.regions.lanes.halves import in_halves
 from targets.cpu.regions.lanes.rows import in_strips
 from targets.cpu.regions.nonnegative_starts import version_nonnegative_starts
 from targets.cpu.regions.row_bounds import narrowed
@@ -33,6 +34,7 @@ def write_element_rows(function: Function, axes: str) -> None:
     known |= {each.result: _INDEX for each in body.operations if each.name.startswith("grid.")}
     known[index] = _INDEX
     replace_rows(body, partial(narrowed, known=known))
+    replace_rows(body, in_halves)
     replace_rows(body, in_strips)
     replace_rows(body, partial(in_parts, known=known))
     version_nonnegative_starts(body)

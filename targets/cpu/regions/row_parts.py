@@ -65,7 +65,9 @@ def in_parts(row: Operation, known: Mapping[Value, Interval]) -> list[Operation]
 def as_a_whole(row: Operation, known: Mapping[Value, Interval]) -> list[Operation]:
     """Return a row of threads with a version for rows in which all threads pass all guards."""
     (region,) = row.regions
-    if "rare" in row.attributes or sum(1 for _ in region.walk()) > _MOST_OPERATIONS:
+    if {"rare", "marks"} & row.attributes.keys() or sum(
+        1 for _ in region.walk()
+    ) > _MOST_OPERATIONS:
         return [row]
     forms = IndexForms(region.arguments[0], defined_in(row), known)
     proof = _Proof(region, forms, takes_guards=True)

@@ -46,7 +46,7 @@ class Choice:
         values = self.values
         if start.type != types.int64:
             return False
-        if values.vary([stop, step]) or values.stride(start) != 1 or _has_atomics(loop):
+        if values.vary([stop, step]) or values.stride(start) != 1:
             return False
         return _is_positive(step)
 

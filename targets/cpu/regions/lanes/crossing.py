@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 
-from kerneldsl.ir.operations import Operation, Value
+from kerneldsl.ir.operations import Effect, Operation, Value
 from kerneldsl.ir.recognize import operator_of
 from kerneldsl.ir.rewriter import clone
 from targets.cpu.regions.lanes.slots import LaneSlots, NotStrippedError
@@ -12,7 +12,7 @@ from targets.cpu.regions.lanes.values import LaneValues
 from targets.cpu.regions.lanes.writer import Writer
 from targets.cpu.regions.row_regions import defined_in
 
-__all__ = ["Crossing"]
+__all__ = ["Crossing", "needs_thread"]
 
 #: Operators that are computed again, not stored.
 _CHEAP_OPERATORS = frozenset(
@@ -76,6 +76,9 @@ class Crossing:
             for number, value in enumerate(operation.operands):
                 if value not in own:
                     operation.operands[number] = self.here(value, lane, values, front)
+        if any(map(needs_thread, region.operations)):
+            thread = self.here(self.thread, lane, values, front)
+            front.operation("lane.thread", [thread], effect=Effect.WRITE)
         region.operations[:0] = front.out
 
     def here(self, value: Value, lane: Value, values: dict[Value, Value], front: Writer) -> Value:
@@ -127,6 +130,12 @@ class Crossing:
         if made.name not in _CHEAP and operator_of(made) not in _CHEAP_OPERATORS:
             return _FAR
         return 1 + sum(map(self.cost, self.operands[made]))
+
+
+def needs_thread(operation: Operation) -> bool:
+    """Return whether an operation has memory for each thread, by the thread's index."""
+    names = ("exchange.", "local.", "vote.", "fault")
+    return any(each.name.startswith(names) for each in operation.walk())
 
 
 def _results_in(row: Operation) -> set[Value]:

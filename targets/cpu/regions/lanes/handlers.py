@@ -72,6 +72,11 @@ def _head(emitter: CpuEmitter, operation: Operation) -> None:
     builder.call(builder.module.declare_intrinsic("llvm.sideeffect", (), nothing), ())
 
 
+def _thread(emitter: CpuEmitter, operation: Operation) -> None:
+    """Let what follows find the memory of a thread."""
+    emitter.ids["threadIdx.x"] = emitter.get(operation.operands[0])
+
+
 HANDLERS = {
     "lane.slot": _slot,
     "lane.load": _load,
@@ -79,4 +84,5 @@ HANDLERS = {
     "lane.any": _any,
     "lane.clear": _clear,
     "lane.head": _head,
+    "lane.thread": _thread,
 }

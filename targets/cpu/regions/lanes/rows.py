@@ -27,7 +27,7 @@ _LONGEST = 1024
 def in_strips(row: Operation) -> list[Operation]:
     """Return a row of threads in strips, or as it is if no loop of it profits."""
     region = row.regions[0]
-    if any(each.name in ("row", "local.array") for each in region.walk()):
+    if any(map(_has_order, region.walk())):
         return [row]
     arrays = [each for each in region.operations if each.name == "shared.array"]
     region.operations = [each for each in region.operations if each not in arrays]
@@ -46,6 +46,12 @@ def in_strips(row: Operation) -> list[Operation]:
     except NotStrippedError:
         return [*arrays, row]
     return writer.out
+
+
+def _has_order(operation: Operation) -> bool:
+    """Return whether threads perform an operation one after the other: they share its memory."""
+    is_common = operation.name == "local.array" and not operation.attributes.get("is_copied")
+    return is_common or operation.name == "row"
 
 
 def _begin_late(region: Region) -> None:

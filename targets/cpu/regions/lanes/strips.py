@@ -26,7 +26,7 @@ from targets.cpu.regions.lanes.crossing import Crossing
 from targets.cpu.regions.lanes.masks import masked_loop
 from targets.cpu.regions.lanes.rounds import write_masked
 from targets.cpu.regions.lanes.slots import LaneSlots
-from targets.cpu.regions.lanes.values import LaneValues, loads_of_bounds
+from targets.cpu.regions.lanes.values import LaneValues, loads_of_bounds, of_first_thread
 from targets.cpu.regions.lanes.writer import Writer
 from targets.cpu.regions.row_regions import if_then
 
@@ -66,7 +66,7 @@ class Strip:
             if self.lanes <= STRIP:
                 marks = (NOT_UNROLLED, UNROLLED_AS_VECTORS)
         bounds = [self.zero, end or self.width]
-        made = Operation("row", bounds, (), {**self.row.attributes, "marks": marks}, [region])
+        made = Operation("row", bounds, (), {"marks": marks}, [region])
         self.rows.append(made)
         return made
 
@@ -155,7 +155,7 @@ class Strip:
         body = loop.regions[0]
         counter, *_ = body.arguments
         out = Writer()
-        start = self._of_first_thread(begin, out)
+        start = of_first_thread(begin, self.values, out)
         made = Region((types.int64,))
         (base,) = made.arguments
         base.name = "base"
@@ -183,18 +183,6 @@ class Strip:
         again = [clone(each, copies) for each in group]
         is_whole = turn.apply(operator.eq, room, self.width)
         return [if_then(is_whole, [self.run_row(group)], [self.run_row(again, room)])]
-
-    def _of_first_thread(self, value: Value, out: Writer) -> Value:
-        """Return what a sum with the index of a thread is for index 0."""
-        if value is self.values.lane:
-            return out.constant(0)
-        if value not in self.values.varying:
-            return value
-        made = value.owner
-        assert isinstance(made, Operation)
-        values = {each: self._of_first_thread(each, out) for each in made.operands}
-        out.out.append(clone(made, values))
-        return values[value]
 
 
 def _store(place: Value, value: Value) -> Operation:

@@ -10,8 +10,10 @@ from numba import types
 from kerneldsl.ir.control import LOOPS
 from kerneldsl.ir.operations import Effect, Operation, Region, Value
 from kerneldsl.ir.recognize import constant_number, operands_of, operator_of
+from kerneldsl.ir.rewriter import clone
+from targets.cpu.regions.lanes.writer import Writer
 
-__all__ = ["LaneValues", "leaves_operation", "loads_of_bounds"]
+__all__ = ["LaneValues", "leaves_operation", "loads_of_bounds", "of_first_thread"]
 
 #: Operations that read an element: at one place it is the same for all threads that read it at
 #: once.
@@ -164,3 +166,16 @@ def loads_of_bounds(row: Operation) -> set[Operation]:
             found.add(made)
         pending += made.operands
     return found
+
+
+def of_first_thread(value: Value, values: LaneValues, out: Writer) -> Value:
+    """Write what a sum with the index of a thread is for index 0."""
+    if value is values.lane:
+        return out.constant(0)
+    if value not in values.varying:
+        return value
+    made = value.owner
+    assert isinstance(made, Operation)
+    operands = {each: of_first_thread(each, values, out) for each in made.operands}
+    out.out.append(clone(made, operands))
+    return operands[value]

@@ -127,9 +127,9 @@ def test_a_loop_that_threads_leave_runs_under_a_mask() -> None:
 @pytest.mark.parametrize("name", DIVERGENT)
 def test_strips_compute_what_each_thread_does(name: str) -> None:
     kernel, alone = DIVERGENT[name]
-    for n in old.EXTENTS:
+    for n in (0, 1, 16, 17, 65, 200):
         x = np.random.default_rng(n).standard_normal(n).astype(f32) * f32(2)
-        for most in (0, 1, 23, 60):
+        for most in (0, 1, 60):
             found, expected = np.full(n, np.nan, f32), np.full(n, np.nan, f32)
             kernel.forall(n)(x, found, most)
             alone.forall(n)(x, expected, most)
@@ -144,3 +144,114 @@ def test_strips_compute_what_each_thread_does(name: str) -> None:
 def test_divergent_loops_run_in_strips(name: str) -> None:
     text = text_of(DIVERGENT[name][0], "float32[::1], float32[::1], int64", forall=1)
     assert "lane.any" in text
+
+
+TURNING = {
+    "two_passes": (old.pair(old.two_passes), 48),
+    "rows_of_a_block": (old.pair(old.rows_of_a_block), (16, 3)),
+    "sums_of_the_grid": (old.pair(old.sums_of_the_grid), 32),
+    "turns_of_the_grid": (old.pair(old.turns_of_the_grid), 64),
+}
+
+
+@pytest.mark.parametrize("name", TURNING)
+def test_turns_give_each_thread_its_elements(name: str) -> None:
+    (kernel, alone), block = TURNING[name]
+    for columns in (0, 1, 47, 48, 49, 200):
+        x = np.random.default_rng(columns).standard_normal((3, columns)).astype(f32)
+        for first in (0, 7, 60):
+            found, expected = np.full_like(x, np.nan), np.full_like(x, np.nan)
+            kernel[3, block](x, found, first)
+            alone[3, block](x, expected, first)
+            old.same(found, expected)
+
+
+@kd.kernel
+def folded(x, out):
+    t = kd.threadIdx.x
+    total = f32(0)
+    for j in range(t, x.size, kd.blockDim.x):
+        total += x[j]
+    out[t] = total
+
+
+def test_threads_take_turns_together() -> None:
+    text = text_of(folded, "float32[::1], float32[::1]", block=128)
+    begin = text.index("for %")
+    lines = lines_of(text[begin : text.index("} {", begin)])
+    assert [line.strip() for line in lines] == [
+        "for %, %, % (%base: int64) {",
+        "%: int64 = int.saturating_sub %, %base",
+        "%: int64 = int.saturating_sub %, %",
+        "%room: int64 = int.min %, %",
+        "%: bool = numba.eq %room, %",
+        "if % {",
+        "row (%lane.1: int64) {",
+        "%tx: int64 = numba.add %, %lane.1",
+        "%total.1: float32 = lane.load %total_lanes, %lane.1",
+        "%j: int64 = numba.add %base, %tx",
+        "%: float32 = array.load %x, %j",
+        "%total.2: float32 = numba.iadd %total.1, %",
+        "lane.store %total_lanes, %total.2, %lane.1",
+        "}",
+        "",
+    ]
+
+
+@kd.kernel
+def swapped(x, step, span):
+    t = kd.threadIdx.x
+    keys = kd.shared.array(64, f32)
+    keys[t] = x[t]
+    kd.syncthreads()
+    other = t ^ step
+    if other > t:
+        low, high = keys[t], keys[other]
+        if (low > high) == ((t & span) == 0):
+            keys[t] = high
+            keys[other] = low
+    kd.syncthreads()
+    x[t] = keys[t]
+
+
+def test_halves_of_a_butterfly_have_separate_rows() -> None:
+    text = text_of(swapped, "float32[::1], int64, int64", block=64)
+    begin = text.rindex("for %")
+    lines = lines_of(text[begin : text.index("} {", begin)])
+    assert [line.strip() for line in lines] == [
+        "for %, %, % (%group.3: int64) {",
+        "%: int64 = numba.add %group.3, %",
+        "%: int64 = numba.and_ %, %span",
+        "row[marks=()] %, %step (%: int64) {",
+        "%: int64 = numba.add %group.3, %",
+        "%: int64 = numba.add %, %step",
+        "%low.4: float32 = array.load %keys, %",
+        "%high.4: float32 = array.load %keys, %",
+        "%: bool = numba.gt %low.4, %high.4",
+        "%: bool = numba.eq %, %",
+        "%: bool = numba.eq %, %",
+        "%: float32 = int.select %, %high.4, %low.4",
+        "array.store %keys, %, %",
+        "%: float32 = int.select %, %low.4, %high.4",
+        "array.store %keys, %, %",
+        "}",
+        "}",
+        "}",
+        "}",
+        "}",
+        "}",
+    ]
+
+
+@pytest.mark.parametrize("step", [0, 1, 2, 3, 4, 8, 12, 16, 32, -8])
+def test_partners_are_swapped(step: int) -> None:
+    for span in (0, 2 * step, 64, 5):
+        x = np.random.default_rng(step + 64).standard_normal(64).astype(f32)
+        expected = x.copy()
+        for t in range(64):
+            other = t ^ step
+            if other > t and (x[t] > x[other]) == ((t & span) == 0):
+                expected[[t, other]] = x[[other, t]]
+        swapped[1, 64](x, step, span)
+        if 0 <= step <= 32:
+            np.testing.assert_array_equal(x, expected)

@@ -1,0 +1,320 @@
+"""Rows in which each thread works with the one that differs in a bit of its index.
+
+In a stage of a butterfly, as of a bitonic sort, thread ``i`` works with thread ``i ^ step``. The
+step is a power of two that all threads share. Threads are in groups of ``2 * step``: those of the
+lower half have their partner `step` above them, those of the upper half `step` below. The halves
+get separate rows ::
+
+    for group in range(low, high, 2 * step):
+        row over member in range(step):
+            i = group + member          # i ^ step is i + step, which is greater than i
+        row over member in range(step):
+            i = group + step + member   # i ^ step is i - step, which is less
+
+All accesses are then along rows. What depends on the half is decided, and a half that does nothing
+is left out. Short steps have separate loops, with a length that LLVM knows.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+
+from numba import types
+
+from kerneldsl.ir.operations import Effect, Operation, Region, Value
+from kerneldsl.ir.recognize import constant_number, operator_of
+from kerneldsl.ir.rewriter import clone
+from kerneldsl.lowering.loop_marks import NOT_UNROLLED
+from targets.cpu.regions.lanes.crossing import needs_thread
+from targets.cpu.regions.lanes.values import LaneValues, of_first_thread
+from targets.cpu.regions.lanes.writer import Writer
+from targets.cpu.regions.row_regions import defined_in, has_effects, if_then, row_of
+
+__all__ = ["in_halves"]
+
+#: Steps shorter than a vector of the widest processors, for 32-bit values.
+_SHORT_STEPS = (1, 2, 4, 8)
+#: A longer body is not worth compiling so often.
+_MOST_OPERATIONS = 60
+_XOR = (operator.xor, operator.ixor)
+_AND = (operator.and_, operator.iand)
+#: Comparisons of an index with its partner's: whether they hold in the lower half, and the upper.
+_DECIDED = {
+    operator.lt: (True, False),
+    operator.le: (True, False),
+    operator.gt: (False, True),
+    operator.ge: (False, True),
+    operator.eq: (False, False),
+    operator.ne: (True, True),
+}
+
+
+def in_halves(row: Operation) -> list[Operation]:
+    """Return a row with its halves, and as it is for other steps; else the row."""
+    region = row.regions[0]
+    operations = list(region.walk())
+    xors = [each for each in operations if operator_of(each) in _XOR]
+    if not xors or len(operations) > _MOST_OPERATIONS:
+        return [row]
+    values = LaneValues(row)
+    inside = defined_in(row)
+    pairs = (_own_and_step(each, values) for each in xors)
+    found = {pair for pair in pairs if pair is not None and pair[1] not in inside}
+    if len(found) != 1 or any(
+        each.name in ("for", "while", "row") or needs_thread(each) for each in operations
+    ):
+        return [row]
+    ((own, step),) = found
+    return _Stage(row, values, own, step).written()
+
+
+def _own_and_step(xor: Operation, values: LaneValues) -> tuple[Value, Value] | None:
+    """Return the index of the thread and the step that an operation combines."""
+    for own, step in (xor.operands, xor.operands[::-1]):
+        is_long = own.type == step.type == types.int64
+        if is_long and values.stride(own) == 1 and step not in values.varying:
+            return own, step
+    return None
+
+
+class _Stage:
+    """A row in which threads with an index work with those at ``index ^ step``."""
+
+    def __init__(self, row: Operation, values: LaneValues, own: Value, step: Value) -> None:
+        self.row = row
+        self.values = values
+        self.own, self.step = own, step
+        self.inside = defined_in(row)
+        #: What else the index is combined with by ``&``: multiples of a group's length.
+        self.spans: list[Value] = []
+
+    def written(self) -> list[Operation]:
+        """Return the halves if the step is a power of two and the row is made of whole groups."""
+        out = Writer()
+        start = of_first_thread(self.own, self.values, out)
+        number = constant_number(self.step)
+        if number is not None:
+            if number <= 0 or number & (number - 1):
+                return [self.row]
+            found = self.groups(start, number)
+        else:
+            found = self.groups(start, None)
+            for short in reversed(_SHORT_STEPS):
+                choice = Writer()
+                is_short = choice.apply(operator.eq, self.step, choice.constant(short))
+                found = [*choice.out, if_then(is_short, self.groups(start, short), found)]
+        out.out.append(if_then(self.test(start, out), found, [self.row]))
+        return out.out
+
+    def test(self, start: Value, out: Writer) -> Value:
+        low, high = self.row.operands
+        one, step = out.constant(1), self.step
+        bits = out.apply(operator.add, low, start)
+        for more in (out.apply(operator.sub, high, low), *dict.fromkeys(self.spans)):
+            bits = out.apply(operator.or_, bits, more)
+        last = out.apply(operator.sub, step, one)
+        mask = out.apply(operator.sub, out.apply(operator.add, step, step), one)
+        zero = out.constant(0)
+        return out.all(
+            [
+                out.apply(operator.lt, zero, step),
+                out.apply(operator.lt, step, out.constant(2**62)),
+                out.apply(operator.eq, out.apply(operator.and_, step, last), zero),
+                out.apply(operator.eq, out.apply(operator.and_, bits, mask), zero),
+            ]
+        )
+
+    def groups(self, start: Value, number: int | None) -> list[Operation]:
+        """Return the loop over groups, for any step or a constant one."""
+        out = Writer()
+        step = self.step if number is None else out.constant(number)
+        whole = out.apply(operator.add, step, step) if number is None else out.constant(2 * number)
+        low, high = self.row.operands
+        region = Region((types.int64,))
+        (group,) = region.arguments
+        group.name = "group"
+        inner = Writer(region.operations)
+        zero = inner.constant(0)
+        for is_upper in (False, True):
+            first = inner.apply(operator.add, group, step) if is_upper else group
+            half = _Half(self, inner, step, start, first, is_upper=is_upper)
+            member = Region((types.int64,))
+            operations = with_selections(half.of(member, is_alone=number == 1))
+            if not has_effects(operations):
+                continue
+            if number == 1:
+                inner.out += operations
+                continue
+            member.operations = [*operations, Operation("yield", [])]
+            made = row_of(zero, step, member)
+            made.attributes["marks"] = () if number is None else (NOT_UNROLLED,)
+            inner.out.append(made)
+        inner.end()
+        if number != 1:
+            out.operation("for", [low, high, whole], (), None, [region])
+            return out.out
+        return [*out.out, *self._pairs(region, low, high)]
+
+    @staticmethod
+    def _pairs(region: Region, low: Value, high: Value) -> list[Operation]:
+        """Return a row over groups of two threads."""
+        out = Writer()
+        two = out.constant(2)
+        count = out.apply(operator.rshift, out.apply(operator.sub, high, low), out.constant(1))
+        (group,) = region.arguments
+        pairs = Region((types.int64,))
+        inner = Writer()
+        place = inner.apply(operator.mul, pairs.arguments[0], two)
+        first = inner.apply(operator.add, low, place)
+        copies = {group: first}
+        pairs.operations = [*inner.out, *(clone(each, copies) for each in region.operations)]
+        made = row_of(out.constant(0), count, pairs)
+        made.attributes["marks"] = ()
+        return [*out.out, made]
+
+
+class _Half:
+    """Writes a row's body for one half of a group; `group` is what all of it share."""
+
+    def __init__(
+        self,
+        stage: _Stage,
+        group: Writer,
+        step: Value,
+        start: Value,
+        first: Value,
+        *,
+        is_upper: bool,
+    ) -> None:
+        self.stage, self.group, self.step, self.start = stage, group, step, start
+        self.first, self.is_upper = first, is_upper
+        self.partners: set[Value] = set()
+        self.known: dict[Value, bool] = {}
+        self.values: dict[Value, Value] = {}
+
+    def of(self, member: Region, *, is_alone: bool) -> list[Operation]:
+        """Return the operations for a member; the only one of a half is the first."""
+        row = self.stage.row
+        out = Writer()
+        index = self.first
+        if not is_alone:
+            index = out.apply(operator.add, self.first, member.arguments[0])
+        self.values[row.regions[0].arguments[0]] = index
+        self.operations(row.regions[0].operations[:-1], out)
+        return out.out
+
+    def operations(self, operations: Sequence[Operation], out: Writer) -> None:
+        for operation in operations:
+            found = self.written(operation, out)
+            if found is not None:
+                self.values[operation.results[0]] = found
+            elif operation.name == "if" and operation.operands[0] in self.known:
+                region = operation.regions[not self.known[operation.operands[0]]]
+                self.operations(region.operations[:-1], out)
+                for result, value in zip(operation.results, region.yielded, strict=True):
+                    self.values[result] = self.values.get(value, value)
+            else:
+                self.copy(operation, out)
+
+    def copy(self, operation: Operation, out: Writer) -> None:
+        """Write an operation, with those in its regions."""
+        if not operation.regions:
+            out.out.append(clone(operation, self.values))
+            return
+        regions = []
+        for old in operation.regions:
+            region = Region(tuple(value.type for value in old.arguments))
+            self.values.update(zip(old.arguments, region.arguments, strict=True))
+            inner = Writer(region.operations)
+            self.operations(old.operations[:-1], inner)
+            inner.out.append(clone(old.operations[-1], self.values))
+            regions.append(region)
+        bare = Operation(
+            operation.name,
+            operation.operands,
+            tuple(value.type for value in operation.results),
+            operation.attributes,
+            None,
+            operation.effect,
+            operation.place,
+        )
+        made = clone(bare, self.values)
+        made.regions = regions
+        self.values.update(zip(operation.results, made.results, strict=True))
+        out.out.append(made)
+
+    def written(self, operation: Operation, out: Writer) -> Value | None:
+        """Return what an operation is in this half, if that is simpler."""
+        function, stage = operator_of(operation), self.stage
+        if len(operation.operands) != 2:
+            return None
+        one, two = operation.operands
+        if function in _XOR and stage.own in (one, two) and stage.step in (one, two):
+            self.partners.add(operation.result)
+            own = self.values.get(stage.own, stage.own)
+            return out.apply(operator.sub if self.is_upper else operator.add, own, self.step)
+        if function in _AND and stage.own in (one, two):
+            return self.bits(two if one is stage.own else one)
+        if function in _DECIDED:
+            for own, other, is_above in ((one, two, self.is_upper), (two, one, not self.is_upper)):
+                if own is stage.own and other in self.partners:
+                    self.known[operation.result] = _DECIDED[function][is_above]
+                    return out.truth(_DECIDED[function][is_above])
+        return None
+
+    def bits(self, other: Value) -> Value | None:
+        """Return the bits of a thread's index that it shares with its group."""
+        stage, group = self.stage, self.group
+        if other is stage.step:
+            return self.step if self.is_upper else group.constant(0)
+        if other in stage.inside or other.type != types.int64:
+            return None
+        stage.spans.append(other)
+        return group.apply(operator.and_, group.apply(operator.add, self.first, self.start), other)
+
+
+def with_selections(operations: list[Operation]) -> list[Operation]:
+    """Return operations in which swaps of elements have no branch.
+
+    ``if test: a[i] = high`` becomes ``a[i] = high if test else low``, if the thread has read
+    ``a[i]`` from an array of the block before. No other thread writes elements that a thread reads
+    before the next barrier.
+    """
+    read: dict[tuple[Value, ...], Value] = {}
+    out = Writer()
+    for operation in operations:
+        if operation.name == "if" and _swaps(operation, read):
+            yes = operation.regions[0].operations[:-1]
+            out.out += [each for each in yes if each.name != "array.store"]
+            for each in yes:
+                if each.name == "array.store":
+                    *place, value = each.operands
+                    each.operands[-1] = out.choose(operation.operands[0], value, read[tuple(place)])
+                    out.out.append(each)
+            read = {}
+            continue
+        if operation.name == "array.load":
+            read[tuple(operation.operands)] = operation.result
+        elif operation.effects() & ~Effect.READ:
+            read = {}
+        out.out.append(operation)
+    return out.out
+
+
+def _swaps(operation: Operation, read: dict[tuple[Value, ...], Value]) -> bool:
+    """Return whether an ``if`` only writes elements that were read."""
+    yes, no = operation.regions
+    if operation.results or len(no.operations) > 1 or yes.is_left:
+        return False
+    for each in yes.operations[:-1]:
+        if each.name == "array.store":
+            array, *_, value = each.operands
+            made = array.owner
+            is_own = isinstance(made, Operation) and made.name == "shared.array"
+            place = tuple(each.operands[:-1])
+            if not is_own or place not in read or value.type != read[place].type:
+                return False
+        elif each.effects() or each.regions:
+            return False
+    return len(yes.operations) > 1
