@@ -20,6 +20,7 @@ from targets.cpu.regions.exits import (
     leave_if_empty,
     mask_inside,
 )
+from targets.cpu.regions.grid_barriers import holds_grid_barrier
 from targets.cpu.regions.masks import Code, Frame, Mask, closed, constant, store
 
 if TYPE_CHECKING:
@@ -34,17 +35,21 @@ _HEAD = {"while": 0, "for": 1, "for_each": 1}
 
 def split_loop(fission: Fission, operation: Operation, code: Code) -> list[Operation]:
     """Split a loop; return operations to split in its place, if there are any."""
-    if operation.name == "for_each" and "values" not in operation.attributes:
+    crosses = holds_grid_barrier(operation)
+    if operation.name == "for_each" and (crosses or "values" not in operation.attributes):
         return _unrolled(fission, operation)
     left = [] if _is_left_together(fission, operation) else frames_left(fission, operation)
     for frame in left:
         mask_inside(fission, frame)
-    if _is_of_block(fission, operation, left):
+    if not crosses and _is_of_block(fission, operation, left):
         _of_block(fission, operation, code, is_left=bool(left))
         return []
     if operation.name == "for":
-        operation = _as_while(fission, operation, code)
-    _of_threads(fission, operation, code)
+        operation = _as_while(fission, operation)
+    if crosses:
+        _of_passes(fission, operation, code, is_left=bool(left))
+    else:
+        _of_threads(fission, operation, code)
     return []
 
 
@@ -75,7 +80,7 @@ def _of_block(fission: Fission, operation: Operation, code: Code, *, is_left: bo
     first, head = _FIRST[operation.name], _HEAD[operation.name]
     body = operation.regions[-1]
     arguments = body.arguments[head:]
-    kept = [n for n, value in enumerate(arguments) if fission.is_uniform(value)]
+    kept = [n for n, value in enumerate(arguments) if fission.keeps(value)]
     slots = {}
     for number, argument in enumerate(arguments):
         if number in kept:
@@ -122,16 +127,43 @@ def _of_block(fission: Fission, operation: Operation, code: Code, *, is_left: bo
     code.out.append(again)
 
 
-def _of_threads(fission: Fission, operation: Operation, code: Code) -> None:
-    """Split a loop that threads leave at different times."""
+def _of_passes(fission: Fission, operation: Operation, code: Code, *, is_left: bool) -> None:
+    """Split a loop with a barrier of the grid: threads give the block its test."""
     before, body = operation.regions
-    inside = fission.flag("inside")
+    slots = _slots(fission, operation)
+    code.group += map(store, slots, operation.operands)
+    fission.flush(code)
+    head, inner = Code(), Code()
+    fission.split(before.operations, head)
+    goes_on = fission.of_block(before.yielded[0], head)
+    fission.split(body.operations, inner)
+    if not body.is_left:
+        inner.group += map(store, slots, body.yielded)
+    fission.flush(inner)
+    if is_left:
+        leave_if_empty(fission, inner)
+    regions = [closed(head.out, [goes_on]), closed(inner.out, [])]
+    made = Operation("while", [], (), operation.attributes, regions, place=operation.place)
+    code.out.append(made)
+
+
+def _slots(fission: Fission, operation: Operation) -> list[Value]:
+    """Return slots of what a loop with a test carries."""
+    before, body = operation.regions
     slots = []
     for number, value in enumerate(operation.results):
         slot = fission.slot(value.type, value.name or "carried")
         slots.append(slot)
         for each in (before.arguments[number], body.arguments[number], value):
             fission.slot_of[each] = slot
+    return slots
+
+
+def _of_threads(fission: Fission, operation: Operation, code: Code) -> None:
+    """Split a loop that threads leave at different times."""
+    before, body = operation.regions
+    inside = fission.flag("inside")
+    slots = _slots(fission, operation)
     code.group += map(store, slots, operation.operands)
     fission.flush(code)
     no, yes = constant(False), constant(True)
@@ -155,7 +187,7 @@ def _of_threads(fission: Fission, operation: Operation, code: Code) -> None:
     code.out.append(Operation("while", [], (), attributes, regions, place=operation.place))
 
 
-def _as_while(fission: Fission, operation: Operation, code: Code) -> Operation:
+def _as_while(fission: Fission, operation: Operation) -> Operation:
     """Return a loop over a range as one that tests its counter."""
     start, stop, step, *given = operation.operands
     (body,) = operation.regions
@@ -192,11 +224,17 @@ def _as_while(fission: Fission, operation: Operation, code: Code) -> Operation:
 def _unrolled(fission: Fission, operation: Operation) -> list[Operation]:
     """Return the body of a loop over values once for each of them."""
     (body,) = operation.regions
-    count, width = operation.attributes["count"], operation.attributes["width"]
-    carried = operation.operands[count * width :]
     out: list[Operation] = []
-    for number in range(count):
-        items = operation.operands[number * width : (number + 1) * width]
+    if "values" in operation.attributes:
+        build = Builder(fission.typing, out)
+        every = [[build.constant(each)] for each in operation.attributes["values"]]
+        carried = operation.operands
+    else:
+        count, width = operation.attributes["count"], operation.attributes["width"]
+        starts = range(0, count * width, width)
+        every = [operation.operands[start : start + width] for start in starts]
+        carried = operation.operands[count * width :]
+    for items in every:
         values: dict[Value, Value] = {}
         copy = clone_region(body, values)
         fission.scopes.update(

@@ -11,6 +11,7 @@ from targets.cpu.intrinsics.units import block_place
 from targets.cpu.regions.cells import cell
 from targets.cpu.regions.emitter import CpuEmitter
 from targets.cpu.regions.exchanges import room
+from targets.cpu.regions.grid_barriers import Passes
 from targets.cpu.regions.loops import CountedLoop
 from targets.cpu.regions.slots import slot
 from targets.cpu.regions.storage import shared
@@ -27,12 +28,9 @@ def write_blocks(emitter: CpuEmitter, region: Region) -> None:
     for number, axis in enumerate("xyz"):
         emitter.ids[f"extent.{axis}"] = emitter.word(5 + number)
         emitter.ids[f"threadIdx.{axis}"] = ir.Constant(ir.IntType(64), 0)  # without a row along it
-    for operation in region.operations:
-        if operation.name in _MEMORY:
-            _MEMORY[operation.name](emitter, operation)
-    for operation in region.walk():
-        if operation.name == "shared.array":
-            shared(emitter, operation)
+    waits = emitter.spec.traits.syncs_grid
+    if not waits:
+        _reserve(emitter, region)
     place = code_of_intrinsic(block_place, *[types.int64] * 4)
     with CountedLoop(builder, emitter.first, emitter.last) as block:
         # Read for each block, so that LLVM does not write the loop twice, for grids with and
@@ -43,4 +41,20 @@ def write_blocks(emitter: CpuEmitter, region: Region) -> None:
         for number, axis in enumerate("xyz"):
             emitter.ids[f"blockIdx.{axis}"] = builder.extract_value(found, number)
         emitter.ids |= {"gridDim.x": gx, "gridDim.y": gy, "gridDim.z": gz}
-        emitter.region(region)
+        if not waits:
+            emitter.region(region)
+        else:
+            emitter.passes = Passes(emitter, block)
+            _reserve(emitter, region)
+            emitter.region(region)
+            emitter.passes.finish()
+
+
+def _reserve(emitter: CpuEmitter, region: Region) -> None:
+    """Reserve the memory that a block has while it runs."""
+    for operation in region.operations:
+        if operation.name in _MEMORY:
+            _MEMORY[operation.name](emitter, operation)
+    for operation in region.walk():
+        if operation.name == "shared.array":
+            shared(emitter, operation)

@@ -26,7 +26,7 @@ def split_branch(fission: Fission, operation: Operation, code: Code) -> None:
 def _of_block(fission: Fission, operation: Operation, code: Code) -> None:
     condition = fission.of_block(operation.operands[0], code)
     fission.flush(code)
-    kept = [n for n, value in enumerate(operation.results) if fission.is_uniform(value)]
+    kept = [n for n, value in enumerate(operation.results) if fission.keeps(value)]
     slots = _slots(fission, operation, kept)
     regions = []
     for region in operation.regions:

@@ -96,7 +96,7 @@ def _compile(spec: Specialization, library: Any, level: str | None) -> CpuArtifa
     mark_gathered(function, region, spec)
     read = time.perf_counter()
     entry_name = _entry_name(spec, library)
-    module = _lower(spec, function, region, library, entry_name)
+    module, part_bytes = _lower(spec, function, region, library, entry_name)
     lowered = time.perf_counter()
     library.add_ir_module(module)
     if level is not None:
@@ -120,7 +120,7 @@ def _compile(spec: Specialization, library: Any, level: str | None) -> CpuArtifa
         compiled,
         row_axis(spec) if spec.traits.uses_grid_only else None,
         FaultTable(function.fault_sites) if spec.options.debug else None,
-        None,
+        part_bytes if spec.traits.syncs_grid else None,
     )
 
 
@@ -144,8 +144,8 @@ def _loaded(spec: Specialization, library: Any, entry_name: str) -> Compiled:
 
 def _lower(
     spec: Specialization, function: Function, region: Region, library: Any, entry_name: str
-) -> ir.Module:
-    """Write the module with the body and its entry."""
+) -> tuple[ir.Module, int]:
+    """Write the module with the body and its entry; return also how much memory a block has."""
     context = _target_context()
     module = empty_module(context, spec.unit.name)
     body = ir.Function(module, BODY, f"{entry_name.removesuffix(ENTRY_SUFFIX)}.body")
@@ -166,20 +166,23 @@ def _lower(
     flags = numba_flags(spec)
     if flags:
         relax_floats(module, flags)
-    has_scratch = emitter.storage.scratch_bytes > 0
+    scratch_bytes = emitter.storage.scratch_bytes
+    has_scratch = scratch_bytes > 0
     entry = Entry(
-        emitter.storage.scratch_bytes,
+        scratch_bytes,
         _options(spec, uses_scratch=has_scratch),
         has_runner=not library.is_object or spec.arch in LEVELS,
     )
     write_entry(module, body, entry_name, entry)
-    return module
+    return module, scratch_bytes
 
 
 def _options(spec: Specialization, *, uses_scratch: bool) -> RunnerOption:
     """Return what the body needs of the function that runs its pieces."""
     options = RunnerOption(0)
-    if spec.traits.uses_dynamic_shared:
+    if spec.traits.syncs_grid:
+        pass  # the launch has the memory of all blocks
+    elif spec.traits.uses_dynamic_shared:
         options |= RunnerOption.SCRATCH | RunnerOption.DYNAMIC
     elif uses_scratch:
         options |= RunnerOption.SCRATCH

@@ -71,6 +71,12 @@ class Crossing:
             return values[value]
         if self.fission.is_block(value):
             return value
+        if value in self.fission.cell_of:
+            cell = self.fission.cell_of[value]
+            kept = Operation("cell.load", [cell], (value.type,), effect=Effect.READ)
+            front.append(kept)
+            values[value] = kept.result
+            return kept.result
         place = self.fission.slot_of.get(value) or self.stored.get(value)
         if place is None and self.cost(value) <= _MOST_AGAIN:
             made = value.owner
@@ -91,7 +97,8 @@ class Crossing:
         if self.fission.is_block(value):
             return 0
         made = value.owner
-        if value in self.fission.slot_of or not isinstance(made, Operation):
+        is_kept = value in self.fission.slot_of or value in self.fission.cell_of
+        if is_kept or not isinstance(made, Operation):
             return 99
         if made.name not in _CHEAP or len(made.results) != 1:
             return 99

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -14,7 +15,7 @@ from kerneldsl.ir.emission import Emitter
 from kerneldsl.ir.frontend.reader import NotReadError
 from kerneldsl.ir.operations import Operation, Value
 from kerneldsl.lowering.numba_internals.arrays import suspend_emission
-from targets.cpu.codegen.storage import ALIGNMENT, StaticArray, Storage
+from targets.cpu.codegen.storage import ALIGNMENT, STACK_BYTES, StaticArray, Storage
 from targets.cpu.intrinsics.printing import write_print
 from targets.cpu.intrinsics.table import Atomic, Refused, ScalarOperation, lowering_of, refuse
 from targets.cpu.regions.memory import is_of_block
@@ -31,7 +32,13 @@ class CpuEmitter(Emitter):
         super().__init__(context, builder)
         self.spec = spec
         self.memory, _, self.first, self.last, self.launch = builder.function.args
-        self.storage = Storage()
+        # What a block keeps while it waits for others is not on the stack.
+        most_stack_bytes = 0 if spec.traits.syncs_grid else STACK_BYTES
+        self.storage = Storage(most_stack_bytes=most_stack_bytes)
+        #: Where memory is found: the first block of the function, or of what runs for each block.
+        self.start = builder.block
+        #: Where blocks go on after barriers of the grid.
+        self.passes: Any = None
         #: The axes of rows that the axes of ``grid`` are.
         self.axes = ""
         #: Ids of the block and the thread, or of the element.
@@ -77,13 +84,19 @@ class CpuEmitter(Emitter):
         builder = self.builder
         nbytes = self.context.get_abi_sizeof(kind) * count
         offset = self.storage.place(nbytes) if array is None else self.storage.place_array(array)
-        with suspend_emission(builder), builder.goto_entry_block():
+        with self.at_start():
             if offset is None:
                 memory = builder.alloca(ir.ArrayType(kind, max(count, 1)))
                 memory.align = ALIGNMENT
             else:
                 memory = builder.gep(self.memory, [_I64(offset)], inbounds=True)
             return builder.bitcast(memory, kind.as_pointer())
+
+    @contextmanager
+    def at_start(self) -> Iterator[None]:
+        """Write at the end of the block that runs before all others."""
+        with suspend_emission(self.builder), self.builder.goto_block(self.start):
+            yield
 
     def scratch_bytes(self) -> ir.Value:
         """Return the address of the size of scratch memory, a constant that is known at the end."""

@@ -17,6 +17,7 @@ from kerneldsl.ir.simplify import simplify
 from kerneldsl.ir.typing import Typing
 from kerneldsl.ir.uniformity import uniformity_of
 from kerneldsl.language.intrinsics.intrinsic import Scope
+from targets.cpu.regions import grid_barriers
 from targets.cpu.regions.block_loops import split_loop
 from targets.cpu.regions.branches import split_branch, split_labeled
 from targets.cpu.regions.crossing import Crossing
@@ -30,10 +31,15 @@ from targets.cpu.regions.varying import VARYING
 __all__ = ["Fission", "split_at_barriers"]
 
 
-def split_at_barriers(function: Function, extents: Dim3, typing: Typing) -> Region:
-    """Return the region that runs for a block of so many threads along x, y and z."""
+def split_at_barriers(
+    function: Function, extents: Dim3, typing: Typing, *, waits: bool = False
+) -> Region:
+    """Return the region that runs for a block of so many threads along x, y and z.
+
+    If blocks wait for each other, no value of a block outlives a barrier of the grid.
+    """
     name_local_memory(function.body)
-    fission = Fission(function, extents, typing)
+    fission = Fission(function, extents, typing, waits=waits)
     code = Code()
     fission.split(function.body.operations, code)
     fission.flush(code)
@@ -51,8 +57,12 @@ class Fission:
 
     uniform = Scope.BLOCK
 
-    def __init__(self, function: Function, extents: Dim3, typing: Typing) -> None:
+    def __init__(
+        self, function: Function, extents: Dim3, typing: Typing, *, waits: bool = False
+    ) -> None:
         self.typing = typing
+        #: Whether a block has values; if not, only its threads and its memory have them.
+        self.has_values = not waits
         self.scopes: dict[Value, Scope] = dict(uniformity_of(function, VARYING))
         #: Threads that run together, along each axis and all of them.
         self.extents = extents
@@ -63,6 +73,8 @@ class Fission:
         self.slot_of: dict[Value, Value] = {}
         #: Values that the block has.
         self.available: set[Value] = set(function.body.arguments)
+        #: Cells with values that the block had.
+        self.cell_of: dict[Value, Value] = {}
         #: Which threads are here, outermost condition first.
         self.masks: list[Mask] = []
         #: Operations around that threads may leave, and the innermost of them.
@@ -76,6 +88,10 @@ class Fission:
         """Return whether all threads of the block have the same value."""
         return self.scopes.get(value, Scope.THREAD) >= self.uniform
 
+    def keeps(self, value: Value) -> bool:
+        """Return whether the block has a value that a branch or loop hands on."""
+        return self.has_values and self.is_uniform(value)
+
     def is_block(self, value: Value) -> bool:
         """Return whether the block has a value, so that no thread must have it."""
         return value in self.available
@@ -87,6 +103,8 @@ class Fission:
         """
         if value in self.available:
             return value
+        if value in self.cell_of:
+            return self._load(self.cell_of[value], value, code)
         cell = self.memory("cell", value.type)
         if self.masks and isinstance(value.type, types.Integer | types.Boolean):
             nothing = False if value.type == types.boolean else 0
@@ -164,6 +182,9 @@ class Fission:
                 self.place(operation, effects, code)
             elif operation.effect & Effect.WAIT:
                 self.flush(code)
+            elif operation.name == grid_barriers.NAME:
+                self.flush(code)
+                code.out.append(operation)
             elif operation.effect & Effect.EXCHANGE:
                 pending += self.exchange(operation)[::-1]
             elif operation.effect & Effect.BLOCK:
@@ -183,7 +204,8 @@ class Fission:
     def place(self, operation: Operation, effects: Effect, code: Code) -> None:
         """Place an operation without a barrier: once for the block, or in the loop over threads."""
         is_of_block = bool(operation.effect & Effect.ALLOCATE) or (
-            not effects
+            self.has_values
+            and not effects
             and bool(operation.results)
             and all(map(self.is_uniform, operation.results))
             and all(map(self.is_block, _outside_values(operation)))
@@ -203,7 +225,12 @@ class Fission:
             each.operands = [values.get(value, value) for value in each.operands]
         self.flush(code)
         code.out.append(operation)
-        self.available.update(operation.results)
+        if self.has_values:
+            self.available.update(operation.results)
+            return
+        for value in operation.results:
+            self.cell_of[value] = cell = self.memory("cell", value.type)
+            code.out.append(Operation("cell.store", [cell, value], effect=Effect.BLOCK))
 
     def waits(self, operation: Operation) -> bool:
         """Return whether all threads of the block must be in an operation."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from kerneldsl.contract import Specialization
 from kerneldsl.ir.frontend.read import read_function
-from kerneldsl.ir.frontend.reader import NotReadError
 from kerneldsl.ir.nonnegative import mark_indices
 from kerneldsl.ir.operations import Function, Region
 from kerneldsl.ir.ranges import Interval
@@ -16,6 +15,7 @@ from kerneldsl.lowering.types import numba_types
 from targets.cpu.regions.element_kernels import write_element_rows
 from targets.cpu.regions.faults import place_faults
 from targets.cpu.regions.fission import split_at_barriers
+from targets.cpu.regions.grid_barriers import refuse_chains
 from targets.cpu.regions.ids import guard_extent, id_patterns
 from targets.cpu.regions.row_regions import element_rows
 from targets.cpu.regions.rows import axes_of_rows
@@ -36,7 +36,7 @@ INTERVALS: dict[str, Interval] = {
 def read_kernel(spec: Specialization) -> tuple[Function, Region]:
     """Return the typed function of a kernel, and the region that runs for a block or an element."""
     if spec.traits.syncs_grid:
-        raise NotReadError("a barrier of the grid")
+        refuse_chains(spec.unit)
     is_debug = spec.options.debug
     typing = host_contexts().typing_context
     function = read_function(
@@ -59,7 +59,8 @@ def read_kernel(spec: Specialization) -> tuple[Function, Region]:
             write_element_rows(function, axes_of_rows(spec))
         return function, function.body
     assert spec.block_dim is not None
-    region = split_at_barriers(function, spec.block_dim, Typing.of(typing))
+    waits = spec.traits.syncs_grid
+    region = split_at_barriers(function, spec.block_dim, Typing.of(typing), waits=waits)
     if is_debug:
         thread_rows(region, spec.block_dim)
     else:

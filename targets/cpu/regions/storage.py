@@ -9,7 +9,6 @@ from llvmlite import ir
 
 from kerneldsl.ir.array_parts import ArrayParts
 from kerneldsl.ir.operations import Operation
-from kerneldsl.lowering.numba_internals.arrays import suspend_emission
 from targets.cpu.codegen.code import SPACE_WORDS
 from targets.cpu.codegen.storage import StaticArray
 from targets.cpu.regions.emitter import CpuEmitter
@@ -41,7 +40,7 @@ def shared(emitter: CpuEmitter, operation: Operation) -> None:
 def _dynamic(emitter: CpuEmitter, kind: Any, element: Any) -> ArrayParts:
     """Return the memory that a launch adds: it is after all that is in scratch memory."""
     builder = emitter.builder
-    with suspend_emission(builder), builder.goto_entry_block():
+    with emitter.at_start():
         offset = builder.load(emitter.scratch_bytes())
         place = builder.gep(emitter.memory, [offset], inbounds=True)
         data = builder.bitcast(place, element.as_pointer())

@@ -137,3 +137,44 @@ def test_the_lane_of_a_block_of_one_thread() -> None:
     out = np.zeros(3, np.int64)
     only_lane[3, 1](out)
     np.testing.assert_array_equal(out, [1, 1, 1])
+
+
+@kd.kernel
+def passes(x, out):
+    shared = kd.shared.array(32, kd.int64)
+    memory = kd.shared.array(0, kd.int64)
+    grid = kd.grid_group()
+    i, t = kd.grid(1), kd.threadIdx.x
+    total = 0
+    for k in (1, 3):
+        for m in range(k, 0, -1):
+            shared[t] = x[i]
+            memory[t] = m
+            if x.size > k:
+                grid.sync()
+            value = x[(i + k) % x.size] + shared[31 - t] * memory[t]
+            grid.sync()
+            x[i] = value
+            votes = kd.syncthreads_count(x[i] % 2 == 0)
+            grid.sync()
+            if m == 2 and k == 3:
+                continue
+            total += x[(i + m) % x.size] + votes
+            grid.sync()
+    out[i] = total
+
+
+def test_barriers_of_the_grid_in_loops() -> None:
+    x = np.arange(5 * 32) * 7 % 23
+    out = np.zeros(160, np.int64)
+    expected, total = x.copy(), np.zeros(160, np.int64)
+    passes[5, 32, 0, 32 * 8](x, out)
+    for k in (1, 3):
+        for m in range(k, 0, -1):
+            mirrored = expected.reshape(5, 32)[:, ::-1].ravel()
+            expected = np.roll(expected, -k) + mirrored * m
+            votes = (expected.reshape(5, 32) % 2 == 0).sum(1).repeat(32)
+            if not (m == 2 and k == 3):
+                total += np.roll(expected, -m) + votes
+    np.testing.assert_array_equal(x, expected)
+    np.testing.assert_array_equal(out, total)
