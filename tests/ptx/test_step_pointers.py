@@ -16,6 +16,8 @@ from tests.ptx.pass_kernels import artifact_for_pass
 _LOOP = """.entry e()
 {{
 add.s64 %rd1, %rd9, 8;
+mul.wide.u32 %rd2, %r8, 4;
+mul.wide.u32 %rd3, %r9, 4;
 {before}
 $L1:
 add.s64 %rd4, %rd1, %rd2;
@@ -57,6 +59,14 @@ def test_branches_to_the_loop_begin_its_addresses() -> None:
     assert written.count("bra $L1;") == 1
 
 
+def test_pointers_that_are_added_stay() -> None:
+    text = _LOOP.format(before="", inside="", rest="", after="")
+    for pointer in ("ld.param.b64 %rd3, [e_param_0];", "add.s64 %rd3, %rd8, %rd9;"):
+        other = text.replace("mul.wide.u32 %rd3, %r9, 4;", pointer)
+        assert step_pointers(text) != text
+        assert step_pointers(other) == other
+
+
 @pytest.mark.parametrize(
     "lines",
     [
@@ -67,7 +77,6 @@ def test_branches_to_the_loop_begin_its_addresses() -> None:
         {"inside": "add.s64 %rd2, %rd2, 8;"},  # what is added changes
         {"inside": "add.s64 %rd6, %rd6, 8;"},
         {"inside": "@%p2 add.s64 %rd1, %rd1, 8;"},
-        {"before": "ld.param.b64 %rd3, [e_param_0];"},
         {"inside": "@%p2 bra $L2;", "after": "$L2:"},
         {"inside": "$L2:"},
     ],

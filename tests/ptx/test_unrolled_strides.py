@@ -42,6 +42,34 @@ def counted_for(x, sums, ends):
     ends[t] = i
 
 
+def by_a_number(x, sums, ends):
+    t = kd.grid(1)
+    i = -1
+    total = 0
+    for i in range(t, x.size, 8):
+        total = total * 3 + x[i]
+    sums[t] = total
+    ends[t] = i
+
+
+def by_one(x, out, step):
+    t = kd.grid(1)
+    for i in range(t, x.size):
+        out[t] += x[i]
+
+
+def down(x, out, step):
+    t = kd.grid(1)
+    for i in range(x.size - 1, t, -8):
+        out[t] += x[i]
+
+
+def to_a_number(x, out, step):
+    t = kd.grid(1)
+    for i in range(t, 800, 8):
+        out[t] += x[i]
+
+
 def with_a_condition(x, sums, ends):
     t = kd.grid(1)
     n = x.shape[0]
@@ -120,7 +148,7 @@ def _grid(function: Callable[..., Any], signature: str = _SIGNATURE) -> Simulate
     return SimulatedGrid(compile_kernel(specialize(function, signature), arch="sm_90"))
 
 
-@pytest.mark.parametrize("function", [counted_while, counted_for, with_a_condition])
+@pytest.mark.parametrize("function", [counted_while, counted_for, by_a_number, with_a_condition])
 @settings(deadline=None)
 @given(n=st.integers(0, 200), blocks=st.integers(1, 4), threads=st.integers(1, 9), data=st.data())
 def test_turns_are_pythons(
@@ -140,6 +168,7 @@ def test_turns_are_pythons(
 
 def _run(function, x: list[int], t: int, count: int) -> tuple[int, int]:
     total, i = 0, t if function is counted_while else -1
+    count = 8 if function is by_a_number else count
     for i in range(t, len(x), count):
         if function is not with_a_condition:
             total = total * 3 + x[i]
@@ -150,7 +179,7 @@ def _run(function, x: list[int], t: int, count: int) -> tuple[int, int]:
     return total, i
 
 
-@pytest.mark.parametrize("function", [counted_while, counted_for])
+@pytest.mark.parametrize("function", [counted_while, counted_for, by_a_number])
 def test_four_loads_are_ahead(function) -> None:
     body = body_of(compile_ptx(function, _SIGNATURE))
     assert "div" not in body
@@ -166,7 +195,7 @@ def _is_unrolled(function, signature: str = _SIGNATURE) -> bool:
 
 
 def test_loops_that_are_unrolled() -> None:
-    assert all(map(_is_unrolled, [counted_while, counted_for, with_a_condition]))
+    assert all(map(_is_unrolled, [counted_while, counted_for, by_a_number, with_a_condition]))
     assert _is_unrolled(to_an_argument, f"{_SIGNATURE}, int64")
     assert not _is_unrolled(to_an_argument, f"{_SIGNATURE}, uint64")
     assert not _is_unrolled(to_an_argument, f"{_SIGNATURE}, float32")
@@ -246,6 +275,9 @@ def of_a_variable_of_two_values(x, out, step):
         of_floats,
         nested,
         of_a_variable_of_two_values,
+        by_one,
+        down,
+        to_a_number,
     ],
 )
 def test_others_stay(function) -> None:

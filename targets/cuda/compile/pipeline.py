@@ -173,7 +173,7 @@ def _on_text(
 PASSES = (
     Pass(
         "unroll-strides",
-        "Unroll loops with the stride of a grid by four, so that loads come before their uses.",
+        "Unroll loops with a stride, as of a grid, by four, so that loads come before their uses.",
         Stage.REGION,
         _strides_of_regions,
     ),

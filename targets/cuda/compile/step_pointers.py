@@ -2,8 +2,8 @@
 
 LLVM has one register for the rows that several columns of an array are read of, and adds the
 columns in each iteration. That is an addition more than with an address for each column, and each
-load waits for it. ptxas (seen with 13.0) keeps it so. What is added stays if it is a parameter,
-which takes no register.
+load waits for it. ptxas (seen with 13.0) keeps it so. Sums of an offset that is stepped, and of
+pointers, stay: pointers take no registers if they are parameters.
 
 References
 ----------
@@ -30,7 +30,7 @@ from targets.cuda.compile.ptx_loops import innermost_loops
 __all__ = ["step_pointers"]
 
 _SUM = re.compile(r"^\s*add\.s64\s+(%rd\d+), (%\w+), (%?-?\w+);$")
-_PARAMETER = re.compile(r"^\s*ld\.param\.\w+\s+(%\w+),")
+_OFFSET = re.compile(r"^\s*mul\.wide\.[us]32\s+(%\w+),")
 _REGISTER = re.compile(r"%[\w.]+")
 _MOST_LINES = 400
 #: Addresses in place of one; each takes two registers.
@@ -44,6 +44,8 @@ def step_pointers(ptx: str, report: Report = ignore_remark) -> str:
     --------
     >>> print(step_pointers('''.entry e()
     ... {
+    ... mul.wide.u32 %rd2, %r3, 4;
+    ... mul.wide.u32 %rd3, %r4, 4;
     ... $L1:
     ... add.s64 %rd4, %rd1, %rd2;
     ... ld.global.b32 %r1, [%rd4];
@@ -57,6 +59,8 @@ def step_pointers(ptx: str, report: Report = ignore_remark) -> str:
     {
     .reg .b64 %kd_step0;
     .reg .b64 %kd_step1;
+    mul.wide.u32 %rd2, %r3, 4;
+    mul.wide.u32 %rd3, %r4, 4;
     $KD_step0:
     add.s64 %kd_step0, %rd1, %rd2;
     add.s64 %kd_step1, %rd1, %rd3;
@@ -88,12 +92,12 @@ class _Stepped(NamedTuple):
 
 def _of_function(lines: list[str], report: Report) -> list[str]:
     uses = Counter(name for line in lines for name in _REGISTER.findall(line))
-    parameters = {each[1] for line in lines if (each := _PARAMETER.match(line))}
+    offsets = {each[1] for line in lines if (each := _OFFSET.match(line))}
     found = [
         stepped
         for first, last in innermost_loops(lines, _MOST_LINES)
         for stepped in _stepped(lines, first, last, uses)
-        if parameters.isdisjoint(other for _, other in stepped.sums.values())
+        if offsets.issuperset(other for _, other in stepped.sums.values())
     ]
     registers: list[str] = []
     for number, stepped in reversed(list(enumerate(found))):  # the places of those before it hold

@@ -1,9 +1,11 @@
-"""Unroll loops with the stride of a grid by four, so that loads come before their uses.
+"""Unroll loops with a stride by four, so that loads come before their uses.
 
 The number of iterations of ``while i < x.size: …; i += stride`` is a quotient. LLVM avoids the
 division, and so neither LLVM nor ptxas unrolls the loop: each load is waited for. For ``range(i,
 x.size, stride)`` the number is computed by a division. The loops written here need no division.
-Four iterations run while the last of them is before the end, and a plain loop runs the others:
+Of a stride that is a number LLVM unrolls the loop, by two if its body is long, and ptxas keeps the
+rests of that. Four iterations run while the last of them is before the end, and a plain loop runs
+the others:
 
 .. code-block:: python
 
@@ -79,7 +81,7 @@ def unroll_strides(
 
 @dataclass(frozen=True)
 class _Loop:
-    """A loop with a stride that is no constant."""
+    """A loop with a stride."""
 
     operation: Operation
     #: The variable that it counts in: an argument of the body.
@@ -98,7 +100,7 @@ def _candidate(loop: Operation) -> _Loop | None:
         return None
     if loop.name == "for":
         start, stop, step, *_ = loop.operands
-        if constant_number(step) is not None:
+        if not _is_stride(step, stop):
             return None
         return _Loop(loop, body.arguments[0], start, stop, step, None)
     before = loop.regions[0]
@@ -115,9 +117,18 @@ def _candidate(loop: Operation) -> _Loop | None:
     if operator_of(update) not in (operator.add, operator.iadd):
         return None
     one, step = update.operands
-    if one is not counter or constant_number(step) is not None:
+    if one is not counter or not _is_stride(step, stop):
         return None
     return _Loop(loop, counter, loop.operands[number], stop, step, number)
+
+
+def _is_stride(step: Value, stop: Value) -> bool:
+    """Return whether a loop with a step may need more than LLVM and ptxas do to unroll it.
+
+    Of a loop with known bounds they know how often it runs. They unroll one that counts by one.
+    """
+    number = constant_number(step)
+    return number is None or (number > 1 and constant_number(stop) is None)
 
 
 def _refusal(loop: _Loop, known: Mapping[Value, Interval]) -> str | None:
