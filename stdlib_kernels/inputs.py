@@ -46,25 +46,39 @@ class _Parameter(NamedTuple):
 
 
 class Parameters:
-    """The parameters of a function, as their annotations say which of them take arrays."""
+    """The parameters of a function, as their annotations say which of them take arrays.
+
+    Annotations are read by the first call. A program imports many functions, and calls a few.
+    """
+
+    _names: list[str]
+    _arrays: dict[str, _Parameter]
+    #: Places of arguments that are arrays, and the first of any number of them.
+    _places: list[int]
+    _rest: int | None
 
     def __init__(self, function: Callable[..., Any]) -> None:
-        self._names: list[str] = []
-        self._arrays: dict[str, _Parameter] = {}
-        #: Places of arguments that are arrays, and the first of any number of them.
-        self._places: list[int] = []
-        self._rest: int | None = None
-        types = get_type_hints(function)
-        for place, (name, each) in enumerate(inspect.signature(function).parameters.items()):
-            found = _parameter_of(types.get(name))
-            if found is not None and name != "out":
-                self._arrays[name] = found
+        self._function = function
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in Parameters.__annotations__:
+            raise AttributeError(name)
+        names, arrays, places, rest = list[str](), dict[str, _Parameter](), list[int](), None
+        types = get_type_hints(self._function)
+        for place, (parameter, each) in enumerate(
+            inspect.signature(self._function).parameters.items()
+        ):
+            found = _parameter_of(types.get(parameter))
+            if found is not None and parameter != "out":
+                arrays[parameter] = found
                 if each.kind is each.VAR_POSITIONAL:
-                    self._rest = place
+                    rest = place
                 elif each.kind is not each.KEYWORD_ONLY:
-                    self._places.append(place)
+                    places.append(place)
             if each.kind is not each.KEYWORD_ONLY:
-                self._names.append(name)
+                names.append(parameter)
+        self._names, self._arrays, self._places, self._rest = names, arrays, places, rest
+        return self.__dict__[name]
 
     def are_plain(self, args: tuple[Any, ...], named: dict[str, Any]) -> bool:
         """Return whether a function can be called with these arguments as they are."""

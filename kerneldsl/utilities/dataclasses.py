@@ -2,26 +2,29 @@
 
 The decorator of the standard library compiles the text of up to six methods of each class. That
 takes half a millisecond, and a first launch imports fifty classes. Here only ``__init__`` is
-compiled, when the first object is made. The standard library collects the fields, so `fields`,
-`replace` and `asdict` work as usual.
+compiled, when the first object is made. Fields are collected when they are needed, by the standard
+library, so `fields`, `replace` and `asdict` work as usual.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass as _collect_fields  # noqa: TID251 -- what this one uses
+from dataclasses import dataclass as _complete  # noqa: TID251 -- what this one uses
 from operator import attrgetter
 from reprlib import recursive_repr
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from dataclasses import dataclass  # noqa: TID251 -- for type checkers it is this one
 
 __all__ = ["dataclass"]
 
 #: Options that are implemented here.
 _OPTIONS = {"repr", "eq", "frozen", "slots"}
+#: How annotations begin that name no field, and those of fields that are no attributes.
+_OF_CLASS, _OTHER_FIELDS = ("ClassVar", "typing.ClassVar"), ("InitVar", "KW_ONLY", "dataclasses.")
+_LATE = ("__dataclass_fields__", "__dataclass_params__")
 #: Names in the text of ``__init__`` that no field has.
 _SET, _FACTORY, _DEFAULT, _MAKE = "_kd_set", "_kd_factory", "_kd_default_", "_kd_make_"
 
@@ -44,43 +47,60 @@ if not TYPE_CHECKING:
         ----------
         cls : type, optional
             The class. It is left to the standard library if it inherits fields, or if a field is no
-            parameter.
+            parameter, or an annotation no text.
         **options : bool
             As for `dataclasses.dataclass`.
         """
         if cls is None:
             return lambda cls: dataclass(cls, **options)
-        has_bases = any(map(dataclasses.is_dataclass, cls.__mro__[1:]))
-        has_others = any(
-            isinstance(each, dataclasses.Field) and not each.init for each in vars(cls).values()
-        )
-        if has_bases or has_others or not options.keys() <= _OPTIONS:
-            return _collect_fields(cls, **options)
-        return _decorate(cls, **options)
+        return _decorate(cls, **options) if _is_simple(cls, options) else _complete(cls, **options)
+
+
+def _is_simple(cls: type, options: Mapping[str, bool]) -> bool:
+    """Return whether all is implemented here; what is not is left to the standard library."""
+    types = vars(cls).get("__annotations__", {}).values()
+    values = vars(cls).values()
+    return (
+        type(cls) is type
+        and options.keys() <= _OPTIONS
+        and all(isinstance(each, str) and not each.startswith(_OTHER_FIELDS) for each in types)
+        and all(each.init for each in values if isinstance(each, dataclasses.Field))
+        and not any(map(dataclasses.is_dataclass, cls.__mro__[1:]))
+    )
 
 
 def _decorate(
     cls: Any, *, repr: bool = True, eq: bool = True, frozen: bool = False, slots: bool = False
 ) -> Any:
-    # With slots, this is another class.
-    made = _collect_fields(cls, init=False, repr=False, eq=False, slots=slots)
-    params = made.__dataclass_params__
-    params.init, params.repr, params.eq, params.frozen = True, repr, eq, frozen
-    fields = dataclasses.fields(made)
+    types = vars(cls).get("__annotations__", {})
+    names = [name for name, each in types.items() if not each.startswith(_OF_CLASS)]
+    defaults = {name: vars(cls)[name] for name in names if name in vars(cls)}
+    special = {n: each for n, each in defaults.items() if isinstance(each, dataclasses.Field)}
+    for name, field in special.items():
+        if field.default is dataclasses.MISSING:
+            delattr(cls, name)
+        else:
+            setattr(cls, name, field.default)
+    made = _with_slots(cls, names) if slots else cls
+    options = {"init": True, "repr": repr, "eq": eq, "frozen": frozen}
+    for attribute in _LATE:
+        setattr(made, attribute, _Late(made, attribute, names, defaults, options))
     methods: list[Callable[..., Any]] = []
     if repr:
-        methods.append(_repr_of([each.name for each in fields if each.repr]))
+        methods.append(_repr_of([n for n in names if n not in special or special[n].repr]))
     if eq:
-        values = _values_of([each.name for each in fields if each.compare])
+        values = _values_of([n for n in names if n not in special or special[n].compare])
         methods.append(_eq_of(values))
         # In a class that has an __eq__, Python has set it to None.
         if vars(made).get("__hash__") is None:
             made.__hash__ = _hash_of(values) if frozen else None
     if frozen:
-        methods += _setters_of(made, frozenset(each.name for each in fields))
+        methods += _setters_of(made, frozenset(names))
     given = vars(made)
     if "__init__" not in given:
         made.__init__ = _Init(made)
+    if "__match_args__" not in given:
+        setattr(made, "__match_args__", tuple(names))  # noqa: B010 -- mypy has it as final
     if frozen and slots and "__getstate__" not in given:
         made.__getstate__, made.__setstate__ = _get_state, _set_state
     for method in methods:
@@ -89,6 +109,46 @@ def _decorate(
             method.__qualname__ = f"{made.__qualname__}.{method.__name__}"
             setattr(made, method.__name__, method)
     return made
+
+
+def _with_slots(cls: type, names: Sequence[str]) -> Any:
+    """Return a class with slots for some names, else like another one."""
+    left_out = {*names, "__dict__", "__weakref__"}
+    body = {name: each for name, each in vars(cls).items() if name not in left_out}
+    made = type(cls.__name__, cls.__bases__, {**body, "__slots__": tuple(names)})
+    made.__qualname__ = cls.__qualname__
+    return made
+
+
+class _Late:
+    """An attribute that functions of the standard library read, until one of these is read."""
+
+    def __init__(
+        self,
+        cls: Any,
+        attribute: str,
+        names: Sequence[str],
+        defaults: Mapping[str, Any],
+        options: Mapping[str, bool],
+    ) -> None:
+        self._cls = cls
+        self._attribute = attribute
+        self._names = names
+        self._defaults = defaults
+        self._options = options
+
+    def __get__(self, instance: object, owner: type | None = None) -> Any:
+        cls = self._cls
+        if vars(cls)[self._attribute] is self:  # no other thread has collected them meanwhile
+            types = {name: cls.__annotations__[name] for name in self._names}
+            body = {"__module__": cls.__module__, "__annotations__": types, **self._defaults}
+            # Without methods, nothing is compiled.
+            found: Any = _complete(type(cls.__name__, (), body), init=False, repr=False, eq=False)
+            for option, value in self._options.items():
+                setattr(found.__dataclass_params__, option, value)
+            for attribute in _LATE:
+                setattr(cls, attribute, getattr(found, attribute))
+        return getattr(cls, self._attribute)
 
 
 def _values_of(names: Sequence[str]) -> Callable[[Any], tuple[Any, ...]]:

@@ -416,3 +416,16 @@ def test_parameters_are_recognized_by_types_and_not_by_names_of_aliases():
     assert [of(name).is_loose for name in ("edges", "array_count", "out")] == [False] * 3
     assert [of(name).numbers for name in ("x", "count", "scale")] == ["", "int", "any"]
     assert [of(name).is_tuple for name in ("x", "many")] == [False, True]
+
+
+def test_annotations_are_read_by_the_first_call():
+    """Importing a function reads none: a program imports many, and calls a few."""
+
+    def function(x: no_such_name):  # noqa: F821
+        return x
+
+    parameters = Parameters(function)
+    with pytest.raises(NameError):
+        parameters.of("x")
+    with pytest.raises(AttributeError):
+        parameters.other
