@@ -36,7 +36,6 @@ from targets.cpu.codegen.levels import LEVELS, compiling_for
 from targets.cpu.codegen.library import ENTRY_SUFFIX, create_library
 from targets.cpu.codegen.orientation import row_axis
 from targets.cpu.codegen.symbols import entry_symbol, name_symbols
-from targets.cpu.passes.short_kernels import is_short
 from targets.cpu.regions.arguments import read_arguments
 from targets.cpu.regions.blocks import write_blocks
 from targets.cpu.regions.emitter import CpuEmitter
@@ -49,6 +48,7 @@ from targets.cpu.regions.gathered_atomics import (
 from targets.cpu.regions.handlers import HANDLERS
 from targets.cpu.regions.read import read_kernel
 from targets.cpu.regions.rows import write_rows
+from targets.cpu.regions.short import is_short
 from targets.cpu.runtime.artifact import CpuArtifact
 from targets.cpu.runtime.interrupt_code import CAN_LEAVE_CODE
 from targets.cpu.runtime.objects import load_object
@@ -170,14 +170,14 @@ def _lower(
     has_scratch = scratch_bytes > 0
     entry = Entry(
         scratch_bytes,
-        _options(spec, uses_scratch=has_scratch),
+        _options(spec, region, uses_scratch=has_scratch),
         has_runner=not library.is_object or spec.arch in LEVELS,
     )
     write_entry(module, body, entry_name, entry)
     return module, scratch_bytes
 
 
-def _options(spec: Specialization, *, uses_scratch: bool) -> RunnerOption:
+def _options(spec: Specialization, region: Region, *, uses_scratch: bool) -> RunnerOption:
     """Return what the body needs of the function that runs its pieces."""
     options = RunnerOption(0)
     if spec.traits.syncs_grid:
@@ -186,7 +186,7 @@ def _options(spec: Specialization, *, uses_scratch: bool) -> RunnerOption:
         options |= RunnerOption.SCRATCH | RunnerOption.DYNAMIC
     elif uses_scratch:
         options |= RunnerOption.SCRATCH
-    if CAN_LEAVE_CODE and not is_short(spec.unit):
+    if CAN_LEAVE_CODE and not is_short(region):
         options |= RunnerOption.LEAVE
     return options
 

@@ -26,6 +26,7 @@ __all__ = ["INTERVALS", "read_kernel"]
 
 INTERVALS: dict[str, Interval] = {
     "grid": (0, 2**62),
+    "gridsize": (0, 2**62),
     **{f"extent.{axis}": (0, 2**62) for axis in "xyz"},
     **{f"threadIdx.{axis}": (0, 1023) for axis in "xyz"},
     **{f"blockIdx.{axis}": (0, 2**31 - 2) for axis in "xyz"},

@@ -175,7 +175,7 @@ def _parts(row: Operation, inner: Region, outer: Region, bounds: Bounds) -> list
     first, last = side.select(is_left, low, end), side.select(is_left, begin, high)
     sides.operations = [*ends, row_like(row, outer, (first, last)), Operation("yield", [])]
     numbers = [make.constant(each) for each in (0, 2, 1)]
-    out.append(Operation("for", numbers, (), {}, [sides]))
+    out.append(Operation("for", numbers, (), {"sides": 2}, [sides]))
     return out
 
 
