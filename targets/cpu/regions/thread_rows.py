@@ -15,6 +15,7 @@ from kerneldsl.ir.rewriter import rewrite
 from kerneldsl.ir.simplify import simplify
 from targets.cpu.regions.index_arithmetic import IndexArithmetic
 from targets.cpu.regions.lanes.halves import in_halves
+from targets.cpu.regions.lanes.merging import merge_rows
 from targets.cpu.regions.lanes.rows import in_strips
 from targets.cpu.regions.nonnegative_starts import version_nonnegative_starts
 from targets.cpu.regions.row_bounds import narrowed
@@ -36,6 +37,7 @@ def write_thread_rows(region: Region, extents: Dim3, intervals: dict[str, Interv
     thread_rows(region, extents)
     known = ranges_of_region(region, intervals)
     replace_rows(region, _from_inside(partial(narrowed, known=known)))
+    merge_rows(region)
     replace_rows(region, _innermost(in_halves))
     replace_rows(region, _innermost(in_strips))
     replace_rows(region, _innermost(partial(as_a_whole, known=known)))

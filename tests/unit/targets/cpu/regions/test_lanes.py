@@ -255,3 +255,66 @@ def test_partners_are_swapped(step: int) -> None:
         swapped[1, 64](x, step, span)
         if 0 <= step <= 32:
             np.testing.assert_array_equal(x, expected)
+
+
+@kd.kernel
+def shifted(x, out, distance):
+    t = kd.threadIdx.x
+    sums = kd.shared.array(256, f32)
+    sums[t] = x[t]
+    kd.syncthreads()
+    for _ in range(3):
+        value = sums[t]
+        if 0 <= t - distance < 256:
+            value += sums[t - distance]
+        kd.syncthreads()
+        sums[t] = value
+        kd.syncthreads()
+    out[t] = sums[t]
+
+
+@kd.kernel
+def of_both_sides(x, out, distance):
+    t = kd.threadIdx.x
+    sums = kd.shared.array(256, f32)
+    sums[t] = x[t]
+    kd.syncthreads()
+    value = sums[max(t - 1, 0)] + distance * sums[min(t + 1, 255)]
+    kd.syncthreads()
+    sums[t] = value
+    kd.syncthreads()
+    out[t] = sums[t]
+
+
+def test_rows_of_a_scan_run_strip_by_strip() -> None:
+    text = text_of(shifted, "float32[::1], float32[::1], int64", block=256)
+    begin = text.index("(%strip: int64)")
+    lines = [line.strip() for line in lines_of(text[begin:])]
+    part = lines[lines.index("lane.store %value_lanes, %value.1, %lane") :]
+    assert part[:7] == [
+        "lane.store %value_lanes, %value.1, %lane",
+        "}",
+        "row (%lane.1: int64) {",
+        "%: int64 = numba.add %strip, %lane.1",
+        "%value.3: float32 = lane.load %value_lanes, %lane.1",
+        "array.store %sums, %, %value.3",
+        "}",
+    ]
+    assert "%strip" not in text_of(of_both_sides, "float32[::1], float32[::1], int64", block=256)
+
+
+@pytest.mark.parametrize("distance", [0, 1, -1, 3, 63, 64, 65, -64, -200, 255, 300])
+def test_a_scan_reads_what_was_there_before(distance: int) -> None:
+    x = np.random.default_rng(5).standard_normal(256).astype(f32)
+    expected = x.copy()
+    for _ in range(3):
+        before = expected.copy()
+        for t in range(256):
+            if 0 <= t - distance < 256:
+                expected[t] = before[t] + before[t - distance]
+    out = np.zeros_like(x)
+    shifted[1, 256](x, out, distance)
+    np.testing.assert_array_equal(out, expected)
+    of_both_sides[1, 256](x, out, 1)
+    t = np.arange(256)
+    np.testing.assert_array_equal(out, x[np.maximum(t - 1, 0)] + x[np.minimum(t + 1, 255)])

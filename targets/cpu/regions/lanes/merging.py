@@ -1,0 +1,245 @@
+"""Run two rows that a barrier parts strip by strip, if no strip needs what a later one does.
+
+The threads of a scan in shared memory read, wait, and write::
+
+    value = sums[t] + sums[t - step]
+    syncthreads()
+    sums[t] = value
+
+As two rows each value goes through memory and back. A strip of threads may run both rows if no
+other strip needs what it overwrites. If a thread `t` reads and a thread `u` writes one element,
+their indices show the distance ``t - u``. It is `step` here, for all such pairs. If it is never
+negative, strips run from the last to the first one. If it is never positive, they run from the
+first to the last. What is known only at run time is tested then. In a strip the rows still run one
+after the other, and what a thread keeps for the second one stays in a register.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections import Counter
+from typing import NamedTuple
+
+from numba import types
+
+from kerneldsl.ir.operations import Effect, Operation, Region, Value
+from kerneldsl.ir.recognize import constant_number, operands_of, operator_of
+from kerneldsl.ir.rewriter import clone_region
+from kerneldsl.lowering.loop_marks import NOT_UNROLLED, UNROLLED_AS_VECTORS
+from targets.cpu.regions.lanes.choice import STRIP
+from targets.cpu.regions.lanes.values import LaneValues, of_first_thread
+from targets.cpu.regions.lanes.writer import Writer
+from targets.cpu.regions.row_regions import defined_in, if_then
+
+__all__ = ["merge_rows"]
+
+_SUMS = {operator.add: 1, operator.iadd: 1, operator.sub: -1, operator.isub: -1}
+_PLAIN = frozenset({"array.load", "array.store", "slot.load", "slot.store"})
+
+
+class _Access(NamedTuple):
+    array: Value
+    indices: list[Value]
+    is_write: bool
+    values: LaneValues
+
+
+def merge_rows(region: Region) -> None:
+    """Merge rows of a region that follow one another, in place."""
+    loads = Counter(each.operands[0] for each in region.walk() if each.name == "slot.load")
+    _merge(region, loads)
+
+
+def _merge(region: Region, loads: Counter[Value]) -> None:
+    out: list[Operation] = []
+    first: int | None = None
+    for operation in region.operations:
+        if operation.name != "row":
+            for inner in operation.regions:
+                _merge(inner, loads)
+            if operation.effects() or operation.regions:
+                first = None
+        elif first is not None and (found := _merged(out[first], operation, loads)) is not None:
+            out[first : first + 1] = []
+            out += found
+            first = None
+            continue
+        else:
+            first = len(out)
+        out.append(operation)
+    region.operations = out
+
+
+def _merged(first: Operation, second: Operation, loads: Counter[Value]) -> list[Operation] | None:
+    """Return two rows as one that runs strips, with the rows as they are for other distances."""
+    bounds = [constant_number(value) for row in (first, second) for value in row.operands]
+    low, high, *others = bounds
+    if low != 0 or high is None or others != [low, high] or high % STRIP or high <= STRIP:
+        return None
+    kept = _slots(first, "slot.store") & _slots(second, "slot.load")
+    if not kept or not (_is_plain(first) and _is_plain(second)):
+        return None
+    out = Writer()
+    order = _order(first, second, out)
+    if order is None:
+        return None
+    is_descending, tests = order
+    own = {place for place in kept if loads[place] == 1}
+    strips = _Strips(high, own, is_descending=is_descending).written(first, second)
+    if not tests:
+        return [*out.out, *strips]
+    return [*out.out, if_then(out.all(tests), strips, [first, second])]
+
+
+def _slots(row: Operation, name: str) -> set[Value]:
+    return {each.operands[0] for each in row.walk() if each.name == name}
+
+
+def _is_plain(row: Operation) -> bool:
+    """Return whether a row only computes, and accesses elements, without loops."""
+    for each in row.regions[0].walk():
+        if each.name in ("for", "while", "row", "labeled", "leave"):
+            return False
+        if each.effect and each.name not in _PLAIN:
+            return False
+    return True
+
+
+def _order(first: Operation, second: Operation, out: Writer) -> tuple[bool, list[Value]] | None:
+    """Return if strips run from the last to the first, and what must hold for that."""
+    before, after = (_accesses(each) for each in (first, second))
+    if before is None or after is None:
+        return None
+    inside = defined_in(first) | defined_in(second)
+    signs: list[int] = []
+    distances: list[Value] = []
+    for one in before:
+        for other in after:
+            if not (one.is_write or other.is_write) or _are_apart(one.array, other.array):
+                continue
+            if one.array is not other.array or not _is_shared(one.array):
+                return None
+            distance = _distance(one, other, inside, out)
+            if distance is None:
+                return None
+            signs.append(_guess(distance))
+            if constant_number(distance) is None:
+                distances.append(distance)
+    is_descending = all(sign >= 0 for sign in signs)
+    if not is_descending and any(sign > 0 for sign in signs):
+        return None
+    relation = operator.ge if is_descending else operator.le
+    zero = out.constant(0)
+    return is_descending, [out.apply(relation, each, zero) for each in distances]
+
+
+def _accesses(row: Operation) -> list[_Access] | None:
+    """Return the accesses of a row to arrays, ``None`` if an index may count from the end."""
+    values = LaneValues(row)
+    found = []
+    for each in row.regions[0].walk():
+        if each.name in ("array.load", "array.store"):
+            if not all(each.attributes["nonnegative"]):
+                return None
+            is_write = each.name == "array.store"
+            array, *indices = each.operands[:-1] if is_write else each.operands
+            found.append(_Access(array, indices, is_write, values))
+    return found
+
+
+def _is_shared(array: Value) -> bool:
+    return isinstance(array.owner, Operation) and array.owner.name == "shared.array"
+
+
+def _are_apart(one: Value, other: Value) -> bool:
+    return one is not other and (_is_shared(one) or _is_shared(other))
+
+
+def _distance(one: _Access, other: _Access, inside: set[Value], out: Writer) -> Value | None:
+    """Return the distance of a thread from another one that accesses the same element."""
+    for mine, yours in zip(one.indices, other.indices, strict=True):
+        if one.values.stride(mine) == other.values.stride(yours) == 1:
+            attempt = Writer()
+            first = of_first_thread(mine, one.values, attempt)
+            second = of_first_thread(yours, other.values, attempt)
+            found = _difference(second, first, attempt)
+            if inside.isdisjoint(value for each in attempt.out for value in each.operands):
+                out.out += attempt.out
+                return found
+    return None
+
+
+def _difference(one: Value, other: Value, out: Writer) -> Value:
+    numbers = constant_number(one), constant_number(other)
+    if one is other:
+        return out.constant(0)
+    if numbers[0] is not None and numbers[1] is not None:
+        return out.constant(numbers[0] - numbers[1])
+    return out.apply(operator.sub, one, other)
+
+
+def _guess(value: Value) -> int:
+    """Return what a sum would be, were all its variables 1: a guess of its sign."""
+    number = constant_number(value)
+    if number is not None:
+        return number
+    made = value.owner
+    if isinstance(made, Operation):
+        function, operands = operator_of(made), operands_of(made)
+        if function in _SUMS and len(operands) == 2:
+            return _guess(operands[0]) + _SUMS[function] * _guess(operands[1])
+        if function in (operator.mul, operator.imul):
+            return _guess(operands[0]) * _guess(operands[1])
+        if function is operator.neg:
+            return -_guess(operands[0])
+    return 1
+
+
+class _Strips:
+    """Writes two rows of so many threads as a loop over strips."""
+
+    def __init__(self, threads: int, own: set[Value], *, is_descending: bool) -> None:
+        self.threads, self.is_descending = threads, is_descending
+        self.places: dict[Value, Value] = {}
+        self.slots: list[Operation] = []
+        for place in own:
+            made = Operation(
+                "lane.slot", [], (place.type,), {"lanes": STRIP}, effect=Effect.ALLOCATE
+            )
+            made.result.name = place.name.replace("_slot", "_lanes")
+            self.slots.append(made)
+            self.places[place] = made.result
+
+    def written(self, first: Operation, second: Operation) -> list[Operation]:
+        out = Writer()
+        bounds = (0, self.threads, STRIP)
+        if self.is_descending:
+            bounds = (self.threads - STRIP, -STRIP, -STRIP)
+        body = Region((types.int64,))
+        body.arguments[0].name = "strip"
+        inner = Writer(body.operations)
+        zero, width = inner.constant(0), inner.constant(STRIP)
+        inner.out += self.slots
+        for row in (first, second):
+            self.row(row, zero, width, inner, body.arguments[0])
+        inner.end()
+        out.operation("for", [out.constant(each) for each in bounds], (), None, [body])
+        return out.out
+
+    def row(self, row: Operation, zero: Value, width: Value, out: Writer, strip: Value) -> None:
+        region = Region((types.int64,))
+        (lane,) = region.arguments
+        lane.name = "lane"
+        inner = Writer(region.operations)
+        index = inner.apply(operator.add, strip, lane)
+        bare = Region()
+        bare.operations = row.regions[0].operations
+        copy = clone_region(bare, {row.regions[0].arguments[0]: index})
+        for each in copy.walk():
+            place = self.places.get(each.operands[0]) if each.name.startswith("slot.") else None
+            if place is not None:
+                each.name = each.name.replace("slot", "lane")
+                each.operands[0], each.operands[-1] = place, lane
+        inner.out += copy.operations
+        marks = (NOT_UNROLLED, UNROLLED_AS_VECTORS)
+        out.operation("row", [zero, width], (), {"marks": marks}, [region])
