@@ -22,6 +22,8 @@ __all__ = ["STRIP", "Choice"]
 STRIP = 64
 #: Elements from a thread's to the next one's at which vectors of both are read at once.
 _NEAR = range(1, 9)
+#: Rounds of a loop, and operations of all of them, up to which LLVM unrolls it.
+_ROUNDS, _MOST_WRITTEN = 16, 400
 #: Operations that read or write an element, and whether the last operand is the value.
 _ACCESSES = {"array.load": False, "packed.load": False, "array.store": True}
 
@@ -64,12 +66,14 @@ class Choice:
         ):
             return False
         contiguous = 0
-        for access in loop.walk():
-            if access.name in _ACCESSES:
-                verdict = self._judge(access, loop)
-                if verdict is None:
-                    return False
-                contiguous += verdict
+        accesses = [each for each in loop.walk() if each.name in _ACCESSES]
+        if not accesses and _is_unrolled(loop):
+            return False
+        for access in accesses:
+            verdict = self._judge(access, loop)
+            if verdict is None:
+                return False
+            contiguous += verdict
         return contiguous > 0 or self._accumulates(loop)
 
     def _accumulates(self, loop: Operation) -> bool:
@@ -152,6 +156,17 @@ def _counts(index: Value, counter: Value) -> bool:
     if operator_of(made) in (operator.add, operator.iadd):
         return any(_counts(each, counter) for each in operands_of(made))
     return operator_of(made) in (min, max) and any(_counts(e, counter) for e in operands_of(made))
+
+
+def _is_unrolled(loop: Operation) -> bool:
+    """Return whether LLVM writes a loop out, so that it makes vectors of the row around it."""
+    if loop.name != "for" or any(each.name == "while" for each in loop.walk()):
+        return False
+    bounds = [constant_number(each) for each in loop.operands[:3]]
+    if None in bounds or not bounds[2]:
+        return False
+    rounds = len(range(*bounds))  # type: ignore[arg-type]
+    return rounds <= _ROUNDS and rounds * sum(1 for _ in loop.walk()) <= _MOST_WRITTEN
 
 
 def _is_positive(step: Value) -> bool:

@@ -162,3 +162,19 @@ SIGNATURE = "float64, float64[::1], float64[::1]"
 def test_kernels_that_are_short(kernel, signature: str, expected: bool) -> None:
     _, spec = kernel.specialization(signature, forall=1, target="cpu")
     assert is_short(read_kernel(spec)[1]) == expected
+
+
+@kd.kernel
+def rounds(x, out, *, count):
+    i = kd.grid(1)
+    if i < out.size:
+        value = x[i]
+        for k in range(count):
+            value = value * value + f32(k)
+        out[i] = value
+
+
+@pytest.mark.parametrize(("count", "is_strip"), [(10, False), (100, True)])
+def test_loops_that_llvm_unrolls_need_no_strips(count: int, is_strip: bool) -> None:
+    kernel = rounds.member(count=count)
+    assert ("lane" in text_of(kernel, "float32[::1], float32[::1]", 1)) == is_strip
