@@ -17,7 +17,8 @@ import hashlib
 import os
 import time
 from array import array
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextvars import ContextVar
 from typing import NamedTuple
 
 from kerneldsl.cache.disk import DiskCache, disk_cache
@@ -25,13 +26,17 @@ from kerneldsl.cache.key import Key
 from kerneldsl.cache.reasons import BadEntry
 from kerneldsl.errors import CacheError
 
-__all__ = ["Computed", "remembered"]
+__all__ = ["Computed", "looking_anew", "looking_once", "remembered"]
 
 #: What changed this long before it was read, in nanoseconds, is not remembered. File systems have
 #: times of up to two seconds' resolution.
 _SETTLED_NS = 3_000_000_000
 _WORD = (1 << 64) - 1
 _VALUE, _PATHS, _STATUS = "value", "paths", "status"
+
+
+#: Values that were found in this context, by the digests of their keys.
+_looked: ContextVar[dict[str, str] | None] = ContextVar("looked", default=None)
 
 
 class Computed(NamedTuple):
@@ -57,8 +62,41 @@ def remembered(about: Mapping[str, str], compute: Callable[[], Computed]) -> str
     str
         The value.
     """
+    looked, key = _looked.get(), Key({"entry": "files", **about})
+    found = None if looked is None else looked.get(key.digest)
+    if found is None:
+        found = _find(key, compute)
+        if looked is not None:
+            looked[key.digest] = found
+    return found
+
+
+@contextlib.contextmanager
+def looking_once() -> Iterator[None]:
+    """Look at the files of a value once in this context.
+
+    A launch needs several keys, of the code and of a plan that was measured with it. What it
+    compiles is stored under a key that is computed afterwards (:func:`looking_anew`).
+    """
+    token = _looked.set({})
+    try:
+        yield
+    finally:
+        _looked.reset(token)
+
+
+@contextlib.contextmanager
+def looking_anew() -> Iterator[None]:
+    """Look at all files again in this context."""
+    token = _looked.set(None)
+    try:
+        yield
+    finally:
+        _looked.reset(token)
+
+
+def _find(key: Key, compute: Callable[[], Computed]) -> str:
     cache = disk_cache()
-    key = Key({"entry": "files", **about})
     found = _read(cache, key)
     if found is not None:
         return found

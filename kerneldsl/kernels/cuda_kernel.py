@@ -14,7 +14,7 @@ from kerneldsl.frontend.code_form import CodeForm
 from kerneldsl.kernels.kernel import Kernel, KernelOptions
 from kerneldsl.language.kinds import Kind
 from kerneldsl.language.reserved import RESERVED_PREFIX
-from kerneldsl.launch.own_code import parameters_in_text
+from kerneldsl.launch.entry_text import parameters_in_text
 from kerneldsl.utilities.tracebacks import shorten_errors
 from kerneldsl.utilities.written_functions import written_function
 

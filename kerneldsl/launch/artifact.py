@@ -221,7 +221,13 @@ def find_key(compiler: Compiler, specialization: Specialization, *, anew: bool =
     """
     from kerneldsl.cache.specialization import key_of
 
-    identity = compiler.code_identity(specialization)
+    if anew:
+        from kerneldsl.cache.remembered import looking_anew
+
+        with looking_anew():
+            identity = compiler.code_identity(specialization)
+    else:
+        identity = compiler.code_identity(specialization)
     if identity is None:
         raise UncacheableError(f"the target {compiler.name!r} does not cache such code")
     return key_of(specialization, compiler.code_family, identity, anew=anew)

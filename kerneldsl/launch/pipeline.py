@@ -45,6 +45,15 @@ __all__ = [
 
 def prepare(request: Request) -> tuple[Loaded, LaunchConfig]:
     """Make what a launch starts, or as much of it as is not there yet."""
+    if request.state.code is None:
+        return _prepare(request)
+    from kerneldsl.cache.remembered import looking_once  # few kernels depend on files
+
+    with looking_once():
+        return _prepare(request)
+
+
+def _prepare(request: Request) -> tuple[Loaded, LaunchConfig]:
     state, key = request.state, request.key
     loaded, choice = state.loaded.get(key), state.choices.get(key) or make_choice(request)
     if loaded is None:

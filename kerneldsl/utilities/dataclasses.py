@@ -98,7 +98,7 @@ def _decorate(
         methods += _setters_of(made, frozenset(names))
     given = vars(made)
     if "__init__" not in given:
-        made.__init__ = _Init(made)
+        made.__init__ = _Init(made, names, defaults, is_frozen=frozen)
     if "__match_args__" not in given:
         setattr(made, "__match_args__", tuple(names))  # noqa: B010 -- mypy has it as final
     if frozen and slots and "__getstate__" not in given:
@@ -208,38 +208,45 @@ def _set_state(self: Any, state: Iterable[Any]) -> None:
 class _Init:
     """Method ``__init__`` of a class, until it is used."""
 
-    def __init__(self, cls: Any) -> None:
+    def __init__(
+        self, cls: Any, names: Sequence[str], defaults: Mapping[str, Any], *, is_frozen: bool
+    ) -> None:
         self._cls = cls
+        self._names = names
+        self._defaults = defaults
+        self._is_frozen = is_frozen
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
         made = vars(self._cls)["__init__"]
         if made is self:  # no other thread has written it meanwhile
-            self._cls.__init__ = made = _write_init(self._cls)
+            self._cls.__init__ = made = self._write()
         return made.__get__(instance, owner)
 
-
-def _write_init(cls: Any) -> Any:
-    fields = dataclasses.fields(cls)
-    names: dict[str, Any] = {_SET: object.__setattr__, _FACTORY: _HAS_FACTORY}
-    parameters, rows = ["self"], []
-    for each in fields:
-        name = value = each.name
-        default = ""
-        if each.default_factory is not dataclasses.MISSING:
-            names[_MAKE + name] = each.default_factory
-            value = f"{_MAKE}{name}() if {name} is {_FACTORY} else {name}"
-            default = f"={_FACTORY}"
-        elif each.default is not dataclasses.MISSING:
-            names[_DEFAULT + name] = each.default
-            default = f"={_DEFAULT}{name}"
-        parameters.append(name + default)
-        is_frozen = cls.__dataclass_params__.frozen
-        rows.append(f"{_SET}(self, {name!r}, {value})" if is_frozen else f"self.{name} = {value}")
-    if hasattr(cls, "__post_init__"):
-        rows.append("self.__post_init__()")
-    body = "\n ".join(rows) or "pass"
-    exec(f"def __init__({', '.join(parameters)}):\n {body}", names)
-    made = names["__init__"]
-    made.__module__, made.__qualname__ = cls.__module__, f"{cls.__qualname__}.__init__"
-    made.__annotations__ = {**{each.name: each.type for each in fields}, "return": None}
-    return made
+    def _write(self) -> Any:
+        cls = self._cls
+        names: dict[str, Any] = {_SET: object.__setattr__, _FACTORY: _HAS_FACTORY}
+        parameters, rows = ["self"], []
+        for name in self._names:
+            value, given = name, ""
+            default = self._defaults.get(name, dataclasses.MISSING)
+            if isinstance(default, dataclasses.Field):
+                if default.default_factory is not dataclasses.MISSING:
+                    names[_MAKE + name] = default.default_factory
+                    value = f"{_MAKE}{name}() if {name} is {_FACTORY} else {name}"
+                    given = f"={_FACTORY}"
+                default = default.default
+            if default is not dataclasses.MISSING:
+                names[_DEFAULT + name] = default
+                given = f"={_DEFAULT}{name}"
+            parameters.append(name + given)
+            is_set = f"{_SET}(self, {name!r}, {value})" if self._is_frozen else None
+            rows.append(is_set or f"self.{name} = {value}")
+        if hasattr(cls, "__post_init__"):
+            rows.append("self.__post_init__()")
+        body = "\n ".join(rows) or "pass"
+        exec(f"def __init__({', '.join(parameters)}):\n {body}", names)
+        made = names["__init__"]
+        made.__module__, made.__qualname__ = cls.__module__, f"{cls.__qualname__}.__init__"
+        types = {name: cls.__annotations__[name] for name in self._names}
+        made.__annotations__ = {**types, "return": None}
+        return made

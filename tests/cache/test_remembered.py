@@ -12,7 +12,7 @@ import pytest
 import kerneldsl as kd
 from kerneldsl.cache import remembered as module
 from kerneldsl.cache.disk import disk_cache
-from kerneldsl.cache.remembered import Computed, remembered
+from kerneldsl.cache.remembered import Computed, looking_anew, looking_once, remembered
 
 
 class Files:
@@ -126,3 +126,24 @@ def test_what_fails_is_not_remembered(files: Files) -> None:
     for _ in range(2):
         with pytest.raises(LookupError, match="cannot be told"):
             remembered({"files": "x"}, fail)
+
+
+def test_a_launch_looks_at_files_once(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[int] = []
+    original = module._status_of
+    monkeypatch.setattr(
+        module, "_status_of", lambda paths, **how: looks.append(1) or original(paths, **how)
+    )
+    before = files.value()
+    looks.clear()
+    with looking_once():
+        assert [files.value(), files.value()] == [before] * 2
+        assert len(looks) == 1
+        files.second.write_text("5")
+        # What was compiled in the meantime is stored under what the files are then.
+        with looking_anew():
+            assert files.value() != before
+        assert files.value() == before
+    assert files.value() != before
+    with looking_once():
+        assert files.value() != before

@@ -61,6 +61,19 @@ def test_a_decorated_kernel_needs_no_compiler():
     assert not loaded & {"numba", "llvmlite", "sympy", "rich", "cuda"}
 
 
+def test_a_kernel_of_cuda_code_needs_no_front_end():
+    """The front end and its analyses are imported by a launch, while the driver starts."""
+    program = (
+        "import sys, kerneldsl as kd\n"
+        "k = kd.cuda_source('__global__ void k(float *x) {}', 'k', 'float32[::1]')\n"
+        "print(*sorted(sys.modules))\n"
+    )
+    loaded = set(python("-c", program).stdout.split())
+    assert "kerneldsl.kernels.cuda_kernel" in loaded
+    late = ("kerneldsl.analysis", "kerneldsl.frontend.normalize", "kerneldsl.language.intrinsics")
+    assert not [name for name in loaded if name.startswith((*late, "numba", "targets"))]
+
+
 @pytest.mark.parametrize(
     "version",
     ["3.13.0 experimental free-threading build (main)", "3.14.2 free-threading build (main)"],

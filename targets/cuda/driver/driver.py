@@ -26,6 +26,7 @@ from kerneldsl.errors import DriverError, TargetUnavailableError
 from kerneldsl.utilities.formatting import format_version
 from kerneldsl.utilities.import_ahead import import_ahead
 from kerneldsl.utilities.locks import ForkSafeLock
+from kerneldsl.utilities.modules import imported
 from targets.cuda.driver.attributes import describe_device
 from targets.cuda.driver.codes import DRIVER_CODES
 from targets.cuda.driver.errors import (
@@ -57,6 +58,8 @@ _PROC_ADDRESS_VERSION, _LEGACY_STREAM = 12000, 1
 #: Modules that are imported during a first launch. The bindings release the interpreter's lock in
 #: every call. Two calls take a tenth of a second each: they start the driver and open a device.
 _FIRST_LAUNCH = ("targets.cuda.device.executable", "targets.cuda.compile.stored")
+#: Modules that launches of CUDA C++, PTX and cubins import, if a program has made such a kernel.
+_FIRST_OF_CODE = ("kerneldsl.launch.own_code", "targets.cuda.compile.code_stored")
 
 #: Makes NVIDIA's bindings use the per-thread default stream if no stream is named.
 _PER_THREAD = "CUDA_PYTHON_CUDA_PER_THREAD_DEFAULT_STREAM"
@@ -251,7 +254,7 @@ class Driver:
             known = self.contexts.get(index)
             if known is None:
                 device = self.call(self.api.cuDeviceGet, index, doing=f"find cuda:{index}")
-                with import_ahead(*_FIRST_LAUNCH):
+                with import_ahead(*_first_launch()):
                     context = self.call(
                         self.api.cuDevicePrimaryCtxRetain, device, doing=f"open cuda:{index}"
                     )
@@ -307,6 +310,11 @@ _driver: Driver | None = None
 _driver_lock = ForkSafeLock()
 
 
+def _first_launch() -> tuple[str, ...]:
+    has_code = imported("kerneldsl.kernels.cuda_kernel") is not None
+    return (*_FIRST_OF_CODE, *_FIRST_LAUNCH) if has_code else _FIRST_LAUNCH
+
+
 def get_driver() -> Driver:
     """Return the CUDA driver, initialized at the first call.
 
@@ -346,7 +354,7 @@ def _initialize() -> Driver:
             "CUDA 12",
         ) from error
     try:
-        with import_ahead(*_FIRST_LAUNCH):
+        with import_ahead(*_first_launch()):
             status = api.cuInit(0)[0]
     except RuntimeError as error:  # what every version of the bindings raises without a library
         raise TargetUnavailableError(
