@@ -429,7 +429,9 @@ def _explain_no_implementation(function: str, arguments: str) -> Finding:
 
 
 #: NumPy's text where no type holds two, and Numba's name of a type that NumPy has and it lacks.
-_NO_COMMON_TYPE = re.compile(r"do not have a common DType|^\W*b?float16\W*$", re.MULTILINE)
+_NO_COMMON_TYPE = re.compile(
+    r"do not have a common DType|^(?:NumbaNotImplementedError)?\W*b?float16\W*$", re.MULTILINE
+)
 
 _LOOP = re.compile(r"Invalid use of getiter with parameters \((.+?)\)\n")
 

@@ -10,9 +10,8 @@ from llvmlite.ir import instructions
 
 from kerneldsl.ir.array_parts import ArrayParts
 from kerneldsl.ir.operations import Operation, Value
-from kerneldsl.lowering.numba_internals.regions import code_of_intrinsic
 from kerneldsl.lowering.tile_places import tile_place
-from targets.cpu.intrinsics.gathering import are_apart
+from targets.cpu.intrinsics.gathering import write_apart
 from targets.cpu.regions.emitter import CpuEmitter
 from targets.cpu.regions.tiles.writer import TileCode
 
@@ -98,10 +97,8 @@ def write_store(emitter: CpuEmitter, operation: Operation) -> None:
 
 def _are_apart(emitter: CpuEmitter, one: Value, two: Value) -> ir.Value:
     """Return whether two arrays have no memory in common."""
-    signature = are_apart._defn(None, one.type, two.type)[0]
-    code = code_of_intrinsic(are_apart, one.type, two.type)
-    values = [emitter.plain(emitter.get(each), each.type) for each in (one, two)]
-    return code(emitter.context, emitter.builder, signature, values)
+    values = tuple(emitter.plain(emitter.get(each), each.type) for each in (one, two))
+    return write_apart(emitter.context, emitter.builder, (one.type, two.type), values)
 
 
 def _start(emitter: CpuEmitter, value: Value) -> ir.Value:
