@@ -74,7 +74,7 @@ class _Walk:
             for argument in region.arguments:
                 self.known[argument] = Scope.BLOCK
             self.region(region)
-        declared = _declared(operation)
+        declared = self.declared(operation)
         if operation.effect & Effect.BLOCK and operation.name != "tile.own":
             found = Scope.BLOCK
         elif operation.name in self.of_names:
@@ -85,6 +85,18 @@ class _Walk:
             found = Scope.THREAD
         for result in operation.results:
             self.known[result] = found
+
+    def declared(self, operation: Operation) -> Scope | None:
+        """Return in which group an operation of the language has one result for any operands."""
+        if "use" not in operation.attributes:
+            return None
+        intrinsic = operation.attributes["use"].intrinsic
+        found: Scope | None = intrinsic.uniform_in
+        has_mask = intrinsic.scope is Scope.WARP and intrinsic.parameters[:1] == ("mask",)
+        if found is None or not has_mask:
+            return found
+        # Lanes of one warp that name different masks have different results.
+        return min(found, self.get(operation.operands[0]))
 
     def loop(self, operation: Operation) -> None:
         body = operation.regions[-1]
@@ -110,10 +122,3 @@ class _Walk:
             control = self.get(operation.regions[0].yielded[0])
         for result, scope in zip(operation.results, found, strict=True):
             self.known[result] = min(scope, control)
-
-
-def _declared(operation: Operation) -> Scope | None:
-    """Return in which group an operation of the language has one result for any operands."""
-    use = operation.attributes.get("use")
-    found: Scope | None = None if use is None else use.intrinsic.uniform_in
-    return found

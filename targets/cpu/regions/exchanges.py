@@ -12,6 +12,7 @@ from kerneldsl.lowering.calls import Call
 from targets.cpu.intrinsics.chains import write_chain
 from targets.cpu.intrinsics.table import Exchange, lowering_of
 from targets.cpu.intrinsics.warp import Room, arrive_thread, expect_threads
+from targets.cpu.passes.ids import WARP_SIZE
 from targets.cpu.regions.emitter import CpuEmitter
 from targets.cpu.regions.faults import fault_record
 from targets.cpu.regions.slots import slot_place
@@ -21,18 +22,34 @@ __all__ = ["HANDLERS", "room"]
 _I32, _I64 = ir.IntType(32), ir.IntType(64)
 
 
-def _down(emitter: CpuEmitter, operation: Operation) -> None:
-    """Read what a lane above has posted; the slot has places for a warp more."""
+def _lane(emitter: CpuEmitter, operation: Operation) -> None:
+    """Read what another lane has posted, or the lane itself if there is no such lane.
+
+    The slot has places for a warp more before and after the block.
+    """
     builder = emitter.builder
-    slot, delta = operation.operands
-    thread = emitter.ids["threadIdx.x"]
-    step = builder.and_(builder.zext(emitter.get(delta), _I64), _I64(31))
-    lane = builder.and_(thread, _I64(31))
-    is_there = builder.icmp_unsigned("<", builder.add(lane, step), _I64(32))
-    own = emitter.read(slot_place(emitter, slot, thread))
-    other = emitter.read(slot_place(emitter, slot, builder.add(thread, step)))
+    slot, given = operation.operands
+    thread, last = emitter.thread_number(), _I64(WARP_SIZE - 1)
+    step = builder.and_(builder.zext(emitter.get(given), _I64), last)
+    lane = builder.and_(thread, last)
+    is_there = None
+    match operation.attributes["mode"]:
+        case "shfl_down_sync":
+            source = builder.add(thread, step)
+            is_there = builder.icmp_unsigned("<=", builder.add(lane, step), last)
+        case "shfl_up_sync":
+            source = builder.sub(thread, step)
+            is_there = builder.icmp_unsigned(">=", lane, step)
+        case "shfl_xor_sync":
+            source = builder.xor(thread, step)
+        case _:
+            source = builder.add(builder.sub(thread, lane), step)
+    found = emitter.read(slot_place(emitter, slot, source))
+    if is_there is not None:
+        own = emitter.read(slot_place(emitter, slot, thread))
+        found = builder.select(is_there, found, own)
     model = emitter.context.data_model_manager[operation.result.type]
-    emitter.set(operation, model.from_data(builder, builder.select(is_there, other, own)))
+    emitter.set(operation, model.from_data(builder, found))
 
 
 # -- rooms ----------------------------------------------------------------------------------------
@@ -130,7 +147,7 @@ def _chain(emitter: CpuEmitter, operation: Operation) -> None:
 
 
 HANDLERS = {
-    "lane.down": _down,
+    "lane.read": _lane,
     "exchange.room": room,
     "exchange.begin": _begin,
     "exchange.post": _post,

@@ -11,35 +11,40 @@ from typing import Any
 
 from numba import types
 
-from kerneldsl.contract import Dim3
+from kerneldsl.contract import Dim3, Specialization
 from kerneldsl.ir.operations import TOGETHER, Effect, Function, Label, Operation, Region, Value
 from kerneldsl.ir.simplify import simplify
 from kerneldsl.ir.typing import Typing
 from kerneldsl.ir.uniformity import uniformity_of
 from kerneldsl.language.intrinsics.intrinsic import Scope
+from targets.cpu.passes.ids import WARP_SIZE
 from targets.cpu.regions import grid_barriers
 from targets.cpu.regions.block_loops import split_loop
 from targets.cpu.regions.branches import split_branch, split_labeled
 from targets.cpu.regions.crossing import Crossing
-from targets.cpu.regions.dynamic_slices import check_dynamic_slices
 from targets.cpu.regions.exits import contain, exits_together, leave
 from targets.cpu.regions.expansion import Expansion
 from targets.cpu.regions.local_arrays import name_local_memory, place_local_arrays
 from targets.cpu.regions.masks import Code, Frame, Mask, constant, store, under
 from targets.cpu.regions.varying import VARYING
+from targets.cpu.regions.warps import WARP, in_warps
 
 __all__ = ["Fission", "split_at_barriers"]
 
 
 def split_at_barriers(
-    function: Function, extents: Dim3, typing: Typing, *, waits: bool = False
+    function: Function, spec: Specialization, typing: Typing, *, by_warps: bool = False
 ) -> Region:
-    """Return the region that runs for a block of so many threads along x, y and z.
+    """Return the region that runs for a block.
 
-    If blocks wait for each other, no value of a block outlives a barrier of the grid.
+    Each warp runs by itself if `by_warps`. If blocks wait for each other, no value of a block
+    outlives a barrier of the grid.
     """
+    assert spec.block_dim is not None
     name_local_memory(function.body)
-    fission = Fission(function, extents, typing, waits=waits)
+    extents, group = (WARP, Scope.WARP) if by_warps else (spec.block_dim, Scope.BLOCK)
+    waits = spec.traits.syncs_grid
+    fission = Fission(function, extents, typing, group=group, waits=waits)
     code = Code()
     fission.split(function.body.operations, code)
     fission.flush(code)
@@ -47,23 +52,30 @@ def split_at_barriers(
     region.operations = [*fission.slots, *code.out, Operation("yield", [])]
     Crossing(fission, region).run()
     place_local_arrays(region)
-    check_dynamic_slices(region)
     simplify(region)
+    if by_warps:
+        slots = [each for each in region.operations if each.effect & Effect.ALLOCATE]
+        others = [each for each in region.operations[:-1] if each not in slots]
+        region.operations = [*slots, in_warps(others, spec), region.operations[-1]]
     return region
 
 
 class Fission:
     """Splits one function."""
 
-    uniform = Scope.BLOCK
-
     def __init__(
-        self, function: Function, extents: Dim3, typing: Typing, *, waits: bool = False
+        self, function: Function, extents: Dim3, typing: Typing, *, group: Scope, waits: bool
     ) -> None:
         self.typing = typing
         #: Whether a block has values; if not, only its threads and its memory have them.
         self.has_values = not waits
+        #: The group of threads that run together.
+        self.uniform = group
         self.scopes: dict[Value, Scope] = dict(uniformity_of(function, VARYING))
+        if extents[0] % WARP_SIZE and extents[0] != math.prod(extents):
+            # A warp is not a part of a row.
+            of_warps = [value for value, scope in self.scopes.items() if scope is Scope.WARP]
+            self.scopes.update(dict.fromkeys(of_warps, Scope.THREAD))
         #: Threads that run together, along each axis and all of them.
         self.extents = extents
         self.threads = math.prod(extents)
@@ -137,9 +149,9 @@ class Fission:
         self.available.add(made.result)
         return made.result
 
-    def slot(self, kind: Any, name: str, *, beyond: int = 0) -> Value:
+    def slot(self, kind: Any, name: str) -> Value:
         """Return memory for a value of each thread."""
-        made = self.memory("slot", kind, {"threads": self.threads + beyond})
+        made = self.memory("slot", kind, {"threads": self.threads})
         made.name = f"{name}_slot"
         return made
 
@@ -247,22 +259,24 @@ class Fission:
         """Return what takes the place of an exchange, or of a vote."""
         mask = operation.operands[0] if operation.operands else None
         is_whole = mask is not None and _is_whole(mask) and self.are_warps_whole()
-        if operation.name != "shfl_down_sync" or self.threads % 32 or not is_whole:
+        if not operation.name.startswith("shfl") or self.threads % WARP_SIZE or not is_whole:
             return self.expansion.expand(operation, is_guarded=bool(self.masks))
-        mask, value, delta = operation.operands
-        posted = self.slot(value.type, "posted", beyond=32)
+        _, value, given = operation.operands
+        kind = operation.result.type
+        attributes = {"threads": self.threads + WARP_SIZE, "before": WARP_SIZE}
+        posted = self.memory("slot", kind, attributes)
+        posted.name = "posted_slot"
+        converted = Operation("cast", [value], (kind,), place=operation.place)
         taken = Operation(
-            "lane.down",
-            [posted, delta],
-            (),
-            {},
+            *("lane.read", [posted, given], (), {"mode": operation.name}),
             effect=Effect.READ,
             place=operation.place,
         )
         taken.results = operation.results
         for result in taken.results:
             result.owner = taken
-        return [store(posted, value), Operation("exchange.wait", [], effect=Effect.WAIT), taken]
+        wait = Operation("exchange.wait", [], effect=Effect.WAIT)
+        return [converted, store(posted, converted.result), wait, taken]
 
     def are_warps_whole(self) -> bool:
         """Return whether the lanes of a warp are all here, or none of them."""

@@ -14,6 +14,7 @@ from targets.cpu.regions import (
     slots,
     storage,
     threads,
+    warps,
 )
 from targets.cpu.regions.lanes import handlers as lanes
 from targets.cpu.regions.tiles import handlers as tiles
@@ -36,4 +37,5 @@ HANDLERS = {
     **storage.HANDLERS,
     **threads.HANDLERS,
     **tiles.HANDLERS,
+    **warps.HANDLERS,
 }

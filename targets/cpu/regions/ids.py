@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from numba import types
@@ -16,6 +17,7 @@ from kerneldsl.ir.rewriter import Pattern
 from kerneldsl.ir.typing import Typing
 from targets.cpu.passes.ids import WARP_SIZE
 from targets.cpu.regions.building import Builder
+from targets.cpu.regions.warps import divided
 
 __all__ = ["guard_extent", "id_patterns", "position_of"]
 
@@ -23,13 +25,17 @@ _AXES = "xyz"
 _FOLDED = (operator.add, operator.sub, operator.mul, operator.floordiv, operator.mod)
 
 
-def id_patterns(typing: Typing, spec: Specialization) -> dict[str, Pattern]:
+def id_patterns(
+    typing: Typing, spec: Specialization, *, by_warps: bool = False
+) -> dict[str, Pattern]:
     """Return the rewrites of ids; ``threadIdx``, ``blockIdx`` and ``gridDim`` remain.
 
-    Along an axis with one thread ``threadIdx`` is 0.
+    Along an axis with one thread ``threadIdx`` is 0. If each warp runs by itself, ``threadIdx.x``
+    is the lane, and ``warp`` is where the warp begins in its block.
     """
     assert spec.block_dim is not None
-    return _Ids(typing, spec.block_dim, is_forall=spec.mode.is_forall).patterns()
+    kind = _IdsOfWarps if by_warps else _Ids
+    return kind(typing, spec.block_dim, is_forall=spec.mode.is_forall).patterns()
 
 
 def guard_extent(function: Function, typing: Typing, ndim: int) -> None:
@@ -69,7 +75,8 @@ class _Ids:
         self.is_forall = is_forall
 
     def patterns(self) -> dict[str, Pattern]:
-        found = {
+        """Return the rewrites."""
+        found: dict[str, Pattern] = {
             "grid": self.written(self.grid),
             "gridsize": self.written(self.gridsize),
             "laneid": self.written(self.lane),
@@ -100,9 +107,9 @@ class _Ids:
     def grid(self, build: Builder, operation: Operation) -> Value:
         number = operation.attributes.get("axis", 0)
         axis = _AXES[number]
-        block, thread = (build.add(f"{name}.{axis}") for name in ("blockIdx", "threadIdx"))
+        block = build.add(f"blockIdx.{axis}")
         start = build.numba(operator.mul, block, build.constant(self.block_dim[number]))
-        return build.numba(operator.add, start, thread)
+        return build.numba(operator.add, start, build.add(f"threadIdx.{axis}"))
 
     def gridsize(self, build: Builder, operation: Operation) -> Value:
         number = operation.attributes.get("axis", 0)
@@ -136,3 +143,39 @@ class _Ids:
             return None
         made = Operation("const", [], (types.int64,), {"value": found})
         return [made], [made.result]
+
+
+class _IdsOfWarps(_Ids):
+    def patterns(self) -> dict[str, Pattern]:
+        found = super().patterns()
+        for number, axis in enumerate(_AXES):
+            if axis == "x":
+                found["threadIdx.x"] = self.thread
+            elif self.block_dim[number] > 1:
+                found[f"threadIdx.{axis}"] = self.written(partial(_start_of_warp, axis))
+        return found
+
+    def thread(self, operation: Operation) -> Any:
+        """Return the start of the warp and the lane; a lane remains."""
+        if "is_lane" in operation.attributes:
+            return None
+        return self.written(
+            lambda build, _: build.numba(operator.add, build.add("warp.x"), _lane(build))
+        )(operation)
+
+    def lane(self, build: Builder, _: Operation) -> Value:
+        return _lane(build)
+
+    def fold(self, operation: Operation) -> Any:
+        return super().fold(operation) or divided(self.typing, operation)
+
+
+def _start_of_warp(axis: str, build: Builder, _: Operation) -> Value:
+    return build.add(f"warp.{axis}")
+
+
+def _lane(build: Builder) -> Value:
+    found = build.add("threadIdx.x")
+    assert isinstance(found.owner, Operation)
+    found.owner.attributes["is_lane"] = True
+    return found

@@ -21,6 +21,7 @@ from targets.cpu.regions.row_regions import element_rows
 from targets.cpu.regions.rows import axes_of_rows
 from targets.cpu.regions.thread_rows import thread_rows, write_thread_rows
 from targets.cpu.regions.tiles.place import place_tiles
+from targets.cpu.regions.warps import WARP, runs_by_warps
 
 __all__ = ["INTERVALS", "read_kernel"]
 
@@ -29,6 +30,7 @@ INTERVALS: dict[str, Interval] = {
     "gridsize": (0, 2**62),
     **{f"extent.{axis}": (0, 2**62) for axis in "xyz"},
     **{f"threadIdx.{axis}": (0, 1023) for axis in "xyz"},
+    **{f"warp.{axis}": (0, 1023) for axis in "xyz"},
     **{f"blockIdx.{axis}": (0, 2**31 - 2) for axis in "xyz"},
     **{f"gridDim.{axis}": (1, 2**31 - 1) for axis in "xyz"},
 }
@@ -38,7 +40,7 @@ def read_kernel(spec: Specialization) -> tuple[Function, Region]:
     """Return the typed function of a kernel, and the region that runs for a block or an element."""
     if spec.traits.syncs_grid:
         refuse_chains(spec.unit)
-    is_debug = spec.options.debug
+    is_debug, by_warps = spec.options.debug, False
     typing = host_contexts().typing_context
     function = read_function(
         spec.unit, numba_types(spec.kinds), typing, debug=is_debug, raises=True
@@ -50,7 +52,8 @@ def read_kernel(spec: Specialization) -> tuple[Function, Region]:
         place_tiles(function, spec, Typing.of(typing))
         if spec.mode.forall_ndim and not spec.traits.uses_block:
             guard_extent(function, Typing.of(typing), spec.mode.forall_ndim)
-        rewrite(function.body, id_patterns(Typing.of(typing), spec))
+        by_warps = runs_by_warps(function, spec)
+        rewrite(function.body, id_patterns(Typing.of(typing), spec, by_warps=by_warps))
     simplify(function.body)
     mark_indices(function, INTERVALS, wraparound=spec.options.wraparound)
     if spec.traits.uses_grid_only:
@@ -60,10 +63,9 @@ def read_kernel(spec: Specialization) -> tuple[Function, Region]:
             write_element_rows(function, axes_of_rows(spec))
         return function, function.body
     assert spec.block_dim is not None
-    waits = spec.traits.syncs_grid
-    region = split_at_barriers(function, spec.block_dim, Typing.of(typing), waits=waits)
+    region = split_at_barriers(function, spec, Typing.of(typing), by_warps=by_warps)
     if is_debug:
         thread_rows(region, spec.block_dim)
     else:
-        write_thread_rows(region, spec.block_dim, INTERVALS)
+        write_thread_rows(region, WARP if by_warps else spec.block_dim, INTERVALS)
     return function, region

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from llvmlite import ir
+
 from kerneldsl.ir.operations import Operation, Value
 from targets.cpu.regions.emitter import CpuEmitter
 
@@ -14,7 +16,10 @@ def slot(emitter: CpuEmitter, operation: Operation) -> None:
     if operation.result in emitter.values:
         return
     kind = emitter.context.get_data_type(operation.result.type)
-    emitter.set(operation, emitter.reserve(kind, operation.attributes["threads"]))
+    before = operation.attributes.get("before", 0)
+    data = emitter.reserve(kind, before + operation.attributes["threads"])
+    with emitter.at_start():
+        emitter.set(operation, emitter.builder.gep(data, [ir.IntType(64)(before)], inbounds=True))
 
 
 def slot_place(emitter: CpuEmitter, slot: Value, thread: Any) -> Any:
