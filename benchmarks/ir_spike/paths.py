@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from kerneldsl.ir.frontend.reader import NotReadError
+from targets.cpu.regions.classes import is_by_regions
 from targets.cpu.target import CpuCompiler, _with_block, refuse_divergent_barriers
 
 __all__ = [
@@ -103,6 +104,8 @@ class Switch:
 
     def compile(self, specialization: Any) -> Any:
         """Compile both ways, each twice in turns: the first also fills what both of them keep."""
+        if is_by_regions(specialization):
+            return compile_by_regions(specialization)
         made, seconds = {}, {}
         found = Compilation(specialization.unit.qualname, seconds)
         for _ in range(2):

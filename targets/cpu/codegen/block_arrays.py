@@ -6,7 +6,6 @@ Each is a view of the block's storage, which a variable of the generated code ho
 from __future__ import annotations
 
 import ast
-import math
 from collections.abc import Collection
 from dataclasses import field
 from typing import Any, NamedTuple
@@ -28,7 +27,6 @@ from targets.cpu.passes.array_variables import CallReplacement, take_only_variab
 from targets.cpu.passes.exchanges import ExchangeBuffer
 from targets.cpu.passes.ids import WARP_SIZE, BlockSpace, Space, WarpSpace
 from targets.cpu.passes.spread_arrays import SpreadElements, spread_use
-from targets.cpu.passes.tiles import TileWriter, tile_operations
 
 __all__ = ["BlockArrays"]
 
@@ -159,18 +157,6 @@ class BlockArrays:
                 ExchangeBuffer(values_name, lanes_name, self.space.position(), threads, is_warp)
             )
         return tuple(rooms)
-
-    def place_tiles(self, tiles: TileWriter) -> None:
-        """Reserve the memory of tiles, and of what their operations need beside them."""
-        wanted = {name: (math.prod(t.shape), t.dtype) for name, t in tiles.plan.variables.items()}
-        where = self.unit.locate(self.unit.tree)
-        for name, (count, dtype) in (wanted | tiles.buffers).items():
-            static = {"shape": (count,), "dtype": dtype}
-            array = StaticArray(IntrinsicUse(INTRINSICS["shared.array"], static), where)
-            offset = self.storage.place_array(array)
-            maker = self.names.make(f"make_{name}")
-            self.placed[name] = _BlockArray(name, maker, array, offset)
-        self.namespace.update(tile_operations(tiles.plan))
 
     def roots(self) -> dict[str, Root]:
         """Return variables that hold arrays, to the memory that the kernel declares for them."""

@@ -8,8 +8,6 @@ from typing import Any
 
 from kerneldsl.contract import Specialization
 from kerneldsl.errors import KernelError
-from kerneldsl.frontend.typed_unit import TypedUnit
-from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.lowering.numba_internals.compiling import collector_paused
 from kerneldsl.utilities.signal_errors import error_of_handler
 from targets.cpu.codegen.code import Compiled
@@ -18,7 +16,6 @@ from targets.cpu.codegen.functions import numba_flags
 from targets.cpu.codegen.generate import Generated, generate
 from targets.cpu.codegen.levels import LEVELS
 from targets.cpu.codegen.symbols import entry_symbol
-from targets.cpu.codegen.typing import typed_unit
 from targets.cpu.passes.local_elements import declares_local_arrays
 from targets.cpu.passes.short_kernels import is_short
 from targets.cpu.runtime.artifact import CpuArtifact
@@ -41,14 +38,10 @@ def compile_trees(specialization: Specialization) -> CpuArtifact:
         typing_seconds += time.perf_counter() - began
         return found
 
-    def infer_unit(unit: FunctionUnit) -> TypedUnit:
-        return typed_unit(unit, specialization.kinds)
-
     def write(*, keeps_arrays: bool, opens_slots: bool) -> tuple[Generated, float]:
         generated = generate(
             specialization,
             infer,
-            infer_unit,
             keeps_arrays=keeps_arrays,
             opens_slots=opens_slots,
         )

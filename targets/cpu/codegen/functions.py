@@ -18,7 +18,6 @@ import numpy as np
 from kerneldsl.analysis.expressions import assigned_names
 from kerneldsl.analysis.hoisting import place_at
 from kerneldsl.analysis.library_names import library_name
-from kerneldsl.analysis.tile_shapes import is_tile_use
 from kerneldsl.contract import Specialization
 from kerneldsl.frontend.syntax import load
 from kerneldsl.frontend.trees import walk_here
@@ -106,7 +105,6 @@ class Binder:
             use.intrinsic.effect & ~_ANY_ORDER
             or isinstance(lowering_of(use.intrinsic), Exchange)
             or use.intrinsic.is_of_chain
-            or is_tile_use(use)
             for use in uses
         )
 

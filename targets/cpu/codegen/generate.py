@@ -15,24 +15,18 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from kerneldsl.analysis.aliases import Root
 from kerneldsl.analysis.analyze import tuple_parameters
-from kerneldsl.analysis.expressions import assigned_names, names_read
+from kerneldsl.analysis.expressions import names_read
 from kerneldsl.analysis.hoisting import place_at
-from kerneldsl.analysis.tile_shapes import uses_tiles
 from kerneldsl.analysis.uniformity import UniformityResult, analyze_uniformity
 from kerneldsl.contract import Specialization
 from kerneldsl.frontend.fresh_names import FreshNames
 from kerneldsl.frontend.syntax import assign, call, load
 from kerneldsl.frontend.trees import copy_tree
-from kerneldsl.frontend.typed_unit import TypedUnit
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.intrinsics.intrinsic import Scope
-from kerneldsl.language.kinds import ArrayKind
 from kerneldsl.lowering.build import build_function
 from kerneldsl.lowering.faults import FaultSite, FaultTable
-from kerneldsl.lowering.tile_accesses import TileAccesses
-from kerneldsl.lowering.tile_plan import plan_tiles
 from kerneldsl.utilities.dataclasses import dataclass
 from targets.cpu.codegen.block_arrays import BlockArrays
 from targets.cpu.codegen.emit import BlockEmitter, ElementEmitter
@@ -69,7 +63,6 @@ from targets.cpu.passes.single_threads import SingleThreads
 from targets.cpu.passes.spread_arrays import SPREAD_START, all_interchanged
 from targets.cpu.passes.strides import Strides, name_loaded_bounds
 from targets.cpu.passes.structure import Structure
-from targets.cpu.passes.tiles import TileWriter
 from targets.cpu.passes.warp_loops import mask_divergent_loops
 from targets.cpu.passes.warps import divide_by_warps, runs_by_warps
 
@@ -113,7 +106,6 @@ class Generated:
 def generate(
     spec: Specialization,
     infer: Callable[[types.FunctionType, int], dict[str, Any]],
-    infer_unit: Callable[[FunctionUnit], TypedUnit],
     *,
     keeps_arrays: bool = False,
     opens_slots: bool = False,
@@ -122,7 +114,7 @@ def generate(
 
     There is a block, unless the kernel uses only ``grid``. `infer` returns Numba's types of the
     variables of a function; it also needs the number of int64 parameters before scratch memory and
-    the kernel's parameters. `infer_unit` returns the types of a unit, for kernels with tiles.
+    the kernel's parameters.
 
     Device functions are inlined if their loops can then run for many threads at once. The elements
     of small local arrays become variables, unless all local arrays are kept. `opens_slots` leaves
@@ -131,10 +123,10 @@ def generate(
     flat = flat_function(spec.unit)
     if not spec.options.debug:
         for unit, how in faster_functions(spec, flat, keeps_arrays=keeps_arrays):
-            generated = _Generator(spec, infer, infer_unit, unit, opens_slots).run(how)
+            generated = _Generator(spec, infer, unit, opens_slots).run(how)
             if generated is not None:
                 return generated
-    generated = _Generator(spec, infer, infer_unit, flat, opens_slots).run()
+    generated = _Generator(spec, infer, flat, opens_slots).run()
     assert generated is not None
     return generated
 
@@ -144,13 +136,11 @@ class _Generator:
         self,
         spec: Specialization,
         infer: Callable[[types.FunctionType, int], dict[str, Any]],
-        infer_unit: Callable[[FunctionUnit], TypedUnit],
         unit: FunctionUnit,
         opens_slots: bool,
     ) -> None:
         self.spec = spec
         self.infer = infer
-        self.infer_unit = infer_unit
         self.unit = unit
         self.names = FreshNames.for_unit(self.unit)
         self.waits = spec.traits.syncs_grid
@@ -192,10 +182,7 @@ class _Generator:
         self.arrays.find_holders(tree)
         pure = Rematerializable(tree, self.unit, self.spec.kinds, space_names)
         unit = self.unit
-        tiles = self.tile_writer()
-        structure = Structure(unit, tree, uniformity, pure, self.names, rooms, tiles)
-        if tiles is not None:
-            self.arrays.place_tiles(tiles)
+        structure = Structure(unit, tree, uniformity, pure, self.names, rooms)
         items, variables = structure.items, structure.variables
         pure.set_invariant(frozenset(variables.block_names | variables.loop_names), tree)
         reads = Counter(names_read(statements_of(items)))
@@ -325,25 +312,6 @@ class _Generator:
         return (*self.space.thread_names, *units, *self.space_words(), *start)
 
     # -- storage ---------------------------------------------------------------------------------
-
-    def tile_writer(self) -> TileWriter | None:
-        """Return the writer of the kernel's operations on tiles, if it has any."""
-        if not uses_tiles(self.unit):
-            return None
-        assert isinstance(self.space, BlockSpace)
-        plan = plan_tiles(self.infer_unit(self.unit), self.space.threads)
-        accesses = TileAccesses(self.unit, self.spec.kinds, self.spec.promises)
-        fixed: dict[Root, str] = {
-            position: name
-            for position, name in enumerate(self.unit.parameters)
-            if isinstance(self.spec.kinds[position], ArrayKind)
-            and name not in assigned_names(self.unit.tree)
-        }
-        whole = {
-            store: frozenset(fixed[root] for root in read) if read <= fixed.keys() else None
-            for store, read in accesses.stores_of_itself().items()
-        }
-        return TileWriter(self.unit, plan, self.names, self.space.position(), whole)
 
     def place_state(self) -> None:
         """Reserve what says where a block goes on, at the beginning of its storage."""

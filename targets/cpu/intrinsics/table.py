@@ -103,7 +103,7 @@ def _function(
 
 @dataclass(frozen=True)
 class Elements:
-    """An operation on tiles, which becomes loops over elements: :mod:`targets.cpu.passes.tiles`."""
+    """An operation on tiles, which becomes loops over elements: `targets/cpu/regions/tiles`."""
 
 
 @dataclass(frozen=True)

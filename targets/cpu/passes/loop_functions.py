@@ -13,7 +13,6 @@ import ast
 from collections.abc import Collection, Iterator
 
 from kerneldsl.analysis.expressions import sometimes_evaluated
-from kerneldsl.analysis.tile_shapes import uses_tiles
 from kerneldsl.frontend.trees import walk_here
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.intrinsics.intrinsic import Effect
@@ -78,9 +77,7 @@ def _if_short(unit: FunctionUnit, found: Collection[FunctionUnit]) -> frozenset[
 def _can_be_inlined(unit: FunctionUnit) -> bool:
     allocates = Effect.ALLOCATE_LOCAL | Effect.ALLOCATE_SHARED
     return not (
-        unit.is_plain_numba
-        or uses_tiles(unit)
-        or any(use.intrinsic.effect & allocates for use in unit.uses.values())
+        unit.is_plain_numba or any(use.intrinsic.effect & allocates for use in unit.uses.values())
     )
 
 

@@ -11,7 +11,7 @@ from kerneldsl.frontend.syntax import call, store
 from kerneldsl.frontend.trees import walk_here
 from targets.cpu.passes.rematerialization import Rematerializable
 
-__all__ = ["BUILTINS", "extreme", "sum_of", "thread_loop", "without_definitions", "writes_memory"]
+__all__ = ["BUILTINS", "extreme", "thread_loop", "without_definitions", "writes_memory"]
 
 #: What generated code calls Python's own functions, whose names a program may use for its own.
 BUILTINS: Mapping[str, Any] = {
@@ -71,14 +71,6 @@ def truth_of(test: ast.expr) -> ast.expr:
     if isinstance(test, ast.Constant):
         return ast.Constant(bool(test.value))
     return ast.IfExp(test, ast.Constant(True), ast.Constant(False))
-
-
-def sum_of(one: ast.expr, two: ast.expr) -> ast.expr:
-    """Return a sum, without zeros."""
-    match one, two:
-        case (ast.Constant(value=0), other) | (other, ast.Constant(value=0)):
-            return other
-    return ast.BinOp(one, ast.Add(), two)
 
 
 def extreme(name: str, a: ast.expr, b: ast.expr) -> ast.expr:

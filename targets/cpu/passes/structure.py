@@ -13,18 +13,17 @@ from __future__ import annotations
 
 import ast
 import copy
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 
 from kerneldsl.analysis.expressions import assigned_names, loaded_names
 from kerneldsl.analysis.hoisting import place_at
 from kerneldsl.analysis.library_names import library_name
 from kerneldsl.analysis.returns import contains_return, lower_returns
-from kerneldsl.analysis.tile_shapes import is_tile_use
 from kerneldsl.analysis.uniformity import UniformityResult
 from kerneldsl.errors import UnsupportedConstructError
 from kerneldsl.frontend.fresh_names import FreshNames
 from kerneldsl.frontend.syntax import assign, load, store
-from kerneldsl.frontend.trees import walk_here
+from kerneldsl.frontend.trees import Transformer, copy_tree, walk_here
 from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
 from targets.cpu.codegen.row_loops import guarded
 from targets.cpu.intrinsics.table import Cut, Exchange, Together, lowering_of
@@ -34,7 +33,6 @@ from targets.cpu.passes.items import Branch, ForLoop, Item, Leave, Once, Threads
 from targets.cpu.passes.pending import Pending
 from targets.cpu.passes.rematerialization import Rematerializable, negate
 from targets.cpu.passes.statements import truth_of, without_definitions, writes_memory
-from targets.cpu.passes.tiles import TileWriter, rename_variables
 
 __all__ = ["Structure"]
 
@@ -43,8 +41,7 @@ class Structure:
     """Turns one kernel's statements into items.
 
     Block-level functions of `unit` are inlined. In `tree`, ids are replaced, and barriers are
-    separate statements. Threads exchange values in the first of `rooms`, or alternately in two;
-    `tiles` writes operations on tiles.
+    separate statements. Threads exchange values in the first of `rooms`, or alternately in two.
     """
 
     def __init__(
@@ -55,7 +52,6 @@ class Structure:
         pure: Rematerializable,
         names: FreshNames,
         rooms: tuple[ExchangeBuffer, ...] = (),
-        tiles: TileWriter | None = None,
     ) -> None:
         self.unit = unit
         self.uniformity = uniformity
@@ -64,7 +60,6 @@ class Structure:
         self.rooms = rooms
         #: Whether halves of masked exchanges are in one loop over threads.
         self.shares_loops = len(rooms) > 1
-        self.tiles = tiles
         #: Variables of each thread that were added here, in addition to the user's.
         self.thread_variables: set[str] = set()
         #: The mark of a thread that has returned.
@@ -301,18 +296,6 @@ class Structure:
                     remedy="Call the barrier in a separate statement",
                 )
 
-    def cut_tile(
-        self, target: str | None, call: ast.Call, guards: tuple[ast.expr, ...]
-    ) -> list[Item]:
-        """Return the items of an operation on tiles: once for the block, or one thread's part."""
-        assert self.tiles is not None
-        own = self.tiles.of_thread(target, call)
-        if own is not None:
-            return [self.threads([place_at(own, call)], guards)]
-        items, fetched = self.fetch(call, guards, self.tiles.plan.variables)
-        tiles = self.tiles
-        return [*items, *self.given(target, call, guards, lambda name: tiles.write(name, fetched))]
-
     def given(
         self,
         target: str | None,
@@ -324,31 +307,28 @@ class Structure:
 
         `write` gives the statements that assign a result of the block to a name.
         """
-        tiles = self.tiles.plan.variables if self.tiles is not None else {}
-        if target is None or target in self.variables.block_names or target in tiles:
+        if target is None or target in self.variables.block_names:
             return [Once(place_at(each, call)) for each in write(target)]
         result = self.names.make("result")
         self.variables.block_names.add(result)
         items: list[Item] = [Once(place_at(each, call)) for each in write(result)]
         return [*items, self.threads([place_at(assign(target, load(result)), call)], guards)]
 
-    def fetch(
-        self, call: ast.Call, guards: tuple[ast.expr, ...], known: Collection[str] = ()
-    ) -> tuple[list[Item], ast.Call]:
-        """Return a call that the block can make, except for `known` variables, and preceding items.
+    def fetch(self, call: ast.Call, guards: tuple[ast.expr, ...]) -> tuple[list[Item], ast.Call]:
+        """Return a call that the block can make, and preceding items.
 
         All threads agree on what the call is given. What lives in them, each writes to a variable.
         """
         items: list[Item] = []
         renamed: dict[str, ast.Name] = {}
         for name in sorted(loaded_names(call.args)):
-            if name in known or self.variables.evaluable(load(name)):
+            if self.variables.evaluable(load(name)):
                 continue
             renamed[name] = load(self.names.make(name))
             self.variables.block_names.add(renamed[name].id)
             fetch = place_at(assign(renamed[name].id, load(name)), call)
             items.append(self.threads([fetch], guards))
-        return items, rename_variables(call, renamed)
+        return items, _rename_variables(call, renamed)
 
     def cut_together(
         self, target: str | None, call: ast.Call, guards: tuple[ast.expr, ...]
@@ -365,8 +345,6 @@ class Structure:
         self, target: str | None, call: ast.Call, guards: tuple[ast.expr, ...]
     ) -> list[Item]:
         use = self._use(call)
-        if is_tile_use(use):
-            return self.cut_tile(target, call, guards)
         lowering = lowering_of(use.intrinsic)
         if isinstance(lowering, Together):
             return self.cut_together(target, call, guards)
@@ -515,3 +493,15 @@ class Structure:
         start = place_at(assign(name, ast.Constant(default)), value)
         fetch = place_at(assign(name, chosen), value)
         return [Once(start), self.threads([fetch], guards)], place_at(load(name), value)
+
+
+def _rename_variables(node: ast.Call, names: dict[str, ast.Name]) -> ast.Call:
+    """Return a copy of a call in which some variables have other names."""
+
+    class Renaming(Transformer):
+        def visit_Name(self, node: ast.Name) -> ast.Name:
+            return copy.copy(names.get(node.id, node))
+
+    result = Renaming().visit(copy_tree(node))
+    assert isinstance(result, ast.Call)
+    return result

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import ast
 
-from kerneldsl.analysis.tile_shapes import uses_tiles
 from kerneldsl.contract import Specialization
 from kerneldsl.frontend.syntax import load
 from kerneldsl.frontend.trees import Transformer, walk_here
@@ -46,7 +45,6 @@ def runs_by_warps(unit: FunctionUnit, spec: Specialization) -> bool:
             or isinstance(lowering_of(use.intrinsic), Together)
             for use in uses
         )
-        and not uses_tiles(unit)
         and not any(_may_wait(node, unit) for node in walk_here(unit.tree))
     )
 

@@ -16,21 +16,21 @@ class KernelClass(Enum):
     ELEMENTS = auto()
     #: Kernels with blocks.
     BLOCKS = auto()
-    #: Kernels with tiles.
+    #: Kernels with tiles, also in debug mode.
     TILES = auto()
-    #: All kernels in debug mode.
+    #: All other kernels in debug mode.
     DEBUG = auto()
 
 
-_BY_REGIONS: frozenset[KernelClass] = frozenset()
+_BY_REGIONS: frozenset[KernelClass] = frozenset({KernelClass.TILES})
 
 
 def class_of(specialization: Specialization) -> KernelClass:
     """Return the class of a kernel."""
-    if specialization.options.debug:
-        return KernelClass.DEBUG
     if specialization.traits.uses_tiles:
         return KernelClass.TILES
+    if specialization.options.debug:
+        return KernelClass.DEBUG
     return KernelClass.ELEMENTS if specialization.traits.uses_grid_only else KernelClass.BLOCKS
 
 

@@ -14,7 +14,6 @@ from targets.cpu.codegen.compiler import compile_body, infer_types
 from targets.cpu.codegen.functions import numba_flags
 from targets.cpu.codegen.generate import Generated, generate
 from targets.cpu.intrinsics.slots import SlotType
-from targets.cpu.target import CpuCompiler
 
 F = 0xFFFFFFFF
 
@@ -162,10 +161,7 @@ def _written(kernel: Any, signature: tuple[str, ...], *, opens_slots: bool) -> G
     def infer(function: Any, words: int) -> Any:
         return infer_types(function, words, spec.kinds, spec.options.debug)
 
-    def infer_unit(unit: Any) -> Any:
-        return CpuCompiler().typed_unit(unit, spec.kinds)
-
-    return generate(spec, infer, infer_unit, opens_slots=opens_slots)
+    return generate(spec, infer, opens_slots=opens_slots)
 
 
 def _compile(kernel: Any, signature: tuple[str, ...], generated: Generated) -> None:

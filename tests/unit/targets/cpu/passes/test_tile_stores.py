@@ -82,5 +82,5 @@ def test_a_plane_is_computed_before_what_it_reads_is_written(shift: tuple[int, i
 
 def test_memory_that_is_read_by_its_own_name_is_compared_at_a_launch() -> None:
     kinds = "float32[::1], float32[::1], float32[::1]"
-    assert "kd_are_apart" in one_axis.cpu_source(kinds, block=8)
-    assert "kd_are_apart" in of_another_name.cpu_source(kinds, block=8)
+    assert "waits=1" in one_axis.cpu_source(kinds, block=8)
+    assert "waits=1" in of_another_name.cpu_source(kinds, block=8)
