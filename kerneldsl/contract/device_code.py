@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import field, fields
 
 from kerneldsl.contract.cuda_options import DEFAULT_CUDA_OPTIONS, CudaOptions
@@ -43,6 +42,8 @@ class CodeModule:
     @cached_property
     def digest(self) -> str:
         """Digest of the contents."""
+        import hashlib  # which takes milliseconds: a launch imports it while the driver starts
+
         return hashlib.sha256(self.contents).hexdigest()
 
     @property

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kerneldsl.launch.native import machine
 from kerneldsl.memory.arrays import DeviceArray
 from kerneldsl.memory.forms import ArrayForm
 from kerneldsl.repeating.overlap import bounds_of, start_of
@@ -162,6 +161,8 @@ class Recorded:
 
         Once launches are native, what they are given is made by native code, too.
         """
+        from kerneldsl.launch.native import machine  # a first call does without it
+
         if self._written is None:
             self._written = self._plan.write()
         if machine.is_installed() or machine.is_refused():

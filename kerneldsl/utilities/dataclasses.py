@@ -141,9 +141,11 @@ class _Late:
         cls = self._cls
         if vars(cls)[self._attribute] is self:  # no other thread has collected them meanwhile
             types = {name: cls.__annotations__[name] for name in self._names}
-            body = {"__module__": cls.__module__, "__annotations__": types, **self._defaults}
+            # A class without a docstring would get its signature as one.
+            body = {"__module__": cls.__module__, "__doc__": "…", "__annotations__": types}
             # Without methods, nothing is compiled.
-            found: Any = _complete(type(cls.__name__, (), body), init=False, repr=False, eq=False)
+            made = type(cls.__name__, (), {**body, **self._defaults})
+            found: Any = _complete(made, init=False, repr=False, eq=False)
             for option, value in self._options.items():
                 setattr(found.__dataclass_params__, option, value)
             for attribute in _LATE:

@@ -12,6 +12,8 @@ from typing import Any
 
 from kerneldsl.contract import PassRemark, Specialization
 from kerneldsl.errors import SourceLocation
+from kerneldsl.frontend.trees import walk_here
+from kerneldsl.frontend.unit import FunctionUnit
 
 __all__ = ["dump_remarks", "restore_remarks"]
 
@@ -20,9 +22,9 @@ def dump_remarks(remarks: Iterable[PassRemark], specialization: Specialization) 
     """Return remarks as JSON has them; a place that is no statement of the kernel is left out."""
     numbers: dict[SourceLocation, list[int]] = {}
     if any(each.where for each in remarks):
-        for function, places in enumerate(_statements(specialization)):
-            for statement, place in enumerate(places):
-                numbers.setdefault(place, [function, statement])
+        for function, unit in enumerate(specialization.unit.reachable()):
+            for statement, node in enumerate(_statements(unit)):
+                numbers.setdefault(unit.locate(node), [function, statement])
     return [
         [
             each.name,
@@ -40,22 +42,26 @@ def restore_remarks(rows: Any, specialization: Specialization) -> tuple[PassRema
 
     Raises `ValueError`, `TypeError` or `LookupError` for anything else.
     """
-    places = _statements(specialization) if any(where for _, _, _, where, _ in rows) else []
+    units = tuple(specialization.unit.reachable())
+    known: dict[int, list[ast.stmt]] = {}
+
+    def place(function: int, statement: int) -> SourceLocation:
+        unit = units[function]
+        if function not in known:
+            known[function] = _statements(unit)
+        return unit.locate(known[function][statement])
+
     return tuple(
         PassRemark(
             str(name),
             int(count),
             str(text),
-            tuple(places[function][statement] for function, statement in where),
+            tuple(place(function, statement) for function, statement in where),
             bool(is_missed),
         )
         for name, count, text, where, is_missed in rows
     )
 
 
-def _statements(specialization: Specialization) -> list[list[SourceLocation]]:
-    """Return the places of all statements, by function."""
-    return [
-        [unit.locate(node) for node in ast.walk(unit.tree) if isinstance(node, ast.stmt)]
-        for unit in specialization.unit.reachable()
-    ]
+def _statements(unit: FunctionUnit) -> list[ast.stmt]:
+    return [node for node in walk_here(unit.tree) if isinstance(node, ast.stmt)]

@@ -19,6 +19,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from kerneldsl.contract.error_history import error_log
@@ -58,8 +59,15 @@ _PROC_ADDRESS_VERSION, _LEGACY_STREAM = 12000, 1
 #: Modules that are imported during a first launch. The bindings release the interpreter's lock in
 #: every call. Two calls take a tenth of a second each: they start the driver and open a device.
 _FIRST_LAUNCH = ("targets.cuda.device.executable", "targets.cuda.compile.stored")
-#: Modules that launches of CUDA C++, PTX and cubins import, if a program has made such a kernel.
-_FIRST_OF_CODE = ("kerneldsl.launch.own_code", "targets.cuda.compile.code_stored")
+#: Modules of a launch that depend on what the program has imported: kernels of CUDA C++, PTX and
+#: cubins, and packages that ship their kernels.
+_FIRST_AFTER = {
+    "kerneldsl.shipping.packages": ("kerneldsl.shipping.analyses", "kerneldsl.launch.shipped"),
+    "kerneldsl.kernels.cuda_kernel": (
+        "kerneldsl.launch.own_code",
+        "targets.cuda.compile.code_stored",
+    ),
+}
 
 #: Makes NVIDIA's bindings use the per-thread default stream if no stream is named.
 _PER_THREAD = "CUDA_PYTHON_CUDA_PER_THREAD_DEFAULT_STREAM"
@@ -311,8 +319,9 @@ _driver_lock = ForkSafeLock()
 
 
 def _first_launch() -> tuple[str, ...]:
-    has_code = imported("kerneldsl.kernels.cuda_kernel") is not None
-    return (*_FIRST_OF_CODE, *_FIRST_LAUNCH) if has_code else _FIRST_LAUNCH
+    """Return the modules that a first launch of this program imports."""
+    others = (each for name, each in _FIRST_AFTER.items() if imported(name) is not None)
+    return (*chain.from_iterable(others), *_FIRST_LAUNCH)
 
 
 def get_driver() -> Driver:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import signal
@@ -453,3 +454,13 @@ def test_an_old_device_is_named(monkeypatch: pytest.MonkeyPatch, api: FakeBindin
     monkeypatch.setitem(ATTRIBUTES, "COMPUTE_CAPABILITY_MAJOR", 5)
     _hide_bindings(monkeypatch, SimpleNamespace(driver=api))
     assert "Old Card is sm_51" in (CudaTarget().unavailable_reason() or "")
+
+
+def test_a_first_launch_imports_what_the_program_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    usual = driver_module._first_launch()
+    for name, modules in driver_module._FIRST_AFTER.items():
+        with monkeypatch.context() as patch:
+            patch.setattr(driver_module, "imported", lambda each, name=name: each == name or None)
+            assert driver_module._first_launch() == (*modules, *driver_module._FIRST_LAUNCH)
+    for module in (*usual, *driver_module._FIRST_AFTER):
+        assert importlib.util.find_spec(module) is not None
