@@ -139,6 +139,9 @@ class ExpressionTypes(ABC):
             return field_of(owner, node.slice.value)
         if isinstance(owner, tuple):
             return self._part(node, owner, index)
+        if isinstance(owner, str) and ELEMENT_TYPES[owner].is_vector:
+            is_index = isinstance(index, str) and ELEMENT_TYPES[index].is_integer
+            return ELEMENT_TYPES[owner].fields[0].dtype if is_index else None
         if not isinstance(owner, Elements) or owner.is_range:
             return None
         left = owner.ndim
@@ -199,6 +202,11 @@ class ExpressionTypes(ABC):
         if callee is not None:
             return self.called(callee, given)
         name = library_name(node.func, self.unit.namespace)
+        # Only the type of the items is known of what a loop goes over.
+        if name == "enumerate":
+            return (("int64", items_of(given[0])),)
+        if name == "zip":
+            return (tuple(map(items_of, given)),)
         if name == "len":
             return "int64" if isinstance(given[0], tuple | Elements) else None
         scalars = [each for each in given if isinstance(each, str)]

@@ -199,6 +199,8 @@ class _Walk(Dataflow[_Values], ExpressionTypes):
                 parts: Sequence[Value] = [None] * len(targets)
                 if isinstance(value, tuple) and len(value) == len(targets):
                     parts = value
+                elif isinstance(value, Elements):
+                    parts = [items_of(value)] * len(targets)
                 for each, part in zip(targets, parts, strict=True):
                     self._bind(each, part, state)
             case ast.Subscript():

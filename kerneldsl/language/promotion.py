@@ -59,9 +59,15 @@ def result_of_operator(op: str, left: str, right: str) -> str | None:
     ('float64', 'float32')
     >>> result_of_operator("|", "uint64", "int64"), result_of_operator("|", "bool", "bool")
     ('int64', 'bool')
+    >>> result_of_operator("*", "int8x4", "float64"), result_of_operator("/", "int8x4", "int8x4")
+    ('int8x4', None)
     """
     rule = _OPERATORS.get(op)
-    return None if rule is None or not _are_numbers(left, right) else rule(left, right)
+    if rule is None:
+        return None
+    if vectors := [name for name in (left, right) if ELEMENT_TYPES[name].is_vector]:
+        return _of_vectors(op, rule, vectors, {left, right}.difference(vectors))
+    return rule(left, right) if _are_numbers(left, right) else None
 
 
 def result_of_unary(op: str, operand: str) -> str | None:
@@ -74,6 +80,8 @@ def result_of_unary(op: str, operand: str) -> str | None:
     """
     if op == "not" or (op == "~" and operand == "bool"):
         return "bool"
+    if (row := ELEMENT_TYPES[operand]).is_vector:
+        return operand if result_of_unary(op, row.fields[0].dtype) else None
     if _is_whole(operand):
         return ELEMENT_TYPES[operand].arithmetic
     return None if op == "~" or not _are_numbers(operand) else operand
@@ -175,6 +183,17 @@ def _unified_pair(one: str, two: str) -> str | None:
 
 
 # ------------------------------------------------------------------------------------- the rules
+
+
+def _of_vectors(op: str, rule: _Rule, vectors: list[str], others: set[str]) -> str | None:
+    """Return the type of an operation on the numbers of one type of vectors, and on real ones."""
+    vector, item = vectors[0], ELEMENT_TYPES[vectors[0]].fields[0].dtype
+    if any(name != vector for name in vectors) or (op == "/" and _is_whole(item)):
+        return None
+    rows = [ELEMENT_TYPES[name] for name in others]
+    if any(not row.is_number or row.is_complex or row.is_narrow for row in rows):
+        return None
+    return None if rule(item, item) is None else vector
 
 
 def _are_numbers(*names: str) -> bool:

@@ -194,6 +194,42 @@ def test_tuples_arrays_and_slices() -> None:
     assert found["x[1]"] is None, "an array"
 
 
+def test_what_is_looped_over_together() -> None:
+    def kernel(x, n, out):
+        for k, v in enumerate(x[0], 2):
+            out[0] = k
+            out[1] = v
+        for w, (i, j), m in zip(x[1], ((1, n), (2, n)), range(n)):  # noqa: B905
+            out[2] = w
+            out[3] = i
+            out[4] = j
+            out[5] = m
+        a, b = x[2]
+        out[6] = a + b
+
+    found = types_in(kernel, "f4[:, ::1], i4, f8[::1]")
+    assert (found["k"], found["v"], found["w"]) == ("int64", "float32", "float32")
+    assert (found["i"], found["j"], found["m"]) == ("int64", "int32", "int32")
+    assert found["a + b"] == "float32"
+
+
+def test_vectors() -> None:
+    def kernel(x, y, n, out):
+        xs = kd.view(x, kd.int16x4)
+        v = xs[0] * n
+        v -= kd.int16x4(1, n, 2, 3)
+        w = -v + v // v
+        out[0] = w.x
+        out[1] = v[n]
+        u = kd.view(y, kd.float32x2)[0] / 2
+        out[2] = u.y
+
+    found = types_in(kernel, "i2[::1], f4[::1], i8, f8[::1]")
+    assert found["xs[0] * n"] == found["-v + v // v"] == "int16x4"
+    assert found["w.x"] == found["v[n]"] == "int16"
+    assert found["u.y"] == "float32"
+
+
 def test_every_type_of_argument() -> None:
     def kernel(a, x, out):
         out[0] = a

@@ -45,7 +45,8 @@ _EACH_SORT = ("bool", "int8", "int64", "uint16", "uint64", "bfloat16", "float32"
 @pytest.fixture(params=TARGETS)
 def numbas(request: pytest.FixtureRequest) -> Any:
     """Ask one target's typing context what a function gives."""
-    element_type("bfloat16")  # registers narrow floats
+    for name in ("bfloat16", "int8x4"):  # registers narrow floats and vectors
+        element_type(name)
     name = TARGET_NAME if request.param == "cuda" else "cpu"
     with global_compiler_lock, target_override(name):
         contexts = descriptor() if request.param == "cuda" else host_contexts()
@@ -73,6 +74,20 @@ def test_operators(numbas: Any) -> None:
         for function in OPERATORS[op]:
             found = numbas(function, [left, right])
             assert said == found, (op, left, right)
+
+
+def test_operators_of_vectors(numbas: Any) -> None:
+    vectors = ("int8x4", "int8x2", "uint64x2", "float32x4", "float64x2")
+    pairs = [*product(vectors, (*vectors, *DTYPE_NAMES)), *product(DTYPE_NAMES, vectors)]
+    for op, (left, right) in sample([*product(OPERATORS, pairs)], 600):
+        said = promotion.result_of_operator(op, left, right)
+        if any(ELEMENT_TYPES[name].is_narrow for name in (left, right)):
+            assert said is None  # what Numba makes of it follows no rule
+        else:
+            assert said == numbas(OPERATORS[op][0], [left, right]), (op, left, right)
+    for op, name in product(UNARY, vectors):
+        if op != "not":
+            assert promotion.result_of_unary(op, name) == numbas(UNARY[op], [name]), (op, name)
 
 
 def test_unary_operators(numbas: Any) -> None:
