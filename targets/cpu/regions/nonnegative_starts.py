@@ -6,8 +6,9 @@ access. A counter that goes up is not negative if its loop does not start below 
     for k in range(starts[i], starts[i + 1]):
         total += values[k]
 
-runs with ``values[k]`` without that test if ``starts[i] >= 0``. Innermost loops alone have two
-versions, so that code grows by little.
+runs with ``values[k]`` without that test if ``starts[i] >= 0``. The same holds for the sum of such
+a counter and the index of a row in the loop. Innermost loops alone have two versions, so that code
+grows by little.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from targets.cpu.regions.index_arithmetic import IndexArithmetic
 
 __all__ = ["version_nonnegative_starts"]
 
-_LOOPS = ("for", "while", "row", "threads")
+_LOOPS = ("for", "while", "threads")
 
 
 def version_nonnegative_starts(region: Region) -> None:
@@ -44,13 +45,16 @@ def _versions(loop: Operation) -> list[Operation]:
     start, _, step, *_ = loop.operands
     if not start.type.signed or (constant_number(step) or 0) <= 0:
         return [loop]
-    if not any(_marked(each, loop.regions[0].arguments[0]) for each in loop.walk()):
-        return [loop]
     upward = clone(loop, {})
+    known = _nonnegative(upward)
+    marked = False
     for each in upward.walk():
-        marks = _marked(each, upward.regions[0].arguments[0])
+        marks = _marked(each, known)
         if marks:
             each.attributes["nonnegative"] = marks
+            marked = True
+    if not marked:
+        return [loop]
     out: list[Operation] = []
     make = IndexArithmetic(out)
     test = make.apply(operator.ge, make.converted(start), make.constant(0))
@@ -68,24 +72,37 @@ def _around(loop: Operation) -> Region:
     return region
 
 
-def _marked(access: Operation, counter: Value) -> tuple[bool, ...] | None:
-    """Return the marks of an access if the counter is not negative, ``None`` if it needs none."""
+def _nonnegative(loop: Operation) -> set[Value]:
+    """Return the counter of a loop, and the indices of rows in it that do not start below 0."""
+    known = {loop.regions[0].arguments[0]}
+    for each in loop.walk():
+        low = constant_number(each.operands[0]) if each.name == "row" else None
+        if low is not None and low >= 0:
+            known.update(each.regions[0].arguments)
+    return known
+
+
+def _marked(access: Operation, known: set[Value]) -> tuple[bool, ...] | None:
+    """Return the marks of an access if known values are not negative, ``None`` if none change."""
     marks = access.attributes.get("nonnegative")
     if marks is None or all(marks) or access.name not in ("array.load", "array.store"):
         return None
     pairs = zip(marks, access.operands[1:], strict=False)
-    found = tuple(is_marked or _is_upward(value, counter) for is_marked, value in pairs)
+    found = tuple(is_marked or _is_upward(value, known) for is_marked, value in pairs)
     return None if found == marks else found
 
 
-def _is_upward(index: Value, counter: Value) -> bool:
+def _is_upward(index: Value, known: set[Value]) -> bool:
+    """Return whether an index is a sum of what is not negative."""
     made = index.owner
     if isinstance(made, Operation) and made.name == "cast":
         index = made.operands[0]
         made = index.owner
-    if index is counter:
+    if index in known:
         return True
+    number = constant_number(index)
+    if number is not None:
+        return number >= 0
     if not isinstance(made, Operation) or operator_of(made) is not operator.add:
         return False
-    number = constant_number(made.operands[1])
-    return made.operands[0] is counter and number is not None and number >= 0
+    return all(_is_upward(each, known) for each in made.operands)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+from typing import Any
+
 import numpy as np
 import pytest
 
 import kerneldsl as kd
+from kerneldsl.ir.operations import Region
 from kerneldsl.ir.printer import print_region
 from kerneldsl.lowering.numba_internals.compiling import global_compiler_lock
 from targets.cpu.regions.read import read_kernel
@@ -92,11 +96,7 @@ def test_warps_of_a_block_of_two_axes() -> None:
 
 
 def test_what_a_warp_shares_runs_once() -> None:
-    with global_compiler_lock:
-        asked = sum_of_warps._asked_for(
-            ("int64[::1], int64[::1]",), None, (64, 3, 1), None, "cpu", None
-        )
-        _, region = read_kernel(sum_of_warps._dispatcher.specialize(*asked)[1])
+    region = _read(sum_of_warps, "int64[::1], int64[::1]", (64, 3, 1))
     (warps,) = (each for each in region.operations if each.name == "warps")
     assert "floordiv" not in print_region(warps.regions[0].operations[-2].regions[0])
 
@@ -117,3 +117,45 @@ def test_lanes_that_name_different_masks_have_different_votes() -> None:
     out = np.zeros(64, np.int64)
     half_masks[1, 64](x, out)
     np.testing.assert_array_equal(out, x > 3)
+
+
+@kd.kernel
+def sums_of_rows(starts, values, out):
+    row = kd.grid(1) // kd.warpsize
+    if row < out.size:
+        total = 0
+        for k in range(starts[row] + kd.laneid, starts[row + 1], kd.warpsize):
+            total += values[k]
+        step = 16
+        while step > 0:
+            total += kd.shfl_down_sync(_ALL, total, step)
+            step //= 2
+        if kd.laneid == 0:
+            out[row] = total
+
+
+def _read(kernel: Any, signature: str, block: tuple[int, int, int]) -> Region:
+    with global_compiler_lock:
+        asked = kernel._asked_for((signature,), None, block, None, "cpu", None)
+        return read_kernel(kernel._dispatcher.specialize(*asked)[1])[1]
+
+
+def test_a_row_of_a_warp_that_does_not_start_below_0() -> None:
+    starts = np.array([0, 70, 70, 200, 201, -20])
+    values = np.arange(400)
+    out = np.zeros(5, np.int64)
+    sums_of_rows[2, 96](starts, values, out)
+    np.testing.assert_array_equal(
+        out, [values[a:b].sum() for a, b in pairwise([0, 70, 70, 200, 201])] + [0]
+    )
+    starts[:2] = -40, -3
+    sums_of_rows[2, 96](starts, values, out)
+    assert out[0] == values[-40:-3].sum()
+    region = _read(sums_of_rows, "int64[::1], int64[::1], int64[::1]", (96, 1, 1))
+    loads = [
+        each
+        for each in region.walk()
+        if each.name == "array.load" and each.operands[0].name == "values"
+    ]
+    marks = {each.attributes["nonnegative"] for each in loads}
+    assert marks == {(True,), (False,)}
