@@ -35,8 +35,8 @@ def write_element_rows(function: Function, axes: str) -> None:
     known[index] = _INDEX
     replace_rows(body, partial(narrowed, known=known))
     replace_rows(body, in_halves)
-    replace_rows(body, in_strips)
     replace_rows(body, partial(in_parts, known=known))
+    replace_rows(body, in_strips)
     version_nonnegative_starts(body)
     replace_rows(body, loaded_once)
     simplify(body)

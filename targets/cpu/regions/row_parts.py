@@ -65,9 +65,10 @@ def in_parts(row: Operation, known: Mapping[Value, Interval]) -> list[Operation]
 def as_a_whole(row: Operation, known: Mapping[Value, Interval]) -> list[Operation]:
     """Return a row of threads with a version for rows in which all threads pass all guards."""
     (region,) = row.regions
-    if {"rare", "marks"} & row.attributes.keys() or sum(
-        1 for _ in region.walk()
-    ) > _MOST_OPERATIONS:
+    operations = list(region.walk())
+    # What lanes keep is in registers if all rows of a strip are vectors.
+    keeps_values = any(each.name.startswith("lane.") for each in operations)
+    if "rare" in row.attributes or keeps_values or len(operations) > _MOST_OPERATIONS:
         return [row]
     forms = IndexForms(region.arguments[0], defined_in(row), known)
     proof = _Proof(region, forms, takes_guards=True)
@@ -82,11 +83,13 @@ def as_a_whole(row: Operation, known: Mapping[Value, Interval]) -> list[Operatio
     tests = proof.bounds.write_assumptions(make) + proof.bounds.write_conditions(make)
     tests += [make.apply(operator.le, each, low) for each in lows]
     tests += [make.apply(operator.le, high, each) for each in highs]
-    careful = row_like(row, region)
+    careful, plain = row_like(row, region), row_like(row, inner)
+    if "marks" in row.attributes:
+        plain.attributes["marks"] = careful.attributes["marks"] = row.attributes["marks"]
     if proof.plain:
         # Elements at clamped indices would be gathered, which takes longer than to load each.
         careful.attributes["marks"] = (NOT_UNROLLED, NOT_VECTORIZED)
-    out.append(if_then(make.all(tests), [row_like(row, inner)], [careful]))
+    out.append(if_then(make.all(tests), [plain], [careful]))
     return out
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from numba import types
@@ -39,11 +39,22 @@ def write_thread_rows(region: Region, extents: Dim3, intervals: dict[str, Interv
     replace_rows(region, _from_inside(partial(narrowed, known=known)))
     merge_rows(region)
     replace_rows(region, _innermost(in_halves))
-    replace_rows(region, _innermost(in_strips))
     replace_rows(region, _innermost(partial(as_a_whole, known=known)))
+    replace_rows(region, _innermost(partial(_in_whole_strips, known=known)))
     version_nonnegative_starts(region)
     replace_rows(region, _innermost(loaded_once))
     simplify(region)
+
+
+def _in_whole_strips(row: Operation, known: Mapping[Value, Interval]) -> list[Operation]:
+    """Return a row in strips, with versions of the rows of lanes."""
+    found = in_strips(row)
+    if row in found:
+        return found
+    region = Region()
+    region.operations = found
+    replace_rows(region, partial(as_a_whole, known=known))
+    return region.operations
 
 
 def thread_rows(region: Region, extents: Dim3) -> None:

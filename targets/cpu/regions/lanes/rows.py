@@ -9,6 +9,7 @@ from numba import types
 from kerneldsl.ir.operations import Operation, Region, Value
 from kerneldsl.ir.recognize import constant_number
 from kerneldsl.ir.rewriter import clone
+from kerneldsl.lowering.loop_marks import NOT_VECTORIZED
 from targets.cpu.regions.lanes.choice import STRIP, Choice
 from targets.cpu.regions.lanes.masks import LANES, masked_loop
 from targets.cpu.regions.lanes.slots import NotStrippedError
@@ -27,7 +28,8 @@ _LONGEST = 1024
 def in_strips(row: Operation) -> list[Operation]:
     """Return a row of threads in strips, or as it is if no loop of it profits."""
     region = row.regions[0]
-    if any(map(_has_order, region.walk())):
+    is_rare = "rare" in row.attributes or NOT_VECTORIZED in row.attributes.get("marks", ())
+    if is_rare or any(map(_has_order, region.walk())):
         return [row]
     arrays = [each for each in region.operations if each.name == "shared.array"]
     region.operations = [each for each in region.operations if each not in arrays]
@@ -79,18 +81,26 @@ def _lanes(row: Operation) -> int | None:
     choice = Choice(values)
     loops = row.regions[0].operations
     moved = [each for each in loops if choice.is_moved(each) or choice.takes_turns(each)]
+    most = _longest(row)
     if moved:
-        if any(choice.takes_turns(each) or not choice.keeps_folds(each) for each in moved):
-            length = _length(row)
-            if length is not None and length <= _LONGEST:
-                return length
-        return STRIP
-    return LANES if any(masked_loop(each, values) for each in loops) else None
+        is_whole = any(choice.takes_turns(each) or not choice.keeps_folds(each) for each in moved)
+        return most if is_whole and most <= _LONGEST else min(STRIP, most)
+    return min(LANES, most) if any(masked_loop(each, values) for each in loops) else None
 
 
 def _length(row: Operation) -> int | None:
     low, high = map(constant_number, row.operands)
     return None if low is None or high is None else high - low
+
+
+def _longest(row: Operation) -> int:
+    """Return how many threads a row has at most."""
+    low, high = row.operands
+    ends, first = [high], constant_number(low)
+    if isinstance(high.owner, Operation) and high.owner.name == "int.min":
+        ends = high.owner.operands
+    numbers = [number for each in ends if (number := constant_number(each)) is not None]
+    return max(min(numbers) - first, 1) if numbers and first is not None else _LONGEST + 1
 
 
 def _write(row: Operation, writer: Writer, start: Value, width: Value, lanes: int) -> None:

@@ -318,3 +318,46 @@ def test_a_scan_reads_what_was_there_before(distance: int) -> None:
     of_both_sides[1, 256](x, out, 1)
     t = np.arange(256)
     np.testing.assert_array_equal(out, x[np.maximum(t - 1, 0)] + x[np.minimum(t + 1, 255)])
+
+
+@kd.kernel
+def clamped(image, out):
+    x, y = kd.grid(2)
+    ty, tx = kd.threadIdx.y, kd.threadIdx.x
+    tile = kd.shared.array((8, 32), f32)
+    for k in range(ty, 8, 4):
+        tile[k, tx] = image[k, min(x, image.shape[1] - 1)]
+    kd.syncthreads()
+    if x < out.shape[1]:
+        out[y, x] = tile[ty, tx] + tile[ty + 4, tx]
+
+
+def test_rows_over_lanes_have_a_version_without_limits() -> None:
+    text = text_of(clamped, "float32[:, ::1], float32[:, ::1]", block=(32, 4))
+    loop = text[text.index("(%k: int64)") :]
+    whole, part = re.split(r"row\[marks=\(.*\)\] %", loop)[1:3]
+    assert "min" not in whole
+    assert "min" in part.split("}")[0]
+    for width in (1, 31, 32, 33, 64, 70):
+        image = np.random.default_rng(width).standard_normal((8, width)).astype(f32)
+        out = np.zeros((4, width), f32)
+        clamped[(-(-width // 32), 1), (32, 4)](image, out)
+        np.testing.assert_array_equal(out, image[:4] + image[4:])
+
+
+def test_a_short_row_is_one_strip() -> None:
+    @kd.kernel
+    def short(x, out):
+        i, t = kd.grid(1), kd.threadIdx.x
+        own = kd.shared.array(32, f32)
+        own[t] = t
+        kd.syncthreads()
+        if i < out.size:
+            total = f32(0)
+            for k in range(32):
+                total += own[k] * x[k]
+            out[i] = total
+
+    text = text_of(short, "float32[::1], float32[::1]", block=32)
+    assert "lane.slot[lanes=32]" in text
+    assert "lane.slot[lanes=64]" not in text
