@@ -1,9 +1,10 @@
 """The source of a function, as an AST with the positions of the user's file.
 
-The whole text that holds the function is parsed, not a dedented piece of it, so that every line and
-column is absolute. The text comes from :mod:`linecache`, which knows files, notebook cells, the
-REPL of Python 3.13 and any text that somebody registered. What it does not know of a program that
-is in no file, :mod:`kerneldsl.frontend.program_text` finds.
+Every line and column is absolute. So a function that is in no other one is parsed alone, after as
+many empty lines as there are before it. For others, the whole text is parsed. The text comes from
+:mod:`linecache`, which knows files, notebook cells, the REPL of Python 3.13 and any text that
+somebody registered. What it does not know of a program that is in no file,
+:mod:`kerneldsl.frontend.program_text` finds.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import ast
 import linecache
 import os
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -144,9 +145,35 @@ def _code_of(function: Callable[..., Any]) -> types.CodeType:
 
 
 def _find_in_text(text: str, code: types.CodeType) -> ast.FunctionDef | None:
-    statements = _parse(text, code.co_filename)
     if is_lambda(code):
-        return _find_lambda_in(text, statements, code)
+        return _find_lambda_in(text, _parse(text, code.co_filename), code)
+    alone = _lines_of_function(text, code.co_firstlineno)
+    found = None if alone is None else _find_among(_parse(alone, code.co_filename), text, code)
+    return found or _find_among(_parse(text, code.co_filename), text, code)
+
+
+def _lines_of_function(text: str, first: int) -> str | None:
+    """Return the lines of a function that is in no other one, after empty ones, if they are found.
+
+    They end before the next line that is not indented. It may be a line of a string: then the code
+    is another one, which its caller sees.
+    """
+    lines = text.split("\n")[first - 1 :]
+    if not lines or lines[0][:1] in ("", " ", "\t"):
+        return None  # it is in another one
+    found, is_begun = [""] * (first - 1), False
+    for line in lines:
+        is_outside = bool(line) and line[0] not in " \t\r#)"
+        if is_outside and is_begun:
+            break
+        is_begun |= is_outside and line.startswith(("def ", "async def "))
+        found.append(line)
+    return "\n".join((*found, "")) if is_begun else None
+
+
+def _find_among(
+    statements: Iterable[ast.stmt], text: str, code: types.CodeType
+) -> ast.FunctionDef | None:
     for statement in statements:
         if not _holds_line(statement, code.co_firstlineno):
             continue

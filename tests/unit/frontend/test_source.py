@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import linecache
 import os
 import textwrap
+import types
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import kerneldsl
 from kerneldsl.errors import SourceUnavailableError, UndefinedNameError, UnsupportedConstructError
+from kerneldsl.frontend import source as source_module
 from kerneldsl.frontend.normalize import make_unit
 from kerneldsl.frontend.source import find_source
 
@@ -155,3 +159,81 @@ def test_what_is_no_plain_function() -> None:
         with pytest.raises(UnsupportedConstructError, match=word):
             make_unit(function)
     assert make_unit(Holder.static).qualname == "Holder.static"
+
+
+ODD = """# é: a column is counted in characters
+def text(x):
+    s = \'\'\'
+not indented, def no(x):
+\'\'\'
+    return s, "é", x
+
+@decorate(
+    1,
+)
+def decorated(
+    x,
+    y=(
+1),
+):
+    if x:
+        return y
+# a comment at the margin
+
+    return é + x
+def next_one(x): return x
+async def later(x):
+    await x
+class Class:
+    def method(self):
+        return self
+def outer(x):
+    def inner(y):
+        return x + y
+
+\treturn_ = inner
+    return inner
+"""
+
+
+def _functions_of(code: types.CodeType) -> list[types.CodeType]:
+    inner = [each for each in code.co_consts if isinstance(each, types.CodeType)]
+    return inner + [each for one in inner for each in _functions_of(one)]
+
+
+def _find(lines: str, text: str, code: types.CodeType) -> ast.FunctionDef | None:
+    try:
+        return source_module._find_among(source_module._parse(lines, "f.py"), text, code)
+    except UnsupportedConstructError:  # a method or a coroutine
+        return None
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"], ids=["lf", "crlf"])
+def test_a_function_that_is_parsed_alone_is_that_of_the_whole_text(end: str) -> None:
+    root = Path(kerneldsl.__file__).parent
+    texts = [each.read_text(encoding="utf-8") for each in sorted(root.glob("frontend/*.py"))]
+    texts.append(ODD.replace("\t", "    ").replace("return_", "other"))
+    alone = 0
+    for text in (each.replace("\n", end) for each in texts):
+        for code in _functions_of(compile(text, "f.py", "exec")):
+            lines = source_module._lines_of_function(text, code.co_firstlineno)
+            if lines is None:
+                continue
+            parts = [_find(each, text, code) for each in (lines, text)]
+            if parts[0] is not None:
+                alone += 1
+                first, second = (ast.dump(each, include_attributes=True) for each in parts)
+                assert first == second
+    assert alone > 150
+
+
+def test_other_functions_of_a_file_are_not_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed: list[str] = []
+    original = source_module._parse
+    monkeypatch.setattr(
+        source_module, "_parse", lambda text, name: parsed.append(text) or original(text, name)
+    )
+    node = find_source(find_source).node
+    assert node.name == "find_source"
+    assert len(parsed) == 1
+    assert parsed[0].count("\ndef ") == 1
