@@ -355,7 +355,7 @@ def test_a_short_row_is_one_strip() -> None:
         if i < out.size:
             total = f32(0)
             for k in range(32):
-                total += own[k] * x[k]
+                total += own[k] * x[i]
             out[i] = total
 
     text = text_of(short, "float32[::1], float32[::1]", block=32)
