@@ -6,7 +6,9 @@ that it reads. An operation has these attributes:
 * ``shape``: of the tile that it gives or stores; of a fold, a scan and a sort, of its elements;
 * ``first``: number of operands before the tiles;
 * ``transposed``: for each tile whether its axes are exchanged;
-* ``axes``: the axes of the indices.
+* ``axes``: the axes of the indices;
+* ``is_guarded``: the region ends with a branch. Its condition holds for all elements if it holds
+  for the first and the last one.
 """
 
 from __future__ import annotations
@@ -262,7 +264,7 @@ def _load_packed(
         "tile.map",
         [],
         (result,),
-        {"shape": result.shape, **made.attributes(0)},
+        {"shape": result.shape, "is_guarded": True, **made.attributes(0)},
         [made.region],
         Effect.BLOCK,
     ).result

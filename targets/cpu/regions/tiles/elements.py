@@ -20,7 +20,35 @@ def write_map(emitter: CpuEmitter, operation: Operation) -> None:
     """Write a tile of an expression's elements."""
     code = TileCode(emitter, operation)
     target = code.elements(operation.operands[0])
-    code.each(lambda index, places: target.set(index, code.element(index, places)))
+    if operation.attributes.get("is_guarded"):
+        _write_guarded(code, target)
+    else:
+        code.each(lambda index, places: target.set(index, code.element(index, places)))
+
+
+def _write_guarded(code: TileCode, target: Elements) -> None:
+    """Write elements of what is inside bounds: without a test if the first and last one are."""
+    emitter, builder, region = code.emitter, code.builder, code.operation.regions[0]
+    *before, branch, _ = region.operations
+    axes = code.operation.attributes["axes"]
+
+    def test(places: Sequence[ir.Value]) -> ir.Value:
+        given = (places[axis] for axis in axes)
+        emitter.values.update(zip(region.arguments, given, strict=True))
+        emitter.operations(before)
+        return emitter.get(branch.operands[0])
+
+    def inside(index: ir.Value, places: Sequence[ir.Value]) -> None:
+        test(places)
+        target.set(index, code.region(branch.regions[0]))
+
+    first = test([_I64(0) for _ in code.shape])
+    last = test([_I64(extent - 1) for extent in code.shape])
+    with builder.if_else(builder.and_(first, last)) as (whole, part):
+        with whole:
+            code.each(inside)
+        with part:
+            code.each(lambda index, places: target.set(index, code.element(index, places)))
 
 
 def write_take(emitter: CpuEmitter, operation: Operation) -> None:
