@@ -47,6 +47,18 @@ def of_a_local_array(x, out):
             out[t + k * 32] = own[k]
 
 
+def nearest(x, out):
+    t = kd.threadIdx.x
+    y, z = x[t + 1], x[t + 2]
+    least, place = 2**62, 0
+    for k in range(16):
+        first, second, third = x[t] - x[k], y - x[k + 1], z - x[k + 2]
+        distance = first * first + second * second + third * third
+        if distance < least:
+            least, place = distance, k
+    out[t] = place
+
+
 def drawn(x, out):
     t = kd.threadIdx.x
     value, count = x[t], 0
@@ -252,6 +264,7 @@ PASS_KERNELS: dict[str, tuple[Callable[..., Any], str]] = {
     "unroll-strides": (strided, _INTEGERS),
     "unroll-array-loops": (of_a_local_array, _INTEGERS),
     "unroll-divisors": (in_stages, _INTEGERS),
+    "unroll-short-loops": (nearest, _INTEGERS),
     "unroll-arithmetic": (drawn, _INTEGERS),
     "narrow-variables": (halved, _INTEGERS),
     "simplify-divisions": (divided, _INTEGERS),

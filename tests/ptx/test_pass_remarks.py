@@ -28,6 +28,7 @@ _DONE = {
     "unroll-strides": "1 loop unrolled by four",
     "unroll-array-loops": "3 loops unrolled in full, for a local array",
     "unroll-divisors": "1 loop unrolled, as it divides by what it multiplies",
+    "unroll-short-loops": "1 short loop unrolled in full",
     "unroll-arithmetic": "1 loop unrolled by four, as it only computes",
     "narrow-variables": "1 variable kept in 32 bits",
     "simplify-divisions": "2 divisions computed without signs if possible",

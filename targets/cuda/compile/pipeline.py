@@ -190,6 +190,12 @@ PASSES = (
         _marking("unroll_divisors"),
     ),
     Pass(
+        "unroll-short-loops",
+        "Unroll loops of at most sixteen iterations in full if they have few operations.",
+        Stage.REGION,
+        _marking("unroll_short_loops"),
+    ),
+    Pass(
         "unroll-arithmetic",
         "Unroll loops of twelve operations or more by four, if they access no array or take roots.",
         Stage.REGION,

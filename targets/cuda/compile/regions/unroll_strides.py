@@ -41,7 +41,14 @@ from kerneldsl.ir.rewriter import clone, clone_region
 from kerneldsl.ir.typing import Typing
 from kerneldsl.lowering.loop_marks import FULLY_UNROLLED, NOT_UNROLLED
 from kerneldsl.utilities.dataclasses import dataclass
-from targets.cuda.compile.regions.walks import INVARIANT, LOOPS, location, made_of, statements_in
+from targets.cuda.compile.regions.walks import (
+    INVARIANT,
+    LOOPS,
+    affects_others,
+    location,
+    made_of,
+    statements_in,
+)
 
 __all__ = ["HIDDEN", "unroll_strides"]
 
@@ -147,7 +154,7 @@ def _refusal(loop: _Loop, known: Mapping[Value, Interval]) -> str | None:
     inside = list(body.walk())
     if any(each.name in LOOPS or each.effect & Effect.LEAVE for each in inside):
         return "statements other than assignments and conditions"
-    calls = [each for each in inside if _affects_others(each)]
+    calls = [each for each in inside if affects_others(each)]
     if calls:
         read = {value for each in inside for value in each.operands}
         if any(not read.intersection(each.results) for each in calls):
@@ -166,11 +173,6 @@ def _source(value: Value) -> Value:
     while isinstance(value.owner, Operation) and value.owner.name == "cast":
         (value,) = value.owner.operands
     return value
-
-
-def _affects_others(operation: Operation) -> bool:
-    is_call = "use" in operation.attributes and operation.effect != Effect.NONE
-    return is_call or bool(operation.effect & ~(Effect.READ | Effect.WRITE))
 
 
 def _is_invariant(value: Value, loop: Operation, inner: set[Value]) -> bool:

@@ -7,7 +7,15 @@ from collections.abc import Iterable, Iterator
 from kerneldsl.errors import SourceLocation
 from kerneldsl.ir.operations import Effect, Function, Operation, Region, Value
 
-__all__ = ["INVARIANT", "LOOPS", "leads_to", "location", "made_of", "statements_in"]
+__all__ = [
+    "INVARIANT",
+    "LOOPS",
+    "affects_others",
+    "leads_to",
+    "location",
+    "made_of",
+    "statements_in",
+]
 
 LOOPS = ("for", "for_each", "while")
 #: Operations that give the same value each time if their operands do.
@@ -36,6 +44,12 @@ def made_of(value: Value) -> Iterator[Value]:
 def leads_to(source: Value, values: Iterable[Value]) -> bool:
     """Return whether one of some values is computed from another by arithmetic."""
     return any(each is source for value in values for each in made_of(value))
+
+
+def affects_others(operation: Operation) -> bool:
+    """Return whether an operation may affect other threads, but by memory that it writes."""
+    is_call = "use" in operation.attributes and operation.effect != Effect.NONE
+    return is_call or bool(operation.effect & ~(Effect.READ | Effect.WRITE))
 
 
 def statements_in(region: Region) -> int:
