@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-from kerneldsl.analysis.effects import array_effects, augmented_values, syncs_grid
+from kerneldsl.analysis.effects import Effects, array_effects, augmented_values, syncs_grid
 from kerneldsl.analysis.tile_shapes import uses_tiles
 from kerneldsl.analysis.traits import BarrierProblem, KernelTraits
 from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
@@ -21,14 +21,19 @@ SHARED_ALIGNMENT = 16
 
 
 def analyze(
-    unit: FunctionUnit, kinds: Sequence[Kind] = (), *, has_uniform_barriers: bool = False
+    unit: FunctionUnit,
+    kinds: Sequence[Kind] = (),
+    *,
+    has_uniform_barriers: bool = False,
+    effects: Effects | None = None,
 ) -> KernelTraits:
     """Collect the facts about a kernel.
 
     Kinds of arguments are needed where :func:`tuple_parameters` names any: what an index takes out
     of a tuple of arrays has not the shape of what another index takes. `has_uniform_barriers` says
     that an earlier analysis of the same unit found what :attr:`KernelTraits.has_uniform_barriers`
-    tests; the barriers are then not analyzed again.
+    tests; the barriers are then not analyzed again. `effects` is what :func:`array_effects` found
+    of it, if it assigns no array in place.
 
     Raises `UnsupportedConstructError` where a device function with a barrier is called in a place
     that is only sometimes evaluated, and where a block may not do its part of a chain once, and
@@ -54,7 +59,7 @@ def analyze(
         overlapping += check_grid_barriers(flat, tuple_parameters(unit, kinds))
         check_chains(flat, tuple_parameters(unit, kinds))
         states = chain_states(flat)
-    read, written = array_effects(unit)
+    read, written = array_effects(unit) if effects is None else effects
     return KernelTraits(
         uses_block=uses_block,
         uses_grid_only=not uses_block and not reads_place,
@@ -66,7 +71,7 @@ def analyze(
         static_shared_bytes=sum(shared_array_bytes(use) for use in shared) + group_bytes(uses),
         read=read,
         written=written,
-        augmented=augmented_values(unit),
+        augmented=augmented_values(unit) if effects is None else (),
         barrier_problems=problems,
         barrier_problems_if_overlapping=overlapping,
         uses_tiles=uses_tiles(unit),

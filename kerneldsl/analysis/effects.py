@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from typing import TypeAlias
 from weakref import WeakKeyDictionary
 
 from kerneldsl.analysis.aliases import Alias, Aliases, Augmented, Root, Summary, deeper
@@ -27,14 +28,24 @@ from kerneldsl.language.intrinsics.grids import grid_group
 from kerneldsl.language.intrinsics.intrinsic import ARRAY_ACCESS, Effect
 from kerneldsl.language.reserved import RESERVED_PREFIX
 
-__all__ = ["Accesses", "array_effects", "augmented_values", "is_internal_call", "syncs_grid"]
+__all__ = [
+    "Accesses",
+    "Effects",
+    "array_effects",
+    "augmented_values",
+    "is_internal_call",
+    "syncs_grid",
+]
+
+#: Positions of parameters with arrays that may be read, and with arrays that may be written.
+Effects: TypeAlias = tuple[frozenset[int], frozenset[int]]
 
 _NO_ROOTS: frozenset[Root] = frozenset()
 #: Most nodes of a kernel; they are skipped for speed alone.
 _WITHOUT_EFFECT = (ast.Name, ast.Constant)
 
 
-def array_effects(unit: FunctionUnit) -> tuple[frozenset[int], frozenset[int]]:
+def array_effects(unit: FunctionUnit) -> Effects:
     """Find the parameters with arrays that may be read, and those with arrays that may be written.
 
     The result contains their positions. A parameter counts if it is subscripted, or passed to a

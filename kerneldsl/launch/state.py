@@ -21,6 +21,7 @@ from kerneldsl.utilities.locks import ForkSafeLock
 from kerneldsl.utilities.once import OnceTable
 
 if TYPE_CHECKING:
+    from kerneldsl.analysis.effects import Effects
     from kerneldsl.contract import Compiler
     from kerneldsl.contract.device_code import DeviceCode
     from kerneldsl.launch.executable import Loaded
@@ -310,7 +311,8 @@ class KernelStates:
                 from kerneldsl.transforms.separate_tiles import separate_tiles
 
                 unit = separate_tiles(unit)
-            traits = analyze(unit, has_uniform_barriers=_has_uniform_barriers(unit))
+            uniform, effects = _has_uniform_barriers(unit), _effects_of(unit)
+            traits = analyze(unit, has_uniform_barriers=uniform, effects=effects)
         for signature in signatures:
             if len(for_parameters(signature, len(unit.parameters))) == len(unit.parameters):
                 continue
@@ -360,6 +362,15 @@ def _has_uniform_barriers(unit: FunctionUnit) -> bool:
     from kerneldsl.shipping.analyses import has_uniform_barriers
 
     return has_uniform_barriers(unit)
+
+
+def _effects_of(unit: FunctionUnit) -> Effects | None:
+    """Return which arrays the kernel reads and writes, if its package lists it."""
+    if not may_be_shipped():
+        return None
+    from kerneldsl.shipping.analyses import effects_of
+
+    return effects_of(unit)
 
 
 def _is_same(captured: Any) -> bool:

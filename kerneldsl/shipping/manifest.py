@@ -8,7 +8,7 @@
       "package": "mypkg",
       "kerneldsl": "0.9.0",
       "sources": {"mypkg.kernels": "mypkg.kernels-….py"},
-      "analyses": {"uniform": ["…", …], "unchanged": ["…", …]},
+      "analyses": {"uniform": ["…", …], "unchanged": ["…", …], "effects 0,2;2": ["…", …]},
       "kernels": ["mypkg.kernels.axpy", …],
       "entries": [
         {
@@ -30,7 +30,9 @@ and parses nothing else.
 
 ``key`` is the SHA-256 of :func:`kerneldsl.shipping.key.shipped_keys`. ``analyses`` has a
 :func:`~kerneldsl.shipping.key.unit_digest` of each kernel in which all threads reach the barriers
-(``uniform``). ``unchanged`` has those of kernels and kinds of arguments without a rewrite. Names of
+(``uniform``). ``unchanged`` has those of kernels and kinds of arguments without a rewrite.
+``effects 0,2;2`` has those of kernels that read arrays of the parameters 0 and 2, and write 2.
+Names of
 files consist of letters, digits, ``.``, ``_`` and ``-``, and are in the folder of the manifest.
 """
 

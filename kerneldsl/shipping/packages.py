@@ -213,6 +213,12 @@ class ShippedKernels:
             return frozenset()
         return index.analyses.get(name, frozenset())
 
+    def listed(self, beginning: str) -> list[str]:
+        """Return the names of :meth:`analyses` that begin with some text."""
+        index, _ = self._found
+        names = () if index is None else index.analyses
+        return [each for each in names if each.startswith(beginning)]
+
     def find(self, key: str) -> Entry | None:
         """Return the entry of a key's digest."""
         index, _ = self._found

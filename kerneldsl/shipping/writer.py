@@ -18,6 +18,7 @@ from kerneldsl.cache.folders import nearest_existing
 from kerneldsl.contract import Artifact, Compiler, Specialization
 from kerneldsl.errors import ArgumentValueError, KernelError
 from kerneldsl.language.kinds import format_signature
+from kerneldsl.shipping.analyses import name_of_effects
 from kerneldsl.shipping.key import describe_launch, shipped_keys, unit_digest
 from kerneldsl.shipping.manifest import MANIFEST, Entry, File, Manifest
 from kerneldsl.transforms.for_arguments import rewrite_for
@@ -130,8 +131,12 @@ class PackageWriter:
         """Note what launches need not find again; of the unit as it is, which may be rewritten."""
         unit, kinds = specialization.unit, specialization.kinds
         try:
-            if analyze(unit).has_uniform_barriers:
+            traits = analyze(unit)
+            if traits.has_uniform_barriers:
                 self._analyses["uniform"].add(unit_digest(unit))
+            if not traits.augmented:
+                effects = name_of_effects((traits.read, traits.written))
+                self._analyses[effects].add(unit_digest(unit))
             if rewrite_for(unit, kinds) is unit:
                 self._analyses["unchanged"].add(unit_digest(unit, kinds))
         except KernelError:  # a launch finds it again
