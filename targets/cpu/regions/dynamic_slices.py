@@ -14,6 +14,7 @@ from numba import types
 from kerneldsl.ir.operations import Effect, Operation, Region, Value
 from targets.cpu.intrinsics.memory import write_dynamic_bound
 from targets.cpu.regions.emitter import CpuEmitter
+from targets.cpu.regions.varying import VARYING
 
 __all__ = ["HANDLERS", "check_dynamic_slices"]
 
@@ -21,18 +22,21 @@ _NAME = "dynamic.bound"
 _LOOPS = ("threads", "row")
 
 
-def check_dynamic_slices(region: Region) -> None:
-    """Compare the ends of slices that a block makes once, in place."""
+def check_dynamic_slices(region: Region, *, by_threads: bool) -> None:
+    """Compare the ends of slices that a block makes once, in place.
+
+    If blocks wait for each other, each thread makes them again: `by_threads`.
+    """
     out: list[Operation] = []
     for operation in region.operations:
-        if operation.name not in _LOOPS:
+        if by_threads or operation.name not in _LOOPS:
             for inner in operation.regions:
-                check_dynamic_slices(inner)
-        out += [*_bounds(operation), operation]
+                check_dynamic_slices(inner, by_threads=by_threads)
+        out += [*_bounds(operation, by_threads=by_threads), operation]
     region.operations = out
 
 
-def _bounds(operation: Operation) -> Iterator[Operation]:
+def _bounds(operation: Operation, *, by_threads: bool) -> Iterator[Operation]:
     if operation.name != "array.view" or len(operation.operands) != 2:
         return
     array, index = operation.operands
@@ -41,7 +45,8 @@ def _bounds(operation: Operation) -> Iterator[Operation]:
     made = index.owner
     assert isinstance(made, Operation)
     for end in made.operands[:2]:
-        if isinstance(end.type, types.Integer):
+        is_shared = not (by_threads and _is_of_threads(end))
+        if isinstance(end.type, types.Integer) and is_shared:
             place = operation.place
             yield Operation(_NAME, [end, array], effect=Effect.WRITE, place=place)
 
@@ -50,6 +55,15 @@ def _is_dynamic(array: Value) -> bool:
     made = array.owner
     is_shared = isinstance(made, Operation) and made.name == "shared.array"
     return is_shared and tuple(made.attributes["shape"]) == (0,)  # type: ignore[union-attr]
+
+
+def _is_of_threads(value: Value) -> bool:
+    """Return whether a value may differ between threads."""
+    made = value.owner
+    if not isinstance(made, Operation):
+        return False
+    differs = made.name in VARYING or bool(made.regions) or bool(made.effect)
+    return differs or any(map(_is_of_threads, made.operands))
 
 
 def _bound(emitter: CpuEmitter, operation: Operation) -> None:

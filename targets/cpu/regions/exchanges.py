@@ -31,7 +31,8 @@ def _lane(emitter: CpuEmitter, operation: Operation) -> None:
     slot, given = operation.operands
     thread, last = emitter.thread_number(), _I64(WARP_SIZE - 1)
     step = builder.and_(builder.zext(emitter.get(given), _I64), last)
-    lane = builder.and_(thread, last)
+    is_warp = emitter.threads_count == WARP_SIZE
+    lane = thread if is_warp else builder.and_(thread, last)
     is_there = None
     match operation.attributes["mode"]:
         case "shfl_down_sync":
@@ -43,7 +44,7 @@ def _lane(emitter: CpuEmitter, operation: Operation) -> None:
         case "shfl_xor_sync":
             source = builder.xor(thread, step)
         case _:
-            source = builder.add(builder.sub(thread, lane), step)
+            source = step if is_warp else builder.add(builder.sub(thread, lane), step)
     found = emitter.read(slot_place(emitter, slot, source))
     if is_there is not None:
         own = emitter.read(slot_place(emitter, slot, thread))

@@ -22,6 +22,7 @@ from targets.cpu.regions import grid_barriers
 from targets.cpu.regions.block_loops import split_loop
 from targets.cpu.regions.branches import split_branch, split_labeled
 from targets.cpu.regions.crossing import Crossing
+from targets.cpu.regions.dynamic_slices import check_dynamic_slices
 from targets.cpu.regions.exits import contain, exits_together, leave
 from targets.cpu.regions.expansion import Expansion
 from targets.cpu.regions.local_arrays import name_local_memory, place_local_arrays
@@ -52,6 +53,7 @@ def split_at_barriers(
     region.operations = [*fission.slots, *code.out, Operation("yield", [])]
     Crossing(fission, region).run()
     place_local_arrays(region)
+    check_dynamic_slices(region, by_threads=waits)
     simplify(region)
     if by_warps:
         slots = [each for each in region.operations if each.effect & Effect.ALLOCATE]
@@ -235,7 +237,8 @@ class Fission:
         }
         for each in operation.walk():
             each.operands = [values.get(value, value) for value in each.operands]
-        self.flush(code)
+        if not _prepares(operation, code.group):
+            self.flush(code)
         code.out.append(operation)
         if self.has_values:
             self.available.update(operation.results)
@@ -301,3 +304,11 @@ def _is_whole(mask: Value) -> bool:
         made = made.operands[0].owner
     value = made.attributes.get("value") if isinstance(made, Operation) else None
     return value in (0xFFFFFFFF, -1)
+
+
+def _prepares(operation: Operation, group: list[Operation]) -> bool:
+    """Return whether an operation prepares memory that no thread of a group uses."""
+    if operation.name not in ("cell.store", "exchange.begin"):
+        return False
+    memory = operation.operands[0]
+    return not any(memory in each.used() for each in group)
