@@ -8,6 +8,7 @@ import sympy
 
 import kerneldsl as kd
 from tests.support.extent import full_beyond
+from tests.support.region_text import region_text, rows_of
 
 X, Y, H, DT = sympy.symbols("x y h dt")
 U, U_NEXT, U_OLD, V, V_NEXT = map(sympy.Function, ("u", "u_next", "u_old", "v", "v_next"))
@@ -143,14 +144,14 @@ def test_numbers_divide_once_by_what_they_have_in_common() -> None:
 def test_the_guard_is_a_bound_of_the_loop_over_a_row(dtype):
     array, number = f"{dtype}[:, ::1]", dtype
     signature = ", ".join((array, *([number] * 3), array))
-    text = heat().cpu_source(signature, forall=2)
-    before, row = text.split("for kd_x in ", 1)
-    end = next(line for line in before.splitlines() if "kd_high = " in line)
-    assert "u_next.shape[1]" in end
-    assert row.startswith("kd_range(kd_begin, kd_end):")
-    assert not any(line.lstrip().startswith("if ") for line in row.splitlines())
-    assert "dtype(dt)" in text
-    assert "dtype(dt)" not in row
+    text = region_text(heat(), signature, forall=2)
+    row = rows_of(text)[0].split("for ")[0]
+    before = text.split("row %")[0]
+    assert "if " not in row
+    extent = next(line for line in before.splitlines() if "axis=1] %u_next" in line)
+    assert f"int.min %1, {extent.split(':')[0].strip()}" in before
+    assert "cast" not in row
+    assert "truediv" not in row
 
 
 def test_sums_of_elements_come_before_what_they_are_multiplied_with():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kerneldsl.contract import Specialization
+from kerneldsl.ir.decided import decide_branches
 from kerneldsl.ir.frontend.read import read_function
 from kerneldsl.ir.nonnegative import mark_indices
 from kerneldsl.ir.operations import Function, Region
@@ -45,6 +46,7 @@ def read_kernel(spec: Specialization) -> tuple[Function, Region]:
     function = read_function(
         spec.unit, numba_types(spec.kinds), typing, debug=is_debug, raises=True
     )
+    decide_branches(function.body)
     if is_debug:
         place_faults(function, axes_of_rows(spec) if spec.traits.uses_grid_only else None)
     if not spec.traits.uses_grid_only:

@@ -8,7 +8,6 @@ import pytest
 import kerneldsl as kd
 
 f32 = np.float32
-_ROWS = "float32[::1], int32[::1], int32[::1], float32[::1]"
 
 
 @kd.kernel
@@ -90,15 +89,3 @@ def test_axes_of_a_table(rng, bounds):
             expected[i] -= table[k, i % 3]
             expected[i] += table[k, k] if k != 1 else 0
     np.testing.assert_array_equal(out, expected)
-
-
-def test_a_loop_stands_twice_where_its_start_is_unknown():
-    source = row_sums.cpu_source(_ROWS)
-    assert source.count("for k in range") == 2
-    assert "values[kd_unsigned(k)] * values[kd_unsigned(k + 1)]" in source
-    assert "values[k] * values[k + 1]" in source
-
-
-def test_a_promise_needs_no_second_loop():
-    promised = kd.kernel(row_sums.function, wraparound=False)
-    assert promised.cpu_source(_ROWS).count("for k in range") == 1

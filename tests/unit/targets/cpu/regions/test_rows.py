@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import kerneldsl as kd
-from kerneldsl.ir.printer import print_region
 from targets.cpu.regions.read import read_kernel
 from targets.cpu.regions.short import is_short
+from tests.support.region_text import region_text, rows_of
 from tests.unit.targets.cpu.passes import test_counter_signs, test_ends_of_rows
 from tests.unit.targets.cpu.runtime import test_interrupts
 
@@ -18,14 +18,8 @@ f32 = np.float32
 
 
 def text_of(kernel, signature: str, forall: int) -> str:
-    """Return the region of a kernel."""
-    _, spec = kernel.specialization(signature, forall=forall, target="cpu")
-    return print_region(read_kernel(spec)[1])
-
-
-def rows_of(text: str) -> list[str]:
-    """Return what each row does."""
-    return re.split(r"row(?:\[.*\])? %", text)[1:]
+    """Return the region of a kernel of elements."""
+    return region_text(kernel, signature, forall=forall)
 
 
 @kd.kernel
@@ -111,6 +105,28 @@ def test_loops_have_a_version_for_starts_that_are_not_negative() -> None:
     upward, downward = text.split("for ")[1:]
     assert "may_wrap" not in upward
     assert "may_wrap" in downward
+    promised = kd.kernel(test_counter_signs.row_sums.function, wraparound=False)
+    assert text_of(promised, signature, 1).count("for ") == 1
+
+
+def test_what_is_alike_for_a_row_chooses_no_loop() -> None:
+    text = text_of(test_ends_of_rows.padded, "float32[::1], int64, float32[::1]", 1)
+    middle = rows_of(text)[0].split("for ")[0]
+    assert middle.count("if ") == 1
+    assert "numba.gt %flag" in text.split("row ")[0]
+
+
+def test_a_decision_of_the_whole_row_comes_before_it() -> None:
+    text = text_of(test_ends_of_rows.two_ways, "float64[::1], int64, float64[::1]", 1)
+    assert len(rows_of(text)) == 4
+    assert all("if " not in middle.split("for ")[0] for middle in rows_of(text)[::2])
+
+
+def test_vectors_are_stored_by_rows_of_them() -> None:
+    text = text_of(test_ends_of_rows.quarters.member(count=4), "float32[::1], float32[::1]", 1)
+    middle = rows_of(text)[0].split("for ")[0]
+    assert "float32x4" in middle
+    assert "if " not in middle
 
 
 @kd.kernel
@@ -123,8 +139,7 @@ def first_warp(x, out):
 
 
 def test_a_guard_of_a_warp_bounds_threads() -> None:
-    _, spec = first_warp.specialization("float32[::1], float32[::1]", block=128, target="cpu")
-    text = print_region(read_kernel(spec)[1])
+    text = region_text(first_warp, "float32[::1], float32[::1]", block=128)
     assert re.search(r"const\[32\]", text)
     assert re.search(r"const\[64\]", text)
     assert "floordiv" not in text
