@@ -91,18 +91,19 @@ def _take_reduction(
     combine: _Combine, *, is_idempotent: bool, room: WarpBuffer, call: Call
 ) -> ir.Value:
     builder, kind = call.builder, call.signature.return_type
-    mask, value = call.args
+    mask, kind_of_value = call.args[0], call.args[1].type
     bits = ir.IntType(kind.bitwidth)
     named = room.named(mask)
     leader = builder.cttz(named, _I1(0))
     place = room.value_of(builder.add(room.first, builder.and_(leader, _I64(WARP_SIZE - 1))))
     with builder.if_then(builder.icmp_unsigned("==", leader, room.lane)):
         # In place of a lane that takes no part, a value that changes nothing.
-        nothing = value if is_idempotent else ir.Constant(value.type, _zero(kind))
+        own = _value_of(builder, builder.load(room.value_of(room.thread)), kind_of_value)
+        nothing = own if is_idempotent else ir.Constant(kind_of_value, _zero(kind))
         nodes = []
         for lane in range(WARP_SIZE):
             word = builder.load(room.value_of(builder.add(room.first, _I64(lane))))
-            given = builder.bitcast(builder.trunc(word, bits) if bits != _I64 else word, value.type)
+            given = _value_of(builder, word, kind_of_value)
             takes_part = builder.trunc(builder.lshr(named, _I64(lane)), _I1)
             nodes.append(builder.select(takes_part, given, nothing))
         while len(nodes) > 1:
@@ -111,8 +112,14 @@ def _take_reduction(
             nodes = [combine(builder, kind, one, other) for one, other in pairs]
         result = builder.bitcast(nodes[0], bits)
         builder.store(builder.zext(result, _I64) if bits != _I64 else result, place)
-    word = builder.load(place)
-    return builder.bitcast(builder.trunc(word, bits) if bits != _I64 else word, value.type)
+    return _value_of(builder, builder.load(place), kind_of_value)
+
+
+def _value_of(builder: ir.IRBuilder, word: ir.Value, kind: ir.Type) -> ir.Value:
+    """Return the value that the lowest bits of a word are."""
+    width = 64 if isinstance(kind, ir.DoubleType) else getattr(kind, "width", 32)
+    bits = ir.IntType(width)
+    return builder.bitcast(word if width == 64 else builder.trunc(word, bits), kind)
 
 
 def _zero(kind: types.Type) -> float | int:

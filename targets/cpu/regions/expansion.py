@@ -17,6 +17,7 @@ from kerneldsl.ir.frontend.reader import NotReadError
 from kerneldsl.ir.operations import Effect, Operation, Value
 from kerneldsl.ir.rewriter import clone_region
 from kerneldsl.language.intrinsics.intrinsic import Scope
+from kerneldsl.lowering.groups import WrittenOperation
 from targets.cpu.intrinsics.table import Cut, Exchange, Together, lowering_of
 from targets.cpu.passes.ids import WARP_SIZE
 
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from targets.cpu.regions.fission import Fission
 
 __all__ = ["Expansion"]
+
+#: Parameters of exchanges that threads post; those who take know their types alone.
+_POSTED = frozenset({"value", "predicate", "x", "keys", "values"})
 
 
 class Expansion:
@@ -95,9 +99,25 @@ class Expansion:
             taken.attributes["is_common"] = True
             return [*made, _with_results(taken, operation, Effect.BLOCK)]
         made.append(Operation("exchange.wait", [], effect=Effect.WAIT))
-        taken = step("exchange.take", operation.operands, Effect.NONE)
+        taken = step("exchange.take", self._remembered(operation, made), Effect.NONE)
         taken.attributes["is_common"] = False
         return [*made, _with_results(taken, operation, Effect.READ | Effect.WRITE)]
+
+    def _remembered(self, operation: Operation, made: list[Operation]) -> list[Value]:
+        """Return the operands that a thread needs to take its result, not what it has posted."""
+        parameters = iter(operation.attributes["use"].intrinsic.parameters)
+        operands = iter(operation.operands)
+        found = []
+        for kind in operation.attributes["signature"].args:
+            parameter = next(parameters)
+            if isinstance(kind, WrittenOperation):
+                continue
+            value = next(operands)
+            if parameter in _POSTED and value.type != types.none:
+                made.append(Operation("undefined", [], (value.type,)))
+                value = made[-1].result
+            found.append(value)
+        return found
 
     def room(self, words: int) -> Value:
         """Return the memory of exchanges, with so many words for each thread."""
