@@ -30,7 +30,7 @@ from targets.cuda.compile.ptx_loops import innermost_loops
 __all__ = ["step_pointers"]
 
 _SUM = re.compile(r"^\s*add\.s64\s+(%rd\d+), (%\w+), (%?-?\w+);$")
-_OFFSET = re.compile(r"^\s*mul\.wide\.[us]32\s+(%\w+),")
+_OFFSET = re.compile(r"^\s*(?:mul\.wide\.[us]32|shl\.b64)\s+(%\w+),")
 _REGISTER = re.compile(r"%[\w.]+")
 _MOST_LINES = 400
 #: Addresses in place of one; each takes two registers.
