@@ -14,7 +14,7 @@ from targets.cuda.compile.region_code import INTERVALS, read_as_written, read_ke
 from targets.cuda.compile.regions.passes import optimize
 from targets.cuda.compile.tiles.order import order_tiles
 
-__all__ = ["after_passes", "as_written", "specialized"]
+__all__ = ["after_passes", "as_written", "before_passes", "specialized"]
 
 
 def specialized(
@@ -31,6 +31,13 @@ def as_written(specialization: Specialization) -> Function:
     with global_compiler_lock, target_override(TARGET_NAME):
         function = read_as_written(specialization)
     _order(function, specialization)
+    return function
+
+
+def before_passes(specialization: Specialization) -> Function:
+    """Return the function that CUDA's passes are given."""
+    with global_compiler_lock, target_override(TARGET_NAME):
+        function, _ = read_kernel(specialization)
     return function
 
 

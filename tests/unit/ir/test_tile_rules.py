@@ -9,7 +9,6 @@ from numba import types
 
 from kerneldsl.ir.operations import Function, Value
 from kerneldsl.ir.verifier import VerificationError, verify
-from targets.cuda.compile.region_code import read_kernel
 from tests.conformance.kernels import (
     packed_tiles,
     tile_axes,
@@ -24,6 +23,7 @@ from tests.conformance.kernels import (
 from tests.ptx.helpers import specialize
 from tests.support.cases import Case
 from tests.support.extent import sample
+from tests.support.regions.reading import before_passes
 
 _MODULES = (
     packed_tiles,
@@ -41,7 +41,7 @@ _CASES = [case for module in _MODULES for case in module.CASES]
 
 def _read(case: Case) -> Function:
     specialization = specialize(case.kernel, case.kinds, case.mode, block=case.block_dim)
-    return read_kernel(specialization)[0]
+    return before_passes(specialization)
 
 
 @pytest.mark.parametrize("case", sample(_CASES, 20), ids=lambda case: case.name)

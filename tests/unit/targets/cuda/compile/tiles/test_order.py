@@ -11,11 +11,11 @@ import pytest
 
 import kerneldsl as kd
 from kerneldsl.contract import NO_PROMISES, Promises
-from targets.cuda.compile.region_code import read_kernel
 from targets.cuda.compile.tiles.order import order_tiles
 from tests.ptx import test_tile_order as kernels
 from tests.ptx.helpers import specialize
 from tests.support.device_threads import simulate_device
+from tests.support.regions.reading import before_passes
 
 _TWO, _ROWS = kernels.TWO, kernels.ROWS
 _APART, _SAME = kernels.APART, kernels.SAME
@@ -32,7 +32,7 @@ def _waits(
 ) -> tuple[list[str], int]:
     """Return the names of tile operations, with a mark where threads wait."""
     specialization = specialize(function, signature, block=(128, 1, 1), promises=promises)
-    read, _ = read_kernel(specialization)
+    read = before_passes(specialization)
     order_tiles(read, specialization.kinds, promises)
     names = [each.name for each in read.body.walk() if each.name.startswith("tile.")]
     between = sum("waits" in each.attributes for each in read.body.walk())
@@ -81,6 +81,6 @@ def test_threads_wait_before_they_read_what_others_gave() -> None:
 def test_one_kernel_is_read_for_each_way_of_overlapping() -> None:
     one = specialize(kernels.shifted, _TWO, block=(128, 1, 1), promises=_APART)
     for promises, expected in ((_APART, 0), (_SAME, 2), (_APART, 0)):
-        read, _ = read_kernel(replace(one, promises=promises))
+        read = before_passes(replace(one, promises=promises))
         order_tiles(read, one.kinds, promises)
         assert sum(each.name == "tile.wait" for each in read.body.walk()) == expected

@@ -11,9 +11,9 @@ import pytest
 import kerneldsl as kd
 from kerneldsl.ir.tiles.handing_on import drop_casts, drop_unread, hand_on_by_copies
 from kerneldsl.ir.tiles.placement import Place, Placement
-from targets.cuda.compile.region_code import read_kernel
 from tests.ptx.helpers import specialize
 from tests.support.device_threads import simulate_device
+from tests.support.regions.reading import before_passes
 
 _BLOCK = (32, 1, 1)
 
@@ -130,7 +130,7 @@ def test_tiles_keep_their_elements(kernel: Any, threads: int) -> None:
 def _places(kernel: Any) -> tuple[list[Place], int]:
     """Return the places of a kernel's tiles, and how many copies hand them on."""
     specialization = specialize(kernel, "float64[:, ::1], float64[:, ::1]", block=_BLOCK)
-    function, _ = read_kernel(specialization)
+    function = before_passes(specialization)
     drop_casts(function)
     drop_unread(function)
     placement = Placement(function, 32)

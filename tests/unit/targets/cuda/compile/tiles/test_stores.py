@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import kerneldsl as kd
-from targets.cuda.compile.region_code import read_kernel
 from targets.cuda.compile.tiles.memory import is_harmless
 from tests.ptx.helpers import specialize
 from tests.support.device_threads import simulate_device
+from tests.support.regions.reading import before_passes
 
 
 @kd.func
@@ -58,7 +58,7 @@ def test_elements_beyond_the_array_are_not_computed(
     is_computed_for_all: bool,
 ) -> None:
     specialization = specialize(kernel, "float64[::1], float64[::1]", block=(16, 1, 1))
-    function, _ = read_kernel(specialization)
+    function = before_passes(specialization)
     (store,) = (each for each in function.body.walk() if each.name == "tile.store")
     assert all(map(is_harmless, store.regions[0].walk())) == is_computed_for_all
     x = np.arange(5, dtype=np.float64)

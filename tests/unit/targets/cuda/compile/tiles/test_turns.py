@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import kerneldsl as kd
-from targets.cuda.compile.region_code import read_kernel
 from targets.cuda.compile.tiles.turns import Turns
 from tests.ptx.helpers import specialize
 from tests.support.extent import examples
+from tests.support.regions.reading import before_passes
 
 _BODY = """
     for i in range({loop}):
@@ -34,7 +34,7 @@ def _overlap(y: str = "float32[:, ::1]", **parts: object) -> bool:
     exec(compile(text, filename, "exec"), namespace)
     signature = f"{y}, float32[::1], int64"
     specialization = specialize(namespace["kernel"], signature, block=(32, 1, 1))
-    function, _ = read_kernel(specialization)
+    function = before_passes(specialization)
     (store,) = (each for each in function.body.walk() if each.name == "tile.store")
     return Turns(function, specialization.kinds).overlap(store)
 
