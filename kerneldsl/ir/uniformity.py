@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from kerneldsl.ir.operations import Effect, Function, Operation, Region, Value
 from kerneldsl.language.intrinsics.intrinsic import Scope
@@ -16,13 +16,18 @@ _QUOTIENTS = (operator.floordiv, operator.ifloordiv)
 _OF_THREADS = Effect.READ | Effect.WRITE | Effect.EXCHANGE
 
 
-def uniformity_of(function: Function, of_names: Mapping[str, Scope]) -> dict[Value, Scope]:
+def uniformity_of(
+    function: Function,
+    of_names: Mapping[str, Scope],
+    uniform_loads: Collection[Operation] = frozenset(),
+) -> dict[Value, Scope]:
     """Return for each value the largest group of threads in which it is the same.
 
     `of_names` has the operations of the language with results that differ between threads. The
     others are uniform for the block if their operands are, and if they read no memory.
+    `uniform_loads` give the threads that load at the same index the same.
     """
-    walk = _Walk(of_names)
+    walk = _Walk(of_names, uniform_loads)
     for value in function.body.arguments:
         walk.known[value] = Scope.BLOCK
     walk.region(function.body)
@@ -30,8 +35,9 @@ def uniformity_of(function: Function, of_names: Mapping[str, Scope]) -> dict[Val
 
 
 class _Walk:
-    def __init__(self, of_names: Mapping[str, Scope]) -> None:
+    def __init__(self, of_names: Mapping[str, Scope], uniform_loads: Collection[Operation]) -> None:
         self.of_names = of_names
+        self.uniform_loads = uniform_loads
         self.known: dict[Value, Scope] = {}
 
     def get(self, value: Value) -> Scope:
@@ -81,7 +87,7 @@ class _Walk:
             found = min(found, self.of_names[operation.name])
         elif declared is not None:
             found = declared
-        elif operation.effect & _OF_THREADS:
+        elif operation.effect & _OF_THREADS and operation not in self.uniform_loads:
             found = Scope.THREAD
         for result in operation.results:
             self.known[result] = found

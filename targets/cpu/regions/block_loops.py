@@ -40,6 +40,7 @@ def split_loop(fission: Fission, operation: Operation, code: Code) -> list[Opera
         return _unrolled(fission, operation)
     left = [] if _is_left_together(fission, operation) else frames_left(fission, operation)
     for frame in left:
+        fission.checked = []  # in later iterations all threads may have left
         mask_inside(fission, frame)
     if not crosses and _is_of_block(fission, operation, left):
         _of_block(fission, operation, code, is_left=bool(left))

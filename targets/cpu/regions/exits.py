@@ -81,12 +81,14 @@ def leave(fission: Fission, operation: Operation, code: Code) -> None:
         return
     code.group += _left(fission, frame)
     fission.flush(code)
+    fission.checked = []
     mask_inside(fission, frame)
 
 
 def contain(fission: Fission, operation: Operation, code: Code) -> None:
     """Let threads leave operations from inside one that has no barrier."""
     frames = frames_left(fission, operation)
+    fission.checked = []
     mask = _plain_exit(fission, operation, code)
     if mask is not None:
         fission.flush(code)
@@ -110,6 +112,7 @@ def leave_if_empty(fission: Fission, code: Code) -> None:
     regions[1].operations = [_leave(frame.label)]
     frame.is_left = True
     code.out.append(Operation("if", [is_any], (), None, regions))
+    fission.checked = list(fission.masks)
 
 
 def mask_inside(fission: Fission, frame: Frame) -> None:

@@ -27,6 +27,7 @@ from targets.cpu.regions.exits import contain, exits_together, leave
 from targets.cpu.regions.expansion import Expansion
 from targets.cpu.regions.local_arrays import name_local_memory, place_local_arrays
 from targets.cpu.regions.masks import Code, Frame, Mask, constant, store, under
+from targets.cpu.regions.uniform_loads import uniform_loads
 from targets.cpu.regions.varying import VARYING
 from targets.cpu.regions.warps import WARP, in_warps
 
@@ -45,7 +46,10 @@ def split_at_barriers(
     name_local_memory(function.body)
     extents, group = (WARP, Scope.WARP) if by_warps else (spec.block_dim, Scope.BLOCK)
     waits = spec.traits.syncs_grid
-    fission = Fission(function, extents, typing, group=group, waits=waits)
+    shares_loads = not (waits or spec.options.debug)
+    fission = Fission(
+        function, extents, typing, group=group, waits=waits, shares_loads=shares_loads
+    )
     code = Code()
     fission.split(function.body.operations, code)
     fission.flush(code)
@@ -66,14 +70,23 @@ class Fission:
     """Splits one function."""
 
     def __init__(
-        self, function: Function, extents: Dim3, typing: Typing, *, group: Scope, waits: bool
+        self,
+        function: Function,
+        extents: Dim3,
+        typing: Typing,
+        *,
+        group: Scope,
+        waits: bool,
+        shares_loads: bool,
     ) -> None:
         self.typing = typing
         #: Whether a block has values; if not, only its threads and its memory have them.
         self.has_values = not waits
         #: The group of threads that run together.
         self.uniform = group
-        self.scopes: dict[Value, Scope] = dict(uniformity_of(function, VARYING))
+        #: Loads that give all threads the same.
+        self.uniform_loads = uniform_loads(function, group) if shares_loads else set()
+        self.scopes: dict[Value, Scope] = dict(uniformity_of(function, VARYING, self.uniform_loads))
         if extents[0] % WARP_SIZE and extents[0] != math.prod(extents):
             # A warp is not a part of a row.
             of_warps = [value for value, scope in self.scopes.items() if scope is Scope.WARP]
@@ -91,6 +104,8 @@ class Fission:
         self.cell_of: dict[Value, Value] = {}
         #: Which threads are here, outermost condition first.
         self.masks: list[Mask] = []
+        #: Those that some thread is known to pass.
+        self.checked: list[Mask] = []
         #: Operations around that threads may leave, and the innermost of them.
         self.frames: dict[Label, Frame] = {}
         self.innermost: Frame | None = None
@@ -219,7 +234,7 @@ class Fission:
         """Place an operation without a barrier: once for the block, or in the loop over threads."""
         is_of_block = bool(operation.effect & Effect.ALLOCATE) or (
             self.has_values
-            and not effects
+            and (not effects or (effects == Effect.READ and self.may_load(operation)))
             and bool(operation.results)
             and all(map(self.is_uniform, operation.results))
             and all(map(self.is_block, _outside_values(operation)))
@@ -229,6 +244,12 @@ class Fission:
             self.available.update(operation.results)
         else:
             code.group.append(operation)
+
+    def may_load(self, operation: Operation) -> bool:
+        """Return whether the block may load once what an operation loads for all of its threads."""
+        is_any = not self.masks or self.checked == self.masks
+        loads = (each for each in operation.walk() if each.effect & Effect.READ)
+        return is_any and all(each in self.uniform_loads for each in loads)
 
     def together(self, operation: Operation, code: Code) -> None:
         """Place what the block does once, for all of its threads."""
