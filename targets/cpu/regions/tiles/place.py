@@ -155,7 +155,8 @@ class _Placing:
 
 
 def _wait(operation: Operation) -> Operation:
-    return Operation("syncthreads", [], effect=Effect.WAIT, place=operation.place)
+    use = IntrinsicUse(INTRINSICS["syncthreads"], {})
+    return Operation("syncthreads", [], (), {"use": use}, None, Effect.WAIT, operation.place)
 
 
 # ------------------------------------------------------------ stores that read what they write

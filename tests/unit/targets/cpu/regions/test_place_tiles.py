@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 import kerneldsl as kd
@@ -71,6 +72,14 @@ def _in_place(x: Any, out: Any) -> None:
     kd.tile.store(out, (0, 0), t, _with_left, out)
 
 
+@kd.kernel
+def _of_other_warps(x: Any, out: Any) -> None:
+    t = kd.threadIdx.x
+    x[kd.blockDim.x - 1 - t] = t
+    own = kd.tile.of(x[t]).own
+    out[t] = own + kd.shfl_xor_sync(0xFFFFFFFF, own, 1)
+
+
 def _operations(kernel: Any) -> list[Operation]:
     """Return the operations of a kernel as a worker runs them for a block."""
     made = kd.kernel(kernel)
@@ -103,6 +112,14 @@ def test_values_of_threads_are_elements() -> None:
     # Of what threads read, all is written first.
     assert ["array.store" in names for names in loops] == [True, True, True]
     assert ["array.load" in names for names in loops] == [False, True, True]
+
+
+def test_threads_of_all_warps_wait_for_what_a_tile_is_given() -> None:
+    x, out = np.zeros(96, np.float32), np.zeros(96, np.float32)
+    with kd.use("cpu"):
+        _of_other_warps[1, 96](x, out)
+    expected = 95 - np.arange(96)
+    assert np.array_equal(out, expected + expected[np.arange(96) ^ 1])
 
 
 def test_a_store_is_marked_if_it_reads_what_it_writes() -> None:
