@@ -33,6 +33,17 @@ class LaneSlots:
         self.place_of.update(dict.fromkeys(values, place))
         return place
 
+    def share(self, values: list[Value], other: Value | None) -> Value | None:
+        """Return the slot of another value, if it can have some values; they are read from it."""
+        place = None if other is None else self.place_of.get(other)
+        is_low = all(value in self._low_bits for value in values)
+        if place is None or not (
+            place.type == values[0].type or (is_low and place.type == types.int32)
+        ):
+            return None
+        self.place_of.update(dict.fromkeys(values, place))
+        return place
+
     def make(self, kind: Any, name: str) -> Value:
         """Return a slot of a type."""
         if not isinstance(kind, types.Number | types.Boolean):

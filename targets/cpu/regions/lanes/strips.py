@@ -24,6 +24,7 @@ from kerneldsl.lowering.loop_marks import NOT_UNROLLED, UNROLLED_AS_VECTORS
 from targets.cpu.regions.lanes.choice import STRIP, Choice
 from targets.cpu.regions.lanes.crossing import Crossing
 from targets.cpu.regions.lanes.masks import masked_loop
+from targets.cpu.regions.lanes.nested import shared_slots
 from targets.cpu.regions.lanes.rounds import write_masked
 from targets.cpu.regions.lanes.slots import LaneSlots
 from targets.cpu.regions.lanes.values import LaneValues, loads_of_bounds, of_first_thread
@@ -47,6 +48,8 @@ class Strip:
         self.choice = Choice(self.values)
         self.slots = LaneSlots(lanes, row.regions[0])
         self.rows: list[Operation] = []
+        #: Results of loops that may use the slot of a variable of the loop around, and its value.
+        self.shared: dict[Value, Value] = {}
         self.is_full = lanes == constant_number(width)
 
     def operations(self) -> list[Operation]:
@@ -83,6 +86,8 @@ class Strip:
                 group.clear()
 
         for operation in operations:
+            if self.stores_itself(operation):
+                continue
             write: Callable[[Operation], list[Operation]]
             if self.runs_once(operation):
                 writes = any(each.effects() & Effect.WRITE for each in group)
@@ -106,6 +111,13 @@ class Strip:
         flush()
         return out
 
+    def stores_itself(self, operation: Operation) -> bool:
+        """Return whether an operation stores what is in the slot already."""
+        if operation.name != "lane.store":
+            return False
+        place, value, *_ = operation.operands
+        return self.slots.place_of.get(value) is place
+
     def runs_once(self, operation: Operation) -> bool:
         """Return whether an operation gives the whole strip one result."""
         return (
@@ -120,8 +132,11 @@ class Strip:
         count = len(loop.results)
         for number, (result, value) in enumerate(zip(loop.results, given_to(loop), strict=True)):
             values = [result, *(r.arguments[number - count] for r in loop.regions)]
-            if self.values.vary(values):
-                writer.store(self.slots.give(values, "carried"), value)
+            if not self.values.vary(values):
+                continue
+            place = self.slots.share(values, self.shared.get(result))
+            if place is None or self.slots.place_of.get(value) is not place:
+                writer.store(place or self.slots.give(values, "carried"), value)
 
     def moved(self, loop: Operation) -> list[Operation]:
         """Return a loop that all lanes run equally often, with rows in its body."""
@@ -129,6 +144,8 @@ class Strip:
         body = loop.regions[-1]
         kept = [n for n, each in enumerate(loop.results) if each not in self.slots.place_of]
         stores = Writer()
+        shared = shared_slots(loop)
+        self.shared |= shared
         for number, result in enumerate(loop.results):
             if number not in kept:
                 stores.store(self.slots.place_of[result], body.yielded[number])

@@ -361,3 +361,48 @@ def test_a_short_row_is_one_strip() -> None:
     text = text_of(short, "float32[::1], float32[::1]", block=32)
     assert "lane.slot[lanes=32]" in text
     assert "lane.slot[lanes=64]" not in text
+
+
+@kd.kernel
+def products(x, weights, out):
+    i = kd.grid(1)
+    if i < out.size:
+        total = np.float32(0)
+        for p in range(weights.shape[0]):
+            for q in range(weights.shape[1]):
+                total += weights[p, q] * x[p, i + q]
+        out[i] = total
+
+
+@kd.kernel
+def restarted(x, weights, out):
+    i = kd.grid(1)
+    if i < out.size:
+        total = np.float32(0)
+        for p in range(weights.shape[0]):
+            before = total
+            for q in range(weights.shape[1]):
+                total += weights[p, q] * x[p, i + q]
+            total -= before * np.float32(0.5)
+        out[i] = total
+
+
+@pytest.mark.parametrize(("kernel", "slots"), [(products, 1), (restarted, 2)])
+def test_variables_of_nested_loops_share_a_slot(kernel, slots: int) -> None:
+    _, spec = kernel.specialization(
+        "float32[:, ::1], float32[:, ::1], float32[::1]", forall=1, target="cpu"
+    )
+    text = print_region(read_kernel(spec)[1])
+    assert text.count("lane.slot") == 2 * slots  # of whole strips, and of what is left
+    rng = np.random.default_rng(2)
+    x, weights = (rng.integers(-4, 5, shape).astype(np.float32) for shape in ((3, 140), (3, 5)))
+    out = np.zeros(135, np.float32)
+    kernel.forall(135)(x, weights, out)
+    expected = np.zeros(135)
+    for p in range(3):
+        before = expected.copy()
+        for q in range(5):
+            expected += weights[p, q] * x[p, q : q + 135]
+        if kernel is restarted:
+            expected -= before * 0.5
+    np.testing.assert_array_equal(out, expected.astype(np.float32))
