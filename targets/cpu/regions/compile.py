@@ -20,6 +20,8 @@ from kerneldsl.ir.explained_errors import explained_errors, unsupported_construc
 from kerneldsl.ir.frontend.reader import NotReadError
 from kerneldsl.ir.operations import Function, Region
 from kerneldsl.ir.printer import print_function
+from kerneldsl.lowering import math_functions as _math_functions  # noqa: F401 - registers
+from kerneldsl.lowering import numpy_functions as _numpy_functions  # noqa: F401 - registers
 from kerneldsl.lowering.captured_arrays import captured_addresses, offering
 from kerneldsl.lowering.errors import translate
 from kerneldsl.lowering.faults import FaultTable

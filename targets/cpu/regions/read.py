@@ -12,7 +12,7 @@ from kerneldsl.ir.rewriter import rewrite
 from kerneldsl.ir.simplify import simplify
 from kerneldsl.ir.typing import Typing
 from kerneldsl.lowering.numba_internals.host_code import host_contexts
-from kerneldsl.lowering.types import numba_types
+from kerneldsl.lowering.types import element_type, numba_types
 from targets.cpu.regions.element_kernels import write_element_rows
 from targets.cpu.regions.faults import place_faults
 from targets.cpu.regions.fission import split_at_barriers
@@ -42,10 +42,13 @@ def read_kernel(spec: Specialization) -> tuple[Function, Region]:
     if spec.traits.syncs_grid:
         refuse_chains(spec.unit)
     is_debug, by_warps = spec.options.debug, False
+    kinds = numba_types(spec.kinds)
+    for use in spec.unit.all_uses():
+        if "dtype" in use.static:
+            element_type(use.static["dtype"])
+    # What these types register with Numba is known from here on.
     typing = host_contexts().typing_context
-    function = read_function(
-        spec.unit, numba_types(spec.kinds), typing, debug=is_debug, raises=True
-    )
+    function = read_function(spec.unit, kinds, typing, debug=is_debug, raises=True)
     decide_branches(function.body)
     if is_debug:
         place_faults(function, axes_of_rows(spec) if spec.traits.uses_grid_only else None)

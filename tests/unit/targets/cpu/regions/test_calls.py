@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -231,3 +233,25 @@ def test_what_python_raises_ends_a_launch(n: int, text: str) -> None:
     with pytest.raises(KernelFault, match=text) as caught:
         count_steps.forall(6)(np.ones(n, np.int64), np.zeros(6, np.int64))
     assert isinstance(caught.value, ValueError)
+
+
+_FRESH = """
+import linecache
+import numpy as np
+import kerneldsl as kd
+from benchmarks.ir_spike.paths import by_path
+text = "def total(x, out):\\n    kd.syncthreads()\\n    out[0] = x[0] + x[1]\\n"
+linecache.cache["<total>"] = (len(text), None, text.splitlines(True), "<total>")
+exec(compile(text, "<total>", "exec"))
+out = np.zeros(1, np.float32)
+with by_path("regions"), kd.use("cpu"):
+    kd.kernel(total)[1, 1](np.ones(2, kd.bfloat16), out)
+print(out[0])
+"""
+
+
+def test_the_first_kernel_of_a_process_knows_narrow_floats() -> None:
+    found = subprocess.run(
+        [sys.executable, "-c", _FRESH], capture_output=True, text=True, check=False
+    )
+    assert found.stdout == "2.0\n", found.stderr
