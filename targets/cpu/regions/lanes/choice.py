@@ -16,10 +16,12 @@ from kerneldsl.ir.recognize import constant_number, operands_of, operator_of
 from kerneldsl.language.intrinsics.intrinsic import Effect as LanguageEffect
 from targets.cpu.regions.lanes.values import LaneValues, leaves_operation
 
-__all__ = ["STRIP", "Choice"]
+__all__ = ["IN_REGISTERS", "STRIP", "Choice"]
 
 #: Threads that run an iteration together, where each adds up its own values.
 STRIP = 64
+#: Lanes with a few values each that registers hold.
+IN_REGISTERS = 128
 #: Elements from a thread's to the next one's at which vectors of both are read at once.
 _NEAR = range(1, 9)
 #: Rounds of a loop, and operations of all of them, up to which LLVM unrolls it.

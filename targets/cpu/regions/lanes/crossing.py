@@ -7,6 +7,7 @@ import operator
 from kerneldsl.ir.operations import Effect, Operation, Value
 from kerneldsl.ir.recognize import operator_of
 from kerneldsl.ir.rewriter import clone
+from targets.cpu.regions.lanes.choice import IN_REGISTERS
 from targets.cpu.regions.lanes.slots import LaneSlots, NotStrippedError
 from targets.cpu.regions.lanes.values import LaneValues
 from targets.cpu.regions.lanes.writer import Writer
@@ -41,6 +42,10 @@ class Crossing:
         #: What operations read before rows had separate values.
         self.operands = {each: list(each.operands) for row in rows for each in row.walk()}
         self.stored: dict[Value, Value] = {}
+        accesses = [each for row in rows for each in row.walk()]
+        #: Slots of the block that the strip only reads.
+        self.read_only = {each.operands[0] for each in accesses if each.name == "slot.load"}
+        self.read_only -= {each.operands[0] for each in accesses if each.name == "slot.store"}
 
     def run(self, operations: list[Operation]) -> None:
         """Complete the rows among some operations."""
@@ -127,7 +132,9 @@ class Crossing:
         made = value.owner
         if not isinstance(made, Operation) or len(made.results) != 1 or made.regions:
             return _FAR
-        if made.name not in _CHEAP and operator_of(made) not in _CHEAP_OPERATORS:
+        is_slot = made.name == "slot.load" and made.operands[0] in self.read_only
+        is_cheap = made.name in _CHEAP or operator_of(made) in _CHEAP_OPERATORS
+        if not is_cheap and not (is_slot and self.slots.lanes > IN_REGISTERS):
             return _FAR
         return 1 + sum(map(self.cost, self.operands[made]))
 

@@ -148,7 +148,8 @@ class _Stage:
                 continue
             member.operations = [*operations, Operation("yield", [])]
             made = row_of(zero, step, member)
-            made.attributes["marks"] = () if number is None else (NOT_UNROLLED,)
+            # LLVM makes no vectors of two; it unrolls them, and makes vectors of several groups.
+            made.attributes["marks"] = () if number in (None, 2) else (NOT_UNROLLED,)
             inner.out.append(made)
         inner.end()
         if number != 1:

@@ -21,7 +21,7 @@ from kerneldsl.ir.operations import Effect, Operation, Region, Value
 from kerneldsl.ir.recognize import constant_number
 from kerneldsl.ir.rewriter import clone
 from kerneldsl.lowering.loop_marks import NOT_UNROLLED, UNROLLED_AS_VECTORS
-from targets.cpu.regions.lanes.choice import STRIP, Choice
+from targets.cpu.regions.lanes.choice import IN_REGISTERS, Choice
 from targets.cpu.regions.lanes.crossing import Crossing
 from targets.cpu.regions.lanes.masks import masked_loop
 from targets.cpu.regions.lanes.nested import shared_slots
@@ -66,7 +66,7 @@ class Strip:
         marks: tuple[str, ...] = ()
         if self.is_full and end is None:
             marks = (NOT_UNROLLED,)
-            if self.lanes <= STRIP:
+            if self.lanes <= IN_REGISTERS:
                 marks = (NOT_UNROLLED, UNROLLED_AS_VECTORS)
         bounds = [self.zero, end or self.width]
         made = Operation("row", bounds, (), {"marks": marks}, [region])
