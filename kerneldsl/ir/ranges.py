@@ -9,7 +9,7 @@ from typing import Any
 from numba import types
 
 from kerneldsl.ir.operations import Function, Label, Operation, Region, Value
-from kerneldsl.ir.recognize import is_false, operands_of, operator_of
+from kerneldsl.ir.recognize import constant_number, is_false, operands_of, operator_of
 
 __all__ = ["Interval", "ranges_of", "ranges_of_region"]
 
@@ -73,6 +73,9 @@ class _Walk:
         if found is not None:
             return found
         kind = value.type
+        number = constant_number(value)
+        if number is not None:  # a constant outside the region
+            return number, number
         if isinstance(kind, types.Integer):
             return int(kind.minval), int(kind.maxval)
         return _ANY

@@ -7,9 +7,13 @@ from typing import Any
 from numba import types
 
 from kerneldsl.ir.operations import Effect, Operation, Region, Value
+from kerneldsl.ir.ranges import Interval, ranges_of_region
 from targets.cpu.regions.low_bits import low_bits_only
 
 __all__ = ["LaneSlots", "NotStrippedError"]
+
+
+_LONG: Interval = (-(2**63), 2**63 - 1)
 
 
 class NotStrippedError(Exception):
@@ -25,11 +29,12 @@ class LaneSlots:
         #: Values that are read from a slot wherever a row needs them.
         self.place_of: dict[Value, Value] = {}
         self._low_bits = low_bits_only(region)
+        self._known = ranges_of_region(region, {})
 
     def give(self, values: list[Value], name: str) -> Value:
         """Return a slot for values that exist one at a time; they are read from it."""
-        is_low = all(value in self._low_bits for value in values)
-        place = self.make(types.int32 if is_low else values[0].type, values[0].name or name)
+        is_narrow = all(map(self._is_narrow, values))
+        place = self.make(types.int32 if is_narrow else values[0].type, values[0].name or name)
         self.place_of.update(dict.fromkeys(values, place))
         return place
 
@@ -43,6 +48,13 @@ class LaneSlots:
             return None
         self.place_of.update(dict.fromkeys(values, place))
         return place
+
+    def _is_narrow(self, value: Value) -> bool:
+        """Return whether 32 bits have all that is read of an integer."""
+        if value in self._low_bits:
+            return True
+        low, high = self._known.get(value, _LONG)
+        return value.type == types.int64 and low >= -(2**31) and high < 2**31
 
     def make(self, kind: Any, name: str) -> Value:
         """Return a slot of a type."""

@@ -406,3 +406,26 @@ def test_variables_of_nested_loops_share_a_slot(kernel, slots: int) -> None:
         if kernel is restarted:
             expected -= before * 0.5
     np.testing.assert_array_equal(out, expected.astype(np.float32))
+
+
+@kd.kernel
+def nearest(points, centres, out):
+    i = kd.grid(1)
+    if i < out.size:
+        least, found, sum_of = f32(np.inf), 0, 0
+        for k in range(16):
+            distance = abs(points[i] - centres[k])
+            if distance < least:
+                least, found = distance, k
+            sum_of += k * i
+        out[i] = found if sum_of >= 0 else sum_of
+
+
+def test_integers_that_are_small_have_narrow_slots() -> None:
+    text = text_of(nearest, "float32[::1], float32[::1], int64[::1]", forall=1)
+    assert "%found_lanes: int32 = lane.slot" in text
+    assert "%sum_of_lanes: int64 = lane.slot" in text
+    points = np.linspace(-1, 20, 150).astype(f32)
+    out = np.zeros(150, np.int64)
+    nearest.forall(150)(points, np.arange(16, dtype=f32), out)
+    np.testing.assert_array_equal(out, abs(points[:, None] - np.arange(16)).argmin(axis=1))
