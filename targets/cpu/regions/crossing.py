@@ -20,6 +20,8 @@ __all__ = ["Crossing"]
 
 #: Operations that are computed again in each loop, not stored.
 _CHEAP = frozenset({"const", "cast", "numba", "array.size", "array.extent", "array.part", *VARYING})
+#: The same of a block, which has no values of them if it waits for other blocks.
+_OF_BLOCK = ("blockIdx.", "gridDim.", "extent.")
 _MOST_AGAIN = 6
 
 
@@ -100,7 +102,8 @@ class Crossing:
         is_kept = value in self.fission.slot_of or value in self.fission.cell_of
         if is_kept or not isinstance(made, Operation):
             return 99
-        if made.name not in _CHEAP or len(made.results) != 1:
+        is_cheap = made.name in _CHEAP or made.name.startswith(_OF_BLOCK)
+        if not is_cheap or len(made.results) != 1:
             return 99
         return 1 + sum(map(self.cost, made.operands))
 

@@ -178,3 +178,18 @@ def test_barriers_of_the_grid_in_loops() -> None:
                 total += np.roll(expected, -m) + votes
     np.testing.assert_array_equal(x, expected)
     np.testing.assert_array_equal(out, total)
+
+
+@kd.kernel
+def rotated(x, rounds):
+    i = kd.grid(1)
+    for _ in range(rounds):
+        value = x[(i + 1) % kd.gridsize(1)]
+        kd.grid_group().sync()
+        x[i] = value
+        kd.grid_group().sync()
+
+
+def test_an_index_is_computed_again_after_a_barrier_of_the_grid() -> None:
+    source = rotated.cpu_source("int64[::1], int64", block=64)
+    assert source.count("= slot[") == 2  # the value and the counter
