@@ -18,6 +18,7 @@ from targets.cpu.regions.faults import place_faults
 from targets.cpu.regions.fission import split_at_barriers
 from targets.cpu.regions.grid_barriers import refuse_chains
 from targets.cpu.regions.ids import guard_extent, id_patterns
+from targets.cpu.regions.local_elements import name_elements
 from targets.cpu.regions.row_regions import element_rows
 from targets.cpu.regions.rows import axes_of_rows
 from targets.cpu.regions.thread_rows import thread_rows, write_thread_rows
@@ -50,6 +51,8 @@ def read_kernel(spec: Specialization) -> tuple[Function, Region]:
     typing = host_contexts().typing_context
     function = read_function(spec.unit, kinds, typing, debug=is_debug, raises=True)
     decide_branches(function.body)
+    if not is_debug:
+        name_elements(function, wraparound=spec.options.wraparound)
     if is_debug:
         place_faults(function, axes_of_rows(spec) if spec.traits.uses_grid_only else None)
     if not spec.traits.uses_grid_only:
