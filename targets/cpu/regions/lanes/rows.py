@@ -9,7 +9,6 @@ from numba import types
 from kerneldsl.ir.operations import Operation, Region, Value
 from kerneldsl.ir.recognize import constant_number
 from kerneldsl.ir.rewriter import clone
-from kerneldsl.lowering.loop_marks import NOT_VECTORIZED
 from targets.cpu.regions.lanes.choice import STRIP, Choice
 from targets.cpu.regions.lanes.masks import LANES, masked_loop
 from targets.cpu.regions.lanes.slots import NotStrippedError
@@ -28,8 +27,7 @@ _LONGEST = 1024
 def in_strips(row: Operation) -> list[Operation]:
     """Return a row of threads in strips, or as it is if no loop of it profits."""
     region = row.regions[0]
-    is_rare = "rare" in row.attributes or NOT_VECTORIZED in row.attributes.get("marks", ())
-    if is_rare or any(map(_has_order, region.walk())):
+    if "rare" in row.attributes or any(map(_has_order, region.walk())):
         return [row]
     arrays = [each for each in region.operations if each.name == "shared.array"]
     region.operations = [each for each in region.operations if each not in arrays]

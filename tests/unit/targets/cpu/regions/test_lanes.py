@@ -429,3 +429,30 @@ def test_integers_that_are_small_have_narrow_slots() -> None:
     out = np.zeros(150, np.int64)
     nearest.forall(150)(points, np.arange(16, dtype=f32), out)
     np.testing.assert_array_equal(out, abs(points[:, None] - np.arange(16)).argmin(axis=1))
+
+
+@kd.kernel
+def folded_with_rest(x, out):
+    t = kd.threadIdx.x
+    rounds = x.size // kd.blockDim.x
+    total = x[min(t, x.size - 1)]
+    for k in range(rounds):
+        total += x[k * kd.blockDim.x + t]
+    rest = rounds * kd.blockDim.x + t
+    if rest < x.size:
+        total += x[rest]
+    out[t] = total
+
+
+def test_rows_that_miss_a_guard_run_in_strips_too() -> None:
+    text = text_of(folded_with_rest, "float32[::1], float32[::1]", block=32)
+    assert text.count("%total_lanes") >= 2
+    assert text.count("lane.slot") == 2
+    for size in (1, 31, 32, 64, 70):
+        x, out = np.arange(size, dtype=f32), np.zeros(32, f32)
+        folded_with_rest[1, 32](x, out)
+        t = np.arange(32)
+        expected = x[np.minimum(t, size - 1)].copy()
+        for first in range(0, size, 32):
+            expected += np.pad(x[first : first + 32], (0, max(0, 32 - (size - first))))
+        np.testing.assert_array_equal(out, expected)
