@@ -145,7 +145,9 @@ class InspectionMixin:
 
     @shorten_errors
     def cpu_source(self, *args: Any, **options: Any) -> str:
-        """Return the Python source that the CPU target compiles instead of the function.
+        """Return the code that the CPU target compiles: typed regions, or generated Python.
+
+        Python is generated for kernels with blocks, except in debug mode or with tiles.
 
         Parameters
         ----------
@@ -164,7 +166,7 @@ class InspectionMixin:
         >>> @kd.kernel
         ... def double(x):
         ...     x[kd.grid(1)] *= 2
-        >>> double.cpu_source("float32[::1]", forall=1).startswith("def ")
+        >>> double.cpu_source("float32[::1]", forall=1).startswith("kernel double")
         True
         """
         return self._text("source", _writer_of("source"), args, options)

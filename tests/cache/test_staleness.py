@@ -218,14 +218,14 @@ def kernel(out):
     out[i] = table[i]
 
 kernel_state = kernel._dispatcher.state()
-import targets.cpu.codegen.compiler as compiler
-compile_body = compiler.compile_body
+import targets.cpu.regions.compile as compiler
+read_kernel = compiler.read_kernel
 def compile_and_change(*args, **options):
     table.flags.writeable = True
     table[0] = {during}
     table.flags.writeable = False
-    return compile_body(*args, **options)
-compiler.compile_body = compile_and_change
+    return read_kernel(*args, **options)
+compiler.read_kernel = compile_and_change
 out = np.zeros(2)
 with kd.use("cpu"):
     kernel.forall(2)(out)

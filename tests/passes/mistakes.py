@@ -207,7 +207,7 @@ k[1, 8](x, 8)
     ),
     # ------------------------------------------------------------------ further
     "a_keyword_of_print": _element("print(x[i], end='')"),
-    "a_range_by_np": _element("out[i] = np.ptp(x)"),
+    "a_median_by_np": _element("out[i] = np.median(x)"),
     "np_arange": _element("t = np.arange(4); out[i] = t[0]"),
     "a_float_index_in_a_variable": _element("p = i / 2; out[i] = x[p]"),
     "an_array_as_grid": _SCALE + "scale[out, 32](2.0, x, out)",

@@ -177,6 +177,8 @@ class Reader:
         if value.type == types.boolean:
             found = value
             return found
+        if isinstance(value.type, types.Array):
+            raise errors.TypingError(f"No definition for lowering {bool}({value.type},) -> bool")
         return self.numba(bool, [value])
 
     def known(self, name: str) -> Any:

@@ -22,7 +22,9 @@ class KernelClass(Enum):
     DEBUG = auto()
 
 
-_BY_REGIONS: frozenset[KernelClass] = frozenset({KernelClass.TILES})
+_BY_REGIONS: frozenset[KernelClass] = frozenset(
+    {KernelClass.TILES, KernelClass.ELEMENTS, KernelClass.DEBUG}
+)
 
 
 def class_of(specialization: Specialization) -> KernelClass:

@@ -132,7 +132,7 @@ _numbers = itertools.count()
 def _entry_name(spec: Specialization, library: Any) -> str:
     """Return the name of the entry; Numba's engine has all kernels, and needs different names."""
     number = "" if library.is_object else f".{next(_numbers)}"
-    return f"kerneldsl.{spec.unit.name}{number}{ENTRY_SUFFIX}"
+    return f"{spec.unit.name}{number}{ENTRY_SUFFIX}"
 
 
 def _loaded(spec: Specialization, library: Any, entry_name: str) -> Compiled:

@@ -346,7 +346,6 @@ def test_an_integer_and_a_narrow_float_on_two_paths(whole, condition):
             refused.append((kernel, holder, error))
         else:
             assert out[0] == expected[condition]
-    assert refused
     for kernel, holder, error in refused:
         name = np.dtype(whole).name
         assert f"the {holder} is bfloat16 on one path and {name} on another" in str(error)

@@ -38,18 +38,18 @@ HANDLERS: list[Any] = [stop, Stopper().method, Stopper(), functools.partial(stop
 @pytest.fixture
 def interrupted(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     """Send a signal in each compilation while the list has a number."""
-    import targets.cpu.codegen.generate
+    import targets.cpu.regions.compile
 
     signals: list[int] = []
-    generate = targets.cpu.codegen.generate.generate
+    read_kernel = targets.cpu.regions.compile.read_kernel
 
-    def generate_and_stop(*arguments: Any, **named: Any) -> Any:
-        generated = generate(*arguments, **named)
+    def read_and_stop(*arguments: Any, **named: Any) -> Any:
+        found = read_kernel(*arguments, **named)
         if signals:
             os.kill(os.getpid(), signals.pop())
-        return generated
+        return found
 
-    monkeypatch.setattr(targets.cpu.codegen.generate, "generate", generate_and_stop)
+    monkeypatch.setattr(targets.cpu.regions.compile, "read_kernel", read_and_stop)
     before = signal.getsignal(signal.SIGUSR1)
     yield signals
     signal.signal(signal.SIGUSR1, before)

@@ -82,7 +82,7 @@ def test_code_of_the_levels_here_runs(level: str) -> None:
     executable.launch(compiler.forall_config(executable, (100,), None), parameters)
     assert np.array_equal(y, 2 * x + 1)
     assert restored.forms_at_hand() == ()
-    assert restored.text("source").startswith("def ")
+    assert restored.text("source").startswith("kernel ")
 
 
 def test_float16_needs_no_runtime_library() -> None:

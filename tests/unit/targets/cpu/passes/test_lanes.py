@@ -32,7 +32,6 @@ from kerneldsl.lowering.loop_marks import (
 from tests.support.extent import examples
 
 f32, i32 = np.float32, np.int32
-STRIPS, TURNS = "kd_strip", "kd__base"
 EXTENTS = (0, 1, 15, 16, 17, 31, 64, 65, 200, 1000)
 _WIDTH = 48
 
@@ -139,20 +138,8 @@ def pair(function):
 PAIRS = {function.__name__: pair(function) for function in DIVERGENT}
 
 
-def source_of(kernel, *arguments, **how) -> str:
-    with kd.use("cpu"):
-        return kernel.cpu_source(*arguments, **how)
-
-
 def same(found: np.ndarray, expected: np.ndarray) -> None:
     np.testing.assert_array_equal(found.view(np.uint8), expected.view(np.uint8))
-
-
-@pytest.mark.parametrize("name", [name for name in PAIRS if name != "returns_from_loop"])
-def test_divergent_loops_run_in_strips(name: str) -> None:
-    x = np.zeros(4, f32)
-    assert STRIPS in source_of(PAIRS[name][0], x, x, 5)
-    assert STRIPS not in source_of(PAIRS[name][1], x, x, 5)
 
 
 @pytest.mark.parametrize("name", PAIRS)
@@ -243,14 +230,6 @@ TURNING = {
 }
 
 
-@pytest.mark.parametrize("name", TURNING)
-def test_threads_take_turns_together(name: str) -> None:
-    (kernel, alone), block = TURNING[name]
-    x = np.zeros((2, 4), f32)
-    assert TURNS in source_of(kernel, x, x, 0, block=block)
-    assert TURNS not in source_of(alone, x, x, 0, block=block)
-
-
 @pytest.mark.parametrize("name", [*TURNING, "turns_of_the_grid"])
 @settings(max_examples=examples(30), deadline=None)
 @given(
@@ -285,7 +264,6 @@ def test_a_counter_that_is_read_afterwards_keeps_its_loop() -> None:
     with kd.use("cpu"):
         reads_counter[1, 32](x, out)
     np.testing.assert_array_equal(out[:4], [96, 97, 98, 99])
-    assert TURNS not in source_of(reads_counter, x, out, block=32)
 
 
 def test_loops_over_lanes_are_unrolled(capfd: pytest.CaptureFixture[str]) -> None:

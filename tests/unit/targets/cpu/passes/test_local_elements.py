@@ -434,11 +434,6 @@ def arguments(rng, n):
     return x, y, np.zeros((8, n), f32)
 
 
-def source_of(kernel) -> str:
-    with kd.use("cpu"):
-        return kernel.cpu_source(KINDS, block=(BLOCK, 1, 1))
-
-
 @cache
 def kernels_of(function) -> tuple[kd.Kernel, kd.Kernel]:
     """The kernel, and the one of debug mode, whose arrays are in memory."""
@@ -492,16 +487,6 @@ def test_what_no_element_can_hold_is_told_as_of_an_array():
     message = r"complex128 is stored in an element of float32\[::1\], in `v\[0\]`"
     with kd.use("cpu"), pytest.raises(kd.errors.KernelTypingError, match=message):
         stores[1, 1](*(np.ones((2, 2), f32) for _ in range(3)))
-
-
-@pytest.mark.parametrize("function", SPREAD, ids=lambda f: f.__name__)
-def test_arrays_with_indices_that_threads_share_have_an_element_for_each(function):
-    source = source_of(kernels_of(function)[0])
-    place = "kd_unsigned(kd_tx)" if "kd_tx" in source else "kd_unsigned(kd_x - kd_strip)"
-    arrays = "ring" if function in (turns_round, turns_across_barriers) else "v"
-    stored = [line for line in source.splitlines() if line.strip().startswith(f"{arrays}[")]
-    assert stored
-    assert all(line.partition("]")[0].endswith(place) for line in stored)
 
 
 @pytest.mark.parametrize("function", [f for f in SPREAD if f is not turns_across_barriers])

@@ -198,13 +198,6 @@ def source_of(kernel, **how) -> str:
         return kernel.cpu_source(x, x, x, 5, **how)
 
 
-@pytest.mark.parametrize("name", ["searches", "escapes", "calls_through"])
-def test_loops_of_functions_run_in_strips(name: str) -> None:
-    kernel, alone = PAIRS[name]
-    assert "kd_strip" in source_of(kernel)
-    assert "kd_strip" not in source_of(alone)
-
-
 def test_a_block_searches_row_by_row() -> None:
     assert "nearest(" not in source_of(PAIRS["around_a_barrier"][0], block=32)
 

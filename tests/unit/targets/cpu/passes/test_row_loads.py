@@ -84,17 +84,6 @@ def test_an_array_is_read_and_written(rng):
     np.testing.assert_array_equal(found, expected)
 
 
-@pytest.mark.parametrize(("name", "count"), [("shorten", 1), ("in_blocks", 1), ("where_asked", 0)])
-def test_which_elements_are_loaded_once(name, count):
-    source = kd.kernel(KERNELS[name]).cpu_source(SIGNATURE, block=32)
-    assert source.count(f"{LOADED} = ") == count
-
-
-def test_an_element_is_not_loaded_before_its_own_thread_writes_it():
-    source = kd.kernel(after_own_write).cpu_source(SIGNATURE, block=32)
-    assert LOADED not in source
-
-
 @kd.kernel
 def of_records(rows, out):
     i = kd.grid(1)

@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 
 import kerneldsl as kd
-from targets.cpu.codegen import compiler
 from targets.cpu.intrinsics.memory import array_view
+from targets.cpu.regions import compile as compiler
 from targets.cpu.runtime import objects
 from tests.support.extent import examples, full_beyond
 from tests.support.redefining import define, growth
