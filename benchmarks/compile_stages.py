@@ -172,7 +172,7 @@ def watch(stages: Stages) -> None:
 
     import kerneldsl.analysis.analyze as analyze
     import kerneldsl.frontend.normalize as normalize
-    import targets.cpu.codegen.generate as generate
+    import targets.cpu.regions.compile as cpu_regions
     import targets.cuda.compile.ptx as ptx
     import targets.cuda.compile.region_code as region_code
     from kerneldsl.lowering.numba_internals import host_code, optimizing, text
@@ -180,7 +180,7 @@ def watch(stages: Stages) -> None:
     for stage, owner, name in (
         ("source", normalize, "make_unit"),
         ("analysis", analyze, "analyze"),
-        ("passes", generate, "generate"),
+        ("passes", cpu_regions, "read_kernel"),
         ("passes", region_code, "read_kernel"),
         ("link", ptx, "link"),
         ("LLVM passes", ptx, "run_passes"),

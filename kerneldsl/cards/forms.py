@@ -28,7 +28,7 @@ __all__ = ["CodeForm", "code_forms", "joined_lines", "short_names"]
 _FORMS = {
     "ptx": ("PTX", "ptx", "ptx(…)"),
     "sass": ("SASS", None, 'artifact(…).text("sass")'),
-    "source": ("Code that is compiled", None, "cpu_source(…)"),
+    "source": ("Regions that are compiled", None, "cpu_source(…)"),
     "llvm": ("LLVM IR", "llvm", "llvm(…)"),
     "asm": ("Assembly", "gas", "asm(…)"),
 }

@@ -145,9 +145,7 @@ class InspectionMixin:
 
     @shorten_errors
     def cpu_source(self, *args: Any, **options: Any) -> str:
-        """Return the code that the CPU target compiles: typed regions, or generated Python.
-
-        Python is generated for kernels with blocks, except in debug mode or with tiles.
+        """Return the regions that the CPU target compiles, as text.
 
         Parameters
         ----------

@@ -97,7 +97,7 @@ def _is_same(one: Path, other: Path) -> bool:
 def _import_parts(package: str, found: Path | None) -> None:
     """Import the parts of a package of kerneldsl that another module hides.
 
-    To import ``targets.cpu.passes.ids``, Python needs ``targets.cpu`` among the loaded modules. If
+    To import ``targets.cpu.regions.ids``, Python needs ``targets.cpu`` among the loaded modules. If
     that is missing, it imports ``targets``. So all packages below are imported while ``targets`` is
     kerneldsl's. Otherwise kerneldsl would run a module of the program.
     """

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from targets.cpu.codegen.code import (
     FAILURE_WORD,
+    FINISHED,
     FIRST_UNITS_WORD,
     HEADER_BYTES,
     OVERRUN,
     PARTS_WORD,
     SPACE_WORDS,
 )
-from targets.cpu.codegen.phases import FINISHED
 from targets.cpu.codegen.storage import ALIGNMENT
 from targets.cpu.runtime.artifact import (
     LEAST_SEGMENT,

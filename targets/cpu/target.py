@@ -69,24 +69,17 @@ class CpuCompiler(Compiler):
         return LaunchConfig((grid[0], grid[1], grid[2]), block, extent)
 
     def compile(self, specialization: Specialization) -> CpuArtifact:
-        """Compile by the region IR or by syntax trees, as the kernel's class is compiled."""
+        """Check the kernel, and compile it by the region IR."""
         unit = specialization.unit
         require_addresses(f"compiling {unit.qualname}", where=unit.locate(unit.tree))
         from kerneldsl.lowering.missing import refuse_missing
         from targets.cpu.intrinsics.table import LOWERINGS
-        from targets.cpu.regions.classes import is_by_regions
+        from targets.cpu.regions.compile import compile_kernel
 
         refuse_missing(unit, "cpu", LOWERINGS, "targets/cpu/intrinsics/table.py")
         refuse_divergent_barriers(specialization)
         refuse_too_much_shared(specialization)
-        specialization = _with_block(specialization)
-        if is_by_regions(specialization):
-            from targets.cpu.regions.compile import compile_kernel
-
-            return compile_kernel(specialization)
-        from targets.cpu.codegen.compile_trees import compile_trees
-
-        return compile_trees(specialization)
+        return compile_kernel(_with_block(specialization))
 
     def typed_unit(self, unit: FunctionUnit, kinds: tuple[Kind, ...]) -> TypedUnit:
         """Infer with Numba's types for this machine's processor."""
@@ -97,12 +90,9 @@ class CpuCompiler(Compiler):
 
     def remarks(self, specialization: Specialization) -> tuple[str, ...]:
         """Name the local arrays that keep threads from being lanes."""
-        from targets.cpu.passes.local_elements import remarks_on_arrays
+        from targets.cpu.regions.remarks import remarks_on_arrays
 
-        options = specialization.options
-        if options.debug:
-            return ()
-        return remarks_on_arrays(specialization.unit, wraparound=options.wraparound)
+        return () if specialization.options.debug else remarks_on_arrays(specialization)
 
     def code_identity(self, specialization: Specialization) -> Mapping[str, str] | None:
         """Return the processor; ``None`` where object code of another process is not loaded."""

@@ -213,7 +213,7 @@ def test_what_was_stored_without_a_module_is_not_compiled_anew(compiled: Any) ->
     library = StoredLibrary(lambda: pytest.fail("it was compiled"))
     stored = replace(made, compiled=replace(made.compiled, library=library))
     forms = [each.title for each in code_forms("cpu", stored, __file__)]
-    assert forms == ["Code that is compiled (cpu)"]
+    assert forms == ["Regions that are compiled (cpu)"]
 
 
 def test_tuples_of_things_are_tables(compiled: kd.Kernel[..., Any]) -> None:
@@ -243,7 +243,7 @@ def test_the_card_of_vector_math_is_small_enough_for_a_notebook() -> None:
         made(np.arange(8.0))
     shown = made._repr_html_()
     text = read_card(shown)
-    for part in ("Code that is compiled", "LLVM IR (cpu", "Assembly (cpu"):
+    for part in ("Regions that are compiled", "LLVM IR (cpu", "Assembly (cpu"):
         assert part in text
     assert "more lines are not shown. kernel.llvm(…) returns all of it." in text
     assert len(shown) < 80_000

@@ -22,7 +22,6 @@ from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.intrinsics.intrinsic import Scope
 from kerneldsl.language.kinds import ArrayKind, Kind
 from kerneldsl.lowering.passes.tuple_names import tuple_lengths
-from targets.cpu.passes.liveness import flow_of
 
 __all__ = ["ANALYSES", "answers"]
 
@@ -181,8 +180,6 @@ def _names_of(unit: FunctionUnit, kinds: Sequence[Kind] | None) -> Lines:
     for reached in sorted(unit.reachable(), key=lambda each: (each is not unit, each.name)):
         lengths = tuple_lengths(reached)
         yield f"{reached.name} tuples {_names(f'{k}={v}' for k, v in lengths.items())}"
-        flow = flow_of(reached.tree.body)
-        yield f"  exposed {_names(flow.exposed)} surely {_names(flow.surely)}"
 
 
 #: What asks each analysis, by a short name.

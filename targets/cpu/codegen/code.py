@@ -38,6 +38,7 @@ __all__ = [
     "DESCRIPTION_WORD",
     "ENTER_WORD",
     "FAILURE_WORD",
+    "FINISHED",
     "FIRST_UNITS_WORD",
     "HEADER_BYTES",
     "MAX_DYNAMIC_BYTES",
@@ -45,6 +46,7 @@ __all__ = [
     "OVERRUN",
     "PARTS_WORD",
     "SPACE_WORDS",
+    "STATE_BYTES",
     "STOPPED",
     "STOP_WORD",
     "WATCH_WORD",
@@ -65,6 +67,11 @@ STOPPED, OVERRUN = -1, -2
 MAX_DYNAMIC_BYTES, MAX_DYNAMIC_LINE = (1 << 40) - 1, (1 << 20) - 1
 CODE_WORD, DESCRIPTION_WORD, STOP_WORD, ENTER_WORD, FIRST_UNITS_WORD = 9, 12, 13, 14, 15
 WATCH_WORD, BEGAN_WORD, PARTS_WORD = 16, 17, 18
+
+#: Bytes of the number of a state, an int64.
+STATE_BYTES = 8
+#: The state of a block that has come to its end; a launch begins with state 0.
+FINISHED = -1
 
 
 def dynamic_failure(line: int) -> int:

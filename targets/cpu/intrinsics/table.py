@@ -1,19 +1,15 @@
 """Every intrinsic of the language with the way in which the CPU target performs it.
 
-An id is an expression over the loop variables. At a barrier the kernel is cut, and at an exchange
-between the lanes of a warp or the threads of a block too. What the threads of a block do together
-is done once. An array is in the storage of the block. All else is an operation that generated
-code calls.
+An id is a counter of a loop. At a barrier the kernel is cut, and at an exchange between the lanes
+of a warp or the threads of a block too. What the threads of a block do together is done once. An
+array is in the storage of the block. All else is an operation on values.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache
-from typing import Any, NoReturn, TypeAlias
+from typing import NoReturn, TypeAlias
 
 from kerneldsl.errors import SourceLocation, UnsupportedConstructError
-from kerneldsl.frontend.unit import IntrinsicUse
 from kerneldsl.language.intrinsics.intrinsic import Intrinsic, Typing
 from kerneldsl.language.intrinsics.table import INTRINSICS
 from kerneldsl.lowering import linked_rules, scalars
@@ -21,12 +17,8 @@ from kerneldsl.lowering.calls import Emitter
 from kerneldsl.utilities.dataclasses import dataclass
 from targets.cpu.intrinsics import byte_dots, ptx_words, warp, warp_values
 from targets.cpu.intrinsics.atomics import ATOMICS, fence
-from targets.cpu.intrinsics.chains import chain_operation
 from targets.cpu.intrinsics.groups.table import GROUPS
-from targets.cpu.intrinsics.operations import operation
 from targets.cpu.intrinsics.warp import Exchange
-from targets.cpu.passes.ids import EXPRESSIONS, Expression
-from targets.cpu.passes.items import GridBarrier, Item
 
 __all__ = [
     "LOWERINGS",
@@ -47,20 +39,16 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Id:
-    """An expression over the loop variables, for which :mod:`targets.cpu.passes.ids` puts it."""
-
-    #: Writes it.
-    expression: Expression
+    """An index or a size of the launch."""
 
 
 @dataclass(frozen=True)
 class Cut:
     """A barrier: all threads run what is before it, then all run what is after it."""
 
-    #: How the predicates of a vote are combined: see :class:`targets.cpu.passes.items.Vote`.
+    #: How the predicates of a vote are combined: ``"count"``, ``"and"``, ``"or"``, ``"all"`` or
+    #: ``"any"``; ``None`` for a barrier without a vote.
     form: str | None = None
-    #: What a barrier without a vote is, if that is more than the end of the items before it.
-    items: tuple[Item, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -76,11 +64,6 @@ class Atomic:
     shared: Emitter
     private: Emitter
 
-    def function(self, use: IntrinsicUse, *, is_private: bool) -> Callable[..., Any]:
-        """Return what generated code calls for one use; uses with equal constants share it."""
-        emitter = self.private if is_private else self.shared
-        return _function(use.intrinsic.name, emitter, tuple(sorted(use.static.items())))
-
 
 @dataclass(frozen=True)
 class ScalarOperation:
@@ -88,17 +71,6 @@ class ScalarOperation:
 
     #: Writes it.
     emitter: Emitter
-
-    def function(self, use: IntrinsicUse) -> Callable[..., Any]:
-        """Return what generated code calls for one use; uses with equal constants share it."""
-        return _function(use.intrinsic.name, self.emitter, tuple(sorted(use.static.items())))
-
-
-@cache
-def _function(
-    name: str, emitter: Emitter, static: tuple[tuple[str, Any], ...]
-) -> Callable[..., Any]:
-    return operation(name, emitter, dict(static))
 
 
 @dataclass(frozen=True)
@@ -113,13 +85,6 @@ class Together:
     #: The intrinsic's name.
     name: str
 
-    def calling(self, function: Any = None) -> Callable[..., Any]:
-        """Return what generated code calls: ``(blocks, fault record, *arguments)``.
-
-        A function that the intrinsic is given is left out of the arguments.
-        """
-        return chain_operation(self.name, function)
-
 
 @dataclass(frozen=True)
 class Refused:
@@ -133,15 +98,23 @@ Lowering: TypeAlias = (
     Id | Cut | Exchange | Stored | Atomic | ScalarOperation | Elements | Together | Refused
 )
 
+_IDS = (
+    *("grid", "gridsize", "laneid", "lanemask_lt", "warpsize"),
+    *(
+        f"{name}.{axis}"
+        for name in ("threadIdx", "blockIdx", "blockDim", "gridDim")
+        for axis in "xyz"
+    ),
+)
 #: Name of each intrinsic to its lowering.
 LOWERINGS: dict[str, Lowering] = {
-    **{name: Id(expression) for name, expression in EXPRESSIONS.items()},
+    **{name: Id() for name in _IDS},
     "syncthreads": Cut(),
     "syncthreads_count": Cut("count"),
     "syncthreads_and": Cut("and"),
     "syncthreads_or": Cut("or"),
     "syncwarp": Cut(),
-    "grid_group.sync": Cut(items=(GridBarrier(),)),
+    "grid_group.sync": Cut(),
     **warp.EXCHANGES,
     **warp_values.EXCHANGES,
     "block.count": Cut("count"),

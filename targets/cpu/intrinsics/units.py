@@ -14,7 +14,10 @@ from numba.extending import intrinsic
 
 from targets.cpu.math.division import divide_unsigned
 
-__all__ = ["block_place", "row_pieces"]
+__all__ = ["WARP_SIZE", "block_place", "row_pieces"]
+
+#: Threads of a warp, on every machine.
+WARP_SIZE = 32
 
 _I64 = ir.IntType(64)
 #: Rows of blocks that are visited column by column.

@@ -25,7 +25,7 @@ from kerneldsl.language.intrinsics.table import INTRINSICS
 from kerneldsl.lowering.calls import Call
 from kerneldsl.lowering.typing_rules import typing_rule
 from kerneldsl.utilities.dataclasses import dataclass
-from targets.cpu.passes.ids import WARP_SIZE
+from targets.cpu.intrinsics.units import WARP_SIZE
 
 __all__ = [
     "EXCHANGES",

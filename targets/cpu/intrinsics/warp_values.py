@@ -19,8 +19,8 @@ from numba.core import cgutils
 
 from kerneldsl.lowering.calls import Call
 from kerneldsl.lowering.scalars import call_llvm
+from targets.cpu.intrinsics.units import WARP_SIZE
 from targets.cpu.intrinsics.warp import Exchange, WarpBuffer, exchange, post_value
-from targets.cpu.passes.ids import WARP_SIZE
 
 __all__ = ["EXCHANGES"]
 

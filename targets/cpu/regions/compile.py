@@ -33,7 +33,6 @@ from kerneldsl.lowering.numba_internals.regions import (
     without_errors,
 )
 from targets.cpu.codegen.code import Compiled
-from targets.cpu.codegen.functions import numba_flags
 from targets.cpu.codegen.levels import LEVELS, compiling_for
 from targets.cpu.codegen.library import ENTRY_SUFFIX, create_library
 from targets.cpu.codegen.orientation import row_axis
@@ -165,7 +164,7 @@ def _lower(
         end_gathering(emitter)
         builder.ret(_I32(0))
         emitter.finish()
-    flags = numba_flags(spec)
+    flags = _float_flags(spec)
     if flags:
         relax_floats(module, flags)
     scratch_bytes = emitter.storage.scratch_bytes
@@ -191,6 +190,13 @@ def _options(spec: Specialization, region: Region, *, uses_scratch: bool) -> Run
     if CAN_LEAVE_CODE and not is_short(region):
         options |= RunnerOption.LEAVE
     return options
+
+
+def _float_flags(spec: Specialization) -> frozenset[str] | bool:
+    """Return LLVM's flags of operations on floats: all of them, some, or none."""
+    if spec.options.fastmath:
+        return True
+    return frozenset({"contract"}) if spec.options.contract else False
 
 
 @cache

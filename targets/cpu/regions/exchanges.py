@@ -11,8 +11,8 @@ from kerneldsl.ir.operations import Operation
 from kerneldsl.lowering.calls import Call
 from targets.cpu.intrinsics.chains import write_chain
 from targets.cpu.intrinsics.table import Exchange, lowering_of
+from targets.cpu.intrinsics.units import WARP_SIZE
 from targets.cpu.intrinsics.warp import Room, arrive_thread, expect_threads
-from targets.cpu.passes.ids import WARP_SIZE
 from targets.cpu.regions.emitter import CpuEmitter
 from targets.cpu.regions.faults import fault_record
 from targets.cpu.regions.slots import slot_place

@@ -19,7 +19,7 @@ from kerneldsl.ir.rewriter import clone_region
 from kerneldsl.language.intrinsics.intrinsic import Scope
 from kerneldsl.lowering.groups import WrittenOperation
 from targets.cpu.intrinsics.table import Cut, Exchange, Together, lowering_of
-from targets.cpu.passes.ids import WARP_SIZE
+from targets.cpu.intrinsics.units import WARP_SIZE
 
 if TYPE_CHECKING:
     from targets.cpu.regions.fission import Fission

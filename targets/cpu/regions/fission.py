@@ -17,7 +17,7 @@ from kerneldsl.ir.simplify import simplify
 from kerneldsl.ir.typing import Typing
 from kerneldsl.ir.uniformity import uniformity_of
 from kerneldsl.language.intrinsics.intrinsic import Scope
-from targets.cpu.passes.ids import WARP_SIZE
+from targets.cpu.intrinsics.units import WARP_SIZE
 from targets.cpu.regions import grid_barriers
 from targets.cpu.regions.block_loops import split_loop
 from targets.cpu.regions.branches import split_branch, split_labeled

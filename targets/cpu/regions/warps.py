@@ -23,7 +23,7 @@ from kerneldsl.ir.recognize import constant_number
 from kerneldsl.ir.typing import Typing
 from kerneldsl.language.intrinsics.intrinsic import Effect, Scope
 from targets.cpu.intrinsics.table import Together, lowering_of
-from targets.cpu.passes.ids import WARP_SIZE
+from targets.cpu.intrinsics.units import WARP_SIZE
 from targets.cpu.regions.building import Builder
 from targets.cpu.regions.emitter import CpuEmitter
 from targets.cpu.regions.loops import CountedLoop

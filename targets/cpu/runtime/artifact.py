@@ -75,7 +75,7 @@ class CpuArtifact(Artifact):
     entry_name: str
     #: Seconds for each step.
     timings: Mapping[str, float]
-    #: The generated Python, or what generates it again.
+    #: The text of its regions, or what makes it again.
     source: str | Callable[[], str] = field(repr=False)
     #: Its machine code.
     compiled: Compiled = field(repr=False)
@@ -94,7 +94,7 @@ class CpuArtifact(Artifact):
         return self.rows_along is not None
 
     def text(self, form: str) -> str:
-        """Return a form of the code: ``"source"`` generated Python, ``"llvm"``, or ``"asm"``."""
+        """Return a form of the code: ``"source"``, the regions, ``"llvm"``, or ``"asm"``."""
         if form == "source":
             return self.source() if callable(self.source) else self.source
         if form == "llvm":

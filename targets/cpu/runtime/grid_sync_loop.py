@@ -1,7 +1,7 @@
 """Run a launch whose blocks wait for each other: each as far as the next barrier, again and again.
 
 What a block keeps meanwhile is in its part of one piece of memory
-(:mod:`targets.cpu.codegen.phases`), which begins with the state from which it goes on.
+(:mod:`targets.cpu.regions.grid_barriers`), which begins with the state from which it goes on.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ import numpy as np
 
 from kerneldsl.contract import LaunchConfig
 from kerneldsl.errors import BarrierDivergenceError
-from targets.cpu.codegen.code import PARTS_WORD
-from targets.cpu.codegen.phases import FINISHED
+from targets.cpu.codegen.code import FINISHED, PARTS_WORD
 from targets.cpu.codegen.storage import ALIGNMENT
 from targets.cpu.runtime.faults import raise_incomplete
 

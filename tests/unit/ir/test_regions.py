@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import kerneldsl as kd
-from benchmarks.ir_spike.both import KERNELS, specialization
 from kerneldsl.ir.frontend.read import read_function
 from kerneldsl.ir.operations import Function, Operation, Region
 from kerneldsl.ir.printer import print_function, print_region
@@ -20,9 +19,8 @@ from kerneldsl.ir.verifier import VerificationError, verify
 from kerneldsl.language.intrinsics.intrinsic import Scope
 from kerneldsl.lowering.numba_internals.host_code import host_contexts
 from kerneldsl.lowering.types import numba_types
-from targets.cpu.regions.compile import compile_regions
 from targets.cpu.regions.read import read_kernel
-from targets.cpu.target import CpuCompiler
+from tests.unit.ir.gate_kernels import KERNELS, specialization
 
 _F = "float32[::1]"
 
@@ -96,22 +94,6 @@ def test_a_pattern_takes_the_place_of_an_operation() -> None:
     assert region.yielded == region.operations[0].results
 
 
-@pytest.mark.parametrize("n", [1, 33, 257, 5001])
-def test_results_on_the_cpu_have_the_bits_of_the_other_path(
-    n: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from benchmarks.ir_spike.bits import run
-    from benchmarks.ir_spike.fresh import fresh_module
-
-    old = run(fresh_module(), n, n)
-    monkeypatch.setattr(CpuCompiler, "compile", lambda self, spec: compile_regions(spec))
-    new = run(fresh_module(), n, n)
-    for one, two in zip(old, new, strict=True):
-        if one is not None:
-            both_nan = np.isnan(one) & np.isnan(two)
-            assert np.all((one.view(np.uint32) == two.view(np.uint32)) | both_nan)
-
-
 @kd.kernel
 def totals(x, out):
     total = 0
@@ -121,8 +103,7 @@ def totals(x, out):
     out[0] = total
 
 
-def test_a_block_of_one_thread_has_no_loops_over_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(CpuCompiler, "compile", lambda self, spec: compile_regions(spec))
+def test_a_block_of_one_thread_has_no_loops_over_threads() -> None:
     out = np.zeros(1, np.int64)
     with kd.use("cpu"):
         totals[1, 1](np.arange(9), out)

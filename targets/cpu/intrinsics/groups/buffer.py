@@ -15,8 +15,8 @@ from numba.extending import intrinsic, lower_cast, models, register_model
 from kerneldsl.language.intrinsics.table import INTRINSICS
 from kerneldsl.lowering.calls import Call
 from kerneldsl.lowering.typing_rules import typing_rule
+from targets.cpu.intrinsics.units import WARP_SIZE
 from targets.cpu.intrinsics.warp import Exchange, Room, Steps
-from targets.cpu.passes.ids import WARP_SIZE
 
 __all__ = [
     "I1",

@@ -15,7 +15,7 @@ from numba.core import cgutils
 from kerneldsl.ir.operations import Operation
 from kerneldsl.lowering.tile_folds import COMBINATIONS
 from targets.cpu.intrinsics.groups.combine import fold_neighbours
-from targets.cpu.passes.ids import WARP_SIZE
+from targets.cpu.intrinsics.units import WARP_SIZE
 from targets.cpu.regions.emitter import CpuEmitter
 from targets.cpu.regions.tiles.writer import Elements, TileCode
 

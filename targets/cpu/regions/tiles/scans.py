@@ -12,7 +12,7 @@ from kerneldsl.ir.operations import Operation
 from kerneldsl.lowering.groups import Combination, combination_of
 from targets.cpu.intrinsics.groups.buffer import WIDTHS
 from targets.cpu.intrinsics.groups.combine import scan_vector
-from targets.cpu.passes.ids import WARP_SIZE
+from targets.cpu.intrinsics.units import WARP_SIZE
 from targets.cpu.regions.emitter import CpuEmitter
 from targets.cpu.regions.tiles.writer import Elements, TileCode
 

@@ -141,14 +141,3 @@ def test_a_network_sorts() -> None:
     with kd.use("cpu"):
         PAIRS["sorts_rows"][0][5, 256](x, out, 0)
     np.testing.assert_array_equal(out, np.sort(x))
-
-
-def test_what_is_written() -> None:
-    x = "float32[:, ::1]"
-    fast, by_thread = (k.cpu_source(f"{x}, {x}, int64", block=256) for k in PAIRS["sorts_rows"])
-    assert HALVES not in by_thread
-    halves, plain = fast.split("other = t ^ step")
-    assert SWAPS in halves
-    assert SWAPS not in plain
-    assert "t - " not in halves  # the upper half has nothing to do
-    assert halves.count("other = t + ") == 5  # for steps of 1, 2, 4, 8, and others

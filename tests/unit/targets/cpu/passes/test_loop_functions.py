@@ -14,8 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import kerneldsl as kd
-from kerneldsl.frontend.normalize import make_unit
-from targets.cpu.passes.loop_functions import functions_with_loops
 from tests.support.extent import examples, full_beyond
 
 f32, i32 = np.float32, np.int32
@@ -190,40 +188,6 @@ def pair(function):
 
 
 PAIRS = {function.__name__: pair(function) for function in KERNELS}
-
-
-def source_of(kernel, **how) -> str:
-    x = np.zeros(4, f32)
-    with kd.use("cpu"):
-        return kernel.cpu_source(x, x, x, 5, **how)
-
-
-def test_a_block_searches_row_by_row() -> None:
-    assert "nearest(" not in source_of(PAIRS["around_a_barrier"][0], block=32)
-
-
-def test_only_functions_that_can_be_are_inlined() -> None:
-    def calls_all(x, places, out, most):
-        i = kd.grid(1)
-        value = x[i] + shortly(x[i]) + with_own_array(x[i], most)
-        out[i] = root(value, most) if value > f32(0) else nearest(value, places)
-        out[i] += escape_time(value, value, most)
-
-    found = functions_with_loops(make_unit(calls_all))
-    assert {unit.name for unit in found} == {"escape_time"}
-
-
-def test_many_calls_stay_calls() -> None:
-    def calls_often(x, out):
-        i = kd.grid(1)
-        out[i] += nearest(x[i], x) + nearest(x[i] + 1, x) + nearest(x[i] + 2, x)
-        out[i] += nearest(x[i] + 3, x) + nearest(x[i] + 4, x) + nearest(x[i] + 5, x)
-        out[i] += nearest(x[i] + 6, x) + nearest(x[i] + 7, x) + nearest(x[i] + 8, x)
-        out[i] += nearest(x[i] + 9, x) + nearest(x[i] + 10, x) + nearest(x[i] + 11, x)
-        out[i] += nearest(x[i] + 12, x) + nearest(x[i] + 13, x) + nearest(x[i] + 14, x)
-        out[i] += nearest(x[i] + 15, x) + nearest(x[i] + 16, x) + nearest(x[i] + 17, x)
-
-    assert functions_with_loops(make_unit(calls_often)) == frozenset()
 
 
 @pytest.mark.parametrize("name", full_beyond(PAIRS, [*PAIRS][::2]))

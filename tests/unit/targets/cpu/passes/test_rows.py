@@ -85,15 +85,3 @@ def test_clamped_indices(shape: tuple[int, int], shift: int) -> None:
 def test_limits_below_zero_count_from_the_end(width: int, shift: int) -> None:
     image = np.random.default_rng(4).standard_normal((3, width)).astype(f32)
     compare(WRAPS, (1, 3), 64, image, shift)
-
-
-def test_what_is_written() -> None:
-    image = "float32[:, ::1]"
-    fast, by_thread = (k.cpu_source(f"{image}, {image}, int64", block=(16, 8)) for k in CLAMPS)
-    inside, edges = fast.split("else:\n", 1)
-    assert "kd_unsigned(column)" not in inside
-    assert "kd_unsigned(column)" in edges
-    assert "kd_keep_scalar()" in edges
-    assert "kd_load(kd__slot_total, kd_lane)" in fast
-    assert "kd_keep_scalar" not in by_thread
-    assert "kd_lane" not in by_thread

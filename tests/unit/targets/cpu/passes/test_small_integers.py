@@ -8,73 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import kerneldsl as kd
-from kerneldsl.frontend.normalize import make_unit
-from kerneldsl.language.signatures import parse_signature
-from targets.cpu.passes.magnitudes import small_integers
-from targets.cpu.passes.rematerialization import Rematerializable
 from tests.support.extent import examples
 
 f32, i32 = np.float32, np.int32
 _LARGE = 2**31 - 1
-
-
-def found(function, signature: str) -> frozenset[str]:
-    unit = make_unit(function)
-    pure = Rematerializable(unit.tree, unit, tuple(parse_signature(signature)), frozenset())
-    return small_integers(unit.tree, pure)
-
-
-def test_what_stays_small_is_found() -> None:
-    def kernel(x, n, byte):
-        a = 0
-        b = -1
-        for k in range(16):
-            for j in range(k, 100, 3):
-                a = k if x[k] > x[j] else b
-                b = min(j, a) + 0 * k
-                c, d = k * 100, byte
-        x[0] = a + b + c + d + n
-
-    assert found(kernel, "int64[::1], int64, uint8") >= {"a", "k", "j", "c", "d"}
-
-
-def test_what_may_grow_is_not() -> None:
-    def kernel(x, n, word):
-        counted = 0
-        bounded = _LARGE
-        beyond = _LARGE + 1
-        follows = 0
-        of_memory = 0
-        halves = 0.5
-        for k in range(n):
-            counted += 1
-            follows = k
-            of_memory = x[k]
-        for each in x:
-            bounded = bounded + each * halves
-        for j in range(x.shape[0]):
-            of_extent = j
-        shifted = 1 << 40
-        first, second = x.shape
-        wide = word
-        x[0] = counted + beyond + follows + of_memory + of_extent + shifted + first + second + wide
-
-    names = found(kernel, "int64[:, ::1], int64, uint32")
-    assert not names, names
-
-
-def test_a_variable_is_as_small_as_what_it_is_given() -> None:
-    def kernel(x):
-        a = 1
-        b = a
-        for _ in range(3):
-            a = b * 2
-            b = a
-        x[0] = a
-
-    # Twice what is taken to be small may be too large, and so is what comes from it.
-    assert "a" not in found(kernel, "int64[::1]")
-    assert {"_"} == found(kernel, "int64[::1]")
 
 
 def last_below(x, places, out):

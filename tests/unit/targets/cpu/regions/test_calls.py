@@ -239,12 +239,11 @@ _FRESH = """
 import linecache
 import numpy as np
 import kerneldsl as kd
-from benchmarks.ir_spike.paths import by_path
 text = "def total(x, out):\\n    kd.syncthreads()\\n    out[0] = x[0] + x[1]\\n"
 linecache.cache["<total>"] = (len(text), None, text.splitlines(True), "<total>")
 exec(compile(text, "<total>", "exec"))
 out = np.zeros(1, np.float32)
-with by_path("regions"), kd.use("cpu"):
+with kd.use("cpu"):
     kd.kernel(total)[1, 1](np.ones(2, kd.bfloat16), out)
 print(out[0])
 """

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from samples import Sample
 
 import kerneldsl as kd
-from benchmarks.ir_spike.samples import Sample
 
 __all__ = ["tile_samples"]
 

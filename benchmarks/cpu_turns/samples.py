@@ -1,4 +1,4 @@
-"""Kernels that both paths compile and run: those of the benchmarks, and calls of the library."""
+"""Kernels that are compared: those of the benchmarks, and calls of the library."""
 
 from __future__ import annotations
 
@@ -44,7 +44,6 @@ _SMALLER = (
 _SMALLER_IN = {"matrices": ((r"\b1024\b", "256"), (r"256, 384, 512", "64, 96, 128"))}
 #: Names of groups, each of which can run in its own process.
 GROUPS = (
-    "spike",
     "cpu_kernels",
     *(f"lanes.{name}" for name in _LANES),
     *(f"cuda_c.{name}" for name in _CUDA_C),
@@ -77,17 +76,6 @@ def samples(group: str) -> Iterator[Sample]:
 def _seed_random_numbers() -> None:
     original = np.random.default_rng
     np.random.default_rng = lambda seed=0: original(seed)
-
-
-def _spike(_: str) -> Iterator[Sample]:
-    from benchmarks.ir_spike import kernels
-    from benchmarks.ir_spike.run_time import arrays, launches
-
-    for n in (20_000, 200_003):
-        given = arrays(n)
-        for name, (launch, args) in launches(kernels, n, given).items():
-            run = functools.partial(launch, *args)
-            yield Sample(f"{name} {n}", run, (args[-1],))
 
 
 def _cpu_kernels(_: str) -> Iterator[Sample]:
@@ -177,7 +165,7 @@ def _tiles(_: str) -> Iterator[Sample]:
         functools.partial(ours.softmax.member(width=32768)[16, 64], x, out),
         (out,),
     )
-    from benchmarks.ir_spike.tile_samples import tile_samples
+    from tile_samples import tile_samples
 
     yield from tile_samples()
 
@@ -235,7 +223,6 @@ def _library(_: str) -> Iterator[Sample]:
 
 
 _MAKERS: dict[str, Callable[[str], Iterator[Sample]]] = {
-    "spike": _spike,
     "cpu_kernels": _cpu_kernels,
     "lanes": _lanes,
     "cuda_c": _cuda_c,

@@ -1,10 +1,10 @@
-"""Both paths for the same specialization: main's, and the region IR's."""
+"""Kernels with what most kernels have: elements, a tree of barriers, shuffles and tiles."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from benchmarks.ir_spike import kernels as module
+from tests.unit.ir import gate_functions
 
 _F = "float32[::1]"
 #: Signature, `forall` and block of each kernel.
@@ -16,10 +16,9 @@ KERNELS: dict[str, tuple[str, int | None, int | None]] = {
 }
 
 
-def specialization(name: str, target: str, kernels: Any = module) -> Any:
+def specialization(name: str, target: str) -> Any:
     """Return what a kernel is compiled for."""
     signature, forall, block = KERNELS[name]
-    kernel = getattr(kernels, name)
+    kernel = getattr(gate_functions, name)
     arch = "sm_90" if target == "cuda" else None
-    asked = kernel._asked_for((signature,), forall, block, arch, target, None)
-    return kernel._dispatcher.specialize(*asked)[1]
+    return kernel.specialization(signature, forall=forall, block=block, target=target, arch=arch)[1]

@@ -1,1 +1,0 @@
-"""Rewrites and analyses of a kernel's syntax tree, before its code is written."""
