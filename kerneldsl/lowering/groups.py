@@ -107,29 +107,6 @@ class _Extreme(Combination):
         return builder.call(function, [a, b])
 
 
-@dataclass(frozen=True)
-class _Operation(Combination):
-    """Calls a device function, and converts what it returns."""
-
-    #: Numba's type of the function.
-    function: Any
-
-    @property
-    def is_called(self) -> bool:
-        return True
-
-    @property
-    def is_vectorizable(self) -> bool:
-        return False
-
-    def combine(self, builder: ir.IRBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
-        context, kinds = self.context, (self.kind, self.kind)
-        signature = self.function.get_call_type(context.typing_context, kinds, {})
-        implementation = context.get_function(self.function, signature)
-        result = implementation(builder, (a, b))
-        return context.cast(builder, result, signature.return_type, self.kind)
-
-
 class WrittenOperation(types.Opaque):
     """Type of an operation of two values that is written in the place of its calls."""
 
@@ -171,8 +148,6 @@ def combination(name: str, call: Call) -> Combination:
     """
     context, kind = call.context, call.signature.return_type
     for argument in call.signature.args:
-        if isinstance(argument, types.Dispatcher):
-            return _Operation(context, kind, argument)
         if isinstance(argument, WrittenOperation):
             return _Written(context, kind, argument)
     return combination_of(name.partition(".")[2], context, kind)
@@ -210,10 +185,7 @@ def behind_initial(call: Call, found: Combination, has_any: ir.Value, before: ir
 
 def fenced(call: Call, value: ir.Value) -> ir.Value:
     """Return a value with which nothing is contracted that a device function computes of it."""
-    is_called = any(
-        isinstance(argument, types.Dispatcher | WrittenOperation)
-        for argument in call.signature.args
-    )
+    is_called = any(isinstance(argument, WrittenOperation) for argument in call.signature.args)
     if not is_called or not isinstance(value.type, ir.FloatType | ir.DoubleType):
         return value
     function = cgutils.get_or_insert_function(

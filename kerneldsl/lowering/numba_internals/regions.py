@@ -10,7 +10,6 @@ from numba.core.fastmathpass import rewrite_module
 
 __all__ = [
     "EXCEPTION_POINTER",
-    "code_of_intrinsic",
     "empty_module",
     "relax_floats",
     "without_errors",
@@ -23,12 +22,6 @@ EXCEPTION_POINTER = excinfo_ptr_t
 def empty_module(context: Any, name: str) -> Any:
     """Return a module of a target, with its triple and its layout of data."""
     return context.codegen()._create_empty_module(name)
-
-
-def code_of_intrinsic(intrinsic: Any, *types: Any) -> Any:
-    """Return the function that generates the code of an intrinsic for types of arguments."""
-    _, generate = intrinsic._defn(None, *types)
-    return generate
 
 
 def without_errors(context: Any) -> Any:

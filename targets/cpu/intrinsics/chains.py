@@ -11,22 +11,17 @@ longer.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
-from numba import typeof, types
 from numba.core import cgutils
-from numba.extending import intrinsic
 
-from kerneldsl.language.intrinsics.table import INTRINSICS
 from kerneldsl.lowering.calls import Call
 from kerneldsl.lowering.chains import Nodes, SequentialLookBack, State
 from kerneldsl.lowering.loops import loop_while
-from kerneldsl.lowering.typing_rules import typing_rule
 from targets.cpu.runtime.signals import IS_SUPPORTED
 
-__all__ = ["chain_operation", "write_chain"]
+__all__ = ["write_chain"]
 
 _I1, _I32, _I64 = ir.IntType(1), ir.IntType(32), ir.IntType(64)
 
@@ -98,37 +93,3 @@ _EMITTERS = {"chain.next": _next, "chain.before": _before, "chain.publish": _pub
 def write_chain(name: str, call: Call, blocks: ir.Value, record: ir.Value) -> ir.Value:
     """Write an operation; `record` is the address of the fault record, or 0."""
     return _EMITTERS[name](call, blocks, record)
-
-
-def chain_operation(name: str, function: Any = None) -> Callable[..., Any]:
-    """Make what generated code calls once a block.
-
-    The call has the launch's blocks and the address of the fault record, or 0, before the
-    intrinsic's arguments. A `function` that the intrinsic is given is no argument of the calls:
-    what Numba remembers of them would outlive it.
-    """
-    row = INTRINSICS[name]
-    rule = typing_rule(row)
-    place = row.parameters.index("op") if function is not None else 0
-
-    @intrinsic
-    def call(typingctx: Any, blocks: Any, record: Any, *args: Any) -> Any:
-        if function is not None:
-            args = (*args[:place], typeof(function), *args[place:])
-        typed = rule(args, {})
-        passed = typed.args
-        if function is not None:
-            passed = (*passed[:place], *passed[place + 1 :])
-
-        def generate(context: Any, builder: Any, packed: Any, values: Any) -> Any:
-            members = tuple(cgutils.unpack_tuple(builder, values[2], len(passed)))
-            if function is not None:
-                members = (*members[:place], context.get_dummy_value(), *members[place:])
-            return write_chain(
-                name, Call(context, builder, typed, members, {}), values[0], values[1]
-            )
-
-        signature = typed.return_type(types.int64, types.int64, types.StarArgTuple(passed))
-        return signature, generate
-
-    return call  # type: ignore[no-any-return]

@@ -9,13 +9,11 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from llvmlite import ir
-from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic
 
-from kerneldsl.lowering.checked_indices import checked_index, index_parts
+from kerneldsl.lowering.checked_indices import index_parts
 
-__all__ = ["Fault", "checker", "faulter", "write_check", "write_fault"]
+__all__ = ["Fault", "write_check", "write_fault"]
 
 _I32 = ir.IntType(32)
 _I64 = ir.IntType(64)
@@ -82,49 +80,3 @@ def write_check(
             inside = builder.icmp_unsigned("<", part.value, part.bound)
         with builder.if_then(builder.not_(inside), likely=False):
             _record_fault(context, builder, fault, part.axis, (part.value, part.bound))
-
-
-@intrinsic(prefer_literal=True)
-def checker(
-    typingctx: Any,
-    index: Any,
-    indexed: Any,
-    site: Any,
-    axis: Any,
-    wraps: Any,
-    record: Any,
-    place: Any,
-) -> Any:
-    """Give `index` back if it is in the bounds of `indexed`; else record a fault, end the thread.
-
-    `axis` is that of the index, or of its first part. `place` is the tuple (thread x, y, z, block
-    x, y, z), `record` the address of the fault record, `wraps` whether a negative index counts from
-    the end.
-    """
-    checked = checked_index(index, indexed, axis)
-    if checked is None:
-        return None
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        place = cgutils.unpack_tuple(builder, args[6], 6)
-        fault = Fault(args[5], builder.trunc(args[2], _I32), place)
-        kinds, values = (checked, indexed), (args[0], args[1])
-        write_check(context, builder, kinds, values, axis.literal_value, args[4], fault)
-        return args[0]
-
-    signature = checked(
-        checked, indexed, types.int64, axis, types.boolean, types.int64, types.unliteral(place)
-    )
-    return signature, generate
-
-
-@intrinsic
-def faulter(typingctx: Any, site: Any, record: Any, place: Any) -> Any:
-    """Record that the thread raised, and end it."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        place = cgutils.unpack_tuple(builder, args[2], 6)
-        write_fault(context, builder, Fault(args[1], builder.trunc(args[0], _I32), place))
-        return context.get_dummy_value()
-
-    return types.none(types.int64, types.int64, place), generate

@@ -2,51 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache
 from typing import Any
 
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic
 
-from kerneldsl.lowering.numba_internals.arrays import array_value, make_array
-from targets.cpu.intrinsics.memory import reserve_or_place
+from kerneldsl.lowering.numba_internals.arrays import make_array
 
-__all__ = [
-    "are_apart",
-    "copy_maker",
-    "identity",
-    "identity_of",
-    "is_touched",
-    "write_apart",
-    "write_touched",
-]
-
-
-@cache
-def copy_maker(count: int, offset: int | None) -> Callable[..., Any]:
-    """Make the intrinsic ``make(scratch, array) -> copy`` with the shape of the array.
-
-    There is memory for so many elements, which the copy must not have more than when it is used. It
-    holds anything.
-    """
-
-    @intrinsic
-    def make(typingctx: Any, scratch: Any, array: Any) -> Any:
-        copy = types.Array(array.dtype, array.ndim, "C")
-
-        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            stored = ir.ArrayType(context.get_data_type(array.dtype), count)
-            memory = reserve_or_place(builder, args[0], stored, offset)
-            shape = make_array(array)(context, builder, args[1]).shape
-            extents = tuple(cgutils.unpack_tuple(builder, shape, array.ndim))
-            return array_value(context, builder, copy, memory, extents)
-
-        return copy(types.voidptr, array), generate
-
-    return make  # type: ignore[no-any-return]
+__all__ = ["identity", "write_apart", "write_touched"]
 
 
 def identity(short: str, dtype: Any, kind: Any) -> Any:
@@ -63,20 +27,6 @@ def identity(short: str, dtype: Any, kind: Any) -> Any:
     return ir.Constant(kind, {"and_": ones, "max": smallest, "min": largest}.get(short, 0))
 
 
-@cache
-def identity_of(short: str) -> Callable[..., Any]:
-    """Make the intrinsic ``identity(array)`` of an operation on elements of an array."""
-
-    @intrinsic
-    def element(typingctx: Any, array: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            return identity(short, array.dtype, context.get_value_type(array.dtype))
-
-        return array.dtype(array), generate
-
-    return element  # type: ignore[no-any-return]
-
-
 def write_touched(builder: Any, short: str, dtype: Any, value: Any) -> Any:
     """Return whether an element is not what it began as."""
     first = identity(short, dtype, value.type)
@@ -87,20 +37,6 @@ def write_touched(builder: Any, short: str, dtype: Any, value: Any) -> Any:
     bits = ir.IntType(dtype.bitwidth)
     one, two = (builder.bitcast(each, bits) for each in (value, first))
     return builder.icmp_signed("!=", one, two)
-
-
-@cache
-def is_touched(short: str) -> Callable[..., Any]:
-    """Make the intrinsic ``touched(value)``: whether it is not what elements begin as."""
-
-    @intrinsic
-    def touched(typingctx: Any, value: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            return write_touched(builder, short, value, args[0])
-
-        return types.boolean(value), generate
-
-    return touched  # type: ignore[no-any-return]
 
 
 def _ends(context: Any, builder: Any, kind: Any, value: Any) -> tuple[Any, Any]:
@@ -133,13 +69,3 @@ def write_apart(context: Any, builder: Any, kinds: tuple[Any, Any], values: tupl
     second = _ends(context, builder, kinds[1], values[1])
     is_before = builder.icmp_unsigned("<=", first[1], second[0])
     return builder.or_(is_before, builder.icmp_unsigned("<=", second[1], first[0]))
-
-
-@intrinsic
-def are_apart(typingctx: Any, one: Any, two: Any) -> Any:
-    """Return the same of two arrays."""
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return write_apart(context, builder, (one, two), (args[0], args[1]))
-
-    return types.boolean(one, two), generate

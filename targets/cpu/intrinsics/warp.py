@@ -2,12 +2,9 @@
 
 An exchange is performed by two loops over threads. In the first, each thread that takes part
 *posts*: it writes what the others need. In the second it *takes* its result. Two arrays of int64
-belong to the block: a word a thread for values, and a word a warp whose lower half has a bit for
-each lane that takes part, and whose upper half one for each of them whose predicate is true.
-
-Where all lanes of a warp take part, which runs alone, shuffles need no words of warps
-(:class:`Window`): both halves are copies of 32 values, which LLVM vectorizes. Generated code gives
-them ``None`` for those words.
+belong to the block. One has a word for the value of each thread. The other has a word for each
+warp: its lower half has a bit for each lane that takes part, and its upper half one for each of
+them whose predicate is true.
 """
 
 from __future__ import annotations
@@ -17,28 +14,21 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from llvmlite import ir
-from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic
 
-from kerneldsl.language.intrinsics.table import INTRINSICS
 from kerneldsl.lowering.calls import Call
-from kerneldsl.lowering.typing_rules import typing_rule
 from kerneldsl.utilities.dataclasses import dataclass
 from targets.cpu.intrinsics.units import WARP_SIZE
 
 __all__ = [
     "EXCHANGES",
-    "WINDOW_WARPS",
     "Exchange",
     "Half",
     "Room",
-    "Steps",
+    "Step",
     "WarpBuffer",
-    "arrive",
     "arrive_thread",
     "exchange",
-    "expect",
     "expect_threads",
     "post_nothing",
     "post_value",
@@ -63,37 +53,18 @@ class Room(NamedTuple):
 Step = Callable[[ir.IRBuilder, Room, ir.Value, Call], ir.Value]
 
 
-class Steps(NamedTuple):
-    """What writes the steps of an exchange."""
-
-    post: Step
-    take: Step
-    #: Once for the block, with the number of its threads in the place of a thread's.
-    combine: Step | None = None
-
-
 @dataclass(frozen=True)
 class Exchange:
     """An exchange between the lanes of a warp, or the threads of a block."""
 
-    #: What generated code calls: ``(values, lanes, thread, *arguments)``, with the two arrays of
-    #: the block, the thread's index in its block, and the intrinsic's arguments.
-    post: Callable[..., Any]
-    take: Callable[..., Any]
-    #: What it calls once a block between the two, if anything: ``(values, lanes, threads,
-    #: posted)`` with how many threads there are, and what `post` returned. With that in place of
-    #: the arguments, `take` gives a result that all threads share.
-    combine: Callable[..., Any] | None = None
+    #: What each thread does that takes part, before and after all have posted.
+    post: Step
+    take: Step
+    #: What is done between the two, once for the block, with the number of its threads in the
+    #: place of a thread's. Then a result that all threads share is in the place of the first one.
+    combine: Step | None = None
     #: How many int64 a thread's value takes.
     words: int = 1
-    #: Gives the same for a function that the intrinsic is given, and that calls then leave out.
-    calling: Callable[[Any], Exchange] | None = None
-    #: Whether a thread takes its result of others' predicates alone, whatever its own was.
-    is_vote: bool = False
-    #: Whether its halves need no words of warps where a warp runs alone, and all of it takes part.
-    has_window: bool = False
-    #: What writes its steps.
-    steps: Steps | None = None
 
 
 class WarpBuffer:
@@ -123,67 +94,13 @@ class WarpBuffer:
         return self.builder.and_(self.builder.load(self.lanes), self.builder.zext(mask, _I64))
 
 
-class Window:
-    """The memory of a shuffle as one lane uses it, where all lanes of a warp that runs alone do.
-
-    Values are in the middle of three times as many places, so that a lane may look up to 31
-    places up or down, and then take what it finds or not.
-    """
-
-    def __init__(self, builder: ir.IRBuilder, values: Any, lane: ir.Value) -> None:
-        self.builder = builder
-        self.values = values
-        self.lane = lane
-
-    def place_of(self, lane: ir.Value, bits: ir.Type) -> ir.Value:
-        """Return the address of a lane's value, of a lane from -32 to 63."""
-        first = self.builder.bitcast(self.values, bits.as_pointer())
-        return self.builder.gep(first, [self.builder.add(lane, _I64(WARP_SIZE))], inbounds=True)
-
-
-#: Times the values of a warp that a window takes.
-WINDOW_WARPS = 3
 #: Writes one half of an exchange.
 Half = Callable[[WarpBuffer, Call], ir.Value]
-#: The same for a whole warp that runs alone.
-WindowHalf = Callable[[Window, Call], ir.Value]
 
 
-def _operation(
-    name: str, half: Half, window_half: WindowHalf | None, *, has_result: bool
-) -> Callable[..., Any]:
-    rule = typing_rule(INTRINSICS[name])
-
-    @intrinsic
-    def call(typingctx: Any, values: Any, lanes: Any, thread: Any, *args: Any) -> Any:
-        typed = rule(args, {})
-
-        def generate(context: Any, builder: Any, packed: Any, given: Any) -> Any:
-            members = tuple(cgutils.unpack_tuple(builder, given[3], len(typed.args)))
-            use = Call(context, builder, typed, members, {})
-            if window_half is not None and isinstance(lanes, types.NoneType):
-                return window_half(Window(builder, given[0], given[2]), use)
-            return half(WarpBuffer(builder, given[0], given[1], given[2]), use)
-
-        result = typed.return_type if has_result else types.none
-        arguments = (values, lanes, types.int64, types.StarArgTuple(typed.args))
-        return result(*arguments), generate
-
-    return call  # type: ignore[no-any-return]
-
-
-def exchange(
-    name: str, post: Half, take: Half, window: tuple[WindowHalf, WindowHalf] | None = None
-) -> Exchange:
-    """Return the exchange that an intrinsic is, of its two halves; with a window of two more."""
-    post_in_window, take_in_window = window or (None, None)
-    return Exchange(
-        _operation(name, post, post_in_window, has_result=False),
-        _operation(name, take, take_in_window, has_result=True),
-        has_window=window is not None,
-        is_vote=post is _post_predicate,
-        steps=Steps(partial(_write_half, post), partial(_write_half, take)),
-    )
+def exchange(post: Half, take: Half) -> Exchange:
+    """Return the exchange of two halves."""
+    return Exchange(partial(_write_half, post), partial(_write_half, take))
 
 
 def _write_half(
@@ -207,17 +124,6 @@ def expect_threads(builder: ir.IRBuilder, room: Room, threads: ir.Value) -> None
         builder.store(bits, builder.gep(room.lanes, [loop.index]))
 
 
-@intrinsic
-def expect(typingctx: Any, lanes: Any, threads: Any) -> Any:
-    """Let the first `threads` threads of the block take part, and no other one."""
-
-    def generate(context: Any, builder: Any, typed: Any, args: Any) -> Any:
-        expect_threads(builder, Room(args[0], args[0], lanes.count), args[1])
-        return context.get_dummy_value()
-
-    return types.none(lanes, types.int64), generate
-
-
 def _smaller(builder: ir.IRBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
     return builder.select(builder.icmp_signed("<", a, b), a, b)
 
@@ -232,17 +138,6 @@ def arrive_thread(builder: ir.IRBuilder, room: Room, thread: ir.Value) -> None:
     buffer.add(builder.shl(_I64(1), buffer.lane))
 
 
-@intrinsic
-def arrive(typingctx: Any, lanes: Any, thread: Any) -> Any:
-    """Let one more thread take part."""
-
-    def generate(context: Any, builder: Any, typed: Any, args: Any) -> Any:
-        arrive_thread(builder, Room(args[0], args[0], lanes.count), args[1])
-        return context.get_dummy_value()
-
-    return types.none(lanes, types.int64), generate
-
-
 # -- shuffles ---------------------------------------------------------------------------------
 
 
@@ -252,13 +147,6 @@ def post_value(room: WarpBuffer, call: Call) -> ir.Value:
     bits = ir.IntType(call.signature.args[1].bitwidth)
     word = builder.zext(builder.bitcast(value, bits), _I64)
     builder.store(word, room.value_of(room.thread))
-    return call.context.get_dummy_value()
-
-
-def _post_in_window(window: Window, call: Call) -> ir.Value:
-    bits = ir.IntType(call.signature.args[1].bitwidth)
-    value = call.builder.bitcast(call.args[1], bits)
-    call.builder.store(value, window.place_of(window.lane, bits))
     return call.context.get_dummy_value()
 
 
@@ -274,20 +162,6 @@ def _source(mode: str, builder: ir.IRBuilder, lane: ir.Value, given: ir.Value) -
             return builder.xor(lane, distance)
         case _:
             return distance
-
-
-def _take_in_window(mode: str, window: Window, call: Call) -> ir.Value:
-    """Return the value of another lane, which may lie outside of the warp and is left there."""
-    builder = call.builder
-    mask, value, given = call.args
-    bits = ir.IntType(call.signature.return_type.bitwidth)
-    source = _source(mode, builder, window.lane, given)
-    found = builder.bitcast(builder.load(window.place_of(source, bits)), value.type)
-    # Of a mask of all lanes every bit is the same, however it is shifted: LLVM drops the test.
-    number = builder.and_(builder.trunc(source, mask.type), mask.type(WARP_SIZE - 1))
-    is_named = builder.trunc(builder.ashr(mask, number), ir.IntType(1))
-    is_lane = builder.icmp_unsigned("<", source, _I64(WARP_SIZE))
-    return builder.select(builder.and_(is_lane, is_named), found, value)
 
 
 def _take_value(mode: str, room: WarpBuffer, call: Call) -> ir.Value:
@@ -352,10 +226,7 @@ def _take_lanes(room: WarpBuffer, call: Call) -> ir.Value:
 
 EXCHANGES: dict[str, Exchange] = {
     **{
-        name: exchange(
-            *(name, post_value, partial(_take_value, mode)),
-            (_post_in_window, partial(_take_in_window, mode)),
-        )
+        name: exchange(post_value, partial(_take_value, mode))
         for name, mode in (
             ("shfl_sync", "idx"),
             ("shfl_up_sync", "up"),
@@ -364,7 +235,7 @@ EXCHANGES: dict[str, Exchange] = {
         )
     },
     **{
-        name: exchange(name, post, take)
+        name: exchange(post, take)
         for name, post, take in (
             ("ballot_sync", _post_predicate, _take_ballot),
             ("all_sync", _post_predicate, _take_all),

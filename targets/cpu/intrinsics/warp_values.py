@@ -136,7 +136,7 @@ def _reduction(
 
 
 EXCHANGES: dict[str, Exchange] = {
-    name: exchange(name, post_value, take)
+    name: exchange(post_value, take)
     for name, take in (
         ("match_any_sync", _take_match_any),
         ("match_all_sync", _take_match_all),

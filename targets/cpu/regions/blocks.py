@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from llvmlite import ir
-from numba import types
 
 from kerneldsl.ir.operations import Region
-from kerneldsl.lowering.numba_internals.regions import code_of_intrinsic
 from targets.cpu.intrinsics.units import block_place
 from targets.cpu.regions.cells import cell
 from targets.cpu.regions.emitter import CpuEmitter
@@ -31,15 +29,12 @@ def write_blocks(emitter: CpuEmitter, region: Region) -> None:
     waits = emitter.spec.traits.syncs_grid
     if not waits:
         _reserve(emitter, region)
-    place = code_of_intrinsic(block_place, *[types.int64] * 4)
     with CountedLoop(builder, emitter.first, emitter.last) as block:
         # Read for each block, so that LLVM does not write the loop twice, for grids with and
         # without rows.
         gx, gy, gz = (emitter.word(2 + axis) for axis in range(3))
-        signature = types.UniTuple(types.int64, 3)(*[types.int64] * 4)
-        found = place(emitter.context, builder, signature, (block, gx, gy, gz))
-        for number, axis in enumerate("xyz"):
-            emitter.ids[f"blockIdx.{axis}"] = builder.extract_value(found, number)
+        for axis, found in zip("xyz", block_place(builder, block, gx, gy, gz), strict=True):
+            emitter.ids[f"blockIdx.{axis}"] = found
         emitter.ids |= {"gridDim.x": gx, "gridDim.y": gy, "gridDim.z": gz}
         if not waits:
             emitter.region(region)

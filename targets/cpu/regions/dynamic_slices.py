@@ -8,16 +8,20 @@ launch.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
+from llvmlite import ir
 from numba import types
 
 from kerneldsl.ir.operations import Effect, Operation, Region, Value
-from targets.cpu.intrinsics.memory import write_dynamic_bound
+from kerneldsl.lowering.numba_internals.told_numbers import return_number
+from targets.cpu.codegen.code import MAX_DYNAMIC_BYTES, MAX_DYNAMIC_LINE, dynamic_failure
 from targets.cpu.regions.emitter import CpuEmitter
 from targets.cpu.regions.varying import VARYING
 
 __all__ = ["HANDLERS", "check_dynamic_slices"]
 
+_I64 = ir.IntType(64)
 _NAME = "dynamic.bound"
 _LOOPS = ("threads", "row")
 
@@ -72,7 +76,20 @@ def _bound(emitter: CpuEmitter, operation: Operation) -> None:
     (count,) = emitter.shape(array)
     item = context.get_abi_sizeof(context.get_data_type(array.type.dtype))
     given = emitter.converted(end, types.int64)
-    write_dynamic_bound(context, builder, given, count, item, operation.place.line)
+    _compare(context, builder, given, count, item, operation.place.line)
+
+
+def _compare(context: Any, builder: Any, end: Any, count: Any, item: int, line: int) -> None:
+    """Leave the function if a slice ends beyond so many items of dynamic shared memory.
+
+    `item` is the size of an item, and `line` that of the slice. What is reported of a failure is in
+    :mod:`targets.cpu.codegen.code`.
+    """
+    with builder.if_then(builder.icmp_signed(">", end, count), likely=False):
+        most = _I64(MAX_DYNAMIC_BYTES // item)
+        end = builder.select(builder.icmp_signed("<", end, most), end, most)
+        told = dynamic_failure(min(line, MAX_DYNAMIC_LINE))
+        return_number(context, builder, builder.add(builder.mul(end, _I64(item)), _I64(told)))
 
 
 HANDLERS = {_NAME: _bound}

@@ -91,7 +91,7 @@ def _take(emitter: CpuEmitter, operation: Operation) -> None:
 def _step(emitter: CpuEmitter, operation: Operation, name: str, thread: Any) -> ir.Value:
     lowering = lowering_of(operation.attributes["use"].intrinsic)
     assert isinstance(lowering, Exchange)
-    step = getattr(lowering.steps, name)
+    step = getattr(lowering, name)
     memory, *operands = operation.operands
     given = emitter.get(memory)
 

@@ -75,7 +75,6 @@ class Expansion:
     def _exchange(
         self, operation: Operation, lowering: Exchange, *, is_guarded: bool
     ) -> list[Operation]:
-        assert lowering.steps is not None
         room = self.room(lowering.words)
         threads = 0 if is_guarded else self.fission.threads
         attributes = {**operation.attributes, "of": operation.name}
@@ -91,7 +90,7 @@ class Expansion:
         post = step("exchange.post", operation.operands, Effect.WRITE)
         post.attributes["arrives"] = is_guarded
         made = [begin, post]
-        if lowering.steps.combine is not None:
+        if lowering.combine is not None:
             made.append(step("exchange.combine", [], Effect.BLOCK))
         use = operation.attributes["use"]
         if use.intrinsic.uniform_in is not None and use.intrinsic.uniform_in >= Scope.BLOCK:

@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from llvmlite import ir
-from numba import types
 
 from kerneldsl.contract import Specialization
 from kerneldsl.ir.operations import Operation, Region
 from kerneldsl.lowering.loop_marks import NOT_UNROLLED, PARALLEL
-from kerneldsl.lowering.numba_internals.regions import code_of_intrinsic
 from targets.cpu.codegen.orientation import row_axis
 from targets.cpu.intrinsics.units import row_pieces
 from targets.cpu.regions.emitter import CpuEmitter
@@ -45,8 +43,6 @@ def write_rows(emitter: CpuEmitter, region: Region) -> None:
         emitter.ids |= {"row.low": low, "row.high": high, "grid.y": _I64(0), "grid.z": _I64(0)}
         emitter.region(region)
         return
-    pieces_of = code_of_intrinsic(row_pieces, *[types.int64] * 5)
-    signature = types.UniTuple(types.int64, 6)(*[types.int64] * 5)
     before = builder.block
     head, body, end = (builder.append_basic_block(name) for name in ("rows", "part", "no_rows"))
     builder.branch(head)
@@ -55,10 +51,8 @@ def write_rows(emitter: CpuEmitter, region: Region) -> None:
     first.add_incoming(emitter.first, before)
     builder.cbranch(builder.icmp_signed("<", first, emitter.last), body, end)
     builder.position_at_end(body)
-    given = (first, emitter.last, segment, sizes["x"], sizes["y"])
-    found = pieces_of(emitter.context, builder, signature, given)
-    z, first_y, last_y, piece, last_piece, after = (
-        builder.extract_value(found, number) for number in range(6)
+    z, first_y, last_y, piece, last_piece, after = row_pieces(
+        builder, first, emitter.last, segment, sizes["x"], sizes["y"]
     )
     with CountedLoop(builder, piece, last_piece) as unit:
         low = builder.mul(unit, segment)

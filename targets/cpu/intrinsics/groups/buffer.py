@@ -8,15 +8,11 @@ from functools import partial
 from typing import Any
 
 from llvmlite import ir
-from numba import typeof, types
 from numba.core import cgutils
-from numba.extending import intrinsic, lower_cast, models, register_model
 
-from kerneldsl.language.intrinsics.table import INTRINSICS
 from kerneldsl.lowering.calls import Call
-from kerneldsl.lowering.typing_rules import typing_rule
 from targets.cpu.intrinsics.units import WARP_SIZE
-from targets.cpu.intrinsics.warp import Exchange, Room, Steps
+from targets.cpu.intrinsics.warp import Exchange, Room
 
 __all__ = [
     "I1",
@@ -29,7 +25,6 @@ __all__ = [
     "exchange",
     "is_any",
     "last_of",
-    "nothing_posted",
 ]
 
 I1, I32, I64 = ir.IntType(1), ir.IntType(32), ir.IntType(64)
@@ -95,141 +90,19 @@ class GroupBuffer:
         return self.builder.trunc(self.builder.lshr(word, I64(WARP_SIZE)), I32)
 
 
-class Posted(types.Type):
-    """The type of what a post returns, which gives the types of the arguments; it has no value."""
-
-    def __init__(self, arguments: tuple[Any, ...] = ()) -> None:
-        self.arguments = arguments
-        super().__init__(name=f"Posted{arguments}")
-
-    def unify(self, typingctx: Any, other: Any) -> Any:
-        """Return where two ways meet, the type of which anything is known.
-
-        What is known of arguments grows while Numba infers types: a variable that is an int32 at
-        first may be an int64 by the loop after it.
-        """
-        if not (self.arguments and isinstance(other, Posted) and other.arguments):
-            return self if self.arguments else other
-        pairs = zip(self.arguments, other.arguments, strict=True)
-        arguments = tuple(typingctx.unify_pairs(*pair) for pair in pairs)
-        return None if None in arguments else Posted(arguments)
-
-
-register_model(Posted)(models.OpaqueModel)
-
-
-@lower_cast(Posted, Posted)
-def _same(context: Any, builder: Any, found: Any, wanted: Any, value: Any) -> Any:
-    return value
-
-
-class _Untaken(types.Type):
-    """The type of an unknown result; it yields to any other type."""
-
-    def __init__(self) -> None:
-        super().__init__(name="Untaken")
-
-    def unify(self, typingctx: Any, other: Any) -> Any:
-        """Return where two ways meet, the other's type."""
-        return other
-
-
-register_model(_Untaken)(models.OpaqueModel)
-
-
-@lower_cast(_Untaken, types.Any)
-def _undefined(context: Any, builder: Any, found: Any, wanted: Any, value: Any) -> Any:
-    return ir.Constant(context.get_value_type(wanted), ir.Undefined)
-
-
-@intrinsic
-def nothing_posted(typingctx: Any) -> Any:
-    """Return what a post would, for a block in which no thread takes part."""
-    return Posted()(), lambda context, builder, signature, args: context.get_dummy_value()
-
-
 #: Writes a step of an operation.
 GroupStep = Callable[[GroupBuffer, Call], ir.Value]
 
 
-def operation(
-    name: str, step: GroupStep, result: Callable[[Any, Any], Any], function: Any = None
-) -> Callable[..., Any]:
-    """Make what generated code calls for a step.
-
-    `result` gives its Numba type for the types of arguments and result. A `function` that the
-    intrinsic is given is no argument of the calls: what Numba remembers of them would outlive it.
-    """
-    rule = typing_rule(INTRINSICS[name])
-    untaken = types.none if result is _no_result else _Untaken()
-    place = 1  # of the function, among the intrinsic's arguments
-
-    @intrinsic
-    def call(typingctx: Any, values: Any, lanes: Any, number: Any, *args: Any) -> Any:
-        is_posted = bool(args) and isinstance(args[0], Posted)
-        if is_posted and not args[0].arguments:
-            # Where a loop may run no time, Numba comes here before it knows more.
-            return untaken(values, lanes, types.int64, types.StarArgTuple(args)), _nothing
-        given_types = args[0].arguments if is_posted else args
-        if function is not None:
-            given_types = (*given_types[:place], typeof(function), *given_types[place:])
-        typed = rule(given_types, {})
-        taken = typed.args
-        if function is not None:
-            taken = (*taken[:place], *taken[place + 1 :])
-
-        def generate(context: Any, builder: Any, packed: Any, given: Any) -> Any:
-            room = GroupBuffer(builder, given[0], given[1], given[2], I64(lanes.count))
-            members: tuple[ir.Value, ...] = ()
-            if not is_posted:
-                members = tuple(cgutils.unpack_tuple(builder, given[3], len(taken)))
-                if function is not None:
-                    members = (*members[:place], context.get_dummy_value(), *members[place:])
-            return step(room, Call(context, builder, typed, members, {}))
-
-        last = args if is_posted else taken
-        arguments = (values, lanes, types.int64, types.StarArgTuple(last))
-        return result(taken, typed.return_type)(*arguments), generate
-
-    return call  # type: ignore[no-any-return]
-
-
-def _no_result(arguments: Any, result: Any) -> Any:
-    return types.none
-
-
-def _posted(arguments: Any, result: Any) -> Any:
-    return Posted(arguments)
-
-
-def _own_result(arguments: Any, result: Any) -> Any:
-    return result
-
-
-def _nothing(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-    return context.get_dummy_value()
-
-
 def exchange(
-    name: str,
-    post: GroupStep,
-    take: GroupStep,
-    combine: GroupStep | None = None,
-    words: int = 2,
-    function: Any = None,
+    post: GroupStep, take: GroupStep, combine: GroupStep | None = None, words: int = 2
 ) -> Exchange:
-    """Return the steps of an operation; two words hold a complex128."""
+    """Return the exchange of an operation's steps; two words hold a complex128."""
     return Exchange(
-        operation(name, post, _posted, function),
-        operation(name, take, _own_result, function),
-        operation(name, combine, _no_result, function) if combine is not None else None,
-        words=words,
-        calling=partial(exchange, name, post, take, combine, words),
-        steps=Steps(
-            partial(_write_step, post),
-            partial(_write_step, take),
-            partial(_write_step, combine) if combine is not None else None,
-        ),
+        partial(_write_step, post),
+        partial(_write_step, take),
+        partial(_write_step, combine) if combine is not None else None,
+        words,
     )
 
 

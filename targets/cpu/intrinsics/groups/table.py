@@ -32,7 +32,7 @@ __all__ = ["GROUPS"]
 def _groups() -> dict[str, Exchange]:
     """Return what exchanges values; the votes of a block are barriers (``intrinsics.table``)."""
     exchanges = {
-        f"warp.{vote}": exchange(f"warp.{vote}", _post_predicate, take)
+        f"warp.{vote}": exchange(_post_predicate, take)
         for vote, take in (("any", _take_any), ("all", _take_all), ("count", _take_count))
     }
     for scope in (Scope.WARP, Scope.BLOCK):
@@ -40,24 +40,20 @@ def _groups() -> dict[str, Exchange]:
         for operation in ("sum", "max", "min", "reduce"):
             name = f"{group}.{operation}"
             take = partial(_take_common, name, scope)
-            exchanges[name] = exchange(name, _post_value, take, partial(reduce_values, name, scope))
+            exchanges[name] = exchange(_post_value, take, partial(reduce_values, name, scope))
         name = f"{group}.inclusive_scan"
         combine = partial(scan_values, name, scope)
-        exchanges[name] = exchange(name, _post_value, partial(_take_own, name), combine)
+        exchanges[name] = exchange(_post_value, partial(_take_own, name), combine)
         name = f"{group}.exclusive_scan"
         combine = partial(scan_before, name, scope)
-        exchanges[name] = exchange(name, _post_value, partial(_take_before, name), combine)
+        exchanges[name] = exchange(_post_value, partial(_take_before, name), combine)
         exchanges[f"{group}.broadcast"] = exchange(
-            f"{group}.broadcast",
             partial(_post_source, scope),
             partial(_take_common, f"{group}.broadcast", scope),
-            _combine_nothing,
         )
-        exchanges[f"{group}.exchange"] = exchange(
-            f"{group}.exchange", _post_value, partial(_take_source, scope)
-        )
+        exchanges[f"{group}.exchange"] = exchange(_post_value, partial(_take_source, scope))
         exchanges[f"{group}.sort"] = exchange(
-            f"{group}.sort", post_pairs, take_pair, partial(sort_pairs, scope), words=SORT_WORDS
+            post_pairs, take_pair, partial(sort_pairs, scope), words=SORT_WORDS
         )
     return exchanges
 
@@ -76,10 +72,6 @@ def _post_source(scope: Scope, room: GroupBuffer, call: Call) -> ir.Value:
         own, first = room.lane, builder.sub(room.number, room.lane)
     with builder.if_then(builder.icmp_signed("==", own, builder.sext(source, I64))):
         builder.store(value, builder.gep(room.values(value.type), [first]))
-    return call.context.get_dummy_value()
-
-
-def _combine_nothing(room: GroupBuffer, call: Call) -> ir.Value:
     return call.context.get_dummy_value()
 
 
