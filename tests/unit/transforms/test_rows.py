@@ -249,15 +249,38 @@ def test_sums_keep_the_documented_bound(dtype: Any, count: int, rng: np.random.G
     def total(x, out):
         out[0] = x.sum()
         out[1] = x.mean()
-        out[2] = np.dot(x, x)
 
     unit_roundoff = np.finfo(dtype).eps / 2
-    for x in (np.full(count, 1 / 255, dtype), rng.standard_normal(count).astype(dtype)):
-        out = np.full(3, np.nan, dtype)
+    for x in _long_rows(dtype, count, rng):
+        out = np.full(2, np.nan, dtype)
         with kd.use("cpu"):
             total[1, 1](x, out)
         bound = (count - 1) * unit_roundoff * np.abs(x).sum(dtype=np.longdouble)
         assert abs(np.longdouble(out[0]) - x.sum(dtype=np.longdouble)) <= bound
         assert out[0] == np.cumsum(x, dtype=dtype)[-1]
         assert out[1] == out[0] / dtype(count)
-        assert out[2] == np.cumsum(x * x, dtype=dtype)[-1]
+
+
+@pytest.mark.parametrize(("dtype", "count"), full_beyond(_BOUNDED, _BOUNDED[1:3]))
+def test_dot_keeps_the_documented_bound(dtype: Any, count: int, rng: np.random.Generator) -> None:
+    """n u / (1 - n u) Σ|x y|, and without contraction the rounding of products, then of sums."""
+
+    def dot(x, y, out):
+        out[0] = np.dot(x, y)
+
+    relative = count * np.longdouble(np.finfo(dtype).eps / 2)
+    for x in _long_rows(dtype, count, rng):
+        y = x[::-1].copy()
+        products = x.astype(np.longdouble) * y
+        for may_contract in (True, False):
+            out = np.full(1, np.nan, dtype)
+            with kd.use("cpu"):
+                kd.kernel(dot, contract=may_contract)[1, 1](x, y, out)
+            bound = relative / (1 - relative) * np.abs(products).sum()
+            assert abs(np.longdouble(out[0]) - products.sum()) <= bound
+            if not may_contract:
+                assert out[0] == np.cumsum(x * y, dtype=dtype)[-1]
+
+
+def _long_rows(dtype: Any, count: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    return np.full(count, 1 / 255, dtype), rng.standard_normal(count).astype(dtype)
