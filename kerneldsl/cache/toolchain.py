@@ -35,11 +35,13 @@ __all__ = [
 
 #: Packages of this distribution that have part in what is compiled.
 _OWN = ("kerneldsl", "targets")
-#: What of it that is, if it runs from its sources. What is above the targets decides what
-#: is compiled, and all of that is in the key; it does not compile.
+#: What of it that is, if it runs from its sources: the targets, and all that they import to
+#: compile. What else is above the targets decides what is compiled, and all of that is in the key.
 _PARTS = (
-    *(f"kerneldsl/{part}" for part in ("analysis", "cache", "contract", "frontend", "language")),
-    *("kerneldsl/lowering", "kerneldsl/transforms", "targets"),
+    *(f"kerneldsl/{part}" for part in ("analysis", "cache", "contract", "errors", "frontend")),
+    *(f"kerneldsl/{part}" for part in ("ir", "language", "lowering", "planner", "transforms")),
+    *("kerneldsl/utilities", "targets"),
+    *(f"kerneldsl/launch/native/{name}.py" for name in ("builder", "layout", "vectorcall")),
 )
 #: Numba's variables that have no part in the code.
 _NO_PART = frozenset(
@@ -130,7 +132,7 @@ def _digest_of_sources(root: Path) -> str:
     for part in _PARTS:
         for path in _sources(os.path.join(root, part)):
             name = path[len(str(root)) + 1 :].replace(os.sep, "/")
-            # A file object for each of some two hundred would take longer than all the rest.
+            # A file object for each of some hundreds would take longer than all the rest.
             descriptor = os.open(path, _READ)
             try:
                 status = os.fstat(descriptor)

@@ -5,15 +5,16 @@ from __future__ import annotations
 import itertools
 import linecache
 import math
+import os
 import sys
 import textwrap
-import tomllib
 from collections import namedtuple
 from dataclasses import fields, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import grimp
 import numpy as np
 import pytest
 
@@ -347,15 +348,56 @@ def test_every_source_that_the_identity_names_is_there() -> None:
         assert [path for path in toolchain._sources(root / part) if Path(path).is_file()], part
 
 
-def test_identity_names_every_package_that_compiles() -> None:
+def test_identity_names_every_source_that_compiles() -> None:
     root = Path(toolchain.__file__).parents[2]
-    contracts = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["importlinter"]
-    layers = next(
-        each["layers"] for each in contracts["contracts"] if "lowering" in each.get("layers", ())
-    )
-    below = set(layers[layers.index("lowering") :])
-    named = {part.partition("/")[2] for part in toolchain._PARTS} - {""}
-    assert below - named == {"planner", "shipping", "utilities", "errors", "_version"}
+    graph = grimp.build_graph("kerneldsl", "targets", cache_dir=None)
+    compile_it = [f"targets.cpu.{part}" for part in ("codegen", "intrinsics", "math", "regions")]
+    compile_it += ["targets.cuda.compile", "targets.cuda.intrinsics"]
+    compile_it += ["kerneldsl.ir", "kerneldsl.lowering", "kerneldsl.transforms"]
+    found = {
+        module
+        for part in compile_it
+        for each in (part, *graph.find_descendants(part))
+        for module in (each, *graph.find_upstream_modules(each))
+    }
+    assert len(found) > 400
+    named = {path for part in toolchain._PARTS for path in toolchain._sources(str(root / part))}
+    # The version is named by itself.
+    assert {_path_of(root, each) for each in found - {"kerneldsl._version"}} - named == set()
+
+
+def _path_of(root: Path, module: str) -> str:
+    path = root.joinpath(*module.split("."))
+    return str(path / "__init__.py" if path.is_dir() else path.with_suffix(".py"))
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "kerneldsl/ir/frontend/reader.py",
+        "kerneldsl/ir/tiles/placement.py",
+        "kerneldsl/launch/native/builder.py",
+        "kerneldsl/lowering/loop_marks.py",
+        "kerneldsl/planner/work.py",
+        "kerneldsl/utilities/operators.py",
+        "targets/cpu/regions/entry.py",
+        "targets/cuda/compile/stored.py",
+    ],
+)
+def test_an_edit_of_a_source_that_compiles_is_another_identity(source: str, tmp_path) -> None:
+    root = Path(toolchain.__file__).parents[2]
+    for part in toolchain._PARTS:
+        for path in map(Path, toolchain._sources(str(root / part))):
+            copy = tmp_path / path.relative_to(root)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.write_bytes(path.read_bytes())
+            os.utime(copy, (1, 1))
+    before = toolchain._digest_of_sources(tmp_path)
+    assert before == toolchain._digest_of_sources(root)
+    edited = tmp_path / source
+    edited.write_bytes(edited.read_bytes().replace(b"e", b"f", 1))
+    os.utime(edited, (1, 1))
+    assert toolchain._digest_of_sources(tmp_path) != before
 
 
 def test_sources_edited_while_the_process_runs(monkeypatch, tmp_path) -> None:
