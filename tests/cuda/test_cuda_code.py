@@ -303,8 +303,9 @@ def test_a_plan_and_a_measured_time(saxpy: kd.CudaKernel) -> None:
     launch = saxpy.forall(n)
     plan = launch.plan(1.0, x, y, n)
     assert plan.registers == _artifact(saxpy).resources().registers
-    timing = launch.time(1.0, x, y, n, samples=5)
-    assert 0.3 < timing.median_ns / plan.predicted_ns < 3
+    timing = launch.time(1.0, x, y, n, samples=15)
+    # The best sample: programs that share the GPU with this one make the others longer.
+    assert 0.3 < timing.min_ns / plan.predicted_ns < 3
 
 
 # ------------------------------------------------------------------------- what is refused
