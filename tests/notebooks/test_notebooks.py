@@ -146,7 +146,7 @@ def test_first_kernel():
     ptx = shown(name, "axpy.ptx(")
     assert ".target sm_90" in ptx
     assert ".visible .entry axpy" in ptx
-    assert shown(name, "reverse_blocks.cpu_source(").count("for ") >= 2
+    assert shown(name, "reverse_blocks.cpu_source(").count("row[axis=x]") == 2
     assert "a launch" in shown(name, ".time(")
     refusal = shown(name, "half_a_barrier[1, 128]")
     assert "first_half" in refusal
