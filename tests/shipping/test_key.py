@@ -26,7 +26,7 @@ _CONVENTION = (
     "targets/cpu/runtime/signal_table.py",
     "targets/cuda/compile/parameters.py",
 )
-_DIGEST = "1 e5b254b8345bce61"
+_DIGEST = "1 bd76d1f51d79dba2"
 #: What the code of the process is made by, which packages ship, too.
 _PROCESS_CODE = (
     "targets/cpu/runtime/interrupt_code.py",
