@@ -29,9 +29,7 @@ _SHIFT = re.compile(
     r'(?P<count>%"[^"]*"|[^,\s]+)(?=,|$)',
     re.MULTILINE,
 )
-_SYMBOL = re.compile(r"kerneldsl\.(shl|lshr|ashr)\.i(8|16|32|64)(\.extended)?")
-#: Ends the symbols of shifts by counts that were extended to 64 bits.
-_EXTENDED = ".extended"
+_SYMBOL = re.compile(r"kerneldsl\.(shl|lshr|ashr)\.i(8|16|32|64)")
 _BEGINNING = """
 define linkonce_odr {kind} @{symbol}({kind} %value, {kind} %count) alwaysinline nofree norecurse \
 nosync nounwind willreturn memory(none) {{
@@ -40,16 +38,6 @@ nosync nounwind willreturn memory(none) {{
 _SHIFTED = """\
   %shifted = {operation} {kind} %value, %count
   %result = select i1 %is_less, {kind} %shifted, {kind} 0
-  ret {kind} %result
-}}
-"""
-#: Of 64 bits on a GPU. PTX reads 32 bits of a count, and LLVM's NVPTX takes the test above for what
-#: the instruction does, so that a count of 2**32 would shift by nothing. A count that was
-#: extended from fewer bits is less than 64 if its lower half is.
-_SHIFTED_WIDE = """\
-  %limited = select i1 %is_less, {kind} %count, {kind} {last}
-  %kept = select i1 %is_less, {kind} %value, {kind} 0
-  %result = {operation} {kind} %kept, %limited
   ret {kind} %result
 }}
 """
@@ -103,32 +91,26 @@ def call_shift(
         return shift
     function = ir.FunctionType(value.type, [value.type] * 2)
     name = _symbol(operation, kind.bitwidth)
-    if kind.bitwidth == 64 and isinstance(count, ir.CastInstr) and count.opname in ("sext", "zext"):
-        name += _EXTENDED
     return builder.call(
         cgutils.get_or_insert_function(builder.module, function, name), [value, count]
     )
 
 
 def shift_definitions(symbols: Iterable[str]) -> list[str]:
-    """Return the modules that define what is called of those symbols, for NVPTX."""
-    matches = [_SYMBOL.fullmatch(each) for each in symbols]
-    return [
-        _definition(match[1], int(match[2]), match[3] or "", is_ptx=True)
-        for match in matches
-        if match
-    ]
+    """Return the modules that define what is called of those symbols."""
+    matches = (_SYMBOL.fullmatch(each) for each in symbols)
+    return [_definition(match[1], int(match[2])) for match in matches if match]
 
 
 def _symbol(operation: str, bits: int) -> str:
     return f"kerneldsl.{operation}.i{bits}"
 
 
-def _definition(operation: str, bits: int, suffix: str = "", *, is_ptx: bool = False) -> str:
-    end = _SHIFTED_WIDE if is_ptx and bits == 64 and not suffix else _SHIFTED
-    return (_BEGINNING + (_SHIFTED_WITH_SIGN if operation == "ashr" else end)).format(
+def _definition(operation: str, bits: int) -> str:
+    end = _SHIFTED_WITH_SIGN if operation == "ashr" else _SHIFTED
+    return (_BEGINNING + end).format(
         operation=operation,
-        symbol=_symbol(operation, bits) + suffix,
+        symbol=_symbol(operation, bits),
         kind=f"i{bits}",
         bits=bits,
         last=bits - 1,

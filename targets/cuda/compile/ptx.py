@@ -27,6 +27,7 @@ from targets.cuda.architectures import Architecture, PtxVersion
 from targets.cuda.compile import libdevice
 from targets.cuda.compile.addresses.facts import NO_FACTS, ParameterFacts
 from targets.cuda.compile.float_conversions import write_conversion
+from targets.cuda.compile.guarded_shifts import keep_guards
 from targets.cuda.compile.math_symbols import is_unselectable, rename_math, user_name
 from targets.cuda.compile.nvptx import TRIPLE, initialize_nvptx
 from targets.cuda.compile.pipeline import Pipeline, Stage
@@ -240,6 +241,9 @@ def write_ptx(
         machine.emit_assembly(module)
         _optimize(module, machine, speed_level=1)
     _name_leftovers(module, entry_name)
+    written = str(module)
+    if (guarded := keep_guards(written)) != written:
+        module = _parse(guarded)
     text = reveal_copies(count_anew(machine.emit_assembly(module)))
     text = work_around_ptxas(pipeline.run(Stage.PTX, text, facts))
     return text, count_anew(str(module))

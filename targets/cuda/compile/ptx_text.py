@@ -21,7 +21,7 @@ _SHARED = re.compile(r"\.shared\s+\.align\s+(\d+)\s+\.b(\d+)\s+[\w$]+(?:\[(\d+)\
 
 #: A copy that LLVM could not look into.
 _HIDDEN_COPY = re.compile(
-    r"\t// begin inline asm\n\s*mov\.b64 (%rd\d+, %rd\d+);\n\t// end inline asm\n"
+    r"\t// begin inline asm\n\s*mov\.b64 (%rd\d+, (?:%rd\d+|0));\n\t// end inline asm\n"
 )
 
 
