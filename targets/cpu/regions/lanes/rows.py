@@ -111,7 +111,8 @@ def _write_loop(row: Operation, writer: Writer, lanes: int, length: int | None) 
     """Write a loop over full strips, and what is left after them."""
     low, high = row.operands
     step = writer.constant(lanes)
-    end = writer.apply(operator.sub, high, writer.constant(lanes - 1))
+    # A guard may give the row any end, also the least integers, so the difference must not wrap.
+    end = writer.difference(high, writer.constant(lanes - 1))
     is_whole = length is not None and length % lanes == 0
     body = Region((_INT64,) if is_whole else (_INT64, _INT64))
     strip = body.arguments[0]

@@ -456,3 +456,25 @@ def test_rows_that_miss_a_guard_run_in_strips_too() -> None:
         for first in range(0, size, 32):
             expected += np.pad(x[first : first + 32], (0, max(0, 32 - (size - first))))
         np.testing.assert_array_equal(out, expected)
+
+
+@kd.kernel
+def folded_within(out, first, end, rounds):
+    i = kd.grid(1)
+    if first <= i < end:
+        one, two = f32(i), f32(1)
+        for k in range(rounds):
+            if one < two + k:
+                one, two = two, one
+        out[i] = one + 2 * two
+
+
+def test_strips_of_a_row_that_ends_at_the_least_integers() -> None:
+    text = text_of(folded_within, "float32[::1], int64, int64, int64", forall=1)
+    assert "%strip" in text
+    for first in (0, 3, 2**63 - 1):
+        for end in (-(2**63), -(2**63) + 1, -(2**63) + 63, -1, 3):
+            out = np.zeros(100, f32)
+            folded_within.forall(100)(out, first, end, 4)
+            i = np.arange(100)
+            np.testing.assert_array_equal(out != 0, (first <= i) & (i < end))
