@@ -162,7 +162,8 @@ class _Stage:
         """Return a row over groups of two threads."""
         out = Writer()
         two = out.constant(2)
-        count = out.apply(operator.rshift, out.apply(operator.sub, high, low), out.constant(1))
+        # A guard may end the row below its first thread, by more than int64 has.
+        count = out.apply(operator.rshift, out.difference(high, low), out.constant(1))
         (group,) = region.arguments
         pairs = Region((types.int64,))
         inner = Writer()

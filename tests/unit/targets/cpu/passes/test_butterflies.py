@@ -141,3 +141,31 @@ def test_a_network_sorts() -> None:
     with kd.use("cpu"):
         PAIRS["sorts_rows"][0][5, 256](x, out, 0)
     np.testing.assert_array_equal(out, np.sort(x))
+
+
+def meets_within(x, out, first, end):
+    """Let the threads of a part of a block meet their neighbours."""
+    keys = kd.shared.array(64, f32)
+    t = kd.threadIdx.x
+    keys[t] = x[t]
+    kd.syncthreads()
+    if first <= t < end:
+        other = t ^ 1
+        if other > t and keys[t] > keys[other]:
+            keys[t], keys[other] = keys[other], keys[t]
+    kd.syncthreads()
+    out[t] = keys[t]
+
+
+MEETS = pair(meets_within)
+
+
+@pytest.mark.parametrize("end", [-(2**63), -(2**63) + 2, -1, 0, 2, 7, 64])
+def test_pairs_of_a_part_of_a_block(end: int) -> None:
+    x = -np.arange(64, dtype=f32)
+    for first in (0, 2, 3, 62, 2**63 - 2):
+        found, expected = np.full((2, 64), np.nan, f32)
+        with kd.use("cpu"):
+            for kernel, out in zip(MEETS, (found, expected), strict=True):
+                kernel[1, 64](x, out, first, end)
+        np.testing.assert_array_equal(found, expected)
