@@ -195,8 +195,18 @@ def test_files_that_a_page_names_are_there(page):
     named |= set(re.findall(r"`((?:tests|targets|kerneldsl)/[\w/]+)`", text))
     assert len(named) > 15
     folders = [ROOT, ROOT / "kerneldsl", ROOT / "targets" / "cpu"]
-    folders += [ROOT / p for p in ("kerneldsl/lowering", "kerneldsl/launch/native", "targets/cuda")]
+    folders += [ROOT / p for p in ("kerneldsl/ir", "kerneldsl/launch/native", "targets/cuda")]
     folders += [ROOT / "tests/unit/launch/native", ROOT / "kerneldsl" / "frontend"]
-    folders += [ROOT / "targets/cpu" / p for p in ("passes", "codegen", "runtime")]
+    folders += [
+        ROOT / "targets/cpu" / p for p in ("codegen", "regions", "regions/lanes", "runtime")
+    ]
     missing = [name for name in named if not any((folder / name).exists() for folder in folders)]
     assert not missing
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_paths_of_sources_in_a_page_are_there(page):
+    named = re.findall(
+        r"`((?:kerneldsl|stdlib_kernels|targets)/[\w/]+(?:\.py)?)`", page.read_text()
+    )
+    assert not [name for name in named if not (ROOT / name).exists()]
