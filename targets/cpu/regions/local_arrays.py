@@ -55,10 +55,11 @@ def _memory(operation: Operation) -> Operation:
 def _local(emitter: CpuEmitter, operation: Operation) -> None:
     attributes, kind = operation.attributes, operation.result.type
     shape, is_copied = attributes["shape"], attributes.get("is_copied", False)
+    lanes = attributes.get("lanes")
     memory = attributes.get("memory", operation)
     count = math.prod(shape)
     if memory not in emitter.local_memory:
-        copies = emitter.threads_count if is_copied else 1
+        copies = emitter.threads_count if is_copied else lanes or 1
         unit, name = attributes["site"]
         array = StaticArray(attributes["use"], unit.locate_use(name), copies)
         element = emitter.context.get_data_type(kind.dtype)
@@ -67,7 +68,8 @@ def _local(emitter: CpuEmitter, operation: Operation) -> None:
     if is_copied:
         start = emitter.builder.mul(emitter.thread_number(), _I64(count), flags=["nsw"])
         data = emitter.builder.gep(data, [start], inbounds=True)
-    emitter.set(operation, ArrayParts(data, [_I64(extent) for extent in shape], kind))
+    extents = shape if lanes is None else (*shape, lanes)
+    emitter.set(operation, ArrayParts(data, [_I64(extent) for extent in extents], kind))
 
 
 HANDLERS = {_NAME: _local}

@@ -9,6 +9,7 @@ from numba import types
 from kerneldsl.ir.operations import Operation, Region, Value
 from kerneldsl.ir.recognize import constant_number
 from kerneldsl.ir.rewriter import clone
+from targets.cpu.regions.lanes.arrays import LaneArrays, is_of_one_thread
 from targets.cpu.regions.lanes.choice import STRIP, Choice
 from targets.cpu.regions.lanes.masks import LANES, masked_loop
 from targets.cpu.regions.lanes.slots import NotStrippedError
@@ -27,31 +28,51 @@ _LONGEST = 1024
 def in_strips(row: Operation) -> list[Operation]:
     """Return a row of threads in strips, or as it is if no loop of it profits."""
     region = row.regions[0]
-    if "rare" in row.attributes or any(map(_has_order, region.walk())):
+    if "rare" in row.attributes or any(each.name == "row" for each in region.walk()):
         return [row]
+    if any(map(is_of_one_thread, region.walk())):
+        return _with_arrays(row) or [row]
     arrays = [each for each in region.operations if each.name == "shared.array"]
     region.operations = [each for each in region.operations if each not in arrays]
     _begin_late(region)
     lanes = _lanes(row)
-    if lanes is None:
-        return [*arrays, row]
+    found = None if lanes is None else _written(row, lanes)
+    return [*arrays, *(found or [row])]
+
+
+def _with_arrays(row: Operation) -> list[Operation] | None:
+    """Return the strips of threads that have arrays, ``None`` if the row is not run in strips."""
+    if any(each.name == "shared.array" for each in row.walk()) or not LaneArrays.suit(row):
+        return None
+    # The row stays as it is if it does not profit.
+    row = clone(row, {})
+    _begin_late(row.regions[0])
+    arrays = LaneArrays(row)
+    lanes = _lanes(row)
+    if lanes is not None and not arrays.fit(lanes):
+        lanes = min(lanes, STRIP)
+    if lanes is None or not arrays.fit(lanes) or not arrays.profit():
+        return None
+    found = _written(row, lanes, arrays.first)
+    return None if found is None else [*arrays.declare(lanes), *found]
+
+
+def _written(row: Operation, lanes: int, first: Value | None = None) -> list[Operation] | None:
+    """Return the strips of a row, ``None`` if lanes cannot keep a value.
+
+    `first` is what the row reads as the first thread of a strip.
+    """
     low, _ = row.operands
     length = _length(row)
-    writer = Writer(list(arrays))
+    writer = Writer()
     try:
         if length is not None and length <= lanes:
-            _write(row, writer, low, writer.constant(length), length)
+            _write(row, first, writer, low, writer.constant(length), length)
         else:
-            _write_loop(row, writer, lanes, length)
+            _write_loop(row, first, writer, lanes, length)
     except NotStrippedError:
-        return [*arrays, row]
+        return None
     return writer.out
-
-
-def _has_order(operation: Operation) -> bool:
-    """Return whether threads perform an operation one after the other: they share its memory."""
-    is_common = operation.name == "local.array" and not operation.attributes.get("is_copied")
-    return is_common or operation.name == "row"
 
 
 def _begin_late(region: Region) -> None:
@@ -101,13 +122,18 @@ def _longest(row: Operation) -> int:
     return max(min(numbers) - first, 1) if numbers and first is not None else _LONGEST + 1
 
 
-def _write(row: Operation, writer: Writer, start: Value, width: Value, lanes: int) -> None:
+def _write(
+    row: Operation, first: Value | None, writer: Writer, start: Value, width: Value, lanes: int
+) -> None:
     """Write a strip from a thread on."""
     zero = writer.constant(0)
-    writer.out += Strip(clone(row, {}), start, width, lanes, zero).operations()
+    copy = clone(row, {} if first is None else {first: start})
+    writer.out += Strip(copy, start, width, lanes, zero).operations()
 
 
-def _write_loop(row: Operation, writer: Writer, lanes: int, length: int | None) -> None:
+def _write_loop(
+    row: Operation, first: Value | None, writer: Writer, lanes: int, length: int | None
+) -> None:
     """Write a loop over full strips, and what is left after them."""
     low, high = row.operands
     step = writer.constant(lanes)
@@ -118,7 +144,7 @@ def _write_loop(row: Operation, writer: Writer, lanes: int, length: int | None) 
     strip = body.arguments[0]
     strip.name = "strip"
     inner = Writer(body.operations)
-    _write(row, inner, strip, inner.constant(lanes), lanes)
+    _write(row, first, inner, strip, inner.constant(lanes), lanes)
     if is_whole:
         inner.end()
         writer.operation("for", [low, end, step], (), None, [body])
@@ -128,5 +154,5 @@ def _write_loop(row: Operation, writer: Writer, lanes: int, length: int | None) 
     rest = loop.result
     rest.name = "rest"
     last = Writer()
-    _write(row, last, rest, last.apply(operator.sub, high, rest), lanes)
+    _write(row, first, last, rest, last.apply(operator.sub, high, rest), lanes)
     writer.out.append(if_then(writer.apply(operator.lt, rest, high), last.out))
