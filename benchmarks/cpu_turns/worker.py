@@ -20,7 +20,7 @@ from targets.cpu.target import CpuCompiler
 
 
 class Compilations:
-    """How many kernels were compiled, and the processor time of all of them."""
+    """The number of kernels that were compiled, and the processor time of all of them."""
 
     def __init__(self) -> None:
         self.count, self.seconds = 0, 0.0

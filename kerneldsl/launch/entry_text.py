@@ -1,4 +1,4 @@
-"""What the source of a kernel with its own code says: where the kernel is, names of parameters.
+"""Place and names of parameters of a kernel with its own code, as its source says them.
 
 It is read when such a kernel is made, before anything of a launch is imported.
 """

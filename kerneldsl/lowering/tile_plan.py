@@ -1,4 +1,4 @@
-"""Which thread has each element of a tile, and the order in which elements are combined.
+"""The thread that has each element of a tile, and the order in which elements are combined.
 
 Element ``i`` of a tile of ``n`` elements, counted along its last axis first, belongs to a thread of
 the block: threads take groups of :attr:`Layout.group` neighbours in turn. Each thread combines its

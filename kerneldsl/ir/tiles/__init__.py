@@ -1,1 +1,1 @@
-"""What targets need to know of the tiles of a function: places, live ranges, sizes."""
+"""Places, live ranges and sizes of the tiles of a function."""

@@ -20,7 +20,7 @@ _I64 = ir.IntType(64)
 
 
 class Fault(NamedTuple):
-    """What a fault records beside the index."""
+    """Values that a fault records beside the index."""
 
     #: Address of the record, an i64.
     record: Any

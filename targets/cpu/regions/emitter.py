@@ -1,4 +1,4 @@
-"""What writes the regions of a kernel as machine code of this processor."""
+"""Write the regions of a kernel as machine code of this processor."""
 
 from __future__ import annotations
 

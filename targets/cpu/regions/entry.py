@@ -26,7 +26,7 @@ BODY = ir.FunctionType(_I32, [_POINTER, EXCEPTION_POINTER.as_pointer(), _I64, _I
 
 @dataclass(frozen=True)
 class Entry:
-    """What an entry needs beside the body."""
+    """Options of an entry beside the body."""
 
     scratch_bytes: int
     options: RunnerOption

@@ -1,4 +1,4 @@
-"""What writes each operation, by its name; a module has the handlers of its operations."""
+"""The handler of each operation, by its name; a module has the handlers of its operations."""
 
 from targets.cpu.regions import (
     cells,

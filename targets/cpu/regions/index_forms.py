@@ -97,7 +97,7 @@ class Comparison(NamedTuple):
 
 
 class Bounds:
-    """What a loop's index must be for conditions to hold, and what must hold beside."""
+    """Bounds of a loop's index for conditions to hold, and what must hold beside."""
 
     def __init__(self) -> None:
         #: A limit is the difference of two forms, and what is added.

@@ -1,4 +1,4 @@
-"""Which memory an array is in."""
+"""The memory that an array is in."""
 
 from __future__ import annotations
 

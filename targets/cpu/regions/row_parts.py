@@ -434,7 +434,7 @@ def _values_of_indices(region: Region) -> set[Value]:
 
 
 class _Places:
-    """Which values differ between the elements of an array."""
+    """Values that differ between the elements of an array."""
 
     def __init__(self) -> None:
         self._known: dict[Value, bool] = {}

@@ -1,4 +1,4 @@
-"""What differs between the threads of a block."""
+"""Operations whose results differ between the threads of a block."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What writes the operations of lanes."""
+"""Write the operations of lanes."""
 
 from __future__ import annotations
 

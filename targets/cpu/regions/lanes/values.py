@@ -1,4 +1,4 @@
-"""Which values of a row differ between its threads, and how indices grow from thread to thread."""
+"""Values of a row that differ between its threads, and indices that grow from thread to thread."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What writes each operation on tiles."""
+"""The handler of each operation on tiles."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ class TileCode:
 
     @property
     def layout(self) -> Layout:
-        """How the elements belong to the threads of a block."""
+        """The threads of a block to which the elements belong."""
         return Layout(self.count, self.emitter.threads_count)
 
     # -- memory -----------------------------------------------------------------------------------

@@ -154,8 +154,8 @@ def test_every_output_has_a_description_of_its_own(folder):
         assert name in report["files"].values()
         assert set(report["files"].values()) == {p.name for p in Path().glob(f"{name}*")}
     assert described["k.ptx"]["entry"] == described["k.cubin"]["entry"] == "declared"
-    assert described["k.s"]["entry"] == "declared"
-    assert Path("k.s.params.txt").read_text().startswith("entry       declared\n")
+    assert described["k.s"]["entry"] == "declared.entry"
+    assert Path("k.s.params.txt").read_text().startswith("entry       declared.entry\n")
     assert described["k.cubin"]["arch"] == "sm_80"
     assert described["k.s"]["arch"] is None
     assert f".globl\t{described['k.s']['entry']}" in Path("k.s").read_text()
