@@ -72,7 +72,7 @@ class CpuCompiler(Compiler):
         """Check the kernel, and compile it by the region IR."""
         unit = specialization.unit
         require_addresses(f"compiling {unit.qualname}", where=unit.locate(unit.tree))
-        # The first of these imports Numba. Threads that begin with other parts of it wait for each other.
+        # This imports Numba first: threads that begin with other parts of it can deadlock.
         import kerneldsl.lowering.numba_internals.compiling  # noqa: F401
         from kerneldsl.lowering.missing import refuse_missing
         from targets.cpu.intrinsics.table import LOWERINGS

@@ -17,6 +17,7 @@ from llvmlite import ir
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 from numba.core.registry import cpu_target
+from numba.core.targetconfig import ConfigStack
 from numba.core.types import Function
 from numba.core.typing import Context
 
@@ -125,7 +126,9 @@ def helpers_of_kernels() -> Iterator[None]:
     kind.make_constant_array = make_constant_array
     kind.get_ufunc_info = lambda self, ufunc_key: ufunc_loops(ufunc_key)
     try:
-        yield
+        # Functions that are compiled when a call of them is typed inherit these flags.
+        with ConfigStack().enter(kernel_flags()):
+            yield
     finally:
         kind.compile_subroutine, kind.get_ufunc_info = compile_subroutine, get_ufunc_info
         kind.get_function = get_function
