@@ -1,4 +1,4 @@
-"""Operations whose results differ between the threads of a block."""
+"""Operations that differ between the threads of a block in their results."""
 
 from __future__ import annotations
 
