@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import compress
+
 from kerneldsl.ir.operations import Operation, Value
 
-__all__ = ["CONTROL", "LOOPS", "carried_arguments", "ends_of", "given_to"]
+__all__ = ["CONTROL", "LOOPS", "carried_arguments", "ends_of", "given_to", "keep_results"]
 
 #: Operations with regions that run several times.
 LOOPS = ("for", "for_each", "while")
@@ -21,6 +24,23 @@ def ends_of(operation: Operation) -> list[Operation]:
     if operation.name == "labeled":
         found += operation.leaves()
     return found
+
+
+def keep_results(operation: Operation, kept: Sequence[bool]) -> None:
+    """Keep some of the values that an operation gives and carries, in place."""
+    count = len(kept)
+
+    def chosen(values: list[Value]) -> list[Value]:
+        first = len(values) - count
+        return [*values[:first], *compress(values[first:], kept)]
+
+    for end in ends_of(operation):
+        end.operands = chosen(end.operands)
+    if operation.name in LOOPS:
+        operation.operands = chosen(operation.operands)
+        for region in operation.regions:
+            region.arguments = chosen(region.arguments)
+    operation.results = chosen(operation.results)
 
 
 def given_to(operation: Operation) -> list[Value]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kerneldsl.ir.control import CONTROL, LOOPS, carried_arguments, ends_of, given_to
+from kerneldsl.ir.control import CONTROL, carried_arguments, ends_of, given_to, keep_results
 from kerneldsl.ir.operations import TOGETHER, Effect, Operation, Region, Value
 
 __all__ = ["simplify"]
@@ -95,19 +95,6 @@ class _Needed:
 
     def _cut(self, operation: Operation) -> None:
         """Drop what an operation hands on and nothing reads."""
-        kept = [n for n, value in enumerate(operation.results) if value in self._values]
-        count = len(operation.results)
-        if len(kept) == count:
-            return
-
-        def chosen(values: list[Value]) -> list[Value]:
-            first = len(values) - count
-            return [*values[:first], *(values[first + number] for number in kept)]
-
-        for end in ends_of(operation):
-            end.operands = chosen(end.operands)
-        if operation.name in LOOPS:
-            operation.operands = chosen(operation.operands)
-            for region in operation.regions:
-                region.arguments = chosen(region.arguments)
-        operation.results = chosen(operation.results)
+        kept = [value in self._values for value in operation.results]
+        if not all(kept):
+            keep_results(operation, kept)

@@ -12,6 +12,7 @@ from kerneldsl.ir.control import (
     carried_arguments,
     ends_of,
     given_to,
+    keep_results,
 )
 from kerneldsl.ir.operations import Effect, Function, Operation, Region, Value
 from kerneldsl.ir.tiles.live_ranges import is_tile
@@ -64,24 +65,7 @@ def drop_unread(function: Function) -> None:
     for control in controls:
         kept = [not is_tile(v) or (control, n) in needed for n, v in enumerate(control.results)]
         if not all(kept):
-            _keep(control, kept)
-
-
-def _keep(operation: Operation, kept: list[bool]) -> None:
-    """Keep some of the values that an operation hands on."""
-    count = len(kept)
-
-    def chosen(values: list[Value]) -> list[Value]:
-        rest = values[: len(values) - count]
-        return rest + [v for v, is_kept in zip(values[-count:], kept, strict=True) if is_kept]
-
-    for end in ends_of(operation):
-        end.operands = chosen(end.operands)
-    if operation.name in LOOPS:
-        operation.operands = chosen(operation.operands)
-        for region in operation.regions:
-            region.arguments = chosen(region.arguments)
-    operation.results = chosen(operation.results)
+            keep_results(control, kept)
 
 
 def hand_on_by_copies(function: Function, placement: Placement) -> None:
@@ -95,7 +79,7 @@ def hand_on_by_copies(function: Function, placement: Placement) -> None:
                 copies[end] = _copies(operation, end.operands, placement)
     for operation in list(function.body.walk()):
         if operation.name in CONTROL and operation.results:
-            _keep(operation, [not is_tile(value) for value in operation.results])
+            keep_results(operation, [not is_tile(value) for value in operation.results])
     _insert(function.body, copies)
 
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 import operator
 from typing import TYPE_CHECKING, Any
 
+from kerneldsl.ir.builder import Builder
 from kerneldsl.ir.operations import Operation, Region, Value
 from kerneldsl.ir.recognize import constant_number
 from kerneldsl.ir.rewriter import clone_region, replace_values
-from targets.cpu.regions.building import Builder
 from targets.cpu.regions.exits import (
     diverges,
     frames_left,

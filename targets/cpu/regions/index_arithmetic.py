@@ -9,6 +9,7 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 
+from kerneldsl.ir.builder import Builder
 from kerneldsl.ir.operations import Operation, Value
 from kerneldsl.ir.recognize import constant_number
 from kerneldsl.ir.typing import Typing
@@ -19,80 +20,53 @@ __all__ = ["HANDLERS", "IndexArithmetic"]
 
 _I64 = ir.IntType(64)
 _BOOL = types.boolean
-_MIN, _MAX = -(2**63), 2**63 - 1
+_MAX = 2**63 - 1
 
 
-class IndexArithmetic:
+class IndexArithmetic(Builder):
     """Appends operations on int64 to a list, and returns their results."""
 
-    def __init__(self, out: list[Operation]) -> None:
-        self.out = out
-        self._typing = Typing.of(host_contexts().typing_context)
-
-    def add(self, name: str, operands: list[Value], kind: Any = types.int64) -> Value:
-        """Append an operation."""
-        made = Operation(name, operands, (kind,))
-        self.out.append(made)
-        return made.result
-
-    def constant(self, value: int) -> Value:
-        """Return a constant."""
-        made = Operation("const", [], (types.int64,), {"value": value})
-        self.out.append(made)
-        return made.result
-
-    def converted(self, value: Value) -> Value:
-        """Return an integer as int64."""
-        if value.type == types.int64:
-            return value
-        return self.add("cast", [value])
-
-    def apply(self, function: Any, *operands: Value) -> Value:
-        """Apply an operator to numbers of int64."""
-        signature = self._typing.operator(function, (types.int64,) * len(operands))
-        attributes = {"function": function, "signature": signature}
-        made = Operation("numba", list(operands), (signature.return_type,), attributes)
-        self.out.append(made)
-        return made.result
+    def __init__(self, operations: list[Operation] | None = None) -> None:
+        super().__init__(Typing.of(host_contexts().typing_context), operations)
 
     def smaller(self, one: Value, two: Value) -> Value:
         """Return the smaller number."""
-        return self.add("int.min", [one, two])
+        return self.add("int.min", one, two)
 
     def larger(self, one: Value, two: Value) -> Value:
         """Return the larger number."""
-        return self.add("int.max", [one, two])
+        return self.add("int.max", one, two)
 
     def difference(self, one: Value, two: Value) -> Value:
         """Return a difference, or the end of int64 that is nearest to it."""
-        return self.add("int.saturating_sub", [one, two])
+        return self.add("int.saturating_sub", one, two)
 
     def following(self, value: Value) -> Value:
         """Return the next number, or the greatest one."""
         number = constant_number(value)
         if number is not None:
             return self.constant(min(number + 1, _MAX))
-        return self.add("int.saturating_add", [value, self.constant(1)])
+        return self.add("int.saturating_add", value, self.constant(1))
 
     def select(self, condition: Value, one: Value, two: Value) -> Value:
-        """Return one of two values by a condition."""
-        return self.add("int.select", [condition, one, two])
+        """Return one of two values of a type by a condition."""
+        return one if one is two else self.add("int.select", condition, one, two, kind=one.type)
 
     def all(self, conditions: Sequence[Value]) -> Value:
         """Return whether all conditions hold."""
         first, *others = conditions
         for each in others:
-            first = self.add("bool.and", [first, each], _BOOL)
+            first = self.add("bool.and", first, each, kind=_BOOL)
         return first
 
     def opposite(self, condition: Value) -> Value:
         """Return whether a condition does not hold."""
-        return self.add("bool.not", [condition], _BOOL)
+        return self.add("bool.not", condition, kind=_BOOL)
 
     def is_within(self, value: Value, most: int) -> Value:
         """Return whether the magnitude of a number is at most so large."""
-        low = self.apply(operator.le, self.constant(-most), value)
-        return self.all([low, self.apply(operator.le, value, self.constant(most))])
+        low = self.numba(operator.le, self.constant(-most), value)
+        return self.all([low, self.numba(operator.le, value, self.constant(most))])
 
 
 Handler = Callable[[CpuEmitter, Operation], None]

@@ -74,17 +74,17 @@ class Form:
             terms.insert(0, (index, self.factor))
         total: Value | None = None
         for value, factor in sorted(terms, key=lambda each: each[1] < 0):
-            each = make.converted(value)
+            each = make.cast(value)
             if abs(factor) != 1:
-                each = make.apply(operator.mul, each, make.constant(abs(factor)))
+                each = make.numba(operator.mul, each, make.constant(abs(factor)))
             if total is None:
-                total = each if factor > 0 else make.apply(operator.neg, each)
+                total = each if factor > 0 else make.numba(operator.neg, each)
             else:
-                total = make.apply(operator.add if factor > 0 else operator.sub, total, each)
+                total = make.numba(operator.add if factor > 0 else operator.sub, total, each)
         if total is None:
             return make.constant(self.constant)
         if self.constant:
-            total = make.apply(operator.add, total, make.constant(self.constant))
+            total = make.numba(operator.add, total, make.constant(self.constant))
         return total
 
 
@@ -137,7 +137,7 @@ class Bounds:
         found = []
         for each in self.conditions:
             if isinstance(each, Comparison):
-                found.append(make.apply(each.function, each.one.write(make), each.two.write(make)))
+                found.append(make.numba(each.function, each.one.write(make), each.two.write(make)))
             else:
                 value, truth = each
                 found.append(value if truth else make.opposite(value))

@@ -57,7 +57,7 @@ def _versions(loop: Operation) -> list[Operation]:
         return [loop]
     out: list[Operation] = []
     make = IndexArithmetic(out)
-    test = make.apply(operator.ge, make.converted(start), make.constant(0))
+    test = make.numba(operator.ge, make.cast(start), make.constant(0))
     branch = Operation("if", [test], (), None, [_around(upward), _around(loop)])
     branch.results, loop.results = loop.results, [Value(v.type, loop) for v in loop.results]
     branch.regions[1].operations[-1].operands = list(loop.results)

@@ -47,7 +47,7 @@ def loaded_once(row: Operation) -> list[Operation]:
     for each in region.walk():
         each.operands = [same.get(value, value) for value in each.operands]
     out: list[Operation] = []
-    test = IndexArithmetic(out).apply(operator.lt, *row.operands)
+    test = IndexArithmetic(out).numba(operator.lt, *row.operands)
     return [*out, if_then(test, [*loads, row])]
 
 

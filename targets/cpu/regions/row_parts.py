@@ -81,8 +81,8 @@ def as_a_whole(row: Operation, known: Mapping[Value, Interval]) -> list[Operatio
     low, high = row.operands
     lows, highs = proof.bounds.write_limits(make)
     tests = proof.bounds.write_assumptions(make) + proof.bounds.write_conditions(make)
-    tests += [make.apply(operator.le, each, low) for each in lows]
-    tests += [make.apply(operator.le, high, each) for each in highs]
+    tests += [make.numba(operator.le, each, low) for each in lows]
+    tests += [make.numba(operator.le, high, each) for each in highs]
     careful, plain = row_like(row, region), row_like(row, inner)
     if "marks" in row.attributes:
         plain.attributes["marks"] = careful.attributes["marks"] = row.attributes["marks"]
@@ -174,7 +174,7 @@ def _parts(row: Operation, inner: Region, outer: Region, bounds: Bounds) -> list
     sides = Region((types.int64,))
     ends: list[Operation] = []
     side = IndexArithmetic(ends)
-    is_left = side.apply(operator.eq, sides.arguments[0], side.constant(0))
+    is_left = side.numba(operator.eq, sides.arguments[0], side.constant(0))
     first, last = side.select(is_left, low, end), side.select(is_left, begin, high)
     sides.operations = [*ends, row_like(row, outer, (first, last)), Operation("yield", [])]
     numbers = [make.constant(each) for each in (0, 2, 1)]
@@ -384,10 +384,10 @@ class _Proof:
         index, rest = self.values[self.region.arguments[0]], self.rests[value]
         make = IndexArithmetic(out)
         if form.factor < 0:
-            return make.apply(operator.sub, rest, index)
+            return make.numba(operator.sub, rest, index)
         if not form.terms and not form.constant:
             return index
-        return make.apply(operator.add, index, rest)
+        return make.numba(operator.add, index, rest)
 
     def mark(self, old: Operation, new: Operation) -> None:
         """Mark plain indices as not negative, if the ends of a row prove it."""

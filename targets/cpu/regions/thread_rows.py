@@ -111,8 +111,8 @@ def _numbered(body: Region, threads: dict[str, Value], extents: Dim3) -> list[Op
     number, step = threads["x"], extents[0]
     for axis, extent in zip("yz", extents[1:], strict=True):
         if extent > 1:
-            place = make.apply(operator.mul, threads[axis], make.constant(step))
-            number = make.apply(operator.add, place, number)
+            place = make.numba(operator.mul, threads[axis], make.constant(step))
+            number = make.numba(operator.add, place, number)
         step *= extent
     for each in accesses:
         each.operands.append(number)

@@ -18,13 +18,13 @@ from llvmlite import ir
 from numba import types
 
 from kerneldsl.contract import Specialization
+from kerneldsl.ir.builder import Builder
 from kerneldsl.ir.operations import Function, Operation, Region, Value
 from kerneldsl.ir.recognize import constant_number
 from kerneldsl.ir.typing import Typing
 from kerneldsl.language.intrinsics.intrinsic import Effect, Scope
 from targets.cpu.intrinsics.table import Together, lowering_of
 from targets.cpu.intrinsics.units import WARP_SIZE
-from targets.cpu.regions.building import Builder
 from targets.cpu.regions.emitter import CpuEmitter
 from targets.cpu.regions.loops import CountedLoop
 

@@ -46,7 +46,7 @@ class LaneArrays:
         self.declared = [each for each in region.operations if is_of_one_thread(each)]
         self.values = {each.result for each in self.declared}
         front = Writer()
-        lane = front.apply(operator.sub, region.arguments[0], self.first)
+        lane = front.numba(operator.sub, region.arguments[0], self.first)
         for each in region.walk():
             if each.operands and each.operands[0] in self.values:
                 end = len(each.operands) - (each.name == "array.store")
@@ -56,7 +56,7 @@ class LaneArrays:
             each.attributes["memory"] = each
             each.result.type = each.result.type.copy(ndim=each.result.type.ndim + 1)
         rest = [each for each in region.operations if each not in self.declared]
-        region.operations = [*front.out, *rest]
+        region.operations = [*front.operations, *rest]
 
     @staticmethod
     def suit(row: Operation) -> bool:

@@ -57,7 +57,7 @@ class Crossing:
             number = next(n for n, each in enumerate(region.operations) if value in each.results)
             store = Writer()
             store.store(place, value, region.arguments[0])
-            region.operations[number + 1 : number + 1] = store.out
+            region.operations[number + 1 : number + 1] = store.operations
 
     def verify(self, operations: list[Operation]) -> None:
         """Refuse a strip in which what runs once needs a value of a lane."""
@@ -84,7 +84,7 @@ class Crossing:
         if any(map(needs_thread, region.operations)):
             thread = self.here(self.thread, lane, values, front)
             front.operation("lane.thread", [thread], effect=Effect.WRITE)
-        region.operations[:0] = front.out
+        region.operations[:0] = front.operations
 
     def here(self, value: Value, lane: Value, values: dict[Value, Value], front: Writer) -> Value:
         """Return a value of another row in this one."""
@@ -92,7 +92,7 @@ class Crossing:
         if found is not None:
             return found
         if value is self.thread:
-            found = front.apply(operator.add, self.start, lane)
+            found = front.numba(operator.add, self.start, lane)
         else:
             place = self.slots.place_of.get(value)
             if place is None and value not in self.home:
@@ -110,7 +110,7 @@ class Crossing:
         assert isinstance(made, Operation)
         copy = clone(made, values)
         copy.operands = [self.here(each, lane, values, front) for each in self.operands[made]]
-        front.out.append(copy)
+        front.operations.append(copy)
         return values[value]
 
     def place(self, value: Value) -> Value:

@@ -102,26 +102,26 @@ class _Stage:
             found = self.groups(start, None)
             for short in reversed(_SHORT_STEPS):
                 choice = Writer()
-                is_short = choice.apply(operator.eq, self.step, choice.constant(short))
-                found = [*choice.out, if_then(is_short, self.groups(start, short), found)]
-        out.out.append(if_then(self.test(start, out), found, [self.row]))
-        return out.out
+                is_short = choice.numba(operator.eq, self.step, choice.constant(short))
+                found = [*choice.operations, if_then(is_short, self.groups(start, short), found)]
+        out.operations.append(if_then(self.test(start, out), found, [self.row]))
+        return out.operations
 
     def test(self, start: Value, out: Writer) -> Value:
         low, high = self.row.operands
         one, step = out.constant(1), self.step
-        bits = out.apply(operator.add, low, start)
-        for more in (out.apply(operator.sub, high, low), *dict.fromkeys(self.spans)):
-            bits = out.apply(operator.or_, bits, more)
-        last = out.apply(operator.sub, step, one)
-        mask = out.apply(operator.sub, out.apply(operator.add, step, step), one)
+        bits = out.numba(operator.add, low, start)
+        for more in (out.numba(operator.sub, high, low), *dict.fromkeys(self.spans)):
+            bits = out.numba(operator.or_, bits, more)
+        last = out.numba(operator.sub, step, one)
+        mask = out.numba(operator.sub, out.numba(operator.add, step, step), one)
         zero = out.constant(0)
         return out.all(
             [
-                out.apply(operator.lt, zero, step),
-                out.apply(operator.lt, step, out.constant(2**62)),
-                out.apply(operator.eq, out.apply(operator.and_, step, last), zero),
-                out.apply(operator.eq, out.apply(operator.and_, bits, mask), zero),
+                out.numba(operator.lt, zero, step),
+                out.numba(operator.lt, step, out.constant(2**62)),
+                out.numba(operator.eq, out.numba(operator.and_, step, last), zero),
+                out.numba(operator.eq, out.numba(operator.and_, bits, mask), zero),
             ]
         )
 
@@ -129,7 +129,7 @@ class _Stage:
         """Return the loop over groups, for any step or a constant one."""
         out = Writer()
         step = self.step if number is None else out.constant(number)
-        whole = out.apply(operator.add, step, step) if number is None else out.constant(2 * number)
+        whole = out.numba(operator.add, step, step) if number is None else out.constant(2 * number)
         low, high = self.row.operands
         region = Region((types.int64,))
         (group,) = region.arguments
@@ -137,25 +137,25 @@ class _Stage:
         inner = Writer(region.operations)
         zero = inner.constant(0)
         for is_upper in (False, True):
-            first = inner.apply(operator.add, group, step) if is_upper else group
+            first = inner.numba(operator.add, group, step) if is_upper else group
             half = _Half(self, inner, step, start, first, is_upper=is_upper)
             member = Region((types.int64,))
             operations = with_selections(half.of(member, is_alone=number == 1))
             if not has_effects(operations):
                 continue
             if number == 1:
-                inner.out += operations
+                inner.operations += operations
                 continue
             member.operations = [*operations, Operation("yield", [])]
             made = row_of(zero, step, member)
             # LLVM makes no vectors of two; it unrolls them, and makes vectors of several groups.
             made.attributes["marks"] = () if number in (None, 2) else (NOT_UNROLLED,)
-            inner.out.append(made)
+            inner.operations.append(made)
         inner.end()
         if number != 1:
             out.operation("for", [low, high, whole], (), None, [region])
-            return out.out
-        return [*out.out, *self._pairs(region, low, high)]
+            return out.operations
+        return [*out.operations, *self._pairs(region, low, high)]
 
     @staticmethod
     def _pairs(region: Region, low: Value, high: Value) -> list[Operation]:
@@ -163,17 +163,17 @@ class _Stage:
         out = Writer()
         two = out.constant(2)
         # A guard may end the row below its first thread, by more than int64 has.
-        count = out.apply(operator.rshift, out.difference(high, low), out.constant(1))
+        count = out.numba(operator.rshift, out.difference(high, low), out.constant(1))
         (group,) = region.arguments
         pairs = Region((types.int64,))
         inner = Writer()
-        place = inner.apply(operator.mul, pairs.arguments[0], two)
-        first = inner.apply(operator.add, low, place)
+        place = inner.numba(operator.mul, pairs.arguments[0], two)
+        first = inner.numba(operator.add, low, place)
         copies = {group: first}
-        pairs.operations = [*inner.out, *(clone(each, copies) for each in region.operations)]
+        pairs.operations = [*inner.operations, *(clone(each, copies) for each in region.operations)]
         made = row_of(out.constant(0), count, pairs)
         made.attributes["marks"] = ()
-        return [*out.out, made]
+        return [*out.operations, made]
 
 
 class _Half:
@@ -201,10 +201,10 @@ class _Half:
         out = Writer()
         index = self.first
         if not is_alone:
-            index = out.apply(operator.add, self.first, member.arguments[0])
+            index = out.numba(operator.add, self.first, member.arguments[0])
         self.values[row.regions[0].arguments[0]] = index
         self.operations(row.regions[0].operations[:-1], out)
-        return out.out
+        return out.operations
 
     def operations(self, operations: Sequence[Operation], out: Writer) -> None:
         for operation in operations:
@@ -222,7 +222,7 @@ class _Half:
     def copy(self, operation: Operation, out: Writer) -> None:
         """Write an operation, with those in its regions."""
         if not operation.regions:
-            out.out.append(clone(operation, self.values))
+            out.operations.append(clone(operation, self.values))
             return
         regions = []
         for old in operation.regions:
@@ -230,7 +230,7 @@ class _Half:
             self.values.update(zip(old.arguments, region.arguments, strict=True))
             inner = Writer(region.operations)
             self.operations(old.operations[:-1], inner)
-            inner.out.append(clone(old.operations[-1], self.values))
+            inner.operations.append(clone(old.operations[-1], self.values))
             regions.append(region)
         bare = Operation(
             operation.name,
@@ -244,7 +244,7 @@ class _Half:
         made = clone(bare, self.values)
         made.regions = regions
         self.values.update(zip(operation.results, made.results, strict=True))
-        out.out.append(made)
+        out.operations.append(made)
 
     def written(self, operation: Operation, out: Writer) -> Value | None:
         """Return what an operation is in this half, if that is simpler."""
@@ -255,7 +255,7 @@ class _Half:
         if function in _XOR and stage.own in (one, two) and stage.step in (one, two):
             self.partners.add(operation.result)
             own = self.values.get(stage.own, stage.own)
-            return out.apply(operator.sub if self.is_upper else operator.add, own, self.step)
+            return out.numba(operator.sub if self.is_upper else operator.add, own, self.step)
         if function in _AND and stage.own in (one, two):
             return self.bits(two if one is stage.own else one)
         if function in _DECIDED:
@@ -273,7 +273,7 @@ class _Half:
         if other in stage.inside or other.type != types.int64:
             return None
         stage.spans.append(other)
-        return group.apply(operator.and_, group.apply(operator.add, self.first, self.start), other)
+        return group.numba(operator.and_, group.numba(operator.add, self.first, self.start), other)
 
 
 def with_selections(operations: list[Operation]) -> list[Operation]:
@@ -288,20 +288,20 @@ def with_selections(operations: list[Operation]) -> list[Operation]:
     for operation in operations:
         if operation.name == "if" and _swaps(operation, read):
             yes = operation.regions[0].operations[:-1]
-            out.out += [each for each in yes if each.name != "array.store"]
+            out.operations += [each for each in yes if each.name != "array.store"]
             for each in yes:
                 if each.name == "array.store":
                     *place, value = each.operands
-                    each.operands[-1] = out.choose(operation.operands[0], value, read[tuple(place)])
-                    out.out.append(each)
+                    each.operands[-1] = out.select(operation.operands[0], value, read[tuple(place)])
+                    out.operations.append(each)
             read = {}
             continue
         if operation.name == "array.load":
             read[tuple(operation.operands)] = operation.result
         elif operation.effects() & ~Effect.READ:
             read = {}
-        out.out.append(operation)
-    return out.out
+        out.operations.append(operation)
+    return out.operations
 
 
 def _swaps(operation: Operation, read: dict[tuple[Value, ...], Value]) -> bool:

@@ -87,8 +87,8 @@ def _merged(first: Operation, second: Operation, loads: Counter[Value]) -> list[
     own = {place for place in kept if loads[place] == 1}
     strips = _Strips(high, own, is_descending=is_descending).written(first, second)
     if not tests:
-        return [*out.out, *strips]
-    return [*out.out, if_then(out.all(tests), strips, [first, second])]
+        return [*out.operations, *strips]
+    return [*out.operations, if_then(out.all(tests), strips, [first, second])]
 
 
 def _slots(row: Operation, name: str) -> set[Value]:
@@ -130,7 +130,7 @@ def _order(first: Operation, second: Operation, out: Writer) -> tuple[bool, list
         return None
     relation = operator.ge if is_descending else operator.le
     zero = out.constant(0)
-    return is_descending, [out.apply(relation, each, zero) for each in distances]
+    return is_descending, [out.numba(relation, each, zero) for each in distances]
 
 
 def _accesses(row: Operation) -> list[_Access] | None:
@@ -163,8 +163,8 @@ def _distance(one: _Access, other: _Access, inside: set[Value], out: Writer) -> 
             first = of_first_thread(mine, one.values, attempt)
             second = of_first_thread(yours, other.values, attempt)
             found = _difference(second, first, attempt)
-            if inside.isdisjoint(value for each in attempt.out for value in each.operands):
-                out.out += attempt.out
+            if inside.isdisjoint(value for each in attempt.operations for value in each.operands):
+                out.operations += attempt.operations
                 return found
     return None
 
@@ -175,7 +175,7 @@ def _difference(one: Value, other: Value, out: Writer) -> Value:
         return out.constant(0)
     if numbers[0] is not None and numbers[1] is not None:
         return out.constant(numbers[0] - numbers[1])
-    return out.apply(operator.sub, one, other)
+    return out.numba(operator.sub, one, other)
 
 
 def _guess(value: Value) -> int:
@@ -219,19 +219,19 @@ class _Strips:
         body.arguments[0].name = "strip"
         inner = Writer(body.operations)
         zero, width = inner.constant(0), inner.constant(STRIP)
-        inner.out += self.slots
+        inner.operations += self.slots
         for row in (first, second):
             self.row(row, zero, width, inner, body.arguments[0])
         inner.end()
         out.operation("for", [out.constant(each) for each in bounds], (), None, [body])
-        return out.out
+        return out.operations
 
     def row(self, row: Operation, zero: Value, width: Value, out: Writer, strip: Value) -> None:
         region = Region((types.int64,))
         (lane,) = region.arguments
         lane.name = "lane"
         inner = Writer(region.operations)
-        index = inner.apply(operator.add, strip, lane)
+        index = inner.numba(operator.add, strip, lane)
         bare = Region()
         bare.operations = row.regions[0].operations
         copy = clone_region(bare, {row.regions[0].arguments[0]: index})
@@ -240,6 +240,6 @@ class _Strips:
             if place is not None:
                 each.name = each.name.replace("slot", "lane")
                 each.operands[0], each.operands[-1] = place, lane
-        inner.out += copy.operations
+        inner.operations += copy.operations
         marks = (NOT_UNROLLED, UNROLLED_AS_VECTORS)
         out.operation("row", [zero, width], (), {"marks": marks}, [region])

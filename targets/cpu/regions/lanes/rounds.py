@@ -82,7 +82,7 @@ class _Rounds:
         out = Writer()
         if not strip.is_full:
             out.operation("lane.clear", [self.inside], effect=Effect.WRITE)
-        out.out.append(strip.run_row(list(group)))
+        out.operations.append(strip.run_row(list(group)))
         group.clear()
         has_counter = self.is_counted and self.counter is None
         kinds = (types.int64,) if has_counter else ()
@@ -94,16 +94,16 @@ class _Rounds:
         if strip.is_full:
             inner.operation("lane.head", [], effect=Effect.WRITE)
         following = [self.following(body.arguments[0], inner)] if has_counter else []
-        inner.out.append(strip.run_row(self.round([*body.arguments, *following])))
+        inner.operations.append(strip.run_row(self.round([*body.arguments, *following])))
         inner.end(*following)
         out.operation(
             "while", loop.operands[:1] if has_counter else [], kinds, None, [before, body]
         )
         self.finish(first)
-        return out.out
+        return out.operations
 
     def following(self, counter: Value, writer: Writer) -> Value:
-        return writer.apply(operator.add, counter, self.loop.operands[2])
+        return writer.numba(operator.add, counter, self.loop.operands[2])
 
     # -- results ----------------------------------------------------------------------------------
 
@@ -136,12 +136,12 @@ class _Rounds:
 
     def finish(self, writer: Writer) -> None:
         """Add what lanes do after the loop, and give the results their values."""
-        writer.out += self.masked.after
+        writer.operations += self.masked.after
         if self.broken is not None:
             is_broken = writer.load(self.broken)
             for place, last in self.late:
                 kept = writer.load(place, kind=last.type)
-                writer.store(place, writer.choose(is_broken, kept, last))
+                writer.store(place, writer.select(is_broken, kept, last))
 
     # -- rounds -----------------------------------------------------------------------------------
 
@@ -150,12 +150,12 @@ class _Rounds:
         if self.loop.name == "while":
             before = self.loop.regions[0]
             copy = clone_region(_bare(before), dict(zip(before.arguments, variables, strict=True)))
-            writer.out += copy.operations[:-1]
+            writer.operations += copy.operations[:-1]
             return copy.yielded[0]
         _, stop, step, *_ = self.loop.operands
         number = constant_number(step)
         assert number is not None
-        return writer.apply(operator.lt if number > 0 else operator.gt, variables[0], stop)
+        return writer.numba(operator.lt if number > 0 else operator.gt, variables[0], stop)
 
     def round(self, counter: list[Value]) -> list[Operation]:
         """Return what the lanes do in a round; a shared counter has its value and the next one."""
@@ -172,7 +172,7 @@ class _Rounds:
         values = dict(zip(self.body.arguments, [*counter[:1], *old], strict=True))
         copy = clone_region(_bare(self.body), values)
         if self.masked.labeled is None:
-            writer.out += copy.operations[:-1]
+            writer.operations += copy.operations[:-1]
             new, goes_on = copy.yielded, self.test([*counter[1:], *copy.yielded], writer)
         else:
             stays, left, new = self.until_break(copy, self.masked.labeled, old, writer)
@@ -180,9 +180,9 @@ class _Rounds:
             new = self.taken(left, new, stays, writer)
             self.keep(left, writer.all([is_inside, writer.opposite(stays)]), writer)
         for place, before, value in zip(self.carried, old, new, strict=True):
-            writer.store(place, writer.choose(is_inside, value, before))
+            writer.store(place, writer.select(is_inside, value, before))
         writer.store(self.inside, writer.all([is_inside, goes_on]))
-        return writer.out
+        return writer.operations
 
     def taken(
         self, left: list[Value], new: list[Value], stays: Value, writer: Writer
@@ -192,7 +192,7 @@ class _Rounds:
         for place, value in zip(self.results, left, strict=True):
             if place in self.carried:
                 number = self.carried.index(place)
-                found[number] = writer.choose(stays, new[number], value)
+                found[number] = writer.select(stays, new[number], value)
         return found
 
     def keep(self, left: list[Value], leaves: Value, writer: Writer) -> None:
@@ -200,9 +200,9 @@ class _Rounds:
         for place, value in zip(self.results, left, strict=True):
             if place not in self.carried:
                 before = writer.load(place, kind=value.type)
-                writer.store(place, writer.choose(leaves, value, before))
+                writer.store(place, writer.select(leaves, value, before))
         if self.broken is not None:
-            writer.store(self.broken, writer.choose(leaves, leaves, writer.load(self.broken)))
+            writer.store(self.broken, writer.select(leaves, leaves, writer.load(self.broken)))
 
     def until_break(
         self, body: Region, labeled: Operation, old: list[Value], writer: Writer
@@ -219,7 +219,7 @@ class _Rounds:
             if each.name == "leave" and each.attributes["label"] is labeled.attributes["label"]:
                 each.attributes = {"label": label}
                 each.operands = [no, *each.operands, *old]
-        inner.out += body.operations if body.is_left else body.operations[:-1]
+        inner.operations += body.operations if body.is_left else body.operations[:-1]
         if not body.is_left:
             inner.end(inner.truth(True), *nothing, *body.yielded)
         kinds = [types.boolean, *(value.type for value in (*labeled.results, *old))]

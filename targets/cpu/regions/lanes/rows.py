@@ -72,7 +72,7 @@ def _written(row: Operation, lanes: int, first: Value | None = None) -> list[Ope
             _write_loop(row, first, writer, lanes, length)
     except NotStrippedError:
         return None
-    return writer.out
+    return writer.operations
 
 
 def _begin_late(region: Region) -> None:
@@ -128,7 +128,7 @@ def _write(
     """Write a strip from a thread on."""
     zero = writer.constant(0)
     copy = clone(row, {} if first is None else {first: start})
-    writer.out += Strip(copy, start, width, lanes, zero).operations()
+    writer.operations += Strip(copy, start, width, lanes, zero).operations()
 
 
 def _write_loop(
@@ -149,10 +149,10 @@ def _write_loop(
         inner.end()
         writer.operation("for", [low, end, step], (), None, [body])
         return
-    inner.end(inner.apply(operator.add, strip, step))
+    inner.end(inner.numba(operator.add, strip, step))
     loop = writer.operation("for", [low, end, step, low], (_INT64,), None, [body])
     rest = loop.result
     rest.name = "rest"
     last = Writer()
-    _write(row, first, last, rest, last.apply(operator.sub, high, rest), lanes)
-    writer.out.append(if_then(writer.apply(operator.lt, rest, high), last.out))
+    _write(row, first, last, rest, last.numba(operator.sub, high, rest), lanes)
+    writer.operations.append(if_then(writer.numba(operator.lt, rest, high), last.operations))

@@ -149,7 +149,7 @@ class Strip:
         for number, result in enumerate(loop.results):
             if number not in kept:
                 stores.store(self.slots.place_of[result], body.yielded[number])
-        inside = self.split([*body.operations[:-1], *stores.out])
+        inside = self.split([*body.operations[:-1], *stores.operations])
 
         def chosen(values: list[Value]) -> list[Value]:
             first = len(values) - count
@@ -181,16 +181,16 @@ class Strip:
         room = turn.smaller(left, self.width)
         room.name = "room"
         group = Writer()
-        index = group.apply(operator.add, base, self.values.lane)
+        index = group.numba(operator.add, base, self.values.lane)
         index.name = counter.name
         for result, last in zip(loop.results, body.yielded, strict=True):
             body.operations.insert(-1, _store(self.slots.place_of[result], last))
         values = {counter: index}
-        group.out += [clone(each, values) for each in body.operations[:-1]]
-        turn.out += self._in_turn(group.out, room, turn)
-        made.operations = [*turn.out, Operation("yield", [])]
+        group.operations += [clone(each, values) for each in body.operations[:-1]]
+        turn.operations += self._in_turn(group.operations, room, turn)
+        made.operations = [*turn.operations, Operation("yield", [])]
         out.operation("for", [start, stop, step], (), dict(loop.attributes), [made])
-        return out.out
+        return out.operations
 
     def _in_turn(self, group: list[Operation], room: Value, turn: Writer) -> list[Operation]:
         """Return a row up to an end; in a full strip, the whole row is its own code."""
@@ -198,7 +198,7 @@ class Strip:
             return [self.run_row(group, room)]
         copies: dict[Value, Value] = {}
         again = [clone(each, copies) for each in group]
-        is_whole = turn.apply(operator.eq, room, self.width)
+        is_whole = turn.numba(operator.eq, room, self.width)
         return [if_then(is_whole, [self.run_row(group)], [self.run_row(again, room)])]
 
 

@@ -177,5 +177,5 @@ def of_first_thread(value: Value, values: LaneValues, out: Writer) -> Value:
     made = value.owner
     assert isinstance(made, Operation)
     operands = {each: of_first_thread(each, values, out) for each in made.operands}
-    out.out.append(clone(made, operands))
+    out.operations.append(clone(made, operands))
     return operands[value]

@@ -14,6 +14,7 @@ from numba import types
 from kerneldsl.contract import Specialization
 from kerneldsl.frontend.unit import IntrinsicUse
 from kerneldsl.ir.accesses import Accesses
+from kerneldsl.ir.builder import Builder
 from kerneldsl.ir.operations import Effect, Function, Operation, Region, Value
 from kerneldsl.ir.tiles.arguments import arguments_of_tiles
 from kerneldsl.ir.tiles.fit import check_fit
@@ -22,7 +23,6 @@ from kerneldsl.ir.tiles.live_ranges import is_tile
 from kerneldsl.ir.tiles.placement import Placement
 from kerneldsl.ir.typing import Typing
 from kerneldsl.language.intrinsics.table import INTRINSICS
-from targets.cpu.regions.building import Builder
 from targets.cpu.regions.ids import position_of
 
 __all__ = ["place_tiles"]

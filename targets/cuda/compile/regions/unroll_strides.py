@@ -34,6 +34,7 @@ from typing import Any
 from numba import types
 
 from kerneldsl.contract import Report
+from kerneldsl.ir.builder import Builder
 from kerneldsl.ir.operations import Effect, Function, Operation, Region, Value
 from kerneldsl.ir.ranges import Interval, ranges_of
 from kerneldsl.ir.recognize import constant_number, operator_of
@@ -196,24 +197,22 @@ def _rewrite(region: Region, chosen: Mapping[Operation, _Loop], writer: _Writer)
     region.operations = made
 
 
-class _Writer:
+class _Writer(Builder):
     def __init__(self, typing: Typing, known: Mapping[Value, Interval]) -> None:
-        self._typing = typing
+        super().__init__(typing)
         self._known = known
-        self._made: list[Operation] = []
-        self._place: Any = None
 
     def written(self, loop: _Loop) -> list[Operation]:
         """Return what takes the place of a loop."""
-        operation, self._made, self._place = loop.operation, [], loop.operation.place
+        operation, self.operations, self.place = loop.operation, [], loop.operation.place
         stop, step = (self._outside(value, operation) for value in (loop.stop, loop.step))
-        stop, step = self._long(stop), self._long(step)
+        stop, step = self.cast(stop), self.cast(step)
         low = self._known.get(loop.stop, (-1, 0))[0]
         if loop.number is None:
             self._for(loop, stop, step, is_tested=low < 0)
         else:
             self._while(loop, stop, step, is_tested=low < 0)
-        return self._made
+        return self.operations
 
     def _while(self, loop: _Loop, stop: Value, step: Value, *, is_tested: bool) -> None:
         operation, number = loop.operation, loop.number
@@ -224,31 +223,31 @@ class _Writer:
             return self._turns(given, number, loop, stop, step)
 
         if is_tested:
-            test = self._numba(operator.ge, stop, self._constant(0))
+            test = self.numba(operator.ge, stop, self.constant(0))
             operation.operands = self._either(test, turns, lambda: given)
         else:
             operation.operands = turns()
-        self._made.append(operation)
+        self.operations.append(operation)
 
     def _for(self, loop: _Loop, stop: Value, step: Value, *, is_tested: bool) -> None:
         operation = loop.operation
         carried = list(operation.operands[3:])
 
         def counted() -> list[Value]:
-            given = [self._long(loop.start), *carried]
+            given = [self.cast(loop.start), *carried]
             following = self._turns(given, 0, loop, stop, step)
             return self._rest(following, loop, stop, step)[1:]
 
         def other() -> list[Value]:
             rolled = clone(operation, {})
             rolled.attributes["unroll"] = NOT_UNROLLED
-            self._made.append(rolled)
+            self.operations.append(rolled)
             return rolled.results
 
         if is_tested:
-            low = self._numba(operator.le, self._constant(0), stop)
-            high = self._numba(operator.le, stop, self._constant(_LARGEST_END))
-            test = self._numba(operator.and_, low, high)
+            low = self.numba(operator.le, self.constant(0), stop)
+            high = self.numba(operator.le, stop, self.constant(_LARGEST_END))
+            test = self.numba(operator.and_, low, high)
             found = self._either(test, counted, other)
         else:
             found = counted()
@@ -258,7 +257,9 @@ class _Writer:
         """Give the results of a loop to what is read after it."""
         if not results:
             return
-        branch = Operation("if", [self._true()], tuple(value.type for value in results))
+        branch = Operation(
+            "if", [self.constant(True, types.boolean)], tuple(value.type for value in results)
+        )
         yes, no = Region(), Region()
         yes.operations = [Operation("yield", found)]
         no.operations = [Operation("yield", list(found))]
@@ -266,11 +267,7 @@ class _Writer:
         branch.results = results
         for value in results:
             value.owner = branch
-        self._made.append(branch)
-
-    def _true(self) -> Value:
-        made = self._add("const", [], (types.boolean,), {"value": True})
-        return made.result
+        self.operations.append(branch)
 
     # -- loops ------------------------------------------------------------------------------------
 
@@ -278,18 +275,18 @@ class _Writer:
         self, given: list[Value], number: int, loop: _Loop, stop: Value, step: Value
     ) -> list[Value]:
         """Write what runs four iterations at a time; return the variables after it."""
-        ahead = self._numba(operator.mul, self._constant(_TURNS - 1), step)
-        last = self._numba(operator.sub, stop, ahead)
+        ahead = self.numba(operator.mul, self.constant(_TURNS - 1), step)
+        last = self.numba(operator.sub, stop, ahead)
 
         def four(variables: list[Value]) -> list[Value]:
-            hidden = self._add(HIDDEN, [self._long(variables[number])], (_INT64,)).result
+            hidden = self.operation(HIDDEN, [self.cast(variables[number])], (_INT64,)).result
             first = [*variables[:number], hidden, *variables[number + 1 :]]
             kinds = tuple(value.type for value in first)
             body = Region((_INT64, *kinds))
-            bounds = [self._constant(each) for each in (0, _TURNS, 1)]
+            bounds = [self.constant(each) for each in (0, _TURNS, 1)]
             self._within(body, lambda: self._iteration(body.arguments[1:], number, loop, step))
             attributes = {"unroll": FULLY_UNROLLED}
-            return self._add("for", [*bounds, *first], kinds, attributes, [body]).results
+            return self.operation("for", [*bounds, *first], kinds, attributes, [body]).results
 
         return self._loop(given, number, last, four)
 
@@ -302,9 +299,9 @@ class _Writer:
         for arguments in (before.arguments, body.arguments):
             for value, argument in zip(given, arguments, strict=True):
                 argument.name = value.name
-        self._within(before, lambda: [self._numba(operator.lt, before.arguments[number], end)])
+        self._within(before, lambda: [self.numba(operator.lt, before.arguments[number], end)])
         self._within(body, lambda: body_of(body.arguments))
-        return self._add("while", given, kinds, None, [before, body]).results
+        return self.operation("while", given, kinds, None, [before, body]).results
 
     def _iteration(
         self, variables: list[Value], number: int, loop: _Loop, step: Value
@@ -312,18 +309,16 @@ class _Writer:
         """Write a copy of the loop's body; return the variables after it."""
         body = loop.operation.regions[-1]
         if loop.number is None:
-            counter = variables[number]
-            if loop.counter.type != _INT64:
-                counter = self._add("cast", [counter], (loop.counter.type,)).result
+            counter = self.cast(variables[number], loop.counter.type)
             values = dict(zip(body.arguments, [counter, *variables[1:]], strict=True))
         else:
             values = dict(zip(body.arguments, variables, strict=True))
         copies = clone_region(_without_arguments(body), values)
         *operations, last = copies.operations
-        self._made += operations
+        self.operations += operations
         following = list(last.operands)
         if loop.number is None:
-            following.insert(0, self._numba(operator.add, variables[number], step))
+            following.insert(0, self.numba(operator.add, variables[number], step))
         return following
 
     # -- operations -------------------------------------------------------------------------------
@@ -340,7 +335,7 @@ class _Writer:
             assert isinstance(made, Operation)
             for operand in made.operands:
                 copy(operand)
-            self._made.append(clone(made, values))
+            self.operations.append(clone(made, values))
 
         copy(value)
         return values.get(value, value)
@@ -349,37 +344,14 @@ class _Writer:
         yes, no = Region(), Region()
         found = [self._within(region, read) for region, read in ((yes, one), (no, other))]
         kinds = tuple(value.type for value in found[0])
-        return self._add("if", [test], kinds, None, [yes, no]).results
+        return self.operation("if", [test], kinds, None, [yes, no]).results
 
     def _within(self, region: Region, read: Any) -> list[Value]:
-        outer, self._made = self._made, region.operations
+        outer, self.operations = self.operations, region.operations
         found: list[Value] = list(read())
-        self._add("yield", found)
-        self._made = outer
+        self.operation("yield", found)
+        self.operations = outer
         return found
-
-    def _constant(self, number: int) -> Value:
-        return self._add("const", [], (_INT64,), {"value": number}).result
-
-    def _long(self, value: Value) -> Value:
-        return value if value.type == _INT64 else self._add("cast", [value], (_INT64,)).result
-
-    def _numba(self, function: Any, *operands: Value) -> Value:
-        signature = self._typing.operator(function, tuple(value.type for value in operands))
-        attributes = {"function": function, "signature": signature}
-        return self._add("numba", list(operands), (signature.return_type,), attributes).result
-
-    def _add(
-        self,
-        name: str,
-        operands: list[Value],
-        results: tuple[Any, ...] = (),
-        attributes: dict[str, Any] | None = None,
-        regions: list[Region] | None = None,
-    ) -> Operation:
-        made = Operation(name, operands, results, attributes, regions, place=self._place)
-        self._made.append(made)
-        return made
 
 
 def _without_arguments(body: Region) -> Region:
