@@ -15,12 +15,10 @@ __all__ = [
     "augmented_value",
     "base_name",
     "condition_expressions",
-    "does_nothing",
     "folded",
     "index_parts",
     "is_extent",
     "loaded_names",
-    "names_read",
     "operands",
     "sometimes_evaluated",
     "text_of",
@@ -44,13 +42,6 @@ def loaded_names(nodes: ast.AST | Iterable[ast.AST]) -> set[str]:
         elif isinstance(n, ast.AugAssign) and isinstance(n.target, ast.Name):
             names.add(n.target.id)
     return names
-
-
-def names_read(nodes: ast.AST | Iterable[ast.AST]) -> list[str]:
-    """Return the names that are read somewhere below, as often as they are."""
-    return [
-        n.id for n in walk_here(nodes) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)
-    ]
 
 
 def operands(node: ast.AST) -> Iterator[ast.expr]:
@@ -92,11 +83,6 @@ def base_name(node: ast.expr) -> str | None:
     while isinstance(node, ast.Subscript | ast.Attribute):
         node = node.value
     return node.id if isinstance(node, ast.Name) else None
-
-
-def does_nothing(body: Iterable[ast.stmt]) -> bool:
-    """Return whether statements are all ``pass``, or there are none."""
-    return all(isinstance(statement, ast.Pass) for statement in body)
 
 
 def is_extent(node: ast.Subscript) -> bool:

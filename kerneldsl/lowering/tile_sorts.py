@@ -17,12 +17,7 @@ from numba import types
 
 from kerneldsl.language.element_types import ELEMENT_TYPES
 
-__all__ = ["key_bits", "key_dtype", "key_type", "number_of", "sort_key"]
-
-
-def key_dtype(dtype: str) -> str:
-    """Return the dtype of the integers for elements of a dtype."""
-    return "uint64" if ELEMENT_TYPES[dtype].nbytes == 8 else "uint32"
+__all__ = ["key_bits", "key_type", "number_of", "sort_key"]
 
 
 def key_bits(dtype: str) -> int:

@@ -16,19 +16,11 @@ import kernels
 from kerneldsl.analysis.ranges import nonnegative_indices
 from kerneldsl.frontend.normalize import make_unit
 from kerneldsl.lowering.faults import FaultTable
-from kerneldsl.lowering.passes.drop_exceptions import DropExceptions
-from kerneldsl.lowering.passes.mark_nonnegative_indices import MarkNonnegativeIndices
 from kerneldsl.lowering.passes.record_faults import RecordFaults
-from kerneldsl.lowering.passes.tuple_names import tuple_lengths
 
 Check = Callable[[str, str], None]
 ALL = [kernels.stencil, kernels.reduce, kernels.exceptions, kernels.tuples]
 each_kernel = pytest.mark.parametrize("function", ALL, ids=lambda f: f.__name__)
-
-
-def is_id(call: ast.Call) -> bool:
-    name = getattr(call.func, "id", "")
-    return name.startswith(("kd_grid", "kd_threadIdx", "kd_blockIdx"))
 
 
 @each_kernel
@@ -36,27 +28,6 @@ def test_normal_form(function: Any, check_golden: Check) -> None:
     unit = make_unit(function)
     uses = "\n".join(f"# {n} = {u.intrinsic.name} {u.static}" for n, u in unit.uses.items())
     check_golden(f"normalize.{unit.name}", f"{unit.source()}\n\n{uses}")
-
-
-@each_kernel
-def test_drop_exceptions(function: Any, check_golden: Check) -> None:
-    unit = make_unit(function)
-    before = ast.dump(unit.tree)
-    result = DropExceptions()(unit.tree)
-    check_golden(f"drop_exceptions.{unit.name}", ast.unparse(result))
-    assert ast.dump(unit.tree) == before
-    assert not any(isinstance(n, ast.Assert | ast.Raise) for n in ast.walk(result))
-
-
-@each_kernel
-@pytest.mark.parametrize("wraparound", [True, False])
-def test_mark_nonnegative_indices(function: Any, wraparound: bool, check_golden: Check) -> None:
-    unit = make_unit(function)
-    constants = {name: c.value for name, c in unit.constants.items()}
-    tuples = frozenset(tuple_lengths(unit, {"pos": 2}))
-    mark = MarkNonnegativeIndices(wraparound, is_id, constants, tuple_names=tuples)
-    name = f"mark_nonnegative_indices.{unit.name}{'' if wraparound else '.no_wraparound'}"
-    check_golden(name, ast.unparse(mark(unit.tree)))
 
 
 @each_kernel

@@ -21,7 +21,6 @@ from kerneldsl.errors import KernelError
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.intrinsics.intrinsic import Scope
 from kerneldsl.language.kinds import ArrayKind, Kind
-from kerneldsl.lowering.passes.tuple_names import tuple_lengths
 
 __all__ = ["ANALYSES", "answers"]
 
@@ -177,9 +176,6 @@ def narrowed(kinds: Sequence[Kind]) -> list[Kind]:
 def _names_of(unit: FunctionUnit, kinds: Sequence[Kind] | None) -> Lines:
     """What is found of names without regard to order, and the guard."""
     yield f"guard {_names(_place(node, unit) for node in find_guard(unit, unit.tree))}"
-    for reached in sorted(unit.reachable(), key=lambda each: (each is not unit, each.name)):
-        lengths = tuple_lengths(reached)
-        yield f"{reached.name} tuples {_names(f'{k}={v}' for k, v in lengths.items())}"
 
 
 #: What asks each analysis, by a short name.

@@ -11,7 +11,6 @@ file of it: ``kerneldsl/cache/overloads.py`` and ``targets/cpu/runtime/threads.p
 
 =====================  ============================================================================
 `compiling`            passes, flags, the compiler's lock
-`linear_passes`        Numba's passes in time proportional to a function, with `settled_types`
 `slot_lowering`        Numba's lowering to LLVM without what reference counts need
 `places`               inferred types by the line of the source
 `host_code`            the CPU's contexts, code libraries for this processor

@@ -10,7 +10,7 @@ from __future__ import annotations
 import gc
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -19,7 +19,6 @@ from numba.core.compiler import (
     DefaultPassBuilder,
     Flags,
     _EarlyPipelineCompletion,
-    compile_extra,
 )
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.compiler_machinery import AnalysisPass, PassManager, register_pass
@@ -40,7 +39,6 @@ from numba.core.untyped_passes import (
     TranslateByteCode,
 )
 
-from kerneldsl.lowering.numba_internals.linear_passes import linear_passes
 from kerneldsl.lowering.numba_internals.moved import overriding
 from kerneldsl.lowering.numba_internals.slot_lowering import LowerToLLVM
 from kerneldsl.utilities.locks import no_fork
@@ -48,9 +46,7 @@ from kerneldsl.utilities.locks import no_fork
 __all__ = [
     "FunctionCompiler",
     "collector_paused",
-    "compile_function",
     "global_compiler_lock",
-    "infer_types",
     "kernel_flags",
     "set_common_flags",
     "target_override",
@@ -79,34 +75,8 @@ def _add_typed(manager: Any) -> None:
 
 
 @overriding()
-class KernelCompiler(CompilerBase):
-    """Bytecode to typed IR to an LLVM module, for a kernel that our front end has read."""
-
-    def compile_extra(self, func: Any) -> Any:
-        """Compile a function, then take its IR apart.
-
-        Variables and their scope refer to each other. Without these cycles memory is freed at once.
-        The garbage collector would search for them among all objects of the compilation.
-        """
-        result = super().compile_extra(func)
-        function = self.state.func_ir
-        for block in function.blocks.values():
-            block.body.clear()
-            block.scope.localvars._con.clear()
-        function.blocks.clear()
-        return result
-
-    def define_pipelines(self) -> list[Any]:
-        """Return the one pipeline there is."""
-        manager = PassManager("kerneldsl")
-        _add_untyped(manager)
-        _add_typed(manager)
-        return [manager]
-
-
-@overriding()
 class FunctionCompiler(CompilerBase):
-    """The same for any function of Numba's, whose untyped passes all run.
+    """Bytecode to an LLVM module, for a function of Numba's.
 
     Left out are the rewrites after inference, which only fuse array expressions and need an
     allocator, and type annotations, which are for people.
@@ -175,52 +145,6 @@ def kernel_flags(*, lineinfo: bool = False, fastmath: frozenset[str] | bool = Fa
     flags.dbg_directives_only = flags.debuginfo = lineinfo
     flags.fastmath = fastmath if isinstance(fastmath, bool) else set(fastmath)
     return flags
-
-
-def compile_function(
-    contexts: Any,
-    function: Callable[..., Any],
-    argument_types: tuple[Any, ...],
-    return_type: Any,
-    flags: Flags,
-    *,
-    library: Any = None,
-) -> Any:
-    """Compile a function that our front end has read.
-
-    Without a return type Numba finds it out; without a library the code goes into a new one of the
-    target's. The result has the ``fndesc``, the ``library`` and the ``signature``.
-    """
-    with linear_passes():
-        return compile_extra(
-            contexts.typing_context,
-            contexts.target_context,
-            function,
-            argument_types,
-            return_type,
-            flags,
-            {},
-            library=library,
-            pipeline_class=KernelCompiler,
-        )
-
-
-def infer_types(
-    contexts: Any, function: Callable[..., Any], argument_types: tuple[Any, ...]
-) -> dict[str, Any]:
-    """Return Numba's types of a function's variables, by name.
-
-    A variable of several versions has the type of one of them, so ask only for names that are
-    assigned once.
-    """
-    typing_context, target_context = contexts.typing_context, contexts.target_context
-    pipeline = InferenceOnly(
-        typing_context, target_context, None, argument_types, None, kernel_flags(), {}
-    )
-    with linear_passes():
-        pipeline.compile_extra(function)
-    typemap: dict[str, Any] = pipeline.state.typemap
-    return {name.split(".")[0]: found for name, found in typemap.items()}
 
 
 class _Pauses:

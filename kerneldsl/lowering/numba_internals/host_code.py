@@ -15,7 +15,6 @@ from typing import Any, NamedTuple, TypeAlias
 import llvmlite.binding as llvm
 from llvmlite import ir
 from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import Compiler
 from numba.core.registry import cpu_target
 from numba.core.targetconfig import ConfigStack
 from numba.core.types import Function
@@ -34,7 +33,7 @@ from kerneldsl.lowering.numba_internals.scalar_lowerings import (
 )
 from kerneldsl.lowering.numba_internals.text import drop_instructions, is_of_this_process
 
-__all__ = ["HostLibrary", "helpers_of_kernels", "host_contexts", "inlined_functions", "size_of"]
+__all__ = ["HostLibrary", "helpers_of_kernels", "host_contexts"]
 
 #: Writes a module that Numba lowered.
 Writer: TypeAlias = Callable[[ir.Module], str]
@@ -147,12 +146,6 @@ def _array_at(context: Any, builder: Any, symbol: str, kind: Any, values: Any) -
     return array_value(context, builder, kind, memory, shape)
 
 
-def size_of(element: Any) -> int:
-    """Return the bytes of a value of a Numba type in memory."""
-    context = cpu_target.target_context
-    return int(context.get_abi_sizeof(context.get_data_type(element)))
-
-
 @overriding("object_code", "outside_symbols", "_for_machine")
 class HostLibrary(JITCodeLibrary):
     """Code as an object file, or in Numba's own execution engine.
@@ -232,53 +225,3 @@ class HostLibrary(JITCodeLibrary):
         declared = (f.name for f in self._final_module.functions if f.is_declaration)
         found = {name: llvm.address_of_symbol(name) for name in declared}
         return {name: address for name, address in found.items() if address is not None}
-
-
-class _NoEnvironments:
-    """Stands for Numba's code generator where it is told a function's environment.
-
-    An environment is what a function knows of Python objects, which kernels have none of.
-    """
-
-    def set_env(self, env_name: str, env: Any) -> None:
-        """Leave it."""
-
-
-@overriding()
-class _InlinedLibrary(HostLibrary):
-    """Code of one device function, which is optimized and run as a part of its kernels alone."""
-
-    @property
-    def codegen(self) -> Any:
-        """Return what the function's environment is told."""
-        return _NoEnvironments()
-
-    def _finalize_final_module(self) -> None:
-        self._finalize_dynamic_globals()
-        self._finalized = True
-
-    def get_pointer_to_function(self, name: str) -> int:
-        """Give no address: there is no machine code of a device function by itself."""
-        self._ensure_finalized()
-        return 0
-
-
-def inlined_functions(write: Writer) -> type[Compiler]:
-    """Return a compiler for ``njit`` whose functions become part of what calls them.
-
-    `write` gives the text of a module.
-    """
-
-    @overriding()
-    class InlinedFunctions(Compiler):
-        def __init__(self, typingctx: Any, targetctx: Any, *others: Any) -> None:
-            contexts = host_contexts()
-            super().__init__(contexts.typing_context, contexts.target_context, *others)
-
-        def define_pipelines(self) -> list[Any]:
-            """Return Numba's own pipelines."""
-            self.state.library = _InlinedLibrary("device function", write)
-            pipelines: list[Any] = super().define_pipelines()
-            return pipelines
-
-    return InlinedFunctions

@@ -2,32 +2,23 @@
 
 Bodies have no reference counts: one full pipeline is enough. It includes the superword vectorizer,
 which Numba leaves out.
-
-Short loops over the threads of a block have constant trip counts, and LLVM would unroll them before
-its loop vectorizer sees them. Generated code marks the ends of loops over threads with what
-:func:`end_of_loop` makes. The mark becomes loop metadata that forbids unrolling, and says where
-threads may take turns in any way.
 """
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 import llvmlite.binding as llvm
 from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
 
 from kerneldsl.lowering.float_conversions import define_conversions
 from kerneldsl.lowering.loop_marks import (
     has_vectors_to_unroll,
     leave_as_it_is,
-    mark_loop,
     unroll_in_full,
     with_loop_marks,
 )
-from kerneldsl.lowering.numba_internals.host_code import HostLibrary, inlined_functions
+from kerneldsl.lowering.numba_internals.host_code import HostLibrary
 from kerneldsl.lowering.numba_internals.optimizing import run_passes
 from kerneldsl.lowering.numba_internals.text import module_text
 from kerneldsl.lowering.shifts import define_shifts
@@ -39,47 +30,11 @@ from targets.cpu.runtime.objects import IS_SUPPORTED
 
 __all__ = [
     "ENTRY_SUFFIX",
-    "FunctionCompiler",
     "create_library",
-    "end_of_loop",
-    "keep_preheader",
 ]
 
 #: What the name of an entry ends with, after that of the body.
 ENTRY_SUFFIX = ".entry"
-
-
-@cache  # Numba keeps every intrinsic to the end of the process
-def end_of_loop(*wishes: str) -> Any:
-    """Return the intrinsic that generated code calls last in a loop, to tell LLVM such wishes."""
-
-    @intrinsic
-    def end(typingctx: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            if wishes:
-                mark_loop(builder, *wishes)
-            return context.get_dummy_value()
-
-        return types.none(), generate
-
-    return end
-
-
-@intrinsic
-def keep_preheader(typingctx: Any) -> Any:
-    """Keep the block before a loop over lanes apart from the head of the loop around it.
-
-    LLVM would merge an empty one, and then has a single loop, which it cannot unroll: the values of
-    lanes would stay in memory, and LLVM warn on standard error of what it was told to unroll.
-    ``llvm.sideeffect`` is no instruction in the end.
-    """
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        nothing = ir.FunctionType(ir.VoidType(), ())
-        builder.call(builder.module.declare_intrinsic("llvm.sideeffect", (), nothing), ())
-        return context.get_dummy_value()
-
-    return types.none(), generate
 
 
 def _write(module: ir.Module) -> str:
@@ -154,10 +109,6 @@ def _optimize(module: Any, machine: Any) -> Any:
         module = _unroll_strips(module, builder)
     add_missing(module, machine)
     return keep_upper_products(module)
-
-
-#: For ``njit``: compiles device functions, which LLVM makes part of their kernels.
-FunctionCompiler = inlined_functions(_write)
 
 
 def create_library(name: str, machine: Any = None) -> HostLibrary:

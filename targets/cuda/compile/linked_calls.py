@@ -10,8 +10,6 @@ PTX Writer's Guide to Interoperability, section "Function Calling Sequence".
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
@@ -19,31 +17,11 @@ from numba import types
 from numba.core import cgutils
 
 from kerneldsl.frontend.linked_code import LinkedCode
-from kerneldsl.frontend.syntax import call, load
-from kerneldsl.frontend.unit import FunctionUnit
-from kerneldsl.lowering.build import build_function
 from kerneldsl.lowering.calls import Call, Emitter
-from kerneldsl.lowering.linked_rules import call_rule
-from kerneldsl.lowering.numba_internals.bound import BoundIntrinsic
 
-__all__ = ["calling_function", "linked_emitter"]
+__all__ = ["linked_emitter"]
 
 _I1, _I8 = ir.IntType(1), ir.IntType(8)
-_CALL = "kd_linked_call"
-
-
-def calling_function(unit: FunctionUnit, code: LinkedCode) -> Callable[..., Any]:
-    """Return a Python function that calls the code of a linked function."""
-    rule = call_rule(code, unit.name, unit.parameters)
-    bound = BoundIntrinsic(unit.name, rule, linked_emitter(code), {})
-    called = call(_CALL, *map(load, unit.parameters))
-    statement = ast.Expr(called) if code.result is None else ast.Return(called)
-    arguments = ast.arguments(
-        [], [ast.arg(name) for name in unit.parameters], None, [], [], None, []
-    )
-    tree = ast.FunctionDef(unit.tree.name, arguments, [statement], [], None, None)
-    tree = ast.fix_missing_locations(ast.copy_location(tree, unit.tree))
-    return build_function(tree, unit.name, {_CALL: bound}, unit.filename)
 
 
 def linked_emitter(code: LinkedCode) -> Emitter:

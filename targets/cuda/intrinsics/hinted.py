@@ -13,23 +13,19 @@ PTX ISA, sections "Cache Operators", "ld" and "st"; LLVM, "User Guide for NVPTX 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping
-from functools import cache, partial
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from llvmlite import ir
-from numba import errors, types
+from numba import types
 
-from kerneldsl.frontend.unit import IntrinsicUse
 from kerneldsl.lowering.calls import Call
-from kerneldsl.lowering.index_rules import check_index
 from kerneldsl.lowering.numba_internals.arrays import element_pointer
-from kerneldsl.lowering.numba_internals.bound import BoundIntrinsic
-from kerneldsl.lowering.packed_views import PackedView
 from kerneldsl.utilities.dataclasses import dataclass
 from targets.cuda.intrinsics.synchronize import call_nvvm
 
-__all__ = ["hinted_access", "load_with_hint", "store_with_hint"]
+__all__ = ["load_with_hint", "store_with_hint"]
 
 _I1, _I8, _I16, _I64 = (ir.IntType(width) for width in (1, 8, 16, 64))
 _GLOBAL_SPACE = 1
@@ -71,32 +67,6 @@ class _Form:
         """Return operands from a number on, as PTX writes a part or a vector."""
         parts = ", ".join(f"${first + number}" for number in range(self.count))
         return f"{{{parts}}}" if self.count > 1 else parts
-
-
-def hinted_access(use: IntrinsicUse) -> BoundIntrinsic:
-    """Return what performs ``kd.load`` or ``kd.store`` on an array and an index."""
-    return _bound(use.intrinsic.name, use.static["cache"])
-
-
-@cache
-def _bound(name: str, hint: str) -> BoundIntrinsic:
-    emitter = {"load": _load, "store": _store}[name]
-    return BoundIntrinsic(name, partial(_type_access, name), emitter, {"cache": hint})
-
-
-def _type_access(name: str, args: tuple[Any, ...], static: Mapping[str, Any]) -> Any:
-    array, index, *values = args
-    if not isinstance(array, types.Array | PackedView):
-        raise errors.TypingError(f"kerneldsl.{name}: array must be an array, and is {array}")
-    index = check_index(f"kerneldsl.{name}", array, index)
-    if isinstance(array.dtype, types.Record):
-        raise errors.TypingError(
-            f"kerneldsl.{name}: array[index] must be a number or a vector, and is {array.dtype}. "
-            "Give the array of a field, array.field, or omit the hint"
-        )
-    if values:
-        return types.void(array, index, types.unliteral(values[0]))
-    return array.dtype(array, index)
 
 
 def _form(context: Any, array: Any) -> _Form | None:

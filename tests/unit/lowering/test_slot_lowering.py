@@ -6,10 +6,10 @@ import re
 
 import pytest
 from numba import njit, types
+from numba.core.compiler import compile_extra
 
 from kerneldsl.lowering.numba_internals.compiling import (
     FunctionCompiler,
-    compile_function,
     global_compiler_lock,
     kernel_flags,
 )
@@ -68,8 +68,12 @@ def test_what_is_assigned_before_all_uses_has_no_slot() -> None:
 
     library = HostLibrary("scaled", write)
     with global_compiler_lock:
-        compile_function(
-            *(host_contexts(), scaled, (types.int64,), None, kernel_flags()), library=library
+        contexts = host_contexts()
+        compile_extra(
+            *(contexts.typing_context, contexts.target_context, scaled, (types.int64,), None),
+            *(kernel_flags(), {}),
+            library=library,
+            pipeline_class=FunctionCompiler,
         )
     slots = set(re.findall(r'%"?(factor|inner|total|n)\b[^ ]* = alloca', texts[0]))
     assert slots == {"total"}

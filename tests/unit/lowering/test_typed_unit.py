@@ -32,12 +32,12 @@ from kerneldsl.lowering.numba_internals.compiling import (
     target_override,
 )
 from kerneldsl.lowering.numba_internals.host_code import host_contexts
-from kerneldsl.lowering.passes.drop_exceptions import DropExceptions
 from kerneldsl.lowering.typed_unit import _Session
 from kerneldsl.lowering.types import numba_type, tuple_type
 from kerneldsl.lowering.value_types import value_type
 from kerneldsl.placement.registry import get_target
 from targets.cuda.compile.numba_device import TARGET_NAME, descriptor
+from tests.support.drop_exceptions import DropExceptions
 from tests.support.extent import full_beyond, sample
 from tests.support.gathered import gathered_kernels
 from tests.support.source import exec_source

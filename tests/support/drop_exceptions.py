@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable
 
-from kerneldsl.analysis.expressions import does_nothing
 from kerneldsl.frontend.trees import Transformer, copy_tree, walk_here
 from kerneldsl.utilities.dataclasses import dataclass
 
@@ -35,12 +35,12 @@ class _Dropper(Transformer):
         return None
 
     def visit_If(self, node: ast.If) -> ast.stmt | None:
-        had_pass_alone = does_nothing(node.body) and does_nothing(node.orelse)
+        had_pass_alone = _does_nothing(node.body) and _does_nothing(node.orelse)
         self.generic_visit(node)
         has_call = any(isinstance(n, ast.Call) for n in walk_here(node.test))
         if (
-            does_nothing(node.body)
-            and does_nothing(node.orelse)
+            _does_nothing(node.body)
+            and _does_nothing(node.orelse)
             and not has_call
             and not had_pass_alone
         ):
@@ -62,3 +62,8 @@ class _Dropper(Transformer):
 
 def _pass_at(node: ast.stmt) -> ast.stmt:
     return ast.copy_location(ast.Pass(), node)
+
+
+def _does_nothing(body: Iterable[ast.stmt]) -> bool:
+    """Return whether statements are all ``pass``, or there are none."""
+    return all(isinstance(statement, ast.Pass) for statement in body)
