@@ -21,7 +21,7 @@ def unroll_indices(region: Region, arrays: Collection[Value]) -> bool:
     written = 0
     while found is not None:
         owner, loop = found
-        written += len(_rounds(loop)) * sum(1 for _ in loop.walk())
+        written += len(_rounds(loop) or ()) * sum(1 for _ in loop.walk())
         if written > _MOST_OPERATIONS:
             return False
         values: dict[Value, Value] = {}
@@ -36,19 +36,20 @@ def unroll_indices(region: Region, arrays: Collection[Value]) -> bool:
 def _loops(region: Region, arrays: set[Value]):  # type: ignore[no-untyped-def]
     """Yield the outermost of such loops, with the regions that they are in."""
     for operation in region.operations:
-        if operation.name == "for" and _rounds(operation) and _indexes(operation, arrays):
+        is_known = operation.name == "for" and _rounds(operation) is not None
+        if is_known and _indexes(operation, arrays):
             yield region, operation
         for inner in operation.regions:
             yield from _loops(inner, arrays)
 
 
-def _rounds(loop: Operation) -> range:
-    """Return the values of a counter, none if they are not known or too many."""
+def _rounds(loop: Operation) -> range | None:
+    """Return the values of a counter, ``None`` if they are not known or too many."""
     bounds = [constant_number(each) for each in loop.operands[:3]]
     if None in bounds or not bounds[2] or loop.regions[0].is_left:
-        return range(0)
+        return None
     found = range(*bounds)  # type: ignore[arg-type]
-    return found if len(found) <= _MOST_ROUNDS else range(0)
+    return found if len(found) <= _MOST_ROUNDS else None
 
 
 def _indexes(loop: Operation, arrays: set[Value]) -> bool:
@@ -74,7 +75,7 @@ def _written_out(loop: Operation, values: dict[Value, Value]) -> list[Operation]
     counter, *arguments = body.arguments
     carried = loop.operands[3:]
     out: list[Operation] = []
-    for number in _rounds(loop):
+    for number in _rounds(loop) or ():
         made = Operation("const", [], (counter.type,), {"value": number}, place=loop.place)
         out.append(made)
         inner = {counter: made.result, **dict(zip(arguments, carried, strict=True))}

@@ -234,8 +234,22 @@ def is_given_to_functions(x, y, out):
     out[3, i] = determinant(y, i, 1) - 2 * determinant(x, i, 4)
 
 
+def shifts_none(x, y, out):
+    """Have loops over elements with no rounds."""
+    i = kd.grid(1)
+    near, total = kd.local.array(1, np.float32), kd.local.array(1, np.float32)
+    total[0] = 0
+    for j in range(x.shape[0]):
+        for k in range(len(near) - 1):
+            near[k] = near[k + 1]
+        near[len(near) - 1] = x[j, i]
+        for k in range(len(near)):
+            total[k] += near[k] * y[j, i]
+    out[0, i] = total[0]
+
+
 BECOME = (
-    *(sums_in_a_tile, sorts, slides, converts, keeps_types, lives_on, stays_in_rounds),
+    *(shifts_none, sums_in_a_tile, sorts, slides, converts, keeps_types, lives_on, stays_in_rounds),
     *(leaves_loops_inside, is_given_to_functions, stands_beside_others),
 )
 
@@ -460,7 +474,7 @@ def test_results_are_those_of_arrays_in_memory(function, rng):
 
 #: Arrays with rows, of complex numbers or of a round of a loop stay in memory by the region IR.
 VARIABLES = (sorts, keeps_types, lives_on, leaves_loops_inside, stands_beside_others)
-VARIABLES += (ends_early, asks_the_counter, is_gathered)
+VARIABLES += (ends_early, asks_the_counter, is_gathered, shifts_none)
 
 
 @pytest.mark.parametrize("function", VARIABLES, ids=lambda f: f.__name__)
