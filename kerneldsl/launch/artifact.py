@@ -168,10 +168,8 @@ def _compile(compiler: Compiler, specialization: Specialization) -> Artifact:
     if specialization.code is not None:  # nothing of it is analyzed, and Numba has no part in it
         return compiler.compile(specialization)
     from kerneldsl.analysis.chains import check_published_values
-    from kerneldsl.analysis.float_ranges import refuse_float_ranges
     from kerneldsl.lowering.mixed_signs import MIXED_SIGNS
 
-    refuse_float_ranges(specialization.unit, specialization.kinds)
     check_published_values(specialization.unit, specialization.kinds)
     before = MIXED_SIGNS.count
     import_whole("numba")

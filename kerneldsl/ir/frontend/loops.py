@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 
 from numba import errors, types
 
+from kerneldsl.analysis.expressions import written
+from kerneldsl.errors import KernelTypingError
 from kerneldsl.ir.frontend.arrays import load
 from kerneldsl.ir.frontend.control import assigned, read_body, read_loop
 from kerneldsl.ir.frontend.exits import has, labeled, unreachable
@@ -56,7 +58,7 @@ def _source(reader: Reader, node: ast.expr) -> _Source:
         case ast.Call(func=function, args=args, keywords=keywords):
             called = reader.outside(function)
             if called is range:
-                return _range(reader, [reader.number(each) for each in args])
+                return _range(reader, args)
             if called is zip:
                 return _Zip([_source(reader, each) for each in args])
             if called is enumerate:
@@ -69,7 +71,11 @@ def _source(reader: Reader, node: ast.expr) -> _Source:
     return found
 
 
-def _range(reader: Reader, found: list[Value]) -> _Range:
+def _range(reader: Reader, args: list[ast.expr]) -> _Range:
+    found = [reader.number(each) for each in args]
+    for node, value in zip(args, found, strict=True):
+        if isinstance(value.type, types.Float):
+            raise _float_refusal(reader, node, value)
     signature = reader.typing.call(reader.typing.function(range), tuple(v.type for v in found))
     kind = signature.return_type.dtype
     if len(found) == 1:
@@ -78,6 +84,22 @@ def _range(reader: Reader, found: list[Value]) -> _Range:
         found.append(reader.constant(1, kind))
     start, stop, step = reader.casts(found, [kind] * 3)
     return _Range(start, stop, step, kind)
+
+
+def _float_refusal(reader: Reader, node: ast.expr, value: Value) -> KernelTypingError:
+    """Return the error for a float in ``range``, which Numba cuts off without a word."""
+    unit = reader.unit
+    text = written(node, unit)
+    remedy = f"Write int({text})"
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
+        remedy += f", or {written(node.left, unit)} // {written(node.right, unit)}"
+    return KernelTypingError(
+        f"{unit.qualname} gives {text}, a {value.type}, to range",
+        where=unit.locate(node),
+        value=text,
+        limit="range takes integers, as in Python",
+        remedy=remedy,
+    )
 
 
 def _for(reader: Reader, node: ast.For, source: _Source) -> None:
