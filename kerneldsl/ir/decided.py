@@ -25,7 +25,7 @@ _SMALL = 2**31
 
 def decide_branches(region: Region) -> None:
     """Fold conditions on constant integers in a region, in place."""
-    rewrite(region, {"numba": _folded, "if": _taken})
+    rewrite(region, {"numba": _folded, "array.extent": _extent, "if": _taken})
 
 
 def _folded(operation: Operation) -> tuple[list[Operation], list[Value]] | None:
@@ -44,7 +44,20 @@ def _folded(operation: Operation) -> tuple[list[Operation], list[Value]] | None:
         found = int(function(*values))
     if found is None or not -_SMALL < found < _SMALL:
         return None
-    made = Operation("const", [], (kind,), {"value": found}, place=operation.place)
+    return _made(operation, found)
+
+
+def _extent(operation: Operation) -> tuple[list[Operation], list[Value]] | None:
+    """Return the extent of a local array, a constant."""
+    array = operation.operands[0].owner
+    if not isinstance(array, Operation) or array.name != "local.array":
+        return None
+    return _made(operation, array.attributes["shape"][operation.attributes["axis"]])
+
+
+def _made(operation: Operation, value: int) -> tuple[list[Operation], list[Value]]:
+    kind = operation.result.type
+    made = Operation("const", [], (kind,), {"value": value}, place=operation.place)
     made.result.name = operation.result.name
     return [made], [made.result]
 

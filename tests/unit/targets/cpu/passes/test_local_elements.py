@@ -474,7 +474,8 @@ def test_results_are_those_of_arrays_in_memory(function, rng):
 
 #: Arrays with rows, of complex numbers or of a round of a loop stay in memory by the region IR.
 VARIABLES = (sorts, keeps_types, lives_on, leaves_loops_inside, stands_beside_others)
-VARIABLES += (ends_early, asks_the_counter, is_gathered, shifts_none)
+VARIABLES += (ends_early, asks_the_counter, is_gathered, is_given, is_given_to_functions)
+VARIABLES += (shifts_none, slides)
 
 
 @pytest.mark.parametrize("function", VARIABLES, ids=lambda f: f.__name__)
