@@ -15,8 +15,6 @@ import kernels
 
 from kerneldsl.analysis.ranges import nonnegative_indices
 from kerneldsl.frontend.normalize import make_unit
-from kerneldsl.lowering.faults import FaultTable
-from kerneldsl.lowering.passes.record_faults import RecordFaults
 
 Check = Callable[[str, str], None]
 ALL = [kernels.stencil, kernels.reduce, kernels.exceptions, kernels.tuples]
@@ -28,20 +26,6 @@ def test_normal_form(function: Any, check_golden: Check) -> None:
     unit = make_unit(function)
     uses = "\n".join(f"# {n} = {u.intrinsic.name} {u.static}" for n, u in unit.uses.items())
     check_golden(f"normalize.{unit.name}", f"{unit.source()}\n\n{uses}")
-
-
-@each_kernel
-def test_record_faults(function: Any, check_golden: Check) -> None:
-    unit = make_unit(function)
-    tree, table = RecordFaults(first_site=10)(unit)
-    assert isinstance(table, FaultTable)
-    sites = "\n".join(
-        f"# {10 + i}: {s.kind.__name__} {s.array or s.message!r}, "
-        f"line {s.location.lineno - unit.first_line}"
-        for i, s in enumerate(table.sites)
-    )
-    check_golden(f"record_faults.{unit.name}", f"{ast.unparse(tree)}\n\n{sites}")
-    assert all(s.location.filename == kernels.__file__ for s in table.sites)
 
 
 def test_marks_are_what_the_analysis_proves() -> None:

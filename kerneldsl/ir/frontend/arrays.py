@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from numba import errors, types
 
 from kerneldsl.ir.frontend.attributes import attribute, set_attribute
+from kerneldsl.ir.frontend.faults import read_index
 from kerneldsl.ir.frontend.reader import NotReadError, Reader, constant_of, reads
 from kerneldsl.ir.frontend.tuples import packed, unpacked
 from kerneldsl.ir.operations import Effect, Value
@@ -61,7 +62,7 @@ def subscript(reader: Reader, node: ast.Subscript) -> Place:
     owner = reader.value(node.value)
     if isinstance(owner, tuple) and isinstance(node.slice, ast.Slice):
         return Place(partial(_members, reader, owner, node.slice), _refuse_store)
-    index = reader.value(node.slice)
+    index = read_index(reader, node, node.value, owner, node.slice)
     if isinstance(owner, tuple):
         return Place(lambda: _member(reader, owner, index), _refuse_store)
     name = constant_of(index) if isinstance(index, Value) else None

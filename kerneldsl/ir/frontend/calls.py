@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from kerneldsl.ir.frontend.faults import read_check
 from kerneldsl.ir.frontend.functions import read_call_of
 from kerneldsl.ir.frontend.intrinsics import read_intrinsic
 from kerneldsl.ir.frontend.outside_calls import read_outside_call
@@ -21,8 +20,6 @@ def read_value(reader: Reader, node: ast.Call) -> Any:
 
 
 def read_call(reader: Reader, node: ast.Call) -> Any:
-    if reader.faults is not None and (found := read_check(reader, node)) is not None:
-        return found
     use = reader.unit.use_of(node)
     if use is not None:
         return read_intrinsic(reader, node, use)

@@ -13,7 +13,7 @@ from kerneldsl.ir.frontend.merging import End, LoopVariables, merge
 from kerneldsl.ir.frontend.reader import Reader, reads_statement
 from kerneldsl.ir.operations import Region, Value
 
-__all__ = ["assigned", "read_body", "read_loop"]
+__all__ = ["assigned", "read_body", "read_branches", "read_loop"]
 
 #: Readings of a loop's body until the types of its variables are known.
 _ROUNDS = 10
@@ -21,16 +21,24 @@ _ROUNDS = 10
 
 @reads_statement(ast.If)
 def read_branch(reader: Reader, node: ast.If) -> None:
-    known = known_test(reader, node.test)
+    bodies = (partial(reader.block, body) for body in (node.body, node.orelse))
+    read_branches(reader, node.test, *bodies)
+
+
+def read_branches(
+    reader: Reader, test: ast.expr, body: Callable[[], None], orelse: Callable[[], None]
+) -> None:
+    """Read a branch by a condition; the functions read what is in it."""
+    known = known_test(reader, test)
     if known is not None:
-        reader.block(node.body if known else node.orelse)
+        (body if known else orelse)()
         return
-    condition = reader.truth(reader.value(node.test))
+    condition = reader.truth(reader.value(test))
     before, regions, ends = reader.variables, [], []
-    for body in (node.body, node.orelse):
+    for read in (body, orelse):
         region = Region()
         reader.variables = dict(before)
-        reader.into(region, partial(_read_branch, reader, body))
+        reader.into(region, partial(_without_results, read))
         regions.append(region)
         if not region.is_left:
             ends.append(End(region, reader.variables))
@@ -40,8 +48,8 @@ def read_branch(reader: Reader, node: ast.If) -> None:
         unreachable(reader)
 
 
-def _read_branch(reader: Reader, body: list[ast.stmt]) -> list[Value]:
-    reader.block(body)
+def _without_results(read: Callable[[], None]) -> list[Value]:
+    read()
     return []
 
 

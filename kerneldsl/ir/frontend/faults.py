@@ -1,4 +1,8 @@
-"""Debug mode: checks of indices, and faults in the place of ``assert`` and ``raise``."""
+"""Debug mode: checks of indices, and faults in the place of ``assert`` and ``raise``.
+
+A *site* is the number of a place that can fail. ``fault.check`` takes an index of 64 bits and the
+extent of its axis; ``fault`` ends the thread.
+"""
 
 from __future__ import annotations
 
@@ -7,64 +11,129 @@ from typing import Any
 
 from numba import types
 
-from kerneldsl.frontend.unit import FunctionUnit
-from kerneldsl.ir.frontend.reader import Reader, constant_of
-from kerneldsl.ir.frontend.tuples import packed
+from kerneldsl.frontend.trees import walk_here
+from kerneldsl.ir.frontend.attributes import attribute
+from kerneldsl.ir.frontend.control import read_branches
+from kerneldsl.ir.frontend.reader import Reader, constant_of, reads_statement
 from kerneldsl.ir.operations import Effect, Value
-from kerneldsl.lowering.checked_indices import checked_index
 from kerneldsl.lowering.faults import FaultSite
-from kerneldsl.lowering.passes.record_faults import CHECKED, FAULT, RecordFaults
 
-__all__ = ["Faults", "read_check"]
+__all__ = ["Faults", "read_index"]
 
 
 class Faults:
-    """Places of a kernel and its functions that can fail."""
+    """Places of a kernel and its functions that can fail, in the order in which they are read."""
 
     def __init__(self) -> None:
-        #: By their number.
         self.sites: list[FaultSite] = []
-        self._trees: dict[FunctionUnit, ast.FunctionDef] = {}
+        self._numbers: dict[ast.AST, int] = {}
 
-    def checked(self, unit: FunctionUnit) -> ast.FunctionDef:
-        """Return a function with its checks; a function that is called twice has them once."""
-        if unit not in self._trees:
-            self._trees[unit], table = RecordFaults(first_site=len(self.sites))(unit)
-            self.sites.extend(table.sites)
-        return self._trees[unit]
+    def number(
+        self,
+        reader: Reader,
+        node: ast.AST,
+        kind: type[BaseException],
+        message: str = "",
+        array: str | None = None,
+    ) -> int:
+        """Return the site of a node; one that is read again, as in a loop, has the same."""
+        if node not in self._numbers:
+            self._numbers[node] = len(self.sites)
+            self.sites.append(FaultSite(kind, message, reader.unit.locate(node), array))
+        return self._numbers[node]
 
 
-def read_check(reader: Reader, node: ast.Call) -> Any:
-    """Read a call that debug mode adds: the index that it checks, or a fault.
+# -- indices --------------------------------------------------------------------------------------
 
-    Returns ``None`` for any other call.
+
+def read_index(
+    reader: Reader, access: ast.AST, written: ast.expr, indexed: Any, index: ast.expr
+) -> Any:
+    """Read the index of an access. In debug mode each of its parts is checked once it is read.
+
+    `indexed` is the value of the expression `written`. What a call returns is not checked: it has
+    no name for a message.
     """
-    match node:
-        case ast.Call(func=ast.Name(id=name), args=[index, array, site, axis]) if name == CHECKED:
-            values = reader.value(index), reader.value(array)
-            return _check(reader, *values, _number(site), _number(axis))
-        case ast.Call(func=ast.Name(id=name), args=[site]) if name == FAULT:
-            reader.add("fault", [], (), {"site": _number(site)}, effect=Effect.WRITE)
-            return reader.constant(None)
-    return None
+    if reader.faults is None or any(isinstance(each, ast.Call) for each in walk_here(written)):
+        return reader.value(index)
+    axis = 0
+    found = []
+    for part in index.elts if isinstance(index, ast.Tuple) else [index]:
+        value = reader.value(part)
+        for each in value if isinstance(value, tuple) else (value,):
+            if not isinstance(each, Value) or isinstance(each.type, types.EllipsisType):
+                axis = _UNKNOWN
+            elif not isinstance(each.type, types.NoneType):
+                if isinstance(each.type, types.Integer):
+                    _check(reader, access, written, indexed, each, axis)
+                axis += 1
+        found.append(value)
+    return tuple(found) if isinstance(index, ast.Tuple) else found[0]
 
 
-def _number(node: ast.expr) -> int:
-    assert isinstance(node, ast.Constant)
-    assert isinstance(node.value, int)
-    return node.value
+#: An axis after an ellipsis: no array has as many.
+_UNKNOWN = 1 << 16
 
 
-def _check(reader: Reader, index: Any, array: Any, site: int, axis: int) -> Any:
-    given, indexed = packed(reader, index), packed(reader, array)
-    kind = given.type
-    constant = constant_of(index) if isinstance(index, Value) else None
-    if isinstance(indexed.type, types.BaseTuple) and type(constant) is int:
-        kind = types.literal(constant)
-    position = types.literal(axis)
-    checked_index(kind, indexed.type, position)
-    if not isinstance(kind, types.Literal):
-        signature = types.void(kind, indexed.type, types.int32, position)
-        attributes = {"site": site, "signature": signature}
-        reader.add("fault.check", [given, indexed], (), attributes, effect=Effect.WRITE)
-    return index
+def _check(
+    reader: Reader, access: ast.AST, written: ast.expr, indexed: Any, index: Value, axis: int
+) -> None:
+    if isinstance(indexed, tuple) and constant_of(index) is not None:
+        return  # it is compared when the member is read
+    extent = _extent(reader, indexed, axis)
+    if extent is None:
+        return
+    site = reader.faults.number(reader, access, IndexError, array=ast.unparse(written))
+    wide = reader.cast(index, types.int64 if index.type.signed else types.uint64)
+    attributes = {"site": site, "axis": axis}
+    reader.add("fault.check", [wide, extent], (), attributes, effect=Effect.WRITE)
+
+
+def _extent(reader: Reader, indexed: Any, axis: int) -> Value | None:
+    """Return the extent of an axis of what is indexed; ``None`` if it has none."""
+    found: Value
+    if isinstance(indexed, tuple):
+        found = reader.constant(len(indexed), types.int64)
+        return found if axis == 0 else None
+    kind = indexed.type
+    if isinstance(kind, types.Array):
+        if axis >= kind.ndim:
+            return None
+        return reader.add("array.extent", [indexed], (types.int64,), {"axis": axis}).result
+    if not isinstance(reader.typing.context.resolve_getattr(kind, "shape"), types.BaseTuple):
+        return None
+    shape = attribute(reader, indexed, "shape")
+    return shape[axis] if axis < len(shape) else None
+
+
+# -- exceptions -----------------------------------------------------------------------------------
+
+
+@reads_statement(ast.Assert)
+def read_assert(reader: Reader, node: ast.Assert) -> None:
+    """Read an ``assert``, which acts in debug mode alone."""
+    if reader.faults is None:
+        return
+    message = str(node.msg.value) if isinstance(node.msg, ast.Constant) else ""
+    site = reader.faults.number(reader, node, AssertionError, message)
+    negated = ast.copy_location(ast.UnaryOp(ast.Not(), node.test), node.test)
+    read_branches(reader, negated, lambda: _fault(reader, site), lambda: None)
+
+
+@reads_statement(ast.Raise)
+def read_raise(reader: Reader, node: ast.Raise) -> None:
+    """Read a ``raise``, which acts in debug mode alone."""
+    if reader.faults is None:
+        return
+    message, kind = "", node.exc
+    if isinstance(kind, ast.Call):
+        if kind.args and isinstance(kind.args[0], ast.Constant):
+            message = str(kind.args[0].value)
+        kind = kind.func
+    assert kind is not None
+    # The front end has seen that it is a class of exceptions.
+    _fault(reader, reader.faults.number(reader, node, reader.outside(kind), message))
+
+
+def _fault(reader: Reader, site: int) -> None:
+    reader.add("fault", [], (), {"site": site}, effect=Effect.WRITE)

@@ -25,15 +25,9 @@ def read_kernel_body(reader: Reader) -> None:
     A kernel that ends early for some threads, ``if i >= n: return``, has a branch around what
     follows.
     """
-    _read_body(reader, _with_branches(_statements(reader, reader.unit)))
+    _read_body(reader, _with_branches(reader.unit.tree.body))
     if not reader.region.is_left:
         reader.add("yield", [])
-
-
-def _statements(reader: Reader, unit: FunctionUnit) -> list[ast.stmt]:
-    """Return the statements of a function, in debug mode with checks."""
-    tree = unit.tree if reader.faults is None else reader.faults.checked(unit)
-    return list(tree.body)
 
 
 def _with_branches(body: list[ast.stmt]) -> list[ast.stmt]:
@@ -59,7 +53,7 @@ def read_call_of(reader: Reader, unit: FunctionUnit, arguments: list[Any]) -> An
     reader.variables = dict(zip(unit.parameters, arguments, strict=True))
     reader.exits = {}
     try:
-        return _read_body(reader, _statements(reader, unit))
+        return _read_body(reader, unit.tree.body)
     finally:
         reader.unit, reader.variables, reader.exits, reader.place, reader.caller = outer
         reader.depth -= 1

@@ -12,10 +12,12 @@ from typing import Any
 from numba import errors, types
 
 from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
+from kerneldsl.ir.frontend.faults import read_index
 from kerneldsl.ir.frontend.functions import read_call_of
 from kerneldsl.ir.frontend.reader import Reader
 from kerneldsl.ir.frontend.tuples import packed
 from kerneldsl.ir.operations import Region, Value
+from kerneldsl.language.intrinsics.intrinsic import Effect
 from kerneldsl.lowering.groups import WrittenOperation
 from kerneldsl.lowering.typing_rules import typing_rule
 
@@ -28,9 +30,13 @@ def read_operands(
     """Return the signature of a call, its operands, and a region for a function among them."""
     given: list[Value | FunctionUnit] = []
     for each in node.args:
-        is_function = isinstance(each, ast.Name) and each.id in reader.unit.callees
-        function = reader.unit.callees[each.id] if is_function else None  # type: ignore[attr-defined]
-        given.append(function or packed(reader, reader.value(each)))
+        if isinstance(each, ast.Name) and each.id in reader.unit.callees:
+            given.append(reader.unit.callees[each.id])
+        elif len(given) == 1 and Effect.ATOMIC in use.intrinsic.effect:
+            index = read_index(reader, node, node.args[0], given[0], each)
+            given.append(packed(reader, index))
+        else:
+            given.append(packed(reader, reader.value(each)))
     kinds = tuple(v.type if isinstance(v, Value) else WrittenOperation() for v in given)
     signature = typing_rule(use.intrinsic)(kinds, use.static)
     operands, regions = [], []

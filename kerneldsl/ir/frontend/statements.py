@@ -51,9 +51,9 @@ def read_expression(reader: Reader, node: ast.Expr) -> None:
         read_call(reader, node.value)
 
 
-@reads_statement(ast.Pass, ast.Assert, ast.Raise)
-def read_nothing(reader: Reader, node: ast.stmt) -> None:
-    """Read nothing: exceptions act in debug mode alone."""
+@reads_statement(ast.Pass)
+def read_nothing(reader: Reader, node: ast.Pass) -> None:
+    """Read nothing."""
 
 
 def bind_target(reader: Reader, target: ast.expr, value: Any) -> None:

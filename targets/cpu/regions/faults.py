@@ -6,19 +6,17 @@ them like any value.
 
 from __future__ import annotations
 
-from typing import Any
-
 from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 
 from kerneldsl.ir.operations import Effect, Function, Operation, Region, Value
 from targets.cpu.codegen.code import SPACE_WORDS
-from targets.cpu.intrinsics.faults import Fault, write_check, write_fault
 from targets.cpu.regions.emitter import CpuEmitter
 
 __all__ = ["HANDLERS", "fault_record", "place_faults"]
 
-_I1, _I32, _I64 = (ir.IntType(bits) for bits in (1, 32, 64))
+_I32, _I64 = ir.IntType(32), ir.IntType(64)
 _FAULTS = ("fault", "fault.check")
 _AXES = "xyz"
 
@@ -78,6 +76,7 @@ def _constant(value: int) -> Operation:
 
 
 # -- emission -------------------------------------------------------------------------------------
+# The host reads what is recorded here in :mod:`targets.cpu.runtime.faults`.
 
 
 def fault_record(emitter: CpuEmitter) -> ir.Value:
@@ -85,25 +84,50 @@ def fault_record(emitter: CpuEmitter) -> ir.Value:
     return emitter.word(4 + SPACE_WORDS) if emitter.spec.options.debug else _I64(0)
 
 
-def _fault_of(emitter: CpuEmitter, operation: Operation, place: list[Value]) -> Fault:
-    site = _I32(operation.attributes["site"])
-    return Fault(fault_record(emitter), site, [emitter.get(each) for each in place])
-
-
 def _fault(emitter: CpuEmitter, operation: Operation) -> None:
-    fault = _fault_of(emitter, operation, operation.operands)
-    write_fault(emitter.context, emitter.builder, fault)
+    with emitter.builder.if_then(cgutils.true_bit):
+        _record(emitter, operation, operation.operands, 0, (_I64(0), _I64(0)))
 
 
 def _check(emitter: CpuEmitter, operation: Operation) -> None:
-    index, indexed, *place = operation.operands
-    first, second, _, axis = operation.attributes["signature"].args
-    values: Any = emitter.converted(index, first), emitter.converted(indexed, second)
-    fault = _fault_of(emitter, operation, place)
-    wraps = _I1(emitter.spec.options.wraparound)
-    kinds = (first, second)
+    checked, extent, *place = operation.operands
+    kind = types.int64 if checked.type.signed else types.uint64
+    index, bound = emitter.converted(checked, kind), emitter.converted(extent, types.int64)
     builder = emitter.builder
-    write_check(emitter.context, builder, kinds, values, axis.literal_value, wraps, fault)
+    inside = builder.icmp_unsigned("<", index, bound)
+    if checked.type.signed and emitter.spec.options.wraparound:
+        # An index from -bound on counts from the end.
+        wrapped = builder.icmp_unsigned("<", builder.add(index, bound), bound)
+        inside = builder.or_(inside, wrapped)
+    with builder.if_then(builder.not_(inside), likely=False):
+        _record(emitter, operation, place, operation.attributes["axis"], (index, bound))
+
+
+def _record(
+    emitter: CpuEmitter,
+    operation: Operation,
+    place: list[Value],
+    axis: int,
+    numbers: tuple[ir.Value, ir.Value],
+) -> None:
+    """Claim the fault record if no thread has, fill it, and leave the compiled function.
+
+    The record's layout is `kerneldsl.lowering.faults.FaultRecord`; `numbers` are the index and the
+    extent of its axis.
+    """
+    builder = emitter.builder
+    pointer = builder.inttoptr(fault_record(emitter), _I32.as_pointer())
+    claimed = builder.cmpxchg(pointer, _I32(0), _I32(1), "seq_cst", "seq_cst")
+    with builder.if_then(builder.extract_value(claimed, 1)):
+        for i, word in enumerate((operation.attributes["site"], axis)):
+            builder.store(_I32(word), builder.gep(pointer, [_I32(1 + i)]))
+        wide = builder.bitcast(pointer, _I64.as_pointer())
+        for i, number in enumerate(numbers):
+            builder.store(number, builder.gep(wide, [_I32(2 + i)]))
+        for i, coordinate in enumerate(place):
+            narrow = builder.trunc(emitter.get(coordinate), _I32)
+            builder.store(narrow, builder.gep(pointer, [_I32(8 + i)]))
+    emitter.context.call_conv.return_user_exc(builder, RuntimeError, ("kernel fault",))
 
 
 HANDLERS = {"fault": _fault, "fault.check": _check}

@@ -28,7 +28,6 @@ from kerneldsl.ir.simplify import simplify
 from kerneldsl.language.kinds import ArrayKind, Kind, TupleKind
 from kerneldsl.lowering import math_functions as _math_functions  # noqa: F401 - registers
 from kerneldsl.lowering import numpy_functions as _numpy_functions  # noqa: F401 - registers
-from kerneldsl.lowering.calls import Call
 from kerneldsl.lowering.captured_arrays import offering
 from kerneldsl.lowering.faults import FaultTable
 from kerneldsl.lowering.float_conversions import define_conversions
@@ -71,7 +70,7 @@ from targets.cuda.compile.regions.passes import optimize
 from targets.cuda.compile.regions.unroll_strides import HIDDEN
 from targets.cuda.compile.tiles.handlers import tile_handlers
 from targets.cuda.compile.tiling import emit_body
-from targets.cuda.intrinsics.faults import emit_checked, emit_fault
+from targets.cuda.intrinsics.faults import write_check, write_fault
 from targets.cuda.intrinsics.hinted import load_with_hint, store_with_hint
 from targets.cuda.intrinsics.libdevice import libdevice_emitter
 from targets.cuda.intrinsics.memory import dynamic_shared, local_memory, static_shared
@@ -365,16 +364,14 @@ class _CudaEmitter(LoopEmitter):
         self.call_emitter(operation, linked_emitter(operation.attributes["code"]), {})
 
     def fault(self, operation: Operation) -> None:
-        site = _I32(operation.attributes["site"])
-        emit_fault(Call(self.context, self.builder, None, (site,), {}))
+        write_fault(self.builder, operation.attributes["site"])
 
     def check_index(self, operation: Operation) -> None:
-        signature, site = operation.attributes["signature"], _I32(operation.attributes["site"])
-        index, indexed, *_ = signature.args
-        pairs = zip(operation.operands, (index, indexed), strict=True)
-        values = (*(self.converted(value, kind) for value, kind in pairs), site, None)
-        static = {"wraparound": self.wraparound}
-        emit_checked(Call(self.context, self.builder, signature, values, static))
+        index, bound = operation.operands
+        site, axis = operation.attributes["site"], operation.attributes["axis"]
+        wraps = index.type.signed and self.wraparound
+        values = self.get(index), self.get(bound)
+        write_check(self.builder, (site, axis), *values, wraps=wraps)
 
     def grid(self, operation: Operation) -> None:
         self.set(operation, self.index[operation.attributes.get("axis", 0)])

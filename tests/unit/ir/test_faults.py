@@ -24,7 +24,7 @@ from targets.cuda.compile.regions.compile import compile_regions
 _F = "float32[::1]"
 
 
-def _read(kernel: Any, arrays: int, **options: bool) -> Function:
+def _read(kernel: Any, arrays: int | str, **options: bool) -> Function:
     spec = _specialization(kernel, arrays)
     kinds = numba_types(spec.kinds)
     with global_compiler_lock, target_override(TARGET_NAME):
@@ -59,8 +59,32 @@ def test_checks_and_faults_name_their_places() -> None:
     assert arrays == ["x", "x", "pair", "values", "values"]
     kinds = [sites[each.attributes["site"]].kind for each in raised]
     assert kinds == [ValueError, AssertionError, AssertionError]
-    # A function that is called twice has its places once.
-    assert len(sites) == 7
+    # A function that is called twice has its places once. A constant index of a tuple has none.
+    assert len(sites) == 6
+
+
+@kd.kernel
+def indexed(a, out):
+    pair = kd.grid(2)
+    out[0] = a[1:, pair[1]].size + a[..., 2].size
+    out[pair[0]] += out[kd.atomic.add(out, pair[0], a[pair[0], 1])]
+    while out[1] > a.shape[pair[0]]:
+        out[1] -= a[pair]
+    assert a[2, 3] > 0
+
+
+def test_each_part_of_an_index_is_checked_with_its_axis() -> None:
+    function = _read(indexed, "float32[:, ::1], int64[::1]", debug=True)
+    sites = function.fault_sites
+    checks = [each.attributes for each in function.body.walk() if each.name == "fault.check"]
+    assert [(sites[each["site"]].array, each["axis"]) for each in checks] == [
+        *(("a", 1), ("out", 0)),
+        *(("out", 0), ("out", 0), ("a", 0), ("a", 1), ("out", 0)),
+        *(("out", 0), ("a.shape", 0), ("out", 0), ("a", 0), ("a", 1)),
+        *(("a", 0), ("a", 1)),
+    ]
+    # An ``assert`` is numbered before what it reads.
+    assert [each.kind for each in sites][-2:] == [AssertionError, IndexError]
 
 
 def test_without_debug_mode_there_are_none() -> None:
@@ -121,8 +145,10 @@ def _compiled(kernel: Any, arrays: int) -> Any:
     return compile_regions(_specialization(kernel, arrays), arch="sm_90")
 
 
-def _specialization(kernel: Any, arrays: int) -> Any:
-    asked = kernel._asked_for((", ".join([_F] * arrays),), None, None, None, "null", None)
+def _specialization(kernel: Any, arrays: int | str) -> Any:
+    """A signature, or a number of arrays of float32."""
+    signature = arrays if isinstance(arrays, str) else ", ".join([_F] * arrays)
+    asked = kernel._asked_for((signature,), None, None, None, "null", None)
     return kernel._dispatcher.specialize(*asked)[1]
 
 
