@@ -7,24 +7,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
-from kerneldsl.analysis.traits import KernelTraits
 from kerneldsl.contract.abi import EXPLICIT, LaunchMode, ParameterLayout
-from kerneldsl.contract.device import Device
 from kerneldsl.contract.element_mapping import ONE_EACH, ElementMapping
-from kerneldsl.contract.limits import Dim3
 from kerneldsl.contract.options import DEFAULT_OPTIONS, CompileOptions
-from kerneldsl.contract.passes import PassRemark
 from kerneldsl.contract.promises import NO_PROMISES, Promises
-from kerneldsl.frontend.unit import FunctionUnit
-from kerneldsl.language.kinds import Kind
 from kerneldsl.utilities.cached_property import cached_property
 from kerneldsl.utilities.dataclasses import dataclass
 from kerneldsl.utilities.observed import Observable, observed
 from kerneldsl.utilities.shown import Shown
 
 if TYPE_CHECKING:
+    from kerneldsl.analysis.traits import KernelTraits
+    from kerneldsl.contract.device import Device
     from kerneldsl.contract.device_code import DeviceCode
+    from kerneldsl.contract.limits import Dim3
     from kerneldsl.contract.native import NativeEntry
+    from kerneldsl.contract.passes import PassRemark
+    from kerneldsl.frontend.unit import FunctionUnit
+    from kerneldsl.language.kinds import Kind
 
 __all__ = [
     "Artifact",

@@ -14,9 +14,12 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from kerneldsl.contract.element_mapping import ElementMapping
 from kerneldsl.utilities.dataclasses import dataclass
+
+if TYPE_CHECKING:
+    from kerneldsl.contract.element_mapping import ElementMapping
 
 __all__ = [
     "MAX_ALIGNMENT",

@@ -10,12 +10,12 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from kerneldsl.contract import Device
 from kerneldsl.errors import DriverError, TargetUnavailableError
 from kerneldsl.statistics.launch_counters import launch_counters
 from kerneldsl.utilities.locks import ForkSafeLock
 
 if TYPE_CHECKING:  # every launch imports this module, and few programs ask for the values
+    from kerneldsl.contract import Device
     from kerneldsl.statistics.values import (
         DeviceStatistics,
         HostMemory,

@@ -19,10 +19,12 @@ import ctypes
 import itertools
 import time
 from enum import IntEnum
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from kerneldsl.contract import Device, Executable, LaunchConfig, LaunchTimer
 from kerneldsl.utilities.locks import ForkSafeLock
+
+if TYPE_CHECKING:
+    from kerneldsl.contract import Device, Executable, LaunchConfig, LaunchTimer
 
 __all__ = [
     "EVERY",

@@ -35,3 +35,16 @@ def test_a_call_of_cached_kernels_imports_what_it_needs(call, tmp_path, monkeypa
             [sys.executable, "-c", program], capture_output=True, text=True, check=True
         )
     assert done.stdout.strip() == "True []"
+
+
+#: Parts of kerneldsl that a launch imports, while a driver starts.
+OF_A_LAUNCH = ("analysis", "cache", "ir", "lowering", "planner", "transforms")
+
+
+def test_a_function_is_imported_without_what_a_launch_takes():
+    program = "import sys, numpy; from stdlib_kernels import sum, sort; print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    parts = {each.split(".")[1] for each in done.stdout.split() if each.startswith("kerneldsl.")}
+    assert not parts & set(OF_A_LAUNCH)
