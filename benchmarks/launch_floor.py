@@ -16,19 +16,19 @@ from llvmlite import binding as llvm
 from llvmlite import ir
 
 import kerneldsl as kd
-from kerneldsl.contract import DriverEntry, HostEntry
-from kerneldsl.launch.dispatch import Launchable
+from kerneldsl.contract import DriverEntry, Executable, HostEntry, LaunchConfig
 
 __all__ = ["body_call", "body_loop", "driver_loop", "find"]
 
 _I32, _I64, _POINTER = ir.IntType(32), ir.IntType(64), ir.PointerType()
 
 
-def find(launch: kd.Launch, *args: Any) -> Launchable:
-    """Return what a launch starts."""
+def find(launch: kd.Launch, *args: Any) -> tuple[Executable, LaunchConfig, list[Any]]:
+    """Return what a launch starts: code, configuration, and the flat values of its arguments."""
     found = launch._dispatcher.find(launch._shape, args, make=True)
     assert found is not None
-    return found
+    request, executable, config = found
+    return executable, config, [*request.binding.values, *(launch._shape.extent or ())]
 
 
 def _emit_loop(name: str, result: Any, kinds: list[Any], *, is_by_reference: int = 0) -> Any:
@@ -85,12 +85,11 @@ def driver_loop(launch: kd.Launch, *args: Any, by_buffer: bool = False) -> Calla
 
     One address for each parameter, as C programs do it; `by_buffer`, all in one buffer.
     """
-    found = find(launch, *args)
-    entry = found.loaded.executable.native_entry(found.config)
+    executable, config, values = find(launch, *args)
+    entry = executable.native_entry(config)
     assert isinstance(entry, DriverEntry)
-    values = [*found.request.binding.values, *(launch._shape.extent or ())]
-    packed = ctypes.create_string_buffer(found.loaded.pack(*values))
-    layout = found.loaded.executable.artifact.specialization.layout
+    packed = ctypes.create_string_buffer(executable.pack(*values))
+    layout = executable.artifact.specialization.layout
     start = ctypes.addressof(packed)
     addresses = (ctypes.c_void_p * len(layout.parameters))(
         *(start + parameter.offset for parameter in layout.parameters)
@@ -108,7 +107,7 @@ def driver_loop(launch: kd.Launch, *args: Any, by_buffer: bool = False) -> Calla
     if by_buffer:
         by_addresses, all_in_one = 0, ctypes.addressof(extra)
 
-    def run(count: int, _keep: Any = (engine, found, packed, addresses, size, extra)) -> None:
+    def run(count: int, _keep: Any = (engine, executable, packed, addresses, size, extra)) -> None:
         loop(
             *(count, entry.function, *shape, entry.stream),
             *(by_addresses, all_in_one, entry.launch),
@@ -133,12 +132,12 @@ def body_loop(launch: kd.Launch, *args: Any, on_pool: bool = False) -> Callable[
 
     `on_pool`, in those that it would use if nothing were planned: all of them, but for short ones.
     """
-    found = find(launch, *args)
-    config = replace(found.config, share=None) if on_pool else found.config
-    entry = found.loaded.executable.native_entry(config)
+    executable, config, values = find(launch, *args)
+    if on_pool:
+        config = replace(config, share=None)
+    entry = executable.native_entry(config)
     assert isinstance(entry, HostEntry)
-    values = [*found.request.binding.values, *(launch._shape.extent or ())]
-    packed = ctypes.create_string_buffer(entry.header + found.loaded.pack(*values))
+    packed = ctypes.create_string_buffer(entry.header + executable.pack(*values))
     buffer = ctypes.addressof(packed)
     i64, pointer = ctypes.c_int64, ctypes.c_void_p
     if entry.parallel_for == 0:
@@ -149,7 +148,7 @@ def body_loop(launch: kd.Launch, *args: Any, on_pool: bool = False) -> Callable[
             engine.get_function_address("bodies")
         )
 
-        def run(count: int, _keep: Any = (engine, found, packed)) -> None:
+        def run(count: int, _keep: Any = (engine, executable, packed)) -> None:
             body(count, 0, entry.steps, 1, buffer, entry.address)
 
         return run
@@ -160,7 +159,7 @@ def body_loop(launch: kd.Launch, *args: Any, on_pool: bool = False) -> Callable[
     )(engine.get_function_address("shared"))
     rooms = [(ctypes.c_int64 * 1)(value) for value in (0, entry.steps, 1)]
 
-    def run_shared(count: int, _keep: Any = (engine, found, packed)) -> None:
+    def run_shared(count: int, _keep: Any = (engine, executable, packed)) -> None:
         where = (entry.address, *map(ctypes.addressof, rooms), buffer)
         shared(count, *where, 0, 1, entry.thread_count, entry.parallel_for)
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 from kerneldsl.contract.abi import EXPLICIT, LaunchMode, ParameterLayout
@@ -18,8 +18,10 @@ from kerneldsl.utilities.shown import Shown
 
 if TYPE_CHECKING:
     from kerneldsl.analysis.traits import KernelTraits
+    from kerneldsl.contract.abi import SlotParameters
     from kerneldsl.contract.device import Device
     from kerneldsl.contract.device_code import DeviceCode
+    from kerneldsl.contract.launch_counter import LaunchCounter
     from kerneldsl.contract.limits import Dim3
     from kerneldsl.contract.native import NativeEntry
     from kerneldsl.contract.passes import PassRemark
@@ -260,10 +262,31 @@ class LaunchConfig:
 
 
 class Executable(Observable, ABC):
-    """Compiled code on a device, ready to be launched."""
+    """Compiled code on a device, ready to be launched.
+
+    An implementation **must** set `artifact` and `device`, and compares its objects by identity.
+    The other attributes belong to the launches, which set them when the code is loaded.
+    """
 
     artifact: Artifact
     device: Device
+    #: Packs the flat values of a launch: `ParameterLayout.pack`.
+    pack: Callable[..., bytes | SlotParameters]
+    #: Counts the launches.
+    counter: LaunchCounter
+    #: Checked configurations, by :attr:`LaunchShape.key`.
+    configs: dict[tuple[Any, ...], LaunchConfig]
+    #: A configuration, a stream, and the configuration with the stream in it.
+    _in_stream: tuple[LaunchConfig, Any, LaunchConfig] | None = None
+
+    def in_stream(self, config: LaunchConfig, stream: Any) -> LaunchConfig:
+        """Return a configuration with a stream in it, remembered for the next launch."""
+        known = self._in_stream
+        if known is not None and known[0] is config and known[1] == stream:
+            return known[2]
+        found = replace(config, stream=stream)
+        self._in_stream = (config, stream, found)
+        return found
 
     @property
     def resources(self) -> Resources:

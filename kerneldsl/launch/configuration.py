@@ -16,7 +16,6 @@ from kerneldsl.launch.attributes import (
 )
 from kerneldsl.launch.decision import is_planned, tiled_config
 from kerneldsl.launch.dimensions import check_limits
-from kerneldsl.launch.executable import Loaded
 from kerneldsl.launch.request import Request
 from kerneldsl.launch.shape import LaunchShape
 from kerneldsl.planner.candidates import Candidate, Choice, fit_grid
@@ -30,7 +29,7 @@ __all__ = ["configure", "host_share", "host_work", "shared_extent"]
 _MAX_CONFIGS = 1024
 
 
-def configure(request: Request, choice: Choice | None, loaded: Loaded) -> LaunchConfig:
+def configure(request: Request, choice: Choice | None, executable: Executable) -> LaunchConfig:
     """Find grid and block of a launch, checked; the executable remembers them.
 
     Raises
@@ -45,8 +44,7 @@ def configure(request: Request, choice: Choice | None, loaded: Loaded) -> Launch
         if shape.tile is not None:
             config = tiled_config(shape)
         else:
-            made = loaded.executable
-            config = device.compiler.forall_config(made, shape.extent, shape.block_dim)
+            config = device.compiler.forall_config(executable, shape.extent, shape.block_dim)
             config = replace(config, extent=shape.extent, shared_bytes=shape.shared_bytes)
         check_limits(device, config.grid_dim, config.block_dim, 0, 0, shape.extent)
     else:
@@ -54,14 +52,14 @@ def configure(request: Request, choice: Choice | None, loaded: Loaded) -> Launch
         assert shape.block_dim is not None
         config = LaunchConfig(shape.grid_dim, shape.block_dim, shared_bytes=shape.shared_bytes)
     if shape.launch_attributes != NO_ATTRIBUTES or request.state.traits.syncs_grid:
-        config = _add_attributes(request, loaded.executable, config)
+        config = _add_attributes(request, executable, config)
     if device.is_shared_out:
         given = None if shape.plan is None else shape.plan.host
         measured = None if choice is None else choice.candidate.host
         config = replace(config, share=given or measured or host_share(request, config))
-    if len(loaded.configs) >= _MAX_CONFIGS:
-        loaded.configs.clear()
-    loaded.configs[shape.key] = config
+    if len(executable.configs) >= _MAX_CONFIGS:
+        executable.configs.clear()
+    executable.configs[shape.key] = config
     return config
 
 

@@ -132,9 +132,9 @@ def _given(request: Request) -> LaunchPlan | None:
 
 def _on_host(request: Request) -> LaunchPlan:
     """Describe a launch on the CPU: how its threads share the work."""
-    loaded, config = prepare(request)
+    executable, config = prepare(request)
     plan = _bare(request, config.grid_dim)
-    notes = request.device.compiler.remarks(loaded.executable.artifact.specialization)
+    notes = request.device.compiler.remarks(executable.artifact.specialization)
     pool = request.device.thread_pool()
     reasons: tuple[str, ...] = ()
     if config.share is not None and pool is not None:

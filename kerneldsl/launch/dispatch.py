@@ -11,14 +11,22 @@ from __future__ import annotations
 
 import logging
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from kerneldsl.contract import Compiler, Device, DeviceLike, Dim3, LaunchConfig, Specialization
+from kerneldsl.contract import (
+    Compiler,
+    Device,
+    DeviceLike,
+    Dim3,
+    Executable,
+    LaunchConfig,
+    Specialization,
+)
 from kerneldsl.contract.abi import LaunchMode
+from kerneldsl.contract.launch_counter import launch_and_time
 from kerneldsl.launch.arguments.binding import kinds_of
 from kerneldsl.launch.arguments.launch_progress import Progress
 from kerneldsl.launch.dimensions import check_rank
-from kerneldsl.launch.executable import Loaded
 from kerneldsl.launch.pipeline import choose_member, prepare
 from kerneldsl.launch.request import (
     Request,
@@ -35,7 +43,6 @@ from kerneldsl.launch.specialize import make_specialization
 from kerneldsl.launch.state import KernelState, KernelStates
 from kerneldsl.placement.devices import FallbackDevice, actual, host_device, resolve
 from kerneldsl.placement.fallback import RECOVERABLE, fallback_policy, may_recover, reason_of
-from kerneldsl.statistics.launch_counters import launch_and_time
 from kerneldsl.streams import current, order
 from kerneldsl.streams.current import BaseStream, launch_stream, note_uses
 from kerneldsl.utilities.environment import logger
@@ -45,28 +52,10 @@ from kerneldsl.utilities.observed import Observable, observed
 if TYPE_CHECKING:
     from kerneldsl.planner.space import Member
 
-__all__ = ["Dispatcher", "Launchable"]
+__all__ = ["Dispatcher"]
 
 #: Of a launch that failed before it was started.
 _NOTHING_YET = Progress()
-
-
-class Launchable(NamedTuple):
-    """All that a launch is made of, found and ready.
-
-    Parameters
-    ----------
-    request : Request
-        The kernel, its arguments, the shape and the device.
-    loaded : Loaded
-        The code.
-    config : LaunchConfig
-        In which configuration it is launched, in the default stream.
-    """
-
-    request: Request
-    loaded: Loaded
-    config: LaunchConfig
 
 
 class Dispatcher(Observable):
@@ -123,13 +112,13 @@ class Dispatcher(Observable):
             if shape.space is not None:
                 request = choose_member(request)
                 state, shape = request.state, request.shape
-            loaded = state.loaded.get(request.key)
-            config = loaded.configs.get(shape.key) if loaded is not None else None
-            if loaded is None or config is None:
+            executable = state.loaded.get(request.key)
+            config = executable.configs.get(shape.key) if executable is not None else None
+            if executable is None or config is None:
                 if not check_shape(request):
                     return  # an empty extent
                 with no_fork:
-                    loaded, config = prepare(request)
+                    executable, config = prepare(request)
             if state.traits.chain_states:
                 from kerneldsl.launch.chain_states import check_chain_states
 
@@ -138,19 +127,19 @@ class Dispatcher(Observable):
             if shape.extent is not None:
                 values += shape.extent
             if stream is not None:
-                config = loaded.in_stream(config, stream)
+                config = executable.in_stream(config, stream)
             if logger.isEnabledFor(logging.DEBUG):
                 logger.debug("launch %s on %s: %s", state.unit.qualname, device, config)
             if stream is not None and order.is_recorded(stream):
-                self._record(request, loaded, config, args)
+                self._record(request, executable, config, args)
             elif binding.host and not device.shares_host_memory:
                 progress = Progress()
-                self._launch_staged(request, loaded, config, progress)
-            elif loaded.counter.is_due or self.is_debug:
+                self._launch_staged(request, executable, config, progress)
+            elif executable.counter.is_due or self.is_debug:
                 progress = Progress()
-                self._start(loaded, config, values, progress)
+                self._start(executable, config, values, progress)
             else:
-                loaded.executable.launch(config, loaded.pack(*values))
+                executable.launch(config, executable.pack(*values))
         except RECOVERABLE as error:
             if device.is_host:
                 raise
@@ -169,23 +158,28 @@ class Dispatcher(Observable):
             if not failed.run_on_host(partial(self._launch_on_host, shape), self._announced):
                 raise
             return
-        count = next(loaded.counter.count)
-        if count >= loaded.counter.due:
-            loaded.counter.arm(count)
+        counter = executable.counter
+        count = next(counter.count)
+        if count >= counter.due:
+            counter.arm(count)
         # Not above: the kernel has been started, and whatever fails here must not run it again.
         if current.are_in_use and not device.is_synchronous:
             note_uses(args, stream)
 
     def _start(
-        self, loaded: Loaded, config: LaunchConfig, values: list[Any], progress: Progress
+        self,
+        executable: Executable,
+        config: LaunchConfig,
+        values: list[Any],
+        progress: Progress,
     ) -> None:
         """Launch, and take the time if that is due."""
         # In debug mode a launch waits for the kernel, so that an error may come from after it.
         progress.has_begun = self.is_debug
-        if loaded.counter.is_due:
-            launch_and_time(loaded.counter, loaded.executable, config, loaded.pack(*values))
+        if executable.counter.is_due:
+            launch_and_time(executable, config, executable.pack(*values))
         else:
-            loaded.executable.launch(config, loaded.pack(*values))
+            executable.launch(config, executable.pack(*values))
 
     def _launch_in_place_of(
         self, chosen: FallbackDevice, shape: LaunchShape, args: tuple[Any, ...]
@@ -205,7 +199,11 @@ class Dispatcher(Observable):
         self.launch(shape.in_stream(stream), args, host_device())
 
     def _record(
-        self, request: Request, loaded: Loaded, config: LaunchConfig, args: tuple[Any, ...]
+        self,
+        request: Request,
+        executable: Executable,
+        config: LaunchConfig,
+        args: tuple[Any, ...],
     ) -> None:
         """Let the stream record the launch instead of making it."""
         binding = request.binding
@@ -222,12 +220,12 @@ class Dispatcher(Observable):
                     "launch a kernel in debug mode, which waits for it,",
                     "Capture it without debug=True",
                 )
-        launch = partial(loaded.executable.launch, config, loaded.pack(*binding.values))
+        launch = partial(executable.launch, config, executable.pack(*binding.values))
         name = request.state.unit.name
-        order.record_launch(config.stream, name, launch, *args, *binding.keep, loaded)
+        order.record_launch(config.stream, name, launch, *args, *binding.keep, executable)
 
     def _launch_staged(
-        self, request: Request, loaded: Loaded, config: LaunchConfig, progress: Progress
+        self, request: Request, executable: Executable, config: LaunchConfig, progress: Progress
     ) -> None:
         from kerneldsl.launch.arguments.staging import HostArray, launch_staged
 
@@ -242,7 +240,7 @@ class Dispatcher(Observable):
             request.device,
             arrays,
             binding.values,
-            lambda values: self._start(loaded, config, values, progress),
+            lambda values: self._start(executable, config, values, progress),
             config.stream,
             progress,
         )
@@ -257,7 +255,7 @@ class Dispatcher(Observable):
 
     def find(
         self, shape: LaunchShape, args: tuple[Any, ...], *, make: bool = False
-    ) -> Launchable | None:
+    ) -> tuple[Request, Executable, LaunchConfig] | None:
         """Return what a launch in the default stream would start now; nothing is launched.
 
         Parameters
@@ -272,9 +270,10 @@ class Dispatcher(Observable):
 
         Returns
         -------
-        Launchable or None
-            ``None`` where something is not there, the extent is empty, or the CPU replaces a
-            device that cannot be used.
+        tuple or None
+            The request, the code, and the configuration in the default stream. ``None`` where
+            something is not there, the extent is empty, or the CPU replaces a device that cannot
+            be used.
 
         Raises
         ------
@@ -290,17 +289,17 @@ class Dispatcher(Observable):
             request = choose_member(request)
             if make and not check_shape(request):
                 return None
-            loaded = request.state.loaded.get(request.key)
-            config = loaded.configs.get(request.shape.key) if loaded is not None else None
+            executable = request.state.loaded.get(request.key)
+            config = None if executable is None else executable.configs.get(request.shape.key)
             if make and config is None:
-                loaded, config = prepare(request)
+                executable, config = prepare(request)
         except RECOVERABLE:
             if request.device.is_host:
                 raise
             return None
-        if loaded is None or config is None:
+        if executable is None or config is None:
             return None
-        return Launchable(request, loaded, config)
+        return request, executable, config
 
     def of_member(self, member: Member) -> Dispatcher:
         """Launch a member of the kernel's space, with what is known of it already."""

@@ -1,32 +1,41 @@
 """The steps of a launch, in their order.
 
-``Request → Choice → Specialization → Artifact → Loaded → LaunchConfig``: each is made from those
-before it, and found again in a table of the kernel's state. To choose a mapping, or a member of a
-space, the planner has the steps after it made for some of them, since a device's own assembler
+``Request → Choice → Specialization → Artifact → Executable → LaunchConfig``: each is made from
+those before it, and found again in a table of the kernel's state. To choose a mapping, or a member
+of a space, the planner has the steps after it made for some of them, since a device's own assembler
 says what each takes.
 """
 
 from __future__ import annotations
 
+import copy
+import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kerneldsl.contract import (
     ONE_EACH,
     Artifact,
+    Device,
     ElementMapping,
+    Executable,
     LaunchConfig,
     Resources,
     Specialization,
 )
+from kerneldsl.contract.abi import ParameterLayout
+from kerneldsl.contract.launch_counter import launch_counter_of
 from kerneldsl.errors import ToolMissingError
 from kerneldsl.launch.arguments.promise_table import NOTHING
 from kerneldsl.launch.artifact import find_artifact
 from kerneldsl.launch.configuration import configure
 from kerneldsl.launch.decision import decide, mapping_of
 from kerneldsl.launch.dimensions import check_rank
-from kerneldsl.launch.executable import Loaded, find_loaded
 from kerneldsl.launch.request import Request, check_shape
 from kerneldsl.launch.specialize import form_of, specialize, specialize_anew
+from kerneldsl.launch.state import KernelState
+from kerneldsl.placement.fallback import PERMANENT, fallback_policy
+from kerneldsl.utilities.environment import logger
 
 if TYPE_CHECKING:
     from kerneldsl.planner.candidates import Choice
@@ -35,6 +44,7 @@ if TYPE_CHECKING:
 __all__ = [
     "choose_member",
     "compile_for",
+    "load",
     "load_for",
     "make_choice",
     "may_compile",
@@ -43,7 +53,7 @@ __all__ = [
 ]
 
 
-def prepare(request: Request) -> tuple[Loaded, LaunchConfig]:
+def prepare(request: Request) -> tuple[Executable, LaunchConfig]:
     """Make what a launch starts, or as much of it as is not there yet."""
     if request.state.code is None:
         return _prepare(request)
@@ -53,12 +63,12 @@ def prepare(request: Request) -> tuple[Loaded, LaunchConfig]:
         return _prepare(request)
 
 
-def _prepare(request: Request) -> tuple[Loaded, LaunchConfig]:
+def _prepare(request: Request) -> tuple[Executable, LaunchConfig]:
     state, key = request.state, request.key
-    loaded, choice = state.loaded.get(key), state.choices.get(key) or make_choice(request)
-    if loaded is None:
-        loaded = state.loaded[key] = load_for(request, mapping_of(request, choice))
-    return loaded, configure(request, choice, loaded)
+    executable, choice = state.loaded.get(key), state.choices.get(key) or make_choice(request)
+    if executable is None:
+        executable = state.loaded[key] = load_for(request, mapping_of(request, choice))
+    return executable, configure(request, choice, executable)
 
 
 def choose_member(request: Request) -> Request:
@@ -90,17 +100,69 @@ def make_choice(request: Request) -> Choice | None:
     return decide(request, lambda problem, mapping: resources_of(request, problem, mapping))
 
 
-def load_for(request: Request, mapping: ElementMapping) -> Loaded:
+def load_for(request: Request, mapping: ElementMapping) -> Executable:
     """Return code with a mapping on its device."""
     specialization = specialize(request, mapping)
-    compiler = request.device.compiler
-    loaded = find_loaded(
-        request, specialization, lambda: find_artifact(request.state, compiler, specialization)
+    state, device = request.state, request.device
+    executable = _find_executable(
+        state,
+        device,
+        specialization,
+        lambda: find_artifact(state, device.compiler, specialization),
     )
-    known = request.state.forms.setdefault(form_of(request, mapping), [])
+    known = state.forms.setdefault(form_of(request, mapping), [])
     if specialization not in known:
         known.append(specialization)
-    return loaded
+    return executable
+
+
+def _find_executable(
+    state: KernelState,
+    device: Device,
+    specialization: Specialization,
+    find_artifact: Callable[[], Artifact],
+) -> Executable:
+    """Return code on its device, compiled and loaded the first time.
+
+    What failed there permanently is not tried again, unless the policy of fallback is ``"never"``:
+    the same error is raised.
+    """
+    key = (specialization, device)
+    failure = state.failures.get(key)
+    if failure is not None and fallback_policy() != "never":
+        raise copy.copy(failure) from failure.__cause__
+    try:
+        return state.executables.get_or_make(key, lambda: load(device, find_artifact()))
+    except PERMANENT as error:
+        if not device.is_host and fallback_policy() != "never":
+            # A copy, because lines may be added to the error, and its traceback holds frames.
+            state.failures[key] = remembered = copy.copy(error)
+            remembered.__cause__ = error.__cause__
+        raise
+
+
+def load(device: Device, artifact: Artifact) -> Executable:
+    """Put code on a device, and prepare it for launches."""
+    started = time.perf_counter()
+    executable = device.load(artifact)
+    specialization = artifact.specialization
+    unit = specialization.unit
+    # The executable itself adds the pointer to the fault record.
+    executable.pack = ParameterLayout(
+        unit.parameters,
+        specialization.kinds,
+        specialization.mode,
+        has_slots=device.compiler.has_slots,
+    ).pack
+    executable.counter = launch_counter_of(f"{unit.module}.{unit.qualname}", device)
+    executable.configs = {}
+    logger.debug(
+        "loaded %s on %s in %.1f ms",
+        artifact.entry_name,
+        str(device),
+        (time.perf_counter() - started) * 1e3,
+    )
+    return executable
 
 
 def compile_for(request: Request, mapping: ElementMapping) -> Artifact:
@@ -116,7 +178,7 @@ def resources_of(request: Request, problem: Problem, mapping: ElementMapping) ->
         request = request.of(problem.member)
     used = mapping if problem.can_map else ONE_EACH
     if not request.device.is_described:
-        return load_for(request, used).executable.resources
+        return load_for(request, used).resources
     try:
         return compile_for(request, used).resources()
     except ToolMissingError:  # no assembler on this machine

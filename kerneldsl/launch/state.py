@@ -22,9 +22,8 @@ from kerneldsl.utilities.once import OnceTable
 
 if TYPE_CHECKING:
     from kerneldsl.analysis.effects import Effects
-    from kerneldsl.contract import Compiler
+    from kerneldsl.contract import Compiler, Executable
     from kerneldsl.contract.device_code import DeviceCode
-    from kerneldsl.launch.executable import Loaded
     from kerneldsl.launch.specialization_info import SpecializationInfo
     from kerneldsl.planner.candidates import Choice
     from kerneldsl.planner.space import Member
@@ -160,12 +159,12 @@ class KernelState:
         self.captured = tuple((c.read, c.value) for c in unit.captured)
         self.parameter_count = len(unit.parameters)
         self.promises = PromiseTable(traits)
-        self.loaded: dict[tuple[Any, ...], Loaded] = {}
+        self.loaded: dict[tuple[Any, ...], Executable] = {}
         self.choices: dict[tuple[Any, ...], Choice] = {}
         self.forms: dict[tuple[Any, ...], list[Specialization]] = {}
         self.artifacts: OnceTable[tuple[str, Specialization], Artifact] = OnceTable()
         self.compile_s: dict[tuple[str, Specialization], float] = {}
-        self.executables: OnceTable[tuple[Specialization, Device], Loaded] = OnceTable()
+        self.executables: OnceTable[tuple[Specialization, Device], Executable] = OnceTable()
         self.failures: dict[tuple[Specialization, Device], KernelError] = {}
         self._known_traits: dict[tuple[tuple[Kind, ...], bool], KernelTraits] = {}
 

@@ -1,6 +1,6 @@
 """Statistics of launches, fallbacks, times, copied bytes and memory, as one value.
 
-:mod:`~kerneldsl.statistics.launch_counters` counts launches; this module counts copies and
+:mod:`~kerneldsl.contract.launch_counter` counts launches; this module counts copies and
 fallbacks.
 """
 
@@ -10,8 +10,8 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from kerneldsl.contract.launch_counter import launch_counters
 from kerneldsl.errors import DriverError, TargetUnavailableError
-from kerneldsl.statistics.launch_counters import launch_counters
 from kerneldsl.utilities.locks import ForkSafeLock
 
 if TYPE_CHECKING:  # every launch imports this module, and few programs ask for the values

@@ -151,9 +151,9 @@ def test_the_driver_is_asked_for_the_plans_carve_out(rng: Any) -> None:
     with driver.current(0):
         preferred = {
             functions._attribute(
-                driver, loaded.executable._function.handle, "PREFERRED_SHARED_MEMORY_CARVEOUT"
+                driver, executable._function.handle, "PREFERRED_SHARED_MEMORY_CARVEOUT"
             )
-            for loaded in member._dispatcher.state().loaded.values()
+            for executable in member._dispatcher.state().loaded.values()
         }
     assert max(preferred) >= limits.carveout_percent(plan.carveout_bytes)
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from llvmlite import ir
 
+from kerneldsl.contract.launch_counter import CounterWord
 from kerneldsl.launch.native import layout
 from kerneldsl.launch.native.builder import I32, I64, POINTER, Function
 from kerneldsl.launch.native.emit_arguments import emit_arguments
@@ -26,7 +27,6 @@ from kerneldsl.launch.native.emit_context import (
 from kerneldsl.launch.native.emit_methods import MethodAddresses, emit_methods, emit_slow_path
 from kerneldsl.launch.native.emit_start import emit_start, emit_timed_start
 from kerneldsl.launch.native.launch_table import GUARD_WORDS, WORDS_TOGETHER, GuardKind, Word
-from kerneldsl.statistics.launch_counters import CounterWord
 from kerneldsl.utilities.dataclasses import dataclass
 
 __all__ = ["Addresses", "emit_module"]

@@ -7,9 +7,9 @@ from typing import Any
 from llvmlite import ir
 
 from kerneldsl.contract import MemoryType
+from kerneldsl.contract.launch_counter import EVERY, LONG_NS, CounterWord
 from kerneldsl.launch.native.builder import I32, I64, POINTER, Function
 from kerneldsl.launch.native.launch_table import DriverWord, EntryKind, HostWord, Word
-from kerneldsl.statistics.launch_counters import EVERY, LONG_NS, CounterWord
 
 __all__ = ["emit_start", "emit_timed_start"]
 

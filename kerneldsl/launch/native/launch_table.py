@@ -19,11 +19,11 @@ from enum import IntEnum
 from typing import Any
 
 from kerneldsl.contract import Device
+from kerneldsl.contract.launch_counter import LaunchCounter
 from kerneldsl.contract.native import HostEntry, NativeEntry
 from kerneldsl.launch.native.conditions import PackedCondition
 from kerneldsl.launch.native.layout import builtin_method, host_clock
 from kerneldsl.launch.native.step_kinds import ArgumentStep
-from kerneldsl.statistics.launch_counters import LaunchCounter
 from kerneldsl.utilities.dataclasses import dataclass
 
 __all__ = [

@@ -16,12 +16,13 @@ from collections.abc import Collection, Iterator, Sequence
 from itertools import combinations
 from typing import Any
 
+from kerneldsl.contract import Executable, LaunchConfig
 from kerneldsl.contract.abi import ArrayParameters, ParameterLayout
 from kerneldsl.contract.promises import MAX_ALIGNMENT, NARROW, ArrayPromises, Promises
 from kerneldsl.errors import KernelError
 from kerneldsl.launch.arguments.binding import kinds_of
 from kerneldsl.launch.chain_states import chain_state_size
-from kerneldsl.launch.dispatch import Dispatcher, Launchable
+from kerneldsl.launch.dispatch import Dispatcher
 from kerneldsl.launch.native.conditions import (
     Aligned,
     Condition,
@@ -35,6 +36,7 @@ from kerneldsl.launch.native.guards import capture_guards, device_guards, log_gu
 from kerneldsl.launch.native.launch_table import LaunchTable, TableParts, make_table
 from kerneldsl.launch.native.layout import UnknownLayout
 from kerneldsl.launch.native.steps import StepMaker
+from kerneldsl.launch.request import Request
 from kerneldsl.launch.shape import LaunchShape
 
 __all__ = ["conditions_of", "prepare"]
@@ -50,19 +52,22 @@ def prepare(
     if shape.stream is not None or dispatcher.is_debug:
         return None
     try:
-        launchable = dispatcher.find(shape, args)
-        return None if launchable is None else _prepare(launchable, shape, args, generation)
+        found = dispatcher.find(shape, args)
+        return None if found is None else _prepare(*found, args, generation)
     # Something has changed since the launch; or an entry is not made for native code.
     except (KernelError, NameError, UnknownLayout):
         return None
 
 
 def _prepare(
-    launchable: Launchable, shape: LaunchShape, args: tuple[Any, ...], generation: int
+    request: Request,
+    executable: Executable,
+    config: LaunchConfig,
+    args: tuple[Any, ...],
+    generation: int,
 ) -> LaunchTable | None:
-    request, loaded = launchable.request, launchable.loaded
-    state, binding, device = request.state, request.binding, request.device
-    if launchable.config.cluster_dim is not None or launchable.config.is_cooperative:
+    state, shape, binding, device = request.state, request.shape, request.binding, request.device
+    if config.cluster_dim is not None or config.is_cooperative:
         return None  # a driver starts these otherwise
     if state.options.debug:  # on the CPU, of a kernel with code for the GPU
         return None
@@ -81,14 +86,15 @@ def _prepare(
     # What else is kept or has a stream is an argument that no step stands for.
     if steps is None or len(binding.keep) != maker.foreign_count:
         return None
-    conditions = _conditions(launchable, layout, shape.extent or ())
-    entry = loaded.executable.native_entry(launchable.config)
+    compiled = executable.artifact.specialization.promises
+    conditions = _conditions(request, compiled, config, layout)
+    entry = executable.native_entry(config)
     if conditions is None or entry is None:
         return None
     types = tuple(step.type for step in steps)
     has_streams = not device.is_synchronous
     parts = TableParts(
-        key=(state, binding.given, device, loaded, request.promises, types),
+        key=(state, binding.given, device, executable, request.promises, types),
         generation=generation,
         device=device,
         guards=(*guards, *always),
@@ -100,24 +106,23 @@ def _prepare(
         current_stream=maker.exchanges[0].current_stream if has_streams and maker.exchanges else 0,
         stream_getter=maker.attribute_names[0].current_stream if maker.attribute_names else None,
         entry=entry,
-        counter=loaded.counter,
-        keep=(state, loaded, maker),
+        counter=executable.counter,
+        keep=(state, executable, maker),
     )
     return make_table(parts)
 
 
 def _conditions(
-    launchable: Launchable, layout: ParameterLayout, extent: tuple[int, ...]
+    request: Request, compiled: Promises, config: LaunchConfig, layout: ParameterLayout
 ) -> list[Condition] | None:
     """Return what the choice of the code depended on; ``None`` if that cannot be said."""
-    state, found = launchable.request.state, launchable.request.promises
-    compiled = launchable.loaded.executable.artifact.specialization.promises
-    if launchable.request.is_overlapping or (found.arrays and not found.is_disjoint):
+    state, found, extent = request.state, request.promises, request.shape.extent or ()
+    if request.is_overlapping or (found.arrays and not found.is_disjoint):
         return None  # arguments that do not overlap would get better code
     written, arrays = state.traits.written, layout.arrays
     conditions = conditions_of(compiled, found, arrays, layout.integers, extent, written)
     if state.traits.chain_states:
-        least = chain_state_size(launchable.config)
+        least = chain_state_size(config)
         conditions += [
             Within(array.extents.start, low=least, is_of_array=True)
             for array in arrays

@@ -131,12 +131,14 @@ class CpuArtifact(Artifact):
         return Resources(None, None, None, traits.static_shared_bytes, 1024)
 
 
-@dataclass(frozen=True)
 class CpuExecutable(Executable):
     """A compiled kernel on this machine."""
 
     artifact: CpuArtifact
-    device: Device
+
+    def __init__(self, artifact: CpuArtifact, device: Device) -> None:
+        self.artifact = artifact
+        self.device = device
 
     def launch(self, config: LaunchConfig, parameters: bytes) -> None:
         """Run the kernel and wait for it; the GIL is released meanwhile."""

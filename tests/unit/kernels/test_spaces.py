@@ -152,9 +152,9 @@ def test_the_carve_out_of_the_plan_is_asked_for(target: NullTarget) -> None:
     member = sums.member(**dict(plan.parameters))
     member._dispatcher.state().loaded.clear()
     sums.forall(x.size)(x, out)
-    (loaded,) = member._dispatcher.state().loaded.values()
+    (executable,) = member._dispatcher.state().loaded.values()
     limits = DeviceOccupancyLimits.from_device(target.devices()[0])
-    assert loaded.executable.carveout.percent == limits.carveout_percent(plan.carveout_bytes)
+    assert executable.carveout.percent == limits.carveout_percent(plan.carveout_bytes)
 
 
 def test_so_many_extents_are_remembered(target: NullTarget) -> None:

@@ -16,7 +16,7 @@ from kerneldsl.kernels import launches
 from kerneldsl.launch.artifact import find_artifact
 from kerneldsl.launch.configuration import configure
 from kerneldsl.launch.decision import decide
-from kerneldsl.launch.executable import load
+from kerneldsl.launch.pipeline import load
 from kerneldsl.launch.request import make_request
 from kerneldsl.launch.specialize import make_specialization
 

@@ -11,8 +11,8 @@ import pytest
 
 import kerneldsl as kd
 from kerneldsl.contract import LaunchTimer
+from kerneldsl.contract.launch_counter import LaunchCounter, launch_counters
 from kerneldsl.statistics.collect import note_copy
-from kerneldsl.statistics.launch_counters import LaunchCounter, launch_counters
 from targets import null
 from tests.support.extent import examples
 from tests.support.fake_target import FakeDevice, FakeTarget, installed

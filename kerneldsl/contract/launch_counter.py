@@ -19,7 +19,7 @@ import ctypes
 import itertools
 import time
 from enum import IntEnum
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from kerneldsl.utilities.locks import ForkSafeLock
 
@@ -193,10 +193,9 @@ class LaunchCounter:
         self.is_due = True
 
 
-def launch_and_time(
-    counter: LaunchCounter, executable: Executable, config: LaunchConfig, parameters: bytes
-) -> None:
+def launch_and_time(executable: Executable, config: LaunchConfig, parameters: Any) -> None:
     """Launch as `Executable.launch` does, and time it."""
+    counter = executable.counter
     counter.is_due = False
     weight = counter.interval
     device = counter.device
