@@ -25,6 +25,7 @@ from kerneldsl.lowering.loop_marks import NOT_UNROLLED, NOT_VECTORIZED
 from kerneldsl.utilities.dataclasses import dataclass
 from targets.cpu.regions.index_arithmetic import IndexArithmetic
 from targets.cpu.regions.index_forms import SMALL, Bounds, Comparison, Form, IndexForms
+from targets.cpu.regions.lanes.choice import IN_REGISTERS
 from targets.cpu.regions.row_regions import defined_in, if_then, row_like
 
 __all__ = ["as_a_whole", "in_parts"]
@@ -67,7 +68,7 @@ def as_a_whole(row: Operation, known: Mapping[Value, Interval]) -> list[Operatio
     (region,) = row.regions
     operations = list(region.walk())
     # What lanes keep is in registers if all rows of a strip are vectors.
-    keeps_values = any(each.name.startswith("lane.") for each in operations)
+    keeps_values = any(map(_is_in_register, operations))
     if "rare" in row.attributes or keeps_values or len(operations) > _MOST_OPERATIONS:
         return [row]
     forms = IndexForms(region.arguments[0], defined_in(row), known)
@@ -91,6 +92,15 @@ def as_a_whole(row: Operation, known: Mapping[Value, Interval]) -> list[Operatio
         careful.attributes["marks"] = (NOT_UNROLLED, NOT_VECTORIZED)
     out.append(if_then(make.all(tests), [plain], [careful]))
     return out
+
+
+def _is_in_register(operation: Operation) -> bool:
+    """Return whether an operation accesses what so few lanes keep that registers hold it."""
+    if operation.name not in ("lane.load", "lane.store"):
+        return False
+    place = operation.operands[0].owner
+    assert isinstance(place, Operation)
+    return bool(place.attributes["lanes"] <= IN_REGISTERS)
 
 
 def _is_choice(operation: Operation) -> bool:

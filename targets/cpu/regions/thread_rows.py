@@ -16,7 +16,7 @@ from kerneldsl.ir.simplify import simplify
 from targets.cpu.regions.index_arithmetic import IndexArithmetic
 from targets.cpu.regions.lanes.halves import in_halves
 from targets.cpu.regions.lanes.merging import merge_rows
-from targets.cpu.regions.lanes.rows import in_strips
+from targets.cpu.regions.lanes.rows import in_strips, runs_as_one
 from targets.cpu.regions.nonnegative_starts import version_nonnegative_starts
 from targets.cpu.regions.row_bounds import narrowed
 from targets.cpu.regions.row_loads import loaded_once
@@ -39,11 +39,20 @@ def write_thread_rows(region: Region, extents: Dim3, intervals: dict[str, Interv
     replace_rows(region, _from_inside(partial(narrowed, known=known)))
     merge_rows(region)
     replace_rows(region, _innermost(in_halves))
-    replace_rows(region, _innermost(partial(as_a_whole, known=known)))
+    replace_rows(region, _innermost(partial(_as_a_whole, known=known)))
     replace_rows(region, _innermost(partial(_in_whole_strips, known=known)))
     version_nonnegative_starts(region)
     replace_rows(region, _innermost(loaded_once))
     simplify(region)
+
+
+def _as_a_whole(row: Operation, known: Mapping[Value, Interval]) -> list[Operation]:
+    """Return a row with a version for rows that pass all guards, or as it is.
+
+    A row that is one long strip gets none. The rows of its lanes do: their guards often do not
+    hold together.
+    """
+    return [row] if runs_as_one(row) else as_a_whole(row, known)
 
 
 def _in_whole_strips(row: Operation, known: Mapping[Value, Interval]) -> list[Operation]:

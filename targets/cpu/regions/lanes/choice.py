@@ -8,10 +8,11 @@ read along its rows. It is also moved if threads fold values that all of them re
 from __future__ import annotations
 
 import operator
+from collections.abc import Iterator
 
 from numba import types
 
-from kerneldsl.ir.operations import Operation, Value
+from kerneldsl.ir.operations import Operation, Region, Value
 from kerneldsl.ir.recognize import constant_number, operands_of, operator_of
 from kerneldsl.language.intrinsics.intrinsic import Effect as LanguageEffect
 from targets.cpu.regions.lanes.values import LaneValues, leaves_operation
@@ -53,6 +54,25 @@ class Choice:
         if values.vary([stop, step]) or values.stride(start) != 1:
             return False
         return _is_positive(step)
+
+    def is_common(self, branch: Operation) -> bool:
+        """Return whether all threads take the same way of a branch, with loops that are moved."""
+        return (
+            branch.name == "if"
+            and branch.operands[0] not in self.values.varying
+            and not any(region.is_left for region in branch.regions)
+            and not leaves_operation(branch)
+            and any(True for region in branch.regions for _ in self.moved_loops(region))
+        )
+
+    def moved_loops(self, region: Region) -> Iterator[Operation]:
+        """Yield the loops of a region that move, also those in branches that threads share."""
+        for operation in region.operations:
+            if self.is_moved(operation) or self.takes_turns(operation):
+                yield operation
+            elif self.is_common(operation):
+                for inner in operation.regions:
+                    yield from self.moved_loops(inner)
 
     def keeps_folds(self, loop: Operation) -> bool:
         """Return whether threads fold values in a loop. Registers hold them for a strip at most.

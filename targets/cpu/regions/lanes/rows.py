@@ -10,7 +10,7 @@ from kerneldsl.ir.operations import Operation, Region, Value
 from kerneldsl.ir.recognize import constant_number
 from kerneldsl.ir.rewriter import clone
 from targets.cpu.regions.lanes.arrays import LaneArrays, is_of_one_thread
-from targets.cpu.regions.lanes.choice import STRIP, Choice
+from targets.cpu.regions.lanes.choice import IN_REGISTERS, STRIP, Choice
 from targets.cpu.regions.lanes.masks import LANES, masked_loop
 from targets.cpu.regions.lanes.slots import NotStrippedError
 from targets.cpu.regions.lanes.strips import Strip
@@ -18,7 +18,7 @@ from targets.cpu.regions.lanes.values import LaneValues
 from targets.cpu.regions.lanes.writer import Writer
 from targets.cpu.regions.row_regions import if_then
 
-__all__ = ["in_strips"]
+__all__ = ["in_strips", "runs_as_one"]
 
 _INT64 = types.int64
 #: Threads of a row that are run as one strip, at most.
@@ -38,6 +38,12 @@ def in_strips(row: Operation) -> list[Operation]:
     lanes = _lanes(row)
     found = None if lanes is None else _written(row, lanes)
     return [*arrays, *(found or [row])]
+
+
+def runs_as_one(row: Operation) -> bool:
+    """Return whether a row is one strip, with more lanes than registers hold."""
+    lanes = _lanes(row)
+    return lanes is not None and lanes > IN_REGISTERS
 
 
 def _with_arrays(row: Operation) -> list[Operation] | None:
@@ -98,13 +104,16 @@ def _lanes(row: Operation) -> int | None:
     """Return how many threads a strip of a row has, ``None`` if no loop profits."""
     values = LaneValues(row)
     choice = Choice(values)
-    loops = row.regions[0].operations
-    moved = [each for each in loops if choice.is_moved(each) or choice.takes_turns(each)]
+    moved = list(choice.moved_loops(row.regions[0]))
     most = _longest(row)
     if moved:
         is_whole = any(choice.takes_turns(each) or not choice.keeps_folds(each) for each in moved)
         return most if is_whole and most <= _LONGEST else min(STRIP, most)
-    return min(LANES, most) if any(masked_loop(each, values) for each in loops) else None
+    return (
+        min(LANES, most)
+        if any(masked_loop(each, values) for each in row.regions[0].operations)
+        else None
+    )
 
 
 def _length(row: Operation) -> int | None:

@@ -16,7 +16,7 @@ from collections.abc import Callable
 
 from numba import types
 
-from kerneldsl.ir.control import given_to
+from kerneldsl.ir.control import given_to, keep_results
 from kerneldsl.ir.operations import Effect, Operation, Region, Value
 from kerneldsl.ir.recognize import constant_number
 from kerneldsl.ir.rewriter import clone
@@ -99,6 +99,10 @@ class Strip:
                 write = self.turns
             elif self.choice.is_moved(operation):
                 write = self.moved
+            elif self.choice.is_common(operation):
+                flush()
+                out.append(self.branch(operation))
+                continue
             elif (loop := masked_loop(operation, self.values)) is not None:
                 out += write_masked(self, loop, group)
                 continue
@@ -161,6 +165,23 @@ class Strip:
         loop.operands = chosen(loop.operands)
         loop.results = chosen(loop.results)
         return [loop]
+
+    def branch(self, operation: Operation) -> Operation:
+        """Return a branch that all lanes take in the same way, with rows in it."""
+        kept = [not self.values.vary([result]) for result in operation.results]
+        places = [
+            None if is_kept else self.slots.give([result], "value")
+            for result, is_kept in zip(operation.results, kept, strict=True)
+        ]
+        for region in operation.regions:
+            stores = Writer()
+            for place, value in zip(places, region.yielded, strict=True):
+                if place is not None:
+                    stores.store(place, value)
+            inside = self.split([*region.operations[:-1], *stores.operations])
+            region.operations = [*inside, region.operations[-1]]
+        keep_results(operation, kept)
+        return operation
 
     def turns(self, loop: Operation) -> list[Operation]:
         """Return a loop in which threads take turns as a loop over turns.

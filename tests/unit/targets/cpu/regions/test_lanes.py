@@ -345,6 +345,49 @@ def test_rows_over_lanes_have_a_version_without_limits() -> None:
         np.testing.assert_array_equal(out, image[:4] + image[4:])
 
 
+def batches(x, out, rounds):
+    """Fold whole batches, if there are any, and what is left of one."""
+    t, step = kd.threadIdx.x, kd.blockDim.x
+    value = x[min(t, x.size - 1)]
+    if rounds > 0:
+        for k in range(step, rounds * step, step):
+            value += x[k + t]
+        value = value / f32(rounds)
+    end = rounds * step
+    if end + t < x.size:
+        value -= x[end + t]
+    out[t] = value
+
+
+BATCHES = old.pair(batches)
+
+
+@pytest.mark.parametrize("block", [32, 256])
+def test_a_branch_that_threads_share_has_rows_in_it(block: int) -> None:
+    lines = lines_of(text_of(BATCHES[0], "float32[::1], float32[::1], int64", block=block))
+    loop = [n for n, line in enumerate(lines) if "(%k" in line][-1]
+    depth = lines[loop].index("for")
+    around = [line for line in lines[:loop] if len(line) - len(line.lstrip()) < depth]
+    assert around[-1].strip() == "if % {"
+    for rounds in (0, 1, 3):
+        for left in (1, block - 1, block):
+            x = np.random.default_rng(left).standard_normal(rounds * block + left).astype(f32)
+            found, expected = np.full(block, np.nan, f32), np.full(block, np.nan, f32)
+            BATCHES[0][1, block](x, found, rounds)
+            BATCHES[1][1, block](x, expected, rounds)
+            old.same(found, expected)
+
+
+def test_rows_of_one_long_strip_pass_their_own_guards() -> None:
+    text = text_of(BATCHES[0], "float32[::1], float32[::1], int64", block=256)
+    first, clamped, *_ = re.split(r"row\[marks=\(.*\)\] %", text)[1:]
+    assert "kerneldsl.min" not in first
+    assert "kerneldsl.min" in clamped
+    *_, last, guarded = re.split(r"row\[marks=\(.*\)\] %", text)
+    assert "if %" not in last
+    assert "if %" in guarded
+
+
 def test_a_short_row_is_one_strip() -> None:
     @kd.kernel
     def short(x, out):
