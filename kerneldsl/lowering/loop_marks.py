@@ -20,12 +20,14 @@ from llvmlite.ir import instructions
 
 __all__ = [
     "FULLY_UNROLLED",
+    "ITS_OWN",
     "NOT_INTERLEAVED",
     "NOT_UNROLLED",
     "NOT_VECTORIZED",
     "PARALLEL",
     "UNROLLED_AS_VECTORS",
     "UNROLLED_BY_FOUR",
+    "has_marked_loops",
     "has_vectors_to_unroll",
     "leave_as_it_is",
     "mark_loop",
@@ -36,6 +38,9 @@ __all__ = [
 FULLY_UNROLLED = "llvm.loop.unroll.full"
 NOT_UNROLLED = "llvm.loop.unroll.disable"
 UNROLLED_BY_FOUR = "llvm.loop.unroll.count"
+#: Nothing but an identity. SimplifyCFG may move that of an unrolled loop to a loop around it, if
+#: that has none. LLVM then warns on standard error that it cannot unroll the loop around it.
+ITS_OWN = "kerneldsl.its_own"
 #: Vectors of one loop are not computed several at a time.
 NOT_INTERLEAVED = "llvm.loop.interleave.count"
 NOT_VECTORIZED = "llvm.loop.vectorize.enable"
@@ -55,6 +60,11 @@ _GROUPED = re.compile(r'^!(\d+) = !{ !"kerneldsl\.accesses" }$', re.MULTILINE)
 def mark_loop(builder: ir.IRBuilder, *wishes: str) -> None:
     """Mark the loop whose body ends where a builder stands."""
     _marks(builder.module).append((builder.block, wishes))
+
+
+def has_marked_loops(module: ir.Module) -> bool:
+    """Return whether a loop of a module is marked."""
+    return bool(_marks(module))
 
 
 def _marks(module: Any) -> list[Any]:

@@ -9,7 +9,7 @@ import pytest
 
 import kerneldsl as kd
 from kerneldsl.errors import ToolMissingError
-from stdlib_kernels import operations
+from stdlib_kernels import histogram, operations, rows, stencil
 from stdlib_kernels import sort as sorting
 from stdlib_kernels.compact import chosen
 from stdlib_kernels.copying import itself
@@ -262,6 +262,47 @@ def test_a_sort_of_keys_spills_few_registers(monkeypatch: pytest.MonkeyPatch) ->
     if found["move_by_digit"].spill_bytes is None:
         pytest.skip("there is no ptxas")
     assert found["move_by_digit"].spill_bytes <= 216
+
+
+@pytest.mark.parametrize(
+    ("call", "entry"),
+    [
+        # Functions that the loops call return early, or have loops.
+        (lambda: histogram.histogram(kd.empty(1 << 24, F32), 256, (0, 1)), "count_apart"),
+        (lambda: histogram.histogram(kd.empty(1 << 24, F32), kd.empty(9, F32)), "count_apart"),
+        (lambda: sorting.argsort(kd.empty(1 << 22, F32)), "move_by_digit"),
+        # A loop in a loop.
+        (
+            lambda: stencil.convolve(kd.empty((4096, 4096), F32), kd.empty((7, 7), F32)),
+            "weigh_tiles",
+        ),
+    ],
+    ids=["histogram", "histogram between edges", "argsort", "convolve"],
+)
+def test_arrays_of_a_thread_are_in_registers(
+    call: Any, entry: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[str] = []
+    examine = NullExecutable.examine
+
+    def noted(self: NullExecutable, *launched: Any) -> Any:
+        if self.artifact.entry_name == entry:
+            found.append(self.artifact.ptx)
+        return examine(self, *launched)
+
+    monkeypatch.setattr(NullExecutable, "examine", noted)
+    with kd.use("null"):
+        call()
+    assert found
+    assert not any("__local_depot" in text for text in found)
+
+
+def test_llvm_does_not_warn_of_a_loop_around_unrolled_ones(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    with kd.use("null"):
+        rows.softmax(kd.empty((64, 1 << 18), F32))
+    assert capfd.readouterr().err == ""
 
 
 def test_argmax_loads_several_elements_before_it_compares_them() -> None:

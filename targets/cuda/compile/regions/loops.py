@@ -16,7 +16,7 @@ from numba import types
 from kerneldsl.ir.emission import Emitter
 from kerneldsl.ir.operations import Function, Operation, Region, Value
 from kerneldsl.ir.recognize import is_false
-from kerneldsl.lowering.loop_marks import mark_loop
+from kerneldsl.lowering.loop_marks import ITS_OWN, has_marked_loops, mark_loop
 
 __all__ = ["LoopEmitter", "conditions"]
 
@@ -153,9 +153,11 @@ class LoopEmitter(Emitter):
         self.values[value] = found
 
     def _mark(self, operation: Operation) -> None:
-        """Mark the loop with the iteration that ends here, if a pass wishes how it is unrolled."""
+        """Mark the loop with the iteration that ends here, as a pass wishes."""
         if "unroll" in operation.attributes:
             mark_loop(self.builder, operation.attributes["unroll"])
+        elif has_marked_loops(self.builder.module):
+            mark_loop(self.builder, ITS_OWN)
 
     def _blocks(self, *names: str) -> list[ir.Block]:
         function = self.builder.function

@@ -78,7 +78,7 @@ def _is_fit(loop: Operation) -> bool:
 def _divides_by(variable: Value, body: Region, update: Operation) -> bool:
     """Return whether a straight body divides by a variable."""
     inside = list(body.walk())
-    if any(each.name in LOOPS or each.effect & Effect.LEAVE for each in inside):
+    if body.effects() & Effect.LEAVE or any(each.name in LOOPS for each in inside):
         return False
     return statements_in(body) <= _MOST_STATEMENTS and any(
         operator_of(each) in _DIVISIONS and leads_to(variable, each.operands[1:])

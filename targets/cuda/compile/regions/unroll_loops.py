@@ -10,7 +10,7 @@ from kerneldsl.contract import Report
 from kerneldsl.ir.operations import Effect, Function, Operation, Value
 from kerneldsl.ir.recognize import constant_number
 from kerneldsl.lowering.loop_marks import FULLY_UNROLLED
-from targets.cuda.compile.regions.walks import LOOPS, leads_to, location, made_of
+from targets.cuda.compile.regions.walks import leads_to, location, made_of, own_loops
 
 __all__ = ["unroll_loops"]
 
@@ -20,7 +20,11 @@ _ACCESSES = {"array.load": None, "array.store": -1}
 
 
 def unroll_loops(function: Function, report: Report) -> None:
-    """Mark such loops. They have a number of iterations that is known, and no loop inside."""
+    """Mark such loops.
+
+    They and the loops in them have few iterations, whose number is known, and are left at their end
+    alone. Functions that they call may have other loops.
+    """
     operations = list(function.body.walk())
     arrays = {each.result for each in operations if each.name == "local.array"}
     if not arrays:
@@ -34,15 +38,15 @@ def unroll_loops(function: Function, report: Report) -> None:
     )
     arrays -= in_memory
     for loop in operations:
-        if loop.name != "for" or not _are_few(loop):
+        turns = _turns(loop) if loop.name == "for" else None
+        if turns is None or turns > MAX_TURNS:
             continue
         (body,) = loop.regions
-        inside = list(body.walk())
-        if any(each.name in LOOPS or each.effect & Effect.LEAVE for each in inside):
+        if body.effects() & Effect.LEAVE:
             continue
         if any(
             each.operands[0] in arrays and leads_to(body.arguments[0], _indices(each))
-            for each in inside
+            for each in body.walk()
             if each.name in _ACCESSES
         ):
             loop.attributes["unroll"] = FULLY_UNROLLED
@@ -61,9 +65,13 @@ def _is_loaded(indices: list[Value]) -> bool:
     )
 
 
-def _are_few(loop: Operation) -> bool:
+def _turns(loop: Operation) -> int | None:
+    """Return the number of iterations of a loop, times those of the longest in it, if known."""
     numbers = [constant_number(value) for value in loop.operands[:3]]
-    if None in numbers:
-        return False
+    inner = [_turns(each) for each in own_loops(loop)]
+    if loop.name != "for" or None in numbers or None in inner:
+        return None
     start, stop, step = (number or 0 for number in numbers)
-    return step != 0 and len(range(start, stop, step)) <= MAX_TURNS
+    if not step:
+        return None
+    return len(range(start, stop, step)) * max((each or 1 for each in inner), default=1)

@@ -36,7 +36,7 @@ def _is_fit(loop: Operation) -> bool:
     if len(numbers) < len(bounds) or not numbers[2]:
         return False
     inside = list(loop.regions[0].walk())
-    if any(each.name in LOOPS or each.effect & Effect.LEAVE for each in inside):
+    if loop.regions[0].effects() & Effect.LEAVE or any(each.name in LOOPS for each in inside):
         return False
     if any(map(affects_others, inside)):
         return False

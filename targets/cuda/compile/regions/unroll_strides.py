@@ -153,7 +153,7 @@ def _refusal(loop: _Loop, known: Mapping[Value, Interval]) -> str | None:
     if statements_in(body) - (loop.number is not None) > _MOST_STATEMENTS:
         return f"more than {_MOST_STATEMENTS} statements"
     inside = list(body.walk())
-    if any(each.name in LOOPS or each.effect & Effect.LEAVE for each in inside):
+    if body.effects() & Effect.LEAVE or any(each.name in LOOPS for each in inside):
         return "statements other than assignments and conditions"
     calls = [each for each in inside if affects_others(each)]
     if calls:

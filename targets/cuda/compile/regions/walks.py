@@ -14,6 +14,7 @@ __all__ = [
     "leads_to",
     "location",
     "made_of",
+    "own_loops",
     "statements_in",
 ]
 
@@ -46,10 +47,19 @@ def leads_to(source: Value, values: Iterable[Value]) -> bool:
     return any(each is source for value in values for each in made_of(value))
 
 
+def own_loops(loop: Operation) -> Iterator[Operation]:
+    """Yield the loops in a loop, except those of functions that it calls."""
+    unit = loop.place.unit if loop.place else None
+    for region in loop.regions:
+        for each in region.walk():
+            if each.name in LOOPS and (each.place is None or each.place.unit is unit):
+                yield each
+
+
 def affects_others(operation: Operation) -> bool:
-    """Return whether an operation may affect other threads, but by memory that it writes."""
+    """Return whether an operation may affect other threads, except by memory that it writes."""
     is_call = "use" in operation.attributes and operation.effect != Effect.NONE
-    return is_call or bool(operation.effect & ~(Effect.READ | Effect.WRITE))
+    return is_call or bool(operation.effect & ~(Effect.READ | Effect.WRITE | Effect.LEAVE))
 
 
 def statements_in(region: Region) -> int:
