@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import math
+import re
+from typing import Any
 
 import numpy as np
 import pytest
 
 import kerneldsl as kd
 from kerneldsl.lowering.float_conversions import FloatConversion, define_conversions
+from stdlib_kernels import random
+from targets.null.executable import NullExecutable
 from tests.ptx.helpers import body_of, compile_ptx
 
 
@@ -74,3 +78,38 @@ def test_each_function_and_declaration_is_written_once() -> None:
     assert [(c.smallest, c.largest) for c in written] == [(-128, 127), (0, 2**64 - 1)]
     assert found.count("declare void @g()") == 1
     assert "%b = call i8 @kerneldsl.fptosi.double.i8(double %y)\n" in found
+
+
+@pytest.mark.parametrize(
+    ("mask", "less", "kind"),
+    [
+        (2**31 - 1, 0, "u32"),
+        (2**32 - 1, 0, "u32"),
+        (2**32 - 1, 2**31, "s32"),
+        (2**33 - 1, 0, "u64"),
+        (2**32 - 1, 2**31 + 1, "s64"),
+        (2**32 - 1, 2**31 - 1, "s64"),
+    ],
+)
+def test_a_number_that_fits_is_converted_from_32_bits(mask: int, less: int, kind: str) -> None:
+    def converted(x, out):
+        i = kd.grid(1)
+        out[i] = (x[i] & mask) - less
+
+    body = body_of(compile_ptx(converted, "int64[::1], float64[::1]"))
+    assert re.findall(r"cvt\.rn\.f64\.([us]\d+)", body) == [kind]
+
+
+def test_a_draw_is_converted_from_32_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[str] = []
+    examine = NullExecutable.examine
+
+    def noted(self: NullExecutable, *launched: Any) -> Any:
+        found.append(self.artifact.ptx)
+        return examine(self, *launched)
+
+    monkeypatch.setattr(NullExecutable, "examine", noted)
+    with kd.use("null"):
+        random.default_rng(1).random(out=kd.empty(1 << 20, np.float32))
+    assert found
+    assert not any("f32.u64" in text for text in found)

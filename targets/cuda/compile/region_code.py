@@ -67,6 +67,7 @@ from targets.cuda.compile.regions.guard import Guard, find_guard
 from targets.cuda.compile.regions.loops import LoopEmitter, conditions
 from targets.cuda.compile.regions.narrow_arithmetic import narrow_arithmetic, write_narrow
 from targets.cuda.compile.regions.passes import optimize
+from targets.cuda.compile.regions.short_conversions import convert_short
 from targets.cuda.compile.regions.unroll_strides import HIDDEN
 from targets.cuda.compile.tiles.handlers import tile_handlers
 from targets.cuda.compile.tiling import emit_body
@@ -345,8 +346,16 @@ class _CudaEmitter(LoopEmitter):
         (value,) = operation.operands
         if value.owner in self.narrow_operations:
             self.set(operation, write_narrow(self, value, self.narrow_operations))
-        else:
+            return
+        found = convert_short(self, value, operation.result.type, self.known)
+        if found is None:
             super().cast(operation)
+        else:
+            self.set(operation, found)
+
+    def converted(self, value: Value, kind: Any) -> Any:
+        found = convert_short(self, value, kind, self.known)
+        return super().converted(value, kind) if found is None else found
 
     def hide(self, operation: Operation) -> None:
         """Write a copy of an int64 that LLVM cannot look into."""
