@@ -22,8 +22,8 @@ _ACCESSES = {"array.load": None, "array.store": -1}
 def unroll_loops(function: Function, report: Report) -> None:
     """Mark such loops.
 
-    They and the loops in them have few iterations, whose number is known, and are left at their end
-    alone. Functions that they call may have other loops.
+    They and the loops in them have a small known number of iterations. They have no early exit.
+    Functions that they call may have other loops.
     """
     operations = list(function.body.walk())
     arrays = {each.result for each in operations if each.name == "local.array"}
