@@ -20,10 +20,8 @@ __all__ = ["followed_names", "has_call"]
 _CALLS = "()"
 
 
-def followed_names(
-    tree: ast.FunctionDef, wanted: Iterable[ast.expr], *, compared: bool
-) -> frozenset[str]:
-    """Return the variables that bounds of indices, and of `wanted` expressions, can depend on.
+def followed_names(tree: ast.FunctionDef, *, compared: bool) -> frozenset[str]:
+    """Return the variables that bounds of indices can depend on.
 
     Unless they are `compared`, only those that are assigned to others count.
     """
@@ -44,8 +42,6 @@ def followed_names(
         for name in names:
             leads_to[name] |= names
 
-    for each in wanted:
-        found |= names_in(each)
     for node in walk_here(tree):
         match node:
             case ast.Subscript():

@@ -19,14 +19,11 @@ from kerneldsl.analysis.expressions import augmented_value, condition_expression
 from kerneldsl.analysis.known_values import Elements, Value, items_of, joined, value_of_kind
 from kerneldsl.frontend.trees import walk_here
 from kerneldsl.frontend.unit import FunctionUnit
-from kerneldsl.language.intrinsics.intrinsic import Typing
 from kerneldsl.language.kinds import Kind
 
 __all__ = ["InferredTypes", "TypesOfCall", "types_of_values"]
 
 _Values = dict[str, Value]
-#: Typings of what is given an array, an index and values for the element.
-_ATOMIC = (Typing.ATOMIC, Typing.ATOMIC_CAS, Typing.ATOMIC_STORE)
 #: Calls of device functions inside each other that are followed.
 _MAX_DEPTH = 8
 
@@ -65,15 +62,6 @@ class TypesOfCall:
         """Return the operation of an assignment in place, whose type and operands are known."""
         return self._walk.augmented_value(node)
 
-    def may_be_dropped(self) -> set[ast.AST]:
-        """Return what is under conditions that a compiler may decide, to drop a branch."""
-        return {
-            inner
-            for node in walk_here(self.unit.tree)
-            if isinstance(node, ast.If) and self._walk.decided.may_be_decided(node.test)
-            for inner in walk_here(node)
-        }
-
     def stores(self) -> Iterator[tuple[ast.Assign | ast.AugAssign, ast.Subscript, ast.expr]]:
         """Yield the statements that store in elements, each with a target and what it gets."""
         for node in walk_here(self.unit.tree):
@@ -86,17 +74,6 @@ class TypesOfCall:
             for target in targets:
                 if isinstance(target, ast.Subscript):
                     yield node, target, value
-
-    def converted(self) -> Iterator[tuple[ast.expr, str]]:
-        """Yield what atomic functions convert to the type of an array's elements, with the type."""
-        for node in walk_here(self.unit.tree):
-            use = self.unit.use_of(node)
-            if not isinstance(node, ast.Call) or use is None or use.intrinsic.typing not in _ATOMIC:
-                continue
-            array, _, *values = node.args
-            found = self._walk.types.get(array)
-            if isinstance(found, Elements) and not found.is_range:
-                yield from ((value, found.dtype) for value in values)
 
 
 class InferredTypes(TypesOfCall):

@@ -28,7 +28,6 @@ from kerneldsl.analysis.origins import (
     settled,
 )
 from kerneldsl.analysis.reaching import Reaching
-from kerneldsl.analysis.unsigned_bounds import COUNTS_OF_BITS
 from kerneldsl.frontend.trees import walk_here
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.element_row import ElementKind
@@ -71,6 +70,8 @@ _OF_NUMPY = (
 )
 _SAME_TYPE = frozenset({*_OF_PYTHON, *(f"numpy.{name}" for name in _OF_NUMPY)})
 _WHERE = "numpy.where"
+#: Intrinsics that count bits of a number.
+_COUNTS_OF_BITS = frozenset({"clz", "ffs", "popc"})
 _UINT64 = "uint64"
 #: Of a uint64 and signed numbers their result is exact, and a uint64.
 _LARGEST = ("max", "numpy.maximum", "numpy.fmax")
@@ -405,7 +406,7 @@ class IntegerOrigins:
         """Return the origin of what an intrinsic gives, by what it is given."""
         found = origin_of(self._types.get(node))
         given = [origin for origin in map(self.of, node.args) if origin is not Origin.LITERAL]
-        if found is Origin.WIDE and (name in COUNTS_OF_BITS or Origin.NARROW in given):
+        if found is Origin.WIDE and (name in _COUNTS_OF_BITS or Origin.NARROW in given):
             return Origin.NARROW
         return found
 

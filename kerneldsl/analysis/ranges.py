@@ -18,7 +18,7 @@ does.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -30,7 +30,7 @@ from kerneldsl.analysis.linear_forms import LinearForms
 from kerneldsl.analysis.transfer import Transfer
 from kerneldsl.frontend.unit import FunctionUnit
 
-__all__ = ["nonnegative_indices", "nonnegative_values"]
+__all__ = ["nonnegative_indices"]
 
 
 def nonnegative_indices(
@@ -76,38 +76,20 @@ def nonnegative_indices(
     integers = Integers(
         tree, nonnegative_calls or (lambda call: False), constants or {}, namespace or {}
     )
-    proven = _prove(tree, integers, ())
+    proven = _prove(tree, integers)
     return {node for node, is_proven in proven.items() if is_proven}
 
 
-def nonnegative_values(unit: FunctionUnit, nodes: Collection[ast.expr]) -> set[ast.expr]:
-    """Return which of some expressions, whose values are integers, cannot be negative.
-
-    Parameters
-    ----------
-    unit : FunctionUnit
-        The function, in normal form.
-    nodes : collection of ast.expr
-        Nodes of its tree.
-    """
-    constants = {name: captured.value for name, captured in unit.constants.items()}
-    integers = Integers(unit.tree, partial(_is_index_intrinsic, unit), constants, unit.namespace)
-    proven = _prove(unit.tree, integers, nodes)
-    return {node for node in nodes if proven.get(node)}
-
-
-def _prove(
-    tree: ast.FunctionDef, integers: Integers, wanted: Collection[ast.expr]
-) -> dict[ast.expr, bool]:
-    """Return which indices, and which other expressions, are proven.
+def _prove(tree: ast.FunctionDef, integers: Integers) -> dict[ast.expr, bool]:
+    """Return which indices are proven.
 
     Conditions connect most of the variables of a long kernel. They are looked at where something
     cannot be proven without them.
     """
     proven: dict[ast.expr, bool] = {}
     for compared in (False, True):
-        bounds = Bounds(LinearForms(integers), followed_names(tree, wanted, compared=compared))
-        proofs = _Proofs(bounds, wanted)
+        bounds = Bounds(LinearForms(integers), followed_names(tree, compared=compared))
+        proofs = _Proofs(bounds)
         proofs.block(tree.body, Environment())
         proven = proofs.proven
         if all(proven.values()):
@@ -123,17 +105,14 @@ def _is_index_intrinsic(unit: FunctionUnit, call: ast.Call) -> bool:
 class _Proofs(Transfer):
     """Proves indices on the way, each under the conditions of its place."""
 
-    def __init__(self, bounds: Bounds, wanted: Collection[ast.expr] = ()) -> None:
+    def __init__(self, bounds: Bounds) -> None:
         super().__init__(bounds)
-        self.wanted = wanted
         self.proven: dict[ast.expr, bool] = {}
 
     def expression(self, node: ast.expr, env: Environment | None) -> None:
         """Look at every index below an expression, each under the conditions of its place."""
         if env is None:
             return
-        if node in self.wanted:
-            self._prove(node, env)
         match node:
             case ast.IfExp():
                 self.expression(node.test, env)

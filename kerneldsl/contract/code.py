@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from kerneldsl.contract.abi import SlotParameters
     from kerneldsl.contract.device import Device
     from kerneldsl.contract.device_code import DeviceCode
+    from kerneldsl.contract.findings import Finding
     from kerneldsl.contract.launch_counter import LaunchCounter
     from kerneldsl.contract.limits import Dim3
     from kerneldsl.contract.native import NativeEntry
@@ -154,6 +155,8 @@ class Artifact(ABC):
     passes: tuple[PassRemark, ...] = ()
     #: Messages of a compiler about the source, such as warnings. **May** be left empty.
     log: str = ""
+    #: What to warn of in the kernel. Code that is not compiled in this process has none.
+    findings: tuple[Finding, ...] = ()
 
     @abstractmethod
     def text(self, form: str) -> str:

@@ -21,7 +21,7 @@ from kerneldsl.ir.operations import Function, Operation, Region, Value
 from kerneldsl.ir.ranges import Interval, ranges_of
 from kerneldsl.ir.recognize import constant_number, is_false, operands_of, operator_of
 
-__all__ = ["mark_indices"]
+__all__ = ["mark_indices", "nonnegative_values"]
 
 _INDEXED = {
     **dict.fromkeys(("array.load", "array.part", "array.view", "packed.load")),
@@ -60,14 +60,22 @@ def mark_indices(function: Function, of_names: Mapping[str, Interval], *, wrapar
         for each in accesses:
             each.attributes["nonnegative"] = (True,) * len(_indices(each))
         return
-    known = ranges_of(function, of_names, may_wrap=False) if accesses else {}
-    missing = False
-    for each in accesses:
-        marks = tuple(_low(known, value) >= 0 for value in _indices(each))
+    wanted = {each: _indices(each) for each in accesses}
+    for each, marks in nonnegative_values(function, of_names, wanted).items():
         each.attributes["nonnegative"] = marks
-        missing |= not all(marks)
-    if missing:
-        _Proofs(known).region(function.body, None)
+
+
+def nonnegative_values(
+    function: Function, of_names: Mapping[str, Interval], wanted: Mapping[Operation, list[Value]]
+) -> dict[Operation, tuple[bool, ...]]:
+    """Return for some values that operations use whether they are never negative there."""
+    known = ranges_of(function, of_names, may_wrap=False) if wanted else {}
+    marks = {
+        each: tuple(_low(known, value) >= 0 for value in values) for each, values in wanted.items()
+    }
+    if not all(map(all, marks.values())):
+        _Proofs(known, wanted, marks).region(function.body, None)
+    return marks
 
 
 def _indices(access: Operation) -> list[Value]:
@@ -102,8 +110,15 @@ def _facts(scope: _Scope | None) -> list[Fact]:
 
 
 class _Proofs:
-    def __init__(self, known: Mapping[Value, Interval]) -> None:
+    def __init__(
+        self,
+        known: Mapping[Value, Interval],
+        wanted: Mapping[Operation, list[Value]],
+        marks: dict[Operation, tuple[bool, ...]],
+    ) -> None:
         self.known = known
+        self.wanted = wanted
+        self.marks = marks
         self._forms: dict[Value, Linear | None] = {}
         self._atoms: dict[str, Value] = {}
         self._numbers: dict[Value, int] = {}
@@ -113,20 +128,18 @@ class _Proofs:
     # -- regions ----------------------------------------------------------------------------------
 
     def region(self, region: Region, scope: _Scope | None) -> None:
-        """Mark the indices of a region's accesses."""
+        """Mark the values that a region's operations use."""
         for operation in region.operations:
-            if operation.name in _INDEXED:
-                marks = operation.attributes["nonnegative"]
-                if not all(marks):
-                    operation.attributes["nonnegative"] = tuple(
-                        is_marked or self.is_nonnegative(value, scope)
-                        for is_marked, value in zip(marks, _indices(operation), strict=True)
-                    )
+            if operation in self.wanted:
+                pairs = zip(self.marks[operation], self.wanted[operation], strict=True)
+                self.marks[operation] = tuple(
+                    is_marked or self.is_nonnegative(value, scope) for is_marked, value in pairs
+                )
             if operation.regions:
                 scope = self.inner(operation, scope)
 
     def inner(self, operation: Operation, scope: _Scope | None) -> _Scope | None:
-        """Mark the accesses in an operation; return what holds after it."""
+        """Mark the values in an operation; return what holds after it."""
         match operation.name:
             case "if":
                 condition = operation.operands[0]

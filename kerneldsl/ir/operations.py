@@ -72,7 +72,16 @@ class SourcePlace(NamedTuple):
 class Operation:
     """One operation."""
 
-    __slots__ = ("attributes", "effect", "name", "operands", "place", "regions", "results")
+    __slots__ = (
+        "attributes",
+        "effect",
+        "name",
+        "operands",
+        "place",
+        "regions",
+        "results",
+        "source",
+    )
 
     def __init__(
         self,
@@ -93,6 +102,8 @@ class Operation:
         self.effect = effect
         #: The :class:`SourcePlace` in the source.
         self.place = place
+        #: The :class:`~kerneldsl.contract.findings.Part` that it was read from, for findings.
+        self.source: Any = None
 
     def leaves(self) -> Iterator[Operation]:
         """Return the ``leave`` operations in its regions that lead to it."""
@@ -190,3 +201,5 @@ class Function:
         self.unit = unit
         #: In debug mode, the places that can fail, by their number.
         self.fault_sites: tuple[Any, ...] = ()
+        #: What to warn of.
+        self.findings: tuple[Any, ...] = ()

@@ -11,9 +11,22 @@ from numba import types
 from kerneldsl.ir.operations import Function, Label, Operation, Region, Value
 from kerneldsl.ir.recognize import constant_number, is_false, operands_of, operator_of
 
-__all__ = ["Interval", "ranges_of", "ranges_of_region"]
+__all__ = ["INTERVALS", "Interval", "ranges_of", "ranges_of_region"]
 
 Interval = tuple[int, int]
+#: Intervals of what operations give, by their names.
+INTERVALS: dict[str, Interval] = {
+    "grid": (0, 2**62),
+    "gridsize": (1, 2**62),
+    "laneid": (0, 31),
+    "warpsize": (32, 32),
+    **dict.fromkeys(("clz", "ffs", "popc"), (0, 64)),
+    **{f"extent.{axis}": (0, 2**62) for axis in "xyz"},
+    **{f"{name}.{axis}": (0, 1023) for name in ("threadIdx", "warp") for axis in "xyz"},
+    **{f"blockIdx.{axis}": (0, 2**31 - 2) for axis in "xyz"},
+    **{f"blockDim.{axis}": (1, 1024) for axis in "xyz"},
+    **{f"gridDim.{axis}": (1, 2**31 - 1) for axis in "xyz"},
+}
 _MIN, _MAX = -(2**63), 2**63 - 1
 _ANY: Interval = (_MIN, _MAX)
 #: Rounds of a loop before its bounds are widened.
@@ -41,29 +54,41 @@ _RELATIONS: dict[Any, tuple[tuple[int | None, int | None], tuple[int | None, int
 
 
 def ranges_of(
-    function: Function, of_names: Mapping[str, Interval], *, may_wrap: bool = True
+    function: Function,
+    of_names: Mapping[str, Interval],
+    *,
+    may_wrap: bool = True,
+    rounds: int | None = None,
 ) -> dict[Value, Interval]:
     """Return intervals of the integers of a function.
 
     `of_names` are those of operations by their names, such as ``"threadIdx.x"``. Without `may_wrap`
-    signed arithmetic of 64 bits is taken not to overflow, as in C.
+    signed arithmetic of 64 bits is taken not to overflow, as in C. With `rounds` no loop is taken
+    to run more often, so that sums have bounds.
     """
-    return ranges_of_region(function.body, of_names, may_wrap=may_wrap)
+    return ranges_of_region(function.body, of_names, may_wrap=may_wrap, rounds=rounds)
 
 
 def ranges_of_region(
-    region: Region, of_names: Mapping[str, Interval], *, may_wrap: bool = True
+    region: Region,
+    of_names: Mapping[str, Interval],
+    *,
+    may_wrap: bool = True,
+    rounds: int | None = None,
 ) -> dict[Value, Interval]:
     """Return intervals of the integers of a region, as :func:`ranges_of` does."""
-    walk = _Walk(of_names, may_wrap=may_wrap)
+    walk = _Walk(of_names, may_wrap=may_wrap, rounds=rounds)
     walk.region(region)
     return walk.known
 
 
 class _Walk:
-    def __init__(self, of_names: Mapping[str, Interval], *, may_wrap: bool) -> None:
+    def __init__(
+        self, of_names: Mapping[str, Interval], *, may_wrap: bool, rounds: int | None
+    ) -> None:
         self.of_names = of_names
         self.may_wrap = may_wrap
+        self.rounds = rounds
         self.known: dict[Value, Interval] = {}
         #: Intervals of the operands of ``leave`` operations, by what they lead to.
         self.leaves: dict[Label, list[list[Interval]]] = {}
@@ -172,17 +197,9 @@ class _Walk:
         entering = [self.get(value) for value in given]
         found, settled = entering, 0
         for turn in range(64):
-            for argument, interval in zip(arguments, found, strict=True):
-                self.set(argument, interval)
-            if operation.name == "while":
-                for value, interval in zip(regions[0].arguments, found, strict=True):
-                    self.set(value, interval)
-                self.region(regions[0])
-                self.refine(regions[0], arguments)
-            self.region(body)
-            if body.is_left:
+            ends = self.turn(operation, found, body, arguments, regions)
+            if ends is None:
                 return
-            ends = [self.get(value) for value in body.yielded]
             new = [_join(old, end) for old, end in zip(found, ends, strict=True)]
             if new == found:
                 # What was widened too far comes back: an iteration from here is an upper bound.
@@ -191,10 +208,46 @@ class _Walk:
                     return
                 found, settled = narrower, settled + 1
                 continue
+            if turn == _ROUNDS and self.rounds is not None:
+                sums = self.summed(found, new, arguments)
+                ends = self.turn(operation, sums, body, arguments, regions)
+                if ends is not None and all(map(_is_sum, found, new, sums, ends)):
+                    return
             if turn >= _ROUNDS:
                 new = list(map(_widen, found, new, arguments))
             found = new
         raise AssertionError("intervals of a loop do not settle")
+
+    def turn(
+        self,
+        operation: Operation,
+        found: list[Interval],
+        body: Region,
+        arguments: list[Value],
+        regions: tuple[Region, ...],
+    ) -> list[Interval] | None:
+        """Return the intervals at the end of a loop's body from those at its start."""
+        for argument, interval in zip(arguments, found, strict=True):
+            self.set(argument, interval)
+        if operation.name == "while":
+            for value, interval in zip(regions[0].arguments, found, strict=True):
+                self.set(value, interval)
+            self.region(regions[0])
+            self.refine(regions[0], arguments)
+        self.region(body)
+        return None if body.is_left else [self.get(value) for value in body.yielded]
+
+    def summed(
+        self, found: list[Interval], new: list[Interval], arguments: list[Value]
+    ) -> list[Interval]:
+        """Return intervals of variables to which each round adds what the last one has added."""
+        assert self.rounds is not None
+        sums = []
+        for old, one, argument in zip(found, new, arguments, strict=True):
+            low, high = _widen(old, one, argument)
+            most = one[1] + self.rounds * (one[1] - old[1])
+            sums.append((low, min(high, most)))
+        return sums
 
     def refine(self, before: Region, arguments: list[Value]) -> None:
         """Bound the variables in the body of a ``while`` by its condition."""
@@ -338,6 +391,11 @@ def _ends(corners: list[int]) -> Interval:
 
 def _join(one: Interval, two: Interval) -> Interval:
     return min(one[0], two[0]), max(one[1], two[1])
+
+
+def _is_sum(old: Interval, new: Interval, start: Interval, end: Interval) -> bool:
+    """Return whether a round adds no more to an interval than an earlier one did."""
+    return start[0] <= end[0] and end[1] <= start[1] + new[1] - old[1]
 
 
 def _widen(old: Interval, new: Interval, value: Value) -> Interval:

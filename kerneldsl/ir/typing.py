@@ -8,8 +8,6 @@ from weakref import WeakKeyDictionary
 
 from numba import errors, types
 
-from kerneldsl.lowering.mixed_signs import MIXED_SIGNS
-
 __all__ = ["Typing"]
 
 
@@ -26,8 +24,6 @@ class Typing:
         self.context = context
         self._operators: dict[tuple[Any, ...], Any] = {}
         self._calls: dict[tuple[Any, ...], Any] = {}
-        #: Lookups that counted an operation of integers of both signs.
-        self._mixed: set[tuple[Any, ...]] = set()
         self._unified: dict[tuple[Any, Any], Any] = {}
 
     @classmethod
@@ -43,11 +39,11 @@ class Typing:
         key = (function, kinds)
         if key not in self._operators:
             # By the operator's type in kernels: comparisons of integers of both signs are exact.
-            found = self._resolved(key, self.function(function), kinds, {})
+            found = self.context.resolve_function_type(self.function(function), kinds, {})
             if found is None:
                 raise errors.TypingError(f"no {function.__name__} of {kinds}")
             self._operators[key] = found
-        return self._counted(key, self._operators[key])
+        return self._operators[key]
 
     def function(self, function: Any) -> Any:
         """Return Numba's type of an outside object, with what is registered by now."""
@@ -59,25 +55,11 @@ class Typing:
         """Return the signature of a call of a function type; `named` are types of keywords."""
         key = (function, kinds, *(named or {}).items())
         if key not in self._calls:
-            found = self._resolved(key, function, kinds, dict(named or {}))
+            found = self.context.resolve_function_type(function, kinds, dict(named or {}))
             if found is None:
                 raise errors.TypingError(f"no call of {function} with {kinds}")
             self._calls[key] = found
-        return self._counted(key, self._calls[key])
-
-    def _resolved(
-        self, key: tuple[Any, ...], function: Any, kinds: tuple[Any, ...], named: dict[str, Any]
-    ) -> Any:
-        before = MIXED_SIGNS.count
-        found = self.context.resolve_function_type(function, kinds, named)
-        if MIXED_SIGNS.count > before:
-            self._mixed.add(key)
-        return found
-
-    def _counted(self, key: tuple[Any, ...], found: Any) -> Any:
-        """Count an operation of integers of both signs, also if its signature is known."""
-        MIXED_SIGNS.count += key in self._mixed
-        return found
+        return self._calls[key]
 
     def unify(self, one: Any, two: Any, name: str = "") -> Any:
         """Return the type that holds values of both types; `name` is the variable's, for errors."""
@@ -85,15 +67,12 @@ class Typing:
             return one
         key = (one, two)
         if key not in self._unified:
-            before = MIXED_SIGNS.count
             found = self.context.unify_types(one, two)
             if found is None:
                 of_name = f" for '{name}'" if name else ""
                 raise errors.TypingError(f"Cannot unify {one} and {two}{of_name}")
-            if MIXED_SIGNS.count > before:
-                self._mixed.add(key)
             self._unified[key] = found
-        return self._counted(key, self._unified[key])
+        return self._unified[key]
 
 
 def plain(kind: Any) -> Any:

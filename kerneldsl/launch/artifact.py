@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
+import warnings
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
@@ -13,9 +14,10 @@ from kerneldsl.cache.disk import DiskCache, Found, counters, disk_cache
 from kerneldsl.cache.key import Key
 from kerneldsl.cache.reasons import Reason, UncacheableError
 from kerneldsl.contract import Artifact, Compiler, Specialization, UnusableCodeError
-from kerneldsl.errors import KernelError
+from kerneldsl.contract.findings import Finding, finding_text, from_numbers, numbered
+from kerneldsl.errors import KernelError, KernelWarning
 from kerneldsl.frontend.unit import FunctionUnit
-from kerneldsl.frontend.user_places import user_places
+from kerneldsl.frontend.user_places import user_place, user_places
 from kerneldsl.language.kinds import Kind, format_signature
 from kerneldsl.launch.nesting import refuse_deep_nesting
 from kerneldsl.launch.recorded import is_recording, note
@@ -32,22 +34,18 @@ __all__ = ["compile_or_load", "find_artifact", "find_key", "notes_on"]
 
 #: Section of what this module adds to a target's own.
 _MADE = "made"
-#: Kernels in which uint64 and signed integers meet, with the arguments for which they do, and
-#: whether a result may differ. Code that is typed once for several mappings is marked in all of
-#: their entries.
-_mixing: WeakKeyDictionary[FunctionUnit, dict[tuple[Kind, ...], bool]] = WeakKeyDictionary()
-#: Kernels that are known to lose no values, with the arguments for which they lose none.
-_lossless: WeakKeyDictionary[FunctionUnit, set[tuple[Kind, ...]]] = WeakKeyDictionary()
+#: Key of the findings in it, and in the metadata of shipped code.
+_FINDINGS = "findings"
+#: Arguments for which a kernel has been warned of.
+_warned: WeakKeyDictionary[FunctionUnit, set[tuple[Kind, ...]]] = WeakKeyDictionary()
 
 
 class _Made(NamedTuple):
     """Notes of an entry on its code, beside the sections of the target."""
 
     compile_s: float = 0.0
-    #: Whether a uint64 may become an int64, which is said again by each process.
-    mixes_signs: bool = False
-    #: Whether values may get lost, which is said again by each process.
-    loses_values: bool = True
+    #: What is warned of in the kernel, by each process.
+    findings: tuple[Finding, ...] = ()
 
 
 def find_artifact(
@@ -66,9 +64,6 @@ def _make(state: KernelState, compiler: Compiler, specialization: Specialization
     with said_after_a_moment(lambda: _work(compiler, specialization)):
         artifact, how = compile_or_load(compiler, specialization)
     elapsed = time.perf_counter() - started
-    # Once for the same arguments, however many mappings are compiled for them.
-    if all(known.kinds != specialization.kinds for _, known in tuple(state.compile_s)):
-        _tell_of_losses(specialization)
     state.compile_s[compiler.name, specialization] = elapsed
     logger.debug(
         "%s %s(%s) for %s%s in %.1f ms",
@@ -100,7 +95,9 @@ def compile_or_load(compiler: Compiler, specialization: Specialization) -> tuple
     """
     try:
         with refuse_deep_nesting(None), user_places(specialization.unit):
-            return call_with_room(_compile_or_load, compiler, specialization)
+            artifact, how, findings = call_with_room(_compile_or_load, compiler, specialization)
+            _warn(specialization, findings)
+            return artifact, how
     except MemoryError as error:
         unit = specialization.unit
         refused = out_of_addresses(f"compiling {unit.qualname}", unit.locate(unit.tree))
@@ -116,43 +113,55 @@ def compile_or_load(compiler: Compiler, specialization: Specialization) -> tuple
         raise moved from error
 
 
-def _compile_or_load(compiler: Compiler, specialization: Specialization) -> tuple[Artifact, str]:
+def _compile_or_load(
+    compiler: Compiler, specialization: Specialization
+) -> tuple[Artifact, str, tuple[Finding, ...]]:
+    """Return also what to warn of, which code from an earlier process brings along."""
+
+    def compiled(artifact: Artifact) -> tuple[Artifact, str, tuple[Finding, ...]]:
+        return artifact, "compiled", artifact.findings
+
     if is_recording():
-        return _compile(compiler, specialization), "compiled"
+        return compiled(_compile(compiler, specialization))
     if may_be_shipped():
         from kerneldsl.launch.shipped import find_shipped
 
         shipped = find_shipped(compiler, specialization)
         if shipped is not None:
-            _take_notes(compiler, specialization, _read_notes(shipped.notes))
-            return shipped.artifact, "shipped"
+            return shipped.artifact, "shipped", _findings_in(shipped.notes, specialization)
     cache = disk_cache()
     key = _key(compiler, specialization) if cache.is_on else None
     if key is None:
-        return _compile(compiler, specialization), "compiled"
+        return compiled(_compile(compiler, specialization))
     started = time.perf_counter()
     found = cache.look_up(key)
     if found is None:
         with cache.compiling(key, compiler.expect_code) as found:
             if found is None:
-                return _compile_and_keep(cache, key, compiler, specialization), "compiled"
+                return compiled(_compile_and_keep(cache, key, compiler, specialization))
     try:
         artifact = compiler.restore(specialization, found.entry.sections)
     except UnusableCodeError as error:
         cache.reject(found, str(error))
-        return _compile_and_keep(cache, key, compiler, specialization), "compiled"
-    made = _made_in(found)
+        return compiled(_compile_and_keep(cache, key, compiler, specialization))
+    made = _made_in(found, specialization)
     counters.saved(made.compile_s - (time.perf_counter() - started))
-    _take_notes(compiler, specialization, made)
-    return artifact, "found"
+    return artifact, "found", made.findings
 
 
-def _take_notes(compiler: Compiler, specialization: Specialization, made: _Made) -> None:
-    """Warn as compiling would, and note what it would find."""
-    if made.mixes_signs:
-        _tell_of_signs(compiler, specialization)
-    if not made.loses_values:
-        _lossless.setdefault(specialization.unit, set()).add(specialization.kinds)
+def _warn(specialization: Specialization, findings: tuple[Finding, ...]) -> None:
+    """Warn of findings, once for the same arguments, however much is compiled for them."""
+    kernel, kinds = specialization.unit, specialization.kinds
+    if not findings or kinds in _warned.get(kernel, ()):
+        return
+    _warned.setdefault(kernel, set()).add(kinds)
+    for finding in findings:
+        unit, node = finding.place
+        where = user_place(unit.locate(node), kernel)
+        shown = where.render().replace("\n", "\n  ")
+        text = f"{unit.qualname}: {finding_text(finding)}\n  at {shown}"
+        # Without a registry: it is shown for each compilation, whatever was shown before.
+        warnings.warn_explicit(text, KernelWarning, where.filename, where.lineno)
 
 
 def _compile_and_keep(
@@ -168,36 +177,10 @@ def _compile(compiler: Compiler, specialization: Specialization) -> Artifact:
     if specialization.code is not None:  # nothing of it is analyzed, and Numba has no part in it
         return compiler.compile(specialization)
     from kerneldsl.analysis.chains import check_published_values
-    from kerneldsl.lowering.mixed_signs import MIXED_SIGNS
 
     check_published_values(specialization.unit, specialization.kinds)
-    before = MIXED_SIGNS.count
     import_whole("numba")
-    artifact = compiler.compile(specialization)
-    if MIXED_SIGNS.count > before:
-        _tell_of_signs(compiler, specialization)
-    return artifact
-
-
-def _tell_of_signs(compiler: Compiler, specialization: Specialization) -> None:
-    """Warn of changed signs, once for the same arguments, however much is compiled for them."""
-    from kerneldsl.launch.sign_warnings import warn_of_sign_changes  # few kernels need it
-
-    known = _mixing.setdefault(specialization.unit, {})
-    if specialization.kinds not in known:
-        known[specialization.kinds] = warn_of_sign_changes(compiler, specialization)
-
-
-def _tell_of_losses(specialization: Specialization) -> None:
-    """Warn of lost values; a note of the entry spares the search for them."""
-    if not _is_lossless(specialization):
-        from kerneldsl.launch.value_warnings import warn_of_lost_values
-
-        warn_of_lost_values(specialization)
-
-
-def _is_lossless(specialization: Specialization) -> bool:
-    return specialization.kinds in _lossless.get(specialization.unit, ())
+    return compiler.compile(specialization)
 
 
 def find_key(compiler: Compiler, specialization: Specialization, *, anew: bool = False) -> Key:
@@ -260,43 +243,37 @@ def _keep(
         logger.debug("cache: %s is not stored: %s", specialization.unit.qualname, error)
         return
     if is_same:
-        cache.keep(key, {**sections, _MADE: _made(specialization, elapsed_s)})
+        cache.keep(key, {**sections, _MADE: _made(artifact, elapsed_s)})
 
 
-def _made(specialization: Specialization, elapsed_s: float) -> bytes:
+def _made(artifact: Artifact, elapsed_s: float) -> bytes:
     """Return what is of use to a reader of the list of entries, and changes no code."""
-    unit = specialization.unit
+    unit = artifact.specialization.unit
     about = {
         "kernel": f"{unit.module}.{unit.qualname}",
         "compile_s": round(elapsed_s, 6),
-        **notes_on(specialization),
+        **notes_on(artifact),
     }
     return json.dumps(about).encode()
 
 
-def notes_on(specialization: Specialization) -> dict[str, bool]:
-    """Return what the warnings of a kernel depend on, after this process has compiled it."""
-    from kerneldsl.launch.value_warnings import lost_values
-
-    unit = specialization.unit
-    mixes_signs = _mixing.get(unit, {}).get(specialization.kinds, False)
-    if not any(lost_values(specialization)):
-        _lossless.setdefault(unit, set()).add(specialization.kinds)
-    return {
-        **({"mixes_signs": True} if mixes_signs else {}),
-        **({"loses_values": False} if _is_lossless(specialization) else {}),
-    }
+def notes_on(artifact: Artifact) -> dict[str, Any]:
+    """Return what is stored with compiled code: what to warn of when it is loaded."""
+    if not artifact.findings:
+        return {}
+    return {_FINDINGS: numbered(artifact.findings, artifact.specialization.unit)}
 
 
-def _made_in(found: Found) -> _Made:
+def _made_in(found: Found, specialization: Specialization) -> _Made:
     try:
         about = parse_json(found.entry.sections[_MADE])
         seconds = about["compile_s"]
     except (KeyError, ValueError, TypeError):  # of no consequence for the code
         return _Made()
     is_duration = isinstance(seconds, float) and 0.0 <= seconds < math.inf
-    return _read_notes(about)._replace(compile_s=seconds if is_duration else 0.0)
+    findings = _findings_in(about, specialization)
+    return _Made(seconds if is_duration else 0.0, findings)
 
 
-def _read_notes(about: Mapping[str, Any]) -> _Made:
-    return _Made(0.0, about.get("mixes_signs") is True, about.get("loses_values") is not False)
+def _findings_in(notes: Mapping[str, Any], specialization: Specialization) -> tuple[Finding, ...]:
+    return from_numbers(notes.get(_FINDINGS), specialization.unit)

@@ -186,7 +186,7 @@ NOT_ON_THE_CPU = {
         "targets.cpu.runtime.grid_sync_loop",
         "targets.cpu.runtime.runner_code",
     ),
-    *("kerneldsl.launch.value_warnings", "kerneldsl.shipping", "kerneldsl.memory.pools"),
+    *("kerneldsl.shipping", "kerneldsl.memory.pools"),
     *("kerneldsl.planner.choose", "kerneldsl.launch.fitted_models", "kerneldsl.memory.arrays"),
     *("kerneldsl.analysis.uniformity", "kerneldsl.analysis.chains", "kerneldsl.analysis.ranges"),
     *("kerneldsl.transforms.rows.expand", "kerneldsl.transforms.separate_tiles"),

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 #: None of these has a part in a call whose code is found.
-NEEDLESS = ("numba", "numpy.ma", "kerneldsl.launch.value_warnings")
+NEEDLESS = ("numba", "numpy.ma")
 PROGRAM = f"""
 import sys
 import numpy as np

@@ -25,9 +25,9 @@ from mypkg.kernels import axpy
 found = []
 make = artifact._compile_or_load
 def noted(compiler, specialization):
-    made, how = make(compiler, specialization)
+    made, how, findings = make(compiler, specialization)
     found.append(how)
-    return made, how
+    return made, how, findings
 artifact._compile_or_load = noted
 
 null = get_target("null")

@@ -7,14 +7,13 @@ from collections.abc import Callable, Iterable, Iterator
 
 from numba import errors
 
+from kerneldsl.contract.findings import Part
 from kerneldsl.ir.frontend.merging import End, merge
 from kerneldsl.ir.frontend.reader import Reader, reads_statement
+from kerneldsl.ir.frontend.source_names import RESULT
 from kerneldsl.ir.operations import Effect, Label, Region, Value
 
-__all__ = ["RESULT", "Exit", "has", "labeled", "of_loop", "returns_early"]
-
-#: The variable that holds the result of the function that is read. No name of Python is like it.
-RESULT = "return"
+__all__ = ["Exit", "has", "labeled", "of_loop", "returns_early"]
 
 
 class Exit:
@@ -75,6 +74,9 @@ def read_return(reader: Reader, node: ast.Return) -> None:
     if reader.depth == 0 and node.value is not None:
         raise errors.TypingError("a kernel returns nothing")
     reader.variables = {**reader.variables, RESULT: value}
+    if node.value is not None:
+        place = Part(reader.unit, node.value)
+        reader.names.assign(RESULT, value, place, node.value, reader.caller)
     if "return" in reader.exits:
         leave(reader, "return")
 

@@ -10,10 +10,12 @@ from typing import Any
 
 from numba import errors, types
 
+from kerneldsl.contract.findings import Part
 from kerneldsl.ir.frontend.known_tests import known_test
 from kerneldsl.ir.frontend.lazy import settled
 from kerneldsl.ir.frontend.merging import End, merge
 from kerneldsl.ir.frontend.reader import Reader, constant_of, reads
+from kerneldsl.ir.frontend.source_names import CHOSEN
 from kerneldsl.ir.frontend.tuples import packed, unpacked
 from kerneldsl.ir.operations import Region, Value
 from kerneldsl.utilities.operators import (
@@ -41,8 +43,6 @@ IN_PLACE: dict[type[ast.operator], Any] = {
     ast.BitXor: operator.ixor,
 }
 _COMPARISONS = {**COMPARISONS, ast.Is: operator.is_, ast.IsNot: operator.is_not}
-#: The variable that holds what a conditional expression chooses.
-_CHOSEN = "if"
 _FOLDED = frozenset((operator.add, operator.sub, operator.mul, operator.floordiv, operator.mod))
 
 
@@ -54,7 +54,9 @@ def read_constant(reader: Reader, node: ast.Constant) -> Any:
 @reads(ast.Name)
 def read_name(reader: Reader, node: ast.Name) -> Any:
     if node.id in reader.variables:
-        return reader.known(node.id)
+        value = reader.known(node.id)
+        reader.names.read(value, Part(reader.unit, node))
+        return value
     if node.id in reader.unit.constants:
         return reader.constant(reader.unit.constants[node.id].value)
     found = reader.outside(node)
@@ -165,8 +167,9 @@ def either(reader: Reader, first: Value, read: Callable[[], Value], *, is_both: 
 
     reader.into(region, second)
     kind = reader.typing.unify(first.type, found[0].type)
-    reader.into(region, lambda: [reader.cast(found[0], kind)])
-    reader.into(other, lambda: [reader.cast(first, kind)])
+    merged = {"variable": CHOSEN}
+    reader.into(region, lambda: [reader.cast(found[0], kind, merged)])
+    reader.into(other, lambda: [reader.cast(first, kind, merged)])
     regions = [region, other] if is_both else [other, region]
     return reader.add("if", [condition], (kind,), None, regions).result
 
@@ -201,14 +204,14 @@ def choice(reader: Reader, test: ast.expr, body: ast.expr, orelse: ast.expr) -> 
         reader.variables = dict(before)
 
         def read(each: ast.expr = each) -> list[Value]:
-            reader.variables[_CHOSEN] = reader.value(each)
+            reader.variables[CHOSEN] = reader.value(each)
             return []
 
         reader.into(region, read)
         regions.append(region)
         ends.append(End(region, reader.variables))
     made = reader.add("if", [condition], (), None, regions)
-    found = settled(merge(reader, made, ends, before)[_CHOSEN])
+    found = settled(merge(reader, made, ends, before)[CHOSEN])
     reader.variables = before
     for result in made.results:
         result.name = ""

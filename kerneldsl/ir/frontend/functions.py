@@ -7,11 +7,13 @@ from typing import Any
 
 from numba import types
 
+from kerneldsl.contract.findings import Part
 from kerneldsl.frontend.linked_code import LinkedCode
 from kerneldsl.frontend.unit import FunctionUnit
-from kerneldsl.ir.frontend.exits import RESULT, labeled, returns_early
+from kerneldsl.ir.frontend.exits import labeled, returns_early
 from kerneldsl.ir.frontend.outside_calls import call_function
 from kerneldsl.ir.frontend.reader import Reader
+from kerneldsl.ir.frontend.source_names import RESULT
 from kerneldsl.ir.frontend.tuples import packed
 from kerneldsl.ir.operations import Effect, Value
 from kerneldsl.lowering.linked_rules import call_rule
@@ -25,6 +27,7 @@ def read_kernel_body(reader: Reader) -> None:
     A kernel that ends early for some threads, ``if i >= n: return``, has a branch around what
     follows.
     """
+    _note_parameters(reader)
     _read_body(reader, _with_branches(reader.unit.tree.body))
     if not reader.region.is_left:
         reader.add("yield", [])
@@ -51,12 +54,21 @@ def read_call_of(reader: Reader, unit: FunctionUnit, arguments: list[Any]) -> An
     outer = reader.unit, reader.variables, reader.exits, reader.place, reader.caller
     reader.unit, reader.depth, reader.caller = unit, reader.depth + 1, reader.place
     reader.variables = dict(zip(unit.parameters, arguments, strict=True))
+    _note_parameters(reader)
     reader.exits = {}
     try:
         return _read_body(reader, unit.tree.body)
     finally:
         reader.unit, reader.variables, reader.exits, reader.place, reader.caller = outer
         reader.depth -= 1
+
+
+def _note_parameters(reader: Reader) -> None:
+    """Note the parameters of the function that is read as assigned."""
+    given = reader.unit.tree.args
+    for each in (*given.posonlyargs, *given.args):
+        place = Part(reader.unit, each)
+        reader.names.assign(each.arg, reader.variables[each.arg], place, None, reader.caller)
 
 
 def _linked(reader: Reader, unit: FunctionUnit, code: LinkedCode, arguments: list[Any]) -> Value:

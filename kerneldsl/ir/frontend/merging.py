@@ -34,17 +34,20 @@ def merge(
 ) -> dict[str, Any]:
     """Return the variables after an operation that control leaves by several regions."""
 
-    def merged(name: str, found: list[Any]) -> Any:
+    def merged(name: str, found: list[Any], member: str = "") -> Any:
         known = next((value for value in found if isinstance(value, tuple)), None)
         if known is not None:
             found = [_as_tuple(reader, value, known) for value in found]
             if not all(v is MISSING or _is_like(v, known) for v in found):
                 raise errors.TypingError(f"Cannot unify tuples of the variable '{name}'")
             members = [(MISSING,) * len(known) if v is MISSING else v for v in found]
-            return like(known, [merged(name, list(each)) for each in zip(*members, strict=True)])
+            columns = enumerate(zip(*members, strict=True))
+            return like(
+                known, [merged(name, [*each], f"{member}[{number}]") for number, each in columns]
+            )
         kind = _common(reader, name, [value for value in found if value is not MISSING])
         for end, value in zip(ends, found, strict=True):
-            _yield_more(reader, end.region, value, kind)
+            _yield_more(reader, end.region, value, kind, name + member)
         result = Value(kind, operation, name)
         operation.results.append(result)
         return result
@@ -92,25 +95,26 @@ def _common(reader: Reader, name: str, values: Iterable[Any]) -> Any:
     return found
 
 
-def _yield_more(reader: Reader, region: Region, value: Any, kind: Any) -> None:
+def _yield_more(reader: Reader, region: Region, value: Any, kind: Any, name: str) -> None:
     """Add a value to those that the end of a region yields."""
     last = region.operations.pop()
-    reader.into(region, lambda: last.operands.append(_as(reader, value, kind)))
+    reader.into(region, lambda: last.operands.append(_as(reader, value, kind, name)))
     region.operations.append(last)
 
 
-def _as(reader: Reader, value: Any, kind: Any) -> Value:
+def _as(reader: Reader, value: Any, kind: Any, name: str) -> Value:
     if value is MISSING:
         return reader.add("undefined", [], (kind,)).result
     if value.type is None and kind is not None:  # its type is known later
         return reader.add("cast", [value], (kind,)).result
-    return reader.cast(value, kind)
+    return reader.cast(value, kind, {"variable": name})
 
 
 class _Carried:
     """A variable of a loop, or a member of one that is a tuple."""
 
-    def __init__(self, before: Any, kind: Any, arguments: list[Value]) -> None:
+    def __init__(self, name: str, before: Any, kind: Any, arguments: list[Value]) -> None:
+        self.name = name
         self.before = before
         self.kind = kind
         self.arguments = arguments
@@ -200,7 +204,8 @@ class LoopVariables:
             argument = Value(kind, region, path[0])
             region.arguments.append(argument)
             arguments.append(argument)
-        self._carried[path] = made = _Carried(before, kind, arguments)
+        name = path[0] + "".join(f"[{number}]" for number in path[1:])
+        self._carried[path] = made = _Carried(name, before, kind, arguments)
         return made
 
     def is_settled(self, end: dict[str, Any] | None, exits: list[End]) -> bool:
@@ -257,11 +262,12 @@ class LoopVariables:
     def make(self, name: str, bounds: list[Value], attributes: dict[str, Any]) -> Operation:
         """Add the loop's operation, and bind the variables after it."""
         reader = self._reader
-        given = [_as(reader, each.before, each.kind) for each in self._carried.values()]
+        carried = self._carried.values()
+        given = [_as(reader, each.before, each.kind, each.name) for each in carried]
         operation = reader.add(name, [*bounds, *given], (), attributes, self._regions)
         self._operation, self._container = operation, reader.region
-        for path, carried in self._carried.items():
-            self._finish(path, carried)
+        for path, each in self._carried.items():
+            self._finish(path, each)
         reader.variables = {
             **self._before,
             **{each: Lazy(partial(self._after, each)) for each in self._names},
@@ -271,7 +277,8 @@ class LoopVariables:
     def _finish(self, path: _Path, carried: _Carried) -> None:
         assert self._operation is not None
         if self._end is not None:
-            _yield_more(self._reader, self._regions[-1], self._at_end(path), carried.kind)
+            last = self._at_end(path)
+            _yield_more(self._reader, self._regions[-1], last, carried.kind, carried.name)
         carried.result.owner = self._operation
         self._operation.results.append(carried.result)
 
@@ -316,6 +323,6 @@ class LoopVariables:
         operands = self._operation.operands
         reader.into(
             self._container,
-            lambda: operands.append(_as(reader, carried.before, carried.kind)),
+            lambda: operands.append(_as(reader, carried.before, carried.kind, carried.name)),
         )
         before.extend(rest)

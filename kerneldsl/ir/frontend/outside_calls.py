@@ -12,6 +12,7 @@ from kerneldsl.ir.frontend.members import NamedMembers, class_of
 from kerneldsl.ir.frontend.reader import NotReadError, Reader, constant_of
 from kerneldsl.ir.frontend.tuples import packed, unpacked
 from kerneldsl.ir.operations import Effect, Value
+from kerneldsl.language.reserved import RESERVED_PREFIX
 from kerneldsl.lowering.numba_internals.calling import fold_arguments
 from kerneldsl.lowering.packed_views import PackedView
 
@@ -36,7 +37,10 @@ def read_outside_call(reader: Reader, node: ast.Call) -> Any:
         if found is not None:
             return found
     kind = reader.typing.function(function) if callee is None else callee.type
-    return call_function(reader, kind, arguments, keywords, callee)
+    made = call_function(reader, kind, arguments, keywords, callee)
+    if isinstance(node.func, ast.Name) and node.func.id.startswith(RESERVED_PREFIX):
+        made.owner.attributes["literal"] = True  # this project's conversion, not the program's
+    return made
 
 
 def _known(reader: Reader, function: Any, arguments: list[Any]) -> Any:
@@ -74,7 +78,9 @@ def call_function(
         and not named
         and isinstance(given[0].type, types.Number | types.Boolean)
     ):
-        return reader.cast(given[0], function.instance_type)
+        if given[0].type == function.instance_type and constant_of(given[0]) is not None:
+            return given[0]
+        return reader.convert(given[0], function.instance_type, {"written": True})
     is_print = getattr(function, "typing_key", None) is print
     if is_print:
         given = [_text(reader, each) for each in given]

@@ -11,13 +11,15 @@ from collections.abc import Callable
 from typing import Any
 
 from kerneldsl.frontend.unit import FunctionUnit
+from kerneldsl.ir.findings.find import find
 from kerneldsl.ir.frontend import attributes, calls, control, expressions, loops, statements  # noqa: F401
 from kerneldsl.ir.frontend.faults import Faults
 from kerneldsl.ir.frontend.functions import read_kernel_body
 from kerneldsl.ir.frontend.late_types import set_late_types
 from kerneldsl.ir.frontend.reader import Reader
 from kerneldsl.ir.frontend.tuples import unpacked
-from kerneldsl.ir.operations import Function
+from kerneldsl.ir.operations import Function, Operation, Value
+from kerneldsl.ir.rewriter import rewrite
 from kerneldsl.ir.typing import Typing
 
 __all__ = ["read_function"]
@@ -59,6 +61,15 @@ def read_function(
 
     reader.into(function.body, read)
     set_late_types(function.body)
+    function.findings = find(function, reader.names)
+    rewrite(function.body, {"cast": _plain})
     if reader.faults is not None:
         function.fault_sites = tuple(reader.faults.sites)
     return function
+
+
+def _plain(operation: Operation) -> tuple[list[Operation], list[Value]] | None:
+    """Drop what findings alone need: why a value is converted, and conversions to its own type."""
+    operation.attributes = {}
+    (value,) = operation.operands
+    return ([], [value]) if value.type == operation.result.type else None

@@ -15,9 +15,11 @@ from typing import Any, TypeVar
 from numba import errors, types
 
 from kerneldsl.analysis.library_names import outside_value
+from kerneldsl.contract.findings import Part
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.ir.frontend.lazy import MISSING, settled
 from kerneldsl.ir.frontend.members import NamedMembers, class_of
+from kerneldsl.ir.frontend.source_names import SourceNames
 from kerneldsl.ir.frontend.tile_variables import refuse_two_tiles
 from kerneldsl.ir.operations import Effect, Operation, Region, SourcePlace, Value
 from kerneldsl.ir.typing import Typing
@@ -98,6 +100,10 @@ class Reader:
         self.elements: Any = None
         #: Variables that hold tiles, to the type of these.
         self.tiles: dict[str, Any] = {}
+        #: The statement or expression that is read.
+        self.source: Part | None = None
+        #: Where variables are assigned and read.
+        self.names = SourceNames()
 
     # -- making operations ------------------------------------------------------------------------
 
@@ -111,6 +117,7 @@ class Reader:
         effect: Effect = Effect.NONE,
     ) -> Operation:
         made = Operation(name, operands, results, attributes, regions, effect, self.place)
+        made.source = self.source
         self.operations.append(made)
         return made
 
@@ -148,12 +155,15 @@ class Reader:
         finally:
             self.region, self.operations = outer, outer.operations
 
-    def cast(self, value: Value, kind: Any) -> Value:
-        if value.type == kind:
-            return value
+    def cast(self, value: Value, kind: Any, attributes: dict[str, Any] | None = None) -> Value:
+        """Convert a value, unless it has the type already."""
+        return value if value.type == kind else self.convert(value, kind, attributes)
+
+    def convert(self, value: Value, kind: Any, attributes: dict[str, Any] | None = None) -> Value:
+        """Convert a value, also to the type that it has."""
         if self.typing.context.can_convert(value.type, kind) is None:
             raise errors.TypingError(f"Cannot cast {value.type} to {kind}")
-        return self.add("cast", [value], (kind,)).result
+        return self.add("cast", [value], (kind,), attributes).result
 
     def casts(self, values: list[Value], kinds: list[Any]) -> list[Value]:
         return [self.cast(value, kind) for value, kind in zip(values, kinds, strict=True)]
@@ -192,7 +202,10 @@ class Reader:
             raise errors.TypingError(f"variable '{name}' is not defined")
         return found
 
-    def bind(self, name: str, value: Any) -> None:
+    def bind(self, target: ast.Name, value: Any, source: ast.expr | None = None) -> None:
+        """Assign a value to a variable; `source` is what the statement assigns, if it is known."""
+        name = target.id
+        self.names.assign(name, value, Part(self.unit, target), source, self.caller)
         if isinstance(value, Value) and not value.name:
             value.name = name
         if isinstance(value, Value) and isinstance(value.type, NumbaTile):
@@ -212,6 +225,7 @@ class Reader:
     def statement(self, node: ast.stmt) -> None:
         """Read a statement."""
         outer, self.place = self.place, self.place_of(node)
+        around, self.source = self.source, Part(self.unit, node)
         read = _STATEMENTS.get(type(node))
         if read is None:
             raise NotReadError(ast.dump(node)[:80])
@@ -219,6 +233,7 @@ class Reader:
             read(self, node)
         except (errors.NumbaError, ValueError) as error:
             raise self._placed(error, node) from error
+        self.source = around
         # What is made of a loop or branch after its statements is at its own place.
         self.place = outer
 
@@ -243,10 +258,13 @@ class Reader:
         read = _EXPRESSIONS.get(type(node))
         if read is None:
             raise NotReadError(ast.unparse(node))
+        around, self.source = self.source, Part(self.unit, node)
         try:
             return read(self, node)
         except (errors.NumbaError, ValueError) as error:
             raise self._placed(error, node) from error
+        finally:
+            self.source = around
 
     def _placed(self, error: Exception, node: ast.AST) -> PlacedError:
         if isinstance(error, PlacedError):

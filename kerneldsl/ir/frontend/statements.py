@@ -7,6 +7,7 @@ from typing import Any
 
 from numba import errors, types
 
+from kerneldsl.contract.findings import Part
 from kerneldsl.ir.frontend.arrays import load, place_of
 from kerneldsl.ir.frontend.calls import read_call
 from kerneldsl.ir.frontend.expressions import IN_PLACE, binary, read_name
@@ -19,7 +20,7 @@ from kerneldsl.language.intrinsics.intrinsic import Typing
 def read_assign(reader: Reader, node: ast.Assign) -> None:
     value = reader.value(node.value)
     for target in node.targets:
-        bind_target(reader, target, value)
+        bind_target(reader, target, value, node.value)
     use = reader.unit.use_of(node.value)
     if use is not None and use.intrinsic.typing is Typing.ELEMENT and use.intrinsic.name == "store":
         made = reader.operations[-1]
@@ -30,16 +31,17 @@ def read_assign(reader: Reader, node: ast.Assign) -> None:
 @reads_statement(ast.AnnAssign)
 def read_annotated(reader: Reader, node: ast.AnnAssign) -> None:
     if node.value is not None:
-        bind_target(reader, node.target, reader.value(node.value))
+        bind_target(reader, node.target, reader.value(node.value), node.value)
 
 
 @reads_statement(ast.AugAssign)
 def read_augmented(reader: Reader, node: ast.AugAssign) -> None:
     function = IN_PLACE[type(node.op)]
     match node.target:
-        case ast.Name(id=name):
-            old = read_name(reader, ast.copy_location(ast.Name(name, ast.Load()), node.target))
-            reader.bind(name, binary(reader, function, old, reader.value(node.value)))
+        case ast.Name() as variable:
+            old = read_name(reader, variable)
+            value = binary(reader, function, old, reader.value(node.value))
+            reader.bind(variable, value, node.value)
         case target:
             place = place_of(reader, target)
             place.store(binary(reader, function, place.load(), reader.value(node.value)))
@@ -48,6 +50,7 @@ def read_augmented(reader: Reader, node: ast.AugAssign) -> None:
 @reads_statement(ast.Expr)
 def read_expression(reader: Reader, node: ast.Expr) -> None:
     if isinstance(node.value, ast.Call):
+        reader.source = Part(reader.unit, node.value)
         read_call(reader, node.value)
 
 
@@ -56,11 +59,13 @@ def read_nothing(reader: Reader, node: ast.Pass) -> None:
     """Read nothing."""
 
 
-def bind_target(reader: Reader, target: ast.expr, value: Any) -> None:
+def bind_target(
+    reader: Reader, target: ast.expr, value: Any, source: ast.expr | None = None
+) -> None:
     """Assign a value to a name, to an element, or to several of these."""
     match target:
-        case ast.Name(id=name):
-            reader.bind(name, value)
+        case ast.Name() as variable:
+            reader.bind(variable, value, source)
         case ast.Tuple(elts=targets) | ast.List(elts=targets):
             if isinstance(value, Value) and isinstance(value.type, types.Array) and value.type.ndim:
                 if reader.raises:
@@ -72,7 +77,8 @@ def bind_target(reader: Reader, target: ast.expr, value: Any) -> None:
                 raise errors.TypingError(f"failed to unpack {value.type}")
             if len(value) != len(targets):
                 raise errors.TypingError(f"{len(value)} values for {len(targets)} targets")
-            for each, result in zip(targets, value, strict=True):
-                bind_target(reader, each, result)
+            parts = source.elts if isinstance(source, ast.Tuple) else [None] * len(targets)
+            for each, result, part in zip(targets, value, parts, strict=True):
+                bind_target(reader, each, result, part)
         case _:
             place_of(reader, target).store(value)

@@ -23,9 +23,6 @@ from numba.core.typing.templates import AbstractTemplate
 from numba.cpython.numbers import int_signed_unsigned_cmp, int_unsigned_signed_cmp
 from numba.extending import intrinsic
 
-from kerneldsl.lowering.mixed_signs import MIXED_SIGNS
-from kerneldsl.lowering.numba_internals.bound import BoundIntrinsic
-
 __all__ = ["IntegerTyping", "larger_integer", "mixes_signs", "smaller_integer"]
 
 _WIDE, _SIGNED = types.uint64, types.int64
@@ -105,23 +102,18 @@ class IntegerTyping(typing.BaseContext):
         if kws or not all(map(_is_whole, args)) or func in _functions.values():
             return found
         if key is np.where and len(args) == _OPERANDS_OF_WHERE and mixes_signs(args[1:]):
-            MIXED_SIGNS.count += 1
             return super().resolve_function_type(func, (args[0], _SIGNED, _SIGNED), kws)
         is_of_numbers = isinstance(key, np.ufunc) or key in _OF_NUMBERS
         if is_of_numbers and (found is None or _has_float((found.return_type, *found.args))):
             whole = super().resolve_function_type(func, (_SIGNED,) * len(args), kws)
             if whole is not None and not _has_float((whole.return_type,)):
                 found = whole
-        # To call a function computes nothing of its arguments.
-        if not isinstance(key, BoundIntrinsic) and not isinstance(func, types.Dispatcher):
-            MIXED_SIGNS.count += mixes_signs(args)
         return found
 
     def _resolve_of_numpy(self, func: Any, key: Any, args: Any) -> Any:
         """Type a function of NumPy that has no loop for uint64 and a signed type."""
         is_shift = key in (np.left_shift, np.right_shift)
         wide = _SIGNED if not is_shift or types.unliteral(args[0]).signed else _WIDE
-        MIXED_SIGNS.count += not is_shift
         return super().resolve_function_type(func, (wide, wide), {})
 
     def resolve_value_type(self, val: Any) -> Any:
@@ -137,7 +129,6 @@ class IntegerTyping(typing.BaseContext):
     def unify_pairs(self, first: Any, second: Any) -> Any:
         """Return the type that holds values of both."""
         if mixes_signs((first, second)):
-            MIXED_SIGNS.count += 1
             return _SIGNED
         first, second = _unsigned_beside_uint64((first, second))
         return super().unify_pairs(first, second)
@@ -220,7 +211,6 @@ class _Sum(_OfIntegers):
     def own(self, kinds: tuple[Any, ...]) -> Any:
         """Return a signature with uint64, where no number is signed."""
         numbers = _parts(kinds[0]) if len(kinds) == 1 else ()
-        MIXED_SIGNS.count += mixes_signs(numbers)
         is_own = _WIDE in numbers and all(map(_is_whole, numbers)) and not mixes_signs(numbers)
         return signature(_WIDE, *kinds) if is_own else None
 

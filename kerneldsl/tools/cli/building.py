@@ -325,7 +325,7 @@ class Builder:
         try:
             if artifact is None:
                 artifact, _ = compile_or_load(compiler, specialization)
-            entry = self.writer.add(compiler, artifact, notes_on(specialization))
+            entry = self.writer.add(compiler, artifact, notes_on(artifact))
         except UncacheableError as error:
             self.left_out[label] = str(error)
             return

@@ -122,6 +122,7 @@ def _compile(spec: Specialization, library: Any, level: str | None) -> CpuArtifa
         row_axis(spec) if spec.traits.uses_grid_only else None,
         FaultTable(function.fault_sites) if spec.options.debug else None,
         part_bytes if spec.traits.syncs_grid else None,
+        function.findings,
     )
 
 

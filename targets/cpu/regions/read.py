@@ -7,7 +7,7 @@ from kerneldsl.ir.decided import decide_branches
 from kerneldsl.ir.frontend.read import read_function
 from kerneldsl.ir.nonnegative import mark_indices
 from kerneldsl.ir.operations import Function, Region
-from kerneldsl.ir.ranges import Interval
+from kerneldsl.ir.ranges import INTERVALS
 from kerneldsl.ir.rewriter import rewrite
 from kerneldsl.ir.simplify import simplify
 from kerneldsl.ir.typing import Typing
@@ -25,17 +25,7 @@ from targets.cpu.regions.thread_rows import thread_rows, write_thread_rows
 from targets.cpu.regions.tiles.place import place_tiles
 from targets.cpu.regions.warps import WARP, runs_by_warps
 
-__all__ = ["INTERVALS", "read_kernel"]
-
-INTERVALS: dict[str, Interval] = {
-    "grid": (0, 2**62),
-    "gridsize": (0, 2**62),
-    **{f"extent.{axis}": (0, 2**62) for axis in "xyz"},
-    **{f"threadIdx.{axis}": (0, 1023) for axis in "xyz"},
-    **{f"warp.{axis}": (0, 1023) for axis in "xyz"},
-    **{f"blockIdx.{axis}": (0, 2**31 - 2) for axis in "xyz"},
-    **{f"gridDim.{axis}": (1, 2**31 - 1) for axis in "xyz"},
-}
+__all__ = ["read_kernel"]
 
 
 def read_kernel(spec: Specialization) -> tuple[Function, Region]:

@@ -19,6 +19,7 @@ from kerneldsl.contract import (
     Resources,
     Specialization,
 )
+from kerneldsl.contract.findings import Finding
 from kerneldsl.frontend.trees import walk_here
 from kerneldsl.utilities.cached_property import cached_property
 from kerneldsl.utilities.dataclasses import dataclass
@@ -87,6 +88,8 @@ class CpuArtifact(Artifact):
     #: Storage of a block that waits for the others, without dynamic shared memory; ``None`` where
     #: blocks do not wait.
     part_bytes: int | None = None
+    #: What to warn of in the kernel.
+    findings: tuple[Finding, ...] = field(default=(), repr=False)
 
     @property
     def is_element_space(self) -> bool:

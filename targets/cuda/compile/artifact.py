@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from kerneldsl.contract import PassRemark
+    from kerneldsl.contract.findings import Finding
     from kerneldsl.frontend.linked_code import LinkedCode
     from kerneldsl.frontend.unit import FunctionUnit
     from kerneldsl.lowering.faults import FaultTable
@@ -53,6 +54,7 @@ class CudaArtifact(Artifact):
         uses_libdevice: bool = False,
         passes: tuple[PassRemark, ...] = (),
         cubin: bytes | None = None,
+        findings: tuple[Finding, ...] = (),
     ) -> None:
         self.specialization = specialization
         self.entry_name = entry_name
@@ -63,6 +65,7 @@ class CudaArtifact(Artifact):
         self.timings = dict(timings)
         self.uses_libdevice = uses_libdevice
         self.passes = passes
+        self.findings = findings
         self._cubin = cubin
         self._llvm = llvm
         self._lock = ForkSafeLock()

@@ -176,6 +176,7 @@ def write_kernel(
         timings=timings,
         uses_libdevice=bool(linked.libdevice_functions),
         passes=(*lowered.remarks, *pipeline.remarks()),
+        findings=lowered.findings,
     )
     _check_shared(specialization, artifact.static_shared_bytes, arch)
     return artifact

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from kerneldsl.contract import CompileOptions, PassRemark, Specialization
+from kerneldsl.contract.findings import Finding
 from kerneldsl.lowering.faults import FaultTable
 from kerneldsl.utilities.dataclasses import dataclass
 from targets.cuda.compile.tile_block import DEFAULT_TILE_BLOCK
@@ -32,6 +33,8 @@ class LoweredKernel:
     timings: Mapping[str, float]
     #: What the passes did that do not depend on the architecture.
     remarks: tuple[PassRemark, ...]
+    #: What to warn of in the kernel.
+    findings: tuple[Finding, ...]
 
 
 def linked_symbols(specialization: Specialization) -> frozenset[str]:

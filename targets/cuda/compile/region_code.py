@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache, partial
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -21,9 +21,10 @@ from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.ir.array_parts import ArrayParts
 from kerneldsl.ir.explained_errors import explained_errors
 from kerneldsl.ir.frontend.read import read_function
+from kerneldsl.ir.frontend.reader import NotReadError
 from kerneldsl.ir.nonnegative import mark_indices
 from kerneldsl.ir.operations import Function, Operation, Region, Value
-from kerneldsl.ir.ranges import Interval, ranges_of
+from kerneldsl.ir.ranges import INTERVALS, Interval, ranges_of
 from kerneldsl.ir.simplify import simplify
 from kerneldsl.language.kinds import ArrayKind, Kind, TupleKind
 from kerneldsl.lowering import math_functions as _math_functions  # noqa: F401 - registers
@@ -81,17 +82,6 @@ __all__ = ["device_texts", "lower_regions", "read_as_written", "read_kernel"]
 
 _I1, _I32, _I64 = ir.IntType(1), ir.IntType(32), ir.IntType(64)
 _LARGEST = 2**31 - 1
-#: Intervals of what operations give.
-INTERVALS: dict[str, Interval] = {
-    "grid": (0, 2**62),
-    "gridsize": (1, 2**62),
-    "laneid": (0, 31),
-    "warpsize": (32, 32),
-    **{f"threadIdx.{axis}": (0, 1023) for axis in "xyz"},
-    **{f"blockIdx.{axis}": (0, 2**31 - 2) for axis in "xyz"},
-    **{f"blockDim.{axis}": (1, 1024) for axis in "xyz"},
-    **{f"gridDim.{axis}": (1, 2**31 - 1) for axis in "xyz"},
-}
 
 
 def read_as_written(specialization: Specialization) -> Function:
@@ -114,11 +104,16 @@ def read_as_written(specialization: Specialization) -> Function:
         debug=specialization.options.debug,
     )
     try:
-        return read()
+        function = read()
     except errors.NumbaError:
         if not load_array_functions(contexts):
             raise
-        return read()
+        function = read()
+    if any(unit.is_plain_numba for unit in specialization.unit.reachable()):
+        # Findings are in the bodies of Numba's functions, too.
+        with suppress(errors.NumbaError, NotReadError):
+            function.findings = read(plain_function=None).findings
+    return function
 
 
 def read_kernel(specialization: Specialization) -> tuple[Function, dict[Value, Interval]]:
@@ -185,7 +180,10 @@ def lower_regions(specialization: Specialization) -> LoweredKernel:
     text = rename_math(text, fastmath=options.fastmath)
     timings = {"prepare": read - started, "numba": time.perf_counter() - read}
     table = FaultTable(function.fault_sites)
-    return LoweredKernel(specialization, name, text, bodies, table, timings, pipeline.remarks())
+    remarks = pipeline.remarks()
+    return LoweredKernel(
+        specialization, name, text, bodies, table, timings, remarks, function.findings
+    )
 
 
 def _write(

@@ -14,7 +14,6 @@ from kerneldsl.ir.frontend.read import read_function
 from kerneldsl.ir.operations import Effect, Function
 from kerneldsl.ir.simplify import simplify
 from kerneldsl.ir.verifier import verify
-from kerneldsl.lowering.mixed_signs import MIXED_SIGNS
 from kerneldsl.lowering.numba_internals.compiling import global_compiler_lock, target_override
 from kerneldsl.lowering.types import numba_types
 from targets.cuda.compile.numba_device import TARGET_NAME, descriptor
@@ -186,24 +185,6 @@ def test_errors_have_the_users_line(kernel: Any, what: str, function: Any) -> No
     with pytest.raises(kd.KernelTypingError, match=what) as caught:
         _compiled(kernel, 2)
     assert caught.value.where.lineno == function.__code__.co_firstlineno + 2
-
-
-@kd.kernel("uint64[::1], int64[::1], int64[::1]")
-def mixed(x, y, out):
-    out[0] = x[0] * y[0]
-
-
-def test_operations_of_both_signs_are_counted_each_time() -> None:
-    unit = mixed._dispatcher.specialize(
-        *mixed._asked_for(("uint64[::1], int64[::1], int64[::1]",), None, None, None, "null", None)
-    )[1]
-    counts = []
-    for _ in range(2):
-        before = MIXED_SIGNS.count
-        with global_compiler_lock, target_override(TARGET_NAME):
-            read_function(unit.unit, numba_types(unit.kinds), descriptor().typing_context)
-        counts.append(MIXED_SIGNS.count > before)
-    assert counts == [True, True]
 
 
 @kd.func

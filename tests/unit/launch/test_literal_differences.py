@@ -63,7 +63,7 @@ OBSERVED = {
     "d = -a[i]; floats[i] = d": "converted to float64",
     "d = a[i]; d -= 5; out[i] = d // 3": "a number that is never negative",
     "t = 0; t += a[i]; floats[i] = t - 9": "converted to float64",
-    "t = (a[i] - 5, 1); floats[i] = t[0]": "a number that is never negative",
+    "t = (a[i] - 5, 1); floats[i] = t[0]": "converted to float64",
     "out[i] = at_least_zero(a[i] - 5)": "a number that is never negative",
     "out[i] = half_difference(a[i] % 3, b[i] % 4)": "a number that is never negative",
     "out[i] = max(five_less(a[i]) + 1, 3)": "a number that is never negative",

@@ -285,7 +285,7 @@ def test_right_shifts_without_a_warning(kernel) -> None:
 
 @pytest.mark.full
 @pytest.mark.parametrize(("value", "warnings_of_each"), [("x[i] * 0.5", 1), ("int(x[i])", 0)])
-def test_a_hit_warns_as_a_compilation_and_searches_only_then(
+def test_a_hit_warns_as_a_compilation_and_imports_no_numba(
     value, warnings_of_each, tmp_path, monkeypatch
 ):
     script = tmp_path / "stores.py"
@@ -296,13 +296,12 @@ def test_a_hit_warns_as_a_compilation_and_searches_only_then(
         "    i = kd.grid(1)\n"
         f"    out[i] = {value}\n"
         "stores[1, 1](np.ones(1), np.zeros(1, np.int32))\n"
-        "searched = 'kerneldsl.launch.value_warnings' in sys.modules\n"
-        "print(kd.cache.stats().hits, searched)\n"
+        "print(kd.cache.stats().hits, 'numba' in sys.modules)\n"
     )
     monkeypatch.setenv("KERNELDSL_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setenv("KERNELDSL_TARGET", "cpu")
     monkeypatch.delenv("KERNELDSL_CACHE", raising=False)
-    for printed in ("0 True", f"1 {warnings_of_each > 0}"):
+    for printed in ("0 True", "1 False"):
         done = subprocess.run(
             [sys.executable, str(script)], capture_output=True, text=True, check=True
         )

@@ -1,0 +1,68 @@
+"""Where variables of the source are assigned and read: findings name them."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any, NamedTuple
+
+from kerneldsl.contract.findings import Part
+from kerneldsl.ir.operations import SourcePlace, Value
+
+__all__ = ["CHOSEN", "RESULT", "Assignment", "SourceNames"]
+
+#: The variable that holds what a conditional expression chooses. No name of Python is like it.
+CHOSEN = "if"
+#: The variable that holds the result of the function that is read.
+RESULT = "return"
+
+
+class Assignment(NamedTuple):
+    """An assignment of a value to a variable, or to a member of one that is a tuple."""
+
+    #: With the place of a member, as in ``pair[1]``.
+    name: str
+    value: Value
+    #: The target, a parameter, or for the result of a function what is returned.
+    place: Part
+    #: What the statement assigns; ``None`` for a parameter and a variable of a loop.
+    source: ast.expr | None
+    #: The place of a member in the source, if that is not written as a tuple.
+    member: str
+    #: The call of the function that is read.
+    caller: SourcePlace | None
+
+
+class SourceNames:
+    """Assignments and reads of the variables of a kernel and of what it calls."""
+
+    def __init__(self) -> None:
+        self.assignments: list[Assignment] = []
+        #: Where a value is read by a name.
+        self.reads: dict[Value, list[Part]] = {}
+
+    def assign(
+        self,
+        name: str,
+        value: Any,
+        place: Part,
+        source: ast.expr | None,
+        caller: SourcePlace | None,
+        member: str = "",
+    ) -> None:
+        """Note an assignment; of a tuple one for each member."""
+        if isinstance(value, Value):
+            self.assignments.append(Assignment(name, value, place, source, member, caller))
+        elif isinstance(value, tuple):
+            for number, each in enumerate(value):
+                part, within = source, f"{member}[{number}]"
+                if isinstance(source, ast.Tuple) and number < len(source.elts):
+                    part, within = source.elts[number], ""
+                self.assign(f"{name}[{number}]", each, place, part, caller, within)
+
+    def read(self, value: Any, place: Part) -> None:
+        """Note that an expression names a variable; of a tuple all members are read."""
+        if isinstance(value, Value):
+            self.reads.setdefault(value, []).append(place)
+        elif isinstance(value, tuple):
+            for each in value:
+                self.read(each, place)
