@@ -278,7 +278,7 @@ def test_warnings_name_both_values_and_places(kernel, parts) -> None:
     found = _warned(kernel, U, N, np.zeros(2))
     assert len(found) == 1  # once for the same arguments
     assert all(part in found[0] for part in parts), found[0]
-    assert "test_sign_warnings.py:" in found[0]
+    assert "test_signs.py:" in found[0]
 
 
 def test_a_variable_is_named_with_both_lines() -> None:
