@@ -140,7 +140,7 @@ def _group_accesses(function: Any) -> None:
 
 
 def _may_be_on_stack(place: Any) -> bool:
-    """Return whether an address is of a function's own variable, as far as can be seen."""
+    """Return whether an address may be of a variable of the function itself."""
     while isinstance(place, instructions.GEPInstr | instructions.CastInstr):
         place = place.operands[0]
     return not isinstance(place, instructions.LoadInstr | instructions.ExtractValue | ir.Argument)
