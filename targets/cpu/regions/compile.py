@@ -47,6 +47,7 @@ from targets.cpu.regions.gathered_atomics import (
     mark_gathered,
 )
 from targets.cpu.regions.handlers import HANDLERS
+from targets.cpu.regions.memory import LocalScopes
 from targets.cpu.regions.read import read_kernel
 from targets.cpu.regions.rows import write_rows
 from targets.cpu.regions.short import is_short
@@ -157,6 +158,8 @@ def _lower(
     with context.push_code_library(library):
         emitter.register(HANDLERS)
         read_arguments(emitter, function)
+        if any(each.name == "local.array" for each in region.walk()):
+            emitter.scopes = LocalScopes(module, function.body.arguments)
         begin_gathering(emitter, function, region)
         if spec.traits.uses_grid_only:
             write_rows(emitter, region)

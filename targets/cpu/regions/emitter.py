@@ -18,7 +18,7 @@ from kerneldsl.lowering.numba_internals.arrays import suspend_emission
 from targets.cpu.codegen.storage import ALIGNMENT, STACK_BYTES, StaticArray, Storage
 from targets.cpu.intrinsics.printing import write_print
 from targets.cpu.intrinsics.table import Atomic, Refused, ScalarOperation, lowering_of, refuse
-from targets.cpu.regions.memory import is_of_block
+from targets.cpu.regions.memory import LocalScopes, is_of_block
 
 __all__ = ["CpuEmitter"]
 
@@ -46,6 +46,10 @@ class CpuEmitter(Emitter):
         #: Memory that one operation after the other uses, by type, number of elements and use.
         self._buffers: dict[tuple[str, int, int], ir.Value] = {}
         self.group = builder.module.add_metadata(["kerneldsl.accesses"])
+        #: Marks accesses to arrays, if there are local ones.
+        self.scopes: LocalScopes | None = None
+        #: The array that is accessed.
+        self._accessed: Value | None = None
         #: Copies of arrays in which atomic operations are gathered.
         self.gathered: dict[Value, Any] = {}
         #: The memory of local arrays, by the names of it.
@@ -135,15 +139,33 @@ class CpuEmitter(Emitter):
             found = self._buffers[key] = self.reserve(kind, count)
         return found
 
+    def load(self, operation: Operation) -> None:
+        with self._accessing(operation.operands[0]):
+            super().load(operation)
+
+    def store(self, operation: Operation) -> None:
+        with self._accessing(operation.operands[0]):
+            super().store(operation)
+
+    @contextmanager
+    def _accessing(self, array: Value) -> Iterator[None]:
+        self._accessed = array
+        yield
+        self._accessed = None
+
     def read(self, place: Any) -> Any:
         """Load from memory that threads may access in any order."""
-        loaded = self.builder.load(place)
-        loaded.set_metadata("llvm.access.group", self.group)
-        return loaded
+        return self._marked(self.builder.load(place))
 
     def write(self, value: Any, place: Any) -> None:
         """Store to memory that threads may access in any order."""
-        self.builder.store(value, place).set_metadata("llvm.access.group", self.group)
+        self._marked(self.builder.store(value, place))
+
+    def _marked(self, access: Any) -> Any:
+        access.set_metadata("llvm.access.group", self.group)
+        if self.scopes is not None and self._accessed is not None:
+            self.scopes.mark(access, self._accessed)
+        return access
 
     # -- the language -----------------------------------------------------------------------------
 

@@ -551,3 +551,32 @@ def test_a_function_is_called_for_each_element(rng):
     v = x[:, None] + np.arange(16)
     expected = np.choose(kinds, [np.tanh(v), np.arctan2(v, 1 + v * v), np.sin(v)])
     np.testing.assert_allclose(out, expected, rtol=1e-12)
+
+
+def largest_in_lanes(x, out):
+    """Have an array with so many uses that LLVM does not follow all of them."""
+    i = kd.grid(1)
+    held = kd.local.array(64, np.int64)
+    for k in range(64):
+        held[k] = x[i, k]
+    for at in range(64, x.shape[1] - 63, 64):
+        for k in range(64):
+            held[k] = max(held[k], x[i, at + k])
+    for k in range(16):
+        half = max(held[k], held[k + 32])
+        held[k] = max(half, max(held[k + 16], held[k + 48]))
+    total = held[0]
+    for k in range(1, 16):
+        total = max(total, held[k])
+    out[i] = total
+
+
+def test_local_arrays_are_not_where_arguments_are(rng):
+    x = rng.integers(-(10**6), 10**6, (5, 640))
+    out = np.zeros(5, np.int64)
+    kernel = kd.kernel(largest_in_lanes)
+    with kd.use("cpu"):
+        kernel.forall(5)(x, out)
+    np.testing.assert_array_equal(out, x.max(axis=1))
+    # A test of addresses before each vector loop would keep the array in memory.
+    assert "found.conflict" not in kernel.llvm("int64[:, ::1], int64[::1]", forall=1, target="cpu")
