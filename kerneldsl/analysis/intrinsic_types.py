@@ -8,7 +8,6 @@ from kerneldsl.frontend.unit import IntrinsicUse
 from kerneldsl.language.element_types import ELEMENT_TYPES
 from kerneldsl.language.intrinsics.intrinsic import Typing
 from kerneldsl.language.packed_numbers import PACKED_NUMBERS
-from kerneldsl.language.promotion import result_of_sum
 
 __all__ = ["value_of_intrinsic"]
 
@@ -130,23 +129,10 @@ def _value_of_tile_operation(use: IntrinsicUse, arguments: tuple[Value, ...]) ->
     match use.intrinsic.name.partition(".")[2]:
         case "store":
             return None
-        case "index":
-            return "int64"
-        case "cast":
-            return str(use.static["dtype"])
-        case "element" | "own":
-            return dtype if isinstance(dtype, str) else None
-        case "argsort":
-            dtype = "int64"
-        case "load":
-            dtype = str(use.static["dtype"]) if "dtype" in use.static else dtype
-        case "any" | "all":
-            dtype = "bool"
-        case "sum" | "cumsum" if isinstance(dtype, str):
-            dtype = result_of_sum(dtype)
-        case "mean" if isinstance(dtype, str):
-            total = result_of_sum(dtype)
-            dtype = "float64" if ELEMENT_TYPES[total].is_integer else total
+        case "cast" | "load" if "dtype" in use.static:
+            dtype = str(use.static["dtype"])
+        case _:
+            dtype = use.intrinsic.tile.dtype_for(dtype if isinstance(dtype, str) else None)
     if not isinstance(dtype, str):
         return None
     shape = result_shape(use)

@@ -14,12 +14,12 @@ from kerneldsl.analysis.bindings import bindings
 from kerneldsl.analysis.expressions import operands, written
 from kerneldsl.errors import UnsupportedConstructError
 from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
-from kerneldsl.language.intrinsics.intrinsic import Typing
+from kerneldsl.language.intrinsics.intrinsic import Intrinsic
+from kerneldsl.language.intrinsics.tile_forms import ResultShape
 from kerneldsl.language.intrinsics.tiles import MAX_TILE_RANK, tile
 
 __all__ = [
     "OF_BLOCK",
-    "REDUCTIONS",
     "TILE_MEMBERS",
     "Shape",
     "TileShapes",
@@ -33,19 +33,14 @@ __all__ = [
 Shape: TypeAlias = tuple[int, ...]
 #: Shape of a tile that has an element for each thread of the block.
 OF_BLOCK: Shape = (0,)
-#: What a tile is reduced by, along an axis or as a whole.
-REDUCTIONS = frozenset({"sum", "max", "min", "mean", "any", "all"})
-_CREATIONS = frozenset({"load", "zeros", "full", "arange"})
-#: What keeps the shape of its argument.
-_SAME = frozenset({"astype", "argsort", "each", "element", "map", "sort"})
-#: The operations that are methods too.
+_ROWS = {name: getattr(tile, name) for name in dir(tile)}
+#: The operations that are attributes too, and those that are methods.
+_ATTRIBUTES = {row.tile.attribute: row for row in _ROWS.values() if row.tile.attribute}
 _METHODS = {
-    name: getattr(tile, name)
-    for name in (*REDUCTIONS, "argsort", "astype", "cumsum", "sort", "take")
+    name: row
+    for name, row in _ROWS.items()
+    if row.parameters[0] == "tile" and not row.tile.attribute
 }
-
-#: The operations that are attributes too.
-_ATTRIBUTES = {"own": "own", "T": "transpose"}
 #: What a tile has, by the names that follow it in a kernel.
 TILE_MEMBERS = tuple(sorted((*_METHODS, *_ATTRIBUTES, "map")))
 #: Parameters of methods that are constants, with what one may write for them.
@@ -54,7 +49,7 @@ _CONSTANTS = {"axis": "0 or 1", "exclusive": "True or False"}
 
 def is_tile_use(use: IntrinsicUse | None) -> bool:
     """Return whether an intrinsic is an operation on tiles."""
-    return use is not None and use.intrinsic.typing is Typing.TILE
+    return use is not None and use.intrinsic.form is not None
 
 
 def broadcast(*shapes: Shape | None) -> Shape | None:
@@ -82,18 +77,16 @@ def broadcast(*shapes: Shape | None) -> Shape | None:
 
 def result_shape(use: IntrinsicUse) -> Shape | None:
     """Return the shape of the tile that an operation gives; ``None`` if it gives none."""
-    name = use.intrinsic.name.partition(".")[2]
-    if name in ("own", "store", "element", "index", "cast"):
+    form = use.intrinsic.tile
+    if form.shape is ResultShape.NONE:
         return None
     shape: Shape = use.static["shape"]
-    if name not in REDUCTIONS and name != "cumsum":
-        return shape
-    return _along(name, shape, use.static["axis"])
+    return _along(form.shape, shape, use.static["axis"]) if form.has_axis else shape
 
 
-def _along(name: str, shape: Shape, axis: int | None) -> Shape | None:
+def _along(result: ResultShape, shape: Shape, axis: int | None) -> Shape | None:
     """Return the shape of what an operation gives along an axis, or of all elements."""
-    if name == "cumsum":
+    if result is ResultShape.SCANNED:
         return (math.prod(shape),) if axis is None else shape
     return None if axis is None else tuple(1 if i == axis else n for i, n in enumerate(shape))
 
@@ -132,18 +125,22 @@ class TileShapes:
                         limit="A variable holds tiles of one shape",
                     )
 
-    def operation(self, node: ast.AST) -> str | None:
-        """Return the name below ``kd.tile`` of what a node does with tiles; ``None`` for others."""
+    def row(self, node: ast.AST) -> Intrinsic | None:
+        """Return the operation on tiles that a node is; ``None`` for others."""
         use = self.unit.use_of(node)
-        if is_tile_use(use):
-            assert use is not None
-            return use.intrinsic.name.partition(".")[2]
+        if use is not None and is_tile_use(use):
+            return use.intrinsic
         match node:
             case ast.Call(func=ast.Attribute(value=owner, attr=name)) if name in _METHODS:
-                return name if self.of(owner) is not None else None
+                return _METHODS[name] if self.of(owner) is not None else None
             case ast.Attribute(value=owner, attr=name) if name in _ATTRIBUTES:
                 return _ATTRIBUTES[name] if self.of(owner) is not None else None
         return None
+
+    def operation(self, node: ast.AST) -> str | None:
+        """Return the name below ``kd.tile`` of what a node does with tiles; ``None`` for others."""
+        row = self.row(node)
+        return None if row is None else row.name.partition(".")[2]
 
     def arguments(self, node: ast.expr) -> dict[str, Any]:
         """Return what an operation is given, by parameter; constants as their values."""
@@ -173,9 +170,9 @@ class TileShapes:
 
     def of(self, node: ast.expr) -> Shape | None:
         """Return the shape of an expression that gives a tile; ``None`` for any other."""
-        operation = self.operation(node)
-        if operation is not None:
-            return self._of_operation(operation, node)
+        row = self.row(node)
+        if row is not None:
+            return self._of_operation(row.tile.shape, node)
         match node:
             case ast.Name():
                 return self.variables.get(node.id)
@@ -198,11 +195,11 @@ class TileShapes:
                 "Make the extents equal, or 1 where an axis is to be repeated",
             )
 
-    def _of_operation(self, operation: str, node: ast.expr) -> Shape | None:
-        if operation in ("store", "own", "index", "cast"):
+    def _of_operation(self, result: ResultShape, node: ast.expr) -> Shape | None:
+        if result is ResultShape.NONE:
             return None
         given = self.arguments(node)
-        if operation in _CREATIONS:
+        if result is ResultShape.GIVEN:
             shape: Shape = given["shape"]
             if len(shape) > MAX_TILE_RANK:
                 self.fail(
@@ -212,18 +209,18 @@ class TileShapes:
                     limit=f"A tile has at most {MAX_TILE_RANK} axes",
                 )
             return shape
-        if operation == "of":
+        if result is ResultShape.OF_BLOCK:
             return OF_BLOCK
-        if operation == "take":
+        if result is ResultShape.OF_PLACES:
             return self.of(given["places"])
         shape_of_tile = self.of(given["tile" if "tile" in given else "value"])
-        if operation in _SAME or shape_of_tile is None:
+        if result is ResultShape.SAME or shape_of_tile is None:
             return shape_of_tile
-        if operation == "transpose":
+        if result is ResultShape.TRANSPOSED:
             return shape_of_tile[::-1]
         axis = given["axis"]
         if axis is None:
-            return _along(operation, shape_of_tile, None)
+            return _along(result, shape_of_tile, None)
         rank = len(shape_of_tile)
         if not isinstance(axis, int) or not -rank <= axis < rank:
             self.fail(
@@ -233,7 +230,7 @@ class TileShapes:
                 limit=f"The tile has the shape {shape_of_tile}",
                 value=axis,
             )
-        return _along(operation, shape_of_tile, axis % rank)
+        return _along(result, shape_of_tile, axis % rank)
 
     def _is_library(self, node: ast.Call) -> bool:
         """Return whether an attribute that is called is a function of a module."""

@@ -7,7 +7,7 @@ compile a tile: it is taken apart into its elements before.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from numba import errors, types
@@ -35,7 +35,8 @@ _Static = Mapping[str, Any]
 
 def tile_rule(intrinsic: Intrinsic, args: tuple[Any, ...], static: _Static) -> Any:
     """Type one call; raise ``TypingError`` where its arguments do not fit."""
-    return _RULES[intrinsic.name.partition(".")[2]](intrinsic, args, static)
+    rule = _RULES.get(intrinsic.name.partition(".")[2], _of_elements)
+    return rule(intrinsic, args, static)
 
 
 def _load(intrinsic: Intrinsic, args: tuple[Any, ...], static: _Static) -> Any:
@@ -83,12 +84,6 @@ def _check_number(intrinsic: Intrinsic, what: str, value: Any) -> None:
         raise errors.TypingError(f"{intrinsic!r}: {what} must be a number, and is {value}")
 
 
-def _each(intrinsic: Intrinsic, args: tuple[Any, ...], static: _Static) -> Any:
-    (value,) = args
-    _check_number(intrinsic, "the element", value)
-    return NumbaTile(static["shape"], value)(value)
-
-
 def _element(intrinsic: Intrinsic, args: tuple[Any, ...], static: _Static) -> Any:
     (found,) = args
     if not isinstance(found, NumbaTile):
@@ -100,6 +95,17 @@ def _index(intrinsic: Intrinsic, args: tuple[Any, ...], static: _Static) -> Any:
     return types.int64()
 
 
+def _of_elements(intrinsic: Intrinsic, args: tuple[Any, ...], static: _Static) -> Any:
+    """Type an operation on one tile; its row has the dtype of the result."""
+    (value,), form = args, intrinsic.tile
+    _check_number(intrinsic, "the element", value)
+    if form.is_ordered and isinstance(value, types.Complex | types.Boolean):
+        raise errors.TypingError(f"{intrinsic!r}: elements cannot be {value}")
+    dtype = value if form.dtype is None else element_type(str(form.dtype_for(str(value))))
+    shape = result_shape(IntrinsicUse(intrinsic, dict(static)))
+    return dtype(value) if shape is None else NumbaTile(shape, dtype)(value)
+
+
 def _cast(intrinsic: Intrinsic, args: tuple[Any, ...], static: _Static) -> Any:
     (value,) = args
     _check_number(intrinsic, "the element", value)
@@ -109,50 +115,10 @@ def _cast(intrinsic: Intrinsic, args: tuple[Any, ...], static: _Static) -> Any:
     return dtype(value)
 
 
-def _fold(result: Callable[[Any], Any]) -> Any:
-    def rule(intrinsic: Intrinsic, args: tuple[Any, ...], static: _Static) -> Any:
-        (value,) = args
-        _check_number(intrinsic, "the element", value)
-        given = result(value)
-        if given is None:
-            raise errors.TypingError(f"{intrinsic!r}: elements cannot be {value}")
-        shape = result_shape(IntrinsicUse(intrinsic, dict(static)))
-        return given(value) if shape is None else NumbaTile(shape, given)(value)
-
-    return rule
-
-
-def _sum_type(value: Any) -> Any:
-    if isinstance(value, types.Boolean):
-        return types.int64
-    if isinstance(value, types.Integer):
-        return types.int64 if value.signed else types.uint64
-    if isinstance(value, types.Float) and value.bitwidth < 32:
-        return types.float32
-    return value
-
-
-def _mean_type(value: Any) -> Any:
-    is_whole = isinstance(value, types.Integer | types.Boolean)
-    return types.float64 if is_whole else _sum_type(value)
-
-
-def _ordered_type(value: Any) -> Any:
-    return None if isinstance(value, types.Complex | types.Boolean) else value
-
-
-def _truth_type(value: Any) -> Any:
-    return types.boolean
-
-
 def _of(intrinsic: Intrinsic, args: tuple[Any, ...], static: _Static) -> Any:
     (value,) = args
     _check_number(intrinsic, "value", value)
     return NumbaTile(static["shape"], value)(value)
-
-
-def _place_type(value: Any) -> Any:
-    return None if _ordered_type(value) is None else types.int64
 
 
 def _take(intrinsic: Intrinsic, args: tuple[Any, ...], static: _Static) -> Any:
@@ -165,20 +131,10 @@ def _take(intrinsic: Intrinsic, args: tuple[Any, ...], static: _Static) -> Any:
 _RULES = {
     "load": _load,
     "store": _store,
-    "each": _each,
     "element": _element,
     "own": _element,
     "index": _index,
     "cast": _cast,
     "of": _of,
-    "sum": _fold(_sum_type),
-    "mean": _fold(_mean_type),
-    "max": _fold(_ordered_type),
-    "min": _fold(_ordered_type),
-    "any": _fold(_truth_type),
-    "all": _fold(_truth_type),
-    "cumsum": _fold(_sum_type),
-    "sort": _fold(_ordered_type),
-    "argsort": _fold(_place_type),
     "take": _take,
 }

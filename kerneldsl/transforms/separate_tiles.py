@@ -21,10 +21,11 @@ from typing import Any
 from kerneldsl.analysis.expressions import written
 from kerneldsl.analysis.hoisting import place_at
 from kerneldsl.analysis.library_names import outside_value
-from kerneldsl.analysis.tile_shapes import OF_BLOCK, REDUCTIONS, Shape, TileShapes, uses_tiles
+from kerneldsl.analysis.tile_shapes import OF_BLOCK, Shape, TileShapes, uses_tiles
 from kerneldsl.frontend.syntax import load
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.intrinsics.intrinsic import Scope
+from kerneldsl.language.intrinsics.tile_forms import ResultShape
 from kerneldsl.transforms.flatten_tiles import flatten_tiles
 from kerneldsl.transforms.tile_refusals import (
     dtype_of,
@@ -158,16 +159,17 @@ class _Separator:
 
     def tile(self, node: ast.expr, before: list[ast.stmt]) -> ast.expr:
         """Return the operation that gives a tile."""
-        operation = self.shapes.operation(node)
-        if operation in ("load", "of", "cumsum", "sort", "argsort", "take", *REDUCTIONS):
+        row = self.shapes.row(node)
+        if row is not None and not row.tile.is_elementwise:
             return self.operation(node, before)
         shape = self.shapes.of(node)  # asked now: the node is rewritten
         return self.made.use("each", node, [self.element(node, before)], shape=shape)
 
     def operation(self, node: ast.expr, before: list[ast.stmt]) -> ast.expr:
         """Return an operation that is no expression of elements."""
-        name = self.shapes.operation(node)
-        assert name is not None
+        row = self.shapes.row(node)
+        assert row is not None
+        name = row.name.partition(".")[2]
         given = self.shapes.arguments(node)
         if name == "load":
             shape: Shape = given["shape"]
@@ -202,10 +204,10 @@ class _Separator:
             given_to = [self.variable(value, before), self.element(given["places"], before)]
             return self.made.use("take", node, given_to, shape=of_places)
         static = {"shape": of_value}
-        if name in REDUCTIONS or name == "cumsum":
+        if row.tile.has_axis:
             axis = given["axis"]
             static["axis"] = axis if axis is None else axis % len(of_value)
-        if name == "cumsum":
+        if row.tile.shape is ResultShape.SCANNED:
             static["exclusive"] = bool(given["exclusive"])
             if len(of_value) == 1:
                 static["axis"] = None
@@ -213,6 +215,7 @@ class _Separator:
 
     def element(self, node: ast.expr, before: list[ast.stmt]) -> ast.expr:
         """Return an expression for one element of a tile, or for a number."""
+        row = self.shapes.row(node)
         operation = self.shapes.operation(node)
         if operation == "index":
             return self.made.use("index", node, [], axis=self.shapes.arguments(node)["axis"])
@@ -235,9 +238,9 @@ class _Separator:
                 )
         if operation == "transpose":
             return self.transposed(node, before)
-        if operation in ("zeros", "full", "arange", "astype", "map"):
+        if row is not None and row.tile.is_elementwise:
             return self.of_each(operation, node, before)
-        if operation is not None:
+        if row is not None:
             name = self.made.saved(self.operation(node, before), before)
             return self.made.use("element", node, [name], shape=self.shapes.of(name))
         return self.parts(node, before)
@@ -254,7 +257,7 @@ class _Separator:
             return tile
         return self.made.saved(self.tile(tile, before), before)
 
-    def of_each(self, operation: str, node: ast.expr, before: list[ast.stmt]) -> ast.expr:
+    def of_each(self, operation: str | None, node: ast.expr, before: list[ast.stmt]) -> ast.expr:
         """Return the element of what gives one element after the other."""
         given = self.shapes.arguments(node)
         if operation == "map":

@@ -26,8 +26,9 @@ from kerneldsl.ir.frontend.attributes import attribute
 from kerneldsl.ir.frontend.reader import NotReadError, Reader
 from kerneldsl.ir.frontend.tuples import packed
 from kerneldsl.ir.operations import Effect, Operation, Region, Value
+from kerneldsl.ir.tiles.folds import FOLDS
+from kerneldsl.language.intrinsics.tile_forms import ResultShape
 from kerneldsl.lowering.packed_views import PackedView
-from kerneldsl.lowering.tile_folds import FOLD_OF
 from kerneldsl.lowering.tile_types import NumbaTile
 from kerneldsl.lowering.typing_rules import typing_rule
 from kerneldsl.utilities.dataclasses import dataclass
@@ -60,8 +61,8 @@ class Elements:
 
 def read_tile(reader: Reader, node: ast.Call, use: IntrinsicUse) -> Value | None:
     """Read a call of a tile operation."""
-    name = use.intrinsic.name.partition(".")[2]
-    read = _OPERATIONS.get("fold" if name in FOLD_OF else name)
+    form = use.intrinsic.tile
+    read = _OPERATIONS.get(use.intrinsic.name.partition(".")[2], _fold if form.fold else None)
     if read is None:
         raise NotReadError(use.intrinsic.name)
     return read(reader, node, use)
@@ -122,14 +123,12 @@ def _of_elements(
     node: ast.Call,
     use: IntrinsicUse,
     convert: Callable[[Value, Any], Value],
-    *,
-    regions: tuple[Region, ...] = (),
     **attributes: Any,
 ) -> Operation:
     """Add an operation on an expression of elements, the last argument of its call.
 
     `convert` gets an element and the dtype of the result. The other arguments become operands
-    before the tiles, and `regions` follow the one of the expression.
+    before the tiles.
     """
     *before, last = node.args
     given = [reader.number(each) for each in before]
@@ -143,7 +142,7 @@ def _of_elements(
         [*given, *made.operands()],
         (result,),
         {**_attributes(node, use), **made.attributes(len(given)), **attributes},
-        [made.region, *regions],
+        [made.region],
         Effect.BLOCK,
     )
 
@@ -171,43 +170,27 @@ def _each(reader: Reader, node: ast.Call, use: IntrinsicUse) -> Value:
 
 
 def _fold(reader: Reader, node: ast.Call, use: IntrinsicUse) -> Value:
-    name = use.intrinsic.name.partition(".")[2]
-    kinds: list[Any] = []
-
-    def convert(value: Value, kind: Any) -> Value:
-        kinds.append(kind)
-        if kind == types.boolean:
-            return reader.numba(operator.ne, [value, reader.constant(0, types.int64)])
-        return reader.cast(value, kind)
-
-    result = Region()
+    """Read a reduction or a scan."""
+    form = use.intrinsic.tile
+    fold = FOLDS[form.fold]
+    is_scan = form.shape is ResultShape.SCANNED
     made = _of_elements(
         reader,
-        "tile.fold",
+        "tile.scan" if is_scan else "tile.fold",
         node,
         use,
-        convert,
-        regions=(result,),
-        fold=FOLD_OF[name],
-        axis=use.static["axis"],
+        lambda value, kind: fold.element(reader, value, kind),
+        fold=form.fold,
+        **{name: use.static[name] for name in ("axis", "exclusive") if name in use.static},
     )
-    total, count = Value(kinds[0], result, "total"), Value(types.int64, result, "count")
-    result.arguments = [total, count]
-
-    def finish() -> list[Value]:
-        if name != "mean":
-            return [total]
-        real = kinds[0].underlying_float if isinstance(kinds[0], types.Complex) else kinds[0]
-        quotient = reader.numba(operator.truediv, [total, reader.cast(count, real)])
-        return [reader.cast(quotient, kinds[0])]
-
-    reader.into(result, finish)
+    if not is_scan:
+        result = Region()
+        (element,) = made.regions[0].yielded
+        total, count = Value(element.type, result, "total"), Value(types.int64, result, "count")
+        result.arguments = [total, count]
+        reader.into(result, lambda: [fold.finish(reader, total, count)])
+        made.regions.append(result)
     return made.result
-
-
-def _scan(reader: Reader, node: ast.Call, use: IntrinsicUse) -> Value:
-    static = {name: use.static[name] for name in ("axis", "exclusive")}
-    return _of_elements(reader, "tile.scan", node, use, reader.cast, **static).result
 
 
 def _sort(reader: Reader, node: ast.Call, use: IntrinsicUse) -> Value:
@@ -333,10 +316,8 @@ def _own(reader: Reader, node: ast.Call, use: IntrinsicUse) -> Value:
 _OPERATIONS: dict[str, Callable[[Reader, ast.Call, IntrinsicUse], Value | None]] = {
     "argsort": _sort,
     "cast": _cast,
-    "cumsum": _scan,
     "each": _each,
     "element": _element,
-    "fold": _fold,
     "index": _index,
     "load": _load,
     "of": _of,

@@ -18,11 +18,14 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable
 from dataclasses import field
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from kerneldsl.errors import OutsideKernelError
 from kerneldsl.utilities.dataclasses import dataclass
 from kerneldsl.utilities.tracebacks import shorten_errors
+
+if TYPE_CHECKING:
+    from kerneldsl.language.intrinsics.tile_forms import TileForm
 
 __all__ = [
     "ARRAY_ACCESS",
@@ -224,6 +227,8 @@ class Intrinsic:
         Exclusive upper bounds of constant parameters that are indices of threads.
     on_host : callable, optional
         The same operation on the host, if there is one.
+    form : TileForm, optional
+        Of an operation on tiles: its form.
     """
 
     name: str
@@ -244,6 +249,13 @@ class Intrinsic:
     choices: dict[str, tuple[str, ...]] = field(default_factory=dict)
     below: dict[str, int] = field(default_factory=dict)
     on_host: Callable[..., Any] | None = None
+    form: TileForm | None = None
+
+    @property
+    def tile(self) -> TileForm:
+        """The form of an operation on tiles."""
+        assert self.form is not None
+        return self.form
 
     @property
     def is_barrier(self) -> bool:

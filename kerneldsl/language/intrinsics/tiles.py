@@ -6,11 +6,19 @@ program has the same meaning as for a single thread.
 
 Methods of a tile are these operations with the tile in front: ``t.sum(axis=1)`` is
 ``kd.tile.sum(t, axis=1)``. Operators, functions of numbers and ``t.map`` go element by element.
+
+A row has all that the front end and the typing of an operation need. A reduction or a scan names
+how elements are combined: a row of :mod:`kerneldsl.ir.tiles.folds`, by which both targets lower it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from kerneldsl.language.element_types import ELEMENT_TYPES
 from kerneldsl.language.intrinsics.intrinsic import Effect, Intrinsic, IntrinsicGroup, Scope, Typing
+from kerneldsl.language.intrinsics.tile_forms import ResultShape, TileForm
+from kerneldsl.language.promotion import result_of_sum
 
 __all__ = ["INTERNAL", "MAX_TILE_RANK", "element_words", "tile"]
 
@@ -22,6 +30,7 @@ def _collective(
     name: str,
     summary: str,
     *parameters: str,
+    form: TileForm,
     static: tuple[str, ...] = (),
     defaults: dict[str, object] | None = None,
     effect: Effect = Effect.NONE,
@@ -36,20 +45,49 @@ def _collective(
         Scope.BLOCK,
         static=static,
         defaults=defaults or {},
+        form=form,
     )
 
 
-def _reduction(name: str, summary: str) -> Intrinsic:
+def _reduction(
+    name: str,
+    summary: str,
+    *,
+    dtype: str | Callable[[str], str] | None = None,
+    is_ordered: bool = False,
+) -> Intrinsic:
     return _collective(
         name,
         f"{summary} With `axis`, reduce along it to an extent of 1. By default reduce all elements "
         "to one number.",
-        "tile",
-        "axis",
+        *("tile", "axis"),
+        form=TileForm(ResultShape.REDUCED, dtype, is_ordered=is_ordered, fold=name),
         static=("axis",),
         defaults={"axis": None},
     )
 
+
+def _scan(
+    name: str, summary: str, fold: str, dtype: Callable[[str], str] | None = None
+) -> Intrinsic:
+    return _collective(
+        name,
+        f"{summary} along `axis`, which a tile of two axes needs.",
+        *("tile", "axis", "exclusive"),
+        form=TileForm(ResultShape.SCANNED, dtype, fold=fold),
+        static=("axis", "exclusive"),
+        defaults={"axis": None, "exclusive": False},
+    )
+
+
+def _dtype_of_mean(dtype: str) -> str:
+    total = result_of_sum(dtype)
+    return "float64" if ELEMENT_TYPES[total].is_integer else total
+
+
+#: The form of an expression of elements, and those of what makes a tile of numbers.
+_ELEMENTWISE = TileForm(is_elementwise=True)
+_MADE = TileForm(ResultShape.GIVEN, is_elementwise=True)
 
 tile = IntrinsicGroup(
     "tile",
@@ -59,6 +97,7 @@ tile = IntrinsicGroup(
             "Load a tile of this shape from `array`, beginning at the index `at`, converted to "
             "`dtype`. Elements beyond the bounds of the array are `other`.",
             *("array", "at", "shape", "other", "dtype"),
+            form=TileForm(ResultShape.GIVEN),
             static=("shape", "dtype"),
             defaults={"other": 0, "dtype": None},
             effect=Effect.READ,
@@ -70,15 +109,21 @@ tile = IntrinsicGroup(
             "with further arguments: it is called with each element, its index in the tile along "
             "each axis and the arguments, and its result is stored.",
             *("array", "at", "tile"),
+            form=TileForm(ResultShape.NONE),
             effect=Effect.WRITE,
         ),
         "zeros": _collective(
-            "zeros", "Make a tile of zeros.", "shape", "dtype", static=("shape", "dtype")
+            "zeros",
+            "Make a tile of zeros.",
+            *("shape", "dtype"),
+            form=_MADE,
+            static=("shape", "dtype"),
         ),
         "full": _collective(
             "full",
             "Make a tile of equal elements, by default of the dtype of `value`.",
             *("shape", "value", "dtype"),
+            form=_MADE,
             static=("shape", "dtype"),
             defaults={"dtype": None},
         ),
@@ -86,6 +131,7 @@ tile = IntrinsicGroup(
             "arange",
             "Make a tile of the numbers 0, 1, 2, … of a dtype.",
             *("shape", "dtype"),
+            form=_MADE,
             static=("shape", "dtype"),
             defaults={"dtype": "int64"},
         ),
@@ -94,83 +140,108 @@ tile = IntrinsicGroup(
             "Make a tile of the `value` of each thread of the block; threads are counted along x, "
             "then y, then z.",
             "value",
+            form=TileForm(ResultShape.OF_BLOCK),
         ),
         "own": _collective(
             "own",
             "Return this thread's element of a tile with one element for each thread of the "
             "block; also `t.own`.",
             "tile",
+            form=TileForm(ResultShape.NONE, attribute="own"),
         ),
         "sum": _reduction(
             "sum",
             "Return the sum, of integers as int64 or uint64, of floats of 16 bits as float32.",
+            dtype=result_of_sum,
         ),
         "max": _reduction(
             "max",
             "Return the largest element; NaN is ignored unless all are NaN, and 0 is above -0.",
+            is_ordered=True,
         ),
         "min": _reduction(
             "min",
             "Return the smallest element; NaN is ignored unless all are NaN, and -0 is below 0.",
+            is_ordered=True,
         ),
-        "mean": _reduction("mean", "Return the mean, of integers as float64."),
-        "any": _reduction("any", "Return whether any element is nonzero."),
-        "all": _reduction("all", "Return whether all elements are nonzero."),
-        "cumsum": _collective(
+        "mean": _reduction(
+            "mean", "Return the mean, of integers as float64.", dtype=_dtype_of_mean
+        ),
+        "any": _reduction("any", "Return whether any element is nonzero.", dtype="bool"),
+        "all": _reduction("all", "Return whether all elements are nonzero.", dtype="bool"),
+        "cumsum": _scan(
             "cumsum",
             "Return the sums of the elements up to each element, or, if `exclusive`, before it, "
-            "with the dtypes of `sum`. The sums are along `axis`, which a tile of two axes needs.",
-            *("tile", "axis", "exclusive"),
-            static=("axis", "exclusive"),
-            defaults={"axis": None, "exclusive": False},
+            "with the dtypes of `sum`. The sums are",
+            "sum",
+            result_of_sum,
         ),
         "sort": _collective(
             "sort",
             "Sort the elements along the last axis in ascending order: -0 before 0, NaN last.",
             "tile",
+            form=TileForm(is_ordered=True),
         ),
         "argsort": _collective(
             "argsort",
             "Return the indices that sort the tile along the last axis, as int64. Equal elements "
             "keep their order, and so do NaN.",
             "tile",
+            form=TileForm(dtype="int64", is_ordered=True),
         ),
         "take": _collective(
             "take",
             "Return the elements at the indices `places`, a tile of integers, along the last axis. "
             "Indices out of bounds are clamped.",
-            "tile",
-            "places",
+            *("tile", "places"),
+            form=TileForm(ResultShape.OF_PLACES),
         ),
         "transpose": _collective(
             "transpose",
             "Exchange the axes of a tile of two axes; also `t.T`.",
             "tile",
+            form=TileForm(ResultShape.TRANSPOSED, is_elementwise=True, attribute="T"),
         ),
         "map": _collective(
             "map",
             "Call a function of numbers for each element, with the other arguments; write "
             "`t.map(f, …)`.",
             "value",
+            form=_ELEMENTWISE,
         ),
         "astype": _collective(
-            "astype", "Convert the elements to a dtype.", "tile", "dtype", static=("dtype",)
+            "astype",
+            "Convert the elements to a dtype.",
+            *("tile", "dtype"),
+            form=_ELEMENTWISE,
+            static=("dtype",),
         ),
     },
 )
 
 
-def _word(name: str, summary: str, *parameters: str, static: tuple[str, ...] = ()) -> Intrinsic:
-    return Intrinsic(f"tile.{name}", summary, Typing.TILE, parameters, static=static)
+def _word(
+    name: str,
+    summary: str,
+    *parameters: str,
+    dtype: str | None = None,
+    static: tuple[str, ...] = (),
+) -> Intrinsic:
+    form = TileForm(ResultShape.NONE, dtype, is_elementwise=True)
+    return Intrinsic(f"tile.{name}", summary, Typing.TILE, parameters, static=static, form=form)
 
 
 #: Further operations of the normal form, which programs cannot write.
 element_words = IntrinsicGroup(
     "tile",
     {
-        "each": _collective("each", "A tile whose elements an expression gives.", "value"),
+        "each": _collective(
+            "each", "A tile whose elements an expression gives.", "value", form=TileForm()
+        ),
         "element": _word("element", "The element of a tile that an expression is for.", "tile"),
-        "index": _word("index", "The index of that element along an axis.", static=("axis",)),
+        "index": _word(
+            "index", "The index of that element along an axis.", dtype="int64", static=("axis",)
+        ),
         "cast": _word("cast", "A number of another dtype.", "value", static=("dtype",)),
     },
 )

@@ -13,7 +13,7 @@ from llvmlite import ir
 from numba.core import cgutils
 
 from kerneldsl.ir.operations import Operation
-from kerneldsl.lowering.tile_folds import COMBINATIONS
+from kerneldsl.ir.tiles.folds import Combiner
 from targets.cpu.intrinsics.groups.combine import fold_neighbours
 from targets.cpu.intrinsics.units import WARP_SIZE
 from targets.cpu.regions.emitter import CpuEmitter
@@ -45,7 +45,8 @@ class _Fold:
         self._code = TileCode(emitter, operation)
         #: Type of what is combined.
         self._kind = operation.regions[1].arguments[0].type
-        self._combine = COMBINATIONS[operation.attributes["fold"]]
+        combiner = Combiner(operation, self._kind, emitter.context, emitter.builder)
+        self._combined = combiner.combined
 
     def write(self) -> None:
         code, axis = self._code, self._operation.attributes["axis"]
@@ -71,9 +72,6 @@ class _Fold:
         computed = code.buffer(self._kind, code.count)
         code.each(lambda index, places: computed.set(index, code.element(index, places)))
         return computed.get
-
-    def _combined(self, one: ir.Value, two: ir.Value) -> ir.Value:
-        return self._combine(self._emitter.context, self._builder, self._kind, one, two)
 
     def _finished(self, total: ir.Value, count: int) -> ir.Value:
         """Return the result of a combination of `count` elements."""

@@ -55,7 +55,7 @@ class RowFold:
 
     def _row_of_warp(self, row: ir.Value, column: ir.Value, width: int, lanes: Lanes) -> None:
         code, builder, columns = self._code, self._code.builder, self._columns
-        total = code.variable(self._fold.identity())
+        total = code.variable(self._fold.combiner.identity())
         is_row = code.is_below(row, self._rows)
         is_own = is_row
         if columns < width:
@@ -73,7 +73,7 @@ class RowFold:
 
         def add(at: ir.Value) -> None:
             element = self._room.get(builder.add(start, builder.mul(at, _I64(width))))
-            total.set(self._fold.combined(total.get(), element))
+            total.set(self._fold.combiner.combined(total.get(), element))
 
         whole = columns // width
         if whole > 1:
@@ -90,7 +90,7 @@ class RowFold:
             if step >= width:
                 break
             other = lanes.exchanged("down", total, _I64(step))
-            met = self._fold.combined(total, other)
+            met = self._fold.combiner.combined(total, other)
             if self._columns < width:
                 has_other = code.is_below(builder.add(place, _I64(step)), self._columns)
                 met = builder.select(has_other, met, total)
@@ -108,7 +108,7 @@ class RowFold:
 
     def _row_of_thread(self, line: ir.Value, own: Memory) -> None:
         code, builder, columns = self._code, self._code.builder, self._columns
-        combined = self._fold.combined
+        combined = self._fold.combiner.combined
         lanes = min(WARP_SIZE, columns)
         start = builder.mul(line, _I64(columns))
 

@@ -14,10 +14,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from llvmlite import ir
-from numba import types
 
 from kerneldsl.ir.operations import Operation
-from kerneldsl.lowering.tile_folds import COMBINATIONS, identity_of
+from kerneldsl.ir.tiles.folds import Combiner
 from targets.cuda.compile.tiles.fold_rows import RowFold
 from targets.cuda.compile.tiles.lanes import Lanes
 from targets.cuda.compile.tiles.thread_code import Memory
@@ -46,11 +45,9 @@ class Fold:
         self.code = writer.code
         self.operation = operation
         self.shape = writer.shape(operation)
-        (result,) = operation.results
-        is_number = operation.attributes["axis"] is None
         #: Type of what is combined.
-        self.kind = result.type if is_number else result.type.dtype
-        self.name: str = operation.attributes["fold"]
+        self.kind = operation.regions[1].arguments[0].type
+        self.combiner = Combiner(operation, self.kind, self.code.context, self.code.builder)
 
     def write(self) -> None:
         writer, axis = self.writer, self.operation.attributes["axis"]
@@ -69,14 +66,6 @@ class Fold:
 
     # -- values -----------------------------------------------------------------------------------
 
-    def combined(self, one: ir.Value, two: ir.Value) -> ir.Value:
-        combine = COMBINATIONS[self.name]
-        return combine(self.code.context, self.code.builder, self.kind, one, two)
-
-    def identity(self) -> ir.Value:
-        """Return what changes nothing that it is combined with."""
-        return self.code.constant(self.kind, identity_of(self.name, str(self.kind)))
-
     def finished(self, total: ir.Value, count: int) -> ir.Value:
         """Return the result of a combination of `count` elements."""
         return self.writer.region(self.operation.regions[1], total, _I64(count))
@@ -93,13 +82,13 @@ class Fold:
             layout,
             code.thread,
             lambda slot: own.get(_I64(slot)),
-            self.identity(),
-            self.combined,
+            self.combiner.identity(),
+            self.combiner.combined,
         )
-        if self.kind == types.boolean:
-            vote = "or" if self.name == "any" else "and"
-            return call_nvvm(builder, f"barrier.cta.red.{vote}.aligned.all", _I1, [_I32(0), total])
-        total = combine_lanes(builder, code.threads, code.thread, total, self.combined)
+        if self.combiner.vote:
+            name = f"barrier.cta.red.{self.combiner.vote}.aligned.all"
+            return call_nvvm(builder, name, _I1, [_I32(0), total])
+        total = combine_lanes(builder, code.threads, code.thread, total, self.combiner.combined)
         return self._of_warps(total)
 
     def _of_warps(self, total: ir.Value) -> ir.Value:
@@ -115,7 +104,7 @@ class Fold:
         code.wait()
         total = room.get(_I64(0))
         for warp in range(1, warps):
-            total = self.combined(total, room.get(_I64(warp)))
+            total = self.combiner.combined(total, room.get(_I64(warp)))
         if writer.loop_depth:
             code.wait()  # no thread writes the next result while another one reads
         return total
@@ -142,5 +131,5 @@ class Fold:
             total = code.variable(room.get(line))
             with code.range(1, rows) as row:
                 element = room.get(code.at(row, columns, line))
-                total.set(self.combined(total.get(), element))
+                total.set(self.combiner.combined(total.get(), element))
             target.set(line, self.finished(total.get(), rows))

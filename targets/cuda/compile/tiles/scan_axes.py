@@ -45,16 +45,16 @@ class AxisScan:
         """Add the rows, a thread for each column."""
         scan, code = self._scan, self._code
         with code.range(code.thread, self._columns, code.threads) as column:
-            total = code.variable(scan.nothing())
+            total = code.variable(scan.combiner.identity())
             with code.range(0, self._rows) as row:
                 place = code.at(row, self._columns, column)
                 own = self._memory.get(place)
                 before = total.get()
-                after = scan.added(before, own)
+                after = scan.combiner.combined(before, own)
                 result = after
                 if scan.exclusive:
                     is_first = code.is_equal(row, 0)
-                    result = code.builder.select(is_first, scan.zero(), before)
+                    result = code.builder.select(is_first, scan.combiner.nothing(), before)
                 self._memory.set(place, result)
                 total.set(after)
 
@@ -62,8 +62,8 @@ class AxisScan:
         """Return what the place of an element gets; `start` is the sum before it."""
         scan, code = self._scan, self._code
         if not scan.exclusive:
-            return scan.added(start, own)
-        return code.builder.select(code.is_equal(column, 0), scan.zero(), start)
+            return scan.combiner.combined(start, own)
+        return code.builder.select(code.is_equal(column, 0), scan.combiner.nothing(), start)
 
     # -- rows -------------------------------------------------------------------------------------
 
@@ -75,7 +75,7 @@ class AxisScan:
 
         def each() -> None:
             with code.range(lanes.warp, self._rows, warps) as row:
-                carry = code.variable(self._scan.nothing())
+                carry = code.variable(self._scan.combiner.identity())
                 with code.range(0, self._columns, WARP_SIZE) as first:
                     self._segment_of_warp(row, first, carry, lanes)
 
@@ -92,23 +92,23 @@ class AxisScan:
         column = builder.add(first, lanes.lane)
         place = code.at(row, self._columns, column)
         is_inside = code.is_below(column, self._columns)
-        own = code.variable(scan.nothing())
+        own = code.variable(scan.combiner.identity())
         with code.when(is_inside):
             own.set(self._memory.get(place))
         total = scan.met(own.get(), lanes)
         before = scan.shifted(total, lanes)
         with code.when(is_inside):
-            start = scan.added(carry.get(), before)
+            start = scan.combiner.combined(carry.get(), before)
             self._memory.set(place, self._result(column, start, own.get()))
         last = lanes.exchanged("idx", total, _I64(WARP_SIZE - 1))
-        carry.set(scan.added(carry.get(), last))
+        carry.set(scan.combiner.combined(carry.get(), last))
 
     def _rows_of_threads(self) -> None:
         """Add along the rows if there is no whole warp, a thread for each row."""
         code = self._code
         sums = code.local(self._scan.kind, min(WARP_SIZE, self._columns))
         with code.range(code.thread, self._rows, code.threads) as row:
-            carry = code.variable(self._scan.nothing())
+            carry = code.variable(self._scan.combiner.identity())
             with code.range(0, self._columns, WARP_SIZE) as first:
                 self._segment_of_thread(row, first, carry, sums)
 
@@ -118,7 +118,7 @@ class AxisScan:
         scan, code, builder = self._scan, self._code, self._code.builder
         count = min(WARP_SIZE, self._columns)
         with code.range(0, count) as lane:
-            sums.set(lane, scan.nothing())
+            sums.set(lane, scan.combiner.identity())
             column = builder.add(first, lane)
             with code.when(code.is_below(column, self._columns)):
                 sums.set(lane, self._memory.get(code.at(row, self._columns, column)))
@@ -128,13 +128,13 @@ class AxisScan:
                 with code.when(builder.icmp_unsigned("!=", half, _I64(0))):
                     start = builder.and_(lane, _I64(-2 * width))
                     source = builder.or_(start, _I64(width - 1))
-                    sums.set(lane, scan.added(sums.get(source), sums.get(lane)))
-        before = code.variable(scan.added(carry.get(), scan.nothing()))
+                    sums.set(lane, scan.combiner.combined(sums.get(source), sums.get(lane)))
+        before = code.variable(scan.combiner.combined(carry.get(), scan.combiner.identity()))
         with code.range(0, count) as lane:
             column = builder.add(first, lane)
             with code.when(code.is_below(column, self._columns)):
                 place = code.at(row, self._columns, column)
                 own = self._memory.get(place)
                 self._memory.set(place, self._result(column, before.get(), own))
-                before.set(scan.added(carry.get(), sums.get(lane)))
-        carry.set(scan.added(carry.get(), sums.get(_I64(count - 1))))
+                before.set(scan.combiner.combined(carry.get(), sums.get(lane)))
+        carry.set(scan.combiner.combined(carry.get(), sums.get(_I64(count - 1))))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from llvmlite import ir
 
 from kerneldsl.ir.operations import Operation
-from kerneldsl.lowering.tile_folds import COMBINATIONS, identity_of
+from kerneldsl.ir.tiles.folds import Combiner
 from kerneldsl.lowering.tile_plan import Layout
 from targets.cuda.compile.tiles.lanes import Lanes
 from targets.cuda.compile.tiles.scan_axes import AxisScan
@@ -50,19 +50,8 @@ class Scan:
         self.shape = writer.shape(operation)
         self.kind = operation.result.type.dtype
         self.exclusive: bool = operation.attributes["exclusive"]
+        self.combiner = Combiner(operation, self.kind, self.code.context, self.code.builder)
         self.target = writer.storage(operation.result)
-
-    # -- values -----------------------------------------------------------------------------------
-
-    def added(self, one: ir.Value, two: ir.Value) -> ir.Value:
-        return COMBINATIONS["sum"](self.code.context, self.code.builder, self.kind, one, two)
-
-    def nothing(self) -> ir.Value:
-        """Return what changes no number that it is added to."""
-        return self.code.constant(self.kind, identity_of("sum", str(self.kind)))
-
-    def zero(self) -> ir.Value:
-        return self.code.constant(self.kind, 0)
 
     def met(self, total: ir.Value, lanes: Lanes) -> ir.Value:
         """Add to each lane's value those of the lanes before it."""
@@ -75,14 +64,14 @@ class Scan:
             other = lanes.exchanged("idx", total, builder.or_(start, _I64(width - 1)))
             half = builder.and_(lanes.lane, _I64(width))
             is_upper = builder.icmp_unsigned("!=", half, _I64(0))
-            total = builder.select(is_upper, self.added(other, total), total)
+            total = builder.select(is_upper, self.combiner.combined(other, total), total)
         return total
 
     def shifted(self, total: ir.Value, lanes: Lanes) -> ir.Value:
         """Return the value of the lane before this one; nothing in the first one."""
         before = lanes.exchanged("up", total, _I64(1))
         is_first = self.code.is_equal(lanes.lane, 0)
-        return self.code.builder.select(is_first, self.nothing(), before)
+        return self.code.builder.select(is_first, self.combiner.identity(), before)
 
     # -- the whole --------------------------------------------------------------------------------
 
@@ -109,11 +98,11 @@ class Scan:
     def _result(self, own: Memory, start: ir.Value, slot: Slot) -> ir.Value:
         code, builder = self.code, self.code.builder
         if not self.exclusive:
-            return self.added(start, own.get(slot.slot))
-        first = builder.select(code.is_equal(slot.index, 0), self.zero(), start)
+            return self.combiner.combined(start, own.get(slot.slot))
+        first = builder.select(code.is_equal(slot.index, 0), self.combiner.nothing(), start)
         result = code.variable(first)
         with code.when(builder.icmp_unsigned("!=", slot.place, _I64(0))):
-            result.set(self.added(start, own.get(builder.sub(slot.slot, _I64(1)))))
+            result.set(self.combiner.combined(start, own.get(builder.sub(slot.slot, _I64(1)))))
         return result.get()
 
     def _own(self, own: Memory, layout: Layout) -> None:
@@ -121,12 +110,12 @@ class Scan:
         code, builder = self.code, self.code.builder
         if not layout.is_even:
             with code.unrolled(layout.rounds * layout.group) as slot:
-                own.set(slot, self.nothing())
-        total = code.variable(self.nothing())
+                own.set(slot, self.combiner.identity())
+        total = code.variable(self.combiner.identity())
         with self.writer.elements(self.operation) as (slot, element):
             begins = code.is_equal(slot.place, 0)
-            start = builder.select(begins, self.nothing(), total.get())
-            value = self.added(start, element)
+            start = builder.select(begins, self.combiner.identity(), total.get())
+            value = self.combiner.combined(start, element)
             total.set(value)
             own.set(slot.slot, value)
 
@@ -148,10 +137,10 @@ class Scan:
         """Add the sum before a warp to the sum before a thread in it."""
         code = self.code
         warps = -(-layout.threads // WARP_SIZE)
-        total = code.variable(self.nothing())
+        total = code.variable(self.combiner.identity())
         # One loop, not two: LLVM forgets to unroll the outer one.
         with code.unrolled(layout.rounds * warps) as number:
             turn, warp = code.line_and_place(number, warps)
             with code.when(code.is_equal(warp, lanes.warp)):
-                before.set(turn, self.added(total.get(), before.get(turn)))
-            total.set(self.added(total.get(), room.get(number)))
+                before.set(turn, self.combiner.combined(total.get(), before.get(turn)))
+            total.set(self.combiner.combined(total.get(), room.get(number)))

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from llvmlite import ir
 
 from kerneldsl.ir.operations import Operation
+from kerneldsl.ir.tiles.folds import write_number
 from kerneldsl.lowering.groups import combination_of
 from kerneldsl.lowering.tile_sorts import key_type, number_of, sort_key
 from targets.cuda.compile.sort_networks import MAX_CHUNK_BITS, merge_pairs, sort_pairs
@@ -184,7 +185,7 @@ class Sort:
     def _fill(self, missing: int) -> None:
         """Put the last of all integers where a row has no element."""
         code = self.code
-        last = code.constant(self.key, -1)
+        last = write_number(code.context, code.builder, self.key, -1)
         with code.range(code.thread, self.rows * missing, code.threads) as number:
             line, column = code.line_and_place(number, missing)
             place = self._padded_place(code.builder.add(column, _I64(self.columns)))

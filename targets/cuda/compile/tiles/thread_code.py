@@ -8,9 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from llvmlite import ir
-from numba import types
 
-from kerneldsl.language.element_types import ELEMENT_TYPES
 from kerneldsl.lowering.tile_plan import Layout
 from kerneldsl.utilities.dataclasses import dataclass
 from targets.cuda.intrinsics.ids import read_register
@@ -121,23 +119,6 @@ class ThreadCode:
                 row = builder.add(builder.mul(plane, _I64(height)), row)
             number = builder.add(builder.mul(row, _I64(width)), number)
         return number
-
-    # -- values -----------------------------------------------------------------------------------
-
-    def constant(self, kind: Any, value: Any) -> ir.Value:
-        """Return a Python number as a value of a type."""
-        plain = self.context.get_value_type(kind)
-        if isinstance(kind, types.Boolean):
-            return plain(int(value))
-        if isinstance(kind, types.Integer):
-            return plain(int(value) & ((1 << kind.bitwidth) - 1))
-        if isinstance(kind, types.Complex):
-            parts = [complex(value).real, complex(value).imag]
-            return ir.Constant(plain, [ir.Constant(plain.elements[0], part) for part in parts])
-        if ELEMENT_TYPES[str(kind)].is_narrow:
-            single = self.context.get_constant(types.float32, float(value))
-            return self.context.cast(self.builder, single, types.float32, kind)
-        return self.context.get_constant(kind, float(value))
 
     def variable(self, first: ir.Value) -> Variable:
         """Declare a number of the thread."""

@@ -1,0 +1,176 @@
+"""How elements of tiles are combined: a row for each name that a reduction or scan has.
+
+A row says how the front end reads an element and a result. It has the combination of two elements,
+in LLVM's instructions of every machine. Targets decide which elements meet, and in which order.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from llvmlite import ir
+from numba import types
+
+from kerneldsl.ir.operations import Operation, Value
+from kerneldsl.language.element_types import ELEMENT_TYPES
+from kerneldsl.lowering.groups import Combination, combination_of
+from kerneldsl.utilities.dataclasses import dataclass
+
+if TYPE_CHECKING:
+    from kerneldsl.ir.frontend.reader import Reader
+
+__all__ = ["FOLDS", "Combiner", "Fold", "write_number"]
+
+
+def _cast(reader: Reader, value: Value, kind: Any) -> Value:
+    return reader.cast(value, kind)
+
+
+def _same(reader: Reader, total: Value, count: Value) -> Value:
+    return total
+
+
+@dataclass(frozen=True)
+class Fold:
+    """How elements are combined.
+
+    Parameters
+    ----------
+    combination : callable
+        Returns what combines two values, for a target context and Numba's type of both.
+    identity : callable
+        Returns the number that changes no other one when they are combined, for that type.
+    nothing : int
+        What a scan gives that has combined no element.
+    element : callable
+        Reads an element as what is combined: of a reader, the element and the type of the result.
+    finish : callable
+        Reads the result: of a reader, the combination of all elements and their number.
+    vote : str
+        For truth values, the vote of a block that combines them: "or" or "and".
+    """
+
+    combination: Callable[[Any, Any], Combination]
+    identity: Callable[[Any], Any]
+    nothing: int = 0
+    element: Callable[[Reader, Value, Any], Value] = _cast
+    finish: Callable[[Reader, Value, Value], Value] = _same
+    vote: str = ""
+
+
+@dataclass(frozen=True)
+class _Vote(Combination):
+    """Combines truth values by "or" or "and"."""
+
+    which: str
+
+    def combine(self, builder: ir.IRBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
+        return builder.or_(a, b) if self.which == "or" else builder.and_(a, b)
+
+
+def _no_sum(kind: Any) -> Any:
+    if isinstance(kind, types.Complex):
+        return complex(-0.0, -0.0)
+    return -0.0 if isinstance(kind, types.Float) else 0
+
+
+def _no_extreme(which: str, kind: Any) -> Any:
+    if isinstance(kind, types.Float):
+        return float("nan")  # yields to any number
+    return ELEMENT_TYPES[str(kind)].integer_range[0 if which == "max" else 1]
+
+
+def _truth(reader: Reader, value: Value, kind: Any) -> Value:
+    return reader.numba(operator.ne, [value, reader.constant(0, types.int64)])
+
+
+def _mean(reader: Reader, total: Value, count: Value) -> Value:
+    kind = total.type
+    real = kind.underlying_float if isinstance(kind, types.Complex) else kind
+    quotient = reader.numba(operator.truediv, [total, reader.cast(count, real)])
+    return reader.cast(quotient, kind)
+
+
+def _sum(finish: Callable[[Reader, Value, Value], Value] = _same) -> Fold:
+    return Fold(partial(combination_of, "sum"), _no_sum, finish=finish)
+
+
+def _extreme(which: str) -> Fold:
+    return Fold(partial(combination_of, which), partial(_no_extreme, which))
+
+
+def _vote(which: str) -> Fold:
+    def combination(context: Any, kind: Any) -> Combination:
+        return _Vote(context, kind, which)
+
+    return Fold(combination, lambda kind: which == "and", element=_truth, vote=which)
+
+
+#: The folds of reductions and scans, by :attr:`kerneldsl.language.intrinsics.tile_forms.TileForm`.
+FOLDS = {
+    "sum": _sum(),
+    "mean": _sum(_mean),
+    "max": _extreme("max"),
+    "min": _extreme("min"),
+    "any": _vote("or"),
+    "all": _vote("and"),
+}
+
+
+class Combiner:
+    """Combines the elements of one reduction or scan.
+
+    Parameters
+    ----------
+    operation : Operation
+        Names its fold.
+    kind
+        Numba's type of what is combined.
+    context
+        The target context.
+    builder : ir.IRBuilder
+        Where instructions go.
+    """
+
+    def __init__(
+        self, operation: Operation, kind: Any, context: Any, builder: ir.IRBuilder
+    ) -> None:
+        self._fold = FOLDS[operation.attributes["fold"]]
+        self._context, self._builder = context, builder
+        self.kind = kind
+        self.combination = self._fold.combination(context, kind)
+        self.vote = self._fold.vote
+
+    def combined(self, one: ir.Value, two: ir.Value) -> ir.Value:
+        """Combine two values, the one of lower elements first."""
+        return self.combination.combine(self._builder, one, two)
+
+    def identity(self) -> ir.Value:
+        """Return what changes nothing that it is combined with."""
+        return self._number(self._fold.identity(self.kind))
+
+    def nothing(self) -> ir.Value:
+        """Return the result of a scan that has combined no element."""
+        return self._number(self._fold.nothing)
+
+    def _number(self, value: Any) -> ir.Value:
+        return write_number(self._context, self._builder, self.kind, value)
+
+
+def write_number(context: Any, builder: ir.IRBuilder, kind: Any, value: Any) -> ir.Value:
+    """Return a Python number as a value of a type."""
+    plain = context.get_value_type(kind)
+    if isinstance(kind, types.Boolean):
+        return plain(int(value))
+    if isinstance(kind, types.Integer):
+        return plain(int(value) & ((1 << kind.bitwidth) - 1))
+    if isinstance(kind, types.Complex):
+        parts = [complex(value).real, complex(value).imag]
+        return ir.Constant(plain, [ir.Constant(plain.elements[0], part) for part in parts])
+    if ELEMENT_TYPES[str(kind)].is_narrow:
+        single = context.get_constant(types.float32, float(value))
+        return context.cast(builder, single, types.float32, kind)
+    return context.get_constant(kind, float(value))

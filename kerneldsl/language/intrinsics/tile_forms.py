@@ -1,0 +1,63 @@
+"""What the front end and the typing of a tile operation need of its row."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+
+from kerneldsl.utilities.dataclasses import dataclass
+
+__all__ = ["ResultShape", "TileForm"]
+
+
+class ResultShape(enum.Enum):
+    """Shape of what a tile operation gives."""
+
+    NONE = "no tile"
+    GIVEN = "the constant `shape`"
+    OF_BLOCK = "one element for each thread of the block"
+    SAME = "that of the tile"
+    OF_PLACES = "that of the tile `places`"
+    TRANSPOSED = "that of the tile, with its axes exchanged"
+    REDUCED = "1 along the constant `axis`; without an axis, no tile"
+    SCANNED = "that of the tile; without the constant `axis`, one axis"
+
+
+@dataclass(frozen=True)
+class TileForm:
+    """Form of a tile operation.
+
+    Parameters
+    ----------
+    shape : ResultShape
+        Of what it gives.
+    dtype : str, callable or None
+        Dtype of the result, or what returns it for that of the elements; ``None`` for the same.
+    is_ordered : bool
+        Whether it orders elements, which can be neither complex nor truth values then.
+    is_elementwise : bool
+        Whether it is a part of an expression of elements, and no operation of the block.
+    fold : str
+        Of a reduction or scan: how elements are combined, a row of
+        :mod:`kerneldsl.ir.tiles.folds`.
+    attribute : str
+        Its name as an attribute of a tile, if it is one and no method.
+    """
+
+    shape: ResultShape = ResultShape.SAME
+    dtype: str | Callable[[str], str] | None = None
+    is_ordered: bool = False
+    is_elementwise: bool = False
+    fold: str = ""
+    attribute: str = ""
+
+    @property
+    def has_axis(self) -> bool:
+        """True if elements are combined along an axis, or all of them."""
+        return self.shape in (ResultShape.REDUCED, ResultShape.SCANNED)
+
+    def dtype_for(self, dtype: str | None) -> str | None:
+        """Return the dtype of the result for that of the elements; ``None`` if it is not known."""
+        if callable(self.dtype):
+            return None if dtype is None else self.dtype(dtype)
+        return self.dtype or dtype
