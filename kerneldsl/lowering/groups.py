@@ -17,6 +17,7 @@ from kerneldsl.lowering.calls import Call
 from kerneldsl.utilities.dataclasses import dataclass
 
 __all__ = [
+    "EXACT",
     "Combination",
     "Sum",
     "WrittenOperation",
@@ -27,10 +28,10 @@ __all__ = [
     "sorts_before",
 ]
 
-#: A flag that means nothing to an addition. Neither Numba nor the CUDA target lets an operation
-#: that has one be contracted: threads that add the same two numbers must get the same sum, whether
-#: one of them has just been multiplied or not.
-_EXACT = ("arcp",)
+#: A flag that means nothing to an addition or product. Neither Numba nor the CUDA target lets an
+#: operation that has one be contracted: threads that add the same two numbers must get the same
+#: sum, whether one of them has just been multiplied or not.
+EXACT = ("arcp",)
 
 
 @dataclass(frozen=True)
@@ -75,10 +76,10 @@ class Sum(Combination):
             whole = a
             for part in range(2):
                 one, two = (builder.extract_value(each, part) for each in (a, b))
-                whole = builder.insert_value(whole, builder.fadd(one, two, flags=_EXACT), part)
+                whole = builder.insert_value(whole, builder.fadd(one, two, flags=EXACT), part)
             return whole
         if isinstance(self.kind, types.Float):
-            return builder.fadd(a, b, flags=_EXACT)
+            return builder.fadd(a, b, flags=EXACT)
         return builder.add(a, b)
 
     def finish(self, builder: ir.IRBuilder, value: ir.Value) -> ir.Value:

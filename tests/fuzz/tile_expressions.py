@@ -272,7 +272,7 @@ class Tiles(TileSources):
             name = self.rng.choice(("any", "all", "sum"))
             dtype = {"sum": "int64"}.get(name, "bool")
             return Expression(f"{self.truth(shape, depth)}.{name}({given})", dtype)
-        name = self.rng.choice(("sum", "sum", "max", "min", "mean"))
+        name = self.rng.choice(("sum", "sum", "prod", "max", "min", "mean"))
         value = self.of_shape(shape, depth)
         text = f"{value.text}.{name}({given})"
         if self.chance(4):

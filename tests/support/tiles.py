@@ -175,6 +175,8 @@ def reduced(name: str, tile: np.ndarray, threads: int, by: Any = fold) -> Any:
         return total / real.real.dtype.type(tile.size)
     if name == "sum":
         return by(tile.astype(wide), threads, lambda a, b: a + b)
+    if name == "prod":
+        return by(tile.astype(wide), threads, lambda a, b: a * b)
     return by(tile, threads, _extreme(name))
 
 

@@ -16,7 +16,7 @@ from numba import types
 
 from kerneldsl.ir.operations import Operation, Value
 from kerneldsl.language.element_types import ELEMENT_TYPES
-from kerneldsl.lowering.groups import Combination, combination_of
+from kerneldsl.lowering.groups import EXACT, Combination, combination_of
 from kerneldsl.utilities.dataclasses import dataclass
 
 if TYPE_CHECKING:
@@ -71,6 +71,27 @@ class _Vote(Combination):
         return builder.or_(a, b) if self.which == "or" else builder.and_(a, b)
 
 
+@dataclass(frozen=True)
+class _Product(Combination):
+    """Multiplies; a product is never contracted with a sum."""
+
+    def combine(self, builder: ir.IRBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
+        if isinstance(self.kind, types.Complex):
+            return self._of_complex(builder, a, b)
+        if isinstance(self.kind, types.Float):
+            return builder.fmul(a, b, flags=EXACT)
+        return builder.mul(a, b)
+
+    def _of_complex(self, builder: ir.IRBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
+        def product(i: int, j: int) -> ir.Value:
+            parts = builder.extract_value(a, i), builder.extract_value(b, j)
+            return builder.fmul(*parts, flags=EXACT)
+
+        real = builder.fsub(product(0, 0), product(1, 1), flags=EXACT)
+        imaginary = builder.fadd(product(0, 1), product(1, 0), flags=EXACT)
+        return builder.insert_value(builder.insert_value(a, real, 0), imaginary, 1)
+
+
 def _no_sum(kind: Any) -> Any:
     if isinstance(kind, types.Complex):
         return complex(-0.0, -0.0)
@@ -113,6 +134,7 @@ def _vote(which: str) -> Fold:
 FOLDS = {
     "sum": _sum(),
     "mean": _sum(_mean),
+    "prod": Fold(_Product, lambda kind: 1, nothing=1),
     "max": _extreme("max"),
     "min": _extreme("min"),
     "any": _vote("or"),

@@ -56,6 +56,7 @@ _TILES: dict[str, _Row] = {
     "of": ("kd.tile.store(out, 0, kd.tile.of(2 * t))", "[0 2 4 6]"),
     "own": ("out[t] = kd.tile.own(kd.tile.arange(32) + 1)", "[1 2 3 4]"),
     "sum": ("out[t] = kd.tile.arange(32).sum()", "[496 496 496 496]"),
+    "prod": ("out[t] = (kd.tile.arange(6) + 1).prod()", "[720 720 720 720]"),
     "max": ("out[t] = kd.tile.arange(32).max()", "[31 31 31 31]"),
     "min": ("out[t] = (kd.tile.arange(32) + 3).min()", "[3 3 3 3]"),
     "mean": ("out[t] = kd.tile.arange(32).mean()", "[15.5 15.5 15.5 15.5]", "float64"),

@@ -154,6 +154,11 @@ tile = IntrinsicGroup(
             "Return the sum, of integers as int64 or uint64, of floats of 16 bits as float32.",
             dtype=result_of_sum,
         ),
+        "prod": _reduction(
+            "prod",
+            "Return the product, with the dtypes of `sum`.",
+            dtype=result_of_sum,
+        ),
         "max": _reduction(
             "max",
             "Return the largest element; NaN is ignored unless all are NaN, and 0 is above -0.",

@@ -10,7 +10,7 @@ import numpy as np
 import kerneldsl as kd
 from tests.support.arrays import poisoned
 from tests.support.cases import CaseList
-from tests.support.tiles import TILE_BLOCKS, fold_row, summed
+from tests.support.tiles import TILE_BLOCKS, fold_row, reduced, summed
 
 _LIST = CaseList("tile_axes")
 CASES = _LIST.cases
@@ -46,6 +46,48 @@ def _reduced(x: Any, sums: Any, highest: Any, means: Any, which: Any, down: Any)
     }
 
 
+@cache
+def _multiplying(shape: tuple[int, int]) -> Any:
+    @kd.kernel
+    def multiplying(x, across, down, whole):
+        t = kd.tile.load(x, (0, 0), shape)
+        kd.tile.store(across, (0, 0), t.prod(axis=1))
+        kd.tile.store(down, (0, 0), kd.tile.prod(t, axis=0))
+        whole[0] = t.prod()
+
+    return multiplying
+
+
+def _add_product(shape: tuple[int, int], block: int, dtype: str) -> None:
+    def make(rng: np.random.Generator) -> tuple[Any, ...]:
+        x = (rng.integers(1, 20, shape) / (1 if dtype[0] == "i" else 7)).astype(dtype)
+        x[rng.random(shape) < 0.2] = -1
+        if dtype[0] == "f":
+            x[-1, :3] = np.array([-0.0, np.inf, np.nan], dtype)[: shape[1]]
+        wide = summed(x.dtype)
+        return x, *(poisoned(each, wide) for each in ((shape[0], 1), (1, shape[1]), 1))
+
+    @np.errstate(all="ignore")
+    def expected(x: Any, across: Any, down: Any, whole: Any) -> dict[int, Any]:
+        return {
+            1: np.array([reduced("prod", row, block, _across) for row in x])[:, None],
+            2: np.multiply.accumulate(x.astype(down.dtype), axis=0)[-1:],
+            3: np.array([reduced("prod", x, block)], whole.dtype),
+        }
+
+    _LIST.add(
+        f"product.{dtype}.{shape[0]}x{shape[1]}.{block}",
+        _multiplying(shape),
+        make,
+        block=(block,),
+        expected=expected,
+    )
+
+
+def _across(row: Any, threads: int, combine: Any) -> Any:
+    return fold_row(row, combine)
+
+
 def _add(shape: tuple[int, int], block: int, dtype: str) -> None:
     def make(rng: np.random.Generator) -> tuple[Any, ...]:
         x = (rng.integers(-90, 90, shape) / (1 if dtype[0] == "i" else 7)).astype(dtype)
@@ -69,5 +111,10 @@ def _add(shape: tuple[int, int], block: int, dtype: str) -> None:
 for _block in (*TILE_BLOCKS, 32):
     for _shape in ((5, 70), (40, 5), (33, 1), (9, 16), (3, 256), (1, 100)):
         _add(_shape, _block, "float32")
+for _block in (*TILE_BLOCKS, 32):
+    for _shape in ((5, 70), (40, 5)):
+        _add_product(_shape, _block, "float32")
+_add_product((7, 33), 7, "int32")
+_add_product((7, 1), 64, "float64")
 _add((6, 33), 96, "int16")
 _add((70, 3), 96, "float64")

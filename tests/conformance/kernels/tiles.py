@@ -239,7 +239,13 @@ def _reducing(name: str, width: int) -> Any:
         for row in range(kd.blockIdx.x, x.shape[0], kd.gridDim.x):
             y[row] = kd.tile.load(x[row], 0, width).all()
 
+    @kd.kernel
+    def row_prod(x, y):
+        for row in range(kd.blockIdx.x, x.shape[0], kd.gridDim.x):
+            y[row] = kd.tile.load(x[row], 0, width, other=1).prod()
+
     kernels.update(sum=row_sum, max=row_max, min=row_min, mean=row_mean, any=row_any, all=row_all)
+    kernels.update(prod=row_prod)
     return kernels[name]
 
 
@@ -253,6 +259,10 @@ def _add_reduction(name: str, dtype: str, width: int, block: int) -> None:
             rows[2] = np.where(np.arange(width) % 3 == 0, -0.0, 0.0).astype(kind)
         if kind.kind in "iu" and name in ("sum", "mean"):
             rows //= np.array(4, kind)
+        if name == "prod":
+            rows[1:3] = np.where(rng.random((2, width)) < 0.1, rows[1:3], np.array(1, kind))
+            rows[3] = np.array(1, kind)
+            rows[3, :: 1 + width // 5] = np.array(1.25 if kind.kind in "fc" else 3, kind)
         given = reduced(name, rows[0], block)
         return rows, poisoned(5, np.asarray(given).dtype)
 
@@ -272,13 +282,13 @@ def _add_reduction(name: str, dtype: str, width: int, block: int) -> None:
 
 for _dtype in HOST_DTYPES:
     _kind = np.dtype(_dtype).kind
-    for _name in ("sum", "max", "min", "mean", "any", "all"):
+    for _name in ("sum", "prod", "max", "min", "mean", "any", "all"):
         if _name in ("max", "min") and (_kind == "c" or _dtype == "bool"):
             continue
         _add_reduction(_name, _dtype, 300, 64)
 for _block in TILE_BLOCKS:
     for _width in (5, 1024, 1000):
-        for _name in ("sum", "max", "any"):
+        for _name in ("sum", "prod", "max", "any"):
             _add_reduction(_name, "float32", _width, _block)
 
 
