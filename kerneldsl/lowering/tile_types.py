@@ -14,6 +14,7 @@ from numba import errors, types
 
 from kerneldsl.analysis.tile_shapes import Shape, result_shape
 from kerneldsl.frontend.unit import IntrinsicUse
+from kerneldsl.language.element_types import ELEMENT_TYPES
 from kerneldsl.language.intrinsics.intrinsic import Intrinsic
 from kerneldsl.lowering.packed_views import PackedView
 from kerneldsl.lowering.types import element_type
@@ -99,7 +100,7 @@ def _of_elements(intrinsic: Intrinsic, args: tuple[Any, ...], static: _Static) -
     """Type an operation on one tile; its row has the dtype of the result."""
     (value,), form = args, intrinsic.tile
     _check_number(intrinsic, "the element", value)
-    if form.is_ordered and isinstance(value, types.Complex | types.Boolean):
+    if form.refused and ELEMENT_TYPES[str(value)].kind in form.refused:
         raise errors.TypingError(f"{intrinsic!r}: elements cannot be {value}")
     dtype = value if form.dtype is None else element_type(str(form.dtype_for(str(value))))
     shape = result_shape(IntrinsicUse(intrinsic, dict(static)))

@@ -21,6 +21,7 @@ from typing import Any
 
 from numba import types
 
+from kerneldsl.analysis.tile_shapes import Shape
 from kerneldsl.frontend.unit import IntrinsicUse
 from kerneldsl.ir.frontend.attributes import attribute
 from kerneldsl.ir.frontend.reader import NotReadError, Reader
@@ -45,6 +46,25 @@ class Elements:
     tiles: dict[tuple[Value, bool], Value] = field(default_factory=dict)
     #: Axes, to the element's index along them.
     indices: dict[int, Value] = field(default_factory=dict)
+
+    def index(self, axis: int) -> Value:
+        """Return the element's index along an axis."""
+        if axis not in self.indices:
+            self.indices[axis] = Value(types.int64, self.region, "ij"[axis])
+        return self.indices[axis]
+
+    def position(self, reader: Reader, shape: Shape, axis: int | None) -> Value:
+        """Read the element's position along an axis, or in a tile of a shape."""
+        if axis is not None or len(shape) == 1:
+            return self.index(axis or 0)
+        columns = reader.constant(shape[1], types.int64)
+        start = reader.numba(operator.mul, [self.index(0), columns])
+        return reader.numba(operator.add, [start, self.index(1)])
+
+    def end(self, reader: Reader, read: Callable[[], list[Value]]) -> None:
+        """Read what the region yields. Then its arguments are known."""
+        reader.into(self.region, read)
+        self.region.arguments = [*self.tiles.values(), *self.indices.values()]
 
     def attributes(self, first: int) -> dict[str, Any]:
         """Return the attributes of an operation with the region; `first` operands precede."""
@@ -84,7 +104,6 @@ def _elements(reader: Reader, node: ast.expr) -> tuple[Elements, Value]:
         reader.into(made.region, read)
     finally:
         reader.elements = outer
-    made.region.arguments = [*made.tiles.values(), *made.indices.values()]
     return made, found[0]
 
 
@@ -101,11 +120,8 @@ def _element(reader: Reader, node: ast.Call, use: IntrinsicUse) -> Value:
 
 def _index(reader: Reader, node: ast.Call, use: IntrinsicUse) -> Value:
     made, axis = reader.elements, use.static["axis"]
-    assert made is not None
-    index: Value | None = made.indices.get(axis)
-    if index is None:
-        index = made.indices[axis] = Value(types.int64, made.region, "ij"[axis])
-    return index
+    assert isinstance(made, Elements)
+    return made.index(axis)
 
 
 def _cast(reader: Reader, node: ast.Call, use: IntrinsicUse) -> Value:
@@ -122,13 +138,13 @@ def _of_elements(
     name: str,
     node: ast.Call,
     use: IntrinsicUse,
-    convert: Callable[[Value, Any], Value],
+    convert: Callable[[Elements, Value, Any], Value],
     **attributes: Any,
 ) -> Operation:
     """Add an operation on an expression of elements, the last argument of its call.
 
-    `convert` gets an element and the dtype of the result. The other arguments become operands
-    before the tiles.
+    `convert` gets the expression, an element and the dtype of the result. The other arguments
+    become operands before the tiles.
     """
     *before, last = node.args
     given = [reader.number(each) for each in before]
@@ -136,7 +152,7 @@ def _of_elements(
     kinds = (*(v.type for v in given), value.type)
     result = typing_rule(use.intrinsic)(kinds, use.static).return_type
     dtype = result.dtype if isinstance(result, NumbaTile) else result
-    reader.into(made.region, lambda: [convert(value, dtype)])
+    made.end(reader, lambda: [convert(made, value, dtype)])
     return reader.add(
         name,
         [*given, *made.operands()],
@@ -152,7 +168,7 @@ def _attributes(node: ast.Call, use: IntrinsicUse) -> dict[str, Any]:
     return {"shape": use.static["shape"], "reserved": node.func.id}
 
 
-def _same(value: Value, kind: Any) -> Value:
+def _same(made: Elements, value: Value, kind: Any) -> Value:
     return value
 
 
@@ -171,22 +187,28 @@ def _each(reader: Reader, node: ast.Call, use: IntrinsicUse) -> Value:
 
 def _fold(reader: Reader, node: ast.Call, use: IntrinsicUse) -> Value:
     """Read a reduction or a scan."""
-    form = use.intrinsic.tile
-    fold = FOLDS[form.fold]
-    is_scan = form.shape is ResultShape.SCANNED
+    form, static = use.intrinsic.tile, use.static
+    fold, is_scan = FOLDS[form.fold], form.shape is ResultShape.SCANNED
+
+    def element(made: Elements, value: Value, kind: Any) -> Value:
+        def place() -> Value:
+            return made.position(reader, static["shape"], static["axis"])
+
+        return fold.element(reader, value, kind, place)
+
     made = _of_elements(
         reader,
         "tile.scan" if is_scan else "tile.fold",
         node,
         use,
-        lambda value, kind: fold.element(reader, value, kind),
+        element,
         fold=form.fold,
-        **{name: use.static[name] for name in ("axis", "exclusive") if name in use.static},
+        **{name: static[name] for name in ("axis", "exclusive") if name in static},
     )
     if not is_scan:
         result = Region()
-        (element,) = made.regions[0].yielded
-        total, count = Value(element.type, result, "total"), Value(types.int64, result, "count")
+        (combined,) = made.regions[0].yielded
+        total, count = Value(combined.type, result, "total"), Value(types.int64, result, "count")
         result.arguments = [total, count]
         reader.into(result, lambda: [fold.finish(reader, total, count)])
         made.regions.append(result)
@@ -225,13 +247,11 @@ def _load_packed(
     extents = attribute(reader, array, "shape")
     starts = [reader.add("tile.place", [place], (types.int64,)).result for place in at]
     made = Elements()
-    for axis in range(len(at)):
-        made.indices[axis] = Value(types.int64, made.region, "ij"[axis])
-    made.region.arguments = list(made.indices.values())
+    places = [made.index(axis) for axis in range(len(at))]
     inside, outside = Region(), Region()
 
     def read() -> list[Value]:
-        pairs = zip(starts, made.region.arguments, strict=True)
+        pairs = zip(starts, places, strict=True)
         indices = [reader.numba(operator.add, [*pair]) for pair in pairs]
         is_inside = _are_inside(reader, indices, extents)
 
@@ -242,7 +262,7 @@ def _load_packed(
         reader.into(outside, lambda: [other])
         return [reader.add("if", [is_inside], (result.dtype,), None, [inside, outside]).result]
 
-    reader.into(made.region, read)
+    made.end(reader, read)
     return reader.add(
         "tile.map",
         [],
@@ -278,7 +298,7 @@ def _store(reader: Reader, node: ast.Call, use: IntrinsicUse) -> None:
     made, value = _elements(reader, node.args[-1])
     kinds = tuple(v.type for v in (array, *at, value))
     typing_rule(use.intrinsic)(kinds, use.static)
-    reader.into(made.region, lambda: [reader.cast(value, array.type.dtype)])
+    made.end(reader, lambda: [reader.cast(value, array.type.dtype)])
     reader.add(
         "tile.store",
         [array, *at, *made.operands()],

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["FOLDS", "Combiner", "Fold", "write_number"]
 
 
-def _cast(reader: Reader, value: Value, kind: Any) -> Value:
+def _cast(reader: Reader, value: Value, kind: Any, place: Callable[[], Value]) -> Value:
     return reader.cast(value, kind)
 
 
@@ -42,11 +42,12 @@ class Fold:
     combination : callable
         Returns what combines two values, for a target context and Numba's type of both.
     identity : callable
-        Returns the number that changes no other one when they are combined, for that type.
+        Returns what changes nothing that it is combined with, for that type.
     nothing : int
         What a scan gives that has combined no element.
     element : callable
-        Reads an element as what is combined: of a reader, the element and the type of the result.
+        Reads what is combined: of a reader, the element, the type of the result, and what reads the
+        element's position along the axis. It is a number, or a tuple of numbers.
     finish : callable
         Reads the result: of a reader, the combination of all elements and their number.
     vote : str
@@ -56,7 +57,7 @@ class Fold:
     combination: Callable[[Any, Any], Combination]
     identity: Callable[[Any], Any]
     nothing: int = 0
-    element: Callable[[Reader, Value, Any], Value] = _cast
+    element: Callable[[Reader, Value, Any, Callable[[], Value]], Value] = _cast
     finish: Callable[[Reader, Value, Value], Value] = _same
     vote: str = ""
 
@@ -104,7 +105,7 @@ def _no_extreme(which: str, kind: Any) -> Any:
     return ELEMENT_TYPES[str(kind)].integer_range[0 if which == "max" else 1]
 
 
-def _truth(reader: Reader, value: Value, kind: Any) -> Value:
+def _truth(reader: Reader, value: Value, kind: Any, place: Callable[[], Value]) -> Value:
     return reader.numba(operator.ne, [value, reader.constant(0, types.int64)])
 
 
@@ -183,8 +184,11 @@ class Combiner:
 
 
 def write_number(context: Any, builder: ir.IRBuilder, kind: Any, value: Any) -> ir.Value:
-    """Return a Python number as a value of a type."""
+    """Return a Python number, or a tuple of numbers, as a value of a type."""
     plain = context.get_value_type(kind)
+    if isinstance(kind, types.BaseTuple):
+        numbers = zip(kind.types, value, strict=True)
+        return ir.Constant(plain, [write_number(context, builder, *each) for each in numbers])
     if isinstance(kind, types.Boolean):
         return plain(int(value))
     if isinstance(kind, types.Integer):

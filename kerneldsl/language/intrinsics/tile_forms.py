@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable
 
+from kerneldsl.language.element_row import ElementKind
 from kerneldsl.utilities.dataclasses import dataclass
 
 __all__ = ["ResultShape", "TileForm"]
@@ -33,8 +34,8 @@ class TileForm:
         Of what it gives.
     dtype : str, callable or None
         Dtype of the result, or what returns it for that of the elements; ``None`` for the same.
-    is_ordered : bool
-        Whether it orders elements, which can be neither complex nor truth values then.
+    refused : tuple of ElementKind
+        Elements that it does not take.
     is_elementwise : bool
         Whether it is a part of an expression of elements, and no operation of the block.
     fold : str
@@ -46,7 +47,7 @@ class TileForm:
 
     shape: ResultShape = ResultShape.SAME
     dtype: str | Callable[[str], str] | None = None
-    is_ordered: bool = False
+    refused: tuple[ElementKind, ...] = ()
     is_elementwise: bool = False
     fold: str = ""
     attribute: str = ""

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kerneldsl.language.element_types import ELEMENT_TYPES
+from kerneldsl.language.element_types import ELEMENT_TYPES, ElementKind
 from kerneldsl.language.intrinsics.intrinsic import Effect, Intrinsic, IntrinsicGroup, Scope, Typing
 from kerneldsl.language.intrinsics.tile_forms import ResultShape, TileForm
 from kerneldsl.language.promotion import result_of_sum
@@ -24,6 +24,8 @@ __all__ = ["INTERNAL", "MAX_TILE_RANK", "element_words", "tile"]
 
 #: A tile has one or two axes.
 MAX_TILE_RANK = 2
+#: Elements that have no order, or only 0 and 1.
+_NOT_ORDERED = (ElementKind.COMPLEX, ElementKind.BOOL)
 
 
 def _collective(
@@ -54,14 +56,14 @@ def _reduction(
     summary: str,
     *,
     dtype: str | Callable[[str], str] | None = None,
-    is_ordered: bool = False,
+    refused: tuple[ElementKind, ...] = (),
 ) -> Intrinsic:
     return _collective(
         name,
         f"{summary} With `axis`, reduce along it to an extent of 1. By default reduce all elements "
         "to one number.",
         *("tile", "axis"),
-        form=TileForm(ResultShape.REDUCED, dtype, is_ordered=is_ordered, fold=name),
+        form=TileForm(ResultShape.REDUCED, dtype, refused=refused, fold=name),
         static=("axis",),
         defaults={"axis": None},
     )
@@ -162,12 +164,12 @@ tile = IntrinsicGroup(
         "max": _reduction(
             "max",
             "Return the largest element; NaN is ignored unless all are NaN, and 0 is above -0.",
-            is_ordered=True,
+            refused=_NOT_ORDERED,
         ),
         "min": _reduction(
             "min",
             "Return the smallest element; NaN is ignored unless all are NaN, and -0 is below 0.",
-            is_ordered=True,
+            refused=_NOT_ORDERED,
         ),
         "mean": _reduction(
             "mean", "Return the mean, of integers as float64.", dtype=_dtype_of_mean
@@ -185,14 +187,14 @@ tile = IntrinsicGroup(
             "sort",
             "Sort the elements along the last axis in ascending order: -0 before 0, NaN last.",
             "tile",
-            form=TileForm(is_ordered=True),
+            form=TileForm(refused=_NOT_ORDERED),
         ),
         "argsort": _collective(
             "argsort",
             "Return the indices that sort the tile along the last axis, as int64. Equal elements "
             "keep their order, and so do NaN.",
             "tile",
-            form=TileForm(dtype="int64", is_ordered=True),
+            form=TileForm(dtype="int64", refused=_NOT_ORDERED),
         ),
         "take": _collective(
             "take",

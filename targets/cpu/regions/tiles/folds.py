@@ -168,7 +168,8 @@ class _Fold:
         """Combine each column, one row after the other."""
         code, builder = self._code, self._builder
         rows, columns = code.shape
-        totals = code.elements(self._operation.operands[0])
+        target = code.elements(self._operation.operands[0])
+        totals = target if target.kind == self._kind else code.buffer(self._kind, columns)
         with code.loop(0, columns) as place:
             totals.set(place, element(place))
         with code.repeat(1, rows) as row:
@@ -178,7 +179,7 @@ class _Fold:
                 totals.set(place, self._combined(totals.get(place), below))
         if len(self._operation.regions[1].operations) > 1:
             with code.loop(0, columns) as place:
-                totals.set(place, self._finished(totals.get(place), rows))
+                target.set(place, self._finished(totals.get(place), rows))
 
     def _rows(self, element: _Element) -> None:
         """Combine each row: as many accumulators as a warp has lanes, then neighbours."""

@@ -199,7 +199,7 @@ class TileCode:
         """Write a region for some arguments; return what it yields."""
         self.emitter.values.update(zip(region.arguments, arguments, strict=True))
         (found,) = self.emitter.region(region)
-        return found
+        return self.emitter.plain(found, region.yielded[0].type)
 
 
 def _number(bound: ir.Value | int) -> ir.Value:

@@ -126,7 +126,7 @@ class TileWriter:
         """Write a region for some arguments; return what it yields."""
         self.emitter.values.update(zip(region.arguments, arguments, strict=True))
         (found,) = self.emitter.region(region)
-        return found
+        return self.emitter.plain(found, region.yielded[0].type)
 
     def element(self, operation: Operation, slot: Slot) -> ir.Value:
         """Write the region of an operation for one of the thread's elements."""

@@ -63,7 +63,7 @@ def by_words(
 ) -> ir.Value:
     """Change a value 32 bits at a time."""
     kind = value.type
-    if isinstance(kind, ir.LiteralStructType):
+    if isinstance(kind, ir.LiteralStructType | ir.ArrayType):
         for position in range(len(kind.elements)):
             part = by_words(builder, builder.extract_value(value, position), change)
             value = builder.insert_value(value, part, position)
