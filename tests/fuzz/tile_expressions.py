@@ -272,7 +272,7 @@ class Tiles(TileSources):
             name = self.rng.choice(("any", "all", "sum"))
             dtype = {"sum": "int64"}.get(name, "bool")
             return Expression(f"{self.truth(shape, depth)}.{name}({given})", dtype)
-        name = self.rng.choice(("sum", "sum", "prod", "max", "min", "mean"))
+        name = self.rng.choice(("sum", "sum", "prod", "max", "min", "mean", "argmax", "argmin"))
         value = self.of_shape(shape, depth)
         text = f"{value.text}.{name}({given})"
         if self.chance(4):
@@ -282,6 +282,8 @@ class Tiles(TileSources):
 
 def reduced_type(name: str, dtype: str) -> str:
     """Return the dtype of a reduction of numbers."""
+    if name in ("argmax", "argmin"):
+        return "int64"
     if dtype in FLOATS or name in ("max", "min"):
         return dtype
     if name == "mean":

@@ -28,7 +28,7 @@ from tests.support.tiles import (
 __all__ = ["TILE_METHODS", "TILE_WORDS", "VaryingArgumentError", "of_tile"]
 
 _Threads = Mapping[int, tuple[Any, ...]]
-_REDUCTIONS = frozenset(("sum", "prod", "max", "min", "mean", "any", "all"))
+_REDUCTIONS = frozenset(("sum", "prod", "max", "min", "argmax", "argmin", "mean", "any", "all"))
 
 
 class VaryingArgumentError(Exception):

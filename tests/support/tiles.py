@@ -169,6 +169,9 @@ def reduced(name: str, tile: np.ndarray, threads: int, by: Any = fold) -> Any:
     wide = summed(tile.dtype)
     if name in ("any", "all"):
         return getattr(np, name)(tile != 0)
+    if name in ("argmax", "argmin"):
+        wider = tile.astype(np.float32) if tile.dtype == "bfloat16" else tile
+        return np.int64(getattr(np, name)(wider))
     if name == "mean":
         real = tile.astype(np.float64) if wide in (np.int64, np.uint64) else tile.astype(wide)
         total = by(real, threads, lambda a, b: a + b)

@@ -6,6 +6,7 @@ in LLVM's instructions of every machine. Targets decide which elements meet, and
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable
 from functools import partial
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from llvmlite import ir
 from numba import types
 
+from kerneldsl.ir.frontend.tuples import packed, unpacked
 from kerneldsl.ir.operations import Operation, Value
 from kerneldsl.language.element_types import ELEMENT_TYPES
 from kerneldsl.lowering.groups import EXACT, Combination, combination_of
@@ -93,6 +95,40 @@ class _Product(Combination):
         return builder.insert_value(builder.insert_value(a, real, 0), imaginary, 1)
 
 
+@dataclass(frozen=True)
+class _FirstExtreme(Combination):
+    """Takes the larger or the smaller of two elements with positions.
+
+    A NaN goes before any number. Of equal elements, the one with the lower position is taken.
+    """
+
+    which: str
+
+    def combine(self, builder: ir.IRBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
+        (one, at), (two, other_at) = (
+            [builder.extract_value(each, number) for number in range(2)] for each in (a, b)
+        )
+        is_better, is_equal = self._compared(builder, one, two)
+        is_before = builder.icmp_signed("<", other_at, at)
+        is_taken = builder.or_(is_better, builder.and_(is_equal, is_before))
+        parts = builder.select(is_taken, two, one), builder.select(is_taken, other_at, at)
+        return builder.insert_value(builder.insert_value(a, parts[0], 0), parts[1], 1)
+
+    def _compared(
+        self, builder: ir.IRBuilder, one: ir.Value, two: ir.Value
+    ) -> tuple[ir.Value, ir.Value]:
+        """Return whether the second of two elements is better, and whether they are equal."""
+        sign, kind = ">" if self.which == "max" else "<", self.kind.types[0]
+        if not isinstance(kind, types.Float):
+            compare = builder.icmp_signed if kind.signed else builder.icmp_unsigned
+            return compare(sign, two, one), builder.icmp_unsigned("==", two, one)
+        are_nan = [builder.fcmp_unordered("uno", each, each) for each in (one, two)]
+        is_first = builder.and_(are_nan[1], builder.not_(are_nan[0]))
+        is_better = builder.or_(builder.fcmp_ordered(sign, two, one), is_first)
+        is_equal = builder.fcmp_ordered("==", two, one)
+        return is_better, builder.or_(is_equal, builder.and_(*are_nan))
+
+
 def _no_sum(kind: Any) -> Any:
     if isinstance(kind, types.Complex):
         return complex(-0.0, -0.0)
@@ -103,6 +139,28 @@ def _no_extreme(which: str, kind: Any) -> Any:
     if isinstance(kind, types.Float):
         return float("nan")  # yields to any number
     return ELEMENT_TYPES[str(kind)].integer_range[0 if which == "max" else 1]
+
+
+def _no_place(which: str, kind: Any) -> Any:
+    """Return an element that is no better than any other one, after all of them."""
+    number, place = kind.types
+    last = ELEMENT_TYPES[str(place)].integer_range[1]
+    if isinstance(number, types.Float):
+        return -math.inf if which == "max" else math.inf, last
+    return ELEMENT_TYPES[str(number)].integer_range[0 if which == "max" else 1], last
+
+
+def _with_place(reader: Reader, value: Value, kind: Any, place: Callable[[], Value]) -> Value:
+    if isinstance(value.type, types.Boolean):
+        value = reader.cast(value, types.uint8)
+    elif isinstance(value.type, types.Float) and value.type.bitwidth < 32:
+        value = reader.cast(value, types.float32)
+    return packed(reader, (value, place()))
+
+
+def _place(reader: Reader, total: Value, count: Value) -> Value:
+    found: Value = unpacked(reader, total)[1]
+    return found
 
 
 def _truth(reader: Reader, value: Value, kind: Any, place: Callable[[], Value]) -> Value:
@@ -124,6 +182,14 @@ def _extreme(which: str) -> Fold:
     return Fold(partial(combination_of, which), partial(_no_extreme, which))
 
 
+def _first_extreme(which: str) -> Fold:
+    def combination(context: Any, kind: Any) -> Combination:
+        return _FirstExtreme(context, kind, which)
+
+    identity = partial(_no_place, which)
+    return Fold(combination, identity, element=_with_place, finish=_place)
+
+
 def _vote(which: str) -> Fold:
     def combination(context: Any, kind: Any) -> Combination:
         return _Vote(context, kind, which)
@@ -138,6 +204,8 @@ FOLDS = {
     "prod": Fold(_Product, lambda kind: 1, nothing=1),
     "max": _extreme("max"),
     "min": _extreme("min"),
+    "argmax": _first_extreme("max"),
+    "argmin": _first_extreme("min"),
     "any": _vote("or"),
     "all": _vote("and"),
 }

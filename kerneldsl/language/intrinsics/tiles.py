@@ -171,6 +171,18 @@ tile = IntrinsicGroup(
             "Return the smallest element; NaN is ignored unless all are NaN, and -0 is below 0.",
             refused=_NOT_ORDERED,
         ),
+        "argmax": _reduction(
+            "argmax",
+            "Return the position of the first largest element, as int64, or of the first NaN.",
+            dtype="int64",
+            refused=(ElementKind.COMPLEX,),
+        ),
+        "argmin": _reduction(
+            "argmin",
+            "Return the position of the first smallest element, as int64, or of the first NaN.",
+            dtype="int64",
+            refused=(ElementKind.COMPLEX,),
+        ),
         "mean": _reduction(
             "mean", "Return the mean, of integers as float64.", dtype=_dtype_of_mean
         ),

@@ -84,6 +84,45 @@ def _add_product(shape: tuple[int, int], block: int, dtype: str) -> None:
     )
 
 
+@cache
+def _finding(shape: tuple[int, int]) -> Any:
+    @kd.kernel
+    def finding(x, across, down, whole):
+        t = kd.tile.load(x, (0, 0), shape)
+        kd.tile.store(across, (0, 0), t.argmax(axis=1) - t.argmin(1) * 1000)
+        kd.tile.store(down, (0, 0), t.argmin(axis=0) - kd.tile.argmax(t, axis=-2) * 1000)
+        whole[0] = t.argmax()
+        whole[1] = (t != t).argmax()
+        whole[2] = (-kd.tile.arange(shape, kd.int8)).argmin()
+
+    return finding
+
+
+def _add_places(shape: tuple[int, int], block: int, dtype: str) -> None:
+    def make(rng: np.random.Generator) -> tuple[Any, ...]:
+        x = rng.integers(0, 4, shape).astype(dtype)
+        if dtype[0] == "f":
+            x[x == 0] = np.where(rng.random(shape) < 0.5, -0.0, 0.0).astype(dtype)[x == 0]
+            x[-1, rng.integers(shape[1], size=2)] = np.nan
+            x[0] = -np.inf  # as what is combined with nothing
+        return x, *(poisoned(each, "int64") for each in ((shape[0], 1), (1, shape[1]), 3))
+
+    def expected(x: Any, across: Any, down: Any, whole: Any) -> dict[int, Any]:
+        return {
+            1: (x.argmax(1) - x.argmin(1) * 1000)[:, None],
+            2: (x.argmin(0) - x.argmax(0) * 1000)[None],
+            3: np.array([x.argmax(), (x != x).argmax(), shape[1] - 1]),
+        }
+
+    _LIST.add(
+        f"places.{dtype}.{shape[0]}x{shape[1]}.{block}",
+        _finding(shape),
+        make,
+        block=(block,),
+        expected=expected,
+    )
+
+
 def _across(row: Any, threads: int, combine: Any) -> Any:
     return fold_row(row, combine)
 
@@ -114,6 +153,10 @@ for _block in (*TILE_BLOCKS, 32):
 for _block in (*TILE_BLOCKS, 32):
     for _shape in ((5, 70), (40, 5)):
         _add_product(_shape, _block, "float32")
+        _add_places(_shape, _block, "float32")
+_add_places((9, 16), 64, "float16")
+_add_places((3, 100), 32, "int64")
+_add_places((33, 1), 100, "uint8")
 _add_product((7, 33), 7, "int32")
 _add_product((7, 1), 64, "float64")
 _add((6, 33), 96, "int16")

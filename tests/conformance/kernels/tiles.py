@@ -245,7 +245,18 @@ def _reducing(name: str, width: int) -> Any:
             y[row] = kd.tile.load(x[row], 0, width, other=1).prod()
 
     kernels.update(sum=row_sum, max=row_max, min=row_min, mean=row_mean, any=row_any, all=row_all)
-    kernels.update(prod=row_prod)
+
+    @kd.kernel
+    def row_argmax(x, y):
+        for row in range(kd.blockIdx.x, x.shape[0], kd.gridDim.x):
+            y[row] = kd.tile.load(x[row], 0, width).argmax()
+
+    @kd.kernel
+    def row_argmin(x, y):
+        for row in range(kd.blockIdx.x, x.shape[0], kd.gridDim.x):
+            y[row] = kd.tile.load(x[row], 0, width).argmin()
+
+    kernels.update(prod=row_prod, argmax=row_argmax, argmin=row_argmin)
     return kernels[name]
 
 
@@ -254,7 +265,10 @@ def _add_reduction(name: str, dtype: str, width: int, block: int) -> None:
         kind = np.dtype(dtype)
         rows = np.stack([special_values(rng, width, dtype) for _ in range(5)])
         rows[4] = np.zeros(width, kind)  # all of it nothing
-        if kind.kind == "f" and name in ("max", "min"):
+        if name in ("argmax", "argmin"):
+            rows[1] = np.where(rows[1] == rows[1], rows[1], np.array(0, kind))  # no NaN
+            rows[1, width // 2 :] = rows[1, : width - width // 2]  # each twice
+        if kind.kind == "f" and name in ("max", "min", "argmax", "argmin"):
             rows[3] = np.array(np.nan, kind)
             rows[2] = np.where(np.arange(width) % 3 == 0, -0.0, 0.0).astype(kind)
         if kind.kind in "iu" and name in ("sum", "mean"):
@@ -282,13 +296,15 @@ def _add_reduction(name: str, dtype: str, width: int, block: int) -> None:
 
 for _dtype in HOST_DTYPES:
     _kind = np.dtype(_dtype).kind
-    for _name in ("sum", "prod", "max", "min", "mean", "any", "all"):
+    for _name in ("sum", "prod", "max", "min", "argmax", "argmin", "mean", "any", "all"):
         if _name in ("max", "min") and (_kind == "c" or _dtype == "bool"):
+            continue
+        if _name in ("argmax", "argmin") and _kind == "c":
             continue
         _add_reduction(_name, _dtype, 300, 64)
 for _block in TILE_BLOCKS:
     for _width in (5, 1024, 1000):
-        for _name in ("sum", "prod", "max", "any"):
+        for _name in ("sum", "prod", "max", "argmax", "any"):
             _add_reduction(_name, "float32", _width, _block)
 
 

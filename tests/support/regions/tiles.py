@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
+from numba import types
 
 from kerneldsl.ir.operations import Operation, Region, Value
 from tests.support.regions.numbers import dtype_of, typed
@@ -50,11 +51,13 @@ def _elements(writer: Writer, operation: Operation, dtype: Any) -> str:
     axes, shape = attributes["axes"], _shape(writer, operation)
     tiles = operation.operands[attributes["first"] :]
     function = writer.closure(operation.regions[0])
+    has_place = isinstance(operation.regions[0].yielded[0].type, types.BaseTuple)
 
     def with_indices(given: Callable[..., Any], shape: tuple[int, ...]) -> Callable[..., Any]:
         def compute(place: Any, *elements: Any) -> Any:
             index = np.unravel_index(place, shape)
-            return given(*elements, *(np.int64(index[axis]) for axis in axes))
+            found = given(*elements, *(np.int64(index[axis]) for axis in axes))
+            return found[0] if has_place else found
 
         return compute
 
@@ -103,6 +106,11 @@ def _fold(writer: Writer, operation: Operation) -> None:
     attributes, kind = operation.attributes, operation.result.type
     axis = attributes["axis"]
     total = operation.regions[1].arguments[0]
+    if attributes["fold"] in ("argmax", "argmin"):
+        elements = _named(writer, operation, total.type.types[0])
+        found = writer.stop(f"tile.{attributes['fold']}", [elements, repr(axis)])
+        writer.define(operation.results, [found])
+        return
     word = _FOLDS.get(attributes["fold"], attributes["fold"])
     elements = _named(writer, operation, total.type)
     finish = writer.closure(operation.regions[1])
