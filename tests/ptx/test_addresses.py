@@ -613,3 +613,33 @@ def test_a_conversion_may_extend_the_low_half_of_a_wide_register(conversion: str
     assert not re.search(r"[.][subf]32 .*%rd", written.replace(f"cvt.{conversion}", ""))
     header = ".version 8.0\n.target sm_90\n.address_size 64\n"
     assert assemble(header + written, "sm_90")
+
+
+_PARTLY_DEFINED = """.visible .entry e(
+.param .u64 e_param_0
+)
+{
+.reg .pred %p<3>;
+.reg .b32 %r<2>;
+.reg .b64 %rd<6>;
+ld.param.b64 %rd1, [e_param_0];
+mov.u32 %r1, %tid.x;
+cvt.u64.u32 %rd2, %r1;
+setp.gt.s64 %p1, %rd2, 3;
+@%p1 bra $L1;
+and.b64 %rd3, %rd2, 255;
+neg.s64 %rd4, %rd3;
+$L1:
+setp.lt.s64 %p2, %rd4, %rd2;
+@%p2 bra $L2;
+st.global.b64 [%rd1], %rd4;
+$L2:
+ret;
+}"""
+
+
+def test_an_operand_may_be_defined_on_some_ways_only() -> None:
+    """LLVM writes such for elements that a thread does not have, and does not read."""
+    written = shorten_addresses(_PARTLY_DEFINED, NO_FACTS)
+    header = ".version 8.0\n.target sm_90\n.address_size 64\n"
+    assert assemble(header + written, "sm_90")

@@ -121,6 +121,8 @@ class Emitter:
         arithmetic, while it waits for a parameter of the address.
         """
         blocks, home = self._function.blocks, self._home(expression)
+        if not self._function.dominates(home, block):
+            return block, line  # an operand is not defined on every way to the block
         best = at = block
         before = blocks[block].dominator
         if is_early and block != home and blocks[before].depth == blocks[block].depth:
