@@ -179,6 +179,7 @@ if TYPE_CHECKING:
         nanosleep as nanosleep,
         popc as popc,
         rsqrt as rsqrt,
+        saturate as saturate,
         selp as selp,
         uniform as uniform,
     )
@@ -374,7 +375,7 @@ _MODULES = {
     "kerneldsl.language.intrinsics.tiles": "tile",
     "kerneldsl.language.intrinsics.values": (
         "bitcast brev byte_perm cbrt clz dot4 ffs fma funnelshift_l funnelshift_lc funnelshift_r "
-        "funnelshift_rc mulhi nanosleep popc rsqrt selp uniform"
+        "funnelshift_rc mulhi nanosleep popc rsqrt saturate selp uniform"
     ),
     "kerneldsl.language.intrinsics.vectors": (
         "float32x2 float32x4 float64x2 int8x2 int8x4 int16x2 int16x4 int32x2 int32x4 int64x2 "

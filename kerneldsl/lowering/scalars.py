@@ -196,6 +196,13 @@ def _cube_root(call: Call) -> ir.Value:
     return call_llvm(call.builder, "cbrtf" if is_single else "cbrt", value.type, [value])
 
 
+def _saturated(call: Call) -> ir.Value:
+    builder, (value,) = call.builder, call.args
+    zero, one = (ir.Constant(value.type, number) for number in (0.0, 1.0))
+    value = builder.select(builder.fcmp_ordered(">", value, zero), value, zero)
+    return builder.select(builder.fcmp_ordered("<", value, one), value, one)
+
+
 # -- choices and conversions ------------------------------------------------------------------
 
 
@@ -233,6 +240,7 @@ EMITTERS: dict[str, Emitter] = {
     "fma": _fused,
     "rsqrt": _reciprocal_root,
     "cbrt": _cube_root,
+    "saturate": _saturated,
     "selp": _select,
     "bitcast": _bit_cast,
     "nanosleep": _nothing,

@@ -498,6 +498,18 @@ def test_older_architectures_do_without_the_instructions_of_newer_ones() -> None
     assert "dp4a" not in old
 
 
+def saturated(x):
+    i = kd.grid(1)
+    x[i] = kd.saturate(x[i])
+
+
+def test_a_number_is_clamped_without_branches() -> None:
+    for dtype in ("f32", "f64"):
+        body = body_of(compile_ptx(saturated, f"float{dtype[1:]}[::1]"))
+        assert "bra" not in body
+        assert not re.search(r"selp|setp", body), body
+
+
 def roots(x):
     i = kd.grid(1)
     x[i] = kd.rsqrt(x[i]) + kd.fma(x[i], x[i], x[i + 1])

@@ -159,6 +159,11 @@ def cbrt(x: Any) -> Any:
     return kind(np.cbrt(np.longdouble(kind(x))))
 
 
+def saturate(x: Any) -> Any:
+    kind = _float_type(x)
+    return kind(min(kind(x), kind(1))) if x > 0 else kind(0)
+
+
 def selp(condition: Any, a: Any, b: Any) -> Any:
     return a if condition else b
 
@@ -220,8 +225,9 @@ def uniform(value: Any) -> Any:
 SCALARS = {
     function.__name__: function
     for function in (
-        *(popc, clz, ffs, brev, byte_perm, mulhi, dot4, fma, rsqrt, cbrt, selp, bitcast),
+        *(popc, clz, ffs, brev, byte_perm, mulhi, dot4, fma, rsqrt, cbrt, bitcast),
         *(funnelshift_l, funnelshift_lc, funnelshift_r, funnelshift_rc, nanosleep, uniform),
+        *(saturate, selp),
         *(packed, unpack),
     )
 }

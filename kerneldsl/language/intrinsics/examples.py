@@ -195,6 +195,7 @@ _VALUES: dict[str, _Row] = {
     "fma": ("out[t] = kd.fma(2.0, t, 1.0)", "[1. 3. 5. 7.]", "float64"),
     "rsqrt": ("out[t] = kd.rsqrt(4.0**t)", "[1.    0.5   0.25  0.125]", "float64"),
     "cbrt": ("out[t] = kd.cbrt(8.0 ** t)", "[1. 2. 4. 8.]", "float64"),
+    "saturate": ("out[t] = kd.saturate(t - 1.5)", "[0.  0.  0.5 1. ]", "float64"),
     "selp": ("out[t] = kd.selp(t % 2, t, -t)", "[ 0  1 -2  3]"),
     "bitcast": ("out[t] = kd.bitcast(kd.float32(t), kd.int32) >> 23", "[  0 127 128 128]"),
     "nanosleep": ("kd.nanosleep(100)\nout[t] = t", "[0 1 2 3]"),

@@ -28,6 +28,7 @@ __all__ = [
     "nanosleep",
     "popc",
     "rsqrt",
+    "saturate",
     "selp",
     "uniform",
 ]
@@ -99,6 +100,7 @@ rsqrt = Intrinsic("rsqrt", "Compute 1 / √`x`, to 2 units in the last place.", 
 cbrt = Intrinsic(
     "cbrt", "Compute the cube root of `x`, to 2 units in the last place.", Typing.FLOATS, ("x",)
 )
+saturate = Intrinsic("saturate", "Clamp `x` to 0 to 1. NaN and -0 become 0.", Typing.FLOATS, ("x",))
 selp = Intrinsic(
     "selp",
     "Return `a` if `condition` is nonzero, else `b`; both are evaluated.",

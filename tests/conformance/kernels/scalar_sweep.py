@@ -163,6 +163,13 @@ for _label, _function in (("np", np.cbrt), ("math", math.cbrt), ("kd", kd.cbrt))
 
 _add_unary("kd_rsqrt", kd.rsqrt, _FLOATS, lambda x: (1 / np.sqrt(x)).astype(x.dtype), ulp=2)
 
+
+def _saturated(x: np.ndarray) -> np.ndarray:
+    return np.where(x > 0, np.minimum(x, x.dtype.type(1)), x.dtype.type(0))
+
+
+_add_unary("kd_saturate", kd.saturate, _FLOATS, _saturated)
+
 # At the poles, where Python raises, both have what C's functions give.
 _AT = np.array([0.0, -0.0, -1.0, -7.0, 1.0, 2.0, math.inf, -math.inf, math.nan])
 _GAMMA = np.array([math.inf, -math.inf, math.nan, math.nan, 1, 1, math.inf, math.nan, math.nan])

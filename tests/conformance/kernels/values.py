@@ -143,6 +143,24 @@ for _kinds in (
 
 
 @kd.kernel
+def clamped(x, out):
+    i = kd.grid(1)
+    out[i] = kd.saturate(x[i])
+
+
+for _dtype in ("float16", "float32", "float64", "int32"):
+    _list.add(
+        f"saturate_{_dtype}",
+        clamped,
+        lambda rng, dtype=_dtype: (
+            (rng.random(_SIZE) * 3 - 1).astype(dtype),
+            poisoned(_SIZE, np.float32 if dtype in ("float16", "float32") else np.float64),
+        ),
+        extent=(_SIZE,),
+    )
+
+
+@kd.kernel
 def roots(x, out):
     i = kd.grid(1)
     out[i, 0] = kd.rsqrt(x[i])
