@@ -1,11 +1,11 @@
 """An open folder; its files are reached through its descriptor and by their names alone.
 
-Somebody who can write to a shared cache can put a link in the place of a folder or file at any
-moment, between a check and a use too. A descriptor stays with the folder that was opened and
-checked, and nothing here follows a link below it, so what is written, moved, removed and listed is
-in that folder. Windows opens no folders: there each name is checked for a link first, which leaves
-a moment between check and use. To make a link there takes a right that other users' folders do
-not give.
+A user who can write to a shared cache can replace a folder or file by a link. That may happen
+between a check and a use. A descriptor stays with the folder that was opened and checked. No
+function of this module follows a link below it. So files are written, moved, removed and listed in
+that folder alone. Windows opens no folders: each name is checked for a link first, which leaves a
+moment between check and use. Making a link there takes a right that other users' folders do not
+give.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Directory:
     """A folder that is open, for ``with``; a name is the last part of a path."""
 
     def __init__(self, path: Path, descriptor: int | None) -> None:
-        #: Where it was when it was opened.
+        #: The path at the time when it was opened.
         self.path = path
         self._descriptor = descriptor
 
@@ -137,7 +137,7 @@ class Directory:
         It is written under another name, forced to the disk, given its name, and then the folder is
         forced to the disk. What is not `is_forced` may be lost when the machine fails. It is not
         read back: what a file system gives to the one who wrote need not be what it will give to
-        others. If a step fails, nothing is left, as far as the system lets us.
+        others. If a step fails, the file is removed if the system permits it.
         """
         temporary = f"{TEMPORARY}{os.getpid()}-{os.urandom(8).hex()}"
         descriptor = self.open_file(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)

@@ -16,8 +16,8 @@
 Numbers are little-endian. The checksum finds every accident; it does not stop somebody who can
 write to the file, who can also compute it. The signature does, as long as the secret is one.
 
-The magic is that of PNG (ISO/IEC 15948, 5.2) with another name: it finds files that were moved
-through something that changes line ends or cuts bytes to seven bits.
+The magic is that of PNG (ISO/IEC 15948, 5.2) with another name. It detects files that a transfer
+changed: other line ends, or bytes of seven bits.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Folders of the cache, and the test that their contents may be run.
 
-What is read from the cache becomes machine code, so a folder into which somebody else can put a
-file is a way into this process. Such a folder is refused, unless ``KERNELDSL_CACHE_SHARED`` says
-that it is meant so, and entries are signed. What is changed in it is changed through descriptors of
-the folders that were checked (:mod:`~kerneldsl.cache.directory`), and files are looked at once more
-when they are opened, so a folder that is exchanged in between gains nobody anything.
+Entries of the cache become machine code. A folder that other users can write to would let them run
+code in this process. Such a folder is refused, unless ``KERNELDSL_CACHE_SHARED`` permits it and
+entries are signed. Changes go through descriptors of the folders that were checked
+(:mod:`~kerneldsl.cache.directory`), and files are checked again when they are opened. So replacing
+a folder in between has no effect.
 
 A site's folder is code that the environment names, as ``PYTHONPATH`` does, and is trusted as such
 code is (docs/adr/0032).
@@ -37,7 +37,7 @@ __all__ = [
 
 ENTRIES = "entries"
 QUARANTINE = "quarantine"
-#: Holds what is no entry: the estimate of the size, and the file whose bytes are locked.
+#: Holds files other than entries: the estimate of the size, and the file of the locks.
 STATE = "state"
 _PRIVATE = 0o700
 
@@ -78,7 +78,7 @@ def _exposed(path: Path) -> Path | None:
 
 
 def nearest_existing(path: Path) -> Path | None:
-    """Return a path, or what is nearest above it, that is there as far as this user can see."""
+    """Return a path, or the nearest folder above it that exists for this user."""
     # Unlike Path.exists, this one is False of what is in a folder that is closed to this user.
     return next((each for each in (path, *path.parents) if os.path.exists(each)), None)
 
@@ -149,7 +149,7 @@ class Folder(NamedTuple):
                 raise
             with folder:
                 if is_new and self.is_shared and not is_foreign(folder.status(), is_site=False):
-                    # Whoever may write here may write there, whatever the umask.
+                    # Users who may write here may write there, whatever the umask.
                     folder.set_mode(stat.S_IMODE(root.status().st_mode))
                 self._check(folder.path, folder.status())
                 yield folder
@@ -169,12 +169,12 @@ class Folder(NamedTuple):
         )
 
     def trusts(self, status: os.stat_result) -> bool:
-        """Return whether a file or folder belongs to somebody whose code this process runs."""
+        """Return whether a file or folder belongs to a user that this process trusts."""
         return self.is_shared or not is_foreign(status, is_site=self.is_site)
 
     def _check_path(self, path: Path) -> bool:
         try:
-            # A person may put a link in the place of the folder; within it nobody has reason to.
+            # A user may replace the folder by a link; within it there is no reason to.
             status = path.stat() if path == self.path else path.lstat()
         except (FileNotFoundError, NotADirectoryError):
             return False

@@ -84,7 +84,7 @@ class Verification(AsDict):
 def read_entries(store: Store) -> Iterator[tuple[Listed, Entry | BadEntry]]:
     """Return every entry of a folder with what it holds, or why it cannot be used.
 
-    One whose name is not that of its key counts as damaged: no lookup finds it.
+    An entry counts as damaged if its name is not that of its key: no lookup finds it.
     """
     for listed in store.listed():
         try:

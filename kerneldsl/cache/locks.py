@@ -1,11 +1,11 @@
 """Locks between the processes that use one cache folder: a byte of one file is a lock.
 
-They are advisory, as `fcntl.lockf` has them (POSIX, ``fcntl``): the system gives a lock back when
-its process ends, however it ends, a forked child has none of its parent's, and network file systems
-that know locks know these. No result depends on them. If there are none, or somebody holds one
-for too long, the waiting process goes on without: what a lock saves is work.
+They are advisory locks of `fcntl.lockf` (POSIX, ``fcntl``). The system releases a lock when its
+process ends, however it ends. A forked child has none of its parent's locks. Network file systems
+that support locks support these. No result depends on them: a lock saves work. If there are no
+locks, or another process holds one for too long, the waiting process goes on without.
 
-A process that closes the file gives back every lock that it has on it, so it opens it once for all
+A process that closes the file releases all its locks on the file. So it opens the file once for all
 its threads.
 """
 
@@ -83,7 +83,7 @@ def size_locked(folder: Folder) -> Iterator[None]:
 
 
 def _holds_a_key() -> bool:
-    # Whoever holds one lock and waits for another may wait for somebody who waits for the first.
+    # A process that holds one lock and waits for another may wait for one that waits for the first.
     own, thread = os.getpid(), threading.get_ident()
     with _lock:
         return any(

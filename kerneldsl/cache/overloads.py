@@ -4,8 +4,8 @@
 what such code does, so nothing is kept and nothing is taken while there is any. A process that has
 not imported Numba has registered nothing.
 
-The registries are private to Numba. Where a release has moved one of the names that are read here,
-it is unknown what is registered, so nothing is kept and nothing is taken either.
+The registries are private to Numba. If a release has renamed one of them, the registered overloads
+are unknown. Then no code is stored in the cache, and none is taken from it.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ from kerneldsl.utilities.modules import imported
 
 __all__ = ["foreign_overload"]
 
-#: Whose implementations the rest of the key identifies; templates derive from classes of Python's.
+#: Packages with implementations that the rest of the key identifies; templates derive from classes
+#: of Python's.
 _IDENTIFIED = frozenset(
     {"abc", "builtins", "kerneldsl", "llvmlite", "numba", "numpy", "stdlib_kernels", "targets"}
 )
-#: Whose functions kernels that are kept call, by themselves or within what Numba compiles for them.
+#: Packages with functions that cached kernels call, also in what Numba compiles for them.
 _CALLED = _IDENTIFIED | sys.stdlib_module_names
 #: Packages that implement functions of Python and NumPy for their own types alone, which no
 #: argument of a kernel has.
@@ -149,7 +150,7 @@ def _installed() -> list[Any]:
 
 
 def _describe(kind: str, item: Any, holders: Mapping[type, str]) -> str | None:
-    """Say what an item of a registry implements and whose it is, unless it is of no consequence."""
+    """Name what an item of a registry implements, and its package; ``None`` if it has no effect."""
     subjects: tuple[Any, ...]
     makers: tuple[Any, ...]
     if isinstance(item, type):  # a template
@@ -178,7 +179,7 @@ def _authors(maker: Any) -> list[str]:
     if isinstance(maker, type):
         return [author for each in maker.__mro__ for author in _authors_of_class(each)]
     if isinstance(maker, FunctionType):
-        # Numba's decorators put functions of its own around the one they are given.
+        # Numba's decorators wrap the function that they are given in others.
         held = [_contents(cell) for cell in maker.__closure__ or ()]
         return [_package(each) for each in (maker, *held) if isinstance(each, FunctionType)]
     return [_package(type(maker))]

@@ -52,7 +52,7 @@ class Settings(NamedTuple):
     #: ``KERNELDSL_CACHE_KEY_FILE``.
     key_file: str
     #: ``KERNELDSL_CACHE_SHARED`` with a key file: folders of other users, and folders that others
-    #: may write to, are taken. Without one nothing would show whose entries are in them.
+    #: may write to, are accepted. Without a key file no signature shows who wrote an entry.
     is_shared: bool
 
 
@@ -97,8 +97,8 @@ def read_secret(key_file: str) -> bytes | None:
     """Read the file that ``KERNELDSL_CACHE_KEY_FILE`` names.
 
     Return the contents without white space around them; ``None`` for an empty path. Raises
-    `CacheError` if there is no such file, others can read it, or it is too short: a cache that
-    should be signed and cannot be is not used at all.
+    `CacheError` if there is no such file, others can read it, or it is too short. A cache that
+    should be signed and cannot be is not used.
     """
     if not key_file:
         return None

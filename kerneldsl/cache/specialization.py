@@ -78,7 +78,7 @@ def describe(value: Any) -> str:
     if type(value) is float:
         return value.hex()
     if isinstance(value, BarrierProblem):
-        # It is reported again at each use; where it is and in which words has no part in the code.
+        # It is reported again at each use. Its place and its text do not change the code.
         return f"barrier({value.is_provable})"
     if isinstance(value, (tuple, list)):
         return f"({', '.join(map(describe, value))})"

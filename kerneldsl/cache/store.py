@@ -1,9 +1,9 @@
 """The entries of one folder: read, written, listed, put aside, removed.
 
-No entry depends on anything but its file: there is no index. What several processes do at once
-therefore cannot mix: each reads a whole file or none, and the last writer of a key wins, whose
-entry is as good as the others'. Only files of names that are made here are listed, moved and
-removed, each by the descriptor of its folder.
+An entry depends on its file alone: there is no index. So operations of several processes cannot
+mix. Each process reads a whole file or none. The last writer of a key wins, and its entry is as good as
+the others. Only files with names of this module are listed, moved and removed, each by the
+descriptor of its folder.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ class Store:
         """Write an entry, over one that is there; return its bytes.
 
         Raises `BadEntry` if it is too large to be read again, `CacheError` if the folder has become
-        unsafe, `OSError` if it cannot be written; then what was there before is there still.
+        unsafe, and `OSError` if it cannot be written. The previous entry then stays.
         """
         data = self.encoded(key, sections)
         self.write_encoded(key, data)

@@ -1,9 +1,8 @@
 """Versions of the software that generates code: part of every key, without importing Numba.
 
-What pip and conda have installed is identified by the list of files that they wrote beside it
-(``RECORD``, "Recording installed projects" of the Python packaging specifications): it holds a
-SHA-256 of each, LLVM in llvmlite's library included. kerneldsl itself may run from a checkout,
-where the sources are read.
+Packages that pip and conda installed are identified by their list of files (``RECORD``, "Recording
+installed projects" of the Python packaging specifications). It has a SHA-256 of each file, also of
+llvmlite's library with LLVM. kerneldsl itself may run from a checkout. Then its sources are read.
 """
 
 from __future__ import annotations
@@ -97,7 +96,7 @@ def _recorded(folder: Path, distribution: str, packages: tuple[str, ...]) -> str
     heads = tuple(f"{package}/".encode() for package in packages)
     versions: list[str] = []
     digest = hashlib.sha256()
-    # There should be one; of an older installation that has left its list behind, both count.
+    # There should be one. If an older installation has left its list, both count.
     for name in sorted(os.listdir(folder)) if folder.is_dir() else ():
         if not (name.startswith(f"{distribution}-") and name.endswith(".dist-info")):
             continue

@@ -1,8 +1,8 @@
 """Entries in one file, to take to another machine.
 
-The file is a tar archive of entries. Importing never unpacks it to names of its choosing: each
-entry is read, checked as any other, and written by this cache under the name of its key. The key
-says what the code is for, so an entry of another architecture or version is kept and never used.
+The file is a tar archive of entries. Importing never unpacks it to names of its choosing. Each
+entry is read, checked as any other, and written by this cache under the name of its key. The key names
+the architecture and versions of the code, so an entry of another one is stored and never used.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def import_entries(
                     refused[Reason.STRUCTURE.value] += 1
                 else:
                     imported += 1
-    # What tarfile says of sizes and times that are none is not always a TarError.
+    # For invalid sizes and times tarfile does not always raise TarError.
     except (tarfile.TarError, EOFError, ValueError, OverflowError) as error:
         raise CacheError(
             f"{path} is not an archive of cache entries: {error}",

@@ -2,9 +2,9 @@
 
 The layout is the same on every target and is part of what an ahead-of-time compiled file promises:
 
-* a scalar is one parameter of its own type (``bool`` travels as ``uint8``, a complex number as two
+* a scalar is one parameter of its type (``bool`` is passed as ``uint8``, a complex number as two
   floats, real part first);
-* a record by itself is its bytes, eight to a ``uint64``, the last of which is filled with zeros;
+* a record by itself is its bytes, eight to a ``uint64``; the last one is filled up with zeros;
 * an array is its data pointer, then its extent along each axis as ``int64``, then, only where its
   layout is "A", its stride along each axis in bytes as ``int64``; an array of rank 0 is a pointer;
 * where a target binds buffers to numbered slots instead, the buffer of each array is in the next
@@ -13,7 +13,7 @@ The layout is the same on every target and is part of what an ahead-of-time comp
 * a ``forall`` entry then takes its extents as ``int64``; a debug entry then takes a pointer to a
   fault record.
 
-Every parameter is aligned to its own size, as the CUDA driver's parameter buffer wants it.
+Every parameter is aligned to its own size, as the CUDA driver's parameter buffer requires.
 """
 
 from __future__ import annotations
@@ -183,7 +183,7 @@ class ParameterLayout:
 
     @cached_property
     def arrays(self) -> tuple[ArrayParameters, ...]:
-        """Every array, those in tuples included, and where it is among the parameters."""
+        """Every array, those in tuples included, with its position among the parameters."""
         return array_parameters(self.kinds)
 
     @cached_property

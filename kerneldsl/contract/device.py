@@ -329,9 +329,9 @@ class Device(Observable, Shown):
         nbytes : int
             Number of bytes.
         stream : object
-            A stream of either device that orders the copy. ``None`` is the default streams of both:
-            the copy **must** wait for the work in both, and later work in both **must** wait for
-            the copy.
+            A stream of either device that orders the copy. ``None`` is the default streams of both.
+            The copy **must** wait for the work in both. Later work in both **must** wait for the
+            copy.
 
         The default copies through host memory.
         """

@@ -93,8 +93,8 @@ class ErrorLog:
         from kerneldsl.contract.error_entries import describe
 
         self._incoming.append((describe(error, was_swallowed), weakref.ref(error)))
-        # Whoever holds the lock finds the entry: the holder looks again before it lets go, and a
-        # reader moves everything over first.
+        # The thread that holds the lock finds the entry: it looks again before it releases the
+        # lock, and a reader moves everything over first.
         while self._incoming and self._lock.acquire(blocking=False):
             try:
                 self._settle()

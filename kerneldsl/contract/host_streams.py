@@ -32,9 +32,9 @@ class HostStream(DeviceStream):
     Parameters
     ----------
     device : Device
-        Where it is.
+        The device of the stream.
     handle : int, optional
-        A number given by somebody else; a new one by default.
+        A number from another library; a new one by default.
     foreign : object, optional
         What it stands for, if that is another library's.
     """
@@ -55,7 +55,7 @@ class HostStream(DeviceStream):
         return True
 
     def wait(self, event: DeviceEvent) -> None:
-        """Wait now; in a recording what the event stands behind comes before what follows."""
+        """Wait now; a recording orders the work before the event before what follows."""
         if self.recording is None:
             event.synchronize()
         else:
@@ -120,9 +120,9 @@ class HostEvent(DeviceEvent):
     Parameters
     ----------
     device : Device
-        Where it is.
+        The device of the event.
     is_timed : bool
-        Whether it may be asked for its time.
+        Whether its time may be read.
     """
 
     def __init__(self, device: Device, is_timed: bool) -> None:
@@ -166,7 +166,7 @@ class HostGraph(DeviceGraph):
     Parameters
     ----------
     device : Device
-        Where it is.
+        The device of the graph.
     recording : Recording
         What was recorded.
     """

@@ -24,7 +24,7 @@ __all__ = [
 #: Headers of a table of devices, except for their memory.
 DEVICE_HEADERS = ("device", "name", "kind", "arch", "processors", "bandwidth")
 
-#: What the short table shows, if it can be had.
+#: Fields of the short table. Those that are not available are left out.
 _SHORT = (
     "name",
     "kind",
@@ -82,7 +82,7 @@ def format_value(field: Field[Any], value: Any) -> str:
 
 
 def as_text(info: DeviceInfo) -> str:
-    """Return what one wants to know at a glance; reads nothing live."""
+    """Return the short table; reads nothing live."""
     return text_table((str(info), ""), short_rows(info))
 
 

@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 #: Which devices have such a thing at all.
 Applies: TypeAlias = Literal["any", "gpu", "cpu"]
-#: Where it is in a table of everything.
+#: Its part of the table of all fields.
 Group: TypeAlias = Literal["identity", "processors", "memory", "limits", "abilities", "live"]
 Unit: TypeAlias = Literal["", "bytes", "bytes/s", "bits", "kHz", "MHz", "%", "°C", "W"]
 

@@ -45,8 +45,8 @@ LONG_NS = 8000
 #: The same as `EVERY` of launches by native code that come by Python to be timed, which would show.
 _EVERY_BY_PYTHON = 1024
 
-#: What a time is of: a launch between two events on its device, the code of a kernel, or the call
-#: in Python that runs it.
+#: What was timed: a launch between two events on its device, the code of a kernel, or the call in
+#: Python that runs it.
 Measured: TypeAlias = Literal["device events", "kernel code", "Python call"]
 
 
@@ -60,7 +60,7 @@ class CounterWord(IntEnum):
     #: Times that it took, each times the launches that it stands for, and how many those are.
     WEIGHTED_NS = 2
     WEIGHT = 3
-    #: For how many launches the next one that is timed stands.
+    #: The number of launches that the next timed one represents.
     INTERVAL = 4
 
 
@@ -115,7 +115,7 @@ class LaunchCounter:
         #: Times of launches through Python, each times the launches it stands for, and those.
         self.total_ns = 0
         self.weight = 0
-        #: For how many launches the next one that Python times stands.
+        #: The number of launches that the next one timed by Python represents.
         self.interval = 1
 
     @property

@@ -11,8 +11,8 @@ __all__ = ["DeviceKind", "DeviceLimits", "Dim3"]
 #: Extents along x, y and z.
 Dim3: TypeAlias = tuple[int, int, int]
 
-#: What a device is: a GPU with memory of its own, one that shares the host's, a share of a GPU that
-#: a virtual machine was given, a CPU, or something else.
+#: Kind of a device: a GPU with its own memory, one that shares the host's, a virtual machine's part
+#: of a GPU, a CPU, or another.
 DeviceKind: TypeAlias = Literal["discrete", "integrated", "virtual", "cpu", "other"]
 
 

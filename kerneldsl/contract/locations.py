@@ -1,7 +1,7 @@
 """Locations in the memory of a device, which are addresses or bytes of buffers without addresses.
 
 The core treats a location as opaque: it adds bytes to one, takes the bytes between two of one
-buffer, and compares them. What copies, overlap and staging need is thereby the same for both.
+buffer, and compares them. So copies, overlap and staging are the same for both.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ Location: TypeAlias = Any
 class BufferOffset:
     """A byte of a buffer that has no address, as of WebGPU, Vulkan or Metal.
 
-    Locations in one buffer are ordered by their offsets, and no two buffers overlap: what is
-    compared by ``<`` alone, such as ranges of bytes, comes out apart for two buffers.
+    Locations in one buffer are ordered by their offsets. No two buffers overlap: ranges of bytes in
+    two buffers, which are compared by ``<`` alone, are disjoint.
 
     Parameters
     ----------

@@ -54,8 +54,8 @@ class SharedBuffer(Buffer):
 class PoolBackend(Observable, ABC):
     """Source of a pool's memory.
 
-    For each device, the core calls one method at a time, from any thread. There are two exceptions:
-    `mark` and `close` may be called at any time, and a finalizer that allocates may call `acquire`
+    For each device, the core calls one method at a time, from any thread. There are two exceptions.
+    `mark` and `close` may be called at any time. A finalizer that allocates may call `acquire`
     while the same thread is inside another method. A *stream* is ``None`` for the device's default
     stream, else a `DeviceStream` that exists at least until the call returns.
 

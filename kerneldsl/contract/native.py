@@ -1,4 +1,4 @@
-"""Native entry of a compiled kernel: what an executable tells the launcher.
+"""Native entry of a compiled kernel: how an executable describes a launch to the launcher.
 
 An :class:`Executable` may describe one of its launches as an entry: addresses and constants, from
 which :mod:`kerneldsl.launch.native` starts the kernel without Python. An entry is good for one

@@ -54,8 +54,8 @@ class ArrayPromises:
     unit_axis : int or None
         For an array of layout "A": an axis along which its elements are side by side.
     same_as : int or None
-        The number of an earlier array, itself no copy of another, that is of the same kind, at the
-        same address, with the same shape and strides.
+        The number of an earlier array with the same kind, address, shape and strides. It is the
+        first such array.
     is_extent : bool
         Its shape is the extent of ``forall``.
     """
@@ -85,7 +85,7 @@ class Promises:
         For each array; empty promises nothing of any.
     is_disjoint : bool
         No array that the kernel may write shares memory with another array, those that are
-        `same_as` each other counting as one. LLVM is then told ``noalias``, and arrays that are
+        `same_as` each other counting as one. LLVM then gets ``noalias``, and arrays that are
         only read go through the non-coherent cache.
     is_narrow : bool
         Extents, lengths and the grid of an explicit launch are narrow; see :func:`is_narrow`.
@@ -105,8 +105,8 @@ class Promises:
     def cover(self, other: Promises) -> bool:
         """Return whether everything that the other promises holds where these hold.
 
-        Where ``is_disjoint`` was found with arrays counting as one, it covers only promises that
-        say so of them too.
+        If ``is_disjoint`` was found with arrays counting as one, it covers only promises that have
+        the same `same_as`.
         """
         if other.is_disjoint and not self.is_disjoint:
             return False

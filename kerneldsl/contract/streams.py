@@ -1,9 +1,9 @@
 """Queues of work on a device, marks in them, and work that was recorded once to be replayed.
 
 Implementations perform the operations of :class:`kerneldsl.Stream`, :class:`kerneldsl.Event` and
-:class:`kerneldsl.Graph`, which check what they are asked for: whether something is closed, of
-another device, or being recorded. So an implementation need not. A target whose launches finish
-before they return needs none of its own: the defaults of the contract are
+:class:`kerneldsl.Graph`. These check their arguments: a stream may be closed, of another device, or
+being recorded. So an implementation does not check. A target with launches that finish before they
+return needs no implementation: the defaults of the contract are
 :mod:`kerneldsl.contract.host_streams`.
 """
 

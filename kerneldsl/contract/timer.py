@@ -19,8 +19,8 @@ class LaunchTimer(ABC):
     def elapsed_ns(self) -> int | None:
         """Return the nanoseconds between the marks, or ``None`` while they are not reached.
 
-        **Must not** wait. If it cannot be known any more (the device is lost) an implementation
-        **must** return -1, after which it is not asked again.
+        **Must not** wait. If the time is not available any more (the device is lost), an
+        implementation **must** return -1. Then it is not called again.
         """
 
     def begin_ns_since(self, earlier: LaunchTimer) -> int | None:
