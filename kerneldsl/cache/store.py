@@ -1,8 +1,8 @@
 """The entries of one folder: read, written, listed, put aside, removed.
 
 An entry depends on its file alone: there is no index. So operations of several processes cannot
-mix. Each process reads a whole file or none. The last writer of a key wins, and its entry is as good as
-the others. Only files with names of this module are listed, moved and removed, each by the
+mix. Each process reads a whole file or none. The last writer of a key wins, and its entry is as
+good as the others. Only files with names of this module are listed, moved and removed, each by the
 descriptor of its folder.
 """
 

@@ -1,8 +1,9 @@
 """Entries in one file, to take to another machine.
 
 The file is a tar archive of entries. Importing never unpacks it to names of its choosing. Each
-entry is read, checked as any other, and written by this cache under the name of its key. The key names
-the architecture and versions of the code, so an entry of another one is stored and never used.
+entry is read, checked as any other, and written by this cache under the name of its key. The key
+names the architecture and versions of the code, so an entry of another one is stored and never
+used.
 """
 
 from __future__ import annotations

@@ -11,8 +11,8 @@ __all__ = ["DeviceKind", "DeviceLimits", "Dim3"]
 #: Extents along x, y and z.
 Dim3: TypeAlias = tuple[int, int, int]
 
-#: Kind of a device: a GPU with its own memory, one that shares the host's, a virtual machine's part
-#: of a GPU, a CPU, or another.
+#: Kind of a device. A GPU has its own memory, shares the host's, or is a virtual machine's part of
+#: one. The others are CPUs, or unknown.
 DeviceKind: TypeAlias = Literal["discrete", "integrated", "virtual", "cpu", "other"]
 
 

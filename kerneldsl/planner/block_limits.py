@@ -1,7 +1,6 @@
 """Resources of a compiled kernel, and the blocks per multiprocessor that each of them allows.
 
-The arithmetic behind :mod:`~kerneldsl.planner.occupancy`, in integers from end to end, as the
-hardware counts.
+The arithmetic of :mod:`~kerneldsl.planner.occupancy`, in integers alone, as the hardware counts.
 
 References
 ----------
@@ -31,7 +30,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class KernelResources:
-    """Resources of a compiled kernel, as far as occupancy depends on them.
+    """Resources of a compiled kernel that occupancy depends on.
 
     Parameters
     ----------
@@ -43,8 +42,8 @@ class KernelResources:
         The largest block that the kernel was compiled for.
     max_dynamic_shared_bytes : int or None
         Bytes of dynamic shared memory that the kernel has opted in to
-        (``CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES``); ``None`` if it has not, so that
-        static and dynamic together are limited to what needs no opt-in.
+        (``CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES``); ``None`` if it has not. Static
+        and dynamic memory together are then limited to what needs no opt-in.
     carveout_percent : int or None
         Preferred part of the largest carve-out, 0 to 100
         (``CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT``); ``None`` for no preference, which
@@ -99,7 +98,7 @@ class KernelResources:
         resources : Resources
             Of the compiled kernel.
         device : DeviceOccupancyLimits
-            Where it is launched; launches opt in to all the dynamic shared memory there is.
+            The device of the launch; launches opt in to all its dynamic shared memory.
         carveout_percent : int, optional
             The preferred carve-out.
 

@@ -1,9 +1,9 @@
 """The plans that an element kernel could be launched with, and the extents that one of them serves.
 
 Candidates are every legal block and mapping. Planning each extent separately would compile and
-compare again and again for extents that differ by little, so plans are made for classes of them. A
-class is for speed alone: all its extents fit the grids of the same blocks, so that what is chosen
-for the largest of them is legal for each, and nothing is refused that fits.
+compare again for extents that differ by little. So plans are made for classes of extents. A class
+only saves time: all its extents fit the grids of the same blocks. So the choice for the largest of
+them is legal for each, and no extent that fits is refused.
 
 References
 ----------

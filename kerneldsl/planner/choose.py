@@ -49,8 +49,8 @@ __all__ = [
 
 #: Mappings and members that are compiled for one decision, at most.
 MAX_COMPILED = 3
-#: Of what a thread loads at one place of the source, what it holds at once: a loop is unrolled so
-#: far, while all of its rounds are counted as loads.
+#: Bytes that a thread holds at once of its loads at one place of the source. A loop is unrolled so
+#: far, but all of its iterations are counted as loads.
 _HELD_BYTES = 32
 #: Times that differ by less are taken for equal; then the plainer plan wins.
 TIE = 0.01
@@ -294,8 +294,8 @@ def choose(
     taken = _best_of(each for found in scores for each in found if each.is_compiled)
     if taken is None:
         raise nothing_fits(problems, compiled)
-    # The block is the best for its mapping, whatever other mappings there were to compare with: so
-    # arguments that get the same code get the same block.
+    # The block is the best for its mapping, independent of the other mappings that were compared.
+    # So arguments that get the same code get the same block.
     best = _best_of(next(found for found in scores if any(each is taken for each in found)))
     assert best is not None
     return Choice(best.candidate, compiled)

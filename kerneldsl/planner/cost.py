@@ -181,8 +181,8 @@ def predict(
 ) -> Prediction:
     """Return how long a plan would take.
 
-    `grid_blocks` are the blocks of the grid as if none were cut off, `active_blocks` (at least 1)
-    those that a multiprocessor holds at once, `spill_bytes` what a thread spills.
+    `grid_blocks` are the blocks of the grid as if none were cut off. `active_blocks` (at least 1)
+    are those that a multiprocessor holds at once. `spill_bytes` are the bytes that a thread spills.
     """
     mapping = candidate.mapping
     found = device_time(

@@ -1,9 +1,9 @@
 """Coverage of a device by a grid: waves, the tail of the last one, and the bytes in flight.
 
-The picture is that all blocks take equally long and are handed out evenly: first every
+The model assumes that all blocks take equally long and are distributed evenly. First every
 multiprocessor gets one, then a second, up to what it holds at once. A block that ends makes room
-for the next. Blocks of one kernel mostly do take equally long. If they do not, a grid of many
-waves evens out, and these numbers are bounds for the small ones.
+for the next. Blocks of most kernels take equally long. If they do not, a grid of many waves evens
+out, and these numbers are bounds for the small ones.
 
 References
 ----------
@@ -62,8 +62,8 @@ class Coverage:
     def tail_efficiency(self) -> float:
         """Part of the places for blocks that are taken, over all waves; 1 if none is partial.
 
-        That is the efficiency of a kernel whose blocks do not run faster where fewer run: one
-        bound by latency.
+        That is the efficiency of a kernel that is bound by latency: its blocks do not run faster
+        if fewer run.
         """
         waves = -(-self.grid_blocks // self.resident_blocks)
         return self.grid_blocks / (waves * self.resident_blocks) if waves else 1.0
@@ -78,8 +78,7 @@ class Coverage:
     def balance(self) -> float:
         """Blocks of an average multiprocessor over the busiest's; at least `tail_efficiency`.
 
-        That is the efficiency of a kernel whose multiprocessors take as long as they have work:
-        one bound by throughput within a multiprocessor.
+        That is the efficiency of a kernel that is bound by throughput within a multiprocessor.
         """
         if not self.grid_blocks:
             return 1.0

@@ -27,7 +27,7 @@ from kerneldsl.planner.words import name_limiters
 
 __all__ = ["describe", "every_plan"]
 
-#: Alternatives that a plan tells of.
+#: Number of alternatives in a plan's description.
 _TOLD = 6
 
 

@@ -1,12 +1,12 @@
 """Fitting the cost model's constants to measured times of one device.
 
-What counts is the plan that the model puts first, so what is made small is first of all its regret:
-by how much plans are slower than the fastest, weighted by a softmax of their predictions. With less
-weight follow the errors of predictions, first within a launch, where plans near the fastest weigh
-most. Factors of the constants are changed one after the other, in steps that get smaller, as long
-as that helps. Far from 1 they have to help more (a prior, since few records show what every
-constant is worth). If there are enough launches, every third is left out of the fit and judges
-it: how good is the plan that the model puts first, and how large the error, before and after.
+The plan that the model puts first matters most. So the fit reduces above all its regret: how much
+slower plans are than the fastest, weighted by a softmax of their predictions. Errors of predictions
+have less weight. Errors within a launch come first, and plans near the fastest weigh most. Factors
+of the constants are changed one by one, in decreasing steps, until that no longer helps. A factor
+far from 1 must help more: a prior, since few records depend on every constant. If there are enough
+launches, every third is left out of the fit and tests it. The test compares the plan that the model
+puts first and the size of the error, before and after.
 
 References
 ----------
@@ -42,7 +42,7 @@ _RATES = (
 #: Steps of the logarithm of a factor, and rounds over all factors with each.
 _STEPS, _ROUNDS = (0.4, 0.15, 0.05), 3
 #: Weights of the error within a launch, of that of all predictions, and of the prior, against the
-#: regret; and how much shorter a prediction has to be to weigh e times as much in that.
+#: regret. A prediction that is shorter by the softness weighs e times as much in the regret.
 _WITHIN, _ABSOLUTE, _PRIOR, _SOFTNESS = 0.4, 0.1, 0.0003, 0.03
 #: Launches from which on some are left out, to judge.
 _ENOUGH = 6
@@ -147,7 +147,7 @@ class FittedModel(NamedTuple):
 
 
 def read_model(found: Mapping[str, Any]) -> FittedModel | None:
-    """Return a model as JSON has it; ``None`` if it is none, or one of another version."""
+    """Return a model from JSON; ``None`` if it is invalid or of another version."""
     try:
         constants, rates = dict(found["constants"]), dict(found["rates"])
     except (KeyError, TypeError, ValueError):
@@ -164,8 +164,8 @@ class ModelFit(NamedTuple):
     """Result of fitting."""
 
     model: FittedModel
-    #: Time of the best plan over that of the plan which the model puts first, the geometric mean
-    #: over the launches that judge; before and after.
+    #: Time of the best plan over that of the plan which the model puts first, before and after. The
+    #: geometric mean over the launches of the test.
     first_choice_before: float
     first_choice: float
     #: Root of the mean square of the logarithm of predicted over measured time.

@@ -195,7 +195,7 @@ def _on_host(model: HostModel, m: _Expressions) -> Quantity:
     return host_ns(m.product(extent), each, m.of("threads", model.threads), wake_ns)
 
 
-#: Fields of the work that the models do not compute with, but ask.
+#: Fields of the work that the models only test.
 _ASKED = ("arrays", "narrowest_bytes", "widest_bytes", "has_unknown_loop", "is_serial")
 
 

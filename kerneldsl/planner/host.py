@@ -17,7 +17,7 @@ from kerneldsl.planner.work import SECTOR_BYTES, ElementWork
 __all__ = ["describe_share", "element_ns", "host_ns", "share_on_host"]
 
 #: Operations of a core per nanosecond if the loop over indices is vectorized, and in a loop of the
-#: kernel, where most operations wait for the previous one.
+#: kernel. There most operations wait for the previous one.
 _OPERATIONS_PER_NS, _OPERATIONS_PER_NS_IN_LOOPS = 40.0, 1.8
 #: Operations up to which LLVM unrolls loops of known lengths, so that the one over indices is
 #: vectorized nevertheless (its ``UnrollThreshold``).
@@ -36,8 +36,8 @@ _ATOMIC_NS = 5.0
 _ROW_NS = 20.0
 #: The least time of one index.
 _LEAST_NS = 0.005
-#: Largest number of steps of a thread, and smallest one above one. A thread that is late with one
-#: of two steps has half of its work left, and the data of that work is in its cache.
+#: Largest number of steps of a thread, and smallest one above one. A late thread with two steps has
+#: half of its work left, and the data of that work is in its cache.
 _STEPS_PER_THREAD, _FEWEST_STEPS = 8, 4
 #: Nanoseconds of the shortest step: starting a shorter one takes longer than it saves.
 _SHORTEST_STEP_NS = 3_000.0
@@ -55,9 +55,9 @@ def element_ns(
     Notes
     -----
     The constants come from one thread's times of the kernels of ``benchmarks/planner.py --cpu``
-    and of transpositions of 60² to 2048² elements, on an AMD EPYC with 32 KiB, 512 KiB and 32 MiB
-    of caches. An error of a third hardly changes their result: whether to share, and in how many
-    steps.
+    and of transpositions of 60² to 2048² elements. The processor was an AMD EPYC with caches of
+    32 KiB, 512 KiB and 32 MiB. An error of a third hardly changes their result: whether to share,
+    and in how many steps.
     """
     itemsize = work.narrowest_bytes or 4
     apart = work.scattered_bytes / SECTOR_BYTES

@@ -16,8 +16,8 @@ Each resource alone allows a number of blocks; the least of them is what is held
   holds one.
 - *blocks*, *barriers* and *virtual resources*: counts.
 
-Clusters are not modelled: NVIDIA's calculator does not either, and how many fit depends on how the
-multiprocessors of a device are grouped, which only its driver knows.
+Clusters are not modelled, as in NVIDIA's calculator. Their number depends on the groups of
+multiprocessors of a device, which only its driver knows.
 
 References
 ----------
@@ -59,7 +59,7 @@ class Occupancy(Shown):
     Parameters
     ----------
     device : DeviceOccupancyLimits
-        What there is.
+        The device's limits.
     kernel : KernelResources
         What a thread or block takes.
     block_threads : int
@@ -143,7 +143,7 @@ def occupancy(
     Parameters
     ----------
     device : DeviceOccupancyLimits
-        What there is.
+        The device's limits.
     kernel : KernelResources
         What the kernel takes.
     block_threads : int

@@ -88,7 +88,7 @@ class LaunchPlan(Shown):
         What limits the number of active blocks: ``"warps"``, ``"registers"``, ``"shared_memory"``,
         ``"blocks"``…
     waves, tail_efficiency : float or None
-        Blocks of the grid over the blocks that the device runs at once, and the average use of the
+        Blocks of the grid over the blocks that the device runs at once. The average use of the
         device over these waves, from 0 to 1.
     bytes_in_flight, bytes_to_saturate : int or None
         Bytes that are requested from memory at once, and bytes that saturate its bandwidth.

@@ -139,7 +139,7 @@ def compared_rows(plan: LaunchPlan) -> tuple[tuple[str, ...], list[tuple[str, ..
 def plan_rows(
     plans: Sequence[LaunchPlan | PlanAlternative],
 ) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """List what tells plans of one launch apart, after a heading."""
+    """List the differences between plans of one launch, after a heading."""
     names = tuple(name for name, _ in plans[0].parameters)
     rows: list[tuple[str, ...]] = []
     for each in plans:
@@ -204,8 +204,8 @@ def summarize_occupancy(found: Occupancy) -> str:
 def explain_occupancy(found: Occupancy) -> str:
     """Say in words what a multiprocessor holds.
 
-    What is held; a line for each limit that counts; what each limit alone would allow; what would
-    let one block more in, where something would.
+    It lists the resources in use, then a line for each limit with the blocks that it permits. The
+    last line is the change that makes one more block fit.
 
     Examples
     --------
@@ -330,7 +330,7 @@ _REASONS: dict[str, Callable[[Occupancy], str]] = {
 
 
 def _remedy(found: Occupancy) -> str:
-    """Return what would let one block more in, where one resource alone stands against it."""
+    """Return the change that makes one more block fit, if one resource alone prevents it."""
     wanted = found.active_blocks + 1
     more = "One more block would fit" if found.active_blocks else "A block would fit"
     if found.limiters == ("registers",):

@@ -25,9 +25,9 @@ __all__ = ["RAISE_LIMIT", "Addresses", "out_of_addresses", "require_addresses"]
 RAISE_LIMIT = "Run `ulimit -v unlimited` first"
 _ONE_THREAD = ", or set OPENBLAS_NUM_THREADS=1"
 _MIB = 2**20
-#: What importing each of these takes, in the order in which a first compilation does: growth of
-#: VmSize on x86-64 Linux with llvmlite 0.50, numba 0.68 and scipy 1.17. Of SciPy it is that with
-#: one thread of OpenBLAS; ours stand for LLVM's linker, and for what Numba registers.
+#: Growth of VmSize by the import of each module, in the order of a first compilation. Measured on
+#: x86-64 Linux with llvmlite 0.50, numba 0.68 and scipy 1.17, SciPy with one thread of OpenBLAS.
+#: The modules of kerneldsl represent LLVM's linker and Numba's registries.
 _IMPORTS = {
     "llvmlite.binding": 158 * _MIB,
     "kerneldsl.lowering.numba_internals.llvm_lock": 16 * _MIB,
@@ -59,7 +59,7 @@ class Addresses:
 
     @classmethod
     def limited(cls) -> Addresses | None:
-        """Return what there is; ``None`` if there is no limit, or the system reports none."""
+        """Return the address space; ``None`` if there is no limit, or the system reports none."""
         try:
             import resource
         except ImportError:  # Windows has no such limit
@@ -110,7 +110,7 @@ def require_addresses(
     Parameters
     ----------
     work : str
-        What is to be done, as the subject of a sentence.
+        The work to do, as the subject of a sentence.
     compiles : bool
         Whether kernels are compiled; otherwise compiled code is linked, which takes LLVM alone.
     where : SourceLocation, optional

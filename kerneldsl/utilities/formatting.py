@@ -1,7 +1,7 @@
 """Formatting of numbers, values and tables: units, counts, versions, aligned text, HTML, dicts.
 
-The command line draws tables of its own with rich; values that a person prints in an interpreter
-use these, which need nothing.
+The command line draws its tables with rich. Values that are printed in an interpreter use these
+tables, which need no other package.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """Room for the frames of deep Python calls, taken once instead of again and again.
 
-CPython lays frames into chunks of 16 KiB, and takes and gives back a chunk whenever a call crosses
-the end of one. Numba's passes call to and fro around such an end hundreds of thousands of times a
-compilation, at two system calls and a page fault each: a fifth of the processor time. A call here
-has a frame so large that a chunk of a mebibyte is taken for it, in which the calls below find room.
+CPython puts frames into chunks of 16 KiB. It allocates a chunk when a call crosses the end of one,
+and frees it on return. Numba's passes cross such an end hundreds of thousands of times in a
+compilation. Each takes two system calls and a page fault, together a fifth of the processor time. A
+call of this module has so large a frame that CPython allocates a chunk of 1 MiB. The frames of all
+calls below fit into it.
 """
 
 from __future__ import annotations

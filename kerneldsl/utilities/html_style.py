@@ -1,8 +1,8 @@
 """The style of cards, light and dark.
 
-A card paints its own paper and ink, so that it can be read on any page. It follows the reader's
-system (``prefers-color-scheme``), unless the page says what it is: JupyterLab, VS Code, nbconvert
-and documentation themes do, each by an attribute or a class.
+A card sets its own background and text colors, so that it is readable on any page. It follows the
+reader's system (``prefers-color-scheme``), unless the page has a theme. JupyterLab, VS Code,
+nbconvert and documentation themes name it by an attribute or a class.
 """
 
 from __future__ import annotations

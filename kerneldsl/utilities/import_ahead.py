@@ -1,9 +1,9 @@
 """Import what a first launch needs, while a driver is being waited for.
 
-A driver takes a tenth of a second to start and another to open a device, in which Python has
-nothing to do, and a first launch imports some hundred modules and reads what its cache's keys
-depend on. So a separate thread does that meanwhile, in steps: when the driver answers, the step
-that is under way is finished, and the next wait goes on from there.
+A driver takes a tenth of a second to start and another to open a device. Python waits meanwhile. A
+first launch imports some hundred modules and reads what its cache's keys depend on. So a separate
+thread does that in steps during the wait. When the driver answers, the current step is finished,
+and the next wait continues with the following one.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ _IDENTITY = ("kerneldsl.cache.toolchain", "toolchain_identity")
 
 #: If there is no driver that is known sooner than this, and nothing need be imported.
 _QUICK_S = 0.003
-#: The thread is not waited for without end: whoever is waiting may be importing a module, say a
-#: program that works on a GPU when it is imported, which another import needs.
+#: Longest wait for the thread. The waiting thread may hold the import lock of a module that the
+#: other needs. An example is a module that works on a GPU when it is imported.
 _PATIENCE_S = 1.0
 
 
@@ -67,9 +67,9 @@ def import_ahead(*modules: str) -> Iterator[None]:
     `modules` are imported beside what every first launch takes.
     """
     wanted = (*FIRST_LAUNCH, *modules)
-    # NumPy's parts import one another: a program that begins with it in two threads may be told of
-    # one that is half-made, and neither of the two must be ours. When all ends, a thread might
-    # never begin.
+    # NumPy's modules import one another. If two threads begin to import it, one may get a module
+    # that is half initialized. So this thread never imports it first. When the interpreter ends, a
+    # thread might never begin.
     if wanted in _done or "numpy" not in sys.modules or sys.is_finalizing():
         yield
         return
@@ -102,7 +102,7 @@ def _read(is_over: threading.Event, modules: tuple[str, ...]) -> None:
                 return
         _find_identity()
         _done.add(modules)
-    except Exception as error:  # noqa: BLE001 -- whoever needs the module imports it again, and is told
+    except Exception as error:  # noqa: BLE001 -- the code that needs it gets the error
         logger.debug("importing ahead: %s", error)
 
 

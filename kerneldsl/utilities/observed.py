@@ -1,4 +1,4 @@
-"""Methods that a profile records: marked where they are declared, wrapped while somebody observes.
+"""Methods that a profile records: marked in their class, wrapped while a profiler observes them.
 
 A class with observed methods derives from `Observable`, and its methods are marked with
 `observed`. Overriding methods of subclasses, of any target, count as marked. Without an

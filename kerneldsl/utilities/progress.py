@@ -1,7 +1,7 @@
 """Progress of what takes longer than a moment: a line on a terminal, a bar in a notebook.
 
-Nothing is shown where nobody looks: standard error is no terminal, and there is no notebook. What
-is shown is taken away when it is done.
+No progress is shown if standard error is no terminal and there is no notebook. It is removed when
+the work is done.
 
 References
 ----------

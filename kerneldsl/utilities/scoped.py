@@ -32,15 +32,15 @@ class ScopedValue(Generic[T]):
         self._lock = ForkSafeLock()
 
     def current(self) -> T | None:
-        """Return what holds here and now, if anything was chosen."""
+        """Return the current choice, or ``None``."""
         chosen = self.in_context.get()
         return self.process_wide if chosen is None else chosen
 
     def put(self, choice: Choice[T], value: T) -> None:
         """Note a plain call."""
         with self._lock:
-            # An entry whose object is gone can no longer become a `with` and be taken out, so
-            # nothing before the newest such entry can ever count again.
+            # An entry with a deleted object can no longer become a `with` and be removed. So no
+            # entry before the newest such one has an effect again.
             settled = [i for i, entry in enumerate(self._plain) if entry[0]() is None]
             kept = self._plain[settled[-1] if settled else 0 :]
             self._set([*kept, (weakref.ref(choice), value)])

@@ -30,7 +30,7 @@ class Shown:
         return bundle
 
     def _repr_html_(self) -> Any:
-        # For what asks for HTML alone, such as galleries.
+        # For programs that request HTML alone, such as galleries.
         return self._repr_mimebundle_({"text/html"}).get("text/html")
 
 

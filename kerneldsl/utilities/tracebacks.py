@@ -1,7 +1,7 @@
 """Tracebacks that show the user's frames and our message, and keep the rest in `error.details`.
 
-Public functions shorten an error as it leaves them, and raise it again as it is: CPython adds no
-frame for a bare ``raise``, so that nothing of this project is left between the user's line and the
+Public functions shorten the traceback of an error that leaves them, and raise it again. CPython
+adds no frame for a bare ``raise``. So no line of this project is between the user's line and the
 message. No hook of the interpreter is changed. Pytest, pdb, logging and IPython see the same.
 ``KERNELDSL_TRACEBACK=full`` leaves errors as they are.
 """
@@ -79,7 +79,7 @@ def shorten_raised(error: KernelError | TypeError) -> None:
 def passes_on(wrapper: Callable[P, R]) -> Callable[P, R]:
     """Mark what is between a public function and `shorten_errors`; a decorator.
 
-    Arguments that do not fit are found where it calls the function, with all that it was given.
+    Arguments that do not fit are found when it calls the function with all its arguments.
     """
     assert isinstance(wrapper, FunctionType)
     _wrappers.add(wrapper.__code__)

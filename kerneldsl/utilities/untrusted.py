@@ -35,7 +35,7 @@ def read_plain_file(path: str | Path, max_bytes: int) -> tuple[bytes, os.stat_re
 def parse_json(data: bytes | str) -> Any:
     """Parse JSON.
 
-    Raises `ValueError` if it is none, or nested so deeply that it cannot be read.
+    Raises `ValueError` if it is invalid, or nested so deeply that it cannot be read.
     """
     try:
         return json.loads(data)
