@@ -20,6 +20,7 @@ from llvmlite.ir import instructions
 
 __all__ = [
     "FULLY_UNROLLED",
+    "IN_SHORT_VECTORS",
     "ITS_OWN",
     "NOT_INTERLEAVED",
     "NOT_UNROLLED",
@@ -43,6 +44,8 @@ UNROLLED_BY_FOUR = "llvm.loop.unroll.count"
 ITS_OWN = "kerneldsl.its_own"
 #: Vectors of one loop are not computed several at a time.
 NOT_INTERLEAVED = "llvm.loop.interleave.count"
+#: Vectors of a loop have four elements.
+IN_SHORT_VECTORS = "llvm.loop.vectorize.width"
 NOT_VECTORIZED = "llvm.loop.vectorize.enable"
 #: What the vectorizer makes of the loop is unrolled, in the end by :func:`unroll_in_full`.
 UNROLLED_AS_VECTORS = "llvm.loop.vectorize.followup_all"
@@ -115,7 +118,7 @@ def _metadata(number: str, wishes: list[str], accesses: str | None) -> str:
             parts.append(f'!{{!"{wish}", i1 false}}')
         elif wish == NOT_INTERLEAVED:
             parts.append(f'!{{!"{wish}", i32 1}}')
-        elif wish == UNROLLED_BY_FOUR:
+        elif wish in (UNROLLED_BY_FOUR, IN_SHORT_VECTORS):
             parts.append(f'!{{!"{wish}", i32 4}}')
         elif wish != PARALLEL:
             parts.append(f'!{{!"{wish}"}}')

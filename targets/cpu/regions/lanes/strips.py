@@ -20,7 +20,7 @@ from kerneldsl.ir.control import given_to, keep_results
 from kerneldsl.ir.operations import Effect, Operation, Region, Value
 from kerneldsl.ir.recognize import constant_number
 from kerneldsl.ir.rewriter import clone
-from kerneldsl.lowering.loop_marks import NOT_UNROLLED, UNROLLED_AS_VECTORS
+from kerneldsl.lowering.loop_marks import IN_SHORT_VECTORS, NOT_UNROLLED, UNROLLED_AS_VECTORS
 from targets.cpu.regions.lanes.choice import IN_REGISTERS, Choice
 from targets.cpu.regions.lanes.crossing import Crossing
 from targets.cpu.regions.lanes.masks import masked_loop
@@ -58,7 +58,9 @@ class Strip:
         Crossing(self.rows, self.slots, self.values, self.start).run(found)
         return [*self.slots.declared, *found]
 
-    def run_row(self, operations: list[Operation], end: Value | None = None) -> Operation:
+    def run_row(
+        self, operations: list[Operation], end: Value | None = None, *in_registers: str
+    ) -> Operation:
         """Return operations as a loop over the lanes, up to an end or to the strip's."""
         region = Region((types.int64,))
         region.arguments[0].name = "lane"
@@ -67,7 +69,7 @@ class Strip:
         if self.is_full and end is None:
             marks = (NOT_UNROLLED,)
             if self.lanes <= IN_REGISTERS:
-                marks = (NOT_UNROLLED, UNROLLED_AS_VECTORS)
+                marks = (*in_registers, NOT_UNROLLED, UNROLLED_AS_VECTORS)
         bounds = [self.zero, end or self.width]
         made = Operation("row", bounds, (), {"marks": marks}, [region])
         self.rows.append(made)
@@ -109,8 +111,10 @@ class Strip:
             else:
                 group.append(operation)
                 continue
-            self.store_given(operation, group)
+            starts = self.store_given(operation, group)
             flush()
+            if starts:
+                out.append(self.run_row(starts, None, IN_SHORT_VECTORS))
             out += write(operation)
         flush()
         return out
@@ -130,9 +134,13 @@ class Strip:
             and not operation.effects() & ~(Effect.READ | Effect.ALLOCATE)
         )
 
-    def store_given(self, loop: Operation, group: list[Operation]) -> None:
-        """Give the variables of a loop that differ between lanes a slot, and store the first."""
-        writer = Writer(group)
+    def store_given(self, loop: Operation, group: list[Operation]) -> list[Operation]:
+        """Give the variables of a loop that differ between lanes a slot, and store the first.
+
+        Return the stores of what all lanes begin with. In their own row the vectors are as long as
+        in the loop: it depends on the types there.
+        """
+        writer, shared = Writer(group), Writer()
         count = len(loop.results)
         for number, (result, value) in enumerate(zip(loop.results, given_to(loop), strict=True)):
             values = [result, *(r.arguments[number - count] for r in loop.regions)]
@@ -140,7 +148,9 @@ class Strip:
                 continue
             place = self.slots.share(values, self.shared.get(result))
             if place is None or self.slots.place_of.get(value) is not place:
-                writer.store(place or self.slots.give(values, "carried"), value)
+                store = writer if value in self.values.varying else shared
+                store.store(place or self.slots.give(values, "carried"), value)
+        return shared.operations
 
     def moved(self, loop: Operation) -> list[Operation]:
         """Return a loop that all lanes run equally often, with rows in its body."""

@@ -5,6 +5,7 @@ In debug mode each thread runs by itself, from its beginning to its end: that is
 
 from __future__ import annotations
 
+import math
 import re
 
 import numpy as np
@@ -376,6 +377,37 @@ def test_a_branch_that_threads_share_has_rows_in_it(block: int) -> None:
             BATCHES[0][1, block](x, found, rounds)
             BATCHES[1][1, block](x, expected, rounds)
             old.same(found, expected)
+
+
+@kd.kernel
+def nearest_of(x, places, out, found):
+    i = kd.grid(1)
+    if i < out.size:
+        own = math.sqrt(x[i] / f32(3))
+        least, place = f32(math.inf), -1
+        for k in range(places.size):
+            away = abs(own - places[k])
+            if away < least:
+                least, place = away, k
+        out[i], found[i] = least, place
+
+
+def test_vectors_of_a_loop_are_not_joined_to_longer_ones() -> None:
+    """Lanes begin with 16 numbers of 32 bits at a time, but compare 8 with integers of 64."""
+    signature = "float32[::1], float32[::1], float32[::1], int64[::1]"
+    text = text_of(nearest_of, signature, forall=1)
+    starts = text[text.index("row[marks=('llvm.loop.vectorize.width'") :].split("}")[0]
+    assert [line.split()[1] for line in starts.splitlines()[1:-1]] == [
+        "%least_lanes,",
+        "%place_lanes,",
+    ]
+    x = np.random.default_rng(3).uniform(0, 9, 130).astype(f32)
+    places = np.sqrt(x[:17] / f32(3)) + f32(0.01)
+    out, found = np.zeros_like(x), np.zeros(x.size, np.int64)
+    nearest_of.forall(x.size)(x, places, out, found)
+    away = abs(np.sqrt(x / f32(3))[:, None] - places)
+    np.testing.assert_array_equal(found, away.argmin(axis=1))
+    np.testing.assert_array_equal(out, away.min(axis=1))
 
 
 def test_rows_of_one_long_strip_pass_their_own_guards() -> None:
