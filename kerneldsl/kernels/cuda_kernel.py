@@ -67,7 +67,7 @@ class CudaKernel(Kernel[..., None]):
         self.cpu = cpu
 
     def _define(self, make: type[Definition]) -> Definition:
-        host = None if self.cpu is None else self.cpu._dispatcher.states
+        host = None if self.cpu is None else self.cpu._dispatcher
         return super()._define(make)._replace(code=self._code, host=host)
 
     @property

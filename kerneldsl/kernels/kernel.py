@@ -413,12 +413,12 @@ class Kernel(_NativeForms[P], InspectionMixin, LikeFunction, CopiedAsItself, Sho
             with no_fork:  # a child would wait for the import for ever
                 try:
                     from kerneldsl.launch.dispatch import Dispatcher
-                    from kerneldsl.launch.state import Definition, KernelStates
+                    from kerneldsl.launch.state import Definition
                 except ImportError as error:
                     refuse_half_imported(error, self.__qualname__)
                     raise
 
-            made = Dispatcher(KernelStates(self._define(Definition)))
+            made = Dispatcher(self._define(Definition))
             with _first_dispatcher:
                 found = self._made_dispatcher = self._made_dispatcher or made
         return found

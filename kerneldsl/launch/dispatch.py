@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kerneldsl.contract import (
     Compiler,
@@ -40,7 +40,7 @@ from kerneldsl.launch.request import (
 )
 from kerneldsl.launch.shape import LaunchShape
 from kerneldsl.launch.specialize import make_specialization
-from kerneldsl.launch.state import KernelState, KernelStates
+from kerneldsl.launch.state import Definition, KernelState, KernelStates
 from kerneldsl.placement.devices import FallbackDevice, actual, host_device, resolve
 from kerneldsl.placement.fallback import RECOVERABLE, fallback_policy, may_recover, reason_of
 from kerneldsl.streams import current, order
@@ -49,34 +49,20 @@ from kerneldsl.utilities.environment import logger
 from kerneldsl.utilities.locks import no_fork
 from kerneldsl.utilities.observed import Observable, observed
 
-if TYPE_CHECKING:
-    from kerneldsl.planner.space import Member
-
 __all__ = ["Dispatcher"]
 
 #: Of a launch that failed before it was started.
 _NOTHING_YET = Progress()
 
 
-class Dispatcher(Observable):
-    """Launches one kernel.
+class Dispatcher(KernelStates, Observable):
+    """Launches one kernel."""
 
-    Parameters
-    ----------
-    states : KernelStates
-        The kernel.
-    """
-
-    def __init__(self, states: KernelStates) -> None:
-        self.states = states
+    def __init__(self, definition: Definition) -> None:
+        super().__init__(definition)
         #: What the kernel is called.
-        self.name = states.definition.function.__qualname__
-        #: Finds the kernel's state for the captured constants as they are now.
-        self.state = states.current
-        #: What has been compiled so far, for captured constants of any value.
-        self.infos = states.infos
-        self.compiled = states.compiled
-        self.is_debug = states.definition.options.debug
+        self.name = definition.function.__qualname__
+        self.is_debug = definition.options.debug
         #: Devices and reasons for which it was warned that the CPU takes over.
         self._announced: set[tuple[str, str]] = set()
 
@@ -247,9 +233,7 @@ class Dispatcher(Observable):
 
     def _state_of(self, shape: LaunchShape) -> KernelState:
         """Find the kernel as it is now; of one with a space, the member that the shape is of."""
-        if shape.member is None:
-            return self.state()
-        return self.states.of_member(shape.member).current()
+        return self.state() if shape.member is None else self.of_member(shape.member).state()
 
     # ------------------------------------------------------------------ what would be launched
 
@@ -300,10 +284,6 @@ class Dispatcher(Observable):
         if executable is None or config is None:
             return None
         return request, executable, config
-
-    def of_member(self, member: Member) -> Dispatcher:
-        """Launch a member of the kernel's space, with what is known of it already."""
-        return Dispatcher(self.states.of_member(member))
 
     def in_order(self, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
         """Put arguments given by name after those given by position."""

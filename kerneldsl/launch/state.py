@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from kerneldsl.analysis.traits import KernelTraits
 from kerneldsl.contract import Artifact, CompileOptions, Device, Specialization
@@ -189,7 +189,7 @@ class KernelState:
                 remedy=f"Give one: cpu=a kernel or function with the parameters of {name}; or run "
                 "on a machine with an NVIDIA GPU",
             )
-        return self._host.current()
+        return self._host.state()
 
     def is_current(self) -> bool:
         """Return whether every captured constant is still the object it was."""
@@ -242,20 +242,17 @@ class KernelStates:
     ----------
     definition : Definition
         The kernel.
-    members : dict, optional
-        The states for members of the kernel's space, by the values of the constants.
     """
 
-    def __init__(
-        self, definition: Definition, members: dict[tuple[Any, ...], KernelStates] | None = None
-    ) -> None:
+    def __init__(self, definition: Definition) -> None:
         self.definition = definition
-        self._members = {} if members is None else members
+        #: Those for members of the kernel's space, by the values of the constants.
+        self._members: dict[tuple[Any, ...], Self] = {}
         self._current: KernelState | None = None
         self._states: list[KernelState] = []
         self._lock = ForkSafeLock()
 
-    def current(self) -> KernelState:
+    def state(self) -> KernelState:
         """Return the state for the captured constants as they are now."""
         state = self._current
         if state is not None:
@@ -269,20 +266,21 @@ class KernelStates:
                 pass
         return self._renew()
 
-    def of_member(self, member: Member) -> KernelStates:
-        """Find the states for a member of the kernel's space; those with equal constants share."""
+    def of_member(self, member: Member) -> Self:
+        """Find those for a member of the kernel's space; those with equal constants share."""
         given, values = self.definition.constants or {}, dict(member.values)
         constants = {name: values.get(name, value) for name, value in given.items()}
         code = tuple(constants.values())
         self._members.setdefault(tuple(given.values()), self)
         known = self._members.get(code)
         if known is None:
-            definition = self.definition._replace(constants=constants)
-            known = self._members.setdefault(code, KernelStates(definition, self._members))
+            made = type(self)(self.definition._replace(constants=constants))
+            made._members = self._members
+            known = self._members.setdefault(code, made)
         return known
 
-    def _state_of(self, member: Member) -> KernelState:
-        return self.of_member(member).current()
+    def _state_of_member(self, member: Member) -> KernelState:
+        return self.of_member(member).state()
 
     def _renew(self) -> KernelState:
         with self._lock:
@@ -326,14 +324,14 @@ class KernelStates:
             changed = [c.path for c in self._states[-1].unit.captured if not _is_same(c)]
             logger.debug("%s is rebuilt: %s changed", unit.qualname, ", ".join(changed))
         # Only a kernel with a space is part of a cycle of references.
-        of_member = None if constants is None else self._state_of
+        of_member = None if constants is None else self._state_of_member
         return KernelState(self.definition, unit, traits, of_member)
 
     def _make_state_of_code(self, code: DeviceCode, host: KernelStates | None) -> KernelState:
         from kerneldsl.launch.own_code import assumed_unit, traits_of_code, unit_of_code
 
         definition, kinds = self.definition, self.definition.signatures[0]
-        known = None if host is None else host.current()
+        known = None if host is None else host.state()
         unit = unit_of_code(code, definition.function, None if known is None else known.unit)
         traits = traits_of_code(kinds, None if known is None else known.traits)
         counted = assumed_unit(kinds) if known is None else known.unit
@@ -348,7 +346,8 @@ class KernelStates:
         return tuple(made for state in self._every() for made in state.compiled())
 
     def _every(self) -> Iterator[KernelState]:
-        for each in dict.fromkeys((self, *self._members.values())):
+        every: list[KernelStates] = [self, *self._members.values()]
+        for each in dict.fromkeys(every):
             yield from tuple(each._states)
         if self.definition.host is not None:
             yield from self.definition.host._every()
