@@ -11,7 +11,6 @@ from numba import errors
 from kerneldsl.contract import Specialization
 from kerneldsl.errors import KernelError, UnsupportedConstructError
 from kerneldsl.ir.frontend.reader import NotReadError
-from kerneldsl.lowering.errors import translate
 
 __all__ = ["explained_errors", "unsupported_construct"]
 
@@ -33,7 +32,8 @@ def _explained(
     error: errors.NumbaError, specialization: Specialization, contexts: Callable[[], Any]
 ) -> KernelError:
     """Return an error with Numba's whole text, which inference of the functions gives."""
-    from kerneldsl.lowering.typed_unit import infer_unit  # only errors need it
+    from kerneldsl.lowering.errors import translate  # only errors need these
+    from kerneldsl.lowering.typed_unit import infer_unit
 
     unit, kinds = specialization.unit, specialization.kinds
     own = translate(error, unit, kinds)

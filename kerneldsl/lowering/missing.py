@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Container
+from collections.abc import Callable, Container
 
 from kerneldsl.errors import UnsupportedConstructError
 from kerneldsl.frontend.trees import walk_here
@@ -13,18 +13,22 @@ from kerneldsl.language.intrinsics.intrinsic import Typing
 __all__ = ["refuse_missing"]
 
 
-def refuse_missing(unit: FunctionUnit, target: str, lowered: Container[str], table: str) -> None:
+def refuse_missing(
+    unit: FunctionUnit, target: str, lowered: Callable[[], Container[str]], table: str
+) -> None:
     """Raise `UnsupportedConstructError` for the first intrinsic that a target does not lower.
 
-    `lowered` has the names of those that it does, beside libdevice's, and is kept in `table`.
+    `lowered` returns the names of those that it does, beside ids and libdevice's. They are kept in
+    `table`, which is imported for kernels that use one.
     """
     for reached in unit.reachable():
         missing = {
             name: use.intrinsic
             for name, use in reached.uses.items()
             if use.intrinsic.typing is not Typing.CONSTANT  # nothing is left of its calls
+            and not use.intrinsic.is_index
             and not use.intrinsic.name.startswith("libdevice.")
-            and use.intrinsic.name not in lowered
+            and use.intrinsic.name not in lowered()
         }
         if not missing:
             continue

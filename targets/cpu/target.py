@@ -10,16 +10,13 @@ from typing import TYPE_CHECKING, Any
 from kerneldsl.analysis.traits import AS_ONE, KernelTraits
 from kerneldsl.contract import (
     Artifact,
-    Check,
     Compiler,
     Device,
-    DeviceInfo,
     DeviceLimits,
     Dim3,
     Executable,
     LaunchConfig,
     MemoryType,
-    PoolBackend,
     Specialization,
     Target,
 )
@@ -28,12 +25,13 @@ from kerneldsl.utilities.address_space import require_addresses
 from kerneldsl.utilities.formatting import format_bytes
 from kerneldsl.utilities.once import OnceTable
 from targets.cpu.codegen.levels import LEVELS, supported_levels
-from targets.cpu.runtime.host_pool import HostPool, fill, host_memory_info
 
 if TYPE_CHECKING:
+    from kerneldsl.contract import Check, DeviceInfo, PoolBackend
     from kerneldsl.frontend.typed_unit import TypedUnit
     from kerneldsl.frontend.unit import FunctionUnit
     from kerneldsl.language.kinds import Kind
+    from targets.cpu.intrinsics.table import Lowering
     from targets.cpu.runtime.artifact import CpuArtifact
 
 __all__ = ["CpuTarget"]
@@ -75,10 +73,9 @@ class CpuCompiler(Compiler):
         # This imports Numba first: threads that begin with other parts of it can deadlock.
         import kerneldsl.lowering.numba_internals.compiling  # noqa: F401
         from kerneldsl.lowering.missing import refuse_missing
-        from targets.cpu.intrinsics.table import LOWERINGS
         from targets.cpu.regions.compile import compile_kernel
 
-        refuse_missing(unit, "cpu", LOWERINGS, "targets/cpu/intrinsics/table.py")
+        refuse_missing(unit, "cpu", _lowerings, "targets/cpu/intrinsics/table.py")
         refuse_divergent_barriers(specialization)
         refuse_too_much_shared(specialization)
         return compile_kernel(_with_block(specialization))
@@ -181,10 +178,14 @@ class CpuDevice(Device):
 
     def create_pool(self) -> PoolBackend:
         """Make a pool of host memory."""
+        from targets.cpu.runtime.host_pool import HostPool
+
         return HostPool(self)
 
     def memory_info(self) -> tuple[int, int]:
         """Return the bytes of the machine's memory that are available, and in all."""
+        from targets.cpu.runtime.host_pool import host_memory_info
+
         return host_memory_info()
 
     def copy_from_host(
@@ -204,6 +205,8 @@ class CpuDevice(Device):
 
     def fill(self, destination: int, pattern: bytes, count: int, stream: Any = None) -> None:
         """Set memory to repetitions of a pattern."""
+        from targets.cpu.runtime.host_pool import fill
+
         fill(destination, pattern, count)
 
 
@@ -226,6 +229,12 @@ class CpuTarget(Target):
         from targets.cpu.checks import check_cpu
 
         return check_cpu()
+
+
+def _lowerings() -> Mapping[str, Lowering]:
+    from targets.cpu.intrinsics.table import LOWERINGS
+
+    return LOWERINGS
 
 
 def _with_block(specialization: Specialization) -> Specialization:

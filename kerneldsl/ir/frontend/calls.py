@@ -5,8 +5,10 @@ from __future__ import annotations
 import ast
 from typing import Any
 
+from numba import types
+
+from kerneldsl.frontend.unit import IntrinsicUse
 from kerneldsl.ir.frontend.functions import read_call_of
-from kerneldsl.ir.frontend.intrinsics import read_intrinsic
 from kerneldsl.ir.frontend.outside_calls import read_outside_call
 from kerneldsl.ir.frontend.reader import NotReadError, Reader, reads
 
@@ -22,8 +24,22 @@ def read_value(reader: Reader, node: ast.Call) -> Any:
 def read_call(reader: Reader, node: ast.Call) -> Any:
     use = reader.unit.use_of(node)
     if use is not None:
+        if use.intrinsic.is_index:
+            return _read_id(reader, node, use)
+        from kerneldsl.ir.frontend.intrinsics import read_intrinsic  # many kernels have none
+
         return read_intrinsic(reader, node, use)
     callee = reader.unit.callee_of(node)
     if callee is not None:
         return read_call_of(reader, callee, [reader.value(each) for each in node.args])
     return read_outside_call(reader, node)
+
+
+def _read_id(reader: Reader, node: ast.Call, use: IntrinsicUse) -> Any:
+    name, ndim = use.intrinsic.name, use.static.get("ndim", 1)
+    if ndim > 1:
+        axes = ({"ndim": 1, "axis": axis} for axis in range(ndim))
+        return tuple(reader.add(name, [], (types.int64,), axis).result for axis in axes)
+    assert isinstance(node.func, ast.Name)
+    about = {"signature": types.int64(), "use": use, "site": (reader.unit, node.func.id)}
+    return reader.add(name, [], (types.int64,), {**use.static, **about}).result

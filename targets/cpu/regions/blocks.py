@@ -1,4 +1,4 @@
-"""The loop over the blocks of a call."""
+"""The loop over the blocks of a call, and the handlers of operations that only blocks have."""
 
 from __future__ import annotations
 
@@ -6,22 +6,40 @@ from llvmlite import ir
 
 from kerneldsl.ir.operations import Region
 from targets.cpu.intrinsics.units import block_place
-from targets.cpu.regions.cells import cell
+from targets.cpu.regions import (
+    cells,
+    dynamic_slices,
+    exchanges,
+    grid_barriers,
+    slots,
+    storage,
+    threads,
+    warps,
+)
 from targets.cpu.regions.emitter import CpuEmitter
-from targets.cpu.regions.exchanges import room
-from targets.cpu.regions.grid_barriers import Passes
 from targets.cpu.regions.loops import CountedLoop
-from targets.cpu.regions.slots import slot
-from targets.cpu.regions.storage import shared
+from targets.cpu.regions.tiles import handlers as tiles
 
 __all__ = ["write_blocks"]
 
 #: What reserves memory once for all blocks of a call.
-_MEMORY = {"cell": cell, "exchange.room": room, "slot": slot}
+_MEMORY = {"cell": cells.cell, "exchange.room": exchanges.room, "slot": slots.slot}
+_HANDLERS = {
+    **cells.HANDLERS,
+    **dynamic_slices.HANDLERS,
+    **exchanges.HANDLERS,
+    **grid_barriers.HANDLERS,
+    **slots.HANDLERS,
+    **storage.HANDLERS,
+    **threads.HANDLERS,
+    **tiles.HANDLERS,
+    **warps.HANDLERS,
+}
 
 
 def write_blocks(emitter: CpuEmitter, region: Region) -> None:
     """Write the loop over the blocks of a call."""
+    emitter.register(_HANDLERS)
     builder = emitter.builder
     for number, axis in enumerate("xyz"):
         emitter.ids[f"extent.{axis}"] = emitter.word(5 + number)
@@ -39,7 +57,7 @@ def write_blocks(emitter: CpuEmitter, region: Region) -> None:
         if not waits:
             emitter.region(region)
         else:
-            emitter.passes = Passes(emitter, block)
+            emitter.passes = grid_barriers.Passes(emitter, block)
             _reserve(emitter, region)
             emitter.region(region)
             emitter.passes.finish()
@@ -52,4 +70,4 @@ def _reserve(emitter: CpuEmitter, region: Region) -> None:
             _MEMORY[operation.name](emitter, operation)
     for operation in region.walk():
         if operation.name == "shared.array":
-            shared(emitter, operation)
+            storage.shared(emitter, operation)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache, partial
 from typing import Any
 
@@ -20,10 +20,10 @@ from kerneldsl.ir.explained_errors import explained_errors, unsupported_construc
 from kerneldsl.ir.frontend.reader import NotReadError
 from kerneldsl.ir.operations import Function, Region
 from kerneldsl.ir.printer import print_function
+from kerneldsl.language.intrinsics.intrinsic import Effect
 from kerneldsl.lowering import math_functions as _math_functions  # noqa: F401 - registers
 from kerneldsl.lowering import numpy_functions as _numpy_functions  # noqa: F401 - registers
 from kerneldsl.lowering.captured_arrays import captured_addresses, offering
-from kerneldsl.lowering.errors import translate
 from kerneldsl.lowering.faults import FaultTable
 from kerneldsl.lowering.numba_internals.compiling import collector_paused, global_compiler_lock
 from kerneldsl.lowering.numba_internals.host_code import helpers_of_kernels, host_contexts
@@ -38,14 +38,8 @@ from targets.cpu.codegen.library import ENTRY_SUFFIX, create_library
 from targets.cpu.codegen.orientation import row_axis
 from targets.cpu.codegen.symbols import entry_symbol, name_symbols
 from targets.cpu.regions.arguments import read_arguments
-from targets.cpu.regions.blocks import write_blocks
 from targets.cpu.regions.emitter import CpuEmitter
 from targets.cpu.regions.entry import BODY, Entry, write_entry
-from targets.cpu.regions.gathered_atomics import (
-    begin_gathering,
-    end_gathering,
-    mark_gathered,
-)
 from targets.cpu.regions.handlers import HANDLERS
 from targets.cpu.regions.memory import LocalScopes
 from targets.cpu.regions.read import read_kernel
@@ -71,6 +65,8 @@ def compile_kernel(spec: Specialization) -> CpuArtifact:
     except (KernelError, MemoryError):
         raise
     except Exception as error:
+        from kerneldsl.lowering.errors import translate  # only errors need it
+
         raise translate(error, spec.unit, spec.kinds) from error
 
 
@@ -95,7 +91,6 @@ def compile_regions(spec: Specialization) -> CpuArtifact:
 def _compile(spec: Specialization, library: Any, level: str | None) -> CpuArtifact:
     began = time.perf_counter()
     function, region = read_kernel(spec)
-    mark_gathered(function, region, spec)
     read = time.perf_counter()
     entry_name = _entry_name(spec, library)
     module, part_bytes = _lower(spec, function, region, library, entry_name)
@@ -157,15 +152,20 @@ def _lower(
     emitter = CpuEmitter(context, builder, spec)
     with context.push_code_library(library):
         emitter.register(HANDLERS)
+        if spec.options.debug:
+            from targets.cpu.regions import faults
+
+            emitter.register(faults.HANDLERS)
         read_arguments(emitter, function)
         if any(each.name == "local.array" for each in region.walk()):
             emitter.scopes = LocalScopes(module, function.body.arguments)
-        begin_gathering(emitter, function, region)
-        if spec.traits.uses_grid_only:
-            write_rows(emitter, region)
-        else:
-            write_blocks(emitter, region)
-        end_gathering(emitter)
+        with _gathering(emitter, function, region):
+            if spec.traits.uses_grid_only:
+                write_rows(emitter, region)
+            else:
+                from targets.cpu.regions.blocks import write_blocks  # elements do without these
+
+                write_blocks(emitter, region)
         builder.ret(_I32(0))
         emitter.finish()
     flags = _float_flags(spec)
@@ -180,6 +180,18 @@ def _lower(
     )
     write_entry(module, body, entry_name, entry)
     return module, scratch_bytes
+
+
+def _gathering(
+    emitter: CpuEmitter, function: Function, region: Region
+) -> AbstractContextManager[None]:
+    """Return the context manager in which a region is written."""
+    uses = emitter.spec.unit.all_uses()
+    if not any(Effect.ATOMIC in use.intrinsic.effect for use in uses):
+        return nullcontext()
+    from targets.cpu.regions.gathered_atomics import gathering
+
+    return gathering(emitter, function, region)
 
 
 def _options(spec: Specialization, region: Region, *, uses_scratch: bool) -> RunnerOption:

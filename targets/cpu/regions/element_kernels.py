@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from functools import partial
 
+from kerneldsl.contract import Specialization
+from kerneldsl.ir.nonnegative import mark_indices
 from kerneldsl.ir.operations import Function, Region
-from kerneldsl.ir.ranges import ranges_of
+from kerneldsl.ir.ranges import INTERVALS, ranges_of
 from kerneldsl.ir.simplify import simplify
 from kerneldsl.lowering.loop_marks import NOT_INTERLEAVED
 from targets.cpu.regions.lanes.halves import in_halves
@@ -15,15 +17,28 @@ from targets.cpu.regions.row_bounds import narrowed
 from targets.cpu.regions.row_loads import loaded_once
 from targets.cpu.regions.row_parts import in_parts
 from targets.cpu.regions.row_regions import element_rows, replace_rows
+from targets.cpu.regions.rows import axes_of_rows
 
-__all__ = ["write_element_rows"]
+__all__ = ["element_region"]
 
 _INDEX = (0, 2**62)
 #: Loads of an element that keep a processor busy with one vector at a time.
 _MANY = 6
 
 
-def write_element_rows(function: Function, axes: str) -> None:
+def element_region(function: Function, spec: Specialization) -> Region:
+    """Return the region of a function, which is rewritten in place."""
+    body, axes = function.body, axes_of_rows(spec)
+    simplify(body)
+    mark_indices(function, INTERVALS, wraparound=spec.options.wraparound)
+    if spec.options.debug:
+        element_rows(function, axes)
+    else:
+        _write_rows(function, axes)
+    return body
+
+
+def _write_rows(function: Function, axes: str) -> None:
     """Write the body of a kernel as rows, in place.
 
     `axes` are the axes of rows that the axes of ``grid`` are.

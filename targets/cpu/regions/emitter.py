@@ -16,8 +16,6 @@ from kerneldsl.ir.frontend.reader import NotReadError
 from kerneldsl.ir.operations import Operation, Value
 from kerneldsl.lowering.numba_internals.arrays import suspend_emission
 from targets.cpu.codegen.storage import ALIGNMENT, STACK_BYTES, StaticArray, Storage
-from targets.cpu.intrinsics.printing import write_print
-from targets.cpu.intrinsics.table import Atomic, Refused, ScalarOperation, lowering_of, refuse
 from targets.cpu.regions.memory import LocalScopes, is_of_block
 
 __all__ = ["CpuEmitter"]
@@ -180,6 +178,14 @@ class CpuEmitter(Emitter):
         use = operation.attributes.get("use")
         if use is None:
             raise NotReadError(operation.name)
+        from targets.cpu.intrinsics.table import (  # kernels with ids alone do without
+            Atomic,
+            Refused,
+            ScalarOperation,
+            lowering_of,
+            refuse,
+        )
+
         match lowering_of(use.intrinsic):
             case ScalarOperation(emitter=emit):
                 self.call_emitter(operation, emit, use.static)
@@ -194,6 +200,8 @@ class CpuEmitter(Emitter):
 
     def numba(self, operation: Operation) -> None:
         if operation.attributes["function"] is print:
+            from targets.cpu.intrinsics.printing import write_print
+
             kinds = [value.type for value in operation.operands]
             values = [self.plain(self.get(value), value.type) for value in operation.operands]
             write_print(self.context, self.builder, kinds, values)

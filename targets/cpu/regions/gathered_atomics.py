@@ -14,6 +14,8 @@ shares no memory with another one. So each operation is written twice.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from llvmlite import ir
@@ -32,7 +34,7 @@ from targets.cpu.regions.emitter import CpuEmitter
 from targets.cpu.regions.loops import CountedLoop
 from targets.cpu.regions.rows import SEGMENT
 
-__all__ = ["HANDLERS", "begin_gathering", "end_gathering", "mark_gathered"]
+__all__ = ["gathering"]
 
 _I64 = ir.IntType(64)
 #: Elements of an array that are copied, at most.
@@ -44,7 +46,7 @@ _OF_SHAPES = frozenset({"array.size", "array.extent"})
 _MARK = "gathers"
 
 
-def mark_gathered(function: Function, region: Region, spec: Specialization) -> None:
+def _mark_gathered(function: Function, region: Region, spec: Specialization) -> None:
     """Mark the operations of a kernel that can be gathered, in place."""
     if spec.options.debug or spec.traits.syncs_grid or any(map(_orders, spec.unit.all_uses())):
         return
@@ -94,14 +96,23 @@ class _Copy(NamedTuple):
     is_used: ir.Value
 
 
-def begin_gathering(emitter: CpuEmitter, function: Function, region: Region) -> None:
-    """Write what makes the copies of a call."""
+@contextmanager
+def gathering(emitter: CpuEmitter, function: Function, region: Region) -> Iterator[None]:
+    """Return a context manager in which a region is written that has atomic operations.
+
+    It begins with the code that makes the copies of a call, and ends with the code that performs
+    the operations.
+    """
+    emitter.register(_HANDLERS)
+    _mark_gathered(function, region, emitter.spec)
     marked = {each.operands[0]: each for each in region.walk() if _MARK in each.attributes}
     arrays = [each for each in function.body.arguments if isinstance(each.type, types.Array)]
     for array in arrays:
         if array in marked:
             others = [each for each in arrays if each is not array]
             emitter.gathered[array] = _begin(emitter, array, others, marked[array])
+    yield
+    _end(emitter)
 
 
 def _begin(emitter: CpuEmitter, array: Value, others: list[Value], operation: Operation) -> _Copy:
@@ -125,7 +136,7 @@ def _begin(emitter: CpuEmitter, array: Value, others: list[Value], operation: Op
     return _Copy(array, operation, own, is_used)
 
 
-def end_gathering(emitter: CpuEmitter) -> None:
+def _end(emitter: CpuEmitter) -> None:
     """Write what performs the operations of a call."""
     builder = emitter.builder
     for copy in emitter.gathered.values():
@@ -197,4 +208,4 @@ def _static(operation: Operation) -> Any:
     return operation.attributes["use"].static
 
 
-HANDLERS = {f"atomic.{short}": _update for short in sorted(_OPERATIONS)}
+_HANDLERS = {f"atomic.{short}": _update for short in sorted(_OPERATIONS)}

@@ -167,7 +167,7 @@ def lower_regions(specialization: Specialization) -> LoweredKernel:
     """
     started = time.perf_counter()
     unit = specialization.unit
-    refuse_missing(unit, "cuda", EMITTERS, "targets/cuda/intrinsics/table.py")
+    refuse_missing(unit, "cuda", lambda: EMITTERS, "targets/cuda/intrinsics/table.py")
     pipeline = Pipeline(specialization.options.disabled_passes)
     with offering(unit):
         function, known = read_kernel(specialization)

@@ -9,50 +9,28 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
 from functools import cache
-from typing import Any, TypeAlias
+from importlib import import_module
+from typing import Any
 
 import llvmlite.binding as llvm
 
-from targets.cpu.math.vector import (
-    error_functions,
-    exponentials,
-    hyperbolic,
-    inverse_trigonometry,
-    logarithms,
-    powers,
-    trigonometry,
-)
-from targets.cpu.math.vector.expressions import TABLE_PREFIX, Code, Value
-
 __all__ = ["FUNCTIONS", "calls_math", "calls_powers", "definition", "replace_math"]
 
-Function: TypeAlias = Callable[..., Value]
-
 _BOTH = ("float", "double")
-_MODULES = (
-    error_functions,
-    exponentials,
-    hyperbolic,
-    inverse_trigonometry,
-    logarithms,
-    powers,
-    trigonometry,
-)
-
-#: Functions, and the types for which they are written.
-FUNCTIONS: dict[str, tuple[str, ...]] = dict.fromkeys(
-    (
-        *("exp", "exp2", "expm1", "log", "log1p", "log2", "log10", "pow", "cbrt", "hypot"),
-        *("sin", "cos", "tan"),
-        *("asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh", "erf", "erfc"),
-    ),
-    _BOTH,
-)
-_WRITERS: dict[str, Function] = {
-    name: getattr(module, name) for module in _MODULES for name in module.__all__
+#: Functions by the modules that write them; a module is imported when one is called.
+_MODULES = {
+    "error_functions": "erf erfc",
+    "exponentials": "exp exp2 expm1",
+    "hyperbolic": "cosh sinh tanh",
+    "inverse_trigonometry": "acos asin atan atan2",
+    "logarithms": "log log10 log1p log2",
+    "powers": "cbrt hypot pow",
+    "trigonometry": "cos sin tan",
 }
+_HOME = {name: module for module, names in _MODULES.items() for name in names.split()}
+#: Functions, and the types for which they are written.
+FUNCTIONS: dict[str, tuple[str, ...]] = dict.fromkeys(_HOME, _BOTH)
 
 _ATTRIBUTES = "alwaysinline nofree norecurse nosync nounwind willreturn memory(none)"
 
@@ -82,7 +60,9 @@ def definition(symbol: str, name: str, kind: str, has_fma: bool) -> str:
     has_fma : bool
         Whether the processor multiplies and adds with one rounding.
     """
-    function = _WRITERS[name]
+    from targets.cpu.math.vector.expressions import Code, Value
+
+    function = getattr(import_module(f"targets.cpu.math.vector.{_HOME[name]}"), name)
     code = Code(has_fma)
     names = [f"%{each}" for each in inspect.signature(function).parameters]
     result = function(*(Value(code, kind, each) for each in names))
@@ -135,6 +115,10 @@ def replace_math(module: Any, machine: Any) -> None:
         What the module is compiled for.
     """
     found = [f for f in module.functions if f.is_declaration and f.name in _SYMBOLS]
+    if not found:
+        return
+    from targets.cpu.math.vector.expressions import TABLE_PREFIX
+
     definitions: dict[str, str] = {}
     for function in found:
         name, kind = _SYMBOLS[function.name]
