@@ -21,12 +21,12 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
-from pathlib import Path
 from types import ModuleType
 
 from kerneldsl.errors import ShadowedPackageError
@@ -35,7 +35,7 @@ from kerneldsl.utilities.locks import ForkSafeLock
 
 __all__ = ["import_own", "require_own_packages"]
 
-_ROOT = Path(__file__).parents[2]
+_ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 #: Held while ``targets`` is kerneldsl's package for the imports of its parts.
 _standing_in = ForkSafeLock()
 
@@ -56,8 +56,8 @@ def import_own(name: str) -> ModuleType:
     """
     package = name.partition(".")[0]
     found = _location(package)
-    ours = _ROOT / package / "__init__.py"
-    if not ours.is_file():
+    ours = os.path.join(_ROOT, package, "__init__.py")
+    if not os.path.isfile(ours):
         raise ShadowedPackageError(
             f"the package {package!r}, which is part of kerneldsl, is not installed",
             value=package,
@@ -71,40 +71,41 @@ def import_own(name: str) -> ModuleType:
     return importlib.import_module(name)
 
 
-def _location(package: str) -> Path | None:
+def _location(package: str) -> str | None:
     """Return the file or folder of the module that Python finds by a name."""
     loaded = sys.modules.get(package)
     if loaded is not None:
-        file = getattr(loaded, "__file__", None)
-    else:
-        spec = importlib.util.find_spec(package)
-        file = spec.origin if spec is not None else None
-    return Path(file) if file is not None else None
+        return getattr(loaded, "__file__", None)
+    spec = importlib.util.find_spec(package)
+    return spec.origin if spec is not None else None
 
 
-def _is_running_script(found: Path) -> bool:
+def _is_running_script(found: str) -> bool:
     file = getattr(sys.modules.get("__main__"), "__file__", None)
-    return file is not None and _is_same(Path(file), found)
+    return file is not None and _is_same(file, found)
 
 
-def _is_same(one: Path, other: Path) -> bool:
+def _is_same(one: str, other: str) -> bool:
     try:
-        return one.samefile(other)
+        return os.path.samefile(one, other)
     except OSError:
         return False
 
 
-def _import_parts(package: str, found: Path | None) -> None:
+def _import_parts(package: str, place: str | None) -> None:
     """Import the parts of a package of kerneldsl that another module hides.
 
     To import ``targets.cpu.regions.ids``, Python needs ``targets.cpu`` among the loaded modules. If
     that is missing, it imports ``targets``. So all packages below are imported while ``targets`` is
     kerneldsl's. Otherwise kerneldsl would run a module of the program.
     """
-    files = [f for f in sorted((_ROOT / package).glob("*.py")) if f.name != "__init__.py"]
-    parts = {f"{package}.{file.stem}": file for file in files}
-    for file in sorted((_ROOT / package).glob("*/**/__init__.py")):
-        parts[".".join(file.parent.relative_to(_ROOT).parts)] = file
+    from pathlib import Path  # which takes longer to import than the rest of this module
+
+    root, found = Path(_ROOT), Path(place) if place is not None else None
+    files = [f for f in sorted((root / package).glob("*.py")) if f.name != "__init__.py"]
+    parts = {f"{package}.{file.stem}": str(file) for file in files}
+    for file in sorted((root / package).glob("*/**/__init__.py")):
+        parts[".".join(file.parent.relative_to(root).parts)] = str(file)
     # A folder of the program can have parts with the same names.
     folder = found.parent if found is not None and found.name == "__init__.py" else None
     taken = {f"{package}.{each.stem}" for each in folder.iterdir()} if folder is not None else set()
@@ -118,11 +119,12 @@ def _import_parts(package: str, found: Path | None) -> None:
         )
     if all(name in sys.modules for name in parts):
         return
-    _find_below(package, str(_ROOT / package))
+    ours = os.path.join(_ROOT, package)
+    _find_below(package, ours)
     with _ours_standing_in(package):
         for name in parts:
             importlib.import_module(name)
-    logger.debug("%s is %s here; kerneldsl's are imported from %s", package, found, _ROOT / package)
+    logger.debug("%s is %s here; kerneldsl's are imported from %s", package, found, ours)
 
 
 @contextmanager
@@ -131,7 +133,7 @@ def _ours_standing_in(package: str) -> Iterator[None]:
     with _standing_in:
         theirs = sys.modules.pop(package, None)
         try:
-            _import_file(package, _ROOT / package / "__init__.py")
+            _import_file(package, os.path.join(_ROOT, package, "__init__.py"))
             yield
         finally:
             sys.modules.pop(package, None)
@@ -139,9 +141,10 @@ def _ours_standing_in(package: str) -> Iterator[None]:
                 sys.modules[package] = theirs
 
 
-def _import_file(name: str, file: Path) -> None:
+def _import_file(name: str, file: str) -> None:
     """Import a module, or a package by its ``__init__.py``, under a name."""
-    folders = [str(file.parent)] if file.name == "__init__.py" else None
+    folder, short = os.path.split(file)
+    folders = [folder] if short == "__init__.py" else None
     spec = importlib.util.spec_from_file_location(name, file, submodule_search_locations=folders)
     assert spec is not None
     assert spec.loader is not None
@@ -153,10 +156,10 @@ def _import_file(name: str, file: Path) -> None:
         raise
 
 
-def _is_ours(loaded: ModuleType | None, ours: Path) -> bool:
+def _is_ours(loaded: ModuleType | None, ours: str) -> bool:
     """Return whether a name is free, or already belongs to a file of kerneldsl."""
     file = getattr(loaded, "__file__", None)
-    return loaded is None or (file is not None and _is_same(Path(file), ours))
+    return loaded is None or (file is not None and _is_same(file, ours))
 
 
 class _Loader(SourceFileLoader):
