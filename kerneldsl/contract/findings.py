@@ -69,14 +69,21 @@ def finding_text(finding: Finding) -> str:
 
 
 def numbered(findings: Iterable[Finding], kernel: FunctionUnit) -> list[list[Any]]:
-    """Return findings as they are stored, with the numbers of nodes."""
+    """Return findings as they are stored, with the numbers of nodes.
+
+    What refers to a node that is not in the tree of a function is left out.
+    """
     findings = list(findings)
     known = {id(part.node): place for place, part in _parts(kernel)} if findings else {}
 
     def number(part: Part) -> list[int]:
         return list(known[id(part.node)])
 
-    return [[number(each.place), each.text, list(map(number, each.parts))] for each in findings]
+    return [
+        [number(each.place), each.text, list(map(number, each.parts))]
+        for each in findings
+        if all(id(part.node) in known for part in (each.place, *each.parts))
+    ]
 
 
 def from_numbers(stored: Any, kernel: FunctionUnit) -> tuple[Finding, ...]:

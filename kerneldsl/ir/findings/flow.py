@@ -59,7 +59,8 @@ class Flow:
 
     def __init__(self, function: Function, names: SourceNames) -> None:
         self.names = names
-        self.operations = list(function.body.walk())
+        #: Those that statements make, in their order.
+        self.operations = [each for each in function.body.walk() if each.source is not None]
         self._function = function
         self._uses: dict[Value, list[Place]] = {}
         self._next: dict[Value, list[Value]] = {}
@@ -69,7 +70,7 @@ class Flow:
         self.holder_of: dict[Region, Operation] = {}
         self._region(function.body)
         known = {*self._uses, *function.body.arguments}
-        known.update(value for each in self.operations for value in each.results)
+        known.update(value for each in self.region_of for value in each.results)
         self.assignments = [each for each in names.assignments if each.value in known]
         self._assigned: dict[tuple[str, Value], Assignment] = {}
         for each in self.assignments:
