@@ -109,3 +109,24 @@ def test_a_sine_chooses_its_polynomial_and_its_sign_by_branches() -> None:
 
     body = body_of(compile_ptx(sines, "float64[::1], float64[::1]"))
     assert body.count("$KD_choice") == 4
+
+
+_EARLIER_BLOCK = """.entry e()
+{
+bra.uni $L2;
+$L1:
+st.global.b64 [%rd6], %rd5;
+ret;
+$L2:
+mul.rn.f64 %rd3, %rd1, %rd1;
+fma.rn.f64 %rd4, %rd1, %rd2, %rd2;
+selp.f64 %rd5, %rd3, %rd4, %p1;
+@%p2 bra $L1;
+ret;
+}"""
+
+
+def test_a_block_that_reads_the_result_may_be_earlier_in_the_text() -> None:
+    written = branch_choices(_EARLIER_BLOCK)
+    assert "st.global.b64 [%rd6], %rd3;" in written
+    assert "%rd5" not in written

@@ -147,11 +147,13 @@ def _branched(lines: list[str], choice: _Choice, number: int) -> list[str]:
     (made,) = results_of(lines[choice.source])
     moved = re.sub(rf"{made}\b", choice.kept, lines[choice.source], count=1)
     label = f"{_LABEL}{number}"
+    # A block that reads the result may be before it in the text.
+    lines = [result.sub(choice.kept, line) for line in lines]
     return [
         *lines[: choice.source],
         *lines[choice.source + 1 : choice.place],
         f"\t@{choice.predicate} bra \t{label};",
         moved,
         f"{label}:",
-        *(result.sub(choice.kept, line) for line in lines[choice.place + 1 :]),
+        *lines[choice.place + 1 :],
     ]
