@@ -55,15 +55,12 @@ class FreshNames:
         Returns
         -------
         str
-            ``kd__<stem>``, with a number after it if that exists already. It does not end in
-            a digit: see :func:`~kerneldsl.lowering.numba_input.rename_locals`.
+            ``kd__<stem>``, with a number after it if that exists already.
         """
         stem = stem.removeprefix(_PREFIX).removeprefix(RESERVED_PREFIX)
         name, number = _PREFIX + stem, 1
-        if stem[-1].isdigit():
-            name += "_"
         while name in self._taken:
             number += 1
-            name = f"{_PREFIX}{stem}_{number}_"
+            name = f"{_PREFIX}{stem}_{number}"
         self._taken.add(name)
         return name

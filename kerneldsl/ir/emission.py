@@ -13,10 +13,11 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from llvmlite import ir
-from numba import types
+from numba import errors, types
 
 from kerneldsl.ir.operations import Label, Operation, Region, SourcePlace, Value
 from kerneldsl.ir.recognize import operator_of
+from kerneldsl.ir.refusals import as_refusal
 from kerneldsl.ir.value_emission import ValueEmitter
 from kerneldsl.lowering.calls import Call
 from kerneldsl.lowering.groups import WrittenOperation
@@ -90,11 +91,12 @@ class Emitter(ValueEmitter):
         for operation in operations:
             if self.mark is not None and operation.place is not None:
                 self.mark(operation.place)
-            handler = self.handlers.get(operation.name)
-            if handler is None:
-                self.intrinsic(operation)
-            else:
-                handler(operation)
+            try:
+                self.handlers.get(operation.name, self.intrinsic)(operation)
+            except errors.NumbaError as error:
+                refusal = as_refusal(error)
+                refusal.place = refusal.place or operation.place
+                raise refusal from (error if refusal is not error else error.__cause__)
 
     def get(self, value: Value) -> Any:
         """Return what a value is in LLVM's terms."""

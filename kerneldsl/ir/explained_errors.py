@@ -1,61 +1,127 @@
-"""Errors in a kernel that is compiled by the region IR, with the user's line."""
+"""Errors of a kernel in the words of this project, with the user's line first."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import ast
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
-from numba import errors
+from numba import config, errors
 
-from kerneldsl.contract import Specialization
-from kerneldsl.errors import KernelError, UnsupportedConstructError
+from kerneldsl.analysis.expressions import text_of
+from kerneldsl.errors import (
+    CompileError,
+    KernelError,
+    KernelTypingError,
+    SourceLocation,
+    UnsupportedConstructError,
+)
+from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.ir.frontend.reader import NotReadError
+from kerneldsl.ir.refusals import Refusal, as_refusal
+from kerneldsl.language.kinds import Kind
+from kerneldsl.lowering.numba_internals.moved import moved_name
+from kerneldsl.utilities.signal_errors import error_of_handler
 
-__all__ = ["explained_errors", "unsupported_construct"]
+__all__ = ["NO_JIT", "explained_errors", "translate"]
+
+#: What is wrong, and what to do, where a setting keeps Numba from compiling.
+NO_JIT = (
+    "NUMBA_DISABLE_JIT is set, so Numba compiles nothing",
+    "Unset NUMBA_DISABLE_JIT; to look into a kernel, use @kd.kernel(debug=True)",
+)
 
 
 @contextmanager
-def explained_errors(specialization: Specialization, contexts: Callable[[], Any]) -> Iterator[None]:
-    """Raise errors of this project for those of Numba.
+def explained_errors(unit: FunctionUnit, kinds: tuple[Kind, ...], *, where: str) -> Iterator[None]:
+    """Raise errors of this project for those of Numba and of the front end.
 
-    `contexts` returns Numba's contexts of the target. The caller holds Numba's compiler lock, and
-    has made this target the current one.
+    `where` is the kind of device, such as ``"on a GPU"``.
     """
     try:
         yield
     except errors.NumbaError as error:
-        raise _explained(error, specialization, contexts) from error
+        raise translate(error, unit, kinds) from error
+    except NotReadError as reason:
+        raise UnsupportedConstructError(
+            f"{unit.qualname} has a construct that a kernel {where} cannot have: {reason}",
+            where=unit.locate(unit.tree),
+            limit="These are methods that are kept in a variable, and starred arguments",
+            remedy="Call the method directly, and name each argument",
+        ) from reason
 
 
-def _explained(
-    error: errors.NumbaError, specialization: Specialization, contexts: Callable[[], Any]
-) -> KernelError:
-    """Return an error with Numba's whole text, which inference of the functions gives."""
-    from kerneldsl.lowering.errors import translate  # only errors need these
-    from kerneldsl.lowering.typed_unit import infer_unit
+def translate(error: BaseException, unit: FunctionUnit, kinds: tuple[Kind, ...]) -> KernelError:
+    """Return kerneldsl's error for one of the front end, of Numba or of LLVM, which is its cause.
 
-    unit, kinds = specialization.unit, specialization.kinds
-    own = translate(error, unit, kinds)
-    try:
-        infer_unit(unit, kinds, contexts())
-    except KernelError as found:
-        if own.where is None or found.where is None or own.where.lineno == found.where.lineno:
-            return found
-    return own
+    It is a `KernelTypingError` where types do not fit, and an `UnsupportedConstructError` where a
+    construct is not supported. Any other is a `CompileError`. A `KernelError` is returned as it is.
+    An error over a name that a release has moved says which.
 
-
-def unsupported_construct(
-    specialization: Specialization, reason: NotReadError, *, where: str
-) -> UnsupportedConstructError:
-    """Return the error for a construct that the region IR does not have.
-
-    `where` is the kind of device, such as ``"on a GPU"``.
+    Raises what a handler of a signal raised meanwhile, which is no error of the compiler's.
     """
-    unit = specialization.unit
-    return UnsupportedConstructError(
-        f"{unit.qualname} has a construct that a kernel {where} cannot have: {reason}",
-        where=unit.locate(unit.tree),
-        limit="These are methods that are kept in a variable, and starred arguments",
-        remedy="Call the method directly, and name each argument",
+    raised = error_of_handler(error)
+    if raised is not None:
+        raise raised
+    own = _own_error(error) or moved_name(error)
+    if own is not None:
+        return own
+    if config.DISABLE_JIT:
+        what, remedy = NO_JIT
+        disabled = CompileError(what, value=unit.name, remedy=remedy)
+        disabled.__cause__ = error
+        return disabled
+    refusal = as_refusal(error)
+    arguments = ", ".join(
+        f"{name}: {kind}" for name, kind in zip(unit.parameters, kinds, strict=False)
     )
+    where, expression = _place_of(refusal, unit)
+    what = refusal.what
+    if expression:
+        what = f"{what}, in `{expression}`"
+    if refusal.reason:
+        what = f"{what}; {refusal.reason}"
+    kind = KernelTypingError if refusal.is_known else _class_of(refusal.__cause__ or error)
+    result = kind(
+        f"{unit.name}({arguments}) cannot be compiled: {what}",
+        where=where,
+        value=error,
+        remedy=refusal.remedy,
+    )
+    result.__cause__ = error
+    return result
+
+
+def _place_of(refusal: Refusal, unit: FunctionUnit) -> tuple[SourceLocation, str]:
+    """Return the place of an error, and the expression if it is about one."""
+    place = refusal.place
+    if place is not None:
+        return SourceLocation(place.unit.filename, place.line, function=place.unit.qualname), ""
+    if refusal.unit is None or refusal.node is None:
+        return unit.locate(unit.tree), ""
+    where = refusal.unit.locate(refusal.node)
+    if isinstance(refusal.node, ast.expr):
+        return where, text_of(refusal.node, where.line)
+    return SourceLocation(where.filename, where.lineno, function=where.function), ""
+
+
+def _own_error(error: BaseException | None) -> KernelError | None:
+    """Return a `KernelError` that Numba passed on, alone or wrapped in another error."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        if isinstance(error, KernelError):
+            return error
+        seen.add(id(error))
+        error = error.__cause__ or error.__context__
+    return None
+
+
+def _class_of(error: BaseException) -> type[KernelError]:
+    if isinstance(error, TypeError):  # NumPy's, of two types that nothing holds
+        return KernelTypingError
+    names = {base.__name__ for base in type(error).__mro__}
+    if names & {"UnsupportedError", "UnsupportedBytecodeError", "UnsupportedParforsError"}:
+        return UnsupportedConstructError
+    if names & {"TypingError", "NotDefinedError", "NumbaTypeError", "IRError"}:
+        return KernelTypingError
+    return CompileError

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from numba import errors, types
 
-__all__ = ["Typing"]
+from kerneldsl.ir.refusals import (
+    Refusal,
+    call_refusal,
+    object_refusal,
+    operator_refusal,
+    rule_refusal,
+    unify_refusal,
+)
+
+__all__ = ["Typing", "name_of"]
 
 
 class Typing:
@@ -39,15 +49,17 @@ class Typing:
         key = (function, kinds)
         if key not in self._operators:
             # By the operator's type in kernels: comparisons of integers of both signs are exact.
-            found = self.context.resolve_function_type(self.function(function), kinds, {})
-            if found is None:
-                raise errors.TypingError(f"no {function.__name__} of {kinds}")
+            refusal = partial(operator_refusal, function.__name__, kinds)
+            found = self._resolved(self.function(function), kinds, {}, refusal)
             self._operators[key] = found
         return self._operators[key]
 
     def function(self, function: Any) -> Any:
         """Return Numba's type of an outside object, with what is registered by now."""
-        return self.context.resolve_value_type(function)
+        try:
+            return self.context.resolve_value_type(function)
+        except (ValueError, errors.NumbaError) as error:
+            raise object_refusal(function) from error
 
     def call(
         self, function: Any, kinds: tuple[Any, ...], named: Mapping[str, Any] | None = None
@@ -55,11 +67,25 @@ class Typing:
         """Return the signature of a call of a function type; `named` are types of keywords."""
         key = (function, kinds, *(named or {}).items())
         if key not in self._calls:
-            found = self.context.resolve_function_type(function, kinds, dict(named or {}))
-            if found is None:
-                raise errors.TypingError(f"no call of {function} with {kinds}")
-            self._calls[key] = found
+            keywords = dict(named or {})
+            refusal = partial(call_refusal, name_of(function), kinds, keywords)
+            self._calls[key] = self._resolved(function, kinds, keywords, refusal)
         return self._calls[key]
+
+    def _resolved(
+        self,
+        function: Any,
+        kinds: tuple[Any, ...],
+        named: dict[str, Any],
+        refusal: Callable[[], Refusal],
+    ) -> Any:
+        try:
+            found = self.context.resolve_function_type(function, kinds, named)
+        except errors.NumbaError as error:
+            raise rule_refusal(error) or refusal() from error
+        if found is None:
+            raise refusal()
+        return found
 
     def unify(self, one: Any, two: Any, name: str = "") -> Any:
         """Return the type that holds values of both types; `name` is the variable's, for errors."""
@@ -67,12 +93,24 @@ class Typing:
             return one
         key = (one, two)
         if key not in self._unified:
-            found = self.context.unify_types(one, two)
+            try:
+                found = self.context.unify_types(one, two)
+            except (TypeError, errors.NumbaError) as error:  # of NumPy, if it has no such type
+                raise unify_refusal(one, two, name) from error
             if found is None:
-                of_name = f" for '{name}'" if name else ""
-                raise errors.TypingError(f"Cannot unify {one} and {two}{of_name}")
+                raise unify_refusal(one, two, name)
             self._unified[key] = found
         return self._unified[key]
+
+
+def name_of(function: Any) -> str:
+    """Return the name of a function type."""
+    if isinstance(function, types.NumberClass):
+        return str(function.instance_type)
+    key = getattr(function, "typing_key", function)
+    if isinstance(key, tuple):  # of a method: the type that has it, and its name
+        key = key[-1]
+    return str(getattr(key, "__name__", key)).rpartition(".")[2]
 
 
 def plain(kind: Any) -> Any:

@@ -17,6 +17,12 @@ from kerneldsl.lowering.types import element_type
 __all__ = ["EMITTERS", "call_rule", "linked_array_rule", "linked_rule"]
 
 
+class DeclaredTypeError(errors.TypingError):
+    """An argument is not what the signature of a function declares."""
+
+    remedy = "Give it what its signature declares: convert a number, or pass a contiguous array"
+
+
 def linked_rule(intrinsic: Intrinsic, args: tuple[Any, ...], static: Mapping[str, Any]) -> Any:
     """Type the conversion of an argument or a result; what follows is looked at by analyses."""
     value, *others = args
@@ -55,16 +61,16 @@ def _number(what: str, dtype: str, arg: Any) -> Any:
     if isinstance(wanted, types.Float):
         allowed |= types.Float
     if not isinstance(arg, allowed):
-        raise errors.TypingError(f"{what} is declared as {dtype}, and is {arg}")
+        raise DeclaredTypeError(f"{what} is declared as {dtype}, and is {arg}")
     return wanted
 
 
 def _array(what: str, declared: ArrayKind, arg: Any) -> Any:
     is_same = isinstance(arg, types.Array) and arg.dtype == element_type(declared.dtype)
     if not is_same or arg.ndim != declared.ndim:
-        raise errors.TypingError(f"{what} is declared as {declared}, and is {arg}")
+        raise DeclaredTypeError(f"{what} is declared as {declared}, and is {arg}")
     if arg.layout != "C":
-        raise errors.TypingError(
+        raise DeclaredTypeError(
             f"{what} is declared as {declared}, and is {arg}: the function is given an address, "
             "so elements must be in the order of their indices, without gaps"
         )

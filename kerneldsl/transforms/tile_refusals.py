@@ -15,7 +15,6 @@ from kerneldsl.language.other_names import closest_name
 __all__ = [
     "dtype_of",
     "has_tiles",
-    "is_part_of_at",
     "refuse_at",
     "refuse_attribute",
     "refuse_conditional",
@@ -33,17 +32,6 @@ def refuse_at(shapes: TileShapes, at: ast.expr, count: int, rank: int) -> NoRetu
         f"at has {indices}, and the tile {rank} axes",
         "Give one index for each axis; of an array of more axes take a part: a[i]. What "
         "t.sum(axis=1) gives keeps the axis, with an extent of 1",
-    )
-
-
-def is_part_of_at(node: ast.AST) -> bool:
-    """Return whether an index was added to the ``at`` of a tile operation, which is no tuple.
-
-    Its place in the source is that of the whole ``at``.
-    """
-    return isinstance(node, ast.Subscript) and (node.lineno, node.end_col_offset) == (
-        node.value.lineno,
-        node.value.end_col_offset,
     )
 
 

@@ -30,7 +30,7 @@ def check_cpu() -> Iterator[Check]:
         )
         return
     if config.DISABLE_JIT:
-        from kerneldsl.lowering.errors import NO_JIT
+        from kerneldsl.ir.explained_errors import NO_JIT
 
         yield Check("cpu.numba", "problem", *NO_JIT)
     else:

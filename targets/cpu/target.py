@@ -81,9 +81,9 @@ class CpuCompiler(Compiler):
         return compile_kernel(_with_block(specialization))
 
     def typed_unit(self, unit: FunctionUnit, kinds: tuple[Kind, ...]) -> TypedUnit:
-        """Infer with Numba's types for this machine's processor."""
+        """Read the kernel with Numba's types for this machine's processor."""
         require_addresses(f"typing {unit.qualname}", where=unit.locate(unit.tree))
-        from targets.cpu.codegen.typing import typed_unit
+        from targets.cpu.regions.compile import typed_unit
 
         return typed_unit(unit, kinds)
 

@@ -8,13 +8,20 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
-from numba import errors, types
+from numba import types
 
 from kerneldsl.ir.frontend.attributes import attribute, set_attribute
 from kerneldsl.ir.frontend.faults import read_index
 from kerneldsl.ir.frontend.reader import NotReadError, Reader, constant_of, reads
 from kerneldsl.ir.frontend.tuples import packed, unpacked
 from kerneldsl.ir.operations import Effect, Value
+from kerneldsl.ir.refusals import (
+    Refusal,
+    attribute_refusal,
+    index_refusal,
+    store_refusal,
+    tuple_index_refusal,
+)
 from kerneldsl.lowering.packed_views import PackedView
 
 __all__ = ["Place", "load", "place_of"]
@@ -70,6 +77,11 @@ def subscript(reader: Reader, node: ast.Subscript) -> Place:
         return Place(
             lambda: _item(reader, owner, name), lambda value: _set_item(reader, owner, name, value)
         )
+    if isinstance(owner.type, types.Number) and _is_part_of_at(node):
+        raise Refusal(
+            f"at is a number of type {owner.type}, and the tile has more axes than one",
+            "Give one index for each axis, as in (i, j)",
+        )
     indices = list(index) if isinstance(index, tuple) else [index]
     are_values = all(isinstance(each, Value) for each in indices)
     if are_values and isinstance(owner.type, types.Array):
@@ -90,6 +102,15 @@ def subscript(reader: Reader, node: ast.Subscript) -> Place:
     )
 
 
+def _is_part_of_at(node: ast.Subscript) -> bool:
+    """Return whether an index was added to the ``at`` of a tile operation, which is no tuple.
+
+    Its place in the source is that of the whole ``at``.
+    """
+    inner = node.value
+    return (node.lineno, node.end_col_offset) == (inner.lineno, inner.end_col_offset)
+
+
 # -- tuples and records ---------------------------------------------------------------------------
 
 
@@ -97,7 +118,7 @@ def _member(reader: Reader, owner: tuple[Any, ...], index: Any) -> Any:
     number = constant_of(index) if isinstance(index, Value) else None
     if type(number) is int:
         if not -len(owner) <= number < len(owner):
-            raise errors.TypingError(f"tuple index {number} out of range of {len(owner)} members")
+            raise tuple_index_refusal()
         return owner[number]
     whole = packed(reader, owner)
     return unpacked(reader, reader.numba(operator.getitem, [whole, packed(reader, index)]))
@@ -109,20 +130,20 @@ def _members(reader: Reader, owner: tuple[Any, ...], node: ast.Slice) -> tuple[A
     for part in (node.lower, node.upper, node.step):
         value = None if part is None else constant_of(reader.number(part))
         if part is not None and type(value) is not int:
-            raise errors.TypingError("a slice of a tuple must be constant")
+            raise Refusal("a slice of a tuple is not constant", "Give it constant bounds")
         parts.append(value)
     return tuple(owner[slice(*parts)])
 
 
 def _refuse_store(value: Any) -> None:
-    raise errors.TypingError("Cannot resolve setitem: a member of a tuple is assigned")
+    raise Refusal("a member of a tuple is assigned", "Make a new tuple of its members")
 
 
 def _item(reader: Reader, owner: Value, name: str) -> Any:
     """Return a field by its name in brackets."""
     signature = reader.typing.context.resolve_static_getitem(owner.type, name)
     if signature is None:
-        raise errors.TypingError(f"no field {name!r} of {owner.type}")
+        raise index_refusal(owner.type, types.unicode_type) or attribute_refusal(owner.type, name)
     kinds = (signature.return_type,)
     # Implementations are registered for the value of a literal.
     literal = kinds[0](owner.type, types.literal(name))
@@ -135,7 +156,7 @@ def _set_item(reader: Reader, owner: Value, name: str, value: Any) -> None:
     given = packed(reader, value)
     signature = reader.typing.context.resolve_static_setitem(owner.type, name, given.type)
     if signature is None:
-        raise errors.TypingError(f"Cannot resolve setitem: {owner.type}[{name!r}] = {given.type}")
+        raise store_refusal(owner.type, types.unicode_type, given.type)
     attributes = {"index": name, "signature": signature}
     reader.add("item.set", [owner, given], (), attributes, effect=Effect.WRITE)
 

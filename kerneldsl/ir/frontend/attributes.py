@@ -5,12 +5,13 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from numba import errors, types
+from numba import types
 
 from kerneldsl.ir.frontend.members import NamedMembers
 from kerneldsl.ir.frontend.reader import Reader, reads
-from kerneldsl.ir.frontend.tuples import packed, unpacked
+from kerneldsl.ir.frontend.tuples import packed, type_of, unpacked
 from kerneldsl.ir.operations import Effect, Value
+from kerneldsl.ir.refusals import attribute_refusal
 from kerneldsl.lowering.packed_views import PackedView
 
 __all__ = ["set_attribute"]
@@ -31,7 +32,7 @@ def attribute(reader: Reader, owner: Any, name: str) -> Any:
     if isinstance(owner, NamedMembers):
         return owner.member(name)
     if isinstance(owner, tuple):
-        raise errors.UntypedAttributeError(packed(reader, owner).type, name)
+        raise attribute_refusal(type_of(owner), name)
     kind = owner.type
     if isinstance(kind, types.Array) and name in _OF_ARRAYS:
         return _OF_ARRAYS[name](reader, owner)
@@ -39,7 +40,7 @@ def attribute(reader: Reader, owner: Any, name: str) -> Any:
         return _OF_ARRAYS[name](reader, owner)
     found = reader.typing.context.resolve_getattr(kind, name)
     if found is None:
-        raise errors.UntypedAttributeError(kind, name)
+        raise attribute_refusal(kind, name)
     if isinstance(found, types.BoundFunction):
         return reader.add("bound", [owner], (found,)).result
     effect = Effect.READ if isinstance(kind, types.Record) else Effect.NONE
@@ -52,8 +53,7 @@ def set_attribute(reader: Reader, owner: Value, name: str, value: Any) -> None:
     given = packed(reader, value)
     signature = reader.typing.context.resolve_setattr(owner.type, name, given.type)
     if signature is None:
-        message = f"Cannot resolve setattr: ({owner.type}).{name} = {given.type}"
-        raise errors.TypingError(message)
+        raise attribute_refusal(owner.type, name)
     attributes = {"attribute": name, "signature": signature}
     reader.add("attribute.set", [owner, given], (), attributes, effect=Effect.WRITE)
 

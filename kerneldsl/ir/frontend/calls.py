@@ -31,7 +31,11 @@ def read_call(reader: Reader, node: ast.Call) -> Any:
         return read_intrinsic(reader, node, use)
     callee = reader.unit.callee_of(node)
     if callee is not None:
-        return read_call_of(reader, callee, [reader.value(each) for each in node.args])
+        arguments = [reader.value(each) for each in node.args]
+        found = read_call_of(reader, callee, arguments)
+        if reader.notes is not None:
+            reader.notes.add_call(node, reader.notes.of_call(callee, arguments), found)
+        return found
     return read_outside_call(reader, node)
 
 

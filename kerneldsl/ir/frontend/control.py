@@ -33,7 +33,7 @@ def read_branches(
     if known is not None:
         (body if known else orelse)()
         return
-    condition = reader.truth(reader.value(test))
+    condition = reader.truth(reader.value(test), test)
     before, regions, ends = reader.variables, [], []
     for read in (body, orelse):
         region = Region()
@@ -79,7 +79,7 @@ def _while(reader: Reader, node: ast.While) -> None:
 
 
 def _test(reader: Reader, node: ast.expr) -> Value:
-    return reader.truth(reader.value(node))
+    return reader.truth(reader.value(node), node)
 
 
 def read_body(

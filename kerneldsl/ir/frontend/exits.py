@@ -5,13 +5,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterable, Iterator
 
-from numba import errors
-
 from kerneldsl.contract.findings import Part
 from kerneldsl.ir.frontend.merging import End, merge
 from kerneldsl.ir.frontend.reader import Reader, reads_statement
 from kerneldsl.ir.frontend.source_names import RESULT
 from kerneldsl.ir.operations import Effect, Label, Region, Value
+from kerneldsl.ir.refusals import Refusal
 
 __all__ = ["Exit", "has", "labeled", "of_loop", "returns_early"]
 
@@ -72,7 +71,7 @@ def read_continue(reader: Reader, node: ast.Continue) -> None:
 def read_return(reader: Reader, node: ast.Return) -> None:
     value = reader.constant(None) if node.value is None else reader.value(node.value)
     if reader.depth == 0 and node.value is not None:
-        raise errors.TypingError("a kernel returns nothing")
+        raise Refusal("a kernel returns nothing", "Write the result into an array argument")
     reader.variables = {**reader.variables, RESULT: value}
     if node.value is not None:
         place = Part(reader.unit, node.value)

@@ -8,8 +8,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from numba import errors, types
+from numba import types
 
+from kerneldsl.analysis.expressions import folded
 from kerneldsl.contract.findings import Part
 from kerneldsl.ir.frontend.known_tests import known_test
 from kerneldsl.ir.frontend.lazy import settled
@@ -18,6 +19,7 @@ from kerneldsl.ir.frontend.reader import Reader, constant_of, reads
 from kerneldsl.ir.frontend.source_names import CHOSEN
 from kerneldsl.ir.frontend.tuples import packed, unpacked
 from kerneldsl.ir.operations import Region, Value
+from kerneldsl.ir.refusals import undefined_refusal
 from kerneldsl.utilities.operators import (
     BINARY_OPERATORS,
     COMPARISONS,
@@ -61,12 +63,15 @@ def read_name(reader: Reader, node: ast.Name) -> Any:
         return reader.constant(reader.unit.constants[node.id].value)
     found = reader.outside(node)
     if found is None and node.id not in reader.unit.namespace:
-        raise errors.TypingError(f"variable '{node.id}' is not defined")
+        raise undefined_refusal(node.id)
     return reader.constant(found)
 
 
 @reads(ast.BinOp)
 def read_binary(reader: Reader, node: ast.BinOp) -> Any:
+    literal = folded(node)
+    if literal is not None:
+        return reader.constant(literal.value)
     one, two = reader.value(node.left), reader.value(node.right)
     return binary(reader, BINARY_OPERATORS[type(node.op)], one, two)
 
@@ -78,10 +83,17 @@ def read_unary(reader: Reader, node: ast.UnaryOp) -> Any:
             case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in OPPOSITES:
                 both = [reader.value(left), reader.value(right)]
                 if all(isinstance(v, Value) and isinstance(v.type, types.Integer) for v in both):
-                    return reader.numba(COMPARISONS[OPPOSITES[type(op)]], both)
-                return reader.numba(operator.not_, [_compared(reader, op, *both)])
-        condition = reader.truth(reader.value(node.operand))
+                    found = reader.numba(COMPARISONS[OPPOSITES[type(op)]], both)
+                    reader.note(node.operand, found)
+                    return found
+                found = _compared(reader, op, *both)
+                reader.note(node.operand, found)
+                return reader.numba(operator.not_, [found])
+        condition = reader.truth(reader.value(node.operand), node.operand)
         return reader.numba(operator.not_, [condition])
+    literal = folded(node)
+    if literal is not None:
+        return reader.constant(literal.value)
     found = reader.value(node.operand)
     constant = constant_of(found)
     if isinstance(node.op, ast.USub) and _is_negated_now(found.type, constant):
@@ -119,22 +131,21 @@ def read_choice(reader: Reader, node: ast.IfExp) -> Any:
 def comparison(reader: Reader, left: Value, ops: list[ast.cmpop], rights: list[ast.expr]) -> Value:
     if isinstance(ops[0], ast.In | ast.NotIn):
         right = reader.value(rights[0])
-        first = _member(reader, left, right, is_in=isinstance(ops[0], ast.In))
+        first = _member(reader, rights[0], left, right, is_in=isinstance(ops[0], ast.In))
     else:
         right = reader.value(rights[0])
         first = _compared(reader, ops[0], left, right)
     if len(ops) == 1:
         return first
-    return either(
-        reader, first, lambda: comparison(reader, right, ops[1:], rights[1:]), is_both=True
-    )
+    rest = partial(comparison, reader, right, ops[1:], rights[1:])
+    return either(reader, rights[0], first, rest, is_both=True)
 
 
 def _compared(reader: Reader, op: ast.cmpop, one: Any, two: Any) -> Value:
     return reader.numba(_COMPARISONS[type(op)], [packed(reader, one), packed(reader, two)])
 
 
-def _member(reader: Reader, value: Value, found: Any, *, is_in: bool) -> Value:
+def _member(reader: Reader, node: ast.expr, value: Value, found: Any, *, is_in: bool) -> Value:
     """Return whether a value equals a member of a tuple."""
     result: Value
     if not isinstance(found, tuple):
@@ -143,7 +154,8 @@ def _member(reader: Reader, value: Value, found: Any, *, is_in: bool) -> Value:
     result = reader.constant(False)
     for position, each in enumerate(found):
         equal = partial(_compared, reader, ast.Eq(), value, each)
-        result = equal() if position == 0 else either(reader, result, equal, is_both=False)
+        is_first = position == 0
+        result = equal() if is_first else either(reader, node, result, equal, is_both=False)
     return result if is_in else reader.numba(operator.not_, [result])
 
 
@@ -151,14 +163,15 @@ def both_or_either(reader: Reader, values: list[ast.expr], *, is_both: bool) -> 
     first = reader.number(values[0])
     if len(values) == 1:
         return first
-    return either(
-        reader, first, lambda: both_or_either(reader, values[1:], is_both=is_both), is_both=is_both
-    )
+    rest = partial(both_or_either, reader, values[1:], is_both=is_both)
+    return either(reader, values[0], first, rest, is_both=is_both)
 
 
-def either(reader: Reader, first: Value, read: Callable[[], Value], *, is_both: bool) -> Value:
-    """Return the first value or what is read then, as ``and`` and ``or`` choose."""
-    condition = reader.truth(first)
+def either(
+    reader: Reader, node: ast.expr, first: Value, read: Callable[[], Value], *, is_both: bool
+) -> Value:
+    """Return the first value, of a node, or what is read then, as ``and`` and ``or`` choose."""
+    condition = reader.truth(first, node)
     region, other = Region(), Region()
     found: list[Value] = []
 
@@ -187,6 +200,7 @@ def binary(reader: Reader, function: Any, one: Any, two: Any) -> Any:
     if are_known and function in _FOLDED and (values[1] or not divides):
         folded = function(*values)
         if -(2**63) <= folded < 2**63:
+            reader.signatures.append(types.int64(types.int64, types.int64))
             found: Value = reader.constant(folded, types.int64)
             return found
     return reader.numba(function, [one, two])
@@ -197,7 +211,7 @@ def choice(reader: Reader, test: ast.expr, body: ast.expr, orelse: ast.expr) -> 
     known = known_test(reader, test)
     if known is not None:
         return reader.value(body if known else orelse)
-    condition = reader.truth(reader.value(test))
+    condition = reader.truth(reader.value(test), test)
     before, regions, ends = reader.variables, [], []
     for each in (body, orelse):
         region = Region()

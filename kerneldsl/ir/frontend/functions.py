@@ -16,6 +16,7 @@ from kerneldsl.ir.frontend.reader import Reader
 from kerneldsl.ir.frontend.source_names import RESULT
 from kerneldsl.ir.frontend.tuples import packed
 from kerneldsl.ir.operations import Effect, Value
+from kerneldsl.ir.refusals import Refusal
 from kerneldsl.lowering.linked_rules import call_rule
 
 __all__ = ["read_call_of", "read_kernel_body"]
@@ -50,16 +51,30 @@ def read_call_of(reader: Reader, unit: FunctionUnit, arguments: list[Any]) -> An
         return _linked(reader, unit, unit.linked, arguments)
     if unit.is_plain_numba and reader.plain_function is not None:
         function = reader.typing.function(reader.plain_function(unit))
-        return call_function(reader, function, arguments, {})
+        try:
+            return call_function(reader, function, arguments, {})
+        except Refusal:
+            # Numba does not compile it. Its body says why.
+            read, reader.plain_function = reader.plain_function, None
+            _read_body_of(reader, unit, arguments)
+            reader.plain_function = read
+            raise
+    return _read_body_of(reader, unit, arguments)
+
+
+def _read_body_of(reader: Reader, unit: FunctionUnit, arguments: list[Any]) -> Any:
     outer = reader.unit, reader.variables, reader.exits, reader.place, reader.caller
+    notes = reader.notes
     reader.unit, reader.depth, reader.caller = unit, reader.depth + 1, reader.place
     reader.variables = dict(zip(unit.parameters, arguments, strict=True))
     _note_parameters(reader)
     reader.exits = {}
+    reader.notes = notes and notes.of_call(unit, arguments)
     try:
         return _read_body(reader, unit.tree.body)
     finally:
         reader.unit, reader.variables, reader.exits, reader.place, reader.caller = outer
+        reader.notes = notes
         reader.depth -= 1
 
 

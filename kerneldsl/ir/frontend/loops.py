@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
-from numba import errors, types
+from numba import types
 
 from kerneldsl.analysis.expressions import written
 from kerneldsl.errors import KernelTypingError
@@ -23,8 +23,9 @@ from kerneldsl.ir.frontend.reader import (
     reads_statement,
 )
 from kerneldsl.ir.frontend.statements import bind_target
-from kerneldsl.ir.frontend.tuples import packed, unpacked
+from kerneldsl.ir.frontend.tuples import packed, type_of, unpacked
 from kerneldsl.ir.operations import Region, Value
+from kerneldsl.ir.refusals import Refusal, loop_refusal, several_types_refusal
 
 
 class _Range(NamedTuple):
@@ -58,7 +59,7 @@ def _source(reader: Reader, node: ast.expr) -> _Source:
         case ast.Call(func=function, args=args, keywords=keywords):
             called = reader.outside(function)
             if called is range:
-                return _range(reader, args)
+                return _range(reader, node, args)
             if called is zip:
                 return _Zip([_source(reader, each) for each in args])
             if called is enumerate:
@@ -67,16 +68,18 @@ def _source(reader: Reader, node: ast.expr) -> _Source:
                 return _Zip([start, _source(reader, args[0])])
     found = reader.value(node)
     if not isinstance(found, tuple) and not isinstance(found.type, types.Array):
-        raise errors.TypingError(f"{found.type} is not iterable")
+        raise loop_refusal(found.type).at(reader.unit, node)
     return found
 
 
-def _range(reader: Reader, args: list[ast.expr]) -> _Range:
+def _range(reader: Reader, call: ast.Call, args: list[ast.expr]) -> _Range:
     found = [reader.number(each) for each in args]
     for node, value in zip(args, found, strict=True):
         if isinstance(value.type, types.Float):
             raise _float_refusal(reader, node, value)
     signature = reader.typing.call(reader.typing.function(range), tuple(v.type for v in found))
+    if reader.notes is not None:
+        reader.notes.add_type(call, signature.return_type)
     kind = signature.return_type.dtype
     if len(found) == 1:
         found.insert(0, reader.constant(0, kind))
@@ -165,7 +168,7 @@ def _length(reader: Reader, source: _Source) -> Value:
                 length = _length(reader, each)
                 found = length if found is None else _extreme(reader, min, found, length)
             if found is None:
-                raise errors.TypingError("zip of nothing")
+                raise Refusal("zip of nothing", "Give it a range, a tuple or an array")
             return found
         case tuple():
             found_length: Value = reader.constant(len(source))
@@ -225,7 +228,8 @@ def _each(reader: Reader, node: ast.For, items: list[Any]) -> None:
     parts = [_flat(each) for each in items]
     kinds = [[value.type for value in each] for each in parts]
     if any(each != kinds[0] for each in kinds):
-        raise errors.TypingError("cannot iterate over a tuple of several types")
+        refusal = several_types_refusal(type_of(tuple(items)), node.iter)
+        raise refusal.at(reader.unit, node.iter)
     numbers = [constant_of(each[0]) for each in parts]
     attributes: dict[str, Any]
     if kinds[0] == [types.int64] and all(type(number) is int for number in numbers):

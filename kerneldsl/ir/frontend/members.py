@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from numba import errors
+from kerneldsl.ir.refusals import Refusal, attribute_refusal
 
 __all__ = ["NamedMembers", "class_of", "like"]
 
@@ -32,14 +32,14 @@ class NamedMembers(tuple[Any, ...]):
         missing = [name for name in names if name not in given and name not in defaults]
         is_named_twice = len(given) < len(arguments) + len(keywords)
         if missing or is_named_twice or set(given) - set(names):
-            raise errors.TypingError(f"{named.__name__} takes {', '.join(names)}")
+            raise Refusal(f"{named.__name__} takes {', '.join(names)}", "Give each of them once")
         return cls((given[n] if n in given else default(defaults[n]) for n in names), named)
 
     def member(self, name: str) -> Any:
         """Return a member by its name."""
         names: tuple[str, ...] = self.named._fields  # type: ignore[attr-defined]
         if name not in names:
-            raise errors.TypingError(f"Unknown attribute '{name}' of type {self.named.__name__}\n")
+            raise attribute_refusal(self.named.__name__, name)
         return self[names.index(name)]
 
 

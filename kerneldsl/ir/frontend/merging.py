@@ -7,16 +7,15 @@ members. On a path that does not assign the variable, its value is undefined.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import partial
 from typing import Any
-
-from numba import errors
 
 from kerneldsl.ir.frontend.lazy import MISSING, Lazy, settled
 from kerneldsl.ir.frontend.members import like
 from kerneldsl.ir.frontend.reader import NotReadError, Reader
+from kerneldsl.ir.frontend.tuples import type_of
 from kerneldsl.ir.operations import Operation, Region, Value
+from kerneldsl.ir.refusals import Refusal, unify_refusal
 
 __all__ = ["End", "LoopVariables", "merge"]
 
@@ -39,7 +38,7 @@ def merge(
         if known is not None:
             found = [_as_tuple(reader, value, known) for value in found]
             if not all(v is MISSING or _is_like(v, known) for v in found):
-                raise errors.TypingError(f"Cannot unify tuples of the variable '{name}'")
+                raise _refusal(name, found)
             members = [(MISSING,) * len(known) if v is MISSING else v for v in found]
             columns = enumerate(zip(*members, strict=True))
             return like(
@@ -53,7 +52,13 @@ def merge(
         return result
 
     def read(name: str) -> Any:
-        return merged(name, [settled(end.variables.get(name, MISSING)) for end in ends])
+        found = [settled(end.variables.get(name, MISSING)) for end in ends]
+        try:
+            return merged(name, found)
+        except Refusal:
+            if found[-1] is not settled(before.get(name, MISSING)):
+                raise
+            raise _refusal(name, found[::-1]) from None  # what is before the branch comes first
 
     variables = dict(before)
     for name in dict.fromkeys(name for end in ends for name in end.variables):
@@ -81,18 +86,25 @@ def _is_like(value: Any, known: tuple[Any, ...]) -> bool:
     return type(value) is type(known) and len(value) == len(known)
 
 
-def _common(reader: Reader, name: str, values: Iterable[Any]) -> Any:
+def _common(reader: Reader, name: str, values: list[Any]) -> Any:
     """Return the type that holds several values, ``None`` if the type of none is known yet."""
     kinds = []
     for value in values:
         if not isinstance(value, Value):
-            raise errors.TypingError(f"Cannot unify the types of the variable '{name}'")
+            raise _refusal(name, values)
         if value.type is not None:
             kinds.append(value.type)
     found = kinds[0] if kinds else None
     for kind in kinds[1:]:
         found = reader.typing.unify(found, kind, name)
     return found
+
+
+def _refusal(name: str, values: list[Any]) -> Refusal:
+    """Return the refusal of a variable that is a tuple on one path, and no such one on others."""
+    kinds = [type_of(value) for value in values if value is not MISSING]
+    others = (kind for kind in kinds if kind != kinds[0])
+    return unify_refusal(kinds[0], next(others, kinds[0]), name)
 
 
 def _yield_more(reader: Reader, region: Region, value: Any, kind: Any, name: str) -> None:
@@ -246,7 +258,7 @@ class LoopVariables:
             if isinstance(variables.get(name), Lazy):
                 try:
                     variables[name] = settled(variables[name])
-                except (errors.TypingError, NotReadError) as error:
+                except (Refusal, NotReadError) as error:
                     variables[name] = Lazy(partial(_fail, error))
 
     def _at_end(self, path: _Path) -> Any:
@@ -255,7 +267,7 @@ class LoopVariables:
         found = settled(self._end.get(name, MISSING))
         for number in numbers:
             if not isinstance(found, tuple) or number >= len(found):
-                raise errors.TypingError(f"Cannot unify the types of the variable '{name}'")
+                raise _refusal(name, [found])
             found = found[number]
         return found
 
@@ -295,7 +307,7 @@ class LoopVariables:
                 known = two if one is MISSING else one
                 count = len(known)
                 if two is not MISSING and not _is_like(two, known):
-                    raise errors.TypingError(f"Cannot unify the types of the variable '{name}'")
+                    raise _refusal(name, [one, two])
                 pairs = zip(
                     *((MISSING,) * count if each is MISSING else each for each in (one, two)),
                     strict=True,

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import ast
+from types import ModuleType
 from typing import Any
 
 import numpy as np
-from numba import errors, types
+from numba import types
 
 from kerneldsl.ir.frontend.members import NamedMembers, class_of
 from kerneldsl.ir.frontend.reader import NotReadError, Reader, constant_of
 from kerneldsl.ir.frontend.tuples import packed, unpacked
 from kerneldsl.ir.operations import Effect, Value
+from kerneldsl.ir.refusals import Refusal, attribute_refusal, call_refusal
+from kerneldsl.ir.typing import name_of
 from kerneldsl.language.reserved import RESERVED_PREFIX
 from kerneldsl.lowering.numba_internals.calling import fold_arguments
 from kerneldsl.lowering.packed_views import PackedView
@@ -32,15 +35,29 @@ def read_outside_call(reader: Reader, node: ast.Call) -> Any:
     named = class_of(function)
     if named is not None:
         return NamedMembers.called(named, arguments, keywords, reader.constant)
+    kind = _type_of(reader, node.func, function) if callee is None else callee.type
+    if reader.notes is not None:
+        reader.notes.add_type(node.func, kind)
     if function is not None and not keywords:
         found = _known(reader, function, arguments)
         if found is not None:
             return found
-    kind = reader.typing.function(function) if callee is None else callee.type
     made = call_function(reader, kind, arguments, keywords, callee)
     if isinstance(node.func, ast.Name) and node.func.id.startswith(RESERVED_PREFIX):
         made.owner.attributes["literal"] = True  # this project's conversion, not the program's
     return made
+
+
+def _type_of(reader: Reader, node: ast.expr, function: Any) -> Any:
+    """Return the type of a function from outside, which a node names."""
+    try:
+        return reader.typing.function(function)
+    except Refusal as refusal:
+        owner = reader.outside(node.value) if isinstance(node, ast.Attribute) else None
+        found = refusal
+        if isinstance(owner, ModuleType):
+            found = attribute_refusal(types.Module(owner), node.attr)  # type: ignore[attr-defined]
+        raise found.at(reader.unit, node) from refusal.__cause__
 
 
 def _known(reader: Reader, function: Any, arguments: list[Any]) -> Any:
@@ -58,6 +75,7 @@ def _known(reader: Reader, function: Any, arguments: list[Any]) -> Any:
         if isinstance(argument, Value) and isinstance(kind, types.Float):
             value = constant_of(argument)
             if type(value) in (int, float):
+                reader.signatures.append(kind(argument.type))
                 return reader.constant(float(function(value)), kind)
     return None
 
@@ -78,6 +96,7 @@ def call_function(
         and not named
         and isinstance(given[0].type, types.Number | types.Boolean)
     ):
+        reader.signatures.append(function.instance_type(given[0].type))
         if given[0].type == function.instance_type and constant_of(given[0]) is not None:
             return given[0]
         return reader.convert(given[0], function.instance_type, {"written": True})
@@ -85,6 +104,7 @@ def call_function(
     if is_print:
         given = [_text(reader, each) for each in given]
     signature, call = _signature(reader, function, given, named)
+    reader.signatures.append(signature)
     if is_print:
         signature = types.none(*(each.type for each in given))
     operands = _folded(reader, function, signature, given, named)
@@ -124,7 +144,7 @@ def _signature(
     call: tuple[Any, ...] = tuple(v.type for v in given), {n: v.type for n, v in named.items()}
     try:
         return reader.typing.call(function, *call), call
-    except errors.TypingError:
+    except Refusal:
         literals = tuple(map(_literal, given)), {n: _literal(v) for n, v in named.items()}
         if literals == call:
             raise
@@ -152,7 +172,9 @@ def _folded(
     """Return a value for each type of a signature: given, by default, or the tuple of a rest."""
     if signature.pysig is None:
         if named:
-            raise errors.TypingError(f"unsupported keyword arguments when calling {function}")
+            kinds = tuple(each.type for each in given)
+            keywords = {key: value.type for key, value in named.items()}
+            raise call_refusal(name_of(function), kinds, keywords)
         return given
     kinds = signature.args
 

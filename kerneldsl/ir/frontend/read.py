@@ -10,19 +10,45 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from kerneldsl.frontend.typed_unit import TypedUnit
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.ir.findings.find import find
 from kerneldsl.ir.frontend import attributes, calls, control, expressions, loops, statements  # noqa: F401
 from kerneldsl.ir.frontend.faults import Faults
 from kerneldsl.ir.frontend.functions import read_kernel_body
 from kerneldsl.ir.frontend.late_types import set_late_types
+from kerneldsl.ir.frontend.notes import Notes
 from kerneldsl.ir.frontend.reader import Reader
 from kerneldsl.ir.frontend.tuples import unpacked
 from kerneldsl.ir.operations import Function, Operation, Value
 from kerneldsl.ir.rewriter import rewrite
 from kerneldsl.ir.typing import Typing
+from kerneldsl.language.kinds import Kind
+from kerneldsl.lowering.types import element_type, numba_types
 
-__all__ = ["read_function"]
+__all__ = ["argument_types", "read_function", "type_unit"]
+
+
+def argument_types(unit: FunctionUnit, kinds: tuple[Kind, ...]) -> tuple[Any, ...]:
+    """Return Numba's types of the arguments of a kernel.
+
+    What these types, and those of the arrays that the kernel makes, register with Numba is known
+    when the contexts are refreshed next.
+    """
+    for use in unit.all_uses():
+        if "dtype" in use.static:
+            element_type(use.static["dtype"])
+    return numba_types(kinds)
+
+
+def type_unit(unit: FunctionUnit, kinds: tuple[Any, ...], typing_context: Any) -> TypedUnit:
+    """Return a normal form with the types of its nodes, for arguments of Numba's types.
+
+    Raises as :func:`read_function`.
+    """
+    notes = Notes(unit, kinds)
+    read_function(unit, kinds, typing_context, notes=notes)
+    return notes.typed(typing_context)
 
 
 def read_function(
@@ -34,13 +60,14 @@ def read_function(
     plain_function: Callable[[FunctionUnit], Any] | None = None,
     debug: bool = False,
     raises: bool = False,
+    notes: Notes | None = None,
 ) -> Function:
     """Return the typed function of a normal form for arguments of Numba's types.
 
     With `calls_linked` linked functions are calls of other code. `plain_function` returns what
     Numba calls for one of its functions. Without these, bodies are read. In debug mode indices
     are checked, and ``assert`` and ``raise`` are faults. A target that `raises` ends a thread by an
-    exception where Python does.
+    exception where Python does. `notes` get the types of nodes.
 
     Raises :class:`NotReadError` for what this front end does not read. Raises Numba's
     ``TypingError`` where an operation has no type.
@@ -51,6 +78,7 @@ def read_function(
     reader.plain_function = plain_function
     reader.faults = Faults() if debug else None
     reader.raises = raises
+    reader.notes = notes
 
     def read() -> None:
         reader.variables = {

@@ -22,26 +22,24 @@ from kerneldsl.ir.frontend.members import NamedMembers, class_of
 from kerneldsl.ir.frontend.source_names import SourceNames
 from kerneldsl.ir.frontend.tile_variables import refuse_two_tiles
 from kerneldsl.ir.operations import Effect, Operation, Region, SourcePlace, Value
+from kerneldsl.ir.refusals import (
+    Refusal,
+    as_refusal,
+    condition_refusal,
+    memory_refusal,
+    undefined_refusal,
+    words,
+)
 from kerneldsl.ir.typing import Typing
 from kerneldsl.lowering.tile_types import NumbaTile
 from kerneldsl.lowering.types import numba_class
 
-__all__ = ["NotReadError", "PlacedError", "Reader", "constant_of", "reads", "reads_statement"]
+__all__ = ["NotReadError", "Reader", "constant_of", "reads", "reads_statement"]
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _EXPRESSIONS: dict[type[ast.AST], Callable[[Reader, Any], Any]] = {}
+_OF_INTEGERS = ast.BitAnd | ast.BitOr | ast.BitXor | ast.LShift | ast.RShift
 _STATEMENTS: dict[type[ast.AST], Callable[[Reader, Any], None]] = {}
-
-
-class PlacedError(errors.TypingError):  # type: ignore[misc]
-    """An error of Numba in an expression, with the place in the words of Numba's own inference."""
-
-    def __init__(self, error: Exception, filename: str, line: int) -> None:
-        name = "TypingError" if isinstance(error, ValueError) else type(error).__name__
-        super().__init__(
-            f"Failed in nopython mode pipeline (step: nopython frontend)\n{name}: {error}\n\n"
-            f"During: typing of an expression at {filename} ({line})"
-        )
 
 
 class NotReadError(Exception):
@@ -104,6 +102,12 @@ class Reader:
         self.source: Part | None = None
         #: Where variables are assigned and read.
         self.names = SourceNames()
+        #: The type and line of the first float that a variable of a function is assigned.
+        self.floats: dict[tuple[FunctionUnit, str], tuple[Any, int]] = {}
+        #: Notes what nodes are (:mod:`kerneldsl.ir.frontend.notes`), if that is wanted.
+        self.notes: Any = None
+        #: Signatures of the operations of the node that is read, for the notes.
+        self.signatures: list[Any] = []
 
     # -- making operations ------------------------------------------------------------------------
 
@@ -127,7 +131,7 @@ class Reader:
             named = class_of(type(value))
             return tuple(members) if named is None else NamedMembers(members, named)
         if kind is None:
-            kind = types.unliteral(self.typing.context.resolve_value_type(value))
+            kind = types.unliteral(self.typing.function(value))
         return self.add("const", [], (kind,), {"value": value}).result
 
     def outside(self, node: ast.expr) -> Any:
@@ -162,7 +166,7 @@ class Reader:
     def convert(self, value: Value, kind: Any, attributes: dict[str, Any] | None = None) -> Value:
         """Convert a value, also to the type that it has."""
         if self.typing.context.can_convert(value.type, kind) is None:
-            raise errors.TypingError(f"Cannot cast {value.type} to {kind}")
+            raise Refusal(f"Cannot cast {words(value.type)} to {words(kind)}")
         return self.add("cast", [value], (kind,), attributes).result
 
     def casts(self, values: list[Value], kinds: list[Any]) -> list[Value]:
@@ -170,8 +174,9 @@ class Reader:
 
     def numba(self, function: Any, operands: list[Value]) -> Value:
         signature = self.typing.operator(function, tuple(v.type for v in operands))
+        self.signatures.append(signature)
         if isinstance(signature.return_type, types.Array) and function is not operator.getitem:
-            raise errors.TypingError("NRT required but not enabled: the result is a new array")
+            raise memory_refusal(signature.return_type)
         return self.add(
             "numba",
             operands,
@@ -179,7 +184,8 @@ class Reader:
             {"function": function, "signature": signature},
         ).result
 
-    def truth(self, value: Any) -> Value:
+    def truth(self, value: Any, node: ast.expr) -> Value:
+        """Return whether a value holds; `node` is its expression."""
         found: Value
         if isinstance(value, tuple):
             found = self.constant(bool(value))
@@ -188,7 +194,7 @@ class Reader:
             found = value
             return found
         if isinstance(value.type, types.Array):
-            raise errors.TypingError(f"No definition for lowering {bool}({value.type},) -> bool")
+            raise condition_refusal(value.type).at(self.unit, node)
         return self.numba(bool, [value])
 
     def known(self, name: str) -> Any:
@@ -199,7 +205,7 @@ class Reader:
         if isinstance(found, Value) and found.type is None:
             found = MISSING  # an earlier iteration assigns it
         if found is MISSING:
-            raise errors.TypingError(f"variable '{name}' is not defined")
+            raise undefined_refusal(name)
         return found
 
     def bind(self, target: ast.Name, value: Any, source: ast.expr | None = None) -> None:
@@ -211,6 +217,8 @@ class Reader:
         if isinstance(value, Value) and isinstance(value.type, NumbaTile):
             held = self.tiles.setdefault(name, value.type)
             refuse_two_tiles(self.unit, name, held, value.type)
+        if isinstance(value, Value) and isinstance(value.type, types.Float | types.Complex):
+            self.floats.setdefault((self.unit, name), (value.type, self.place.line))
         self.variables[name] = value
 
     # -- reading ----------------------------------------------------------------------------------
@@ -232,7 +240,8 @@ class Reader:
         try:
             read(self, node)
         except (errors.NumbaError, ValueError) as error:
-            raise self._placed(error, node) from error
+            refusal = self._placed(error, node)
+            raise refusal from refusal.__cause__
         self.source = around
         # What is made of a loop or branch after its statements is at its own place.
         self.place = outer
@@ -259,18 +268,47 @@ class Reader:
         if read is None:
             raise NotReadError(ast.unparse(node))
         around, self.source = self.source, Part(self.unit, node)
+        outer, self.signatures = self.signatures, []
         try:
-            return read(self, node)
+            found = read(self, node)
         except (errors.NumbaError, ValueError) as error:
-            raise self._placed(error, node) from error
+            refusal = self._placed(error, node)
+            raise refusal from refusal.__cause__
         finally:
             self.source = around
+        self.note(node, found)
+        self.signatures = outer
+        return found
 
-    def _placed(self, error: Exception, node: ast.AST) -> PlacedError:
-        if isinstance(error, PlacedError):
-            return error
-        where = self.unit.locate(node)
-        return PlacedError(error, where.filename, where.lineno)
+    def note(self, node: ast.AST, found: Any) -> None:
+        """Note what a node is."""
+        if self.notes is not None:
+            self.notes.add(node, found, self.signatures)
+
+    def _placed(self, error: Exception, node: ast.AST) -> Refusal:
+        node = node.value if isinstance(node, ast.Expr) else node
+        found = as_refusal(error)
+        if found is not error:
+            found.__cause__ = error
+        if found.unit is None:
+            found.reason = self._float_among(node)
+        return found.at(self.unit, node)
+
+    def _float_among(self, node: ast.AST) -> str:
+        """Return which operand of a bitwise operation or shift is a float, and since where."""
+        match node:
+            case ast.BinOp(left=left, op=op, right=right):
+                operands = [left, right]
+            case ast.AugAssign(target=target, op=op, value=value):
+                operands = [target, value]
+            case _:
+                return ""
+        names = [each.id for each in operands if isinstance(each, ast.Name)]
+        name = next((each for each in names if (self.unit, each) in self.floats), None)
+        if name is None or not isinstance(op, _OF_INTEGERS):
+            return ""
+        kind, line = self.floats[self.unit, name]
+        return f"{self.unit.spellings.get(name, name)} is {kind} where line {line} assigns it"
 
     def number(self, node: ast.expr) -> Value:
         """Read an expression that is no tuple."""

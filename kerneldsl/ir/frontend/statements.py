@@ -5,20 +5,29 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from numba import errors, types
+from numba import types
 
 from kerneldsl.contract.findings import Part
-from kerneldsl.ir.frontend.arrays import load, place_of
+from kerneldsl.ir.frontend.arrays import Place, load, place_of
 from kerneldsl.ir.frontend.calls import read_call
 from kerneldsl.ir.frontend.expressions import IN_PLACE, binary, read_name
 from kerneldsl.ir.frontend.reader import Reader, reads_statement
+from kerneldsl.ir.frontend.tuples import type_of
 from kerneldsl.ir.operations import Effect, Value
+from kerneldsl.ir.refusals import Refusal, unpacking_refusal
 from kerneldsl.language.intrinsics.intrinsic import Typing
 
 
 @reads_statement(ast.Assign)
 def read_assign(reader: Reader, node: ast.Assign) -> None:
-    value = reader.value(node.value)
+    try:
+        value = reader.value(node.value)
+    except Refusal as refusal:
+        if refusal.array is not None and refusal.node is node.value:
+            # In one element it cannot be stored at all.
+            value = reader.add("undefined", [], (refusal.array,)).result
+            bind_target(reader, node.targets[0], value, node.value)
+        raise
     for target in node.targets:
         bind_target(reader, target, value, node.value)
     use = reader.unit.use_of(node.value)
@@ -37,21 +46,31 @@ def read_annotated(reader: Reader, node: ast.AnnAssign) -> None:
 @reads_statement(ast.AugAssign)
 def read_augmented(reader: Reader, node: ast.AugAssign) -> None:
     function = IN_PLACE[type(node.op)]
+    place: Place | None = None
     match node.target:
         case ast.Name() as variable:
             old = read_name(reader, variable)
-            value = binary(reader, function, old, reader.value(node.value))
-            reader.bind(variable, value, node.value)
         case target:
             place = place_of(reader, target)
-            place.store(binary(reader, function, place.load(), reader.value(node.value)))
+            old = place.load()
+    value = reader.value(node.value)
+    reader.signatures = []
+    found = binary(reader, function, old, value)
+    reader.note(node, found)
+    if place is None:
+        bind_target(reader, node.target, found, node.value)
+    else:
+        place.store(found)
 
 
 @reads_statement(ast.Expr)
 def read_expression(reader: Reader, node: ast.Expr) -> None:
     if isinstance(node.value, ast.Call):
         reader.source = Part(reader.unit, node.value)
-        read_call(reader, node.value)
+        reader.signatures = []
+        found = read_call(reader, node.value)
+        if found is not None:
+            reader.note(node.value, found)
 
 
 @reads_statement(ast.Pass)
@@ -62,7 +81,12 @@ def read_nothing(reader: Reader, node: ast.Pass) -> None:
 def bind_target(
     reader: Reader, target: ast.expr, value: Any, source: ast.expr | None = None
 ) -> None:
-    """Assign a value to a name, to an element, or to several of these."""
+    """Assign a value to a name, to an element, or to several of these.
+
+    `source` is what the statement assigns, if it is known.
+    """
+    if not isinstance(target, ast.Subscript | ast.Attribute):
+        reader.note(target, value)
     match target:
         case ast.Name() as variable:
             reader.bind(variable, value, source)
@@ -73,12 +97,15 @@ def bind_target(
                     reader.add("unpack.check", [value], (), attributes, effect=Effect.WRITE)
                 places = range(len(targets))  # an array of another length is an error of the kernel
                 value = tuple(load(reader, value, [reader.constant(n)]) for n in places)
-            if not isinstance(value, tuple):
-                raise errors.TypingError(f"failed to unpack {value.type}")
-            if len(value) != len(targets):
-                raise errors.TypingError(f"{len(value)} values for {len(targets)} targets")
+            if not isinstance(value, tuple) or len(value) != len(targets):
+                refusal = unpacking_refusal(type_of(value), len(targets))
+                raise refusal.at(reader.unit, target)
             parts = source.elts if isinstance(source, ast.Tuple) else [None] * len(targets)
             for each, result, part in zip(targets, value, parts, strict=True):
                 bind_target(reader, each, result, part)
         case _:
-            place_of(reader, target).store(value)
+            try:
+                place_of(reader, target).store(value)
+            except Refusal as refusal:
+                refusal.at(reader.unit, source if refusal.is_of_value and source else target)
+                raise

@@ -10,7 +10,7 @@ from kerneldsl.ir.frontend.members import NamedMembers
 from kerneldsl.ir.frontend.reader import Reader
 from kerneldsl.ir.operations import Operation, Value
 
-__all__ = ["packed", "unpacked"]
+__all__ = ["packed", "type_of", "unpacked"]
 
 
 def packed(reader: Reader, found: Any) -> Value:
@@ -18,9 +18,15 @@ def packed(reader: Reader, found: Any) -> Value:
     if isinstance(found, Value):
         return found
     members = [packed(reader, each) for each in found]
+    return reader.add("tuple.make", members, (type_of(found),)).result
+
+
+def type_of(found: Any) -> Any:
+    """Return the type of a value, or of a tuple as one."""
+    if isinstance(found, Value):
+        return found.type
     named = found.named if isinstance(found, NamedMembers) else None
-    kind = types.BaseTuple.from_types([member.type for member in members], named)
-    return reader.add("tuple.make", members, (kind,)).result
+    return types.BaseTuple.from_types([type_of(each) for each in found], named)
 
 
 def unpacked(reader: Reader, value: Value) -> Any:

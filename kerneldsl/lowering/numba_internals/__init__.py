@@ -12,7 +12,6 @@ file of it: ``kerneldsl/cache/overloads.py`` and ``targets/cpu/runtime/threads.p
 =====================  ============================================================================
 `compiling`            passes, flags, the compiler's lock
 `slot_lowering`        Numba's lowering to LLVM without what reference counts need
-`places`               inferred types by the line of the source
 `host_code`            the CPU's contexts, code libraries for this processor
 `device_target`        a GPU as a target of Numba's, with `device_functions`, `device_code`,
                        `calling`

@@ -16,11 +16,14 @@ from llvmlite import ir
 
 from kerneldsl.contract import Specialization
 from kerneldsl.errors import KernelError
-from kerneldsl.ir.explained_errors import explained_errors, unsupported_construct
-from kerneldsl.ir.frontend.reader import NotReadError
+from kerneldsl.frontend.typed_unit import TypedUnit
+from kerneldsl.frontend.unit import FunctionUnit
+from kerneldsl.ir.explained_errors import explained_errors, translate
+from kerneldsl.ir.frontend.read import argument_types, type_unit
 from kerneldsl.ir.operations import Function, Region
 from kerneldsl.ir.printer import print_function
 from kerneldsl.language.intrinsics.intrinsic import Effect
+from kerneldsl.language.kinds import Kind
 from kerneldsl.lowering import math_functions as _math_functions  # noqa: F401 - registers
 from kerneldsl.lowering import numpy_functions as _numpy_functions  # noqa: F401 - registers
 from kerneldsl.lowering.captured_arrays import captured_addresses, offering
@@ -51,7 +54,7 @@ from targets.cpu.runtime.objects import load_object
 from targets.cpu.runtime.runner import runner_symbols
 from targets.cpu.runtime.runner_table import RunnerOption
 
-__all__ = ["compile_kernel", "compile_regions"]
+__all__ = ["compile_kernel", "compile_regions", "typed_unit"]
 
 _I32 = ir.IntType(32)
 
@@ -60,32 +63,34 @@ def compile_kernel(spec: Specialization) -> CpuArtifact:
     """Compile a kernel by the region IR, and raise errors of this project."""
     try:
         return compile_regions(spec)
-    except NotReadError as reason:
-        raise unsupported_construct(spec, reason, where="on a CPU") from reason
     except (KernelError, MemoryError):
         raise
     except Exception as error:
-        from kerneldsl.lowering.errors import translate  # only errors need it
-
         raise translate(error, spec.unit, spec.kinds) from error
 
 
 def compile_regions(spec: Specialization) -> CpuArtifact:
     """Compile a kernel by the region IR. The specialization has a block if the kernel needs one.
 
-    Raises :class:`~kerneldsl.ir.frontend.reader.NotReadError` for what its front end does not read.
-    Raises `KernelError` for other errors of the kernel.
+    Raises `KernelError` for errors of the kernel.
     """
     level = spec.arch if spec.arch in LEVELS else None
     with (
         collector_paused(),
         global_compiler_lock,
-        explained_errors(spec, host_contexts),
+        explained_errors(spec.unit, spec.kinds, where="on a CPU"),
         compiling_for(level) as machine,
     ):
         library = create_library(spec.unit.name, machine)
         with helpers_of_kernels(), offering(spec.unit) if library.is_object else nullcontext():
             return _compile(spec, library, level)
+
+
+def typed_unit(unit: FunctionUnit, kinds: tuple[Kind, ...]) -> TypedUnit:
+    """Return a kernel with the types of its values, by the rules that it is compiled by."""
+    with global_compiler_lock, explained_errors(unit, kinds, where="on a CPU"):
+        arguments = argument_types(unit, kinds)
+        return type_unit(unit, arguments, host_contexts().typing_context)
 
 
 def _compile(spec: Specialization, library: Any, level: str | None) -> CpuArtifact:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from kerneldsl.contract import Specialization
 from kerneldsl.ir.decided import decide_branches
-from kerneldsl.ir.frontend.read import read_function
+from kerneldsl.ir.frontend.read import argument_types, read_function
 from kerneldsl.ir.operations import Function, Region
 from kerneldsl.ir.typing import Typing
 from kerneldsl.lowering.numba_internals.host_code import host_contexts
-from kerneldsl.lowering.types import element_type, numba_types
 from targets.cpu.regions.element_kernels import element_region
 from targets.cpu.regions.local_elements import name_elements
 from targets.cpu.regions.rows import axes_of_rows
@@ -23,11 +22,7 @@ def read_kernel(spec: Specialization) -> tuple[Function, Region]:
         from targets.cpu.regions.grid_barriers import refuse_chains
 
         refuse_chains(spec.unit)
-    kinds = numba_types(spec.kinds)
-    for use in spec.unit.all_uses():
-        if "dtype" in use.static:
-            element_type(use.static["dtype"])
-    # What these types register with Numba is known from here on.
+    kinds = argument_types(spec.unit, spec.kinds)
     typing = host_contexts().typing_context
     function = read_function(spec.unit, kinds, typing, debug=is_debug, raises=True)
     decide_branches(function.body)

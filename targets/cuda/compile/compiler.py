@@ -82,8 +82,7 @@ def lower_kernel(specialization: Specialization) -> LoweredKernel:
     # Numba, LLVM and everything built on them are imported by the first compilation.
     from numba import errors
 
-    from kerneldsl.ir.explained_errors import explained_errors, unsupported_construct
-    from kerneldsl.ir.frontend.reader import NotReadError
+    from kerneldsl.ir.explained_errors import explained_errors
     from kerneldsl.lowering.numba_internals.compiling import global_compiler_lock, target_override
     from kerneldsl.lowering.numba_internals.device_target import load_array_functions
     from targets.cuda.compile.numba_device import TARGET_NAME, descriptor
@@ -92,17 +91,14 @@ def lower_kernel(specialization: Specialization) -> LoweredKernel:
     with (
         global_compiler_lock,
         target_override(TARGET_NAME),
-        explained_errors(specialization, descriptor),
+        explained_errors(specialization.unit, specialization.kinds, where="on a GPU"),
     ):
         try:
-            try:
-                return lower_regions(specialization)
-            except errors.NumbaError:
-                if not load_array_functions(descriptor()):
-                    raise
-                return lower_regions(specialization)
-        except NotReadError as reason:
-            raise unsupported_construct(specialization, reason, where="on a GPU") from reason
+            return lower_regions(specialization)
+        except errors.NumbaError:
+            if not load_array_functions(descriptor()):
+                raise
+            return lower_regions(specialization)
 
 
 def write_kernel(

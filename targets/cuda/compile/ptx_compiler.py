@@ -55,9 +55,9 @@ class PtxCompiler(Compiler):
 
     def typed_unit(self, unit: FunctionUnit, kinds: tuple[Kind, ...]) -> TypedUnit:
         require_addresses(f"typing {unit.qualname}", where=unit.locate(unit.tree))
-        from targets.cuda.compile.type_unit import type_unit
+        from targets.cuda.compile.region_code import typed_unit
 
-        return type_unit(unit, kinds)
+        return typed_unit(unit, kinds)
 
     def passes(self) -> tuple[PassInfo, ...]:
         from targets.cuda.compile.pipeline import PASSES

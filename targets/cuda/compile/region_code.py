@@ -7,20 +7,21 @@ So nothing is called, inlined or linked.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache, partial
-from typing import Any
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from llvmlite import ir
 from numba import errors
 
 from kerneldsl.contract import Specialization
+from kerneldsl.frontend.typed_unit import TypedUnit
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.ir.array_parts import ArrayParts
 from kerneldsl.ir.explained_errors import explained_errors
-from kerneldsl.ir.frontend.read import read_function
+from kerneldsl.ir.frontend.read import argument_types, read_function, type_unit
 from kerneldsl.ir.frontend.reader import NotReadError
 from kerneldsl.ir.nonnegative import mark_indices
 from kerneldsl.ir.operations import Function, Operation, Region, Value
@@ -44,7 +45,6 @@ from kerneldsl.lowering.numba_internals.device_target import load_array_function
 from kerneldsl.lowering.numba_internals.line_marks import LineMarks
 from kerneldsl.lowering.numba_internals.regions import without_errors
 from kerneldsl.lowering.numba_internals.text import module_text
-from kerneldsl.lowering.types import element_type, numba_types
 from targets.cuda.compile import ptx
 from targets.cuda.compile.calling import (
     GUARD_ASKED,
@@ -78,7 +78,9 @@ from targets.cuda.intrinsics.libdevice import libdevice_emitter
 from targets.cuda.intrinsics.memory import dynamic_shared, local_memory, static_shared
 from targets.cuda.intrinsics.table import EMITTERS
 
-__all__ = ["device_texts", "lower_regions", "read_as_written", "read_kernel"]
+__all__ = ["device_texts", "lower_regions", "read_as_written", "read_kernel", "typed_unit"]
+
+_Read = TypeVar("_Read")
 
 _I1, _I32, _I64 = ir.IntType(1), ir.IntType(32), ir.IntType(64)
 _LARGEST = 2**31 - 1
@@ -86,34 +88,39 @@ _LARGEST = 2**31 - 1
 
 def read_as_written(specialization: Specialization) -> Function:
     """Return the typed function of a kernel before any pass."""
-    contexts = descriptor()
-    kinds = numba_types(specialization.kinds)
-    for use in specialization.unit.all_uses():
-        if "dtype" in use.static:
-            element_type(use.static["dtype"])
-    # What these types register with Numba is known from here on.
-    contexts.typing_context.refresh()
-    contexts.target_context.refresh()
+    unit, kinds = specialization.unit, specialization.kinds
     read = partial(
         read_function,
-        specialization.unit,
-        kinds,
-        contexts.typing_context,
         calls_linked=True,
         plain_function=_plain_function,
         debug=specialization.options.debug,
     )
+    function = _read(unit, kinds, read)
+    if any(each.is_plain_numba for each in unit.reachable()):
+        # Findings are in the bodies of Numba's functions, too.
+        with suppress(errors.NumbaError, NotReadError):
+            function.findings = _read(unit, kinds, partial(read, plain_function=None)).findings
+    return function
+
+
+def typed_unit(unit: FunctionUnit, kinds: tuple[Kind, ...]) -> TypedUnit:
+    """Return a kernel with the types of its values, by the rules that it is compiled by."""
+    with _compiling(unit, kinds):
+        return _read(unit, kinds, type_unit)
+
+
+def _read(unit: FunctionUnit, kinds: tuple[Kind, ...], read: Callable[..., _Read]) -> _Read:
+    """Read a kernel in this target's contexts, with NumPy's functions of arrays if needed."""
+    contexts = descriptor()
+    arguments = argument_types(unit, kinds)
+    contexts.typing_context.refresh()
+    contexts.target_context.refresh()
     try:
-        function = read()
+        return read(unit, arguments, contexts.typing_context)
     except errors.NumbaError:
         if not load_array_functions(contexts):
             raise
-        function = read()
-    if any(unit.is_plain_numba for unit in specialization.unit.reachable()):
-        # Findings are in the bodies of Numba's functions, too.
-        with suppress(errors.NumbaError, NotReadError):
-            function.findings = read(plain_function=None).findings
-    return function
+        return read(unit, arguments, contexts.typing_context)
 
 
 def read_kernel(specialization: Specialization) -> tuple[Function, dict[Value, Interval]]:
@@ -138,20 +145,20 @@ def _plain_function(unit: FunctionUnit) -> DeviceFunction:
 
 
 @contextmanager
-def _compiling(specialization: Specialization) -> Iterator[None]:
+def _compiling(unit: FunctionUnit, kinds: tuple[Kind, ...]) -> Iterator[None]:
     """Hold what a compilation needs; raise errors of this project."""
     with (
         collector_paused(),
         global_compiler_lock,
         target_override(TARGET_NAME),
-        explained_errors(specialization, descriptor),
+        explained_errors(unit, kinds, where="on a GPU"),
     ):
         yield
 
 
 def device_texts(specialization: Specialization, name: str) -> tuple[str, ...]:
     """Return the module of a kernel and those that it calls, before LLVM's passes."""
-    with _compiling(specialization):
+    with _compiling(specialization.unit, specialization.kinds):
         function, known = read_kernel(specialization)
         text, bodies = _write(function, known, specialization, name)
     return text, *bodies

@@ -98,7 +98,7 @@ def beyond(x, out):
 
 
 def test_a_constant_index_beyond_a_tuple() -> None:
-    with pytest.raises(errors.TypingError, match="out of range"):
+    with pytest.raises(errors.TypingError, match="beyond its elements"):
         _read(beyond, 2, debug=True)
 
 

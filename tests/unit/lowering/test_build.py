@@ -14,7 +14,6 @@ from kerneldsl.frontend.normalize import make_unit
 from kerneldsl.frontend.trees import copy_tree
 from kerneldsl.language.element_types import ELEMENT_TYPES, NUMPY_NAMES
 from kerneldsl.language.kinds import ArrayKind
-from kerneldsl.lowering.build import build_function
 from kerneldsl.lowering.faults import (
     FAULT_FIELDS,
     FAULT_RECORD_BYTES,
@@ -47,23 +46,6 @@ def test_arrays_are_mutable_and_aligned() -> None:
     array = numba_type(ArrayKind("float32", 1))
     assert array.mutable
     assert array.aligned
-
-
-def test_build_function_keeps_the_users_lines() -> None:
-    tree = ast.parse("def f(x):\n    y = x + K\n    return y")
-    function = tree.body[0]
-    assert isinstance(function, ast.FunctionDef)
-    ast.increment_lineno(tree, 40)
-    del function.body[0].end_lineno  # as a pass may leave it
-    function.body[1].end_col_offset = 0
-    before = ast.dump(function)
-    built = build_function(function, "entry", {"K": 3, "entry": 7}, "/the/users/file.py")
-    assert built(4) == 7
-    assert built.__name__ == "entry"
-    assert built.__globals__["entry"] == 7
-    assert built.__code__.co_filename == "/the/users/file.py"
-    assert {line for *_, line in built.__code__.co_lines() if line} >= {42, 43}
-    assert ast.dump(function) == before
 
 
 def test_copies_share_what_hangs_at_a_node() -> None:

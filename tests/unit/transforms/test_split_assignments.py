@@ -69,7 +69,7 @@ def test_variables_between_are_few() -> None:
         *("a = x[0]", "b = y[0]"),
         *("kd__value = b", "b = a", "a = kd__value"),
         *("c = a", "d = b"),
-        *("kd__value_2_ = c", "kd__value_3_ = d", "x[0] = kd__value_2_", "y[0] = kd__value_3_"),
+        *("kd__value_2 = c", "kd__value_3 = d", "x[0] = kd__value_2", "y[0] = kd__value_3"),
     ]
     statements = split_assignments(unit).tree.body
     first = statements[0].lineno

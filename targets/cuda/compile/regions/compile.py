@@ -14,7 +14,7 @@ from kerneldsl.lowering.numba_internals.compiling import (
 from targets.cuda.architectures import choose_ptx_version, parse_arch
 from targets.cuda.compile.artifact import CudaArtifact
 from targets.cuda.compile.compiler import write_kernel
-from targets.cuda.compile.numba_device import TARGET_NAME, descriptor
+from targets.cuda.compile.numba_device import TARGET_NAME
 from targets.cuda.compile.region_code import lower_regions
 from targets.cuda.compile.requirements import preferred_ptx
 
@@ -24,10 +24,7 @@ __all__ = ["compile_regions"]
 def compile_regions(
     specialization: Specialization, *, arch: str, ptx_version: Any = None
 ) -> CudaArtifact:
-    """Compile a kernel by the region IR.
-
-    Raises :class:`~kerneldsl.ir.frontend.reader.NotReadError` for what its front end does not read.
-    """
+    """Compile a kernel by the region IR."""
     architecture = parse_arch(arch)
     version = choose_ptx_version(
         architecture,
@@ -37,6 +34,6 @@ def compile_regions(
         collector_paused(),
         global_compiler_lock,
         target_override(TARGET_NAME),
-        explained_errors(specialization, descriptor),
+        explained_errors(specialization.unit, specialization.kinds, where="on a GPU"),
     ):
         return write_kernel(lower_regions(specialization), architecture, version)
