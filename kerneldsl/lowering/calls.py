@@ -9,7 +9,7 @@ from llvmlite import ir
 
 from kerneldsl.utilities.dataclasses import dataclass
 
-__all__ = ["Call", "Emitter", "TypingRule"]
+__all__ = ["Call", "Emitter"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,5 +30,3 @@ class Call:
 
 #: Writes the instructions of one call and returns its value.
 Emitter: TypeAlias = Callable[[Call], ir.Value]
-#: Types one call: (argument types, static) -> signature; raises ``TypingError``.
-TypingRule: TypeAlias = Callable[[tuple[Any, ...], Mapping[str, Any]], Any]

@@ -11,12 +11,10 @@ file of it: ``kerneldsl/cache/overloads.py`` and ``targets/cpu/runtime/threads.p
 
 =====================  ============================================================================
 `compiling`            passes, flags, the compiler's lock
-`slot_lowering`        Numba's lowering to LLVM without what reference counts need
 `host_code`            the CPU's contexts, code libraries for this processor
 `device_target`        a GPU as a target of Numba's, with `device_functions`, `device_code`,
                        `calling`
 `scalar_lowerings`     operations on numbers that are not Numba's to lower
-`bound`                intrinsics as globals that Numba can type and lower
 `arrays`, `operators`  Numba's structure of arrays; declarations of operators
 `text`, `llvm`         the text of modules that Numba lowered; what llvmlite has no class for
 `optimizing`           LLVM's passes, whose managers llvmlite does not dispose of

@@ -1,9 +1,4 @@
-"""Numba's compiler, with the passes that a kernel needs and no more, and its lock.
-
-Numba's own pipeline looks for closures, object-mode blocks, literals to unroll, array expressions
-to fuse and loops to parallelize. A kernel has none of these (the front end has refused them), and
-every pass walks the whole function.
-"""
+"""Numba's compiler with the passes that a function of a kernel needs, and its lock."""
 
 from __future__ import annotations
 
@@ -14,33 +9,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from numba.core.compiler import (
-    CompilerBase,
-    DefaultPassBuilder,
-    Flags,
-    _EarlyPipelineCompletion,
-)
+from numba.core.compiler import CompilerBase, DefaultPassBuilder, Flags
 from numba.core.compiler_lock import global_compiler_lock
-from numba.core.compiler_machinery import AnalysisPass, PassManager, register_pass
+from numba.core.compiler_machinery import PassManager
 from numba.core.target_extension import target_override
 from numba.core.typed_passes import (
     InlineOverloads,
+    NativeLowering,
     NoPythonBackend,
     NopythonTypeInference,
     PreLowerStripPhis,
 )
-from numba.core.untyped_passes import (
-    DeadBranchPrune,
-    FixupArgs,
-    GenericRewrites,
-    IRProcessing,
-    ReconstructSSA,
-    RewriteSemanticConstants,
-    TranslateByteCode,
-)
 
 from kerneldsl.lowering.numba_internals.moved import overriding
-from kerneldsl.lowering.numba_internals.slot_lowering import LowerToLLVM
 from kerneldsl.utilities.locks import no_fork
 
 __all__ = [
@@ -51,27 +32,6 @@ __all__ = [
     "set_common_flags",
     "target_override",
 ]
-
-
-def _add_untyped(manager: Any) -> None:
-    manager.add_pass(TranslateByteCode, "bytecode to IR")
-    manager.add_pass(FixupArgs, "fix up arguments")
-    manager.add_pass(IRProcessing, "process IR")
-    # A kernel may choose by a captured constant or by an array's rank between branches of which
-    # only one can be typed.
-    manager.add_pass(RewriteSemanticConstants, "ranks and lengths are constants")
-    manager.add_pass(DeadBranchPrune, "drop branches that constants rule out")
-    manager.add_pass(GenericRewrites, "constant indices, prints")
-    manager.add_pass(ReconstructSSA, "static single assignment")
-
-
-def _add_typed(manager: Any) -> None:
-    manager.add_pass(NopythonTypeInference, "infer types")
-    manager.add_pass(PreLowerStripPhis, "remove phi nodes")
-    manager.add_pass(InlineOverloads, "inline overloaded functions")
-    manager.add_pass(LowerToLLVM, "lower to LLVM")
-    manager.add_pass(NoPythonBackend, "collect the result")
-    manager.finalize()
 
 
 @overriding()
@@ -86,35 +46,11 @@ class FunctionCompiler(CompilerBase):
         """Return the one pipeline there is."""
         manager = PassManager("kerneldsl_function")
         manager.passes.extend(DefaultPassBuilder.define_untyped_pipeline(self.state).passes)
-        _add_typed(manager)
-        return [manager]
-
-
-@register_pass(mutates_CFG=False, analysis_only=True)
-class _Stop(AnalysisPass):
-    """Ends a pipeline after inference."""
-
-    _name = "kerneldsl_stop"
-
-    def __init__(self) -> None:
-        AnalysisPass.__init__(self)
-
-    def run_pass(self, state: Any) -> bool:
-        """Leave with the types."""
-        state.cr = state.typemap  # what the pipeline is run for
-        raise _EarlyPipelineCompletion(state.cr)
-
-
-@overriding()
-class InferenceOnly(CompilerBase):
-    """Bytecode to types, which are in ``state.typemap``."""
-
-    def define_pipelines(self) -> list[Any]:
-        """Return the one pipeline there is."""
-        manager = PassManager("kerneldsl_inference")
-        _add_untyped(manager)
         manager.add_pass(NopythonTypeInference, "infer types")
-        manager.add_pass(_Stop, "stop")
+        manager.add_pass(PreLowerStripPhis, "remove phi nodes")
+        manager.add_pass(InlineOverloads, "inline overloaded functions")
+        manager.add_pass(NativeLowering, "lower to LLVM")
+        manager.add_pass(NoPythonBackend, "collect the result")
         manager.finalize()
         return [manager]
 

@@ -27,8 +27,7 @@ from numba.core.target_extension import (
     target_registry,
 )
 
-from kerneldsl.lowering.numba_internals.bound import BoundIntrinsic
-from kerneldsl.lowering.numba_internals.calling import HiddenArgumentsCallConv
+from kerneldsl.lowering.numba_internals.calling import DeviceCallConv
 from kerneldsl.lowering.numba_internals.compiling import kernel_flags
 from kerneldsl.lowering.numba_internals.device_code import DeviceCodegen
 from kerneldsl.lowering.numba_internals.device_functions import (
@@ -59,8 +58,6 @@ class Device:
     name: str
     #: Makes modules.
     codegen: DeviceCodegen
-    #: How functions call each other.
-    call_conv: type[HiddenArgumentsCallConv]
     #: Lowerings of Python's functions that the target brings along.
     registry: Registry
     #: ``(module, text)`` to the address of the text, with a zero at its end.
@@ -120,8 +117,6 @@ class DeviceTypingContext(IntegerTyping):
 
     def resolve_value_type(self, val: Any) -> Any:
         """Type an outside object; functions that Numba compiles for the CPU become ours."""
-        if isinstance(val, BoundIntrinsic):
-            return val._numba_type_
         if isinstance(val, DeviceFunction):
             return val._numba_type_
         if isinstance(val, Dispatcher):
@@ -199,9 +194,9 @@ class DeviceContext(BaseContext):
         return self.device.codegen.target_data
 
     @cached_property
-    def call_conv(self) -> HiddenArgumentsCallConv:
+    def call_conv(self) -> DeviceCallConv:
         """Calling convention."""
-        return self.device.call_conv(self)
+        return DeviceCallConv(self)
 
     @property
     def enable_boundscheck(self) -> bool:
@@ -213,9 +208,7 @@ class DeviceContext(BaseContext):
         """Numba sets it from flags that are never set here."""
 
     def get_function(self, fn: Any, sig: Any, _firstcall: bool = True) -> Any:
-        """Return the lowering of a call; intrinsics bring their own."""
-        if isinstance(fn, types.Function) and isinstance(fn.typing_key, BoundIntrinsic):
-            return fn.typing_key.lowering(self, sig)
+        """Return the lowering of a call."""
         is_left = _SHIFTS.get(fn.typing_key if isinstance(fn, types.Function) else fn)
         if is_left is not None and all(isinstance(each, types.Integer) for each in sig.args):
             return lowered_by(partial(call_shift, is_left), self, sig)

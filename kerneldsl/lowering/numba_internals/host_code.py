@@ -17,12 +17,10 @@ from llvmlite import ir
 from numba.core.codegen import JITCodeLibrary
 from numba.core.registry import cpu_target
 from numba.core.targetconfig import ConfigStack
-from numba.core.types import Function
 from numba.core.typing import Context
 
 from kerneldsl.lowering.captured_arrays import symbol_of
 from kerneldsl.lowering.numba_internals.arrays import array_value
-from kerneldsl.lowering.numba_internals.bound import BoundIntrinsic
 from kerneldsl.lowering.numba_internals.compiling import kernel_flags
 from kerneldsl.lowering.numba_internals.integer_typing import IntegerTyping
 from kerneldsl.lowering.numba_internals.moved import overriding
@@ -106,8 +104,6 @@ def helpers_of_kernels() -> Iterator[None]:
         return compile_subroutine(self, builder, impl, sig, locals, flags, caching)
 
     def find_lowering(self: Any, fn: Any, sig: Any, _firstcall: bool = True) -> Any:
-        if isinstance(fn, Function) and isinstance(fn.typing_key, BoundIntrinsic):
-            return fn.typing_key.lowering(self, sig)
         ours = operator_lowering(fn, sig)
         return (
             get_function(self, fn, sig, _firstcall) if ours is None else lowered_by(ours, self, sig)

@@ -6,7 +6,6 @@ from functools import cache
 
 from kerneldsl.lowering.numba_internals.device_code import DeviceCodegen
 from kerneldsl.lowering.numba_internals.device_target import Device, DeviceDescriptor
-from targets.cuda.compile.calling import KernelCallConv
 from targets.cuda.compile.constants import constant_array, constant_string
 from targets.cuda.compile.nvptx import TRIPLE, initialize_nvptx
 from targets.cuda.compile.unaligned import store_unaligned
@@ -26,7 +25,6 @@ def descriptor() -> DeviceDescriptor:
     device = Device(
         TARGET_NAME,
         codegen,
-        KernelCallConv,
         printing.registry,
         constant_string,
         constant_array,

@@ -35,6 +35,7 @@ from kerneldsl.lowering.faults import FaultTable
 from kerneldsl.lowering.float_conversions import define_conversions
 from kerneldsl.lowering.loop_marks import with_loop_marks
 from kerneldsl.lowering.missing import refuse_missing
+from kerneldsl.lowering.numba_internals.calling import DeviceCallConv
 from kerneldsl.lowering.numba_internals.compiling import (
     collector_paused,
     global_compiler_lock,
@@ -47,10 +48,7 @@ from kerneldsl.lowering.numba_internals.regions import without_errors
 from kerneldsl.lowering.numba_internals.text import module_text
 from targets.cuda.compile import ptx
 from targets.cuda.compile.calling import (
-    GUARD_ASKED,
-    GUARD_PASSED,
-    STATUS_PASSES,
-    KernelCallConv,
+    GuardAction,
     begin_body,
     end_body,
     end_thread_early,
@@ -219,23 +217,22 @@ def _write(
     guard = find_guard(function) if wants_guard else None
     parameters, deferred = dict(emitter.values), conditions(function)
 
-    def run(index: list[ir.Value], size: list[ir.Value], action: int) -> ir.Value:
+    def run(index: list[ir.Value], size: list[ir.Value], action: GuardAction) -> ir.Value:
         emitter.values = dict(parameters)
         emitter.index, emitter.sizes = index, size
         begin_body(builder)
-        if action == GUARD_ASKED:
+        if action is GuardAction.ASK:
             assert guard is not None
             emitter.deferred = frozenset()
-            passes = emitter.passes(guard)
-            return builder.select(passes, _I32(STATUS_PASSES), _I32(0))
+            return emitter.passes(guard)
         emitter.passed, emitter.deferred = {}, deferred
-        if action == GUARD_PASSED:
+        if action is GuardAction.PASS:
             assert guard is not None
             pairs = zip(guard.branches, guard.passed, strict=True)
             emitter.passed = {branch: branch.regions[number] for branch, number in pairs}
         emitter.operations(function.body.operations[:-1])
         end_body(builder)
-        return _I32(0)
+        return _I1(1)
 
     with context.push_code_library(library):
         emit_body(
@@ -266,14 +263,8 @@ def _target_context() -> Any:
     return context
 
 
-class _EntryCallConv(KernelCallConv):
-    """Calls what Numba has written in Python from an entry, which has no hidden arguments."""
-
-    def call_function(
-        self, builder: ir.IRBuilder, callee: Any, resty: Any, argtys: Any, args: Any
-    ) -> tuple[Any, ir.Value]:
-        hidden = [ir.Constant(kind, ir.Undefined) for _, kind in self.hidden]
-        return self.call_with(builder, callee, resty, argtys, args, hidden=hidden)
+class _EntryCallConv(DeviceCallConv):
+    """The convention in an entry, which returns nothing."""
 
     def return_user_exc(
         self,
@@ -285,7 +276,7 @@ class _EntryCallConv(KernelCallConv):
     ) -> None:
         """End the body: a device reports no exception."""
         if isinstance(builder.function.ftype.return_type, ir.VoidType):
-            end_thread_early(builder, 0)
+            end_thread_early(builder)
         else:
             super().return_user_exc(builder, exc, exc_args, loc, func_name)
 

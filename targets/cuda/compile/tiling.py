@@ -26,7 +26,7 @@ from llvmlite import ir
 from kerneldsl.analysis.traits import KernelTraits
 from kerneldsl.contract import ElementMapping
 from kerneldsl.utilities.dataclasses import dataclass
-from targets.cuda.compile.calling import GUARD_ASKED, GUARD_PASSED, GUARD_TESTED, STATUS_PASSES
+from targets.cuda.compile.calling import GuardAction
 from targets.cuda.compile.parameters import assume
 from targets.cuda.intrinsics.ids import read_register
 
@@ -40,9 +40,9 @@ _EXACT = ("nuw", "nsw")
 
 #: Emits the body for the results of ``grid`` and ``gridsize``, three values each, and for the
 #: action at its guard; returns the status.
-Body: TypeAlias = Callable[[list[ir.Value], list[ir.Value], int], ir.Value]
+Body: TypeAlias = Callable[[list[ir.Value], list[ir.Value], GuardAction], ir.Value]
 #: The same for an index along x, y and z.
-_Run: TypeAlias = Callable[[Sequence[ir.Value], int], ir.Value]
+_Run: TypeAlias = Callable[[Sequence[ir.Value], GuardAction], ir.Value]
 
 
 def emit_body(
@@ -63,18 +63,18 @@ def emit_body(
     """
     if not extent:
         index = [_grid(builder, axis) for axis in "xyz"]
-        body(index, [_grid_size(builder, axis) for axis in "xyz"], GUARD_TESTED)
+        body(index, [_grid_size(builder, axis) for axis in "xyz"], GuardAction.TEST)
         return
     size = [*extent, *[_i64(1)] * (3 - len(extent))]
     if not traits.uses_grid_only:
         index = [_grid(builder, axis) for axis, _ in zip("xyz", extent, strict=False)]
         if not traits.uses_block:
             _return_unless(builder, _all_below(builder, index, extent))
-        body(_padded(index), size, GUARD_TESTED)
+        body(_padded(index), size, GuardAction.TEST)
         return
     axes = mapping.axes_of(len(extent))
 
-    def run(along: Sequence[ir.Value], guard: int) -> ir.Value:
+    def run(along: Sequence[ir.Value], guard: GuardAction) -> ir.Value:
         index = [along[axes.index(axis)] for axis in range(len(extent))]
         return body(_padded(index), size, guard)
 
@@ -120,7 +120,7 @@ def _one_each(
             if axis in mapping.grid_stride:
                 walk = _walk(builder, index[position], extent[position], axis, 1)
                 index[position] = loops.enter_context(walk)
-        run(index, GUARD_TESTED)
+        run(index, GuardAction.TEST)
 
 
 # ------------------------------------------------------------ tiles
@@ -177,13 +177,13 @@ def _tiles(
             with whole, _items(builder, tile, is_unrolled=True) as index:
                 for i, each in zip(index, tile, strict=True):
                     assume(builder, builder.icmp_signed("<", i, each.extent))
-                run(index, GUARD_PASSED if has_guard else GUARD_TESTED)
+                run(index, GuardAction.PASS if has_guard else GuardAction.TEST)
             with (
                 partly,
                 _items(builder, tile, is_unrolled=False) as index,
                 builder.if_then(_all_below(builder, index, extent)),
             ):
-                run(index, GUARD_TESTED)
+                run(index, GuardAction.TEST)
 
 
 def _all_pass(
@@ -196,8 +196,7 @@ def _all_pass(
     ]
     passes: ir.Value = _i1(1)
     for corner in product(*ends):
-        status = run(corner, GUARD_ASKED)
-        passes = builder.and_(passes, builder.icmp_unsigned("==", status, _i32(STATUS_PASSES)))
+        passes = builder.and_(passes, run(corner, GuardAction.ASK))
     return passes
 
 

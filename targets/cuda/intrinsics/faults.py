@@ -1,8 +1,7 @@
 """Debug mode: index checks and recorded faults.
 
-The first fault of a launch fills the record whose address is the entry's last parameter: a thread
-that finds ``state`` 0 and makes it 1 writes the rest, then makes it 2. Its thread ends through the
-status that every function returns.
+The first fault of a launch fills the record. The entry's last parameter is its address. A thread
+that finds ``state`` 0 and makes it 1 writes the rest, then makes it 2, and ends.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ from __future__ import annotations
 from llvmlite import ir
 
 from kerneldsl.lowering.faults import FAULT_FIELDS
-from kerneldsl.lowering.numba_internals.calling import STATUS_FAULT
 from targets.cuda.compile.calling import end_thread_early, fault_record
 from targets.cuda.intrinsics.ids import read_register
 
@@ -48,7 +46,7 @@ def _record(
                 value = read_register(builder, f"{register}.{letter}")
                 builder.store(builder.trunc(value, _i32), field(f"{group}_{letter}", _i32))
         builder.store(_i32(_RECORDED), state)
-    end_thread_early(builder, STATUS_FAULT)
+    end_thread_early(builder)
 
 
 def write_fault(builder: ir.IRBuilder, site: int) -> None:

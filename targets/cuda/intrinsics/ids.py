@@ -14,7 +14,6 @@ from llvmlite import ir
 from numba.core import cgutils
 
 from kerneldsl.lowering.calls import Call, Emitter
-from targets.cuda.compile.calling import INDEX, SIZE
 
 __all__ = ["EMITTERS", "read_register"]
 
@@ -59,14 +58,6 @@ def _register(register: str, call: Call) -> ir.Value:
     return read_register(call.builder, register)
 
 
-def _hidden(first: int, call: Call) -> ir.Value:
-    ndim = call.static["ndim"]
-    values = call.builder.function.args[first : first + ndim]
-    if ndim == 1:
-        return values[0]
-    return call.context.make_tuple(call.builder, call.signature.return_type, values)
-
-
 def _warpsize(call: Call) -> ir.Value:
     return ir.Constant(_i64, 32)
 
@@ -77,8 +68,6 @@ EMITTERS: dict[str, Emitter] = {
     for axis in "xyz"
 }
 EMITTERS |= {
-    "grid": partial(_hidden, INDEX),
-    "gridsize": partial(_hidden, SIZE),
     "laneid": partial(_register, "laneid"),
     "warpsize": _warpsize,
 }

@@ -9,12 +9,8 @@ from typing import Any
 from llvmlite import ir
 from numba.core import cgutils
 
-from kerneldsl.lowering.calls import Call, Emitter
-from kerneldsl.lowering.numba_internals.arrays import array_value
-
 __all__ = [
     "DYNAMIC_SHARED",
-    "EMITTERS",
     "SHARED_SPACE",
     "dynamic_shared",
     "local_memory",
@@ -75,37 +71,7 @@ def local_memory(builder: ir.IRBuilder, element: ir.Type, shape: Sequence[int]) 
     return memory
 
 
-def _shared(call: Call) -> ir.Value:
-    shape, element = call.static["shape"], _element(call)
-    if tuple(shape) == (0,):
-        memory, extent = dynamic_shared(call.context, call.builder, element)
-        return _array(call, _generic(call.builder, memory), [extent])
-    memory = static_shared(call.context, call.builder, element, shape)
-    return _array(call, _generic(call.builder, memory), [_i64(extent) for extent in shape])
-
-
-def _local(call: Call) -> ir.Value:
-    shape = call.static["shape"]
-    memory = local_memory(call.builder, _element(call), shape)
-    return _array(call, memory, [_i64(extent) for extent in shape])
-
-
-def _element(call: Call) -> ir.Type:
-    return call.context.get_data_type(call.signature.return_type.dtype)
-
-
-def _array(call: Call, memory: ir.Value, shape: list[ir.Value]) -> ir.Value:
-    return array_value(call.context, call.builder, call.signature.return_type, memory, shape)
-
-
 def _read_dynamic_size(builder: ir.IRBuilder) -> ir.Value:
     # LLVM has no intrinsic for this register.
     kind = ir.FunctionType(ir.IntType(32), [])
     return builder.asm(kind, "mov.u32 $0, %dynamic_smem_size;", "=r", [], side_effect=False)
-
-
-def _generic(builder: ir.IRBuilder, memory: ir.GlobalVariable) -> ir.Value:
-    return builder.addrspacecast(memory, memory.type.pointee.as_pointer())
-
-
-EMITTERS: dict[str, Emitter] = {"shared.array": _shared, "local.array": _local}

@@ -18,7 +18,6 @@ from llvmlite import ir
 
 from kerneldsl.lowering.loop_marks import FULLY_UNROLLED, mark_loop
 from kerneldsl.lowering.tile_plan import Layout
-from targets.cuda.intrinsics.unroll import MAX_UNROLLED
 
 __all__ = [
     "ArrayElements",
@@ -32,6 +31,11 @@ _i32 = ir.IntType(32)
 _i64 = ir.IntType(64)
 #: Most bytes that one instruction loads or stores.
 _MAX_BYTES = 16
+#: Turns of a loop over a thread's elements beyond which it is not unrolled. More elements than
+#: half of the 255 registers of a thread (CUDA C++ Programming Guide, "Technical Specifications per
+#: Compute Capability") are in local memory anyway. LLVM gives up at some number and warns. Before
+#: that it writes code that takes many seconds to compile and to assemble.
+MAX_UNROLLED = 128
 #: Types in memory that vectors are made of.
 _SCALAR = (ir.IntType, ir.FloatType, ir.DoubleType, ir.HalfType)
 

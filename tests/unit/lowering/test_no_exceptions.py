@@ -17,11 +17,11 @@ import numpy as np
 from numba.core.callconv import CPUCallConv
 
 import kerneldsl as kd
-from kerneldsl.lowering.numba_internals.calling import HiddenArgumentsCallConv
+from kerneldsl.lowering.numba_internals.calling import DeviceCallConv
 from tests.conformance.kernels import floats, mathematics, scalar_sweep, special_values
 
 target, step = os.environ["TARGET"], int(os.environ["STEP"])
-convention = CPUCallConv if target == "cpu" else HiddenArgumentsCallConv
+convention = CPUCallConv if target == "cpu" else DeviceCallConv
 raised = []
 lower = convention.return_user_exc
 

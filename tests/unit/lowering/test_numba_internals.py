@@ -163,7 +163,7 @@ def launch(target):
     return out.tolist()
 
 for target, module, owner, name, file in (
-    ("cpu", "compiler", "", "_EarlyPipelineCompletion", "compiling.py"),
+    ("cpu", "compiler", "", "DefaultPassBuilder", "compiling.py"),
     ("cpu", "compiler_lock", "", "global_compiler_lock", "compiling.py"),
     ("cpu", "codegen", "CPUCodeLibrary", "_optimize_final_module", "host_code.HostLibrary"),
     ("cpu", "codegen", "CPUCodeLibrary", "_finalize_final_module", "host_code.HostLibrary"),
