@@ -81,10 +81,19 @@ def test_one_of_two_numbers_is_computed_where_it_is_chosen() -> None:
         ("$L1:", ""),
         ("@%p2 bra $L1;", "$L1:"),
         ("call.uni (r), f, (p);", ""),
+        ("add.f64 %rd7, %rd5, %rd5;", ""),  # reads the result of an iteration before
     ],
 )
 def test_other_choices_stay(lines: str, after: str) -> None:
     assert not _is_branched(lines, after)
+
+
+def test_blocks_that_are_written_earlier_read_the_result() -> None:
+    before = "{\nbra.uni $L1;\n$L0:\nst.global.v2.b64 [%rd6], {%rd5, %rd7};\nret;\n$L1:\n"
+    text = branch_choices(_BLOCK.format(lines="", after="bra.uni $L0;").replace("{\n", before, 1))
+    assert "$KD_choice0" in text
+    assert "{%rd3, %rd7}" in text
+    assert "%rd5" not in text
 
 
 def test_choices_in_innermost_loops_stay() -> None:

@@ -19,6 +19,7 @@ from tests.ptx.helpers import (
 from tests.sanitizer.selection import intrinsics_of
 from tests.support.cases import Case
 from tests.support.extent import IS_QUICK, full_beyond
+from tests.support.ptx_registers import unwritten_registers
 
 
 def _by_topic() -> dict[str, list[Case]]:
@@ -43,5 +44,6 @@ def test_every_case_compiles_and_assembles(topic: str, arch: str) -> None:
     assert cases
     written = [write(lower(*case, block=block), arch) for *case, block in cases]
     assert all(f".target {arch}\n" in artifact.ptx for artifact in written)
+    assert set[str]().union(*(unwritten_registers(artifact.ptx) for artifact in written)) == set()
     if arch in ASSEMBLED_ARCHS:
         assert assemble_together(written, arch) == len(cases)

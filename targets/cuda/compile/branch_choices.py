@@ -126,13 +126,16 @@ def _made(lines: list[str], register: str, start: int, end: int) -> int:
 def _is_free(lines: list[str], choice: _Choice, uses: Counter[str], start: int) -> bool:
     """Return whether the result can be in the register of the number that is kept.
 
-    Nothing else reads that number after the choice, and the choice alone reads the other one.
+    Nothing else reads that number after the choice, and the choice alone reads the other one. An
+    iteration of an outer loop must not read the result of the previous one before its own choice.
     """
     source = lines[choice.source]
     made, *operands = _REGISTER.findall(source)
     if uses[made] != 2 or made == choice.kept:
         return False
     block = lines[start : choice.place + 1]
+    if any(choice.result in _REGISTER.findall(line) for line in block[:-1]):
+        return False
     occurrences = [n for n, line in enumerate(block) if choice.kept in _REGISTER.findall(line)]
     count = sum(_REGISTER.findall(block[n]).count(choice.kept) for n in occurrences)
     if count != uses[choice.kept] or choice.kept not in results_of(block[occurrences[0]]):

@@ -25,7 +25,11 @@ __all__ = [
 
 LABEL = re.compile(r"^(\$\w+):")
 _BRANCH = re.compile(r"^\s*(?:@(!?)(%\w+) )?bra(?:\.uni)?\s+(\$\w+);")
-_RESULT = re.compile(r"^\s*(?:@!?%\w+ )?[a-z][\w.:]*\s+(?:\{([^}]*)\}|(%\w+))\s*,")
+#: Of the instructions with one operand, ``activemask`` alone writes it.
+_RESULT = re.compile(
+    r"^\s*(?:@!?%\w+ )?(?:activemask|[a-z][\w.:]*(?=[^;]*,))[\w.:]*\s+"
+    r"(?:\{([^}]*)\}|(%\w+(?:\|%\w+)?))\s*[,;]"
+)
 _STORE = re.compile(r"\s*(?:@!?%\w+ )?(?:st|red)\b")
 _SWAPPED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le"}
 _OPPOSITE = {"eq": "ne", "lt": "ge", "gt": "le", "lo": "hs", "hi": "ls"}
@@ -95,7 +99,15 @@ def swapped(relation: str) -> str:
 
 
 def results_of(line: str) -> list[str]:
-    """Return the registers that an instruction writes."""
+    """Return the registers that an instruction writes.
+
+    Examples
+    --------
+    >>> results_of("shfl.sync.up.b32 %r1|%p1, %r2, 1, 0, -1;"), results_of("activemask.b32 %r3;")
+    (['%r1', '%p1'], ['%r3'])
+    >>> results_of("nanosleep.u32 %r1;"), results_of("st.global.b32 [%rd1], %r1;")
+    ([], [])
+    """
     found = _RESULT.match(line)
     if found is None or _STORE.match(line):
         return []

@@ -1,0 +1,54 @@
+"""Find registers that PTX reads and no instruction writes: ptxas accepts them without a warning."""
+
+from __future__ import annotations
+
+import re
+
+from targets.cuda.compile.ptx_lines import results_of
+
+__all__ = ["unwritten_registers"]
+
+_REGISTER = re.compile(r"%[\w.]+")
+_DECLARATION = re.compile(r"^\s*\.reg\b")
+_FUNCTION = re.compile(r"^[^\n]*\.(?:entry|func)\b", re.MULTILINE)
+_COMMENT = re.compile(r"//[^\n]*")
+#: Special registers (PTX ISA, "Special Registers"), and those of parameters and of the stack.
+_SPECIAL = re.compile(
+    r"%(?:n?tid|n?ctaid|laneid|n?warpid|n?smid|gridid|lanemask_\w+|clock\w*|globaltimer\w*|envreg\d+"
+    r"|dynamic_smem_size|total_smem_size|aggr_smem_size|(?:cluster|is_explicit)\w*|pm\d+\w*"
+    r"|current_graph_exec)(?:\.[xyz])?"
+)
+
+
+def unwritten_registers(ptx: str) -> set[str]:
+    """Return the registers that a function of a module reads and does not write.
+
+    Examples
+    --------
+    >>> unwritten_registers('''.entry e()
+    ... {
+    ... .reg .b32 %r<4>;
+    ... mov.u32 %r1, %tid.x;
+    ... add.s32 %r2, %r1, %r3;
+    ... }''')
+    {'%r3'}
+    """
+    text = _COMMENT.sub("", ptx)
+    starts = [match.start() for match in _FUNCTION.finditer(text)]
+    found: set[str] = set()
+    for start, end in zip(starts, [*starts[1:], len(text)], strict=True):
+        lines = [line for line in text[start:end].splitlines() if not _DECLARATION.match(line)]
+        written = {name for line in lines for name in results_of(line)}
+        # Results in the text of inline assembly and of calls have other forms.
+        written |= {name for line in lines if "{" in line for name in _destructured(line)}
+        read = {name for line in lines for name in _REGISTER.findall(line)}
+        found |= {name for name in read - written if not _SPECIAL.fullmatch(name)}
+    return found
+
+
+def _destructured(line: str) -> list[str]:
+    """Return the registers of a list at the first operand, as those of ``mov.b64 {%r1, %r2}``."""
+    if re.match(r"\s*(?:@!?%\w+\s+)?(?:st|red|cp)\b", line):
+        return []
+    found = re.match(r"[^,{]*\{([^}]*)\}", line)
+    return _REGISTER.findall(found[1]) if found else []
