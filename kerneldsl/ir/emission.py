@@ -181,7 +181,7 @@ class Emitter(ValueEmitter):
                 function, call = typing.resolve_value_type(function), (signature.args, {})
             if call is not None:
                 # Numba finds what was compiled for a call when it was typed last, by any target.
-                function.get_call_type(typing, *call)
+                typing.resolve_function_type(function, *call)
             found = self.context.get_function(function, signature)
             self._implementations[key] = found
         return found
