@@ -16,6 +16,7 @@ __all__ = [
     "SCALAR_METHODS",
     "TYPE_ATTRIBUTES",
     "VIEW_METHODS",
+    "WRITING_FUNCTIONS",
     "gives_scalar",
     "looks_at_scalars",
     "makes_scalars",
@@ -43,7 +44,8 @@ _SCALAR_FUNCTIONS = frozenset(
     f"numpy.{name}"
     for name in ("around", "clip", "imag", "isclose", "nan_to_num", "real", "round", "where")
 )
-_WRITING_FUNCTIONS = frozenset(("copyto", "put", "place", "putmask", "fill_diagonal", "shuffle"))
+#: NumPy's functions that write to the array that is their first argument.
+WRITING_FUNCTIONS = frozenset(("copyto", "put", "place", "putmask", "fill_diagonal", "shuffle"))
 
 
 _SCALAR_BUILTINS = (
@@ -87,4 +89,4 @@ def only_reads(function: Any, position: int, node: ast.Call) -> bool:
         return bool(name)  # a builtin
     is_numpy = module.partition(".")[0] == "numpy"
     has_out = any(k.arg == "out" for k in node.keywords)
-    return is_numpy and not has_out and name not in _WRITING_FUNCTIONS
+    return is_numpy and not has_out and name not in WRITING_FUNCTIONS

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-from kerneldsl.analysis.traits import BarrierProblem
 from kerneldsl.cache.key import Key
 from kerneldsl.cache.reasons import UncacheableError
 from kerneldsl.cache.toolchain import toolchain_identity
@@ -77,9 +76,6 @@ def describe(value: Any) -> str:
         return repr(value)
     if type(value) is float:
         return value.hex()
-    if isinstance(value, BarrierProblem):
-        # It is reported again at each use. Its place and its text do not change the code.
-        return f"barrier({value.is_provable})"
     if isinstance(value, (tuple, list)):
         return f"({', '.join(map(describe, value))})"
     if isinstance(value, (frozenset, set)):

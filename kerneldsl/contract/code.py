@@ -8,6 +8,7 @@ from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 from kerneldsl.contract.abi import EXPLICIT, LaunchMode, ParameterLayout
+from kerneldsl.contract.barriers import NO_BARRIERS, BarrierFacts
 from kerneldsl.contract.element_mapping import ONE_EACH, ElementMapping
 from kerneldsl.contract.options import DEFAULT_OPTIONS, CompileOptions
 from kerneldsl.contract.promises import NO_PROMISES, Promises
@@ -157,6 +158,9 @@ class Artifact(ABC):
     log: str = ""
     #: What to warn of in the kernel. Code that is not compiled in this process has none.
     findings: tuple[Finding, ...] = ()
+    #: What is known of its barriers, after :meth:`Compiler.compile`. A launch of stored code takes
+    #: it from the notes on the code.
+    barriers: BarrierFacts = NO_BARRIERS
 
     @abstractmethod
     def text(self, form: str) -> str:
@@ -279,6 +283,8 @@ class Executable(Observable, ABC):
     counter: LaunchCounter
     #: Checked configurations, by :attr:`LaunchShape.key`.
     configs: dict[tuple[Any, ...], LaunchConfig]
+    #: What each launch must check of the kernel's barriers, if anything.
+    barriers: BarrierFacts | None = None
     #: A configuration, a stream, and the configuration with the stream in it.
     _in_stream: tuple[LaunchConfig, Any, LaunchConfig] | None = None
 

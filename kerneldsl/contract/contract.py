@@ -13,7 +13,7 @@ Compiling and running are separate. :meth:`Compiler.compile` needs no device and
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from kerneldsl.errors import ArgumentValueError
@@ -22,6 +22,7 @@ from kerneldsl.utilities.observed import Observable, observed
 
 if TYPE_CHECKING:
     from kerneldsl.analysis.traits import KernelTraits
+    from kerneldsl.contract.barriers import BarrierProblem
     from kerneldsl.contract.checks import Check
     from kerneldsl.contract.code import Artifact, Executable, LaunchConfig, Specialization
     from kerneldsl.contract.device import Device
@@ -82,6 +83,19 @@ class Compiler(Observable, ABC):
         **Must** raise `KernelTypingError` with the kernel's line for a typing error, and
         `BarrierDivergenceError` for a barrier that it cannot accept. **Must not** end the process
         for any input.
+        """
+
+    def check_barriers(self, problems: Sequence[BarrierProblem]) -> None:
+        """Refuse or warn of barriers that not every thread of a block may reach.
+
+        **Should** be overridden. It is called with what :attr:`Artifact.barriers` has, for code
+        that was stored, and for launches with arguments that overlap in memory. :meth:`compile`
+        **must** do the same.
+
+        Raises
+        ------
+        BarrierDivergenceError
+            For a barrier that the target cannot accept.
         """
 
     def typed_unit(self, unit: FunctionUnit, kinds: tuple[Kind, ...]) -> TypedUnit:

@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
+import numpy as np
 from numba import types
 
+from kerneldsl.analysis.library_effects import READING_METHODS, VIEW_METHODS, WRITING_FUNCTIONS
 from kerneldsl.contract.abi import array_parameters
 from kerneldsl.contract.promises import Promises
 from kerneldsl.frontend.unit import IntrinsicUse
@@ -22,12 +24,26 @@ from kerneldsl.language.kinds import Kind
 from kerneldsl.lowering.tile_types import NumbaTile
 from kerneldsl.utilities.dataclasses import dataclass
 
-__all__ = ["Access", "Accesses", "join"]
+__all__ = [
+    "Access",
+    "Accesses",
+    "Owner",
+    "has_memory",
+    "is_of_block",
+    "is_own",
+    "join",
+    "may_write",
+    "method_of",
+]
 
 #: The position of a parameter, the operation that declares an array, or a name.
 Owner: TypeAlias = int | Operation | str
 _NOTHING: frozenset[Owner] = frozenset()
 _ARGUMENTS, _DYNAMIC = "arguments", "dynamic shared"
+#: What ends a thread by an error, and writes no element.
+_CHECKS = ("fault", "fault.check", "unpack.check")
+#: Modules with functions that only compute from their arguments.
+_COMPUTING_MODULES = ("_operator", "builtins", "cmath", "math", "operator")
 
 
 @dataclass(frozen=True)
@@ -69,7 +85,7 @@ class Accesses:
         self._known: dict[Value, frozenset[Owner]] = {}
         arguments = function.body.arguments
         for position, value in enumerate(arguments):
-            if _has_memory(value):
+            if has_memory(value):
                 is_known = len(arguments) == len(kinds) and position in self._owners
                 owner = self._owners[position] if is_known else _ARGUMENTS
                 self._known[value] = frozenset((owner,))
@@ -82,36 +98,56 @@ class Accesses:
             self._region(function.body)
 
     def of(self, operation: Operation) -> Access:
-        """Return what an operation accesses, without those in its regions."""
+        """Return what an operation accesses or orders, without those in its regions."""
+        use = operation.attributes.get("use")
+        if isinstance(use, IntrinsicUse):
+            is_ordered = use.static.get("order", "relaxed") != "relaxed"
+            if LanguageEffect.FENCE in use.intrinsic.effect or is_ordered:
+                # Other blocks may look for what was written before, and the reverse.
+                everything = frozenset(self._owners.values())
+                return Access(everything, everything)
+        return self.elements(operation)
+
+    def elements(self, operation: Operation) -> Access:
+        """Return the memory with elements that an operation accesses, without its regions."""
         use = operation.attributes.get("use")
         if isinstance(use, IntrinsicUse):
             return self._of_intrinsic(operation, use)
         if operation.name in ("array.load", "tile.load"):
             return Access(self.memory(operation.operands[0]))
+        if operation.name in _CHECKS:
+            return Access()
         if operation.name in ("array.store", "tile.store"):
             return Access(written=self.memory(operation.operands[0]))
         memory = _NOTHING.union(*map(self.memory, operation.operands))
-        if operation.effect & Effect.READ or operation.effect & Effect.WRITE:
-            is_read, is_written = operation.effect & Effect.READ, operation.effect & Effect.WRITE
+        effect = operation.effect
+        if effect & (Effect.READ | Effect.WRITE):
+            is_read, is_written = bool(effect & Effect.READ), bool(effect & Effect.WRITE)
+            if operation.name == "numba":
+                is_written = may_write(operation)
             return Access(memory if is_read else _NOTHING, memory if is_written else _NOTHING)
+        if operation.name != "numba":
+            return Access()
         # A function of Numba's may look into any array that it is given.
-        return Access(memory, memory) if operation.name == "numba" else Access()
+        return Access(memory, memory if may_write(operation) else _NOTHING)
 
     def with_regions(self, operation: Operation) -> Access:
         """Return what an operation and those in its regions access."""
         return join(map(self.of, operation.walk()))
 
     def memory(self, value: Value) -> frozenset[Owner]:
+        """Return the owners of the memory that an array may be a part of.
+
+        A thread's own arrays are not among them.
+        """
+        return frozenset(each for each in self.owners(value) if not is_own(each))
+
+    def owners(self, value: Value) -> frozenset[Owner]:
         """Return the owners of the memory that an array may be a part of."""
         return self._known.get(value, _NOTHING)
 
     def _of_intrinsic(self, operation: Operation, use: IntrinsicUse) -> Access:
         effect = use.intrinsic.effect
-        is_ordered = use.static.get("order", "relaxed") != "relaxed"
-        if LanguageEffect.FENCE in effect or is_ordered:
-            # Other blocks may look for what was written before, and the reverse.
-            everything = frozenset(self._owners.values())
-            return Access(everything, everything)
         if not effect & ARRAY_ACCESS or not operation.operands:
             return Access()
         memory = self.memory(operation.operands[0])
@@ -125,25 +161,58 @@ class Accesses:
         for operation in region.operations:
             if operation.regions and not operation.name.startswith("tile."):
                 for given, value in _handed_on(operation):
-                    self._add(value, self.memory(given))
+                    self._add(value, self.owners(given))
             for inner in operation.regions:
                 self._region(inner)
-            for result in filter(_has_memory, operation.results):
+            for result in filter(has_memory, operation.results):
                 self._add(result, self._made_by(operation))
 
     def _made_by(self, operation: Operation) -> frozenset[Owner]:
         if operation.name == "local.array":
-            return _NOTHING  # a thread's own
+            return frozenset((operation,))
         if operation.name == "shared.array":
             is_dynamic = tuple(operation.attributes.get("shape", ())) == (0,)
             return frozenset((_DYNAMIC if is_dynamic else operation,))
-        return _NOTHING.union(*map(self.memory, operation.operands))
+        return _NOTHING.union(*map(self.owners, operation.operands))
 
     def _add(self, value: Value, owners: frozenset[Owner]) -> None:
         known = self._known.get(value, _NOTHING)
         if not owners <= known:
             self._known[value] = known | owners
             self._is_changed = True
+
+
+def is_own(owner: Owner) -> bool:
+    """Return whether memory is a thread's own: a local array."""
+    return isinstance(owner, Operation) and owner.name == "local.array"
+
+
+def is_of_block(owner: Owner) -> bool:
+    """Return whether each block has such memory for itself."""
+    return owner == _DYNAMIC or (isinstance(owner, Operation) and owner.name == "shared.array")
+
+
+def may_write(operation: Operation) -> bool:
+    """Return whether a call of a function of Numba's may write to the arrays that it is given."""
+    function = operation.attributes["function"]
+    if operation.effect & Effect.WRITE and function is not print:
+        return True
+    key = getattr(function, "typing_key", function)
+    if isinstance(key, np.ufunc):
+        return len(operation.operands) > key.nin
+    if isinstance(function, types.BoundFunction):
+        method = method_of(function)
+        return method not in READING_METHODS and method not in VIEW_METHODS
+    module = str(getattr(key, "__module__", None)).partition(".")[0]
+    if module == "numpy":
+        return getattr(key, "__name__", "") in WRITING_FUNCTIONS
+    return not isinstance(key, str) and module not in _COMPUTING_MODULES
+
+
+def method_of(function: types.BoundFunction) -> str:
+    """Return the name of a method of Numba's."""
+    key = function.typing_key
+    return str(key[-1]) if isinstance(key, tuple) else str(key).rpartition(".")[2]
 
 
 def _handed_on(operation: Operation) -> Iterator[tuple[Value, Value]]:
@@ -163,7 +232,7 @@ def _handed_on(operation: Operation) -> Iterator[tuple[Value, Value]]:
                 yield value, argument
 
 
-def _has_memory(value: Value) -> bool:
+def has_memory(value: Value) -> bool:
     return not isinstance(value.type, types.Number | types.Boolean | NumbaTile)
 
 

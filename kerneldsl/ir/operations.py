@@ -15,11 +15,24 @@ regions of a branch end with ``leave``.
 
 from __future__ import annotations
 
+import ast
 import enum
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-__all__ = ["Effect", "Function", "Label", "Operation", "Region", "SourcePlace", "Value"]
+from kerneldsl.contract.barriers import NO_BARRIERS, BarrierFacts
+
+__all__ = [
+    "BeforeEnd",
+    "Binding",
+    "Effect",
+    "Function",
+    "Label",
+    "Operation",
+    "Region",
+    "SourcePlace",
+    "Value",
+]
 
 
 class Effect(enum.Flag):
@@ -150,11 +163,27 @@ class Operation:
 class Label:
     """The ``labeled`` operation that a ``leave`` inside it ends."""
 
-    __slots__ = ("name",)
+    __slots__ = ("ends_kernel", "name")
 
-    def __init__(self, name: str) -> None:
-        #: For the printer.
+    def __init__(self, name: str, *, ends_kernel: bool = False) -> None:
+        #: ``break``, ``continue`` or ``return``.
         self.name = name
+        #: Whether a thread that leaves is at the end of the kernel.
+        self.ends_kernel = ends_kernel
+
+
+class BeforeEnd(ast.If):
+    """A branch around the rest of a kernel: threads that do not take it have returned."""
+
+
+class Binding(NamedTuple):
+    """A variable that holds a value, or a call that returned it, for messages."""
+
+    #: As the user wrote it, ``None`` for a call.
+    name: str | None
+    #: The :class:`~kerneldsl.contract.findings.Part` with the statement that assigns it, or the
+    #: call.
+    source: Any
 
 
 class Region:
@@ -203,3 +232,7 @@ class Function:
         self.fault_sites: tuple[Any, ...] = ()
         #: What to warn of.
         self.findings: tuple[Any, ...] = ()
+        #: What is known of its barriers, once they are analyzed.
+        self.barriers: BarrierFacts = NO_BARRIERS
+        #: What holds each value, in the order of the source.
+        self.bindings: dict[Value, list[Binding]] = {}

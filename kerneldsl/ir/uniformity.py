@@ -1,130 +1,564 @@
-"""Uniformity, on values: for which group of threads a value is the same."""
+"""Find for which group of threads each value is the same, and which threads reach a barrier.
+
+A value is as varying as the operands of its operation. What a branch or a loop gives also varies as
+the condition does. A loop that threads leave at different times makes its results vary, and its
+body a varying place. An early ``return`` of a kernel does not: its threads are not waited for,
+except by the grid. An array has two facts: its place in memory, and its shape.
+
+References
+----------
+Karrenberg and Hack, "Improving Performance of OpenCL on CPUs", CC 2012 (divergence analysis);
+CUDA C++ Programming Guide, section "Synchronization Functions".
+"""
 
 from __future__ import annotations
 
+import ast
 import operator
-from collections.abc import Collection, Mapping
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
 
-from kerneldsl.ir.operations import Effect, Function, Operation, Region, Value
-from kerneldsl.language.intrinsics.intrinsic import Scope
+import numpy as np
+from numba import types
 
-__all__ = ["uniformity_of"]
+from kerneldsl.analysis.library_effects import EXTENT_ATTRIBUTES, TYPE_ATTRIBUTES
+from kerneldsl.contract.findings import Part
+from kerneldsl.contract.promises import NO_PROMISES, Promises
+from kerneldsl.ir.accesses import Accesses, has_memory, is_of_block, is_own
+from kerneldsl.ir.control import LOOPS
+from kerneldsl.ir.divergence import Divergence, Fact, are_equal, holding, join, shown_node
+from kerneldsl.ir.frontend.source_names import RESULT
+from kerneldsl.ir.intervals import Intervals
+from kerneldsl.ir.operations import (
+    BeforeEnd,
+    Binding,
+    Effect,
+    Function,
+    Label,
+    Operation,
+    Region,
+    Value,
+)
+from kerneldsl.language.intrinsics.intrinsic import Intrinsic, Scope, Typing
+from kerneldsl.language.intrinsics.table import INTRINSICS
+from kerneldsl.language.kinds import Kind
+
+__all__ = ["Meeting", "Uniformity", "uniformity_of"]
 
 _WARP = 32
 _QUOTIENTS = (operator.floordiv, operator.ifloordiv)
 #: What threads do with memory, or with others, may give each of them something else.
 _OF_THREADS = Effect.READ | Effect.WRITE | Effect.EXCHANGE
+#: Coordinates, which passes add too.
+_INDICES = {
+    name: row for name, row in INTRINSICS.items() if row.is_index or row.typing is Typing.LANE_MASK
+}
+_EXTENTS = ("array.extent", "array.size", "array.stride")
+_EXTENT_FUNCTIONS = (len, np.shape, np.size)
+_VIEW_ATTRIBUTES = ("T", "flat", "imag", "real")
+#: Modules with functions that compute a value only from their arguments.
+_COMPUTING_MODULES = ("_operator", "builtins", "cmath", "kerneldsl", "math", "numpy", "operator")
+
+_OWN = "a thread's own array"
+_SHARED = "memory that each block has for itself"
+_WRITTEN = "memory that may be written before the next or after the last barrier"
 
 
 def uniformity_of(
     function: Function,
-    of_names: Mapping[str, Scope],
-    uniform_loads: Collection[Operation] = frozenset(),
-) -> dict[Value, Scope]:
-    """Return for each value the largest group of threads in which it is the same.
+    kinds: tuple[Kind, ...] = (),
+    groups: Iterable[Scope] = (Scope.BLOCK,),
+    *,
+    arguments_may_overlap: bool = False,
+    trusts_loads: bool = True,
+) -> Uniformity:
+    """Analyze a kernel.
 
-    `of_names` has the operations of the language with results that differ between threads. The
-    others are uniform for the block if their operands are, and if they read no memory.
-    `uniform_loads` give the threads that load at the same index the same.
+    Parameters
+    ----------
+    function : Function
+        The kernel.
+    kinds : tuple of Kind
+        Of its arguments.
+    groups : iterable of Scope
+        Groups of threads for which loads may be the same.
+    arguments_may_overlap : bool
+        Whether array arguments may be the same memory.
+    trusts_loads : bool
+        Whether a load can be the same for several threads at all.
     """
-    walk = _Walk(of_names, uniform_loads)
-    for value in function.body.arguments:
-        walk.known[value] = Scope.BLOCK
-    walk.region(function.body)
-    return walk.known
+    promises = NO_PROMISES if arguments_may_overlap else Promises(is_disjoint=True)
+    accesses = Accesses(function, kinds, promises)
+    found = {each: Intervals(function, accesses, each) for each in groups} if trusts_loads else None
+    return Uniformity(function, accesses, found)
 
 
-class _Walk:
-    def __init__(self, of_names: Mapping[str, Scope], uniform_loads: Collection[Operation]) -> None:
-        self.of_names = of_names
-        self.uniform_loads = uniform_loads
-        self.known: dict[Value, Scope] = {}
+class Meeting(NamedTuple):
+    """An operation that the threads of a group perform together."""
 
-    def get(self, value: Value) -> Scope:
-        return self.known[value]
+    intrinsic: Intrinsic
+    #: How the way to it varies, and by which threads have returned before.
+    control: Fact
+    left: Fact
+    #: How the arguments of the call vary.
+    arguments: tuple[Fact, ...]
 
-    def region(self, region: Region) -> None:
+
+class Uniformity:
+    """What is known of the values of one kernel."""
+
+    def __init__(
+        self, function: Function, accesses: Accesses, intervals: Mapping[Scope, Intervals] | None
+    ) -> None:
+        self._bindings = function.bindings
+        self._accesses = accesses
+        self._intervals = intervals
+        #: Of each value; of an array, its place in memory. What is not here is uniform.
+        self._facts: dict[Value, Divergence] = {}
+        #: Of the shapes and strides of arrays.
+        self._extents: dict[Value, Divergence] = {}
+        self._held: dict[tuple[Value, int, Divergence], Divergence] = {}
+        #: How the way varies by which threads reach what is evaluated now.
+        self._control: Fact = None
+        #: How the ways vary by which threads have left the operations around.
+        self._exits: dict[Label, Fact] = {}
+        #: How the way varied by which threads have returned so far.
+        self._left: Fact = None
+        #: What threads do together, in the order of the source.
+        self.meetings: dict[Operation, Meeting] = {}
+        #: Loads that give the same to threads with the same index.
+        self.uniform_loads = set[Operation]()
+        self._region(function.body)
+
+    def fact(self, value: Value) -> Fact:
+        """Return how a value varies; of an array, its place in memory."""
+        return self._facts.get(value)
+
+    def extent(self, value: Value) -> Fact:
+        """Return how the shape and the strides of an array vary."""
+        return self._extents.get(value)
+
+    def scope(self, value: Value) -> Scope:
+        """Return the largest group of threads for which a value is the same."""
+        fact = join(self._facts.get(value), self._extents.get(value))
+        return Scope.GRID if fact is None else fact.scope
+
+    def scopes(self, function: Function) -> dict[Value, Scope]:
+        """Return the largest group of threads for each value of the kernel."""
+        regions = [function.body, *(r for each in function.body.walk() for r in each.regions)]
+        values = [value for region in regions for value in region.arguments]
+        values += [value for each in function.body.walk() for value in each.results]
+        return {value: self.scope(value) for value in values}
+
+    # -- facts ------------------------------------------------------------------------------------
+
+    def _set(self, value: Value, fact: Fact, extent: Fact = None) -> None:
+        for known, found in ((self._facts, fact), (self._extents, extent)):
+            if found is None:
+                known.pop(value, None)
+            else:
+                known[value] = found
+
+    def _fact_in(self, value: Value, node: Any, *, extent: bool = False) -> Fact:
+        """Return the fact of a value as a node uses it: with the variables that hold it."""
+        fact = (self._extents if extent else self._facts).get(value)
+        bindings = self._bindings.get(value)
+        if fact is None or not bindings:
+            return fact
+        for number in _used(bindings, node):
+            key = value, number, fact
+            if key not in self._held:
+                self._held[key] = holding(fact, bindings[number])
+            fact = self._held[key]
+        return fact
+
+    def _whole(self, value: Value, node: Any) -> Fact:
+        return join(self._fact_in(value, node), self._fact_in(value, node, extent=True))
+
+    def _contents(self, value: Value, operation: Operation) -> Fact:
+        """Return how a value varies, with whatever may be read through it."""
+        fact = self._whole(value, _node(operation))
+        if not has_memory(value):
+            return fact
+        return self._read(fact, value, operation, *self._shown(value, operation))
+
+    def _element(self, place: Fact, operation: Operation) -> Fact:
+        """Return how an element varies that is loaded at a place."""
+        array = operation.operands[0]
+        if isinstance(_node(operation), ast.expr):
+            return self._read(place, array, operation, "`{text}`", _node(operation))
+        return self._read(place, array, operation, *self._shown(array, operation))
+
+    def _read(self, place: Fact, array: Value, operation: Operation, form: str, node: Any) -> Fact:
+        """Return how what is read at a place in memory varies."""
+        owners, source = self._accesses.owners(array), _part(operation, node)
+        if not owners:
+            return place
+
+        def loaded(scope: Scope, what: str, cause: Fact = None) -> Divergence:
+            return Divergence(scope, Scope.GRID, f"{form} is loaded from {what}", source, cause)
+
+        doubt = self._doubt(owners, operation)
+        doubtful = None if doubt is None else loaded(*doubt)
+        if place is None or any(map(is_own, owners)):
+            return doubtful
+        return join(loaded(place.scope, "a varying index", place), doubtful)
+
+    def _shown(self, array: Value, operation: Operation) -> tuple[str, Any]:
+        """Return how a message names an array that an operation reads, and its expression."""
+        held = [each.name for each in self._bindings.get(array, ()) if each.name]
+        name = held[-1] if held else array.name
+        if name:
+            return f"`{name}`", _node(operation)
+        made = array.owner
+        if isinstance(made, Operation) and isinstance(_node(made), ast.expr):
+            return "`{text}`", _node(made)
+        return "`{text}`", shown_node(_node(operation))
+
+    def _doubt(self, owners: frozenset[Any], operation: Operation) -> tuple[Scope, str] | None:
+        """Return for which threads memory is the same, if not for all, and what memory it is."""
+        if any(map(is_own, owners)):
+            return Scope.THREAD, _OWN
+        if self._intervals is None:
+            return (Scope.THREAD, _WRITTEN) if owners else None
+        for group, intervals in self._intervals.items() if owners else ():
+            if group > Scope.BLOCK and any(map(is_of_block, owners)):
+                return Scope.BLOCK, _SHARED
+            if owners & intervals.written(operation):
+                return (Scope.BLOCK if group > Scope.BLOCK else Scope.THREAD), _WRITTEN
+        return None
+
+    # -- operations -------------------------------------------------------------------------------
+
+    def _region(self, region: Region) -> None:
         for operation in region.operations:
-            self.operation(operation)
+            self._operation(operation)
 
-    def operation(self, operation: Operation) -> None:
-        found = min((self.get(value) for value in operation.operands), default=Scope.BLOCK)
+    def _operation(self, operation: Operation) -> None:
         match operation.name:
             case "if":
-                for region in operation.regions:
-                    self.region(region)
-                inner = [region for region in operation.regions if not region.is_left]
-                for number, result in enumerate(operation.results):
-                    ends = [self.get(region.yielded[number]) for region in inner]
-                    self.known[result] = min([found, *ends])
+                self._branch(operation)
                 return
             case "labeled":
-                (inner_region,) = operation.regions
-                self.region(inner_region)
-                # Threads may leave by different ways.
-                ways = [Scope.THREAD] if any(operation.leaves()) else []
-                for number, result in enumerate(operation.results):
-                    ends = [] if inner_region.is_left else [self.get(inner_region.yielded[number])]
-                    self.known[result] = min([*ways, *ends], default=Scope.BLOCK)
+                self._labeled(operation)
                 return
-            case "while" | "for" | "for_each":
-                self.loop(operation)
+            case "leave":
+                self._leave(operation)
                 return
-            case "numba" if operation.attributes["function"] in _QUOTIENTS:
-                first, second = (value.owner for value in operation.operands)
-                if isinstance(first, Operation) and first.name == "threadIdx.x":
-                    divisor = second.attributes.get("value") if isinstance(second, Operation) else 0
-                    if type(divisor) is int and divisor > 0 and divisor % _WARP == 0:
-                        found = Scope.WARP
+            case name if name in LOOPS:
+                self._loop(operation)
+                return
         for region in operation.regions:
-            for argument in region.arguments:
-                self.known[argument] = Scope.BLOCK
-            self.region(region)
-        declared = self.declared(operation)
-        if operation.effect & Effect.BLOCK and operation.name != "tile.own":
-            found = Scope.BLOCK
-        elif operation.name in self.of_names:
-            found = min(found, self.of_names[operation.name])
-        elif declared is not None:
-            found = declared
-        elif operation.effect & _OF_THREADS and operation not in self.uniform_loads:
-            found = Scope.THREAD
-        for result in operation.results:
-            self.known[result] = found
+            self._region(region)
+        intrinsic = _intrinsic_of(operation)
+        if intrinsic is not None and intrinsic.is_barrier:
+            self._meet(operation, intrinsic)
+        if operation.results:
+            fact, extent = self._result(operation, intrinsic)
+            for result in operation.results:
+                self._set(result, fact, extent if has_memory(result) else None)
 
-    def declared(self, operation: Operation) -> Scope | None:
-        """Return in which group an operation of the language has one result for any operands."""
-        if "use" not in operation.attributes:
-            return None
-        intrinsic = operation.attributes["use"].intrinsic
-        found: Scope | None = intrinsic.uniform_in
-        has_mask = intrinsic.scope is Scope.WARP and intrinsic.parameters[:1] == ("mask",)
-        if found is None or not has_mask:
-            return found
-        # Lanes of one warp that name different masks have different results.
-        return min(found, self.get(operation.operands[0]))
+    def _result(self, operation: Operation, intrinsic: Intrinsic | None) -> tuple[Fact, Fact]:
+        """Return the facts of the results of an operation without control flow."""
+        node, operands = _node(operation), operation.operands
+        facts = join(*(self._fact_in(value, node) for value in operands))
+        extents = join(*(self._fact_in(value, node, extent=True) for value in operands))
+        match operation.name:
+            case name if name in _EXTENTS:
+                return extents, None
+            case "array.load" | "packed.load":
+                place = join(facts, None if operation.name == "array.load" else extents)
+                if self._doubt(self._accesses.owners(operands[0]), operation) is None:
+                    self.uniform_loads.add(operation)
+                return self._element(place, operation), None
+            case (
+                "array.part" | "array.transpose" | "bound" | "cast" | "tuple.make" | "tuple.member"
+            ):
+                return facts, extents
+            case "array.view":
+                cuts = (v for v in operands[1:] if not isinstance(v.type, types.Integer))
+                return facts, join(extents, *(self._fact_in(v, node) for v in cuts))
+            case "attribute":
+                return self._attribute(operation)
+            case "item":
+                found = self._contents(operands[0], operation)
+                return found, found
+            case "numba":
+                return self._call(operation, facts, extents)
+            case "local.array":
+                return self._own(
+                    operation, Scope.THREAD, Scope.GRID, "is a thread's own array"
+                ), None
+            case "shared.array":
+                return None, None
+        if intrinsic is not None:
+            return self._intrinsic(operation, intrinsic, facts, extents)
+        if operation.effect & Effect.BLOCK:
+            return None, None
+        if operation.effect & _OF_THREADS:
+            form = "gives each thread a value of its own"
+            return self._own(operation, Scope.THREAD, Scope.GRID, form), None
+        return facts, extents
 
-    def loop(self, operation: Operation) -> None:
-        body = operation.regions[-1]
-        first = len(operation.operands) - len(operation.results)
-        head = len(body.arguments) - len(operation.results)
-        bounds = min((self.get(v) for v in operation.operands[:first]), default=Scope.BLOCK)
-        found = [self.get(value) for value in operation.operands[first:]]
+    def _own(self, operation: Operation, scope: Scope, index: Scope, form: str) -> Fact:
+        return Divergence(
+            scope, index, f"`{{text}}` {form}", _part(operation, shown_node(_node(operation)))
+        )
+
+    def _attribute(self, operation: Operation) -> tuple[Fact, Fact]:
+        (owner,), name = operation.operands, operation.attributes["attribute"]
+        if name in TYPE_ATTRIBUTES:
+            return None, None
+        fact, extent = (
+            self._fact_in(owner, _node(operation), extent=is_extent) for is_extent in (False, True)
+        )
+        if name in EXTENT_ATTRIBUTES:
+            return extent, None
+        if name in _VIEW_ATTRIBUTES and isinstance(owner.type, types.Array):
+            return fact, extent
+        found = self._contents(owner, operation)
+        return found, found
+
+    def _call(self, operation: Operation, facts: Fact, extents: Fact) -> tuple[Fact, Fact]:
+        """Return the facts of the result of a function of Numba's."""
+        function, operands = operation.attributes["function"], operation.operands
+        if function in _QUOTIENTS and _divides_by_warps(*operands):
+            place = facts
+            assert place is not None
+            return Divergence(Scope.WARP, *place_of(place)), None
+        key = getattr(function, "typing_key", function)
+        if any(key is each for each in _EXTENT_FUNCTIONS):
+            return extents, None
+        if any(isinstance(each.type, types.Array) for each in operation.results):  # a view
+            shape = join(*(self._fact_in(v, _node(operation)) for v in operands[1:]))
+            return facts, join(extents, shape)
+        found = join(*(self._contents(value, operation) for value in operands))
+        if not _is_known(function):
+            index = Scope.GRID if found is None else found.index
+            form = "`{text}` calls a function that cannot be analyzed"
+            found = Divergence(Scope.THREAD, index, form, operation.source, found)
+        return found, found
+
+    def _intrinsic(
+        self, operation: Operation, intrinsic: Intrinsic, facts: Fact, extents: Fact
+    ) -> tuple[Fact, Fact]:
+        uniform_in = intrinsic.uniform_in
+        if intrinsic.is_view and uniform_in is None:
+            return facts, extents
+        if uniform_in is None:
+            return join(*(self._contents(v, operation) for v in operation.operands)), None
+        fact: Fact = None
+        if uniform_in < Scope.GRID:
+            group = uniform_in.name.lower()
+            if intrinsic.is_index:
+                fact = self._own(operation, uniform_in, uniform_in, f"is the {group}'s own index")
+            else:
+                form = f"gives each {group} a value of its own"
+                fact = self._own(operation, uniform_in, Scope.GRID, form)
+        if intrinsic.scope is Scope.WARP and intrinsic.parameters[:1] == ("mask",):
+            # Lanes of one warp that name different masks have different results.
+            mask = self._fact_in(operation.operands[0], _node(operation))
+            fact = join(mask, fact) if mask is not None and mask.scope < uniform_in else fact
+        return fact, None
+
+    def _meet(self, operation: Operation, intrinsic: Intrinsic) -> None:
+        """Note how threads reach what they do together."""
+        arguments = [self._whole(value, _node(operation)) for value in operation.operands]
+        if operation.name.startswith("tile."):
+            first = operation.attributes.get("first", len(arguments))
+            ends = (region.yielded for region in operation.regions[:1])
+            elements = [join(*(self._whole(v, _node(operation)) for v in end)) for end in ends]
+            arguments = [*arguments[:first], *elements]
+        self.meetings[operation] = Meeting(intrinsic, self._now(), self._left, tuple(arguments))
+
+    # -- control ----------------------------------------------------------------------------------
+
+    def _now(self) -> Fact:
+        """Return how the way to what is evaluated now varies."""
+        return join(self._control, *self._exits.values())
+
+    def _condition(self, value: Value, operation: Operation) -> Fact:
+        """Return how the truth of a value varies."""
+        test = shown_node(_node(operation))
+        found = self._whole(value, test)
+        form = "the condition `{text}` {varies}"
+        return None if found is None else found.because(form, _part(operation, test))
+
+    def _branch(self, operation: Operation) -> None:
+        condition = self._condition(operation.operands[0], operation)
+        outer, taken = self._control, condition
+        if isinstance(_node(operation), BeforeEnd) and condition is not None:
+            self._left = join(self._left, self._now(), condition)
+            taken = condition.within(Scope.BLOCK)
+        self._control = join(outer, taken)
+        for region in operation.regions:
+            self._region(region)
+        self._control = outer
+        ends = [region.yielded for region in operation.regions if not region.is_left]
+        is_statement = isinstance(_node(operation), ast.stmt)
+        form = "`{name}` is assigned in a divergent branch" if is_statement else ""
+        self._choose(operation, ends, condition, form)
+
+    def _labeled(self, operation: Operation) -> None:
+        label, (region,) = operation.attributes["label"], operation.regions
+        self._exits[label] = None
+        self._region(region)
+        way = self._exits.pop(label)
+        ends = [each.operands for each in operation.leaves()]
+        ends += [] if region.is_left else [region.yielded]
+        form = {
+            "break": "`{name}` is assigned in a loop with a divergent exit",
+            "continue": "`{name}` is assigned in a loop with a divergent continue",
+        }.get(label.name, "")
+        self._choose(operation, ends, way, form)
+
+    def _leave(self, operation: Operation) -> None:
+        label, now = operation.attributes["label"], self._now()
+        if label.ends_kernel and now is not None:
+            self._left = join(self._left, now)
+            now = now.within(Scope.BLOCK)
+        self._exits[label] = join(self._exits[label], now)
+
+    def _choose(self, operation: Operation, ends: list[list[Value]], way: Fact, form: str) -> None:
+        """Let results vary as what they are chosen from, and as the choice."""
+        for number, result in enumerate(operation.results):
+            given = [end[number] for end in ends]
+            names = ast.Name(result.name)
+            fact = join(*(self._fact_in(value, names) for value in given))
+            extent = join(*(self._fact_in(value, names, extent=True) for value in given))
+            self._set_chosen(operation, result, fact, extent, way, form)
+
+    def _set_chosen(
+        self,
+        operation: Operation,
+        result: Value,
+        fact: Fact,
+        extent: Fact,
+        way: Fact,
+        form: str,
+    ) -> None:
+        chosen, source = way, operation.source
+        if way is not None and form and result.name != RESULT and source is not None:
+            name = source.unit.spellings.get(result.name, result.name)
+            chosen = way.because(form.format(name=name), source)
+        self._set(result, join(fact, chosen), join(extent, chosen) if has_memory(result) else None)
+
+    def _loop(self, operation: Operation) -> None:
+        count, body = len(operation.results), operation.regions[-1]
+        first = len(operation.operands) - count
+        given, initial = operation.operands[:first], operation.operands[first:]
+        head = len(body.arguments) - count
+        node = shown_node(_node(operation))
+        bounds = join(*(self._whole(value, node) for value in given))
+        way: Fact = None
+        if operation.name == "for" and bounds is not None:
+            form = "the loop over `{text}` runs a varying number of times"
+            way = bounds.because(form, _part(operation, node))
+        names = [ast.Name(each.name) for each in operation.results]
+        pairs = list(zip(initial, names, strict=True))
+        facts = [self._fact_in(value, name) for value, name in pairs]
+        extents = [self._fact_in(value, name, extent=True) for value, name in pairs]
+        outer = self._control
         while True:
+            before = way, dict(self._exits)
             for region in operation.regions:
-                for argument, scope in zip(region.arguments[head:], found, strict=True):
-                    self.known[argument] = scope
-                self.known.update(dict.fromkeys(region.arguments[:head], bounds))
-            for region in operation.regions:
-                self.region(region)
-            if body.is_left:
+                for argument in region.arguments[: len(region.arguments) - count]:
+                    self._set(argument, bounds)
+                carried = region.arguments[len(region.arguments) - count :]
+                for argument, fact, extent in zip(carried, facts, extents, strict=True):
+                    self._set(argument, fact, extent)
+            if operation.name == "for_each":
+                self._set_items(operation, given, body.arguments[:head])
+            self._control = join(outer, way)
+            if operation.name == "while":
+                self._region(operation.regions[0])
+                way = join(way, self._condition(operation.regions[0].yielded[0], operation))
+                self._control = join(outer, way)
+            self._region(body)
+            is_same = are_equal(before[0], way) and all(
+                are_equal(fact, self._exits[label]) for label, fact in before[1].items()
+            )
+            for number, value in enumerate(body.yielded):
+                for known, is_extent in ((facts, False), (extents, True)):
+                    found = self._fact_in(value, names[number], extent=is_extent)
+                    joined = join(known[number], found)
+                    is_same = is_same and are_equal(known[number], joined)
+                    known[number] = joined
+            if is_same:
                 break
-            new = [min(a, self.get(v)) for a, v in zip(found, body.yielded, strict=True)]
-            if new == found:
-                break
-            found = new
-        control = bounds
-        if operation.name == "while":
-            control = self.get(operation.regions[0].yielded[0])
-        for result, scope in zip(operation.results, found, strict=True):
-            self.known[result] = min(scope, control)
+        self._control = outer
+        form = "`{name}` is assigned in a loop with a divergent exit"
+        for result, fact, extent in zip(operation.results, facts, extents, strict=True):
+            self._set_chosen(operation, result, fact, extent, way, form)
+
+    def _set_items(self, operation: Operation, given: list[Value], arguments: list[Value]) -> None:
+        """Set the facts of the elements that a loop is over: one column for each argument."""
+        node = shown_node(_node(operation))
+        for number, argument in enumerate(arguments):
+            column = given[number :: len(arguments)]
+            fact = join(*(self._fact_in(value, node) for value in column))
+            extent = join(*(self._fact_in(value, node, extent=True) for value in column))
+            self._set(argument, fact, extent)
+
+
+def _divides_by_warps(first: Value, second: Value) -> bool:
+    """Return whether an index in the block is divided by a multiple of a warp's threads."""
+    made, given = first.owner, second.owner
+    if not isinstance(made, Operation) or made.name != "threadIdx.x":
+        return False
+    divisor = given.attributes.get("value") if isinstance(given, Operation) else 0
+    return type(divisor) is int and divisor > 0 and divisor % _WARP == 0
+
+
+def place_of(fact: Divergence) -> tuple[Any, ...]:
+    """Return the fields of a fact after its scope."""
+    return fact.index, fact.form, fact.source, fact.cause
+
+
+def _is_known(function: Any) -> bool:
+    """Return whether a function of Numba's computes its result only from its arguments."""
+    if isinstance(function, types.BoundFunction | types.NumberClass):
+        return True
+    key = getattr(function, "typing_key", function)
+    if isinstance(key, str):
+        return True
+    # A ufunc has no attribute for its module.
+    module = str(getattr(key, "__module__", None) or type(key).__module__)
+    return module.partition(".")[0] in _COMPUTING_MODULES
+
+
+def _intrinsic_of(operation: Operation) -> Intrinsic | None:
+    """Return the operation of the language that an operation was read from."""
+    use = operation.attributes.get("use")
+    if use is None and operation.name.startswith("tile.") and operation.source is not None:
+        use = operation.source.unit.use_of(operation.source.node)
+    found: Intrinsic | None = _INDICES.get(operation.name) if use is None else use.intrinsic
+    return found
+
+
+def _node(operation: Operation) -> Any:
+    return None if operation.source is None else operation.source.node
+
+
+def _part(operation: Operation, node: Any) -> Part | None:
+    """Return an expression of the function that an operation was read from."""
+    return None if operation.source is None else Part(operation.source.unit, node)
+
+
+def _used(bindings: list[Binding], node: Any) -> list[int]:
+    """Return the numbers of the bindings through which a node uses a value, the first one first."""
+    if len(bindings) == 1 or node is None:
+        return list(range(len(bindings)))[:1]
+    parts, found, is_returned = _parts(node), list[int](), False
+    for number in reversed(range(len(bindings))):
+        binding = bindings[number]
+        if is_returned or (binding.name or binding.source.node) in parts:
+            found.insert(0, number)
+            parts = _parts(shown_node(binding.source.node))
+            is_returned = binding.name is None
+    return found or [0]
+
+
+def _parts(node: Any) -> set[Any]:
+    """Return the names and calls in an expression."""
+    return {each.id if isinstance(each, ast.Name) else each for each in ast.walk(node)}

@@ -14,6 +14,7 @@ from kerneldsl.cache.disk import DiskCache, Found, counters, disk_cache
 from kerneldsl.cache.key import Key
 from kerneldsl.cache.reasons import Reason, UncacheableError
 from kerneldsl.contract import Artifact, Compiler, Specialization, UnusableCodeError
+from kerneldsl.contract.barriers import NO_BARRIERS, BarrierFacts, notes_of, read_notes
 from kerneldsl.contract.findings import Finding, finding_text, from_numbers, numbered
 from kerneldsl.errors import KernelError, KernelWarning
 from kerneldsl.frontend.unit import FunctionUnit
@@ -30,7 +31,7 @@ from kerneldsl.utilities.progress import said_after_a_moment
 from kerneldsl.utilities.untrusted import parse_json
 from kerneldsl.utilities.whole_imports import import_whole
 
-__all__ = ["compile_or_load", "find_artifact", "find_key", "notes_on"]
+__all__ = ["barriers_of", "compile_or_load", "find_artifact", "find_key", "notes_on"]
 
 #: Section of what this module adds to a target's own.
 _MADE = "made"
@@ -38,6 +39,10 @@ _MADE = "made"
 _FINDINGS = "findings"
 #: Arguments for which a kernel has been warned of.
 _warned: WeakKeyDictionary[FunctionUnit, set[tuple[Kind, ...]]] = WeakKeyDictionary()
+#: What is known of the barriers of kernels, by the compiler's family and the arguments.
+_barriers: WeakKeyDictionary[FunctionUnit, dict[tuple[str, tuple[Kind, ...]], BarrierFacts]] = (
+    WeakKeyDictionary()
+)
 
 
 class _Made(NamedTuple):
@@ -46,6 +51,8 @@ class _Made(NamedTuple):
     compile_s: float = 0.0
     #: What is warned of in the kernel, by each process.
     findings: tuple[Finding, ...] = ()
+    #: What a launch must know of the kernel's barriers.
+    barriers: BarrierFacts = NO_BARRIERS
 
 
 def find_artifact(
@@ -128,6 +135,7 @@ def _compile_or_load(
 
         shipped = find_shipped(compiler, specialization)
         if shipped is not None:
+            _take_barriers(compiler, specialization, _barriers_in(shipped.notes, specialization))
             return shipped.artifact, "shipped", _findings_in(shipped.notes, specialization)
     cache = disk_cache()
     key = _key(compiler, specialization) if cache.is_on else None
@@ -146,6 +154,7 @@ def _compile_or_load(
         return compiled(_compile_and_keep(cache, key, compiler, specialization))
     made = _made_in(found, specialization)
     counters.saved(made.compile_s - (time.perf_counter() - started))
+    _take_barriers(compiler, specialization, made.barriers)
     return artifact, "found", made.findings
 
 
@@ -176,11 +185,27 @@ def _compile_and_keep(
 def _compile(compiler: Compiler, specialization: Specialization) -> Artifact:
     if specialization.code is not None:  # nothing of it is analyzed, and Numba has no part in it
         return compiler.compile(specialization)
-    from kerneldsl.analysis.chains import check_published_values
-
-    check_published_values(specialization.unit, specialization.kinds)
     import_whole("numba")
-    return compiler.compile(specialization)
+    artifact = compiler.compile(specialization)
+    _note_barriers(compiler, specialization, artifact.barriers)
+    return artifact
+
+
+def barriers_of(compiler: Compiler, specialization: Specialization) -> BarrierFacts:
+    """Return what is known of the barriers of a kernel, once its code is found."""
+    known = _barriers.get(specialization.unit, {})
+    return known.get((compiler.code_family, specialization.kinds), NO_BARRIERS)
+
+
+def _note_barriers(compiler: Compiler, specialization: Specialization, facts: BarrierFacts) -> None:
+    known = _barriers.setdefault(specialization.unit, {})
+    known[compiler.code_family, specialization.kinds] = facts
+
+
+def _take_barriers(compiler: Compiler, specialization: Specialization, facts: BarrierFacts) -> None:
+    """Refuse or warn of barriers as compiling would, and note what it would find."""
+    _note_barriers(compiler, specialization, facts)
+    compiler.check_barriers(facts.problems)
 
 
 def find_key(compiler: Compiler, specialization: Specialization, *, anew: bool = False) -> Key:
@@ -258,10 +283,10 @@ def _made(artifact: Artifact, elapsed_s: float) -> bytes:
 
 
 def notes_on(artifact: Artifact) -> dict[str, Any]:
-    """Return what is stored with compiled code: what to warn of when it is loaded."""
-    if not artifact.findings:
-        return {}
-    return {_FINDINGS: numbered(artifact.findings, artifact.specialization.unit)}
+    """Return what is stored with compiled code: what to warn of and to check when it is loaded."""
+    unit = artifact.specialization.unit
+    findings = {_FINDINGS: numbered(artifact.findings, unit)} if artifact.findings else {}
+    return findings | notes_of(artifact.barriers, unit)
 
 
 def _made_in(found: Found, specialization: Specialization) -> _Made:
@@ -272,8 +297,16 @@ def _made_in(found: Found, specialization: Specialization) -> _Made:
         return _Made()
     is_duration = isinstance(seconds, float) and 0.0 <= seconds < math.inf
     findings = _findings_in(about, specialization)
-    return _Made(seconds if is_duration else 0.0, findings)
+    barriers = _barriers_in(about, specialization)
+    return _Made(seconds if is_duration else 0.0, findings, barriers)
 
 
 def _findings_in(notes: Mapping[str, Any], specialization: Specialization) -> tuple[Finding, ...]:
     return from_numbers(notes.get(_FINDINGS), specialization.unit)
+
+
+def _barriers_in(notes: Mapping[str, Any], specialization: Specialization) -> BarrierFacts:
+    try:
+        return read_notes(notes, specialization.unit)
+    except (ValueError, TypeError, LookupError):  # written by another program
+        return NO_BARRIERS

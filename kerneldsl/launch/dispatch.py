@@ -30,7 +30,6 @@ from kerneldsl.launch.dimensions import check_rank
 from kerneldsl.launch.pipeline import choose_member, prepare
 from kerneldsl.launch.request import (
     Request,
-    arrays_overlap,
     check_shape,
     in_order,
     make_request,
@@ -105,10 +104,10 @@ class Dispatcher(KernelStates, Observable):
                     return  # an empty extent
                 with no_fork:
                     executable, config = prepare(request)
-            if state.traits.chain_states:
-                from kerneldsl.launch.chain_states import check_chain_states
+            if executable.barriers is not None:
+                from kerneldsl.launch.barrier_checks import check_launch
 
-                check_chain_states(request, config)
+                check_launch(request, executable.barriers, config)
             values = binding.values
             if shape.extent is not None:
                 values += shape.extent
@@ -336,6 +335,5 @@ class Dispatcher(KernelStates, Observable):
             mode,
             block_dim,
             arch,
-            is_overlapping=state.overlap_matters and arrays_overlap(state, binding),
             ptx_version=ptx_version,
         )

@@ -94,6 +94,4 @@ def traits_of_code(kinds: tuple[Kind, ...], host: KernelTraits | None) -> Kernel
         read=arrays,
         written=arrays if host is None else arrays & host.written,
         augmented=(),
-        barrier_problems=(),
-        barrier_problems_if_overlapping=(),
     )

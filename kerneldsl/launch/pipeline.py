@@ -27,7 +27,7 @@ from kerneldsl.contract.abi import ParameterLayout
 from kerneldsl.contract.launch_counter import launch_counter_of
 from kerneldsl.errors import ToolMissingError
 from kerneldsl.launch.arguments.promise_table import NOTHING
-from kerneldsl.launch.artifact import find_artifact
+from kerneldsl.launch.artifact import barriers_of, find_artifact
 from kerneldsl.launch.configuration import configure
 from kerneldsl.launch.decision import decide, mapping_of
 from kerneldsl.launch.dimensions import check_rank
@@ -156,6 +156,8 @@ def load(device: Device, artifact: Artifact) -> Executable:
     ).pack
     executable.counter = launch_counter_of(f"{unit.module}.{unit.qualname}", device)
     executable.configs = {}
+    facts = barriers_of(device.compiler, specialization)
+    executable.barriers = facts if facts.needs_checks else None
     logger.debug(
         "loaded %s on %s in %.1f ms",
         artifact.entry_name,

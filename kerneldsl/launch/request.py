@@ -65,8 +65,6 @@ class Request(NamedTuple):
         The device.
     binding : Binding
         The arguments, bound to the parameters.
-    is_overlapping : bool
-        Whether arguments overlap and the analysis of the kernel's barriers depends on that.
     promise_number : int
         Number of the properties of the arguments, in the state's table.
     extents : object
@@ -81,7 +79,6 @@ class Request(NamedTuple):
     shape: LaunchShape
     device: Device
     binding: Binding
-    is_overlapping: bool
     promise_number: int
     extents: Any
     key: tuple[Any, ...]
@@ -158,7 +155,7 @@ def make_request(
         limits = device.limits
         extents = shape.planned_for if device.is_shared_out else shape.planned_within(limits)
         key = (binding.codes, device, extents, shape.launch_attributes, shape.space)
-        return Request(state, shape, device, binding, False, NOTHING, extents, key, fallback)
+        return Request(state, shape, device, binding, NOTHING, extents, key, fallback)
     found = _complete(state, shape, device, binding)
     return found if fallback is None else found._replace(fallback=fallback)
 
@@ -188,7 +185,6 @@ def _check_plan(plan: LaunchPlan, device: Device) -> None:
 
 def _complete(state: KernelState, shape: LaunchShape, device: Device, binding: Binding) -> Request:
     """Find what holds of the arguments, and what the request is found by."""
-    is_overlapping = state.overlap_matters and arrays_overlap(state, binding)
     promise_number, extents = NOTHING, None
     if device.compiler.maps_elements:
         if state.code is None:  # else it is the same code whatever holds of the arguments
@@ -205,11 +201,10 @@ def _complete(state: KernelState, shape: LaunchShape, device: Device, binding: B
         shape.forall_ndim,
         device,
         shape.block_dim,
-        is_overlapping,
         promise_number,
         extents,
     )
-    return Request(state, shape, device, binding, is_overlapping, promise_number, extents, key)
+    return Request(state, shape, device, binding, promise_number, extents, key)
 
 
 def _promise_number(

@@ -16,7 +16,7 @@ from kerneldsl.contract import (
 from kerneldsl.contract.abi import LaunchMode
 from kerneldsl.errors import UnsupportedConstructError
 from kerneldsl.frontend.unit import FunctionUnit
-from kerneldsl.language.kinds import ArrayKind, Kind, TupleKind
+from kerneldsl.language.kinds import ArrayKind, Kind
 from kerneldsl.launch.request import Request
 from kerneldsl.launch.shipping_packages import may_be_shipped
 from kerneldsl.launch.state import KernelState
@@ -46,7 +46,6 @@ def form_of(request: Request, mapping: ElementMapping) -> tuple[Any, ...]:
         request.shape.forall_ndim,
         request.device,
         request.shape.block_dim,
-        request.is_overlapping,
         mapping,
     )
 
@@ -67,7 +66,6 @@ def make_specialization(
     block_dim: Dim3 | None,
     arch: str | None,
     *,
-    is_overlapping: bool,
     ptx_version: str | None = None,
     mapping: ElementMapping = ONE_EACH,
     promises: Promises = NO_PROMISES,
@@ -81,13 +79,9 @@ def make_specialization(
         written.
     """
     _refuse_hidden_writes(state, kinds)
-    is_overlapping = is_overlapping and state.overlap_matters
-    traits = state.traits_if_overlapping if is_overlapping else state.traits
-    if traits.has_barrier and any(isinstance(kind, TupleKind) for kind in kinds):
-        traits = state.traits_for_tuples(kinds, is_overlapping=is_overlapping)
     return Specialization(
         _rewritten(state.unit, kinds),
-        traits,
+        state.traits,
         kinds,
         state.options,
         mode,
@@ -108,7 +102,6 @@ def _make(request: Request, mapping: ElementMapping, promises: Promises) -> Spec
         request.shape.mode,
         request.shape.block_dim,
         request.device.arch,
-        is_overlapping=request.is_overlapping,
         mapping=mapping,
         promises=promises,
     )

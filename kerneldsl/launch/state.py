@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from kerneldsl.analysis.traits import KernelTraits
@@ -70,15 +69,13 @@ class KernelState:
     unit : FunctionUnit
         The normal form.
     traits : KernelTraits
-        What the analysis found, for arguments that do not overlap.
+        What the analysis found.
     options : CompileOptions
         The kernel's.
     signatures : tuple of (tuple of Kind, tuple of int)
         The declared kinds of the parameters, and their codes.
     captured : tuple of (callable, object)
         What reads each captured constant, and what it was.
-    overlap_matters : bool
-        Whether the kernel's barriers are judged otherwise when arguments overlap in memory.
     promises : PromiseTable
         What launches have checked of their arguments.
     loaded : dict
@@ -107,7 +104,6 @@ class KernelState:
 
     __slots__ = (
         "_host",
-        "_known_traits",
         "artifacts",
         "captured",
         "choices",
@@ -121,12 +117,10 @@ class KernelState:
         "loaded",
         "of_member",
         "options",
-        "overlap_matters",
         "parameter_count",
         "promises",
         "signatures",
         "traits",
-        "traits_if_overlapping",
         "unit",
     )
 
@@ -144,9 +138,6 @@ class KernelState:
         self.counted = unit if counted is None else counted
         self.of_member = of_member
         self.traits = traits
-        self.traits_if_overlapping = replace(
-            traits, barrier_problems=traits.barrier_problems_if_overlapping
-        )
         self.constants = tuple((definition.constants or {}).values())
         self.options = definition.options
         self.signatures = tuple(
@@ -155,7 +146,6 @@ class KernelState:
                 for_parameters(each, len(unit.parameters)) for each in definition.signatures
             )
         )
-        self.overlap_matters = traits.barrier_problems != traits.barrier_problems_if_overlapping
         self.captured = tuple((c.read, c.value) for c in unit.captured)
         self.parameter_count = len(unit.parameters)
         self.promises = PromiseTable(traits)
@@ -166,7 +156,6 @@ class KernelState:
         self.compile_s: dict[tuple[str, Specialization], float] = {}
         self.executables: OnceTable[tuple[Specialization, Device], Executable] = OnceTable()
         self.failures: dict[tuple[Specialization, Device], KernelError] = {}
-        self._known_traits: dict[tuple[tuple[Kind, ...], bool], KernelTraits] = {}
 
     def for_compiler(self, compiler: Compiler) -> KernelState:
         """Return what a target compiles: of a kernel with its own code perhaps the CPU function.
@@ -197,21 +186,6 @@ class KernelState:
             return all(read() is value for read, value in self.captured)
         except NameError:  # deleted; making the unit anew says so with the line
             return False
-
-    def traits_for_tuples(self, kinds: tuple[Kind, ...], *, is_overlapping: bool) -> KernelTraits:
-        """Return the traits where barriers depend on tuples; one object for the same kinds."""
-        known = self._known_traits.get((kinds, is_overlapping))
-        if known is None:
-            from kerneldsl.analysis.analyze import analyze
-            from kerneldsl.transforms.members import number_members
-
-            found = analyze(number_members(self.unit, kinds), kinds)
-            problems = found.barrier_problems
-            if is_overlapping:
-                problems = found.barrier_problems_if_overlapping
-            made = replace(self.traits, barrier_problems=problems)
-            known = self._known_traits.setdefault((kinds, is_overlapping), made)
-        return known
 
     def infos(self) -> tuple[SpecializationInfo, ...]:
         """Return what has been compiled so far."""
@@ -308,8 +282,7 @@ class KernelStates:
                 from kerneldsl.transforms.separate_tiles import separate_tiles
 
                 unit = separate_tiles(unit)
-            uniform, effects = _has_uniform_barriers(unit), _effects_of(unit)
-            traits = analyze(unit, has_uniform_barriers=uniform, effects=effects)
+            traits = analyze(unit, effects=_effects_of(unit))
         for signature in signatures:
             if len(for_parameters(signature, len(unit.parameters))) == len(unit.parameters):
                 continue
@@ -351,15 +324,6 @@ class KernelStates:
             yield from tuple(each._states)
         if self.definition.host is not None:
             yield from self.definition.host._every()
-
-
-def _has_uniform_barriers(unit: FunctionUnit) -> bool:
-    """Return whether the kernel's package says that all threads reach the barriers."""
-    if not may_be_shipped() or not any(use.intrinsic.is_barrier for use in unit.all_uses()):
-        return False
-    from kerneldsl.shipping.analyses import has_uniform_barriers
-
-    return has_uniform_barriers(unit)
 
 
 def _effects_of(unit: FunctionUnit) -> Effects | None:

@@ -17,21 +17,10 @@ from kerneldsl.shipping.packages import shipped_kernels_of
 if TYPE_CHECKING:
     from kerneldsl.analysis.effects import Effects
 
-__all__ = ["effects_of", "has_uniform_barriers", "name_of_effects", "needs_no_rewrite"]
+__all__ = ["effects_of", "name_of_effects", "needs_no_rewrite"]
 
 #: How names of lists begin that have kernels by the arrays that they read and write.
 _EFFECTS = "effects "
-
-
-def has_uniform_barriers(unit: FunctionUnit) -> bool:
-    """Return whether the kernel's package says that all threads reach the barriers."""
-    shipped = shipped_kernels_of(unit.module)
-    if shipped is None:
-        return False
-    try:
-        return unit_digest(unit) in shipped.analyses("uniform")
-    except UncacheableError:
-        return False
 
 
 def effects_of(unit: FunctionUnit) -> Effects | None:

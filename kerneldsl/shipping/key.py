@@ -64,10 +64,6 @@ def shipped_keys(
         value = getattr(specialization, name)
         if value is not None:
             components[name] = describe(value)
-    # All else of the traits is found in the kernel itself.
-    problems = specialization.traits.barrier_problems
-    if problems:
-        components["barriers"] = describe(problems)
     return {arch: Key({**components, "arch": arch}) for arch in architectures}
 
 

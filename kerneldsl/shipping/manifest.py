@@ -8,7 +8,7 @@
       "package": "mypkg",
       "kerneldsl": "0.9.0",
       "sources": {"mypkg.kernels": "mypkg.kernels-….py"},
-      "analyses": {"uniform": ["…", …], "unchanged": ["…", …], "effects 0,2;2": ["…", …]},
+      "analyses": {"unchanged": ["…", …], "effects 0,2;2": ["…", …]},
       "kernels": ["mypkg.kernels.axpy", …],
       "entries": [
         {

@@ -132,8 +132,6 @@ class PackageWriter:
         unit, kinds = specialization.unit, specialization.kinds
         try:
             traits = analyze(unit)
-            if traits.has_uniform_barriers:
-                self._analyses["uniform"].add(unit_digest(unit))
             if not traits.augmented:
                 effects = name_of_effects((traits.read, traits.written))
                 self._analyses[effects].add(unit_digest(unit))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from kerneldsl.analysis.traits import AS_ONE, KernelTraits
+from kerneldsl.analysis.traits import KernelTraits
 from kerneldsl.contract import (
     Artifact,
     Compiler,
@@ -20,7 +20,7 @@ from kerneldsl.contract import (
     Specialization,
     Target,
 )
-from kerneldsl.errors import BarrierDivergenceError, ResourceLimitError
+from kerneldsl.errors import ResourceLimitError
 from kerneldsl.utilities.address_space import require_addresses
 from kerneldsl.utilities.formatting import format_bytes
 from kerneldsl.utilities.once import OnceTable
@@ -28,6 +28,7 @@ from targets.cpu.codegen.levels import LEVELS, supported_levels
 
 if TYPE_CHECKING:
     from kerneldsl.contract import Check, DeviceInfo, PoolBackend
+    from kerneldsl.contract.barriers import BarrierProblem
     from kerneldsl.frontend.typed_unit import TypedUnit
     from kerneldsl.frontend.unit import FunctionUnit
     from kerneldsl.language.kinds import Kind
@@ -66,6 +67,12 @@ class CpuCompiler(Compiler):
         grid = tuple(-(-n // b) for n, b in zip(padded, block, strict=True))
         return LaunchConfig((grid[0], grid[1], grid[2]), block, extent)
 
+    def check_barriers(self, problems: Sequence[BarrierProblem]) -> None:
+        """Raise for the first one."""
+        from targets.cpu.barriers import refuse_divergent_barriers
+
+        refuse_divergent_barriers(problems)
+
     def compile(self, specialization: Specialization) -> CpuArtifact:
         """Check the kernel, and compile it by the region IR."""
         unit = specialization.unit
@@ -76,7 +83,6 @@ class CpuCompiler(Compiler):
         from targets.cpu.regions.compile import compile_kernel
 
         refuse_missing(unit, "cpu", _lowerings, "targets/cpu/intrinsics/table.py")
-        refuse_divergent_barriers(specialization)
         refuse_too_much_shared(specialization)
         return compile_kernel(_with_block(specialization))
 
@@ -134,7 +140,6 @@ class CpuCompiler(Compiler):
         """Link object code into this process."""
         from targets.cpu.runtime.stored import restore
 
-        refuse_divergent_barriers(specialization)
         specialization = _with_block(specialization)
         return restore(specialization, sections, lambda: self.compile(specialization))
 
@@ -244,37 +249,6 @@ def _with_block(specialization: Specialization) -> Specialization:
         return specialization
     rank = specialization.mode.forall_ndim or max(traits.grid_ndims, default=1)
     return replace(specialization, block_dim=_DEFAULT_BLOCKS[rank])
-
-
-def refuse_divergent_barriers(specialization: Specialization) -> None:
-    """Raise for the first barrier that is not proved uniform."""
-    for problem in specialization.traits.barrier_problems:
-        if problem.remedy is not None:
-            raise BarrierDivergenceError(
-                problem.what,
-                where=problem.where,
-                limit=AS_ONE,
-                remedy=problem.remedy,
-                chain=problem.chain,
-            )
-        rule = (
-            "Every thread of a block must reach the same barrier"
-            if problem.is_provable
-            else "The CPU target runs only barriers that it can prove every thread reaches"
-        )
-        remedy = (
-            "Move the barrier out of the condition, and guard only the work around it; or, where "
-            "the other threads have nothing left to do, let them return first: if i >= n: return"
-        )
-        if not problem.is_provable:
-            remedy += "; or promise with kd.uniform(value) that all threads agree on the value"
-        raise BarrierDivergenceError(
-            f"this barrier may be divergent: {problem.what}",
-            where=problem.where,
-            limit=rule,
-            remedy=remedy,
-            chain=problem.chain,
-        )
 
 
 def refuse_too_much_shared(specialization: Specialization) -> None:

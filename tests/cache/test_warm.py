@@ -188,7 +188,7 @@ NOT_ON_THE_CPU = {
     ),
     *("kerneldsl.shipping", "kerneldsl.memory.pools"),
     *("kerneldsl.planner.choose", "kerneldsl.launch.fitted_models", "kerneldsl.memory.arrays"),
-    *("kerneldsl.analysis.uniformity", "kerneldsl.analysis.chains", "kerneldsl.analysis.ranges"),
+    *("kerneldsl.ir.uniformity", "kerneldsl.ir.chains", "kerneldsl.analysis.ranges"),
     *("kerneldsl.transforms.rows.expand", "kerneldsl.transforms.separate_tiles"),
     *("kerneldsl.transforms.unsigned_literals", "decimal", "pickletools"),
 }
@@ -339,12 +339,55 @@ def k(x):
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
     k.ptx("float64[::1]", arch="sm_90")
-result = [w.category.__name__ for w in caught]
+result = [[w.category.__name__, str(w.message)] for w in caught]
 """
+    messages = []
     for hits in (0, 1):
         found = run_script(tmp_path / "script.py", text)
-        assert found["result"] == ["BarrierDivergenceWarning"]
+        ((category, message),) = found["result"]
+        assert category == "BarrierDivergenceWarning"
         assert found["hits"] == hits
+        messages.append(message)
+    assert messages[0] == messages[1]
+    assert "`x[t]` is loaded from a varying index" in messages[0]
+    assert "numba" not in found["modules"]
+
+
+def test_arguments_that_overlap_are_refused_of_stored_code(tmp_path: Path) -> None:
+    """What a barrier needs of the arguments, and of the states of chains, is stored with code."""
+    text = """
+import numpy as np
+import kerneldsl as kd
+@kd.kernel
+def walk(flags, out):
+    while flags[0] != 0:
+        out[kd.threadIdx.x] = 1.0
+        kd.syncthreads()
+@kd.kernel
+def number(state, out):
+    part = kd.chain.next(state)
+    out[part] = kd.chain.before(state, part, 1)
+def message(call):
+    try:
+        call()
+    except kd.KernelError as error:
+        return str(error)
+x = np.zeros(8)
+with kd.use("cpu"):
+    apart = message(lambda: walk[1, 4](np.zeros(2), x))
+    result = [apart, *(message(lambda: walk[1, 4](x[:2], x)) for _ in range(2))]
+    result.append(message(lambda: number[5, 4](np.zeros(14, np.uint64), np.zeros(5))))
+assert not x.any()
+"""
+    first, second = (run_script(tmp_path / "script.py", text) for _ in range(2))
+    assert first["result"] == second["result"]
+    apart, overlapping, again, chain = second["result"]
+    assert apart is None
+    assert overlapping == again
+    assert "`flags[0]` is loaded from memory that may be written before" in overlapping
+    assert "state has 14 elements" in chain
+    assert (first["hits"], second["hits"]) == (0, 2)
+    assert "numba" not in second["modules"]
 
 
 @pytest.mark.full

@@ -69,23 +69,23 @@ with kd.use("cpu"):
     try:
         turn[1, (16, 4)](x)
         assert np.array_equal(x, expected), x
-        modules = ("analysis.uniformity", "transforms.rows.expand")
-        print(*(name for name in modules if f"kerneldsl.{name}" in sys.modules))
+        modules = ("numba", "kerneldsl.transforms.rows.expand")
+        print(*(name.rpartition(".")[2] for name in modules if name in sys.modules))
     except kd.BarrierDivergenceError:
         print("refused")
 """
 
 
-OF_OTHERS = dict.fromkeys(("uniform", "unchanged"), frozenset({"0" * 64}))
+OF_OTHERS = {"unchanged": frozenset({"0" * 64})}
 
 
 @pytest.mark.parametrize(
     ("change", "made"),
     [
         ({}, ""),
-        ({"analyses": {}}, "analysis.uniformity transforms.rows.expand"),
-        ({"analyses": OF_OTHERS}, "analysis.uniformity transforms.rows.expand"),
-        ({"kerneldsl": "0.0.1"}, "analysis.uniformity transforms.rows.expand"),
+        ({"analyses": {}}, "expand"),
+        ({"analyses": OF_OTHERS}, "expand"),
+        ({"kerneldsl": "0.0.1"}, "expand"),
     ],
 )
 def test_shipped_kernels_are_not_analyzed_again(

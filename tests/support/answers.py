@@ -7,20 +7,22 @@ import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from kerneldsl.analysis.analyze import analyze, tuple_parameters
+from numba.core.errors import NumbaError
+
+from kerneldsl.analysis.analyze import analyze
 from kerneldsl.analysis.count_work import body_work
 from kerneldsl.analysis.effects import Accesses, array_effects, augmented_values
 from kerneldsl.analysis.guards import find_guard
 from kerneldsl.analysis.inline import inline_block_functions
-from kerneldsl.analysis.intervals import Intervals
 from kerneldsl.analysis.ranges import nonnegative_indices
-from kerneldsl.analysis.traits import BarrierProblem
-from kerneldsl.analysis.uniformity import analyze_uniformity
 from kerneldsl.analysis.widening import wide_stores
+from kerneldsl.contract.barriers import BarrierProblem
 from kerneldsl.errors import KernelError
 from kerneldsl.frontend.unit import FunctionUnit
-from kerneldsl.language.intrinsics.intrinsic import Scope
+from kerneldsl.ir.barriers import analyze_barriers
+from kerneldsl.ir.frontend.reader import NotReadError
 from kerneldsl.language.kinds import ArrayKind, Kind
+from tests.support.read_kernels import read_unit
 
 __all__ = ["ANALYSES", "answers"]
 
@@ -81,37 +83,29 @@ def _problems(found: Iterable[BarrierProblem], unit: FunctionUnit) -> Lines:
 
 
 def _traits(unit: FunctionUnit, kinds: Sequence[Kind] | None) -> Lines:
-    found = analyze(unit, kinds or ())
+    found = analyze(unit)
     yield f"reads {_names(found.read)} writes {_names(found.written)}"
     yield f"uses_block={found.uses_block} grid_only={found.uses_grid_only}"
     yield f"grid {_names(found.grid_ndims)} shared {found.static_shared_bytes}"
+
+
+def _barriers(unit: FunctionUnit, kinds: Sequence[Kind] | None) -> Lines:
+    """What is found on the values of a kernel for its arguments."""
+    if kinds is None:
+        return
+    try:
+        found = analyze_barriers(*read_unit(unit, kinds))
+    except (NumbaError, NotReadError) as error:
+        yield f"not read: {type(error).__name__}"
+        return
     yield "problems"
-    yield from _problems(found.barrier_problems, unit)
+    yield from _problems(found.problems, unit)
     yield "problems if arguments overlap"
-    yield from _problems(found.barrier_problems_if_overlapping, unit)
-
-
-def _uniformity(unit: FunctionUnit, kinds: Sequence[Kind] | None) -> Lines:
-    flat = inline_block_functions(unit)
-    tuples = tuple_parameters(unit, kinds or ())
-    ways = [
-        analyze_uniformity(flat, tuples=tuples, scope=scope, arguments_may_overlap=overlap)
-        for scope in (Scope.BLOCK, Scope.WARP)
-        for overlap in (False, True)
-    ]
-    for node in _in_order(flat):
-        if isinstance(node, ast.stmt):
-            levels = [way.places.get(node) for way in ways]
-            shown = "".join("-" if level is None else level.name[:3] for level in levels)
-            yield f"{shown.lower()} at {_place(node, flat)}"
-        else:
-            levels = [way.expressions.get(node) for way in ways]
-            shown = "".join("-" if level is None else level.name[:3] for level in levels)
-            yield f"  {shown.lower()} {_place(node, flat)}"
+    yield from _problems(found.problems_if_overlapping, unit)
 
 
 def _memory(unit: FunctionUnit, kinds: Sequence[Kind] | None) -> Lines:
-    """Effects of each expression, and what may be written in its barrier interval."""
+    """Effects of each expression."""
     for reached in sorted(unit.reachable(), key=lambda each: (each is not unit, each.name)):
         read, written = array_effects(reached)
         yield f"{reached.name} reads {_names(read)} writes {_names(written)}"
@@ -119,18 +113,12 @@ def _memory(unit: FunctionUnit, kinds: Sequence[Kind] | None) -> Lines:
             yield f"  augmented {each.position} {each.index_count}"
     flat = inline_block_functions(unit)
     accesses = Accesses(flat)
-    intervals = Intervals(flat, accesses)
-    around = ""
     for node in _in_order(flat):
         read, written = accesses.of(node)
         parts = [f"reads {_names(read)}", f"writes {_names(written)}"]
         if isinstance(node, ast.expr):
             parts += [f"of {_names(accesses.roots(node))}", f"view {_names(accesses.views(node))}"]
         parts = [part for part in parts if not part.endswith(" -")]
-        if not isinstance(node, ast.If | ast.While | ast.For | ast.Break | ast.Continue):
-            before, around = around, _names(intervals.written(node))
-            if around != before:
-                parts.append(f"interval {around}")
         if parts:
             yield f"{_place(node, flat)}  # {'; '.join(parts)}"
 
@@ -181,7 +169,7 @@ def _names_of(unit: FunctionUnit, kinds: Sequence[Kind] | None) -> Lines:
 #: What asks each analysis, by a short name.
 ANALYSES: dict[str, Callable[[FunctionUnit, Sequence[Kind] | None], Lines]] = {
     "traits": _traits,
-    "uniformity": _uniformity,
+    "barriers": _barriers,
     "memory": _memory,
     "ranges": _ranges,
     "work": _work,

@@ -9,19 +9,31 @@ import ast
 import itertools
 import textwrap
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
+from unittest import mock
 
 import numpy as np
+from numba import errors, types
 
-from kerneldsl.analysis.inline import inline_block_functions
-from kerneldsl.analysis.uniformity import UniformityResult, analyze_uniformity
-from kerneldsl.frontend.normalize import make_unit
-from kerneldsl.frontend.unit import FunctionUnit
+from kerneldsl.contract import Promises, Specialization
+from kerneldsl.ir.accesses import Accesses
+from kerneldsl.ir.barriers import analyze_barriers
+from kerneldsl.ir.divergence import Level, join, level_of
+from kerneldsl.ir.frontend.reader import Reader
+from kerneldsl.ir.intervals import Intervals
+from kerneldsl.ir.operations import Function, Region, Value
+from kerneldsl.ir.uniformity import Uniformity
+from kerneldsl.language.intrinsics.intrinsic import Scope
 from tests.support.python_kernels import simulate
+from tests.support.read_kernels import read_kernel_for
 
-__all__ = ["kernel_text", "load_kernels", "run_recorded"]
+__all__ = ["SIGNATURE", "kernel_text", "load_kernels", "run_recorded"]
+
+#: Of the parameters of a kernel.
+SIGNATURE = "int64[::1], int64[::1], int64[:, ::1], int64"
 
 _BLOCK = 6
 _HEADER = """
@@ -136,11 +148,15 @@ def run_recorded(text: str, folder: Path) -> int | None:
         How many values of the first thread were compared with the other threads'; ``None`` where
         the analysis refuses a barrier, on which the threads might wait for ever.
     """
-    unit = inline_block_functions(make_unit(load_kernels(text, folder)["kernel"]))
-    result = analyze_uniformity(unit)
-    if result.problems:
+    nodes: list[_Read] = []
+    with recording_nodes(nodes):
+        try:
+            function, spec = read_kernel_for(load_kernels(text, folder)["kernel"], SIGNATURE)
+        except errors.NumbaError:
+            return None
+    if analyze_barriers(function, spec).problems:
         return None
-    claimed = {_place(node) for node in _claims(unit, result)}
+    claimed = _claims(function, spec, nodes)
     seen: dict[int, list[Any]] = {}
 
     def record(thread: int, place: Any, value: Any) -> Any:
@@ -195,17 +211,68 @@ def _place(node: ast.AST) -> tuple[int, ...]:
     return tuple(getattr(node, field, -1) for field in fields)
 
 
-def _claims(unit: FunctionUnit, result: UniformityResult) -> Iterator[ast.expr]:
-    """Expressions that all threads are said to evaluate alike."""
-    for statement in ast.walk(unit.tree):
-        if isinstance(statement, ast.stmt) and result.is_uniform_place(statement):
-            parts = [n for n in ast.iter_child_nodes(statement) if isinstance(n, ast.expr)]
-            if isinstance(statement, ast.For):
-                parts = [statement.iter]  # its target belongs to the loop's iterations
-            for part in parts:
-                for node in ast.walk(part):
-                    if isinstance(node, ast.expr) and result.is_uniform(node):
-                        yield node
+class _Read(NamedTuple):
+    """An expression of the kernel, what it was read as, and where."""
+
+    node: ast.expr
+    value: Any
+    region: Region
+
+
+@contextmanager
+def recording_nodes(nodes: list[_Read]) -> Iterator[None]:
+    """Note the expressions of a kernel while it is read."""
+    read = Reader._value
+
+    def noting(reader: Reader, node: ast.expr) -> Any:
+        found = read(reader, node)
+        if reader.depth == 0:
+            nodes.append(_Read(node, found, reader.region))
+        return found
+
+    with mock.patch.object(Reader, "_value", noting):
+        yield
+
+
+class _Places(Uniformity):
+    """The analysis of a kernel, with the regions that all threads of a block run."""
+
+    def __init__(self, function: Function, spec: Specialization) -> None:
+        self.divergent: set[Region] = set()
+        accesses = Accesses(function, spec.kinds, Promises(is_disjoint=True))
+        super().__init__(
+            function, accesses, {Scope.BLOCK: Intervals(function, accesses, Scope.BLOCK)}
+        )
+
+    def _region(self, region: Region) -> None:
+        super()._region(region)
+        if level_of(self._now(), Scope.BLOCK) is not Level.UNIFORM:
+            self.divergent.add(region)
+
+
+def _claims(function: Function, spec: Specialization, nodes: list[_Read]) -> set[tuple[int, ...]]:
+    """Return the places of expressions that all threads are said to evaluate alike."""
+    found = _Places(function, spec)
+    regions = {function.body, *(each for op in function.body.walk() for each in op.regions)}
+    claimed: set[tuple[int, ...]] = set()
+    refuted: set[tuple[int, ...]] = set()
+    for node, value, region in nodes:
+        if region not in regions:
+            continue  # a loop that was read again
+        is_uniform = region not in found.divergent and _is_uniform(found, value)
+        (claimed if is_uniform else refuted).add(_place(node))
+    return claimed - refuted
+
+
+def _is_uniform(found: Uniformity, value: Any) -> bool:
+    if isinstance(value, tuple):
+        return all(_is_uniform(found, each) for each in value)
+    if not isinstance(value, Value):
+        return False
+    # An array is compared by its shape.
+    is_array = isinstance(value.type, types.Array)
+    fact = found.extent(value) if is_array else join(found.fact(value), found.extent(value))
+    return level_of(fact, Scope.BLOCK) is Level.UNIFORM
 
 
 def _plain(value: Any) -> Any:

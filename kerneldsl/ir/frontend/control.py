@@ -11,7 +11,7 @@ from kerneldsl.ir.frontend.exits import has, labeled, unreachable
 from kerneldsl.ir.frontend.known_tests import known_test
 from kerneldsl.ir.frontend.merging import End, LoopVariables, merge
 from kerneldsl.ir.frontend.reader import Reader, reads_statement
-from kerneldsl.ir.operations import Region, Value
+from kerneldsl.ir.operations import BeforeEnd, Region, Value
 
 __all__ = ["assigned", "read_body", "read_branches", "read_loop"]
 
@@ -19,7 +19,7 @@ __all__ = ["assigned", "read_body", "read_branches", "read_loop"]
 _ROUNDS = 10
 
 
-@reads_statement(ast.If)
+@reads_statement(ast.If, BeforeEnd)
 def read_branch(reader: Reader, node: ast.If) -> None:
     bodies = (partial(reader.block, body) for body in (node.body, node.orelse))
     read_branches(reader, node.test, *bodies)

@@ -18,14 +18,15 @@ __all__ = ["Exit", "has", "labeled", "of_loop", "returns_early"]
 class Exit:
     """A ``labeled`` operation that is read, and the ends from which control leaves it."""
 
-    def __init__(self, name: str) -> None:
-        self.label = Label(name)
+    def __init__(self, name: str, *, ends_kernel: bool) -> None:
+        self.label = Label(name, ends_kernel=ends_kernel)
         self.ends: list[End] = []
 
 
 def labeled(reader: Reader, name: str, read: Callable[[], None]) -> None:
     """Read statements that control leaves by ``break``, ``continue`` or ``return``."""
-    region, left, before = Region(), Exit(name), reader.variables
+    ends_kernel = name == RESULT and reader.depth == 0
+    region, left, before = Region(), Exit(name, ends_kernel=ends_kernel), reader.variables
     outer = reader.exits
     reader.exits = {**outer, name: left}
     reader.variables = dict(before)

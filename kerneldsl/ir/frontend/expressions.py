@@ -164,7 +164,10 @@ def both_or_either(reader: Reader, values: list[ast.expr], *, is_both: bool) -> 
     if len(values) == 1:
         return first
     rest = partial(both_or_either, reader, values[1:], is_both=is_both)
-    return either(reader, values[0], first, rest, is_both=is_both)
+    outer, reader.source = reader.source, Part(reader.unit, values[0])  # the test of the branch
+    found = either(reader, values[0], first, rest, is_both=is_both)
+    reader.source = outer
+    return found
 
 
 def either(

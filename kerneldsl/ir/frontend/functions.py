@@ -15,7 +15,7 @@ from kerneldsl.ir.frontend.outside_calls import call_function
 from kerneldsl.ir.frontend.reader import Reader
 from kerneldsl.ir.frontend.source_names import RESULT
 from kerneldsl.ir.frontend.tuples import packed
-from kerneldsl.ir.operations import Effect, Value
+from kerneldsl.ir.operations import BeforeEnd, Effect, Value
 from kerneldsl.ir.refusals import Refusal
 from kerneldsl.lowering.linked_rules import call_rule
 
@@ -40,7 +40,7 @@ def _with_branches(body: list[ast.stmt]) -> list[ast.stmt]:
             case ast.If(body=[ast.Return(value=None)], orelse=[]):
                 rest = _with_branches(body[number + 1 :]) or [ast.Pass()]
                 negated = ast.copy_location(ast.UnaryOp(ast.Not(), statement.test), statement.test)
-                branch = ast.copy_location(ast.If(negated, rest, []), statement)
+                branch = ast.copy_location(BeforeEnd(negated, rest, []), statement)
                 return [*body[:number], branch]
     return body
 
@@ -71,11 +71,13 @@ def _read_body_of(reader: Reader, unit: FunctionUnit, arguments: list[Any]) -> A
     reader.exits = {}
     reader.notes = notes and notes.of_call(unit, arguments)
     try:
-        return _read_body(reader, unit.tree.body)
+        found = _read_body(reader, unit.tree.body)
     finally:
         reader.unit, reader.variables, reader.exits, reader.place, reader.caller = outer
         reader.notes = notes
         reader.depth -= 1
+    reader.hold(None, found)
+    return found
 
 
 def _note_parameters(reader: Reader) -> None:

@@ -74,6 +74,7 @@ def read_function(
     """
     function = Function(unit.name, tuple(zip(unit.parameters, kinds, strict=True)), unit)
     reader = Reader(unit, Typing.of(typing_context))
+    reader.bindings = function.bindings
     reader.calls_linked = calls_linked
     reader.plain_function = plain_function
     reader.faults = Faults() if debug else None

@@ -21,7 +21,7 @@ from kerneldsl.ir.frontend.lazy import MISSING, settled
 from kerneldsl.ir.frontend.members import NamedMembers, class_of
 from kerneldsl.ir.frontend.source_names import SourceNames
 from kerneldsl.ir.frontend.tile_variables import refuse_two_tiles
-from kerneldsl.ir.operations import Effect, Operation, Region, SourcePlace, Value
+from kerneldsl.ir.operations import Binding, Effect, Operation, Region, SourcePlace, Value
 from kerneldsl.ir.refusals import (
     Refusal,
     as_refusal,
@@ -31,6 +31,7 @@ from kerneldsl.ir.refusals import (
     words,
 )
 from kerneldsl.ir.typing import Typing
+from kerneldsl.language.reserved import RESERVED_PREFIX
 from kerneldsl.lowering.tile_types import NumbaTile
 from kerneldsl.lowering.types import numba_class
 
@@ -82,6 +83,8 @@ class Reader:
         #: Where control goes to that leaves the function or loop that is read.
         self.exits: dict[str, Any] = {}
         self.place = SourcePlace(unit.first_line, 0, unit, None)
+        #: What holds the values of the function.
+        self.bindings: dict[Value, list[Binding]] = {}
         #: The call of the function that is read.
         self.caller: SourcePlace | None = None
         #: Calls of device functions around what is read.
@@ -219,7 +222,17 @@ class Reader:
             refuse_two_tiles(self.unit, name, held, value.type)
         if isinstance(value, Value) and isinstance(value.type, types.Float | types.Complex):
             self.floats.setdefault((self.unit, name), (value.type, self.place.line))
+        if name in self.unit.spellings or not name.startswith(RESERVED_PREFIX):
+            self.hold(self.unit.spellings.get(name, name), value)
         self.variables[name] = value
+
+    def hold(self, name: str | None, value: Any) -> None:
+        """Note what holds a value: a variable, or a call that returned it."""
+        if isinstance(value, tuple):
+            for each in value:
+                self.hold(name, each)
+        elif isinstance(value, Value):
+            self.bindings.setdefault(value, []).append(Binding(name, self.source))
 
     # -- reading ----------------------------------------------------------------------------------
 

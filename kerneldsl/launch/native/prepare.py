@@ -18,10 +18,11 @@ from typing import Any
 
 from kerneldsl.contract import Executable, LaunchConfig
 from kerneldsl.contract.abi import ArrayParameters, ParameterLayout
+from kerneldsl.contract.barriers import NO_BARRIERS
 from kerneldsl.contract.promises import MAX_ALIGNMENT, NARROW, ArrayPromises, Promises
 from kerneldsl.errors import KernelError
 from kerneldsl.launch.arguments.binding import kinds_of
-from kerneldsl.launch.chain_states import chain_state_size
+from kerneldsl.launch.barrier_checks import chain_state_size
 from kerneldsl.launch.dispatch import Dispatcher
 from kerneldsl.launch.native.conditions import (
     Aligned,
@@ -36,7 +37,7 @@ from kerneldsl.launch.native.guards import capture_guards, device_guards, log_gu
 from kerneldsl.launch.native.launch_table import LaunchTable, TableParts, make_table
 from kerneldsl.launch.native.layout import UnknownLayout
 from kerneldsl.launch.native.steps import StepMaker
-from kerneldsl.launch.request import Request
+from kerneldsl.launch.request import Request, arrays_overlap
 from kerneldsl.launch.shape import LaunchShape
 
 __all__ = ["conditions_of", "prepare"]
@@ -86,8 +87,7 @@ def _prepare(
     # What else is kept or has a stream is an argument that no step stands for.
     if steps is None or len(binding.keep) != maker.foreign_count:
         return None
-    compiled = executable.artifact.specialization.promises
-    conditions = _conditions(request, compiled, config, layout)
+    conditions = _conditions(request, executable, config, layout)
     entry = executable.native_entry(config)
     if conditions is None or entry is None:
         return None
@@ -113,22 +113,25 @@ def _prepare(
 
 
 def _conditions(
-    request: Request, compiled: Promises, config: LaunchConfig, layout: ParameterLayout
+    request: Request, executable: Executable, config: LaunchConfig, layout: ParameterLayout
 ) -> list[Condition] | None:
     """Return what the choice of the code depended on; ``None`` if that cannot be said."""
     state, found, extent = request.state, request.promises, request.shape.extent or ()
-    if request.is_overlapping or (found.arrays and not found.is_disjoint):
+    compiled = executable.artifact.specialization.promises
+    facts = executable.barriers or NO_BARRIERS
+    is_overlapping = facts.overlap_matters and arrays_overlap(state, request.binding)
+    if is_overlapping or (found.arrays and not found.is_disjoint):
         return None  # arguments that do not overlap would get better code
     written, arrays = state.traits.written, layout.arrays
     conditions = conditions_of(compiled, found, arrays, layout.integers, extent, written)
-    if state.traits.chain_states:
+    if facts.chain_states:
         least = chain_state_size(config)
         conditions += [
             Within(array.extents.start, low=least, is_of_array=True)
             for array in arrays
-            if array.position in state.traits.chain_states
+            if array.position in facts.chain_states
         ]
-    if state.overlap_matters:
+    if facts.overlap_matters:
         conditions += [
             Distinct(first, second)
             for first, second in combinations(arrays, 2)

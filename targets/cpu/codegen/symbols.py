@@ -30,7 +30,7 @@ def entry_symbol(specialization: Specialization) -> str:
         *(unit.module, unit.qualname, _contents(unit), str(specialization.arch)),
         format_signature(specialization.kinds),
         *(str(specialization.mode), str(specialization.block_dim), str(specialization.options)),
-        *(str(len(specialization.traits.barrier_problems)), str(specialization.promises)),
+        str(specialization.promises),
     )
     digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:_DIGITS]
     return f"kd_{re.sub(r'[^0-9A-Za-z_]', '_', unit.name)}_{digest}"

@@ -124,6 +124,7 @@ def _compile(spec: Specialization, library: Any, level: str | None) -> CpuArtifa
         FaultTable(function.fault_sites) if spec.options.debug else None,
         part_bytes if spec.traits.syncs_grid else None,
         function.findings,
+        function.barriers,
     )
 
 

@@ -17,6 +17,7 @@ from kerneldsl.ir.simplify import simplify
 from kerneldsl.ir.typing import Typing
 from kerneldsl.ir.uniformity import uniformity_of
 from kerneldsl.language.intrinsics.intrinsic import Scope
+from kerneldsl.language.kinds import Kind
 from targets.cpu.intrinsics.units import WARP_SIZE
 from targets.cpu.regions import grid_barriers
 from targets.cpu.regions.block_loops import split_loop
@@ -27,8 +28,6 @@ from targets.cpu.regions.exits import contain, exits_together, leave
 from targets.cpu.regions.expansion import Expansion
 from targets.cpu.regions.local_arrays import name_local_memory, place_local_arrays
 from targets.cpu.regions.masks import Code, Frame, Mask, constant, store, under
-from targets.cpu.regions.uniform_loads import uniform_loads
-from targets.cpu.regions.varying import VARYING
 from targets.cpu.regions.warps import WARP, in_warps
 
 __all__ = ["Fission", "split_at_barriers"]
@@ -48,7 +47,10 @@ def split_at_barriers(
     waits = spec.traits.syncs_grid
     shares_loads = not (waits or spec.options.debug)
     fission = Fission(
-        function, extents, typing, group=group, waits=waits, shares_loads=shares_loads
+        *(function, spec.kinds, extents, typing),
+        group=group,
+        waits=waits,
+        shares_loads=shares_loads,
     )
     code = Code()
     fission.split(function.body.operations, code)
@@ -72,6 +74,7 @@ class Fission:
     def __init__(
         self,
         function: Function,
+        kinds: tuple[Kind, ...],
         extents: Dim3,
         typing: Typing,
         *,
@@ -84,9 +87,10 @@ class Fission:
         self.has_values = not waits
         #: The group of threads that run together.
         self.uniform = group
+        found = uniformity_of(function, kinds, (group,), trusts_loads=shares_loads)
         #: Loads that give all threads the same.
-        self.uniform_loads = uniform_loads(function, group) if shares_loads else set()
-        self.scopes: dict[Value, Scope] = dict(uniformity_of(function, VARYING, self.uniform_loads))
+        self.uniform_loads = found.uniform_loads
+        self.scopes: dict[Value, Scope] = found.scopes(function)
         if extents[0] % WARP_SIZE and extents[0] != math.prod(extents):
             # A warp is not a part of a row.
             of_warps = [value for value, scope in self.scopes.items() if scope is Scope.WARP]

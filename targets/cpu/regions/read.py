@@ -25,6 +25,12 @@ def read_kernel(spec: Specialization) -> tuple[Function, Region]:
     kinds = argument_types(spec.unit, spec.kinds)
     typing = host_contexts().typing_context
     function = read_function(spec.unit, kinds, typing, debug=is_debug, raises=True)
+    if spec.traits.has_barrier:
+        from kerneldsl.ir.barriers import analyze_barriers
+        from targets.cpu.barriers import refuse_divergent_barriers
+
+        function.barriers = analyze_barriers(function, spec)
+        refuse_divergent_barriers(function.barriers.problems)
     decide_branches(function.body)
     if is_debug:
         from targets.cpu.regions.faults import place_faults

@@ -19,6 +19,7 @@ from kerneldsl.contract import (
     Resources,
     Specialization,
 )
+from kerneldsl.contract.barriers import NO_BARRIERS, BarrierFacts
 from kerneldsl.contract.findings import Finding
 from kerneldsl.frontend.trees import walk_here
 from kerneldsl.utilities.cached_property import cached_property
@@ -90,6 +91,7 @@ class CpuArtifact(Artifact):
     part_bytes: int | None = None
     #: What to warn of in the kernel.
     findings: tuple[Finding, ...] = field(default=(), repr=False)
+    barriers: BarrierFacts = field(default=NO_BARRIERS, repr=False)
 
     @property
     def is_element_space(self) -> bool:

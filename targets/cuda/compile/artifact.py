@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from kerneldsl.contract import Artifact, Resources, Specialization
 from kerneldsl.contract.abi import ParameterLayout
+from kerneldsl.contract.barriers import NO_BARRIERS, BarrierFacts
 from kerneldsl.lowering.captured_arrays import CAPTURED, elements, large_arrays
 from kerneldsl.utilities.locks import ForkSafeLock
 from targets.cuda.architectures import Architecture, PtxVersion, parse_arch
@@ -55,6 +56,7 @@ class CudaArtifact(Artifact):
         passes: tuple[PassRemark, ...] = (),
         cubin: bytes | None = None,
         findings: tuple[Finding, ...] = (),
+        barriers: BarrierFacts = NO_BARRIERS,
     ) -> None:
         self.specialization = specialization
         self.entry_name = entry_name
@@ -66,6 +68,7 @@ class CudaArtifact(Artifact):
         self.uses_libdevice = uses_libdevice
         self.passes = passes
         self.findings = findings
+        self.barriers = barriers
         self._cubin = cubin
         self._llvm = llvm
         self._lock = ForkSafeLock()

@@ -5,10 +5,10 @@ It is asked of a kernel that is compiled and of one that comes from the cache.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from kerneldsl.analysis.traits import AS_ONE
-from kerneldsl.contract import Specialization
+from kerneldsl.contract.barriers import AS_ONE, BarrierProblem
 from kerneldsl.errors import BarrierDivergenceError, BarrierDivergenceWarning
 from kerneldsl.utilities.user_warnings import warn_user
 
@@ -18,9 +18,8 @@ __all__ = ["check_barriers"]
 _warned: set[Any] = set()
 
 
-def check_barriers(specialization: Specialization) -> None:
+def check_barriers(problems: Sequence[BarrierProblem]) -> None:
     """Refuse a barrier that provably diverges; warn, once for each place, of one that might."""
-    problems = specialization.traits.barrier_problems
     for problem in problems:
         if problem.is_provable:
             raise BarrierDivergenceError(

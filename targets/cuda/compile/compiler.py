@@ -15,7 +15,6 @@ from kerneldsl.utilities.address_space import require_addresses
 from targets.cuda.architectures import Architecture, PtxVersion, choose_ptx_version, parse_arch
 from targets.cuda.compile.addresses.facts import facts_of
 from targets.cuda.compile.artifact import CudaArtifact
-from targets.cuda.compile.barriers import check_barriers
 from targets.cuda.compile.lowered import LoweredKernel, linked_symbols, with_bounds
 from targets.cuda.compile.requirements import check_words, preferred_ptx
 
@@ -78,7 +77,6 @@ def lower_kernel(specialization: Specialization) -> LoweredKernel:
 
     Raises `BarrierDivergenceError`, `KernelTypingError`, `CompileError` as :func:`compile_kernel`.
     """
-    check_barriers(specialization)
     # Numba, LLVM and everything built on them are imported by the first compilation.
     from numba import errors
 
@@ -169,6 +167,7 @@ def write_kernel(
         arch=arch,
         ptx_version=version,
         fault_table=lowered.fault_table,
+        barriers=lowered.barriers,
         timings=timings,
         uses_libdevice=bool(linked.libdevice_functions),
         passes=(*lowered.remarks, *pipeline.remarks()),

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from kerneldsl.contract import CompileOptions, PassRemark, Specialization
+from kerneldsl.contract.barriers import BarrierFacts
 from kerneldsl.contract.findings import Finding
 from kerneldsl.lowering.faults import FaultTable
 from kerneldsl.utilities.dataclasses import dataclass
@@ -35,6 +36,8 @@ class LoweredKernel:
     remarks: tuple[PassRemark, ...]
     #: What to warn of in the kernel.
     findings: tuple[Finding, ...]
+    #: What is known of its barriers.
+    barriers: BarrierFacts
 
 
 def linked_symbols(specialization: Specialization) -> frozenset[str]:

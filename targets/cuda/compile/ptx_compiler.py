@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from kerneldsl.contract import Compiler, PassInfo
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         LaunchConfig,
         Specialization,
     )
+    from kerneldsl.contract.barriers import BarrierProblem
     from kerneldsl.frontend.typed_unit import TypedUnit
     from kerneldsl.frontend.unit import FunctionUnit
     from kerneldsl.language.kinds import Kind
@@ -43,6 +44,12 @@ class PtxCompiler(Compiler):
     def compiles_for_block(self, traits: KernelTraits) -> bool:
         """Return whether threads are told at compile time which elements of tiles are theirs."""
         return traits.uses_tiles
+
+    def check_barriers(self, problems: Sequence[BarrierProblem]) -> None:
+        """Refuse barriers that provably diverge; warn, once for each place, of those that might."""
+        from targets.cuda.compile.barriers import check_barriers
+
+        check_barriers(problems)
 
     def compile(self, specialization: Specialization) -> Artifact:
         if specialization.code is not None:

@@ -47,6 +47,7 @@ from kerneldsl.lowering.numba_internals.line_marks import LineMarks
 from kerneldsl.lowering.numba_internals.regions import without_errors
 from kerneldsl.lowering.numba_internals.text import module_text
 from targets.cuda.compile import ptx
+from targets.cuda.compile.barriers import check_barriers
 from targets.cuda.compile.calling import (
     GuardAction,
     begin_body,
@@ -124,6 +125,11 @@ def _read(unit: FunctionUnit, kinds: tuple[Kind, ...], read: Callable[..., _Read
 def read_kernel(specialization: Specialization) -> tuple[Function, dict[Value, Interval]]:
     """Return the typed function of a kernel, and the intervals of its integers."""
     function = read_as_written(specialization)
+    if specialization.traits.has_barrier:
+        from kerneldsl.ir.barriers import analyze_barriers
+
+        function.barriers = analyze_barriers(function, specialization)
+        check_barriers(function.barriers.problems)
     simplify(function.body)
     known = ranges_of(function, INTERVALS)
     mark_indices(function, INTERVALS, wraparound=specialization.options.wraparound)
@@ -185,10 +191,8 @@ def lower_regions(specialization: Specialization) -> LoweredKernel:
     text = rename_math(text, fastmath=options.fastmath)
     timings = {"prepare": read - started, "numba": time.perf_counter() - read}
     table = FaultTable(function.fault_sites)
-    remarks = pipeline.remarks()
-    return LoweredKernel(
-        specialization, name, text, bodies, table, timings, remarks, function.findings
-    )
+    remarks, found = pipeline.remarks(), (function.findings, function.barriers)
+    return LoweredKernel(specialization, name, text, bodies, table, timings, remarks, *found)
 
 
 def _write(

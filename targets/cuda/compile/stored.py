@@ -22,7 +22,6 @@ from targets.cuda.architectures import (
     parse_arch,
 )
 from targets.cuda.compile.artifact import CudaArtifact
-from targets.cuda.compile.barriers import check_barriers
 from targets.cuda.compile.cubin_file import read_cubin
 from targets.cuda.compile.ptx_text import read_header
 from targets.cuda.compile.stored_remarks import dump_remarks, restore_remarks
@@ -105,11 +104,9 @@ def restore(
 
     Shipped code may be for an older architecture: the driver assembles its PTX for a newer one.
 
-    Raises `BarrierDivergenceError` where a barrier is provably not reached by every thread; it may
-    also be warned of. Raises `UnusableCodeError` if the code was made with another libdevice, or is
+    Raises `UnusableCodeError` if the code was made with another libdevice, or is
     none.
     """
-    check_barriers(specialization)
     try:
         metadata = parse_json(sections["metadata"])
         entry_name, libdevice = metadata["entry_name"], metadata.get("libdevice")

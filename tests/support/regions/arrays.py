@@ -139,14 +139,9 @@ def _fault(operation: Operation) -> Callable[[], None]:
 
 
 def _check(operation: Operation) -> Callable[[Any, Any], None]:
-    axis = operation.attributes["signature"].args[-1].literal_value
-
-    def check(index: Any, indexed: Any) -> None:
-        shape = getattr(indexed, "shape", None) or (len(indexed),)
-        given = index if isinstance(index, tuple) else (index,)
-        for each, extent in zip(given, shape[axis:], strict=False):
-            if isinstance(each, np.integer) and not -extent <= each < extent:
-                raise FaultError(f"{each} of {extent} at {operation.place}")
+    def check(index: Any, extent: Any) -> None:
+        if not -extent <= int(index) < extent:
+            raise FaultError(f"{index} of {extent} at {operation.place}")
 
     return check
 

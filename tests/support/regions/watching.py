@@ -12,20 +12,11 @@ from kerneldsl.ir.operations import Function, Operation, Value
 from kerneldsl.ir.ranges import Interval
 from kerneldsl.ir.uniformity import uniformity_of
 from kerneldsl.language.intrinsics.intrinsic import Scope
-from kerneldsl.language.intrinsics.table import INTRINSICS
 from tests.support.regions.numbers import is_number
 from tests.support.simt import Thread
 from tests.support.warps import WARP_SIZE
 
 __all__ = ["AnalysisWatch", "WrongAnalysisError", "watch_of"]
-
-
-#: Operations of the language whose results differ in a block.
-_VARYING = {
-    name: row.uniform_in
-    for name, row in INTRINSICS.items()
-    if row.uniform_in is not None and row.uniform_in < Scope.BLOCK
-}
 
 
 class WrongAnalysisError(Exception):
@@ -96,7 +87,8 @@ class AnalysisWatch:
 
         def check(number: Any, thread: Thread) -> None:
             group = thread.linear // WARP_SIZE if scope is Scope.WARP else 0
-            key = value, thread.blockIdx, group, tuple(thread.turns)
+            block = None if scope is Scope.GRID else thread.blockIdx
+            key = value, block, group, tuple(thread.turns)
             bits = np.asarray(number).tobytes()
             if self._seen.setdefault(key, bits) != bits:
                 raise WrongAnalysisError(f"{_named(value)} differs in one {scope.name}: {number}")
@@ -113,4 +105,5 @@ def _named(value: Value) -> str:
 
 def watch_of(function: Function, intervals: Mapping[Value, Interval]) -> AnalysisWatch:
     """Return a watch for a function with its intervals, and its uniformity."""
-    return AnalysisWatch(intervals, uniformity_of(function, _VARYING))
+    found = uniformity_of(function, groups=(Scope.BLOCK, Scope.GRID))
+    return AnalysisWatch(intervals, found.scopes(function))

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 import kerneldsl as kd
-from kerneldsl.analysis.analyze import analyze
 from kerneldsl.analysis.effects import array_effects
 from kerneldsl.errors import UnsupportedConstructError
 from kerneldsl.frontend.fingerprint import fingerprint, identify
 from kerneldsl.frontend.normalize import make_unit
 from tests.support.linked_code import PTX
+from tests.support.read_kernels import barriers_of
 
 _EVEN = "bool(int64)"
 
@@ -66,7 +66,7 @@ def test_a_barrier_after_a_test_of_a_result(is_pure):
             kd.syncthreads()
         x[0] = 1
 
-    problems = analyze(make_unit(kernel)).barrier_problems
+    problems = barriers_of(kernel, "int64, int64[::1]").problems
     assert bool(problems) is not is_pure
     assert not any(problem.is_provable for problem in problems)
 
@@ -84,7 +84,7 @@ def test_a_pure_function_of_what_varies_varies():
             kd.syncthreads()
         x[0] = 1
 
-    assert analyze(make_unit(kernel)).barrier_problems
+    assert barriers_of(kernel, "int64[::1]").problems
 
 
 def test_words_of_threads_are_refused():

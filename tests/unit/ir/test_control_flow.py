@@ -297,7 +297,7 @@ def test_ranges_and_uniformity_join_all_exits() -> None:
     assert len(list(left.leaves())) == 1
     (number,) = left.results
     assert ranges_of(function, {})[number] == (0, 3)
-    assert uniformity_of(function, {})[number] is Scope.THREAD
+    assert uniformity_of(function).scope(number) is Scope.THREAD
     text = print_function(function)
     assert "labeled[label=break] {" in text
     assert "leave[label=break] %n" in text

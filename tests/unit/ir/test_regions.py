@@ -74,10 +74,10 @@ def test_intervals_and_uniformity_of_a_halved_width() -> None:
     (loop,) = (each for each in tree.body.walk() if each.name == "while")
     width = loop.regions[1].arguments[0]
     assert ranges_of(tree, {"threadIdx.x": (0, 255)})[width] == (1, 128)
-    scopes = uniformity_of(tree, {"threadIdx.x": Scope.THREAD, "grid": Scope.THREAD})
-    assert scopes[width] is Scope.BLOCK
+    found = uniformity_of(tree, spec.kinds)
+    assert found.scope(width) is Scope.GRID
     threads = [each.result for each in tree.body.walk() if each.name == "threadIdx.x"]
-    assert {scopes[value] for value in threads} == {Scope.THREAD}
+    assert {found.scope(value) for value in threads} == {Scope.THREAD}
 
 
 def test_a_pattern_takes_the_place_of_an_operation() -> None:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from inspect import signature
 from typing import Any
 
 import numpy as np
 import pytest
 
 import kerneldsl as kd
-from kerneldsl.analysis.analyze import analyze
 from kerneldsl.frontend.normalize import make_unit
 from kerneldsl.transforms.separate_tiles import separate_tiles
+from tests.support.read_kernels import barriers_of
 
 
 def varying_number(x):
@@ -64,6 +65,11 @@ def varying_place_of_a_store(x):
     kd.tile.store(x, kd.threadIdx.x * 2, kd.tile.load(x, 0, 64))
 
 
+def _kinds_of(function: Any) -> str:
+    names = signature(function).parameters
+    return ", ".join("int64" if name == "n" else "float64[::1]" for name in names)
+
+
 @pytest.mark.parametrize(
     ("function", "what", "remedy"),
     [
@@ -77,7 +83,7 @@ def varying_place_of_a_store(x):
     ids=lambda value: value.__name__ if callable(value) else None,
 )
 def test_what_varies_is_refused(function: Any, what: str, remedy: str) -> None:
-    problems = analyze(separate_tiles(make_unit(function))).barrier_problems
+    problems = barriers_of(function, _kinds_of(function)).problems
     (problem, *_) = (problem for problem in problems if problem.is_provable)
     assert what in problem.what
     assert remedy in str(problem.remedy)
@@ -103,7 +109,7 @@ def uniform(x, n):
 
 
 def test_what_is_uniform_is_not() -> None:
-    assert not analyze(separate_tiles(make_unit(uniform))).barrier_problems
+    assert not barriers_of(uniform, _kinds_of(uniform)).problems
 
 
 def two_shapes(x):

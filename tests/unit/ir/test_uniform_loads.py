@@ -10,12 +10,11 @@ import pytest
 import kerneldsl as kd
 from kerneldsl.ir.frontend.read import read_function
 from kerneldsl.ir.operations import Region
-from kerneldsl.language.intrinsics.intrinsic import Scope
+from kerneldsl.ir.uniformity import uniformity_of
 from kerneldsl.lowering.numba_internals.compiling import global_compiler_lock
 from kerneldsl.lowering.numba_internals.host_code import host_contexts
 from kerneldsl.lowering.types import numba_types
 from targets.cpu.regions.read import read_kernel
-from targets.cpu.regions.uniform_loads import uniform_loads
 
 
 @kd.kernel
@@ -129,7 +128,7 @@ def test_memory_that_is_written_between_two_barriers(kernel: Any, expected: int)
     spec = kernel._dispatcher.specialize(*asked)[1]
     typing = host_contexts().typing_context
     function = read_function(spec.unit, numba_types(spec.kinds), typing)
-    assert len(uniform_loads(function, Scope.BLOCK)) == expected
+    assert len(uniformity_of(function, spec.kinds).uniform_loads) == expected
 
 
 def test_results() -> None:

@@ -1,16 +1,21 @@
-"""Check that the states of chains are large enough for the blocks of a launch."""
+"""Check of a launch what the barriers of its kernel need.
+
+Arguments that overlap in memory may make a barrier unsafe. The states of chains must be large
+enough for the blocks.
+"""
 
 from __future__ import annotations
 
 import math
 
 from kerneldsl.contract import LaunchConfig
+from kerneldsl.contract.barriers import BarrierFacts
 from kerneldsl.errors import ArgumentValueError
 from kerneldsl.language.intrinsics.chains import CHAIN_WORDS
-from kerneldsl.launch.request import Request
+from kerneldsl.launch.request import Request, arrays_overlap
 from kerneldsl.utilities.formatting import format_count
 
-__all__ = ["chain_state_size", "check_chain_states"]
+__all__ = ["chain_state_size", "check_launch"]
 
 
 def chain_state_size(config: LaunchConfig) -> int:
@@ -18,7 +23,23 @@ def chain_state_size(config: LaunchConfig) -> int:
     return CHAIN_WORDS * math.prod(config.grid_dim)
 
 
-def check_chain_states(request: Request, config: LaunchConfig) -> None:
+def check_launch(request: Request, facts: BarrierFacts, config: LaunchConfig) -> None:
+    """Check a launch of a kernel by what is known of its barriers.
+
+    Raises
+    ------
+    BarrierDivergenceError
+        If the target refuses a barrier because arguments overlap.
+    ArgumentValueError
+        If the state of a chain is too small.
+    """
+    if facts.overlap_matters and arrays_overlap(request.state, request.binding):
+        request.device.compiler.check_barriers(facts.problems_if_overlapping)
+    if facts.chain_states:
+        _check_chain_states(request, facts.chain_states, config)
+
+
+def _check_chain_states(request: Request, states: frozenset[int], config: LaunchConfig) -> None:
     """Raise `ArgumentValueError` for a state that has not enough elements.
 
     A block would write beyond its end, and later blocks wait for what is there.
@@ -27,7 +48,7 @@ def check_chain_states(request: Request, config: LaunchConfig) -> None:
     needed = chain_state_size(config)
     for array in binding.passed_arrays():
         count = math.prod(array.shape)
-        if array.position in state.traits.chain_states and count < needed:
+        if array.position in states and count < needed:
             name = state.unit.parameters[array.position]
             blocks = needed // CHAIN_WORDS
             raise ArgumentValueError(

@@ -1,18 +1,21 @@
-"""Uniformity, barrier intervals and inlining, on kernels written for the purpose."""
+"""Uniformity and barrier intervals, on kernels written for the purpose."""
 
 from __future__ import annotations
 
-import ast
+import inspect
+import json
+from dataclasses import replace
 
 import pytest
 
 import kerneldsl as kd
 from kerneldsl.analysis.analyze import analyze
-from kerneldsl.analysis.inline import inline_block_functions
-from kerneldsl.analysis.uniformity import analyze_uniformity
-from kerneldsl.errors import UnsupportedConstructError
+from kerneldsl.contract.barriers import NO_BARRIERS, notes_of, read_notes
 from kerneldsl.frontend.normalize import make_unit
+from kerneldsl.ir.barriers import analyze_barriers, barrier_problems
+from kerneldsl.ir.uniformity import uniformity_of
 from kerneldsl.language.intrinsics.intrinsic import Scope
+from tests.support.read_kernels import barriers_of, read_kernel_for
 
 
 def thread_condition(x):
@@ -134,6 +137,35 @@ def atomic_result(x):
         kd.syncthreads()
 
 
+@kd.func
+def block_total(s, value):
+    t = kd.threadIdx.x
+    s[t] = value
+    kd.syncthreads()
+    total = 0
+    for k in range(kd.blockDim.x):
+        total += s[k]
+    kd.syncthreads()
+    return total
+
+
+def calls_in_a_while(x, n):
+    s = kd.shared.array(64, kd.int64)
+    while block_total(s, 1) > 3:
+        x[0] = 1
+        kd.syncthreads()
+
+
+def calls_where_it_is_only_sometimes_evaluated(x, n):
+    s = kd.shared.array(64, kd.int64)
+    x[0] = 1 if kd.threadIdx.x > 0 and block_total(s, 1) > 3 else 2
+
+
+def calls_where_all_evaluate_it(x, n):
+    s = kd.shared.array(64, kd.int64)
+    x[kd.threadIdx.x] = 1 if n > 0 and block_total(s, 1) > 3 else 2
+
+
 @pytest.mark.parametrize(
     ("function", "verdict"),
     [
@@ -153,110 +185,31 @@ def atomic_result(x):
         (shared_flag_written_in_the_interval, False),
         (shared_flag_of_a_loop, None),
         (atomic_result, False),
+        (calls_in_a_while, None),
+        (calls_where_it_is_only_sometimes_evaluated, True),
+        (calls_where_all_evaluate_it, None),
     ],
 )
 def test_verdict(function, verdict):
     """``None`` is no problem; True is provable divergence, False a barrier that is not proved."""
-    problems = analyze(make_unit(function)).barrier_problems
+    problems = barriers_of(function, _signature(function)).problems
     assert [p.is_provable for p in problems[:1]] == ([] if verdict is None else [verdict])
 
 
 def test_overlap_of_arguments_is_a_question_of_its_own():
-    traits = analyze(make_unit(load_and_store_of_two_arguments))
-    assert traits.barrier_problems == ()
-    (problem,) = traits.barrier_problems_if_overlapping
+    facts = barriers_of(load_and_store_of_two_arguments, "int64[::1], int64[::1]")
+    assert facts.problems == ()
+    assert facts.overlap_matters
+    (problem,) = facts.problems_if_overlapping
     assert "flags[0]" in problem.chain[1]
 
 
 def test_chain_leads_from_the_condition_to_the_thread():
-    (problem,) = analyze(make_unit(thread_condition)).barrier_problems
+    (problem,) = barriers_of(thread_condition, "int64[::1]").problems
     assert problem.what == "the condition `limit < 10` varies"
     text = "\n".join(problem.chain)
     assert text.index("`limit` is assigned `t + 1`") < text.index("`kd.threadIdx.x`")
     assert problem.where.line.strip() == "kd.syncthreads()"
-
-
-@kd.func
-def block_total(s, value):
-    t = kd.threadIdx.x
-    s[t] = value
-    kd.syncthreads()
-    total = 0
-    for k in range(kd.blockDim.x):
-        total += s[k]
-    kd.syncthreads()
-    return total
-
-
-@kd.func
-def first_of(s, n):
-    for k in range(n):
-        kd.syncthreads()
-        if s[k] > 0:
-            return k
-    return -1
-
-
-def calls_twice(x):
-    s = kd.shared.array(64, kd.int64)
-    a = block_total(s, x[kd.threadIdx.x]) + block_total(s, 1)
-    x[kd.threadIdx.x] = a
-
-
-def calls_where_it_may_not(x):
-    s = kd.shared.array(64, kd.int64)
-    x[0] = 1 if x[1] > 0 and block_total(s, 1) > 3 else 2
-
-
-def calls_in_a_while(x):
-    s = kd.shared.array(64, kd.int64)
-    while block_total(s, 1) > 3:
-        x[0] = 1
-
-
-def returns_from_a_loop(x, n):
-    s = kd.shared.array(64, kd.int64)
-    x[kd.threadIdx.x] = first_of(s, n)
-
-
-def test_inlining_replaces_calls_and_keeps_places():
-    unit = make_unit(calls_twice)
-    flat = inline_block_functions(unit)
-    assert flat is not unit
-    assert not any(flat.callee_of(n) for n in ast.walk(flat.tree))
-    barriers = [
-        flat.locate(n)
-        for n in ast.walk(flat.tree)
-        if (use := flat.use_of(n)) is not None and use.intrinsic.name == "syncthreads"
-    ]
-    assert len(barriers) == 4
-    assert {b.function for b in barriers} == {"block_total"}
-    assert {b.line.strip() for b in barriers} == {"kd.syncthreads()"}
-    assert analyze_uniformity(flat).problems == []
-
-
-def test_inlining_moves_a_test_into_its_loop():
-    flat = inline_block_functions(make_unit(calls_in_a_while))
-    (loop,) = (n for n in ast.walk(flat.tree) if isinstance(n, ast.While))
-    assert ast.unparse(loop.test) == "True"
-    assert analyze_uniformity(flat).problems == []
-
-
-def test_inlining_refuses_what_is_only_sometimes_evaluated():
-    with pytest.raises(UnsupportedConstructError, match="evaluated conditionally") as info:
-        inline_block_functions(make_unit(calls_where_it_may_not))
-    assert "block_total(s, 1)" in str(info.value)
-
-
-def test_return_from_a_loop_becomes_a_flag():
-    flat = inline_block_functions(make_unit(returns_from_a_loop))
-    assert not any(isinstance(n, ast.Return) for n in ast.walk(flat.tree))
-    assert "if not kd__first_of_done:" in flat.source()
-
-
-def test_a_unit_without_block_functions_stays_itself():
-    unit = make_unit(uniform_condition)
-    assert inline_block_functions(unit) is unit
 
 
 def warp_barrier_under_thread_condition(x):
@@ -266,17 +219,15 @@ def warp_barrier_under_thread_condition(x):
             kd.syncwarp()
 
 
-@pytest.mark.parametrize(
-    ("scope", "uniform", "problems"),
-    [(Scope.WARP, True, 1), (Scope.BLOCK, True, 0), (Scope.GRID, False, 0)],
-)
-def test_a_scope_says_whose_threads_are_compared(scope, uniform, problems):
-    unit = make_unit(warp_barrier_under_thread_condition)
-    found = analyze_uniformity(unit, scope=scope)
-    outer = unit.tree.body[0]
-    assert found.is_uniform(outer.test) is uniform
-    assert len(found.problems) == problems
-    assert not found.is_uniform(outer.body[1].test)
+def test_each_barrier_has_its_group():
+    function, spec = read_kernel_for(warp_barrier_under_thread_condition, "int64[::1]")
+    found = uniformity_of(function, spec.kinds)
+    outer, inner = (each.operands[0] for each in function.body.walk() if each.name == "if")
+    assert (found.scope(outer), found.scope(inner)) == (Scope.BLOCK, Scope.THREAD)
+    assert [len(list(barrier_problems(found, each))) for each in _GROUPS] == [1, 0, 0]
+
+
+_GROUPS = (Scope.WARP, Scope.BLOCK, Scope.GRID)
 
 
 def shuffles(x, n):
@@ -286,18 +237,23 @@ def shuffles(x, n):
     x[2] = kd.shfl_sync(0xFFFFFFFF, n, t)
 
 
+def _scopes(kernel, name):
+    """The groups for which the results of operations with a name are the same."""
+    function, spec = read_kernel_for(kernel, _signature(kernel))
+    found = uniformity_of(function, spec.kinds)
+    made = (each for each in function.body.walk() if each.name.endswith(name))
+    return [found.scope(each.result) for each in made]
+
+
 def test_a_shuffle_varies_as_its_arguments_do():
-    unit = make_unit(shuffles)
-    found = analyze_uniformity(unit)
-    calls = [node.value for node in unit.tree.body if isinstance(node.targets[0], ast.Subscript)]
-    assert [found.is_uniform(call) for call in calls] == [True, False, False]
+    assert _scopes(shuffles, "shfl_sync") == [Scope.GRID, Scope.THREAD, Scope.THREAD]
 
 
 def test_a_warp_exchange_makes_a_block_kernel():
     traits = analyze(make_unit(shuffles))
     assert traits.uses_block
     assert traits.has_barrier
-    assert not traits.barrier_problems
+    assert barriers_of(shuffles, _signature(shuffles)) == NO_BARRIERS
 
 
 def warp_votes(x):
@@ -309,15 +265,9 @@ def warp_votes(x):
     x[4] = kd.popc(x.size)
 
 
-@pytest.mark.parametrize(
-    ("scope", "uniform"),
-    [(Scope.WARP, [True, True, True, False, True]), (Scope.BLOCK, [False] * 4 + [True])],
-)
-def test_votes_of_a_warp_are_uniform_in_the_warp(scope, uniform):
-    unit = make_unit(warp_votes)
-    found = analyze_uniformity(unit, scope=scope)
-    calls = [node.value for node in unit.tree.body if isinstance(node.targets[0], ast.Subscript)]
-    assert [found.is_uniform(call) for call in calls] == uniform
+def test_votes_of_a_warp_are_uniform_in_the_warp():
+    assert _scopes(warp_votes, "_sync") == [Scope.WARP] * 3
+    assert _scopes(warp_votes, "popc") == [Scope.THREAD, Scope.GRID]
 
 
 def test_a_barrier_behind_a_vote_of_a_warp_is_not_proved_uniform():
@@ -325,14 +275,26 @@ def test_a_barrier_behind_a_vote_of_a_warp_is_not_proved_uniform():
         if kd.any_sync(0xFFFFFFFF, x[kd.threadIdx.x]):
             kd.syncthreads()
 
-    (problem,) = analyze(make_unit(waits)).barrier_problems
+    (problem,) = barriers_of(waits, "int64[::1]").problems
     assert not problem.is_provable
     assert "gives each warp a value of its own" in "\n".join(problem.chain)
 
 
-@pytest.mark.parametrize(
-    ("kernel", "is_uniform"),
-    [(uniform_condition, True), (thread_condition, False), (without_a_barrier, False)],
-)
-def test_traits_tell_uniform_barriers(kernel, is_uniform):
-    assert analyze(make_unit(kernel)).has_uniform_barriers is is_uniform
+def _signature(function):
+    """Arrays for all parameters but the number `n`."""
+    names = inspect.signature(function).parameters
+    return ", ".join("int64" if name == "n" else "int64[::1]" for name in names)
+
+
+def test_facts_are_stored_with_code():
+    function, spec = read_kernel_for(load_and_store_of_two_arguments, "int64[::1], int64[::1]")
+    facts = analyze_barriers(function, spec)
+    notes = json.loads(json.dumps(notes_of(facts, spec.unit)))
+    assert read_notes(notes, spec.unit) == facts
+    assert notes_of(NO_BARRIERS, spec.unit) == {}
+    assert read_notes({}, spec.unit) == NO_BARRIERS
+    other = make_unit(load_and_store_of_two_arguments)
+    moved = replace(other, first_line=other.first_line + 7)
+    (problem,) = read_notes(notes, moved).problems_if_overlapping
+    (known,) = facts.problems_if_overlapping
+    assert problem.where.lineno == known.where.lineno + 7

@@ -1,0 +1,112 @@
+"""Find which memory may be written in the barrier interval of an operation.
+
+A *barrier interval* is what runs between two barriers. Within one, threads run in any order. So a
+load at one index gives every thread the same only if nothing in its interval can write there. One
+walk finds what is written since the last barrier, another what is written until the next one.
+"""
+
+from __future__ import annotations
+
+from kerneldsl.ir.accesses import Accesses, Owner
+from kerneldsl.ir.control import LOOPS
+from kerneldsl.ir.operations import Function, Label, Operation, Region
+from kerneldsl.language.intrinsics.intrinsic import Scope
+
+__all__ = ["Intervals"]
+
+_Written = frozenset[Owner]
+_NOTHING: _Written = frozenset()
+
+
+class Intervals:
+    """The barrier intervals of a kernel.
+
+    Parameters
+    ----------
+    function : Function
+        The kernel.
+    accesses : Accesses
+        What its operations write.
+    group : Scope
+        The threads that the barriers are between.
+    """
+
+    def __init__(self, function: Function, accesses: Accesses, group: Scope) -> None:
+        self._walks = [_Walk(accesses, group, forward=forward) for forward in (True, False)]
+        for walk in self._walks:
+            walk.region(function.body, _NOTHING)
+
+    def written(self, operation: Operation) -> frozenset[Owner]:
+        """Return the memory that may be written between the barriers around an operation."""
+        return _NOTHING.union(*(walk.seen.get(operation, _NOTHING) for walk in self._walks))
+
+
+class _Walk:
+    """Collects for each operation what is written on the way to it from a barrier, or to one."""
+
+    def __init__(self, accesses: Accesses, group: Scope, *, forward: bool) -> None:
+        self.accesses = accesses
+        self.group = group
+        self.forward = forward
+        self.seen: dict[Operation, _Written] = {}
+        #: What is written on the way of those that leave an operation.
+        self.left: dict[Label, _Written] = {}
+
+    def region(self, region: Region, written: _Written) -> _Written:
+        """Walk through a region; return what is written at its other end."""
+        operations = region.operations if self.forward else reversed(region.operations)
+        for operation in operations:
+            written = self.operation(operation, written)
+        return written
+
+    def operation(self, operation: Operation, written: _Written) -> _Written:
+        name = operation.name
+        if name == "if":
+            ends = [self.region(region, written) for region in operation.regions]
+            return ends[0] | ends[1]
+        if name in LOOPS:
+            return self.loop(operation, written)
+        if name == "labeled":
+            return self.labeled(operation, written)
+        if name == "leave":
+            label = operation.attributes["label"]
+            if not self.forward:
+                return self.left[label]
+            self.left[label] = self.left.get(label, _NOTHING) | written
+            return _NOTHING
+        for region in operation.regions:
+            written = self.region(region, written)
+        own = self.accesses.elements(operation).written
+        self.seen[operation] = self.seen.get(operation, _NOTHING) | written | own
+        use = operation.attributes.get("use")
+        if use is not None and use.intrinsic.orders_memory(self.group):
+            return _NOTHING
+        return written | own
+
+    def loop(self, operation: Operation, written: _Written) -> _Written:
+        """Walk through a loop until what is written before its test is known."""
+        *tests, body = operation.regions
+        head = written if self.forward else _NOTHING
+        while True:
+            if self.forward:
+                end = head
+                for test in tests:
+                    end = self.region(test, end)
+                following = head | self.region(body, end)
+            else:
+                end = written | self.region(body, head)
+                for test in tests:
+                    end = self.region(test, end)
+                following = head | end
+            if following == head:
+                return end if self.forward else head
+            head = following
+
+    def labeled(self, operation: Operation, written: _Written) -> _Written:
+        label = operation.attributes["label"]
+        (region,) = operation.regions
+        if not self.forward:
+            self.left[label] = written
+            return self.region(region, written)
+        self.left[label] = _NOTHING
+        return self.region(region, written) | self.left[label]

@@ -1,0 +1,51 @@
+"""Kernels as the region IR, as a target reads them, and what analyses say of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from kerneldsl.analysis.analyze import analyze
+from kerneldsl.analysis.tile_shapes import uses_tiles
+from kerneldsl.contract import Specialization
+from kerneldsl.contract.barriers import BarrierFacts
+from kerneldsl.frontend.normalize import make_unit
+from kerneldsl.frontend.unit import FunctionUnit
+from kerneldsl.ir.barriers import analyze_barriers
+from kerneldsl.ir.frontend.read import read_function
+from kerneldsl.ir.operations import Function
+from kerneldsl.language.kinds import Kind
+from kerneldsl.language.signatures import parse_signature
+from kerneldsl.lowering import math_functions as _math_functions  # noqa: F401 - registers
+from kerneldsl.lowering import numpy_functions as _numpy_functions  # noqa: F401 - registers
+from kerneldsl.lowering.numba_internals.compiling import global_compiler_lock
+from kerneldsl.lowering.numba_internals.host_code import host_contexts
+from kerneldsl.lowering.types import numba_types
+from kerneldsl.transforms.for_arguments import rewrite_for
+from kerneldsl.transforms.separate_tiles import separate_tiles
+
+__all__ = ["barriers_of", "read_kernel_for", "read_unit"]
+
+
+def read_kernel_for(
+    function: Callable[..., Any], signature: str
+) -> tuple[Function, Specialization]:
+    """Return a kernel for arguments of some kinds, before any pass."""
+    unit = make_unit(function)
+    if uses_tiles(unit):
+        unit = separate_tiles(unit)
+    return read_unit(unit, parse_signature(signature))
+
+
+def read_unit(unit: FunctionUnit, kinds: Sequence[Kind]) -> tuple[Function, Specialization]:
+    """Return a kernel in normal form for arguments of some kinds, before any pass."""
+    kinds = tuple(kinds)
+    spec = Specialization(rewrite_for(unit, kinds), analyze(unit), kinds)
+    with global_compiler_lock:
+        typing = host_contexts().typing_context
+        return read_function(spec.unit, numba_types(kinds), typing, raises=True), spec
+
+
+def barriers_of(function: Callable[..., Any], signature: str) -> BarrierFacts:
+    """Return what is known of the barriers of a kernel."""
+    return analyze_barriers(*read_kernel_for(function, signature))
