@@ -11,6 +11,10 @@ __all__ = ["unwritten_registers"]
 _REGISTER = re.compile(r"%[\w.]+")
 _DECLARATION = re.compile(r"^\s*\.reg\b")
 _FUNCTION = re.compile(r"^[^\n]*\.(?:entry|func)\b", re.MULTILINE)
+#: How LLVM writes that it reads a half of a register.
+_HALF = re.compile(r"\{ \.reg \.b32 tmp; ([^;]*;) \}")
+#: LLVM packs elements of a tile that a thread does not have into words, and never stores them.
+_PACKING = re.compile(r"\s*(?:prmt\.|mov\.b\d+\s[^;]*\{)")
 _COMMENT = re.compile(r"//[^\n]*")
 #: Special registers (PTX ISA, "Special Registers"), and those of parameters and of the stack.
 _SPECIAL = re.compile(
@@ -33,22 +37,13 @@ def unwritten_registers(ptx: str) -> set[str]:
     ... }''')
     {'%r3'}
     """
-    text = _COMMENT.sub("", ptx)
+    text = _HALF.sub(r"\1", _COMMENT.sub("", ptx))
     starts = [match.start() for match in _FUNCTION.finditer(text)]
     found: set[str] = set()
     for start, end in zip(starts, [*starts[1:], len(text)], strict=True):
         lines = [line for line in text[start:end].splitlines() if not _DECLARATION.match(line)]
         written = {name for line in lines for name in results_of(line)}
-        # Results in the text of inline assembly and of calls have other forms.
-        written |= {name for line in lines if "{" in line for name in _destructured(line)}
-        read = {name for line in lines for name in _REGISTER.findall(line)}
+        reading = [line for line in lines if not _PACKING.match(line)]
+        read = {name for line in reading for name in _REGISTER.findall(line)}
         found |= {name for name in read - written if not _SPECIAL.fullmatch(name)}
     return found
-
-
-def _destructured(line: str) -> list[str]:
-    """Return the registers of a list at the first operand, as those of ``mov.b64 {%r1, %r2}``."""
-    if re.match(r"\s*(?:@!?%\w+\s+)?(?:st|red|cp)\b", line):
-        return []
-    found = re.match(r"[^,{]*\{([^}]*)\}", line)
-    return _REGISTER.findall(found[1]) if found else []
