@@ -13,7 +13,7 @@ from __future__ import annotations
 import ast
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from kerneldsl.analysis.bindings import Binding, bindings, unpack_targets
@@ -41,8 +41,6 @@ __all__ = [
     "Root",
     "Summary",
     "deeper",
-    "is_own",
-    "root_of_array",
 ]
 
 #: Memory by its owner: the position of a parameter, or the name of an array that is declared.
@@ -88,26 +86,10 @@ class Summary:
     returned_tuples: Tuples
 
 
-def root_of_array(name: str, use: IntrinsicUse) -> Root:
-    """Return the memory that a call of ``shared.array`` or ``local.array`` declares."""
-    if use.static.get("shape") == (0,):
-        return "dynamic shared"  # every such declaration is the same memory
-    return f"{'local' if Effect.ALLOCATE_LOCAL in use.intrinsic.effect else 'shared'}:{name}"
-
-
-def is_own(root: Root) -> bool:
-    """Return whether memory is a thread's own: a local array."""
-    return isinstance(root, str) and root.startswith("local:")
-
-
 class Aliases(ABC):
-    """Memory that the expressions of one function stand for.
+    """Memory that the expressions of one function stand for."""
 
-    `declared` are the variables that hold declared arrays, with their memory, where a target has
-    replaced the calls that declare them.
-    """
-
-    def __init__(self, unit: FunctionUnit, declared: Mapping[str, Root] | None = None) -> None:
+    def __init__(self, unit: FunctionUnit) -> None:
         self._unit = unit
         self._depth: dict[Root, int] = {}
         #: What expressions stand for, once variables are known.
@@ -115,8 +97,6 @@ class Aliases(ABC):
         self._aliases: dict[str, set[Alias]] = {
             name: {(i, 0, _NO_TUPLES)} for i, name in enumerate(unit.parameters)
         }
-        for name, root in (declared or {}).items():
-            self._aliases[name] = {(root, 0, _NO_TUPLES)}
         found = tuple(bindings(unit.tree))
         self._functions = _bound_functions(found, unit)
         self.tuples = TupleIndices(unit, found, self.function_of, self._tuples_returned_by)
@@ -227,7 +207,7 @@ class Aliases(ABC):
         if use is not None:
             if use.intrinsic.effect & (Effect.ALLOCATE_SHARED | Effect.ALLOCATE_LOCAL):
                 assert isinstance(node.func, ast.Name)
-                return {(root_of_array(node.func.id, use), 0, _NO_TUPLES)}
+                return {(_root_of_array(node.func.id, use), 0, _NO_TUPLES)}
             return self._alias_of(node.args[0]) if use.intrinsic.is_view else set()
         summary = self.summary_of(node)
         if summary is not None:
@@ -338,3 +318,10 @@ def _count_indices(parts: Iterable[ast.expr]) -> int:
         is_new_axis = isinstance(part, ast.Constant) and (part.value is None or part.value is ...)
         count += not (isinstance(part, ast.Slice) or is_new_axis)
     return count
+
+
+def _root_of_array(name: str, use: IntrinsicUse) -> Root:
+    """Return the memory that a call of ``shared.array`` or ``local.array`` declares."""
+    if use.static.get("shape") == (0,):
+        return "dynamic shared"  # every such declaration is the same memory
+    return f"{'local' if Effect.ALLOCATE_LOCAL in use.intrinsic.effect else 'shared'}:{name}"

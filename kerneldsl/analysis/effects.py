@@ -33,7 +33,6 @@ __all__ = [
     "Effects",
     "array_effects",
     "augmented_values",
-    "is_internal_call",
     "syncs_grid",
 ]
 
@@ -155,7 +154,7 @@ class Accesses(Aliases):
                 found if effect & (Effect.ATOMIC | Effect.READ) else _NO_ROOTS,
                 found if effect & (Effect.ATOMIC | Effect.WRITE) else _NO_ROOTS,
             )
-        if is_internal_call(node, self._unit):
+        if _is_internal_call(node, self._unit):
             return _NO_ROOTS, _NO_ROOTS
         summary = self.summary_of(node)
         if summary is not None:
@@ -190,7 +189,7 @@ def syncs_grid(unit: FunctionUnit) -> bool:
     return any(use.intrinsic is grid_group.sync for use in unit.all_uses())
 
 
-def is_internal_call(node: ast.Call, unit: FunctionUnit) -> bool:
+def _is_internal_call(node: ast.Call, unit: FunctionUnit) -> bool:
     """Return whether a call is of a function that a pass or a target has put there.
 
     Such a function computes a value from its arguments, or a view of one, and writes nothing.

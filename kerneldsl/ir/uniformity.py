@@ -16,6 +16,7 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -323,9 +324,8 @@ class Uniformity:
         """Return the facts of the result of a function of Numba's."""
         function, operands = operation.attributes["function"], operation.operands
         if function in _QUOTIENTS and _divides_by_warps(*operands):
-            place = facts
-            assert place is not None
-            return Divergence(Scope.WARP, *place_of(place)), None
+            assert facts is not None
+            return replace(facts, scope=Scope.WARP), None
         key = getattr(function, "typing_key", function)
         if any(key is each for each in _EXTENT_FUNCTIONS):
             return extents, None
@@ -508,11 +508,6 @@ def _divides_by_warps(first: Value, second: Value) -> bool:
         return False
     divisor = given.attributes.get("value") if isinstance(given, Operation) else 0
     return type(divisor) is int and divisor > 0 and divisor % _WARP == 0
-
-
-def place_of(fact: Divergence) -> tuple[Any, ...]:
-    """Return the fields of a fact after its scope."""
-    return fact.index, fact.form, fact.source, fact.cause
 
 
 def _is_known(function: Any) -> bool:
