@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
+from numba import njit
 
 import kerneldsl as kd
 
@@ -232,6 +233,32 @@ def test_contents_read_as_a_whole_are_warned_of_for_cuda() -> None:
         warnings.simplefilter("always")
         conditions_from_contents.ptx(x, counter, arch="sm_90")
     assert [w.category for w in caught].count(kd.BarrierDivergenceWarning) == 5
+
+
+@njit
+def total_of(array):
+    total = 0
+    for value in array:
+        total += value
+    return total
+
+
+@kd.kernel
+def conditions_from_functions_of_numba(x, counts):
+    t = kd.threadIdx.x
+    if total_of(counts) > 3:
+        kd.syncthreads()
+    x[t] = total_of(counts)
+
+
+def test_functions_of_numba_are_analyzed() -> None:
+    x, counts = np.zeros(32, np.int64), np.full(3, 2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", kd.BarrierDivergenceWarning)
+        conditions_from_functions_of_numba.ptx(x, counts, arch="sm_90")
+    with kd.use("cpu"):
+        conditions_from_functions_of_numba[1, 32](x, counts)
+    assert (x == 6).all()
 
 
 @kd.kernel

@@ -86,7 +86,10 @@ _LARGEST = 2**31 - 1
 
 
 def read_as_written(specialization: Specialization) -> Function:
-    """Return the typed function of a kernel before any pass."""
+    """Return the typed function of a kernel before any pass, with what is found in it.
+
+    Raises `KernelError` for a barrier or a chain that is refused.
+    """
     unit, kinds = specialization.unit, specialization.kinds
     read = partial(
         read_function,
@@ -94,11 +97,17 @@ def read_as_written(specialization: Specialization) -> Function:
         plain_function=_plain_function,
         debug=specialization.options.debug,
     )
-    function = _read(unit, kinds, read)
+    function = analyzed = _read(unit, kinds, read)
     if any(each.is_plain_numba for each in unit.reachable()):
-        # Findings are in the bodies of Numba's functions, too.
+        # The bodies of Numba's functions are analyzed, too.
         with suppress(errors.NumbaError, NotReadError):
-            function.findings = _read(unit, kinds, partial(read, plain_function=None)).findings
+            analyzed = _read(unit, kinds, partial(read, plain_function=None))
+    function.findings = analyzed.findings
+    if specialization.traits.has_barrier:
+        from kerneldsl.ir.barriers import analyze_barriers
+
+        function.barriers = analyze_barriers(analyzed, specialization)
+        check_barriers(function.barriers.problems)
     return function
 
 
@@ -125,11 +134,6 @@ def _read(unit: FunctionUnit, kinds: tuple[Kind, ...], read: Callable[..., _Read
 def read_kernel(specialization: Specialization) -> tuple[Function, dict[Value, Interval]]:
     """Return the typed function of a kernel, and the intervals of its integers."""
     function = read_as_written(specialization)
-    if specialization.traits.has_barrier:
-        from kerneldsl.ir.barriers import analyze_barriers
-
-        function.barriers = analyze_barriers(function, specialization)
-        check_barriers(function.barriers.problems)
     simplify(function.body)
     known = ranges_of(function, INTERVALS)
     mark_indices(function, INTERVALS, wraparound=specialization.options.wraparound)
