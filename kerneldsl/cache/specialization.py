@@ -13,7 +13,6 @@ from typing import Any
 
 from kerneldsl.cache.key import Key
 from kerneldsl.cache.reasons import UncacheableError
-from kerneldsl.cache.toolchain import toolchain_identity
 from kerneldsl.contract import Specialization
 from kerneldsl.errors.values import a_type
 from kerneldsl.frontend.fingerprint import UnidentifiedError, identify
@@ -44,6 +43,8 @@ def key_of(
     for field in fields(specialization):
         if field.name not in ("unit", "kinds", "code"):
             components |= dict(_flat(field.name, getattr(specialization, field.name)))
+    from kerneldsl.cache.toolchain import toolchain_identity  # not for keys of shipped code
+
     for name, value in (*toolchain_identity(anew=anew).items(), *identity.items()):
         if name in components:
             raise UncacheableError(f"two parts of the key are called {name}")

@@ -32,7 +32,7 @@ CARDS = {
     "kerneldsl.launch.timing.Timing": "measured.timing_card",
     "kerneldsl.memory.arrays.DeviceArray": "arrays.array_card",
     "kerneldsl.planner.formula.PlanFormula": "launches.formula_card",
-    "kerneldsl.planner.occupancy.Occupancy": "launches.occupancy_card",
+    "kerneldsl.planner.block_occupancy.Occupancy": "launches.occupancy_card",
     "kerneldsl.planner.plan.LaunchPlan": "launches.plan_card",
     "kerneldsl.planner.space.Member": "spaces.member_card",
     "kerneldsl.planner.space.Space": "spaces.space_card",
@@ -50,7 +50,7 @@ _PRINTED = (
 #: Class to the function that makes what a terminal shows, in which a card cannot be unfolded.
 _IN_TERMINALS = {
     "kerneldsl.kernels.kernel.Kernel": "kernels.kernel_text",
-    "kerneldsl.planner.occupancy.Occupancy": "launches.occupancy_text",
+    "kerneldsl.planner.block_occupancy.Occupancy": "launches.occupancy_text",
     "kerneldsl.profiling.profile.Profile": "tables.profile_text",
     "kerneldsl.utilities.shown.ShownTuple": "tuples.tuple_text",
 }

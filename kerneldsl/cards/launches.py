@@ -6,8 +6,8 @@ from typing import Any
 
 from kerneldsl.errors.values import safe_repr
 from kerneldsl.kernels.launches import BoundLaunch, Launch
+from kerneldsl.planner.block_occupancy import Occupancy
 from kerneldsl.planner.formula import PlanFormula
-from kerneldsl.planner.occupancy import Occupancy
 from kerneldsl.planner.plan import LaunchPlan
 from kerneldsl.planner.words import compared_rows, headline, plan_facts
 from kerneldsl.utilities.formatting import format_bytes

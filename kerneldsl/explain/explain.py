@@ -38,7 +38,7 @@ from kerneldsl.language.element_types import ELEMENT_TYPES
 from kerneldsl.language.kinds import ScalarKind, format_signature
 from kerneldsl.placement.registry import get_target
 from kerneldsl.planner import DeviceOccupancyLimits, KernelResources, occupancy
-from kerneldsl.planner.occupancy import Occupancy
+from kerneldsl.planner.block_occupancy import Occupancy
 from kerneldsl.transforms.rows.expand import before_expansion
 
 __all__ = ["explain_kernel", "explained_device"]

@@ -9,7 +9,7 @@ from kerneldsl.contract import Dim3, PassRemark
 from kerneldsl.errors import SourceLocation
 from kerneldsl.explain.accesses import AccessReport
 from kerneldsl.explain.roofline import Roofline
-from kerneldsl.planner.occupancy import Occupancy
+from kerneldsl.planner.block_occupancy import Occupancy
 from kerneldsl.utilities.dataclasses import dataclass
 from kerneldsl.utilities.shown import Shown, ShownTuple
 

@@ -9,7 +9,6 @@ import sys
 from typing import Any
 
 from kerneldsl.language.intrinsics.intrinsic import Intrinsic, Scope
-from kerneldsl.language.intrinsics.table import INTRINSICS, find_intrinsic
 from kerneldsl.language.other_names import kernel_remedy
 
 __all__ = [
@@ -80,6 +79,8 @@ def _group_of(module: str) -> tuple[str, ...]:
 
 def foreign_intrinsic(name: str) -> Intrinsic | None:
     """Return our intrinsic that means the same, or ``None``."""
+    from kerneldsl.language.intrinsics.table import find_intrinsic  # few kernels need all of them
+
     try:
         return find_intrinsic(_SAME_MEANING.get(name, name))
     except KeyError:
@@ -88,6 +89,8 @@ def foreign_intrinsic(name: str) -> Intrinsic | None:
 
 def foreign_group(name: str) -> bool:
     """Return whether a name is a group of intrinsics, such as ``threadIdx``."""
+    from kerneldsl.language.intrinsics.table import INTRINSICS
+
     return any(known.startswith(name + ".") for known in INTRINSICS)
 
 
@@ -98,6 +101,8 @@ def foreign_remedy(name: str) -> str:
         return known
     if name.startswith(("xoroshiro128p", "create_xoroshiro128p", "init_xoroshiro128p")):
         return f"Use kd.random.{name}, which draws the same numbers"
+    from kerneldsl.language.intrinsics.table import INTRINSICS
+
     if name.endswith(("_sync", "_sync_intrinsic")):
         exchanges = (f"kd.{i.name}" for i in INTRINSICS.values() if i.scope is Scope.WARP)
         return f"Between the lanes of a warp there are {', '.join(exchanges)}"

@@ -14,7 +14,6 @@ from kerneldsl.frontend.foreign import foreign_group, foreign_remedy, is_numba_t
 from kerneldsl.frontend.report import Reporter
 from kerneldsl.frontend.resolve import HOST_LIBRARIES, Resolved
 from kerneldsl.language.intrinsics.intrinsic import Dim3, Intrinsic, IntrinsicGroup, Typing
-from kerneldsl.language.intrinsics.table import INTRINSICS
 
 __all__ = [
     "WRITE_FUNCTION",
@@ -53,6 +52,8 @@ def refuse_group(reporter: Reporter, node: ast.expr, path: str, group: Intrinsic
 def refuse_foreign(reporter: Reporter, node: ast.expr, name: str) -> NoReturn:
     """Refuse a name of numba.cuda's that has no meaning here."""
     if foreign_group(name):
+        from kerneldsl.language.intrinsics.table import INTRINSICS
+
         members = [n for n in INTRINSICS if n.startswith(name + ".")]
         remedy = f"Write {' or '.join(f'kd.{m}' for m in members)}"
         reporter.fail(node, f"cuda.{name} is used without naming a member", remedy)

@@ -7,12 +7,9 @@ import math
 import time
 import warnings
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
-from kerneldsl.cache.disk import DiskCache, Found, counters, disk_cache
-from kerneldsl.cache.key import Key
-from kerneldsl.cache.reasons import Reason, UncacheableError
 from kerneldsl.contract import Artifact, Compiler, Specialization, UnusableCodeError
 from kerneldsl.contract.barriers import NO_BARRIERS, BarrierFacts, notes_of, read_notes
 from kerneldsl.contract.findings import Finding, finding_text, from_numbers, numbered
@@ -30,6 +27,10 @@ from kerneldsl.utilities.frame_room import call_with_room
 from kerneldsl.utilities.progress import said_after_a_moment
 from kerneldsl.utilities.untrusted import parse_json
 from kerneldsl.utilities.whole_imports import import_whole
+
+if TYPE_CHECKING:  # shipped code does without them
+    from kerneldsl.cache.disk import DiskCache, Found
+    from kerneldsl.cache.key import Key
 
 __all__ = ["barriers_of", "compile_or_load", "find_artifact", "find_key", "notes_on"]
 
@@ -137,6 +138,8 @@ def _compile_or_load(
         if shipped is not None:
             _take_barriers(compiler, specialization, _barriers_in(shipped.notes, specialization))
             return shipped.artifact, "shipped", _findings_in(shipped.notes, specialization)
+    from kerneldsl.cache.disk import counters, disk_cache
+
     cache = disk_cache()
     key = _key(compiler, specialization) if cache.is_on else None
     if key is None:
@@ -225,6 +228,7 @@ def find_key(compiler: Compiler, specialization: Specialization, *, anew: bool =
     UncacheableError
         If such code is not kept.
     """
+    from kerneldsl.cache.reasons import UncacheableError
     from kerneldsl.cache.specialization import key_of
 
     if anew:
@@ -240,6 +244,9 @@ def find_key(compiler: Compiler, specialization: Specialization, *, anew: bool =
 
 
 def _key(compiler: Compiler, specialization: Specialization) -> Key | None:
+    from kerneldsl.cache.disk import counters
+    from kerneldsl.cache.reasons import Reason, UncacheableError
+
     try:
         return find_key(compiler, specialization)
     except UncacheableError as error:
@@ -260,6 +267,8 @@ def _keep(
     if sections is None:
         logger.debug("cache: %s is valid in this process alone", specialization.unit.qualname)
         return
+    from kerneldsl.cache.reasons import UncacheableError
+
     try:
         # The environment or a library may have changed while it was compiled: then it is unknown
         # which of the two states the code is of.

@@ -27,10 +27,8 @@ from kerneldsl.errors import ArgumentValueError, LaunchConfigError
 from kerneldsl.language.kinds import Kind, array_kinds
 from kerneldsl.launch.attributes import in_clusters
 from kerneldsl.launch.dimensions import check_limits
-from kerneldsl.launch.measured import candidate_of, read_choice
 from kerneldsl.launch.request import Request
 from kerneldsl.launch.shape import LaunchShape
-from kerneldsl.launch.shipped_plans import shipped_choice
 from kerneldsl.launch.shipping_packages import may_be_shipped
 from kerneldsl.launch.specialize import specialize_anew
 from kerneldsl.launch.tuning_policy import policy_for
@@ -174,6 +172,9 @@ def _measured(request: Request) -> Candidate | None:
         return None
     if not policy_for(request.shape).budget.uses_records:
         return None
+    from kerneldsl.launch.measured import candidate_of, read_choice
+    from kerneldsl.launch.shipped_plans import shipped_choice
+
     known = read_choice(request) or shipped_choice(request)
     return None if known is None else candidate_of(known, request)
 

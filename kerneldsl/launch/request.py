@@ -21,11 +21,9 @@ from kerneldsl.errors.values import safe_repr
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import Kind, array_kinds, for_parameters
 from kerneldsl.language.other_names import closest_name
-from kerneldsl.language.signatures import is_signature, read_signature
 from kerneldsl.launch.arguments.arguments import bind, check_writable, overlap
 from kerneldsl.launch.arguments.binding import Binding, code_of, kinds_of
 from kerneldsl.launch.arguments.promise_table import NOTHING
-from kerneldsl.launch.arguments.signature import conform, refuse_signatures
 from kerneldsl.launch.dimensions import check_limits, check_rank
 from kerneldsl.launch.shape import LaunchShape
 from kerneldsl.launch.state import KernelState
@@ -164,6 +162,8 @@ def _for_device(state: KernelState, device: Device, binding: Binding) -> KernelS
     """Return the state that a device runs, and give its arguments the kinds of its signature."""
     found = state.for_compiler(device.compiler)
     if found is not state and found.signatures:
+        from kerneldsl.launch.arguments.signature import conform
+
         conform(binding, found.signatures, found.unit.parameters)
     return found
 
@@ -267,6 +267,8 @@ def read_arguments(
         kinds = named_kinds(args, state.parameter_count)
         if kinds is not None:
             return read_kinds(state, kinds)
+        from kerneldsl.launch.arguments.signature import refuse_signatures
+
         refuse_signatures(state.unit.qualname, state.unit.parameters, args)
     if len(args) != state.parameter_count:
         _refuse_count(state.unit, len(args), state.unit.parameters[: len(args)])
@@ -274,6 +276,8 @@ def read_arguments(
     if is_launch and binding.read_only and state.traits.written:
         check_writable(binding, state.unit.parameters, args, state.traits.written)
     if state.signatures:
+        from kerneldsl.launch.arguments.signature import conform  # few kernels declare one
+
         conform(binding, state.signatures, state.unit.parameters)
     return binding
 
@@ -283,7 +287,11 @@ def named_kinds(args: tuple[Any, ...], count: int) -> tuple[Kind, ...] | None:
 
     It is ``None`` unless the only argument is one signature.
     """
-    if len(args) != 1 or not is_signature(args[0]):
+    if len(args) != 1:
+        return None
+    from kerneldsl.language.signatures import is_signature, read_signature
+
+    if not is_signature(args[0]):
         return None
     try:
         kinds = read_signature(args[0])

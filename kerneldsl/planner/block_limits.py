@@ -1,6 +1,7 @@
 """Resources of a compiled kernel, and the blocks per multiprocessor that each of them allows.
 
-The arithmetic of :mod:`~kerneldsl.planner.occupancy`, in integers alone, as the hardware counts.
+The arithmetic of :mod:`~kerneldsl.planner.block_occupancy`, in integers alone, as the hardware
+counts.
 
 References
 ----------

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kerneldsl.contract import Device, Dim3, ElementMapping, Resources
 from kerneldsl.errors import ResourceLimitError
 from kerneldsl.planner.block_limits import KernelResources
+from kerneldsl.planner.block_occupancy import Occupancy, occupancy
 from kerneldsl.planner.candidates import (
     Candidate,
     Choice,
@@ -27,7 +28,6 @@ from kerneldsl.planner.candidates import (
 )
 from kerneldsl.planner.cost import CONSTANTS, Constants, Prediction, predict
 from kerneldsl.planner.limits import DeviceOccupancyLimits
-from kerneldsl.planner.occupancy import Occupancy, occupancy
 from kerneldsl.planner.rates import DeviceRates
 from kerneldsl.planner.work import ElementWork
 from kerneldsl.utilities.dataclasses import dataclass

@@ -19,9 +19,9 @@ from kerneldsl.planner.choose import (
     rank,
 )
 from kerneldsl.planner.cost import BOUND_WORDS, CONSTANTS
-from kerneldsl.planner.coverage import Coverage, bytes_to_saturate
 from kerneldsl.planner.fit import ModelInputs
 from kerneldsl.planner.formula import DeviceModel
+from kerneldsl.planner.grid_coverage import Coverage, bytes_to_saturate
 from kerneldsl.planner.plan import LaunchPlan, PlanAlternative
 from kerneldsl.planner.words import name_limiters
 

@@ -24,7 +24,7 @@ from kerneldsl.utilities.formatting import (
 )
 
 if TYPE_CHECKING:
-    from kerneldsl.planner.occupancy import Occupancy
+    from kerneldsl.planner.block_occupancy import Occupancy
     from kerneldsl.planner.plan import LaunchPlan, PlanAlternative
 
 __all__ = [

@@ -14,9 +14,9 @@ from kerneldsl.contract import Device
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, ToolMissingError
 from kerneldsl.errors.values import as_int, safe_repr
 from kerneldsl.planner.block_limits import KernelResources
+from kerneldsl.planner.block_occupancy import Occupancy
+from kerneldsl.planner.block_occupancy import occupancy as held_by
 from kerneldsl.planner.limits import ComputeCapability, DeviceOccupancyLimits
-from kerneldsl.planner.occupancy import Occupancy
-from kerneldsl.planner.occupancy import occupancy as held_by
 from kerneldsl.plots.drawing import import_pyplot
 from kerneldsl.plots.occupancy import occupancy as draw_occupancy
 from kerneldsl.utilities.html import Html, card, element
@@ -153,7 +153,7 @@ class OccupancyExplorer:
 
     @property
     def found(self) -> Occupancy:
-        """Occupancy of the present choice, by :func:`kerneldsl.planner.occupancy`."""
+        """Occupancy of the present choice, by :func:`kerneldsl.planner.block_occupancy`."""
         return self._found
 
     @property

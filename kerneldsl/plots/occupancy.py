@@ -8,8 +8,8 @@ from typing import Any
 
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
 from kerneldsl.errors.values import safe_repr
-from kerneldsl.planner.occupancy import Occupancy
-from kerneldsl.planner.occupancy import occupancy as held_by
+from kerneldsl.planner.block_occupancy import Occupancy
+from kerneldsl.planner.block_occupancy import occupancy as held_by
 from kerneldsl.plots.drawing import COLORS, FAINT, MARK, Axes, new_axes
 from kerneldsl.utilities.tracebacks import shorten_errors
 
@@ -31,7 +31,7 @@ def occupancy(found: Occupancy, *, axes: Sequence[Axes] | None = None) -> tuple[
     Parameters
     ----------
     found : Occupancy
-        ``kernel.explain(…).occupancy``, or what :func:`kerneldsl.planner.occupancy` gives.
+        ``kernel.explain(…).occupancy``, or what :func:`kerneldsl.planner.block_occupancy` gives.
     axes : sequence of three matplotlib.axes.Axes, optional
         Where to draw; by default beside each other in a new figure.
 

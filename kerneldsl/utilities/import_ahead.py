@@ -36,14 +36,18 @@ FIRST_LAUNCH = (
     "kerneldsl.launch.decision",
     "kerneldsl.analysis.widening",
     "kerneldsl.launch.fitted_models",
-    "kerneldsl.cache",
+    "kerneldsl.launch.measured",
+    "kerneldsl.launch.shipped_plans",
+    "kerneldsl.cache.disk",
     "kerneldsl.cache.specialization",
+    "kerneldsl.cache.toolchain",
     "kerneldsl.launch.dispatch",
     "kerneldsl.streams.waiting",
     "kerneldsl.lowering.captured_arrays",
     "kerneldsl.analysis.analyze",
     "kerneldsl.transforms.separate_tiles",
     "kerneldsl.frontend.normalize",
+    "kerneldsl.language.intrinsics.table",
 )
 
 #: What finds the part that all keys of the cache have in common, when the modules are there.

@@ -250,9 +250,7 @@ def test_every_part_of_the_toolchain_is_part_of_it(name: str, monkeypatch) -> No
     before = key()
     assert before.components[name]
     found = {**toolchain.toolchain_identity(), name: "another"}
-    monkeypatch.setattr(
-        "kerneldsl.cache.specialization.toolchain_identity", lambda anew=False: found
-    )
+    monkeypatch.setattr("kerneldsl.cache.toolchain.toolchain_identity", lambda anew=False: found)
     assert key() != before
 
 

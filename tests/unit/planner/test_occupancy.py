@@ -195,13 +195,14 @@ def test_a_preference_gives_the_carveout_it_was_made_for(capability: tuple[int, 
 
 def test_values_can_be_written_out_and_read_back() -> None:
     kernel = KernelResources(registers=80)
+    names = {name: getattr(planner, name) for name in planner.__all__}
     for value in (
         HOPPER,
         kernel,
         max_potential_block_size(HOPPER, kernel),
         occupancy(HOPPER, kernel, 160),
     ):
-        assert eval(repr(value), vars(planner).copy()) == value  # noqa: S307 - our own repr
+        assert eval(repr(value), dict(names)) == value  # noqa: S307 - our own repr
 
 
 def test_limits_of_a_device_that_is_there() -> None:

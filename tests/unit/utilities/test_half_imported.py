@@ -62,7 +62,7 @@ print("launched")
 @pytest.mark.parametrize(
     "modules",
     [
-        ["kerneldsl.planner.occupancy", "targets.cpu.regions.entry"],
+        ["kerneldsl.planner.candidates", "targets.cpu.regions.entry"],
         ["kerneldsl.launch.arguments.binding", "kerneldsl.launch.configuration"],
     ],
     ids=["shape", "dispatch"],

@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 
 from kerneldsl.errors import ArgumentValueError, LaunchConfigError, ResourceLimitError
-from kerneldsl.planner.occupancy import Occupancy
+from kerneldsl.planner.block_occupancy import Occupancy
 from kerneldsl.utilities.dataclasses import dataclass
 
 __all__ = ["Coverage", "bytes_to_saturate", "coverage"]
