@@ -19,7 +19,7 @@ from kerneldsl.analysis.library_names import outside_value
 from kerneldsl.errors import UnsupportedConstructError
 from kerneldsl.frontend.fresh_names import FreshNames
 from kerneldsl.frontend.syntax import assign, load, store
-from kerneldsl.frontend.trees import walk_here
+from kerneldsl.frontend.trees import copy_origin, walk_here
 from kerneldsl.frontend.unit import FunctionUnit
 
 __all__ = ["CallHoister", "place_at"]
@@ -199,6 +199,5 @@ def place_at(node: N, place: ast.AST) -> N:
     for inner in walk_here(node):
         if "lineno" not in inner.__dict__ and isinstance(inner, ast.expr | ast.stmt):
             ast.copy_location(inner, place)
-            if hasattr(place, "kd_origin"):
-                inner.__dict__["kd_origin"] = place.__dict__["kd_origin"]
+            copy_origin(inner, place)
     return node

@@ -5,7 +5,7 @@ control flow: whether its barrier is uniform depends on the call, and a target t
 at barriers must see them. Such calls are replaced by the function's body; every other call stays.
 
 The result is a unit like any other. An inlined node keeps its place in its own file and names its
-unit as ``kd_origin``. Locals of an inlined function get fresh names, another at each call.
+unit as origin. Locals of an inlined function get fresh names, another at each call.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kerneldsl.analysis.hoisting import CallHoister, place_at
 from kerneldsl.analysis.returns import lower_returns
 from kerneldsl.frontend.fresh_names import FreshNames
 from kerneldsl.frontend.syntax import assign, load
-from kerneldsl.frontend.trees import Transformer, copy_tree, walk_here
+from kerneldsl.frontend.trees import Transformer, copy_origin, copy_tree, set_origin, walk_here
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.intrinsics.intrinsic import BLOCK_LEVEL
 
@@ -89,8 +89,7 @@ class _Inliner(CallHoister):
         assert callee is not None
         body = copy_tree(callee.tree.body)
         for inner in walk_here(body):
-            if not hasattr(inner, "kd_origin"):
-                inner.kd_origin = callee  # type: ignore[attr-defined]
+            set_origin(inner, callee)
         stored = assigned_names(body)
         rename: dict[str, ast.expr] = {
             name: self.local(name, callee) for name in sorted(stored - set(callee.parameters))
@@ -153,6 +152,5 @@ class _Renamer(Transformer):
             return place_at(ast.Constant(new.value), node)
         assert isinstance(new, ast.Name)
         renamed = place_at(ast.Name(new.id, node.ctx), node)
-        if hasattr(node, "kd_origin"):
-            renamed.kd_origin = node.kd_origin  # type: ignore[attr-defined]
+        copy_origin(renamed, node)
         return renamed

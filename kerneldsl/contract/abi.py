@@ -93,6 +93,15 @@ class Parameter:
         """Size in bytes; also the alignment."""
         return struct.calcsize(_format(self.dtype))
 
+    @property
+    def is_extent(self) -> bool:
+        """True if it is an extent of ``forall``, which no argument gives."""
+        return self.name.startswith(_EXTENT)
+
+
+#: Names of the extents of ``forall``.
+_EXTENT = f"{RESERVED_PREFIX}extent"
+
 
 @dataclass(frozen=True, slots=True)
 class ArrayParameters:
@@ -196,7 +205,7 @@ class ParameterLayout:
         for name, kind in zip(self.names, self.kinds, strict=True):
             yield from _flatten(name, kind, "offset" if self.has_slots else "pointer")
         for axis in range(self.mode.forall_ndim or 0):
-            yield f"{RESERVED_PREFIX}extent[{axis}]", "int64"
+            yield f"{_EXTENT}[{axis}]", "int64"
         if self.debug:
             yield f"{RESERVED_PREFIX}fault.data", "pointer"
 

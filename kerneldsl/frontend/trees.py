@@ -11,7 +11,16 @@ import ast
 from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar, TypeVar, cast
 
-__all__ = ["Transformer", "children_of", "copy_tree", "fill_locations", "walk_here"]
+__all__ = [
+    "Transformer",
+    "children_of",
+    "copy_origin",
+    "copy_tree",
+    "fill_locations",
+    "origin_of",
+    "set_origin",
+    "walk_here",
+]
 
 T = TypeVar("T")
 N = TypeVar("N", bound=ast.AST)
@@ -28,6 +37,27 @@ _OF_NODES = frozenset(
 _LOCATION = ("lineno", "col_offset", "end_lineno", "end_col_offset")
 #: The fields that may hold nodes, by the type of the node.
 _parts: dict[type[ast.AST], tuple[str, ...]] = {ast.Constant: ()}
+
+
+#: The attribute of a node that was inlined from another function: the unit of that function.
+_ORIGIN = "_kerneldsl_origin"
+
+
+def origin_of(node: ast.AST) -> Any:
+    """Return the unit of the function that a node was inlined from, ``None`` if it was not."""
+    return node.__dict__.get(_ORIGIN)
+
+
+def set_origin(node: ast.AST, unit: Any) -> None:
+    """Say from which function's unit a node is inlined; the innermost function counts."""
+    node.__dict__.setdefault(_ORIGIN, unit)
+
+
+def copy_origin(node: ast.AST, old: ast.AST) -> None:
+    """Give a new node the origin of an old one."""
+    origin = origin_of(old)
+    if origin is not None:
+        node.__dict__[_ORIGIN] = origin
 
 
 def walk_here(nodes: ast.AST | Iterable[ast.AST]) -> Iterator[ast.AST]:

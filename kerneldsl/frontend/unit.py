@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 from kerneldsl.errors import SourceLocation
 from kerneldsl.frontend.frozen import FrozenArrays, WatchedArrays
 from kerneldsl.frontend.linked_code import LinkedCode
-from kerneldsl.frontend.trees import walk_here
+from kerneldsl.frontend.trees import origin_of, walk_here
 from kerneldsl.language.intrinsics.intrinsic import Intrinsic
 from kerneldsl.utilities.dataclasses import dataclass
 
@@ -137,10 +137,9 @@ class FunctionUnit:
     def locate(self, node: ast.AST) -> SourceLocation:
         """Return the place of a node in the user's file.
 
-        A node that was inlined from a device function carries that function's unit as
-        ``kd_origin`` and is located there.
+        A node that was inlined from a device function is located there.
         """
-        origin: FunctionUnit = getattr(node, "kd_origin", self)
+        origin: FunctionUnit = origin_of(node) or self
         return SourceLocation(
             origin.filename,
             getattr(node, "lineno", origin.first_line),

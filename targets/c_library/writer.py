@@ -239,8 +239,8 @@ def _table(name: str, function: _Function) -> str:
     layout = function.layout
     cpu = sorted(function.cpu, key=_level_of)
     cuda = sorted(function.cuda, key=lambda each: (_capability(each[0]), each[1]))
-    extents = [each.offset for each in layout.parameters if each.name.startswith("kd_extent")]
-    given = [each for each in layout.parameters if not each.name.startswith("kd_extent")]
+    extents = [each.offset for each in layout.parameters if each.is_extent]
+    given = [each for each in layout.parameters if not each.is_extent]
     end = given[-1].offset + given[-1].nbytes if given else 0
     ndim = layout.mode.forall_ndim or 0
     block = function.block or (0, 0, 0)

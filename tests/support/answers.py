@@ -18,6 +18,7 @@ from kerneldsl.analysis.ranges import nonnegative_indices
 from kerneldsl.analysis.widening import wide_stores
 from kerneldsl.contract.barriers import BarrierProblem
 from kerneldsl.errors import KernelError
+from kerneldsl.frontend.trees import origin_of
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.ir.barriers import analyze_barriers
 from kerneldsl.ir.frontend.reader import NotReadError
@@ -51,7 +52,7 @@ def answers(unit: FunctionUnit, kinds: Sequence[Kind] | None = None) -> dict[str
 def _place(node: ast.AST, unit: FunctionUnit) -> str:
     """The place of a node by its line in its function, and its text."""
     where = unit.locate(node)
-    origin = getattr(node, "kd_origin", unit)
+    origin = origin_of(node) or unit
     text = ast.unparse(node).partition("\n")[0]
     return f"{origin.name}:{where.lineno - origin.first_line}:{where.col_offset} {text}"
 

@@ -16,6 +16,7 @@ from numba import errors, types
 
 from kerneldsl.analysis.library_names import outside_value
 from kerneldsl.contract.findings import Part
+from kerneldsl.frontend.trees import origin_of
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.ir.frontend.lazy import MISSING, settled
 from kerneldsl.ir.frontend.members import NamedMembers, class_of
@@ -261,7 +262,7 @@ class Reader:
 
     def place_of(self, node: Any) -> SourcePlace:
         """Return the place of a node, in the function that it was inlined from if any."""
-        unit = getattr(node, "kd_origin", self.unit)
+        unit = origin_of(node) or self.unit
         line = getattr(node, "lineno", self.place.line)
         end = getattr(node, "end_col_offset", None)
         return SourcePlace(line, getattr(node, "col_offset", 0), unit, self.caller, end)

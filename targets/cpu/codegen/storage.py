@@ -12,18 +12,12 @@ from kerneldsl.utilities.formatting import format_bytes
 
 __all__ = [
     "ALIGNMENT",
-    "DYNAMIC",
-    "SCRATCH",
     "SCRATCH_LIMIT_BYTES",
     "STACK_BYTES",
     "StaticArray",
     "Storage",
 ]
 
-#: The parameter of generated functions that takes the address of scratch memory.
-SCRATCH = "kd_scratch"
-#: The one that takes how many bytes of dynamic shared memory follow it.
-DYNAMIC = "kd_dynamic"
 #: Bytes of a block's storage that are taken from the worker's stack; what is beyond goes to
 #: scratch memory. Workers of a thread pool may have as little as half a megabyte of stack.
 STACK_BYTES = 64 * 1024

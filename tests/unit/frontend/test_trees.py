@@ -14,6 +14,8 @@ from kerneldsl.frontend.trees import (
     children_of,
     copy_tree,
     fill_locations,
+    origin_of,
+    set_origin,
     walk_here,
 )
 
@@ -139,5 +141,7 @@ def test_a_copy_can_be_changed_alone():
 
 def test_what_hangs_beside_the_fields_is_shared():
     tree = ast.parse("a").body[0]
-    tree.kd_origin = origin = [object()]
-    assert copy_tree(tree).kd_origin is origin
+    origin = object()
+    set_origin(tree, origin)
+    set_origin(tree, object())
+    assert origin_of(copy_tree(tree)) is origin

@@ -1,8 +1,7 @@
-"""What the targets that compile through Numba share."""
+"""Numba's types of arguments, and faults."""
 
 from __future__ import annotations
 
-import ast
 import struct
 
 import numba
@@ -11,7 +10,6 @@ import pytest
 
 from kerneldsl.errors import KernelFault, SourceLocation
 from kerneldsl.frontend.normalize import make_unit
-from kerneldsl.frontend.trees import copy_tree
 from kerneldsl.language.element_types import ELEMENT_TYPES, NUMPY_NAMES
 from kerneldsl.language.kinds import ArrayKind
 from kerneldsl.lowering.faults import (
@@ -46,16 +44,6 @@ def test_arrays_are_mutable_and_aligned() -> None:
     array = numba_type(ArrayKind("float32", 1))
     assert array.mutable
     assert array.aligned
-
-
-def test_copies_share_what_hangs_at_a_node() -> None:
-    tree = ast.parse("a[i] = b")
-    origin = object()
-    tree.body[0].kd_origin = origin  # type: ignore[attr-defined]
-    copied = copy_tree(tree)
-    assert copied.body[0] is not tree.body[0]
-    assert copied.body[0].kd_origin is origin  # type: ignore[attr-defined]
-    assert ast.dump(copied) == ast.dump(tree)
 
 
 def kernel() -> None:
