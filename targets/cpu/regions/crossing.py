@@ -40,8 +40,11 @@ class Crossing:
             for value in operation.results
         }
         self.stored: dict[Value, Value] = {}
+        #: Values that are in the slot of a variable, until that changes.
+        self.shared: set[Value] = set()
 
     def run(self) -> None:
+        self.share(self.region)
         for loop in self.loops:
             self.complete(loop)
         for value, place in self.stored.items():
@@ -49,6 +52,43 @@ class Crossing:
         self.region.operations[:0] = [
             each for each in self.fission.slots if each not in self.region.operations
         ]
+
+    def share(self, region: Region) -> None:
+        """Store what a variable gets at the end of a region when it is computed, if that is safe.
+
+        In a loop with barriers, ``total += …`` has a slot for the sum of the iterations before. The
+        new sum can be there at once, if nothing reads the old one from there on. Nothing may read
+        the new one after the variable has got it: the variable may change again.
+        """
+        operations = region.operations
+        for last, loop in enumerate(operations):
+            for inner in loop.regions if loop.name != "threads" else ():
+                self.share(inner)
+            stores = loop.regions[0].operations if loop.name == "threads" else []
+            for each in [each for each in stores if each.name == "slot.store"]:
+                place, value, *_ = each.operands
+                home = self.home.get(value)
+                if home is None or home is loop or home not in operations[:last]:
+                    continue
+                is_plain = value.owner in home.regions[0].operations
+                later = operations[operations.index(home) + 1 : last + 1]
+                is_last = not any(value in other.used() for other in operations[last + 1 :])
+                is_free = is_plain and is_last and value not in self.stored
+                if is_free and not self.uses(place, later, each):
+                    self.stored[value] = place
+                    self.shared.add(value)
+                    stores.remove(each)
+        region.operations = [each for each in operations if not _is_empty(each)]
+
+    def uses(self, place: Value, operations: list[Operation], store: Operation) -> bool:
+        """Return whether operations other than a store use what is in a slot."""
+        return any(
+            value is place or self.fission.slot_of.get(value) is place
+            for operation in operations
+            for each in operation.walk()
+            if each is not store
+            for value in each.operands
+        )
 
     def complete(self, loop: Operation) -> None:
         (region,) = loop.regions
@@ -100,7 +140,7 @@ class Crossing:
             return 0
         made = value.owner
         is_kept = value in self.fission.slot_of or value in self.fission.cell_of
-        if is_kept or not isinstance(made, Operation):
+        if is_kept or value in self.shared or not isinstance(made, Operation):
             return 99
         is_cheap = made.name in _CHEAP or made.name.startswith(_OF_BLOCK)
         if not is_cheap or len(made.results) != 1:
@@ -116,3 +156,8 @@ class Crossing:
                 return
             for inner in operation.regions:
                 self.store(inner, value, place)
+
+
+def _is_empty(operation: Operation) -> bool:
+    """Return whether an operation is a loop over threads that does nothing."""
+    return operation.name == "threads" and len(operation.regions[0].operations) == 1

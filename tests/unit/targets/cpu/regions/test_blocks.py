@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import kerneldsl as kd
+from tests.support.region_text import region_text
 
 
 @kd.kernel
@@ -193,3 +194,104 @@ def rotated(x, rounds):
 def test_an_index_is_computed_again_after_a_barrier_of_the_grid() -> None:
     source = rotated.cpu_source("int64[::1], int64", block=64)
     assert source.count("= slot[") == 2  # the value and the counter
+
+
+def sums_of_neighbours(x, out, rounds):
+    t = kd.threadIdx.x
+    tile = kd.shared.array(64, kd.float32)
+    total = kd.float32(0)
+    for k in range(rounds):
+        tile[t] = x[k, t]
+        kd.syncthreads()
+        total += tile[63 - t] * tile[t]
+        kd.syncthreads()
+    out[t] = total
+
+
+def keeps_what_was_before(x, out, rounds):
+    t = kd.threadIdx.x
+    tile = kd.shared.array(64, kd.float32)
+    total, before = kd.float32(0), kd.float32(1)
+    for k in range(rounds):
+        tile[t] = x[k, t]
+        kd.syncthreads()
+        found = tile[63 - t] - total
+        kd.syncthreads()
+        before, total = total + before, found
+    out[t] = total + kd.float32(2) * before
+
+
+def reads_what_is_computed_from_it(x, out, rounds):
+    t = kd.threadIdx.x
+    tile = kd.shared.array(64, kd.float32)
+    tile[t] = x[0, t]
+    kd.syncthreads()
+    first = t + rounds
+    more = first * 3
+    tile[63 - t] += 1
+    kd.syncthreads()
+    total = first
+    for k in range(rounds):
+        tile[t] += total
+        kd.syncthreads()
+        total += k
+        tile[63 - t] *= 2
+        kd.syncthreads()
+    out[t] = total + more + tile[t]
+
+
+def changes_in_a_branch(x, out, rounds):
+    t = kd.threadIdx.x
+    tile = kd.shared.array(64, kd.float32)
+    total = kd.float32(0)
+    for k in range(rounds):
+        tile[t] = x[k, t]
+        kd.syncthreads()
+        if tile[0] < k - 5:
+            break
+        found = total + tile[63 - t]
+        kd.syncthreads()
+        if k % 2 == 0:
+            total = found
+    out[t] = total
+
+
+def begins_with_what_is_read_later(x, out, rounds):
+    t = kd.threadIdx.x
+    tile = kd.shared.array(64, kd.float32)
+    tile[t] = x[0, t]
+    kd.syncthreads()
+    first = tile[63 - t] * kd.float32(2)
+    kd.syncthreads()
+    total = first
+    for _ in range(rounds):
+        tile[t] = total
+        kd.syncthreads()
+        total += tile[63 - t]
+        kd.syncthreads()
+    out[t] = total - first
+
+
+@pytest.mark.parametrize(
+    ("function", "slots"),
+    [
+        (sums_of_neighbours, 1),
+        (keeps_what_was_before, 3),
+        (changes_in_a_branch, None),
+        (reads_what_is_computed_from_it, None),
+        (begins_with_what_is_read_later, 2),
+    ],
+)
+def test_a_sum_is_stored_where_the_sum_before_was(function, slots: int | None) -> None:
+    kernel = kd.kernel(contract=False)(function)
+    if slots is not None:
+        text = region_text(kernel, "float32[:, ::1], float32[::1], int64", block=64)
+        assert text.count("= slot[") == slots
+    alone = kd.kernel(contract=False, debug=True)(function)
+    x = np.random.default_rng(1).standard_normal((7, 64)).astype(np.float32)
+    x[:, 0] = np.arange(7) - 4.5
+    for rounds in (0, 1, 2, 7):
+        out, expected = np.zeros((2, 64), np.float32)
+        kernel[1, 64](x, out, rounds)
+        alone[1, 64](x, expected, rounds)
+        np.testing.assert_array_equal(out, expected)
