@@ -18,7 +18,6 @@ __all__ = [
     "folded",
     "index_parts",
     "is_extent",
-    "loaded_names",
     "operands",
     "sometimes_evaluated",
     "text_of",
@@ -31,17 +30,6 @@ def assigned_names(nodes: ast.AST | Iterable[ast.AST]) -> set[str]:
     return {
         n.id for n in walk_here(nodes) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
     }
-
-
-def loaded_names(nodes: ast.AST | Iterable[ast.AST]) -> set[str]:
-    """Return names that are read somewhere below, targets of augmented assignments too."""
-    names = set()
-    for n in walk_here(nodes):
-        if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load):
-            names.add(n.id)
-        elif isinstance(n, ast.AugAssign) and isinstance(n.target, ast.Name):
-            names.add(n.target.id)
-    return names
 
 
 def operands(node: ast.AST) -> Iterator[ast.expr]:

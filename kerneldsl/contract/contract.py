@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kerneldsl.errors import ArgumentValueError
 from kerneldsl.errors.values import safe_repr
@@ -110,7 +110,23 @@ class Compiler(Observable, ABC):
         ArgumentValueError
             The target infers no types, which the default says.
         """
-        raise ArgumentValueError(
+        raise self._infers_nothing()
+
+    def typed_regions(self, unit: FunctionUnit, kinds: tuple[Kind, ...], made_by: Any) -> Any:
+        """Read a kernel as typed regions (`kerneldsl.ir`), before any pass.
+
+        **May** be overridden, under the conditions of :meth:`typed_unit`. `made_by` is the class of
+        the reader.
+
+        Raises
+        ------
+        ArgumentValueError
+            The target infers no types, which the default says.
+        """
+        raise self._infers_nothing()
+
+    def _infers_nothing(self) -> ArgumentValueError:
+        return ArgumentValueError(
             f"target is {self.name!r}",
             value=self.name,
             limit="This target infers no types of a kernel's values",

@@ -1,6 +1,6 @@
 """Explanations of kernels by symbolic analysis, without a GPU: ``kernel.explain(…)``.
 
-A kernel's typed normal form is walked for the threads of a launch, so that requests, sectors and
+A kernel's typed regions are interpreted for the threads of a launch, so that requests, sectors and
 wavefronts are counted as the hardware would. The same indices as SymPy expressions say why.
 ``docs/explain.md`` says what is exact and what is not.
 """

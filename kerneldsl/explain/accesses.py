@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias
 
 from kerneldsl.errors import SourceLocation
-from kerneldsl.explain.symbols import Expression, Symbols, neighbour_stride
-from kerneldsl.explain.tally import AccessTally
-from kerneldsl.explain.values import Space
+from kerneldsl.explain.symbols import Expression
 from kerneldsl.planner.work import SECTOR_BYTES
 from kerneldsl.utilities.dataclasses import dataclass
 from kerneldsl.utilities.shown import Shown
 
-__all__ = ["AccessReport", "Certainty", "report_access", "source_text"]
+__all__ = ["AccessReport", "Certainty", "source_text"]
 
 #: Counts are exact; of evenly spread indices, which data may be or not; or a bound, for all threads
 #: that may do it.
@@ -135,61 +132,6 @@ class AccessReport(Shown):
             "is_bytewise": self.is_bytewise,
             "axis_bytes": list(self.axis_bytes),
         }
-
-
-def report_access(
-    tally: AccessTally, symbols: Mapping[Any, Symbols], names: Mapping[Any, str]
-) -> AccessReport:
-    """Write down an access.
-
-    `symbols` are those of each function, `names` what the arrays are called that the kernel makes.
-    """
-    is_tile = tally.tile_share is not None
-    index, offset = ((), None) if is_tile else symbols[tally.unit].place(tally.node)
-    operation = "atomic" if tally.is_atomic else "store" if tally.is_store else "load"
-    certainty: Certainty = "exact"
-    if tally.depends_on_data:
-        certainty = "estimate"
-    elif tally.is_uncertain:
-        certainty = "bound"
-    memory = tally.memory
-    is_counted = memory.space is Space.GLOBAL
-    return AccessReport(
-        array=names.get(memory, memory.name),
-        space=memory.space.value,
-        operation=operation,
-        text=source_text(tally.where) or tally.text,
-        where=tally.where,
-        itemsize=tally.itemsize,
-        index=index,
-        offset=offset,
-        stride=_stride(tally, offset),
-        requests=tally.requests,
-        threads=tally.lanes,
-        sectors=tally.sectors if is_counted else 0.0,
-        needed_bytes=tally.needed_bytes if is_counted else 0.0,
-        wavefronts=tally.wavefronts,
-        least_wavefronts=tally.least_wavefronts,
-        same_address=tally.lanes / tally.addresses if tally.addresses else 1.0,
-        certainty=certainty,
-        is_tile=is_tile,
-        record_bytes=0 if tally.part is None else tally.part.record_bytes,
-        field_offset=0 if tally.part is None else tally.part.offset,
-        is_bytewise=tally.part is not None and not tally.part.is_aligned,
-        axis_bytes=tuple(
-            nbytes if extent > 1 else 0
-            for nbytes, extent in zip(memory.strides, memory.shape, strict=True)
-        ),
-    )
-
-
-def _stride(tally: AccessTally, offset: Expression | None) -> Expression | int | None:
-    """Return the stride as a formula if it contains symbols, else the counted number."""
-    met = tally.stride
-    if met is None or tally.depends_on_data:
-        return None
-    formula = None if offset is None else neighbour_stride(offset)
-    return formula if formula is not None and formula.free_symbols else met
 
 
 def source_text(where: SourceLocation) -> str:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import ast
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from typing import Any
 
-from kerneldsl.analysis.expressions import index_parts
-from kerneldsl.analysis.ranges import nonnegative_indices
 from kerneldsl.explain.explanation import BranchReport, Finding
-from kerneldsl.explain.symbols import record_of
-from kerneldsl.explain.tally import Tallies
+from kerneldsl.explain.tally import AccessTally, Tallies
 from kerneldsl.explain.text import short_number
-from kerneldsl.explain.values import Memory
-from kerneldsl.frontend.typed_unit import TypedUnit
-from kerneldsl.frontend.user_places import user_place
-from kerneldsl.language.kinds import ScalarKind
+from kerneldsl.ir.nonnegative import mark_indices
+from kerneldsl.ir.operations import Function
+from kerneldsl.ir.ranges import INTERVALS
 
 __all__ = ["divergence", "index_arithmetic", "integer_division"]
 
@@ -64,7 +61,7 @@ def integer_division(tallies: Tallies) -> Iterator[Finding]:
         count = short_number(each.count)
         yield Finding(
             "integer division",
-            each.where,
+            each.site.where,
             each.count,
             f"{count} divisions or remainders of {each.dtype} by a value that is not a constant",
             "GPUs have no instruction for it: each takes some tens of them, and in 64 bits more",
@@ -73,32 +70,25 @@ def integer_division(tallies: Tallies) -> Iterator[Finding]:
         )
 
 
-def index_arithmetic(typed: TypedUnit, tallies: Tallies) -> Iterator[Finding]:
+def index_arithmetic(function: Function, tallies: Tallies) -> Iterator[Finding]:
     """Yield, for each function, the indices that count from the end if they are negative.
 
     None of them is negative in the launch, but the code does not show it.
     """
-    for unit in typed.reachable():
-        proven = nonnegative_indices(unit.unit)
-        places: dict[tuple[ast.AST, Memory], float] = {}
-        for each in tallies.accesses.values():
-            node = each.node
-            while (base := record_of(unit, node)) is not None:
-                node = base
-            if each.unit is not unit or each.wraps or not isinstance(node, ast.Subscript):
-                continue
-            parts = [p for p in index_parts(node) if p not in proven and _wraps(unit, p)]
-            if parts:  # what is read and written at one place has one index
-                places[node, each.memory] = len(parts) * each.lanes
-        if not places:
-            continue
-        count = sum(places.values())
-        nodes = {node for node, _ in places}
-        most, _ = max(places, key=lambda place: places[place])
+    mark_indices(function, INTERVALS, wraparound=True)
+    places: dict[Any, dict[Any, AccessTally]] = defaultdict(dict)
+    for each in tallies.accesses.values():
+        if not each.wraps and _wrapped(each):  # what is read and written at one place has one index
+            places[each.site.unit][each.site.node, each.memory] = each
+    for found in places.values():
+        counts = {key: _wrapped(each) * each.lanes for key, each in found.items()}
+        nodes = {node for node, _ in found}
+        most = found[max(counts, key=lambda key: counts[key])]
+        count = sum(counts.values())
         many = f" at {len(nodes)} places" if len(nodes) > 1 else ""
         yield Finding(
             "index arithmetic",
-            user_place(unit.unit.locate(most), typed.unit),
+            most.site.where,
             count,
             f"{short_number(count)} indices{many} may be negative, for all that the code shows",
             "Each is compared with 0 to count from the end: some four 64-bit instructions, eight "
@@ -108,9 +98,7 @@ def index_arithmetic(typed: TypedUnit, tallies: Tallies) -> Iterator[Finding]:
         )
 
 
-def _wraps(typed: TypedUnit, index: ast.expr) -> bool:
-    """Return whether an index is of a type that can be negative, and no constant."""
-    kind = typed.type_of(index)
-    if not isinstance(kind, ScalarKind) or isinstance(index, ast.Constant):
-        return False
-    return kind.element.is_integer and not kind.element.is_unsigned
+def _wrapped(access: AccessTally) -> int:
+    """Return how many indices of an access may be negative."""
+    marks = [each.attributes.get("nonnegative", ()) for each in access.operations]
+    return max(sum(not is_marked for is_marked in each) for each in marks)

@@ -1,83 +1,91 @@
-"""Conditions and loops around a node of a kernel, and statements before it in which lanes left."""
+"""Branches and loops around an operation, and operations before it in which lanes left."""
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
-from kerneldsl.explain.symbols import Symbols
-from kerneldsl.utilities.operators import OPPOSITES
+from kerneldsl.ir.control import LOOPS
+from kerneldsl.ir.operations import Function, Label, Operation, Region
 
-__all__ = ["Context", "Guard", "Leaving", "Round", "after", "comparisons", "has_statement"]
-
-_ORDERS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
-_LEAVING = (ast.Return, ast.Break, ast.Continue)
+__all__ = ["Context", "Contexts", "Guard", "Leaving", "Round"]
 
 
 class Guard(NamedTuple):
-    """A condition that holds where a node is executed, or that does not."""
+    """A branch with a condition that holds where an operation is executed, or that does not."""
 
-    test: ast.expr
+    branch: Operation
     holds: bool
-    node: ast.If | ast.IfExp | ast.BoolOp
-    symbols: Symbols
 
 
 class Leaving(NamedTuple):
-    """A statement before, in which some lanes left."""
+    """An operation before, in which some lanes left."""
 
-    statement: ast.stmt
+    operation: Operation
 
 
 class Round(NamedTuple):
-    """A loop around a statement."""
+    """A loop around an operation."""
 
-    node: ast.For | ast.While
-    symbols: Symbols
+    loop: Operation
 
 
 Context: TypeAlias = tuple["Guard | Leaving | Round", ...]
 
 
-def comparisons(
-    test: ast.expr, holds: bool
-) -> list[tuple[ast.expr, type[ast.cmpop], ast.expr]] | None:
-    """Return comparisons that all hold where a condition does, or if it does not."""
-    match test:
-        case ast.UnaryOp(op=ast.Not(), operand=operand):
-            return comparisons(operand, not holds)
-        case ast.BoolOp(op=op, values=values) if isinstance(op, ast.And) == holds:
-            parts = [comparisons(each, holds) for each in values]
-            if any(each is None for each in parts):
-                return None
-            return [pair for each in parts if each is not None for pair in each]
-        case ast.Compare(left=left, ops=ops, comparators=others):
-            if not all(isinstance(op, _ORDERS) for op in ops) or (not holds and len(ops) > 1):
-                return None
-            kinds = [type(op) if holds else OPPOSITES[type(op)] for op in ops]
-            return list(zip((left, *others), kinds, others, strict=False))
-    return None
+class Contexts:
+    """The context of each operation of a kernel.
 
+    Parameters
+    ----------
+    function : Function
+        The kernel.
+    """
 
-def after(branch: ast.If, taken: Guard, other: Guard) -> Context:
-    """Return what holds after a branch in which lanes may have left."""
-    sides = ((branch.body, other), (branch.orelse, taken))
-    leaving = [side for side in sides if has_statement(side[0], *_LEAVING)]
-    if not leaving:
-        return ()
-    (block, stays), *more = leaving
-    is_whole = isinstance(block[-1], _LEAVING) and not has_statement(block[:-1], *_LEAVING)
-    return (stays,) if is_whole and not more else (Leaving(branch),)
+    def __init__(self, function: Function) -> None:
+        self._contexts: dict[Operation, Context] = {}
+        #: Operations to the ``leave`` operations in them by which lanes leave them.
+        self._leaves: dict[Operation, list[Operation]] = {}
+        self._find_leaves(function.body)
+        self._enter(function.body, ())
 
+    def of(self, operation: Operation) -> Context:
+        """Return what is around an operation, outermost first."""
+        return self._contexts[operation]
 
-def has_statement(block: Sequence[ast.stmt], *kinds: type[ast.stmt]) -> bool:
-    """Return whether statements have some of a kind in them; of loops in them, only returns."""
-    for each in block:
-        if isinstance(each, kinds):
-            return True
-        if isinstance(each, ast.If) and has_statement([*each.body, *each.orelse], *kinds):
-            return True
-        if isinstance(each, ast.For | ast.While) and has_statement(each.body, ast.Return):
-            return True
-    return False
+    def is_left(self, operation: Operation) -> bool:
+        """Return whether lanes may leave an operation before its end."""
+        return bool(self._leaves[operation])
+
+    def _find_leaves(self, region: Region) -> list[Operation]:
+        found = []
+        for each in region.operations:
+            inside = [leave for inner in each.regions for leave in self._find_leaves(inner)]
+            label: Label | None = each.attributes.get("label")
+            if each.name == "leave":
+                inside.append(each)
+            elif label is not None:
+                inside = [leave for leave in inside if leave.attributes["label"] is not label]
+            self._leaves[each] = inside
+            found += inside
+        return found
+
+    def _enter(self, region: Region, context: Context) -> None:
+        for each in region.operations:
+            self._contexts[each] = context
+            for number, inner in enumerate(each.regions):
+                if each.name == "if":
+                    self._enter(inner, (*context, Guard(each, number == 0)))
+                elif each.name in LOOPS:
+                    self._enter(inner, (*context, Round(each)))
+                else:
+                    self._enter(inner, context)
+            if self._leaves[each]:
+                context = (*context, self._after(each))
+
+    def _after(self, operation: Operation) -> Guard | Leaving:
+        """Return what holds after an operation in which lanes may have left."""
+        if operation.name == "if" and len(self._leaves[operation]) == 1:
+            for number, region in enumerate(operation.regions):
+                if region.is_left:
+                    return Guard(operation, number != 0)
+        return Leaving(operation)

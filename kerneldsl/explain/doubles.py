@@ -2,53 +2,61 @@
 
 from __future__ import annotations
 
-import ast
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TypeAlias
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
-from kerneldsl.analysis.expressions import assigned_names
-from kerneldsl.errors import SourceLocation
 from kerneldsl.explain.accesses import source_text
 from kerneldsl.explain.explanation import Finding
-from kerneldsl.explain.tally import Tallies
+from kerneldsl.explain.reading import kind_of
+from kerneldsl.explain.sites import Site, operand_site, root_site
+from kerneldsl.explain.tally import FloatTally, Tallies
 from kerneldsl.explain.text import short_number
-from kerneldsl.frontend.typed_unit import TypedUnit
-from kerneldsl.frontend.unit import FunctionUnit
-from kerneldsl.frontend.user_places import user_place
+from kerneldsl.ir.control import CONTROL, LOOPS, carried_arguments, ends_of, given_to
+from kerneldsl.ir.operations import Function, Operation, Value
 from kerneldsl.language.element_types import ELEMENT_TYPES, ElementType
 from kerneldsl.language.kinds import Kind, ScalarKind, leaf_kinds
 
 __all__ = ["double_arithmetic"]
 
+#: Operations with results of the type that their operands make.
+_COMPUTED = ("cast", "fma", "numba", "tuple.make")
+
 
 def double_arithmetic(
-    typed: TypedUnit, kinds: Sequence[Kind], tallies: Tallies
+    function: Function, kinds: Sequence[Kind], tallies: Tallies
 ) -> Iterator[Finding]:
-    """Yield where a kernel computes in float64 whose arguments hold none.
+    """Yield where a kernel computes in float64 if none of its arguments is.
 
-    Operations that share a cause are one finding, which names all their causes: only where each of
-    them is a float32 are the operations in float32.
+    Operations that share a cause are one finding, which names all their causes. They are in float32
+    if each of these is a float32.
     """
     leaves = [part for each in leaf_kinds(kinds) for part in _numbers(each.element)]
     if any(each.is_double for each in leaves) or not any(each.is_float for each in leaves):
         return
-    roots: dict[TypedUnit, _Roots] = {}
-    roots.update((each, _Roots(each, roots)) for each in typed.reachable())
-    groups: list[tuple[dict[ast.AST, TypedUnit], set[ast.AST], float]] = []
-    units: dict[ast.AST, TypedUnit] = {}
-    for (unit, node, dtype, _), count in tallies.floats.items():
-        if dtype != "float64":
-            continue
-        units[node] = unit
-        causes = dict(roots[unit].of_operation(node, set())) or {node: unit}
-        nodes = {node}
-        for group in [each for each in groups if causes.keys() & each[0].keys()]:
-            groups.remove(group)
-            causes, nodes, count = group[0] | causes, group[1] | nodes, group[2] + count
-        groups.append((causes, nodes, count))
-    for causes, nodes, count in groups:
-        yield _finding(typed.unit, causes, {node: units[node] for node in nodes}, count)
+    roots = _Roots(function)
+    groups: list[_Group] = []
+    for tally in tallies.floats.values():
+        if tally.dtype == "float64":
+            found = {each.node: each for each in roots.of(tally)} or {tally.site.node: tally.site}
+            made = _Group(found, {tally.site.node: tally.site}, tally.count)
+            for group in [each for each in groups if found.keys() & each.causes.keys()]:
+                groups.remove(group)
+                made = _Group(
+                    group.causes | made.causes,
+                    group.operations | made.operations,
+                    group.times + made.times,
+                )
+            groups.append(made)
+    yield from map(_finding, groups)
+
+
+class _Group(NamedTuple):
+    """Operations that share causes, each by its node."""
+
+    causes: dict[object, Site]
+    operations: dict[object, Site]
+    times: float
 
 
 def _numbers(element: ElementType) -> Iterator[ElementType]:
@@ -59,111 +67,91 @@ def _numbers(element: ElementType) -> Iterator[ElementType]:
         yield from _numbers(ELEMENT_TYPES[each.dtype])
 
 
-def _finding(
-    kernel: FunctionUnit,
-    causes: dict[ast.AST, TypedUnit],
-    nodes: dict[ast.AST, TypedUnit],
-    count: float,
-) -> Finding:
+def _finding(group: _Group) -> Finding:
     places = sorted(
-        (_cause(cause, unit.unit, kernel) for cause, unit in causes.items()),
+        ((each.where, _text(each)) for each in group.causes.values()),
         key=lambda each: (each[0].filename, each[0].lineno, each[0].col_offset or 0),
     )
     where = places[0][0]
     written: list[str] = []
-    for line, group in itertools.groupby(places, key=lambda each: each[0].lineno):
-        texts = dict.fromkeys(f"np.float32({cause})" for _, cause in group)
+    for line, causes in itertools.groupby(places, key=lambda each: each[0].lineno):
+        texts = dict.fromkeys(f"np.float32({cause})" for _, cause in causes)
         written.append(" and ".join(texts) + (f" in line {line}" if line != where.lineno else ""))
-    lines_of = {user_place(u.unit.locate(n), kernel).lineno for n, u in nodes.items()}
+    lines_of = {each.where.lineno for each in group.operations.values()}
     others = sorted(lines_of - {where.lineno})
     lines = f" in line{'s' * (len(others) > 1)} {', '.join(map(str, others))}" if others else ""
     return Finding(
         "float64",
         where,
-        count,
-        f"{short_number(count)} operations{lines} are in float64, and no argument is",
+        group.times,
+        f"{short_number(group.times)} operations{lines} are in float64, and no argument is",
         "A Python float is a float64, and so is what it, or an integer of 32 bits or more, makes "
         "with a float32; GPUs compute in float64 at half the rate of float32 or, most of them, at "
         "a 64th",
         f"Write {', '.join(written)}, or name constants of that type",
-        weight=64 * count,
+        weight=64 * group.times,
     )
 
 
-def _cause(node: ast.AST, unit: FunctionUnit, kernel: FunctionUnit) -> tuple[SourceLocation, str]:
-    """Return the place of a cause and its text; of one in our files those of the user's call."""
-    where = unit.locate(node)
-    shown = user_place(where, kernel)
-    return shown, ast.unparse(node) if shown is where else source_text(shown)
-
-
-#: A node that makes operations float64, and its function.
-_Root: TypeAlias = tuple[ast.AST, TypedUnit]
+def _text(cause: Site) -> str:
+    """Return the text of a cause; of one in our files that of the user's call."""
+    return cause.text if cause.is_shown else source_text(cause.where)
 
 
 class _Roots:
-    """Causes of float64 in one function: constants, integers, and functions that are called.
+    """Causes of float64: constants and integers.
 
     Each has to be a float32 for the operation to be in float32.
     """
 
-    def __init__(self, typed: TypedUnit, others: Mapping[TypedUnit, _Roots]) -> None:
-        self._typed, self._others = typed, others
-        self._givers: dict[str, list[ast.stmt]] = {}
-        self._results: list[ast.expr] = []
-        for node in ast.walk(typed.unit.tree):
-            if isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign):
-                for name in assigned_names(node):
-                    self._givers.setdefault(name, []).append(node)
-            elif isinstance(node, ast.Return) and node.value is not None:
-                self._results.append(node.value)
+    def __init__(self, function: Function) -> None:
+        self._loops = {
+            value: each
+            for each in function.body.walk()
+            if each.name in LOOPS
+            for region in each.regions
+            for value in region.arguments
+        }
 
-    def of_operation(self, node: ast.AST, asked: set[ast.AST]) -> Iterator[_Root]:
-        """Yield what makes an operation float64; what was `asked` before is left out."""
-        operands: list[ast.expr] = []
-        match node:
-            case ast.BinOp(left=left, right=right):
-                operands = [left, right]
-            case ast.AugAssign(target=target, value=value):
-                operands = [target, value]
-            case ast.Call(args=args):
-                operands = args
-        if node in asked:
-            return
-        asked.add(node)
-        for each in operands:
-            yield from self._of_value(each, asked)
+    def of(self, tally: FloatTally) -> Iterator[Site]:
+        """Yield what makes an operation float64."""
+        asked = set[Value]()
+        for operation in tally.operations:
+            yield from self._of_operation(operation, asked)
 
-    def _of_value(self, node: ast.expr, asked: set[ast.AST]) -> Iterator[_Root]:
-        """Yield what makes a value something else than a float32."""
-        kind = self._typed.type_of(node)
+    def _of_operation(self, operation: Operation, asked: set[Value]) -> Iterator[Site]:
+        for number, each in enumerate(operation.operands):
+            yield from self._of_value(each, operand_site(operation, number), asked)
+
+    def _of_value(self, value: Value, site: Site | None, asked: set[Value]) -> Iterator[Site]:
+        """Yield what makes a value something else than a float32; `site` is that of the reader."""
+        kind = kind_of(value)
         element = kind.element if isinstance(kind, ScalarKind) else None
         if element is not None and element.is_float and not element.is_double:
             return
-        match node:
-            case _ if element is not None and element.is_integer:
-                yield node, self._typed
-            case ast.Call() if (callee := self._typed.calls.get(node)) is not None:
-                inner = self._others[callee]
-                for each in inner._results:
-                    yield from inner._of_value(each, asked)
-            case ast.BinOp() | ast.Call() if self._typed.operations.get(node):
-                yield from self.of_operation(node, asked)
-            case ast.UnaryOp(operand=operand):
-                yield from self._of_value(operand, asked)
-            case ast.IfExp(body=body, orelse=orelse):
-                yield from self._of_value(body, asked)
-                yield from self._of_value(orelse, asked)
-            case ast.Name(id=name) if name in self._givers:
-                yield from self._of_variable(name, asked)
-            case _:
-                yield node, self._typed
+        made = self._loops.get(value, value.owner)
+        is_root = element is not None and element.is_integer
+        if not is_root and value in asked:
+            return
+        asked.add(value)
+        number = _number_of(made, value) if isinstance(made, Operation) else None
+        if not is_root and isinstance(made, Operation) and number is not None:
+            for values in (given_to(made), *(end.operands for end in ends_of(made))):
+                for each in values[number : number + 1]:
+                    yield from self._of_value(each, None, asked)
+        elif not is_root and isinstance(made, Operation) and made.name in _COMPUTED:
+            yield from self._of_operation(made, asked)
+        elif is_root and site is not None:
+            yield site
+        elif isinstance(made, Operation):
+            yield root_site(made)
 
-    def _of_variable(self, name: str, asked: set[ast.AST]) -> Iterator[_Root]:
-        for each in self._givers[name]:
-            if isinstance(each, ast.AugAssign):
-                yield from self.of_operation(each, asked)
-            elif isinstance(each, ast.Assign | ast.AnnAssign) and each not in asked:
-                asked.add(each)
-                if each.value is not None:
-                    yield from self._of_value(each.value, asked)
+
+def _number_of(made: Operation, value: Value) -> int | None:
+    """Return the number of a result of control, or of what a loop carries; else ``None``."""
+    if made.name not in CONTROL:
+        return None
+    for values in (made.results, *carried_arguments(made)):
+        if value in values:
+            return values.index(value)
+    return None

@@ -1,8 +1,7 @@
-"""Explaining a launch: from a typed kernel and its arguments to what a person should know of it."""
+"""Explaining a launch: from a kernel and its arguments to what a person should know of it."""
 
 from __future__ import annotations
 
-import ast
 import math
 import operator
 from collections import defaultdict
@@ -16,7 +15,6 @@ from kerneldsl.contract import Artifact, Compiler, Device, Dim3, Specialization
 from kerneldsl.contract.promises import has_narrow_integers, is_narrow
 from kerneldsl.errors import ArgumentTypeError, ToolMissingError
 from kerneldsl.errors.values import safe_repr
-from kerneldsl.explain.accesses import report_access
 from kerneldsl.explain.arguments import Given, read_given
 from kerneldsl.explain.arithmetic import (
     divergence,
@@ -24,16 +22,15 @@ from kerneldsl.explain.arithmetic import (
     integer_division,
 )
 from kerneldsl.explain.doubles import double_arithmetic
-from kerneldsl.explain.explanation import FLOPS, BranchReport, Explanation, Finding
+from kerneldsl.explain.explanation import FLOPS, Explanation, Finding
 from kerneldsl.explain.findings import bank_conflicts, coalescing, local_arrays, whole_array_work
 from kerneldsl.explain.formulas import launch_formulas
+from kerneldsl.explain.indices import Indices
 from kerneldsl.explain.launched import Launched, launched
+from kerneldsl.explain.reading import WrittenReader
+from kerneldsl.explain.reports import report_access, report_branch
 from kerneldsl.explain.reuse import array_traffic, reuse
 from kerneldsl.explain.roofline import roofline
-from kerneldsl.explain.symbols import Symbols
-from kerneldsl.explain.tally import BranchTally, Tallies
-from kerneldsl.explain.values import Memory
-from kerneldsl.frontend.typed_unit import TypedUnit
 from kerneldsl.language.element_types import ELEMENT_TYPES
 from kerneldsl.language.kinds import ScalarKind, format_signature
 from kerneldsl.placement.registry import get_target
@@ -75,7 +72,7 @@ def explain_kernel(
     Parameters
     ----------
     compiler : Compiler
-        Types the kernel.
+        Reads the kernel with types.
     specialization : Specialization
         The kernel and its arguments' types.
     arguments : sequence or None
@@ -94,41 +91,35 @@ def explain_kernel(
         Dynamic shared memory of a block.
     """
     unit, traits = specialization.unit, specialization.traits
-    typed = compiler.typed_unit(unit, specialization.kinds)
+    function = compiler.typed_regions(unit, specialization.kinds, WrittenReader)
     given = read_given(unit.parameters, specialization.kinds, arguments, traits.written, sizes)
     names_written = {unit.parameters[position] for position in traits.written}
     written = [each for each in given.arrays if each.name.partition(".")[0] in names_written]
     launch = launched(traits, given.arrays, written, block=block, grid=grid, extent=extent)
-    tallies, threads, one_block = launch.walk(
-        typed,
+    tallies, threads, one_block = launch.interpret(
+        function,
         given.values,
         wraps=specialization.options.wraparound,
         shared_bytes=shared_bytes,
     )
-    is_sampled = bool(tallies.sampled) or not threads.is_whole
+    is_sampled = tallies.is_sampled or not threads.is_whole
     artifact = None
     if compiled is not None:
         artifact = compiled(_for_sizes(specialization, launch, given))
-    symbols = {each: Symbols(each) for each in typed.reachable()}
-    for each in symbols.values():
-        each.x_is_last = extent is not None
-    names = made_names(typed, tallies)
-    one_names = made_names(typed, one_block)
-    accesses = tuple(
-        report_access(each, symbols, names) for each in _in_order(tallies.accesses.values())
-    )
+    indices = Indices(function, None if extent is None else len(extent))
+    accesses = tuple(report_access(each, indices) for each in _in_order(tallies.accesses.values()))
     arrays = tuple(
         array_traffic(memory, tallies.accesses.values(), threads) for memory in given.arrays
     )
-    branches = tuple(map(_branch, _in_order(tallies.branches.values())))
+    branches = tuple(map(report_branch, _in_order(tallies.branches.values())))
     operations: dict[tuple[str, str], float] = defaultdict(float)
-    for (_, _, dtype, name), count in tallies.floats.items():
-        operations[dtype, name] += count
+    for each in tallies.floats.values():
+        operations[each.dtype, each.name] += each.count
     scalars = dict(zip(unit.parameters, given.values, strict=True))
     formulas = launch_formulas(
         tallies,
-        typed,
-        symbols,
+        function,
+        indices,
         launch,
         given.arrays,
         {name: int(n) for name, n in scalars.items() if _is_integer(n)},
@@ -138,14 +129,20 @@ def explain_kernel(
     moved = sum(each.read_bytes + each.written_bytes for each in arrays)
     findings = [
         *coalescing(accesses),
-        *bank_conflicts(accesses, one_block, one_names),
+        *bank_conflicts(accesses, one_block),
         *local_arrays(tallies, accesses),
-        *reuse(arrays, accesses, (one_block, launch.middle), (tallies, threads)),
+        *reuse(
+            arrays,
+            accesses,
+            (one_block, launch.middle),
+            (tallies, threads),
+            counters=indices.counters,
+        ),
         *divergence(branches),
-        *double_arithmetic(typed, specialization.kinds, tallies),
+        *double_arithmetic(function, specialization.kinds, tallies),
         *integer_division(tallies),
         *whole_array_work(before_expansion(unit), launch, given.arrays),
-        *(index_arithmetic(typed, tallies) if specialization.options.wraparound else ()),
+        *(index_arithmetic(function, tallies) if specialization.options.wraparound else ()),
     ]
     return Explanation(
         kernel=unit.qualname,
@@ -216,35 +213,8 @@ def _held(
 
 
 def _in_order(tallies: Any) -> list[Any]:
-    return sorted(tallies, key=lambda each: (each.where.filename, each.where.lineno))
+    return sorted(tallies, key=lambda each: (each.site.where.filename, each.site.where.lineno))
 
 
 def _by_weight(findings: Sequence[Finding]) -> tuple[Finding, ...]:
     return tuple(sorted(findings, key=lambda each: -each.weight))
-
-
-def _branch(tally: BranchTally) -> BranchReport:
-    return BranchReport(
-        tally.where,
-        tally.text,
-        tally.is_loop,
-        tally.warps,
-        tally.divergent,
-        tally.share,
-        tally.depends_on_data,
-    )
-
-
-def made_names(typed: TypedUnit, tallies: Tallies) -> dict[Memory, str]:
-    """Return what the arrays are called that a kernel makes, by the variables they are given to."""
-    names = {
-        node.value: node.targets[0].id
-        for each in typed.reachable()
-        for node in ast.walk(each.unit.tree)
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
-    }
-    found: dict[Memory, str] = {}
-    for memory in tallies.made.values():
-        name = names.get(memory.node) if isinstance(memory.node, ast.expr) else None
-        found[memory] = memory.name if name is None else name
-    return found

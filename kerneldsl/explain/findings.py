@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from kerneldsl.explain.accesses import AccessReport
@@ -51,9 +51,7 @@ def coalescing(accesses: Sequence[AccessReport]) -> Iterator[Finding]:
         )
 
 
-def bank_conflicts(
-    accesses: Sequence[AccessReport], one_block: Tallies, names: Mapping[Memory, str]
-) -> Iterator[Finding]:
+def bank_conflicts(accesses: Sequence[AccessReport], one_block: Tallies) -> Iterator[Finding]:
     """Yield the accesses of shared memory that take more wavefronts than they need."""
     for each in accesses:
         if each.space != "shared" or not each.least_wavefronts:
@@ -68,17 +66,17 @@ def bank_conflicts(
             f"a warp's {each.operation} of {each.array} takes {each.wavefronts_per_request:.3g} "
             f"wavefronts where {each.least_wavefronts / each.requests:.3g} would do",
             "Words of one bank, 128 bytes apart, are served one after the other",
-            _arrangement(each.array, one_block, names),
+            _arrangement(each.array, one_block),
             weight=128 * (each.wavefronts - each.least_wavefronts),
         )
 
 
-def _arrangement(array: str, one_block: Tallies, names: Mapping[Memory, str]) -> str:
+def _arrangement(array: str, one_block: Tallies) -> str:
     """Return which longer rows, and which swizzle, take the conflicts of an array away."""
     tallies = [
         each
         for each in one_block.accesses.values()
-        if each.memory.space is Space.SHARED and names.get(each.memory) == array
+        if each.memory.space is Space.SHARED and each.memory.name == array
     ]
     memory = tallies[0].memory
     now = sum(each.wavefronts for each in tallies)
@@ -178,7 +176,7 @@ def whole_array_work(
 def tallies_of(tallies: Tallies, access: AccessReport) -> Memory | None:
     """Return the array of an access."""
     for each in tallies.accesses.values():
-        if each.where == access.where and each.text == access.text:
+        if each.site.where == access.where and each.memory.name == access.array:
             return each.memory
     return None
 

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-import ast
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import field
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 from kerneldsl.explain.executions import Executions
 from kerneldsl.explain.explanation import FLOPS
+from kerneldsl.explain.indices import Indices
 from kerneldsl.explain.launched import Launched
-from kerneldsl.explain.symbols import Expression, Symbols, coordinate, import_sympy, symbol
+from kerneldsl.explain.sites import Site
+from kerneldsl.explain.symbols import Expression, coordinate, import_sympy, symbol, variable
 from kerneldsl.explain.tally import Tallies
 from kerneldsl.explain.values import Memory, Space
-from kerneldsl.frontend.typed_unit import TypedUnit
-from kerneldsl.frontend.user_places import user_place
+from kerneldsl.ir.operations import Function, Operation
+from kerneldsl.utilities.dataclasses import dataclass
 
 __all__ = ["Formulas", "launch_formulas"]
 
@@ -74,22 +77,22 @@ class Formulas(NamedTuple):
 
 def launch_formulas(
     tallies: Tallies,
-    typed: TypedUnit,
-    symbols: Mapping[TypedUnit, Symbols],
+    function: Function,
+    indices: Indices,
     launch: Launched,
     arrays: Sequence[Memory],
     scalars: Mapping[str, Any],
     *,
     is_sampled: bool,
 ) -> Formulas:
-    """Return the formulas of a launch that was walked.
+    """Return the formulas of a launch that was run.
 
     Parameters
     ----------
     tallies : Tallies
         What was counted.
-    typed, symbols : TypedUnit, mapping
-        The kernel, and the expressions of the indices of each function.
+    function, indices : Function, Indices
+        The kernel, and the expressions of its values.
     launch : Launched
         The launch.
     arrays, scalars : sequence of Memory, mapping
@@ -108,33 +111,46 @@ def launch_formulas(
     for place, extent in enumerate(launch.extent or ()):
         values[symbol(f"extent[{place}]")] = extent
     for name, value in scalars.items():
-        values[sympy.Symbol(name, integer=True)] = value
+        values[variable(name)] = value
     names = frozenset(map(str, values))
-    executions = Executions(typed, symbols, tallies.branches, launch.extent, names)
+    executions = Executions(function, indices, tallies.branches, launch.extent, names)
     terms = _Terms(executions, launch, values, _NEAR if is_sampled else _EXACT)
     flops: dict[str, Expression] = defaultdict(lambda: sympy.Integer(0))
-    for (unit, node, dtype, name), count in tallies.floats.items():
-        if name in FLOPS and count:
-            flops[dtype] += FLOPS[name] * terms.of(unit, node, count)
-    asked: dict[tuple[Any, ...], float] = defaultdict(float)
-    for each in tallies.accesses.values():
-        if each.memory.space is Space.GLOBAL and each.asked_bytes:
-            nbytes = (each.tile_share or 1) * each.itemsize
-            asked[each.unit, each.node, each.is_store, nbytes] += each.asked_bytes
+    for each in tallies.floats.values():
+        if each.name in FLOPS and each.count:
+            flops[each.dtype] += FLOPS[each.name] * terms.of(each.site, each.operations, each.count)
+    asked: dict[tuple[Any, ...], _Asked] = {}
+    for access in tallies.accesses.values():
+        if access.memory.space is Space.GLOBAL and access.asked_bytes:
+            nbytes = (access.tile_share or 1) * access.itemsize
+            key = access.site.node, access.is_store, nbytes
+            same = asked.setdefault(key, _Asked(access.site, nbytes))
+            same.operations.update(access.operations)
+            same.total += access.asked_bytes
     requested = sympy.Integer(0)
-    for (unit, node, _, nbytes), count in asked.items():
-        executions_of = terms.of(unit, node, count / float(nbytes))
-        requested += sympy.Rational(*nbytes.as_integer_ratio()) * executions_of
+    for one in asked.values():
+        executions_of = terms.of(one.site, one.operations, one.total / float(one.nbytes))
+        requested += sympy.Rational(*one.nbytes.as_integer_ratio()) * executions_of
     totals = {dtype: sympy.expand(formula) for dtype, formula in flops.items()}
     return Formulas(totals, sympy.expand(requested), values)
 
 
-class _Terms:
-    """Executions of nodes as formulas that are worth what was counted.
+@dataclass(eq=False)
+class _Asked:
+    """Bytes that an access of one or several arrays requests, by so many each time."""
 
-    Guards and loops say how often a node is executed. Where something else decides as well, or what
-    was counted is something else, the formula has a symbol for the part of these executions that
-    was met; if it is no part of them, for the executions of each thread on average.
+    site: Site
+    nbytes: int | Fraction
+    operations: dict[Operation, None] = field(default_factory=dict)
+    total: float = 0.0
+
+
+class _Terms:
+    """Executions of operations as formulas that are worth what was counted.
+
+    Guards and loops say how often an operation is executed. Where something else decides as well,
+    or what was counted is something else, the formula has a symbol for the part of these executions
+    that was met; if it is no part of them, for the executions of each thread on average.
     """
 
     def __init__(
@@ -151,9 +167,9 @@ class _Terms:
         self._lines: list[tuple[str, int]] = []
         self._found: dict[Any, tuple[Expression, float | None]] = {}
 
-    def of(self, typed: TypedUnit, node: ast.AST, counted: float) -> Expression:
-        """Return how often a node is executed, of which it is counted how often it was."""
-        count = self._executions.of(typed, node)
+    def of(self, site: Site, operations: Iterable[Operation], counted: float) -> Expression:
+        """Return how often operations are executed, of which it is counted how often they were."""
+        count = self._executions.of(operations)
         self._values.update(self._executions.met)
         if count.around not in self._found:
             self._found[count.around] = self._worth(count.formula)
@@ -166,8 +182,7 @@ class _Terms:
             word = "times"
             formula, worth = self._worth(self._executions.every_thread())
             assert worth is not None  # blocks and their threads have numbers
-        line = user_place(typed.unit.locate(node), self._executions.kernel.unit).lineno
-        return formula * self._symbol(word, line, count.around, counted / worth)
+        return formula * self._symbol(word, site.where.lineno, count.around, counted / worth)
 
     def _worth(self, formula: Expression) -> tuple[Expression, float | None]:
         """Return a formula without axes that are not there, and its value if it has one."""
@@ -176,7 +191,7 @@ class _Terms:
         return formula, float(value) if value.is_number and value.is_finite else None
 
     def _symbol(self, word: str, line: int, around: Any, value: float) -> Expression:
-        """Return the symbol of what was met at a line; nodes that share it are executed alike."""
+        """Return the symbol of what was met at a line, the same for what is executed alike."""
         key = word, around, float(f"{value:.9g}")
         if key not in self._met:
             like = self._lines.count((word, line))

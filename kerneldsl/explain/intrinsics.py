@@ -1,180 +1,181 @@
-"""Evaluate intrinsics and assignments for many threads at once."""
+"""What the language's operations do for many threads at once."""
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from kerneldsl.analysis.expressions import assigned_names
-from kerneldsl.explain.evaluate import Evaluator
+from kerneldsl.explain.counting import count_floats
+from kerneldsl.explain.lane_memory import LaneMemory, parts_of
+from kerneldsl.explain.reading import kind_of
 from kerneldsl.explain.requests import WARP_LANES
 from kerneldsl.explain.subscripts import view_as, view_of
-from kerneldsl.explain.values import UNKNOWN, Space, Value, View, as_dtype, binary, choose, possible
+from kerneldsl.explain.values import UNKNOWN, Space, Value, View, choose, computed, possible
 from kerneldsl.frontend.unit import IntrinsicUse
+from kerneldsl.ir.operations import Operation
 from kerneldsl.language.element_types import ELEMENT_TYPES
-from kerneldsl.language.intrinsics.intrinsic import Effect, Scope, Typing
+from kerneldsl.language.intrinsics.intrinsic import Effect, Typing
 from kerneldsl.language.intrinsics.tiles import INTERNAL
 from kerneldsl.language.kinds import ScalarKind
 
-__all__ = ["Assigner", "IntrinsicEvaluator"]
+__all__ = ["INTRINSICS", "intrinsic"]
 
 #: What threads do together, by memory and their own exchanges.
-_GROUPS = ("tile.", "block.", "warp.", "chain.")
+_GROUPS = ("block.", "warp.", "chain.")
 
 
-class IntrinsicEvaluator(Evaluator):
-    """Expressions with the intrinsics in them."""
-
-    def intrinsic(self, node: ast.Call, use: IntrinsicUse) -> Value:
-        """Return what an intrinsic gives; what it does is counted."""
-        name, effect = use.intrinsic.name, use.intrinsic.effect
-        if use.intrinsic.typing in (Typing.INDEX, Typing.INDEX_TUPLE):
-            return self._coordinate(name, use)
-        if effect & (Effect.ALLOCATE_SHARED | Effect.ALLOCATE_LOCAL):
-            return self._array(node, use)
-        if name == "const.array_like":
-            value = self.value(node.args[0])
-            if isinstance(value, np.ndarray):
-                return self.constant_array(node, f"constant {ast.unparse(node)}", value)
-            return value
-        if Effect.ATOMIC in effect:
-            return self._atomic(node, name)
-        if name in ("tile.load", "tile.store") and self._tile(node, name, use):
-            return UNKNOWN
-        is_element = use.intrinsic in INTERNAL  # of a tile that its threads have
-        is_declared = use.intrinsic.typing is Typing.LINKED_ARRAY  # the Python body has accesses
-        is_array = effect & (Effect.READ | Effect.WRITE) and not is_declared
-        if (name.startswith(_GROUPS) and not is_element) or is_array:
-            self.tallies.left_out.add(name)
-        arguments = [self.value(each) for each in node.args]
-        if use.intrinsic.synchronizes(Scope.BLOCK):
-            self.tallies.barriers += self.weight * self.active.warps
-        return self._computed(node, name, use, arguments)
-
-    def _tile(self, node: ast.Call, name: str, use: IntrinsicUse) -> bool:
-        """Count the accesses of a tile; return whether its array is a plain one."""
-        is_store = name == "tile.store"
-        array, *others = (self.value(each) for each in node.args)
-        at = others[:-1] if is_store else others[1:]
-        if not isinstance(array, View) or len(at) != len(array.shape):
-            return False
-        self.tallies.barriers += self.weight * self.active.warps
-        self.tile_access(node, array, at, use.static["shape"], is_store=is_store)
-        return True
-
-    def _computed(
-        self, node: ast.Call, name: str, use: IntrinsicUse, arguments: list[Value]
-    ) -> Value:
-        result = self.typed.type_of(node)
-        is_float = isinstance(result, ScalarKind) and result.element.is_float
-        if name in ("uniform", "load", "store"):  # the normal form has the access itself
-            return arguments[0]
-        if name == "selp":
-            holds, is_data = possible(arguments[0])
-            return UNKNOWN if is_data else choose(holds, arguments[1], arguments[2])
-        if name == "view" and isinstance(arguments[0], View):
-            return view_as(arguments[0], ELEMENT_TYPES[str(use.static["dtype"])].nbytes)
-        if is_float and name in ("fma", "rsqrt", "cbrt") and isinstance(result, ScalarKind):
-            self.count(node, result, name)
-        if name == "fma" and not any(each is UNKNOWN for each in arguments):
-            a, b, c = arguments
-            return binary(ast.Add(), binary(ast.Mult(), a, b), c)
+def intrinsic(run: LaneMemory, operation: Operation) -> Value:
+    """Return what an operation gives that is not in the table."""
+    use = operation.attributes.get("use")
+    if not isinstance(use, IntrinsicUse):
         return UNKNOWN
+    name, effect = use.intrinsic.name, use.intrinsic.effect
+    if Effect.ATOMIC in effect:
+        return _atomic(run, operation)
+    is_declared = use.intrinsic.typing is Typing.LINKED_ARRAY  # the Python body has accesses
+    if name.startswith(_GROUPS) or (effect & (Effect.READ | Effect.WRITE) and not is_declared):
+        run.tallies.left_out.add(name)
+    return UNKNOWN
 
-    def _coordinate(self, name: str, use: IntrinsicUse) -> Value:
-        threads = self.threads
-        base, _, axis = name.partition(".")
-        place = "xyz".find(axis) if axis else 0
-        match base:
-            case "threadIdx":
-                return threads.thread_index[place]
-            case "blockIdx":
-                return threads.block_index[place]
-            case "blockDim":
-                return threads.block_dim[place]
-            case "gridDim":
-                return threads.grid_dim[place]
-            case "laneid":
-                return np.arange(threads.lane_count) % WARP_LANES
-            case "warpsize":
-                return WARP_LANES
-        ndim = int(use.static.get("ndim", 1))
-        found: tuple[Any, ...]
-        if base == "gridsize":
-            found = tuple(threads.block_dim[k] * threads.grid_dim[k] for k in range(ndim))
-        elif self.indices is not None:
-            found = self.indices[:ndim]
-        else:
-            found = tuple(threads.global_index(k) for k in range(ndim))
-        return found[0] if ndim == 1 else found
 
-    def _array(self, node: ast.Call, use: IntrinsicUse) -> Value:
-        is_shared = Effect.ALLOCATE_SHARED in use.intrinsic.effect
-        dtype, shape = str(use.static["dtype"]), tuple(use.static["shape"])
-        if shape == (0,):
-            shape = (max(1, self.shared_bytes // ELEMENT_TYPES[dtype].nbytes),)
-        space = Space.SHARED if is_shared else Space.LOCAL
-        name = node.func.id if isinstance(node.func, ast.Name) else ast.unparse(node.func)
-        return view_of(self.made(name, space, node, dtype, shape))
+def _coordinate(run: LaneMemory, operation: Operation) -> Value:
+    base, _, axis = operation.name.partition(".")
+    found: Any = getattr(run.threads, _COORDINATES[base])["xyz".index(axis)]
+    return found
 
-    def _atomic(self, node: ast.Call, name: str) -> Value:
-        base, index, *others = node.args
-        found = self.element(base, index)
-        for each in others:
-            self.value(each)
-        if isinstance(found, View):
-            self.access(node, found, is_store=name != "atomic.load", is_atomic=True)
+
+_COORDINATES = {
+    "threadIdx": "thread_index",
+    "blockIdx": "block_index",
+    "blockDim": "block_dim",
+    "gridDim": "grid_dim",
+}
+
+
+def _grid(run: LaneMemory, operation: Operation) -> Value:
+    axis = operation.attributes.get("axis", 0)
+    return run.threads.global_index(axis) if run.indices is None else run.indices[axis]
+
+
+def _grid_size(run: LaneMemory, operation: Operation) -> Value:
+    axis = operation.attributes.get("axis", 0)
+    return run.threads.block_dim[axis] * run.threads.grid_dim[axis]
+
+
+def _array(run: LaneMemory, operation: Operation) -> Value:
+    dtype, shape = str(operation.attributes["dtype"]), tuple(operation.attributes["shape"])
+    if shape == (0,):
+        shape = (max(1, run.shared_bytes // ELEMENT_TYPES[dtype].nbytes),)
+    space = Space.SHARED if operation.name == "shared.array" else Space.LOCAL
+    name = operation.result.name or operation.attributes["site"][1]
+    return view_of(run.made(operation.place.node, name, space, dtype, shape))
+
+
+def _atomic(run: LaneMemory, operation: Operation) -> Value:
+    array, index = map(run.get, operation.operands[:2])
+    found = run.element(array, parts_of(index))
+    if isinstance(found, View):
+        is_store = operation.name != "atomic.load"
+        run.access(operation, found, is_store=is_store, is_atomic=True)
+    return UNKNOWN
+
+
+def _same(run: LaneMemory, operation: Operation) -> Value:
+    return run.get(operation.operands[0])
+
+
+def _select(run: LaneMemory, operation: Operation) -> Value:
+    condition, yes, no = map(run.get, operation.operands)
+    holds, is_data = possible(condition)
+    return UNKNOWN if is_data else choose(holds, yes, no)
+
+
+def _view(run: LaneMemory, operation: Operation) -> Value:
+    array = run.get(operation.operands[0])
+    if not isinstance(array, View):
         return UNKNOWN
+    return view_as(array, ELEMENT_TYPES[str(operation.attributes["dtype"])].nbytes)
 
 
-class Assigner(IntrinsicEvaluator):
-    """Assignments of one function, which hold for the lanes that are `active`."""
+def _of_floats(run: LaneMemory, operation: Operation) -> Value:
+    result = kind_of(operation.result)
+    if isinstance(result, ScalarKind) and result.element.is_float:
+        count_floats(run, operation, result, operation.name)
+    if operation.name != "fma":
+        return UNKNOWN
+    return computed(lambda a, b, c: a * b + c, *map(run.get, operation.operands))
 
-    def merged(self, old: Value, new: Value) -> Value:
-        """Return the new value for the lanes at work, the old one for others."""
-        if old is None or self.active.mask.all():
-            return new
-        if isinstance(old, View) or isinstance(new, View):
-            return new
-        mask = self.active.mask | ~self.threads.exists
-        return new if mask.all() else choose(mask, new, old)
 
-    def assign(self, target: ast.expr, value: Value) -> None:
-        """Give a variable or an element a value."""
-        match target:
-            case ast.Name(id=name):
-                value = as_dtype(value, self.typed.type_of(target))
-                self.names[name] = self.merged(self.names.get(name), value)
-            case ast.Tuple(elts=targets) | ast.List(elts=targets):
-                for number, each in enumerate(targets):
-                    is_known = isinstance(value, tuple) and len(value) == len(targets)
-                    self.assign(each, value[number] if is_known else UNKNOWN)
-            case ast.Subscript():
-                found = self.element(target.value, target.slice)
-                if isinstance(found, View) and not found.shape:
-                    self.access(target, found, is_store=True)
-            case ast.Attribute(value=ast.Subscript() as base):
-                self.assign(base, value)
+# -- tiles --------------------------------------------------------------------------------------
 
-    def augment(self, node: ast.AugAssign) -> None:
-        """Assign in place, as in ``x += y``."""
-        value = self.value(node.value)
-        target = node.target
-        if isinstance(target, ast.Subscript):
-            found = self.element(target.value, target.slice)
-            if isinstance(found, View) and not found.shape:
-                self.access(target, found)
-                self.operation(node, node.op, UNKNOWN, value)
-                self.access(target, found, is_store=True)
-        elif isinstance(target, ast.Name):
-            old = self.names.get(target.id, UNKNOWN)
-            self.assign(target, self.operation(node, node.op, old, value))
 
-    def forget(self, body: Sequence[ast.stmt]) -> None:
-        """Forget the variables that statements assign."""
-        for statement in body:
-            for name in assigned_names(statement):
-                self.names[name] = UNKNOWN
+def _load_tile(run: LaneMemory, operation: Operation) -> Value:
+    array, _, *at = map(run.get, operation.operands)
+    return _tile(run, operation, array, at)
+
+
+def _store_tile(run: LaneMemory, operation: Operation) -> Value:
+    first = operation.attributes["first"]
+    array, *at = map(run.get, operation.operands[:first])
+    _tile_elements(run, operation)
+    return _tile(run, operation, array, at)
+
+
+def _tile(run: LaneMemory, operation: Operation, array: Value, at: list[Value]) -> Value:
+    """Count the accesses of a tile."""
+    if isinstance(array, View) and len(at) == len(array.shape):
+        is_store = operation.name == "tile.store"
+        run.tile_access(operation, array, at, operation.attributes["shape"], is_store=is_store)
+    else:
+        run.tallies.left_out.add(operation.name)
+    return UNKNOWN
+
+
+def _tile_operation(run: LaneMemory, operation: Operation) -> Value:
+    reserved = operation.attributes.get("reserved")
+    if reserved is None:  # packed numbers, element by element
+        run.tallies.left_out.add("tile.load")
+    else:
+        called = operation.place.unit.uses[reserved].intrinsic
+        if called not in INTERNAL:
+            run.tallies.left_out.add(called.name)
+    _tile_elements(run, operation)
+    return UNKNOWN
+
+
+def _tile_elements(run: LaneMemory, operation: Operation) -> None:
+    """Run what is computed of elements, once for each thread."""
+    if operation.regions:
+        elements, *_ = operation.regions
+        run.values.update(dict.fromkeys(elements.arguments, UNKNOWN))
+        run.run(elements)
+
+
+INTRINSICS: dict[str, Callable[[LaneMemory, Operation], Value]] = {
+    **{f"{name}.{axis}": _coordinate for name in _COORDINATES for axis in "xyz"},
+    "cbrt": _of_floats,
+    "const.array_like": _same,
+    "fma": _of_floats,
+    "grid": _grid,
+    "gridsize": _grid_size,
+    "laneid": lambda run, operation: np.arange(run.threads.lane_count) % WARP_LANES,
+    "local.array": _array,
+    "rsqrt": _of_floats,
+    "selp": _select,
+    "shared.array": _array,
+    "tile.load": _load_tile,
+    "tile.place": _same,
+    "tile.store": _store_tile,
+    **dict.fromkeys(
+        (
+            *("tile.argsort", "tile.fold", "tile.map", "tile.of", "tile.own", "tile.scan"),
+            *("tile.sort", "tile.take"),
+        ),
+        _tile_operation,
+    ),
+    "uniform": _same,
+    "view": _view,
+    "warpsize": lambda run, operation: WARP_LANES,
+}

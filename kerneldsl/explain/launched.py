@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kerneldsl.analysis.traits import KernelTraits
 from kerneldsl.contract import Dim3
+from kerneldsl.explain.interpreter import MAX_ROUNDS, Interpreter
+from kerneldsl.explain.lane_memory import ActiveLanes
 from kerneldsl.explain.tally import Tallies
 from kerneldsl.explain.threads import Threads
 from kerneldsl.explain.values import Memory, Value
-from kerneldsl.explain.walk import MAX_ROUNDS, walk_kernel
-from kerneldsl.frontend.typed_unit import TypedUnit
+from kerneldsl.ir.operations import Function
 from kerneldsl.utilities.dataclasses import dataclass
 
 __all__ = ["Launched", "Walked", "launched"]
@@ -24,14 +24,14 @@ __all__ = ["Launched", "Walked", "launched"]
 _MAX_LANES = 1 << 17
 #: Accesses of lanes that are looked at, about.
 _BUDGET = 3 << 19
-#: Rounds of loops that are walked for one block.
+#: Rounds of loops that are run for one block.
 _FIRST_ROUNDS = 64
 #: Blocks if none is given, by the axes of the grid.
 _BLOCKS: dict[int, Dim3] = {1: (256, 1, 1), 2: (32, 8, 1), 3: (32, 4, 2)}
 
 
 class Walked(NamedTuple):
-    """Counts of a launch, the blocks that were walked, and counts of one block, rearranged."""
+    """Counts of a launch, the blocks that were run, and counts of one block, rearranged."""
 
     tallies: Tallies
     threads: Threads
@@ -57,30 +57,25 @@ class Launched:
     extent: tuple[int, ...] | None
     assumed: dict[str, Any]
 
-    def walk(
-        self, typed: TypedUnit, arguments: Sequence[Value], *, wraps: bool, shared_bytes: int
+    def interpret(
+        self, function: Function, arguments: Sequence[Value], *, wraps: bool, shared_bytes: int
     ) -> Walked:
-        """Walk one block of the launch, then as many as that allows for.
+        """Run one block of the launch, then as many as that allows for.
 
-        Where shared memory has conflicts, the one block is walked again with other
-        arrangements.
+        Where shared memory has conflicts, the one block is run again with other arrangements.
         """
 
         def walked(
             threads: Threads, rounds: int = MAX_ROUNDS, *, rearranges: bool = False
         ) -> Tallies:
-            indices, within = self._places(threads)
-            return walk_kernel(
-                typed,
-                threads,
-                arguments,
-                wraps=wraps,
-                shared_bytes=shared_bytes,
-                indices=indices,
-                within=within,
-                rearranges=rearranges,
-                rounds=rounds,
-            )
+            run = Interpreter(threads, wraps=wraps, rounds=rounds)
+            run.shared_bytes, run.rearranges = shared_bytes, rearranges
+            if self.extent is not None:
+                axes = [threads.global_index(axis) for axis in range(len(self.extent))]
+                run.indices = tuple(reversed(axes))
+                inside = [axis < n for axis, n in zip(axes, reversed(self.extent), strict=True)]
+                run.active = ActiveLanes(run.active.mask & np.all(inside, axis=0), threads)
+            return run.interpret(function, arguments)
 
         middle = self.middle
         one = walked(middle, _FIRST_ROUNDS)
@@ -96,18 +91,8 @@ class Launched:
 
     @property
     def middle(self) -> Threads:
-        """The block in the middle of the grid, which is walked by itself."""
+        """The block in the middle of the grid, which is run by itself."""
         return Threads.of_one_block(self.grid_dim, self.block_dim)
-
-    def _places(
-        self, threads: Threads
-    ) -> tuple[tuple[NDArray[np.int64], ...] | None, NDArray[np.bool_] | None]:
-        """Return what ``grid`` gives, and which lanes are in the extent."""
-        if self.extent is None:
-            return None, None
-        axes = [threads.global_index(axis) for axis in range(len(self.extent))]
-        inside = [axis < n for axis, n in zip(axes, reversed(self.extent), strict=True)]
-        return tuple(reversed(axes)), np.logical_and.reduce(inside)
 
 
 def launched(

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import ast
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -36,6 +35,7 @@ def reuse(
     arrays: Sequence[ArrayTraffic],
     accesses: Sequence[AccessReport],
     *walked: tuple[Tallies, Threads],
+    counters: Collection[str],
 ) -> Iterator[Finding]:
     """Yield the arrays with sectors that blocks request repeatedly.
 
@@ -60,13 +60,16 @@ def reuse(
             array.block_reads,
             f"a block requests each sector of {array.name} {array.block_reads:.3g} times",
             "Each time it goes to the level-1 cache, and to the level-2 cache where that is full",
-            _remedy(array.name, reads, walked),
+            _remedy(array.name, reads, walked, counters),
             weight=array.requested_bytes * (1.0 - 1.0 / array.block_reads),
         )
 
 
 def _remedy(
-    name: str, reads: Sequence[AccessReport], walked: Sequence[tuple[Tallies, Threads]]
+    name: str,
+    reads: Sequence[AccessReport],
+    walked: Sequence[tuple[Tallies, Threads]],
+    counters: Collection[str],
 ) -> str:
     """Return which tile of an array a block should read once."""
     whole = walked[-1]
@@ -85,19 +88,19 @@ def _remedy(
         if box is None:
             continue
         memory = loads[0].memory
-        if not tallies.sampled and math.prod(box) * memory.itemsize <= _STATIC_BYTES:
+        if not tallies.is_sampled and math.prod(box) * memory.itemsize <= _STATIC_BYTES:
             return (
                 f"Read the block's {_tile(box, memory)} once, wait with kd.syncthreads(), and read "
                 "them there"
             )
-        places = {each.where for each in loads}
+        places = {each.site.where for each in loads}
         mine = [each for each in reads if each.where in places]
-        counters = _counters(mine, loads, len(box))
-        if any(counters):
+        axes = _counters(mine, counters, len(box))
+        if any(axes):
             tile = tuple(
-                min(n, _ROUNDS) if found else n for n, found in zip(box, counters, strict=True)
+                min(n, _ROUNDS) if found else n for n, found in zip(box, axes, strict=True)
             )
-            names = " and ".join(sorted(set().union(*counters)))
+            names = " and ".join(sorted(set().union(*axes)))
             return (
                 f"Go through {names} in steps of {_ROUNDS}: for each read {_tile(tile, memory)}, "
                 "wait with kd.syncthreads(), use them, and wait again"
@@ -134,7 +137,7 @@ def _read_again(
     tallies, threads = whole
 
     def spared(group: list[AccessTally]) -> float:
-        found = [tallies.accesses.get((each.node, False, each.memory), each) for each in group]
+        found = [tallies.accesses.get(each.key, each) for each in group]
         times = _block_reads(found, threads)
         return sum(each.sectors for each in found) * (1.0 - 1.0 / times) if times >= _AGAIN else 0.0
 
@@ -162,19 +165,13 @@ def _box(loads: Sequence[AccessTally]) -> tuple[int, ...] | None:
 
 
 def _counters(
-    reads: Sequence[AccessReport], loads: Sequence[AccessTally], ndim: int
+    reads: Sequence[AccessReport], counters: Collection[str], ndim: int
 ) -> list[frozenset[str]]:
     """Return the variables of loops in the index along each axis."""
-    loops = {
-        node.target.id
-        for tree in {each.unit.unit.tree for each in loads}
-        for node in ast.walk(tree)
-        if isinstance(node, ast.For) and isinstance(node.target, ast.Name)
-    }
     found = [frozenset[str]()] * ndim
     for each in reads:
         for axis, index in enumerate(each.index[:ndim]):
-            found[axis] |= loops & set(map(str, index.free_symbols))
+            found[axis] |= set(map(str, index.free_symbols)).intersection(counters)
     return found
 
 

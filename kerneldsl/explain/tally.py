@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import math
 from collections import defaultdict
 from dataclasses import field, fields
@@ -12,7 +11,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kerneldsl.errors import SourceLocation
 from kerneldsl.explain.arrangements import Arrangement
 from kerneldsl.explain.requests import (
     WARP_LANES,
@@ -23,13 +21,22 @@ from kerneldsl.explain.requests import (
     count_sectors,
     count_wavefronts,
 )
+from kerneldsl.explain.sites import Site
 from kerneldsl.explain.threads import Threads
 from kerneldsl.explain.values import Memory, Part, Space
-from kerneldsl.frontend.typed_unit import TypedUnit
+from kerneldsl.ir.operations import Operation
 from kerneldsl.planner.work import SECTOR_BYTES
 from kerneldsl.utilities.dataclasses import dataclass
 
-__all__ = ["AccessTally", "BranchTally", "DivisionTally", "Tallies", "settled", "split_keys"]
+__all__ = [
+    "AccessTally",
+    "BranchTally",
+    "DivisionTally",
+    "FloatTally",
+    "Tallies",
+    "settled",
+    "split_keys",
+]
 
 _BLOCK_BITS = 15
 
@@ -42,8 +49,8 @@ class AccessTally:
     ----------
     memory : Memory
         The array.
-    text : str
-        The access in the kernel's normal form.
+    site : Site
+        What it was read from.
     is_store, is_atomic : bool
         The kind of access; an atomic operation is also a store.
     itemsize : int
@@ -80,10 +87,7 @@ class AccessTally:
     """
 
     memory: Memory
-    node: ast.AST
-    unit: TypedUnit
-    text: str
-    where: SourceLocation
+    site: Site
     is_store: bool
     is_atomic: bool
     itemsize: int
@@ -108,6 +112,13 @@ class AccessTally:
     box: tuple[tuple[int, int], ...] | None = ()
     wraps: bool = False
     part: Part | None = None
+    #: Operations that do it, one for each call of a function.
+    operations: dict[Operation, None] = field(default_factory=dict)
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """Key in :attr:`Tallies.accesses`."""
+        return self.site.node, self.is_store, self.memory
 
     @property
     def element_bytes(self) -> int:
@@ -228,8 +239,7 @@ class BranchTally:
     branch, `lanes` counts the lanes on its sides, and `slots` 32 for each side that a warp takes.
     """
 
-    where: SourceLocation
-    text: str
+    site: Site
     is_loop: bool
     warps: float = 0.0
     divergent: float = 0.0
@@ -257,8 +267,7 @@ class DivisionTally:
         Whether all operands were seen to be from 0 to 2**32 - 1.
     """
 
-    where: SourceLocation
-    text: str
+    site: Site
     dtype: str
     is_narrow: bool
     fits: bool = True
@@ -266,20 +275,29 @@ class DivisionTally:
 
 
 @dataclass(eq=False)
+class FloatTally:
+    """An operation on floats: ``add``, ``sub``, ``mul``, ``div``, ``fma``, or a function's name."""
+
+    site: Site
+    dtype: str
+    name: str
+    #: One for each call of a function.
+    operations: dict[Operation, None] = field(default_factory=dict)
+    count: float = 0.0
+
+
+@dataclass(eq=False)
 class Tallies:
     """All that is counted of a launch."""
 
-    #: By place, whether it is a store, and array: a function may be called with several.
-    accesses: dict[Any, AccessTally] = field(default_factory=dict)
-    branches: dict[ast.AST, BranchTally] = field(default_factory=dict)
-    #: Operations on floats, by place, dtype and name: ``add``, ``sub``, ``mul``, ``div``, ``fma``,
-    #: or a function's.
-    floats: defaultdict[tuple[TypedUnit, ast.AST, str, str], float] = field(
-        default_factory=lambda: defaultdict(float)
-    )
-    #: Divisions and remainders of integers by what is no constant, by place.
-    divisions: dict[ast.AST, DivisionTally] = field(default_factory=dict)
-    barriers: float = 0.0
+    #: By node, whether it is a store, and array: a function may be called with several.
+    accesses: dict[tuple[Any, ...], AccessTally] = field(default_factory=dict)
+    #: By node.
+    branches: dict[Any, BranchTally] = field(default_factory=dict)
+    #: By node, dtype and name.
+    floats: dict[tuple[Any, ...], FloatTally] = field(default_factory=dict)
+    #: Divisions and remainders of integers by what is no constant, by node.
+    divisions: dict[Any, DivisionTally] = field(default_factory=dict)
     #: Lanes at work in statements, and the lanes of the warps that execute them.
     lanes: float = 0.0
     slots: float = 0.0
@@ -289,8 +307,8 @@ class Tallies:
     left_out: set[str] = field(default_factory=set)
     #: Accesses that were interpreted, each for all lanes.
     steps: float = 0.0
-    #: Loops that are sampled: some iterations represent all.
-    sampled: set[ast.AST] = field(default_factory=set)
+    #: Whether loops are sampled: some iterations represent all.
+    is_sampled: bool = False
 
     def settle(self) -> None:
         """Round counts that are integers except for the rounding of their sums."""
@@ -299,6 +317,7 @@ class Tallies:
             *self.accesses.values(),
             *self.branches.values(),
             *self.divisions.values(),
+            *self.floats.values(),
         ]
         for each in counted:
             for one in fields(each):
@@ -307,7 +326,6 @@ class Tallies:
                     setattr(each, one.name, settled(value))
         for each in self.accesses.values():
             each.moved.update({key: settled(count) for key, count in each.moved.items()})
-        self.floats.update({key: settled(count) for key, count in self.floats.items()})
 
 
 def settled(count: float) -> float:

@@ -6,9 +6,7 @@ What depends on data that is not there is `UNKNOWN`; a condition with only a kno
 
 from __future__ import annotations
 
-import ast
 import enum
-import operator
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -18,7 +16,6 @@ from numpy.typing import NDArray
 from kerneldsl.language.kinds import ScalarKind
 from kerneldsl.language.types import Type
 from kerneldsl.utilities.dataclasses import dataclass
-from kerneldsl.utilities.operators import COMPARISONS
 
 __all__ = [
     "UNKNOWN",
@@ -30,13 +27,9 @@ __all__ = [
     "Value",
     "View",
     "as_dtype",
-    "binary",
     "choose",
-    "compare",
-    "function",
-    "numpy_dtype",
+    "computed",
     "possible",
-    "unary",
 ]
 
 #: A value of some lanes: what is known of it, a view, a tuple of values, or a module or function.
@@ -75,7 +68,7 @@ class Memory:
     Parameters
     ----------
     name : str
-        As the kernel calls it.
+        As the kernel calls it; of an array that it makes, the variable that holds it.
     space : Space
         Where it is.
     dtype : str
@@ -90,8 +83,6 @@ class Memory:
         Address of its first element; those of different arrays are far apart.
     contents : ndarray or None
         Its elements, if they are known and the kernel does not write them.
-    node : ast.AST or None
-        The call that makes it, of an array that the kernel makes.
     is_assumed : bool
         Whether its extents were not given.
     """
@@ -104,7 +95,6 @@ class Memory:
     itemsize: int
     base: int = 0
     contents: NDArray[Any] | None = None
-    node: ast.AST | None = None
     is_assumed: bool = False
 
     @property
@@ -150,58 +140,15 @@ class View:
     part: Part | None = None
 
 
-#: NumPy's functions, for a division by zero in one lane is no error here.
-_BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: np.true_divide,
-    ast.FloorDiv: np.floor_divide,
-    ast.Mod: np.mod,
-    ast.Pow: np.power,
-    ast.LShift: np.left_shift,
-    ast.RShift: np.right_shift,
-    ast.BitAnd: np.bitwise_and,
-    ast.BitOr: np.bitwise_or,
-    ast.BitXor: np.bitwise_xor,
-}
-_FUNCTIONS: dict[str, str] = {
-    "abs": "abs",
-    "absolute": "abs",
-    "fabs": "abs",
-    "min": "minimum",
-    "max": "maximum",
-    "minimum": "minimum",
-    "maximum": "maximum",
-    "pow": "power",
-    **{
-        name: name
-        for name in (
-            *("sqrt", "exp", "exp2", "log", "log2", "log10", "sin", "cos", "tan", "tanh", "floor"),
-            *("ceil", "trunc", "hypot", "sinh", "cosh", "isnan", "isinf", "isfinite", "sign"),
-        )
-    },
-}
-
-
-def numpy_dtype(kind: Type | None) -> np.dtype[Any] | None:
-    """Return NumPy's dtype of a scalar type; ``None`` if it has none."""
-    if not isinstance(kind, ScalarKind):
-        return None
-    try:
-        return np.dtype(kind.dtype)
-    except (TypeError, ValueError):  # a record, or a float that NumPy has not
-        return None
-
-
 def as_dtype(value: Value, kind: Type | None) -> Value:
     """Convert a value as compiled code does; what is no number stays as it is."""
-    dtype = numpy_dtype(kind)
     if isinstance(value, Maybe):
         return UNKNOWN
-    if dtype is None or not isinstance(
-        value, bool | int | float | complex | np.generic | np.ndarray
-    ):
+    if not isinstance(kind, ScalarKind) or not _are_numbers(value):
+        return value
+    try:
+        dtype = np.dtype(kind.dtype)
+    except (TypeError, ValueError):  # a record, or a float that NumPy does not have
         return value
     if isinstance(value, int) and dtype.kind in "iu" and not isinstance(value, bool):
         bits = 8 * dtype.itemsize
@@ -213,57 +160,14 @@ def as_dtype(value: Value, kind: Type | None) -> Value:
         return np.asarray(value).astype(dtype)[()]
 
 
-def _numbers(*values: Value) -> bool:
+def _are_numbers(*values: Value) -> bool:
     kinds = (bool, int, float, complex, np.generic, np.ndarray)
     return all(isinstance(value, kinds) for value in values)
 
 
-def binary(op: ast.operator, left: Value, right: Value) -> Value:
-    """Return the result of an operator."""
-    if not _numbers(left, right):
-        if isinstance(left, tuple) and isinstance(right, tuple) and isinstance(op, ast.Add):
-            return left + right
-        return UNKNOWN
-    return _computed(_BINARY.get(type(op)), left, right)
-
-
-def compare(op: ast.cmpop, left: Value, right: Value) -> Value:
-    """Return the result of a comparison."""
-    if isinstance(op, ast.Is | ast.IsNot):
-        return (left is right) == isinstance(op, ast.Is)
-    return _computed(COMPARISONS.get(type(op)), left, right) if _numbers(left, right) else UNKNOWN
-
-
-def unary(op: ast.unaryop, operand: Value) -> Value:
-    """Return the result of an operator with one operand."""
-    if not _numbers(operand):
-        return UNKNOWN
-    match op:
-        case ast.USub():
-            return _computed(np.negative, operand)
-        case ast.Not():
-            return _computed(np.logical_not, operand)
-        case ast.Invert():
-            return _computed(np.invert, operand)
-    return operand
-
-
-def function(name: str, arguments: list[Value]) -> Value:
-    """Return the result of a mathematical function, by the last part of its name."""
-    found = _FUNCTIONS.get(name)
-    if found is None or not arguments or not _numbers(*arguments):
-        return UNKNOWN
-    called = getattr(np, found)
-    result = arguments[0]
-    if found in ("minimum", "maximum"):
-        for each in arguments[1:]:
-            result = _computed(called, result, each)
-        return result
-    return _computed(called, *arguments)
-
-
-def _computed(called: Callable[..., Any] | None, *arguments: Value) -> Value:
-    if called is None:
+def computed(called: Callable[..., Any] | None, *arguments: Value) -> Value:
+    """Return what a function of NumPy gives; a division by zero in one lane is no error here."""
+    if called is None or not _are_numbers(*arguments):
         return UNKNOWN
     with np.errstate(all="ignore"):
         try:
@@ -276,7 +180,7 @@ def possible(condition: Value) -> tuple[Any, bool]:
     """Return for which lanes a condition may hold, and whether it depends on data."""
     if isinstance(condition, Maybe):
         return condition.possible, True
-    if not _numbers(condition):
+    if not _are_numbers(condition):
         return True, True
     return np.asarray(condition).astype(bool)[()], False
 
@@ -289,4 +193,4 @@ def choose(mask: Any, new: Value, old: Value) -> Value:
         return tuple(choose(mask, a, b) for a, b in zip(new, old, strict=True))
     if isinstance(new, View):
         return new
-    return np.where(mask, new, old) if _numbers(new, old) else UNKNOWN
+    return np.where(mask, new, old) if _are_numbers(new, old) else UNKNOWN

@@ -80,6 +80,8 @@ class SourcePlace(NamedTuple):
     #: The place of the call, if the function is read in the place of its call.
     caller: SourcePlace | None
     end_column: int | None = None
+    #: The node of the normal form, if the reader keeps it.
+    node: Any = None
 
 
 class Operation:

@@ -93,6 +93,12 @@ class CpuCompiler(Compiler):
 
         return typed_unit(unit, kinds)
 
+    def typed_regions(self, unit: FunctionUnit, kinds: tuple[Kind, ...], made_by: Any) -> Any:
+        require_addresses(f"typing {unit.qualname}", where=unit.locate(unit.tree))
+        from targets.cpu.regions.compile import typed_regions
+
+        return typed_regions(unit, kinds, made_by)
+
     def remarks(self, specialization: Specialization) -> tuple[str, ...]:
         """Name the local arrays that keep threads from being lanes."""
         from targets.cpu.regions.remarks import remarks_on_arrays

@@ -14,7 +14,6 @@ from kerneldsl.analysis.count_work import body_work
 from kerneldsl.analysis.effects import Accesses, array_effects, augmented_values
 from kerneldsl.analysis.guards import find_guard
 from kerneldsl.analysis.inline import inline_block_functions
-from kerneldsl.analysis.ranges import nonnegative_indices
 from kerneldsl.analysis.widening import wide_stores
 from kerneldsl.contract.barriers import BarrierProblem
 from kerneldsl.errors import KernelError
@@ -124,14 +123,6 @@ def _memory(unit: FunctionUnit, kinds: Sequence[Kind] | None) -> Lines:
             yield f"{_place(node, flat)}  # {'; '.join(parts)}"
 
 
-def _ranges(unit: FunctionUnit, kinds: Sequence[Kind] | None) -> Lines:
-    for reached in sorted(unit.reachable(), key=lambda each: (each is not unit, each.name)):
-        proven = nonnegative_indices(reached)
-        for node in _in_order(reached):
-            if node in proven:
-                yield _place(node, reached)
-
-
 def _work(unit: FunctionUnit, kinds: Sequence[Kind] | None) -> Lines:
     for fields in (
         {},
@@ -172,7 +163,6 @@ ANALYSES: dict[str, Callable[[FunctionUnit, Sequence[Kind] | None], Lines]] = {
     "traits": _traits,
     "barriers": _barriers,
     "memory": _memory,
-    "ranges": _ranges,
     "work": _work,
     "stores": _stores,
     "names": _names_of,

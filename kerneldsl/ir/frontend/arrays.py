@@ -55,14 +55,16 @@ def place_of(reader: Reader, node: ast.expr) -> Place:
     """Return what a target names; its parts are computed once."""
     match node:
         case ast.Subscript():
-            return subscript(reader, node)
+            found = subscript(reader, node)
         case ast.Attribute(value=inner, attr=name):
             owner = reader.number(inner)
-            return Place(
+            found = Place(
                 lambda: attribute(reader, owner, name),
                 lambda value: set_attribute(reader, owner, name, value),
             )
-    raise NotReadError(ast.unparse(node))
+        case _:
+            raise NotReadError(ast.unparse(node))
+    return Place(*(partial(reader.at, node, act) for act in found))
 
 
 def subscript(reader: Reader, node: ast.Subscript) -> Place:

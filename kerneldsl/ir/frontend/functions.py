@@ -29,7 +29,8 @@ def read_kernel_body(reader: Reader) -> None:
     follows.
     """
     _note_parameters(reader)
-    _read_body(reader, _with_branches(reader.unit.tree.body))
+    body = reader.unit.tree.body
+    _read_body(reader, body if reader.keeps_returns else _with_branches(body))
     if not reader.region.is_left:
         reader.add("yield", [])
 

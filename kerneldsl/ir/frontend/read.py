@@ -61,19 +61,21 @@ def read_function(
     debug: bool = False,
     raises: bool = False,
     notes: Notes | None = None,
+    made_by: type[Reader] = Reader,
 ) -> Function:
     """Return the typed function of a normal form for arguments of Numba's types.
 
     With `calls_linked` linked functions are calls of other code. `plain_function` returns what
     Numba calls for one of its functions. Without these, bodies are read. In debug mode indices
     are checked, and ``assert`` and ``raise`` are faults. A target that `raises` ends a thread by an
-    exception where Python does. `notes` get the types of nodes.
+    exception where Python does. `notes` get the types of nodes. `made_by` is the class of the
+    reader.
 
     Raises :class:`NotReadError` for what this front end does not read. Raises Numba's
     ``TypingError`` where an operation has no type.
     """
     function = Function(unit.name, tuple(zip(unit.parameters, kinds, strict=True)), unit)
-    reader = Reader(unit, Typing.of(typing_context))
+    reader = made_by(unit, Typing.of(typing_context))
     reader.bindings = function.bindings
     reader.calls_linked = calls_linked
     reader.plain_function = plain_function

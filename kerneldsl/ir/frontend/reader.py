@@ -98,6 +98,8 @@ class Reader:
         self.faults: Any = None
         #: Whether a thread ends by an exception where Python does.
         self.raises = False
+        #: Whether a kernel's early returns stay, or else become branches.
+        self.keeps_returns = False
         #: In an expression of elements: its region (:mod:`kerneldsl.ir.frontend.tiles`).
         self.elements: Any = None
         #: Variables that hold tiles, to the type of these.
@@ -266,6 +268,13 @@ class Reader:
         line = getattr(node, "lineno", self.place.line)
         end = getattr(node, "end_col_offset", None)
         return SourcePlace(line, getattr(node, "col_offset", 0), unit, self.caller, end)
+
+    def at(self, node: ast.AST, act: Callable[..., Any], *values: Any) -> Any:
+        """Return what a function gives; the operations that it adds have the place of a node."""
+        outer, self.place = self.place, self.place_of(node)
+        found = act(*values)
+        self.place = outer
+        return found
 
     def value(self, node: ast.expr) -> Any:
         """Read an expression: a value, or a tuple of values."""

@@ -19,7 +19,8 @@ from kerneldsl.errors import KernelError
 from kerneldsl.frontend.typed_unit import TypedUnit
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.ir.explained_errors import explained_errors, translate
-from kerneldsl.ir.frontend.read import argument_types, type_unit
+from kerneldsl.ir.frontend.read import argument_types, read_function, type_unit
+from kerneldsl.ir.frontend.reader import Reader
 from kerneldsl.ir.operations import Function, Region
 from kerneldsl.ir.printer import print_function
 from kerneldsl.language.intrinsics.intrinsic import Effect
@@ -54,7 +55,7 @@ from targets.cpu.runtime.objects import load_object
 from targets.cpu.runtime.runner import runner_symbols
 from targets.cpu.runtime.runner_table import RunnerOption
 
-__all__ = ["compile_kernel", "compile_regions", "typed_unit"]
+__all__ = ["compile_kernel", "compile_regions", "typed_regions", "typed_unit"]
 
 _I32 = ir.IntType(32)
 
@@ -91,6 +92,13 @@ def typed_unit(unit: FunctionUnit, kinds: tuple[Kind, ...]) -> TypedUnit:
     with global_compiler_lock, explained_errors(unit, kinds, where="on a CPU"):
         arguments = argument_types(unit, kinds)
         return type_unit(unit, arguments, host_contexts().typing_context)
+
+
+def typed_regions(unit: FunctionUnit, kinds: tuple[Kind, ...], made_by: type[Reader]) -> Function:
+    """Return the typed function of a kernel before any pass; `made_by` is its reader's class."""
+    with global_compiler_lock, explained_errors(unit, kinds, where="on a CPU"):
+        arguments = argument_types(unit, kinds)
+        return read_function(unit, arguments, host_contexts().typing_context, made_by=made_by)
 
 
 def _compile(spec: Specialization, library: Any, level: str | None) -> CpuArtifact:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kerneldsl.contract import Compiler, PassInfo
 from kerneldsl.utilities.address_space import require_addresses
@@ -65,6 +65,12 @@ class PtxCompiler(Compiler):
         from targets.cuda.compile.region_code import typed_unit
 
         return typed_unit(unit, kinds)
+
+    def typed_regions(self, unit: FunctionUnit, kinds: tuple[Kind, ...], made_by: Any) -> Any:
+        require_addresses(f"typing {unit.qualname}", where=unit.locate(unit.tree))
+        from targets.cuda.compile.region_code import typed_regions
+
+        return typed_regions(unit, kinds, made_by)
 
     def passes(self) -> tuple[PassInfo, ...]:
         from targets.cuda.compile.pipeline import PASSES

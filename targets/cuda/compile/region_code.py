@@ -22,7 +22,7 @@ from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.ir.array_parts import ArrayParts
 from kerneldsl.ir.explained_errors import explained_errors
 from kerneldsl.ir.frontend.read import argument_types, read_function, type_unit
-from kerneldsl.ir.frontend.reader import NotReadError
+from kerneldsl.ir.frontend.reader import NotReadError, Reader
 from kerneldsl.ir.nonnegative import mark_indices
 from kerneldsl.ir.operations import Function, Operation, Region, Value
 from kerneldsl.ir.ranges import INTERVALS, Interval, ranges_of
@@ -77,7 +77,14 @@ from targets.cuda.intrinsics.libdevice import libdevice_emitter
 from targets.cuda.intrinsics.memory import dynamic_shared, local_memory, static_shared
 from targets.cuda.intrinsics.table import EMITTERS
 
-__all__ = ["device_texts", "lower_regions", "read_as_written", "read_kernel", "typed_unit"]
+__all__ = [
+    "device_texts",
+    "lower_regions",
+    "read_as_written",
+    "read_kernel",
+    "typed_regions",
+    "typed_unit",
+]
 
 _Read = TypeVar("_Read")
 
@@ -115,6 +122,15 @@ def typed_unit(unit: FunctionUnit, kinds: tuple[Kind, ...]) -> TypedUnit:
     """Return a kernel with the types of its values, by the rules that it is compiled by."""
     with _compiling(unit, kinds):
         return _read(unit, kinds, type_unit)
+
+
+def typed_regions(unit: FunctionUnit, kinds: tuple[Kind, ...], made_by: type[Reader]) -> Function:
+    """Return the typed function of a kernel with all that it calls, before any pass.
+
+    `made_by` is the class of its reader.
+    """
+    with _compiling(unit, kinds):
+        return _read(unit, kinds, partial(read_function, made_by=made_by))
 
 
 def _read(unit: FunctionUnit, kinds: tuple[Kind, ...], read: Callable[..., _Read]) -> _Read:

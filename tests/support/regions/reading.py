@@ -6,11 +6,11 @@ from typing import Any
 
 from kerneldsl.contract import Specialization
 from kerneldsl.ir.operations import Function, Value
-from kerneldsl.ir.ranges import Interval
+from kerneldsl.ir.ranges import INTERVALS, Interval
 from kerneldsl.lowering.numba_internals.compiling import global_compiler_lock, target_override
 from targets.cuda.compile.numba_device import TARGET_NAME
 from targets.cuda.compile.pipeline import Pipeline
-from targets.cuda.compile.region_code import INTERVALS, read_as_written, read_kernel
+from targets.cuda.compile.region_code import read_as_written, read_kernel
 from targets.cuda.compile.regions.passes import optimize
 from targets.cuda.compile.tiles.order import order_tiles
 

@@ -9,9 +9,8 @@ import pytest
 
 import kerneldsl as kd
 from kerneldsl.ir.operations import Function, Value
-from kerneldsl.ir.ranges import ranges_of
+from kerneldsl.ir.ranges import INTERVALS, ranges_of
 from kerneldsl.language.intrinsics.intrinsic import Scope
-from targets.cuda.compile.region_code import INTERVALS
 from tests.support.regions.arrays import WrongIndexError
 from tests.support.regions.reading import after_passes, as_written, specialized
 from tests.support.regions.running import run

@@ -8,12 +8,10 @@ from typing import Any
 import pytest
 
 import kerneldsl as kd
-from kerneldsl.ir.frontend.read import read_function
 from kerneldsl.ir.nonnegative import mark_indices
+from kerneldsl.ir.ranges import INTERVALS
 from kerneldsl.ir.simplify import simplify
-from kerneldsl.lowering.types import numba_types
-from targets.cuda.compile.numba_device import descriptor
-from targets.cuda.compile.region_code import INTERVALS
+from tests.support.regions.reading import as_written, specialized
 
 
 def before(x, out):
@@ -116,9 +114,7 @@ def _marks(function: Callable[..., Any], *, wraparound: bool = True) -> list[boo
     kernel = kd.kernel(function)
     count = function.__code__.co_argcount
     signature = ", ".join(("int64[::1], int64[::1]", "int64")[: count - 1])
-    asked = kernel._asked_for((signature,), None, None, "sm_90", "null", None)
-    spec = kernel._dispatcher.specialize(*asked)[1]
-    read = read_function(spec.unit, numba_types(spec.kinds), descriptor().typing_context)
+    read = as_written(specialized(kernel, (signature,)))
     simplify(read.body)
     mark_indices(read, INTERVALS, wraparound=wraparound)
     return [all(each.attributes.get("nonnegative", ())) for each in read.body.walk()]

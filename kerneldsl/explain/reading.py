@@ -1,0 +1,49 @@
+"""Read a kernel as it is written, as regions of typed operations."""
+
+from __future__ import annotations
+
+import ast
+from functools import cache
+from typing import Any
+
+from kerneldsl.frontend.unit import FunctionUnit
+from kerneldsl.ir.frontend.reader import Reader
+from kerneldsl.ir.operations import SourcePlace, Value
+from kerneldsl.ir.typing import Typing
+from kerneldsl.language.types import Type
+from kerneldsl.lowering.value_types import value_type
+
+__all__ = ["WrittenReader", "kind_of", "language_type"]
+
+_COMPOUND = (ast.If, ast.For, ast.While)
+#: Returns the language's type of one of Numba's.
+language_type = cache(value_type)
+
+
+class WrittenReader(Reader):
+    """Reads statements as they are written.
+
+    An operation has the place of its expression. A ``statement`` is the start of a statement that
+    has no others in it.
+    """
+
+    def __init__(self, unit: FunctionUnit, typing: Typing) -> None:
+        super().__init__(unit, typing)
+        self.keeps_returns = True
+
+    def statement(self, node: ast.stmt) -> None:
+        if not isinstance(node, _COMPOUND):
+            self.at(node, self.add, "statement", [])
+        super().statement(node)
+
+    def value(self, node: ast.expr) -> Any:
+        return self.at(node, self._value, node)
+
+    def place_of(self, node: Any) -> SourcePlace:
+        written = node.value if isinstance(node, ast.Expr) else node
+        return super().place_of(written)._replace(node=written, unit=self.unit)
+
+
+def kind_of(value: Value) -> Type:
+    """Return the language's type of a value."""
+    return language_type(value.type)
