@@ -8,10 +8,10 @@ from typing import Any
 
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.ir.frontend.reader import Reader
+from kerneldsl.ir.frontend.value_types import value_type
 from kerneldsl.ir.operations import SourcePlace, Value
 from kerneldsl.ir.typing import Typing
 from kerneldsl.language.types import Type
-from kerneldsl.lowering.value_types import value_type
 
 __all__ = ["WrittenReader", "kind_of", "language_type"]
 

@@ -16,7 +16,7 @@ from numba import types
 from numba.core import cgutils
 
 from kerneldsl.language.packed_numbers import PACKED_NUMBERS, PackedNumbers
-from kerneldsl.lowering import vector_rules
+from kerneldsl.lowering import vectors
 from kerneldsl.lowering.calls import Call, Emitter
 from kerneldsl.lowering.vectors import each_part, item_of
 
@@ -223,7 +223,7 @@ def _bit_cast(call: Call) -> ir.Value:
 
 
 EMITTERS: dict[str, Emitter] = {
-    **vector_rules.EMITTERS,
+    **vectors.EMITTERS,
     "popc": _population_count,
     "clz": _leading_zeros,
     "ffs": _first_set,

@@ -25,14 +25,16 @@ from numba.extending import (
     register_model,
 )
 
-from kerneldsl.language.element_types import ElementType
+from kerneldsl.language.element_types import ElementType, vector_names
+from kerneldsl.lowering.calls import Call, Emitter
+from kerneldsl.lowering.numba_internals.arrays import array_value, make_array
 from kerneldsl.lowering.numba_internals.operators import (
     AbstractTemplate,
     AttributeTemplate,
     builtin_registry,
 )
 
-__all__ = ["VectorType", "each_part", "is_real", "item_of", "vector_type"]
+__all__ = ["EMITTERS", "VectorType", "each_part", "is_real", "item_of", "vector_type"]
 
 _I64 = ir.IntType(64)
 _Operation = Callable[..., Any]
@@ -238,3 +240,27 @@ for _operation, _of_parts in _BINARY.items():
     _declare(_operation, _of_parts, 2)
 for _operation in _UNARY:
     _declare(_operation, _operation, 1)
+
+
+# --------------------------------------------------------------------------- the language
+
+
+def _make(call: Call) -> ir.Value:
+    return cgutils.pack_struct(call.builder, call.args)
+
+
+def _view(call: Call) -> ir.Value:
+    builder, context = call.builder, call.context
+    source, result = call.signature.args[0], call.signature.return_type
+    array = make_array(source)(context, builder, call.args[0])
+    *rows, last = cgutils.unpack_tuple(builder, array.shape, count=source.ndim)
+    shape = [*rows, builder.lshr(last, last.type(len(result.dtype.fields).bit_length() - 1))]
+    strides = None
+    if source.ndim > 1:
+        *outer, _ = cgutils.unpack_tuple(builder, array.strides, count=source.ndim)
+        strides = [*outer, _I64(result.dtype.bitwidth // 8)]
+    return array_value(context, builder, result, array.data, shape, strides=strides)
+
+
+#: Of the language's operations on vectors.
+EMITTERS: dict[str, Emitter] = {"view": _view, **dict.fromkeys(vector_names(), _make)}

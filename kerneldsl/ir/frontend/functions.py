@@ -17,7 +17,7 @@ from kerneldsl.ir.frontend.source_names import RESULT
 from kerneldsl.ir.frontend.tuples import packed
 from kerneldsl.ir.operations import BeforeEnd, Effect, Value
 from kerneldsl.ir.refusals import Refusal
-from kerneldsl.lowering.linked_rules import call_rule
+from kerneldsl.ir.rules.linked import call_rule
 
 __all__ = ["read_call_of", "read_kernel_body"]
 

@@ -19,9 +19,9 @@ from kerneldsl.ir.frontend.reader import Reader
 from kerneldsl.ir.frontend.tiles import read_tile
 from kerneldsl.ir.frontend.tuples import packed, unpacked
 from kerneldsl.ir.operations import Effect, Operation, Region, Value
+from kerneldsl.ir.rules.calls import typing_rule
 from kerneldsl.language.intrinsics import intrinsic as language
 from kerneldsl.lowering.groups import WrittenOperation
-from kerneldsl.lowering.typing_rules import typing_rule
 
 __all__ = ["read_intrinsic"]
 

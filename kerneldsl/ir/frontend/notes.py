@@ -17,8 +17,8 @@ from kerneldsl.analysis.expressions import condition_expressions
 from kerneldsl.frontend.typed_unit import TypedOperation, TypedUnit
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.ir.frontend.tuples import type_of
+from kerneldsl.ir.frontend.value_types import value_type
 from kerneldsl.language.types import BOOL, Type
-from kerneldsl.lowering.value_types import value_type
 
 __all__ = ["Notes"]
 

@@ -31,9 +31,9 @@ from kerneldsl.ir.refusals import (
     undefined_refusal,
     words,
 )
+from kerneldsl.ir.rules.tiles import NumbaTile
 from kerneldsl.ir.typing import Typing
 from kerneldsl.language.reserved import RESERVED_PREFIX
-from kerneldsl.lowering.tile_types import NumbaTile
 from kerneldsl.lowering.types import numba_class
 
 __all__ = ["NotReadError", "Reader", "constant_of", "reads", "reads_statement"]

@@ -27,11 +27,11 @@ from kerneldsl.ir.frontend.attributes import attribute
 from kerneldsl.ir.frontend.reader import NotReadError, Reader
 from kerneldsl.ir.frontend.tuples import packed
 from kerneldsl.ir.operations import Effect, Operation, Region, Value
+from kerneldsl.ir.rules.calls import typing_rule
+from kerneldsl.ir.rules.tiles import NumbaTile
 from kerneldsl.ir.tiles.folds import FOLDS
 from kerneldsl.language.intrinsics.tile_forms import ResultShape
 from kerneldsl.lowering.packed_views import PackedView
-from kerneldsl.lowering.tile_types import NumbaTile
-from kerneldsl.lowering.typing_rules import typing_rule
 from kerneldsl.utilities.dataclasses import dataclass
 
 __all__ = ["read_tile"]

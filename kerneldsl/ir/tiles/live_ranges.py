@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from kerneldsl.ir.control import CONTROL, LOOPS, ends_of
 from kerneldsl.ir.operations import Function, Operation, Region, Value
-from kerneldsl.lowering.tile_types import NumbaTile
+from kerneldsl.ir.rules.tiles import NumbaTile
 
 __all__ = ["LiveRanges", "is_tile"]
 

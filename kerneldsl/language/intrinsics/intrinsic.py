@@ -182,7 +182,7 @@ class Typing(enum.Enum):
     VIEW = "(array, dtype) -> array of vectors"
     """`array` has layout "C", and elements of the type that the constant `dtype` is made of."""
     TILE = "of tiles and numbers"
-    """Each by a rule of its own, in :mod:`kerneldsl.lowering.tile_types`."""
+    """Each by a rule of its own, in :mod:`kerneldsl.ir.rules.tiles`."""
 
 
 @dataclass(frozen=True, eq=False)

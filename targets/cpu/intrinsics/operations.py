@@ -9,9 +9,9 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from kerneldsl.ir.rules.calls import typing_rule
 from kerneldsl.language.intrinsics.table import find_intrinsic
 from kerneldsl.lowering.calls import Call, Emitter
-from kerneldsl.lowering.typing_rules import typing_rule
 
 __all__ = ["operation"]
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 from typing import NoReturn, TypeAlias
 
 from kerneldsl.errors import SourceLocation, UnsupportedConstructError
+from kerneldsl.ir.rules import linked
 from kerneldsl.language.intrinsics.intrinsic import Intrinsic, Typing
 from kerneldsl.language.intrinsics.table import INTRINSICS
-from kerneldsl.lowering import linked_rules, scalars
+from kerneldsl.lowering import scalars
 from kerneldsl.lowering.calls import Emitter
 from kerneldsl.utilities.dataclasses import dataclass
 from targets.cpu.intrinsics import byte_dots, ptx_words, warp, warp_values
@@ -133,7 +134,7 @@ LOWERINGS: dict[str, Lowering] = {
         name: ScalarOperation(emit)
         for name, emit in (scalars.EMITTERS | byte_dots.EMITTERS).items()
     },
-    **{name: ScalarOperation(emit) for name, emit in linked_rules.EMITTERS.items()},
+    **{name: ScalarOperation(emit) for name, emit in linked.EMITTERS.items()},
     **{name: ScalarOperation(emit) for name, emit in ptx_words.EMITTERS.items()},
     **{name: Refused(reason) for name, reason in ptx_words.REFUSED.items()},
 }

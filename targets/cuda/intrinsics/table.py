@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from llvmlite import ir
 
+from kerneldsl.ir.rules import linked
 from kerneldsl.language.intrinsics.intrinsic import Typing
 from kerneldsl.language.intrinsics.table import INTRINSICS
-from kerneldsl.lowering import linked_rules, scalars
+from kerneldsl.lowering import scalars
 from kerneldsl.lowering.calls import Call, Emitter
 from targets.cuda.intrinsics import (
     atomics,
@@ -43,7 +44,7 @@ EMITTERS: dict[str, Emitter] = {
     **grids.EMITTERS,
     **atomics.EMITTERS,
     **scalars.EMITTERS,
-    **linked_rules.EMITTERS,
+    **linked.EMITTERS,
     **dict.fromkeys(_WRITTEN_FROM_REGIONS, _refuse),
     **inline.EMITTERS,
     **values.EMITTERS,  # in place of what LLVM makes of the same

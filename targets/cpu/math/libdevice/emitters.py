@@ -13,12 +13,12 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 
+from kerneldsl.ir.rules.calls import typing_rule
 from kerneldsl.language.intrinsics.table import find_intrinsic
 from kerneldsl.lowering import scalars
 from kerneldsl.lowering.calls import Call, Emitter
 from kerneldsl.lowering.numba_internals.compiling import kernel_flags
 from kerneldsl.lowering.types import element_type
-from kerneldsl.lowering.typing_rules import typing_rule
 
 __all__ = ["bits_of_half", "compiled", "half_of_bits", "intrinsic", "widened"]
 

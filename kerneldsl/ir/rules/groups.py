@@ -7,8 +7,8 @@ from typing import Any
 
 from numba import errors, types
 
+from kerneldsl.ir.rules.values import check_integer
 from kerneldsl.language.intrinsics.intrinsic import Intrinsic, Typing
-from kerneldsl.lowering.value_rules import check_integer
 
 __all__ = ["GROUP_RULES"]
 

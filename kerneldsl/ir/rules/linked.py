@@ -17,7 +17,7 @@ from kerneldsl.lowering.types import element_type
 __all__ = ["EMITTERS", "call_rule", "linked_array_rule", "linked_rule"]
 
 
-class DeclaredTypeError(errors.TypingError):
+class DeclaredTypeError(errors.TypingError):  # type: ignore[misc]
     """An argument is not what the signature of a function declares."""
 
     remedy = "Give it what its signature declares: convert a number, or pass a contiguous array"

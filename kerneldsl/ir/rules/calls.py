@@ -7,16 +7,15 @@ from typing import Any
 
 from numba import errors, types
 
+from kerneldsl.ir.rules.groups import GROUP_RULES
+from kerneldsl.ir.rules.linked import linked_array_rule, linked_rule
+from kerneldsl.ir.rules.tiles import tile_rule
+from kerneldsl.ir.rules.values import VALUE_RULES, check_integer, element_rule
+from kerneldsl.ir.rules.vectors import vector_rule, view_rule
 from kerneldsl.language.intrinsics.intrinsic import Intrinsic, Typing
-from kerneldsl.lowering.group_rules import GROUP_RULES
 from kerneldsl.lowering.index_rules import check_index
-from kerneldsl.lowering.inline_rule import inline_rule
-from kerneldsl.lowering.linked_rules import linked_array_rule, linked_rule
 from kerneldsl.lowering.packed_views import packed_rule
-from kerneldsl.lowering.tile_types import tile_rule
 from kerneldsl.lowering.types import element_type
-from kerneldsl.lowering.value_rules import VALUE_RULES, check_integer, element_rule
-from kerneldsl.lowering.vector_rules import vector_rule, view_rule
 from kerneldsl.lowering.vectors import VectorType
 
 __all__ = ["typing_rule"]
@@ -30,7 +29,7 @@ def typing_rule(intrinsic: Intrinsic) -> Any:
         if intrinsic.typing is Typing.TILE:
             return tile_rule(intrinsic, plain, static)
         if intrinsic.typing is Typing.INLINE:
-            return inline_rule(intrinsic, plain, static)
+            return _inline(intrinsic, plain, static)
         if intrinsic.typing is Typing.LINKED:
             return linked_rule(intrinsic, plain, static)
         if intrinsic.typing is Typing.ELEMENT:
@@ -44,6 +43,29 @@ def typing_rule(intrinsic: Intrinsic) -> Any:
         return _RULES[intrinsic.typing](intrinsic, plain, static)
 
     return rule
+
+
+def _inline(intrinsic: Intrinsic, args: tuple[Any, ...], static: Mapping[str, Any]) -> Any:
+    """Type a call: the results are what the user says, and the values keep their types."""
+    for number, arg in enumerate(args, len(static["out"])):
+        if not isinstance(arg, types.Integer | types.Float | types.Boolean) or _width(arg) > 64:
+            raise errors.TypingError(
+                f"{intrinsic!r}: ${number} must be a real number of 8 to 64 bits, and is {arg}; of "
+                "an array give an element"
+            )
+    results = [element_type(dtype) for dtype in static["out"]]
+    for number, kind in enumerate(results):
+        if not isinstance(kind, types.Integer | types.Float):
+            raise errors.TypingError(
+                f"{intrinsic!r}: ${number} must be an integer or a float, and is {kind}"
+            )
+    if not results:
+        return types.void(*args)
+    return (results[0] if len(results) == 1 else types.Tuple(results))(*args)
+
+
+def _width(kind: Any) -> int:
+    return 1 if isinstance(kind, types.Boolean) else int(kind.bitwidth)
 
 
 def _index(intrinsic: Intrinsic, args: tuple[Any, ...], static: Mapping[str, Any]) -> Any:

@@ -1,8 +1,7 @@
 """Typing of operations on tiles, one rule for each.
 
 An operation is typed in the form that :mod:`kerneldsl.transforms.separate_tiles` gives it. Its
-elements are typed as numbers are, so tiles compute by the rules of numbers. No target has Numba
-compile a tile: it is taken apart into its elements before.
+elements are typed as numbers are, so tiles compute by the rules of numbers. Numba compiles no tile.
 """
 
 from __future__ import annotations
@@ -22,8 +21,8 @@ from kerneldsl.lowering.types import element_type
 __all__ = ["NumbaTile", "tile_rule"]
 
 
-class NumbaTile(types.Type):
-    """A tile as Numba's inference meets it."""
+class NumbaTile(types.Type):  # type: ignore[misc]
+    """A tile as a type of Numba."""
 
     def __init__(self, shape: Shape, dtype: Any) -> None:
         self.shape = shape

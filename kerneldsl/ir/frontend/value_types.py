@@ -6,6 +6,7 @@ from typing import Any
 
 from numba import types
 
+from kerneldsl.ir.rules.tiles import NumbaTile
 from kerneldsl.language.element_types import ELEMENT_TYPES
 from kerneldsl.language.kinds import ArrayKind, ScalarKind
 from kerneldsl.language.types import (
@@ -21,7 +22,6 @@ from kerneldsl.language.types import (
     TupleType,
     Type,
 )
-from kerneldsl.lowering.tile_types import NumbaTile
 from kerneldsl.lowering.times import TimeType
 from kerneldsl.lowering.vectors import VectorType
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from numba import types
 
+from kerneldsl.ir.frontend.value_types import value_type
 from kerneldsl.language.element_types import DTYPE_NAMES
 from kerneldsl.language.kinds import ArrayKind, ScalarKind
 from kerneldsl.language.types import (
@@ -28,7 +29,6 @@ from kerneldsl.language.types import (
 from kerneldsl.lowering.numba_internals.compiling import global_compiler_lock
 from kerneldsl.lowering.numba_internals.host_code import host_contexts
 from kerneldsl.lowering.types import element_type, numba_type
-from kerneldsl.lowering.value_types import value_type
 
 I64 = ScalarKind("int64")
 

@@ -140,7 +140,7 @@ def _value(intrinsic: Intrinsic, args: tuple[Any, ...], static: Mapping[str, Any
 
 
 def element_rule(intrinsic: Intrinsic, args: tuple[Any, ...]) -> Any:
-    """Type what stands around an access of an element, or raise ``TypingError``."""
+    """Type a hint around an access of an element, or raise ``TypingError``."""
     (kind,) = args
     if isinstance(kind, types.Buffer):
         raise errors.TypingError(
@@ -155,7 +155,7 @@ def element_rule(intrinsic: Intrinsic, args: tuple[Any, ...]) -> Any:
     return kind(kind)
 
 
-#: Rules by which :mod:`kerneldsl.lowering.typing_rules` types them.
+#: Rules by which :mod:`kerneldsl.ir.rules.calls` types them.
 VALUE_RULES: dict[Typing, Callable[[Intrinsic, tuple[Any, ...], Mapping[str, Any]], Any]] = {
     Typing.BITS: _bits,
     Typing.BIT_STRING: _bits,
