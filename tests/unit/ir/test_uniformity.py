@@ -60,6 +60,14 @@ def early_return(x):
     kd.syncthreads()
 
 
+def early_return_and_a_load(x):
+    if kd.threadIdx.x > 9:
+        return
+    x[kd.threadIdx.x] = 1
+    if x[0] > 0:
+        kd.syncthreads()
+
+
 def without_a_barrier(x):
     x[kd.threadIdx.x] = 1
 
@@ -175,6 +183,7 @@ def calls_where_all_evaluate_it(x, n):
         (loop_with_varying_continue, True),
         (barrier_after_varying_continue_of_inner_loop, None),
         (early_return, None),
+        (early_return_and_a_load, False),
         (variable_reused, None),
         (count_of_a_varying_loop, True),
         (promised, None),
