@@ -22,12 +22,11 @@ from typing import Any
 from planner_kernels import CASES, Case
 
 import kerneldsl as kd
-from kerneldsl.analysis.count_work import body_work
 from kerneldsl.contract import Device, ElementMapping, Resources
 from kerneldsl.kernels.spaces import SpacedKernel
-from kerneldsl.launch.arguments.binding import kinds_of
 from kerneldsl.launch.decision import make_problems
 from kerneldsl.launch.pipeline import resources_of
+from kerneldsl.launch.work import kernel_work
 from kerneldsl.planner import DeviceOccupancyLimits
 from kerneldsl.planner.candidates import Candidate
 from kerneldsl.planner.choose import Problem, choose, rank
@@ -98,9 +97,8 @@ def read(path: Path, only: list[str] | None = None, device: Device = H200) -> It
 
 
 def _mapped(case: Case, args: tuple[Any, ...], size: dict[str, Any], device: Device) -> Recorded:
-    launch = case.kernel.forall(*size["extent"])
-    state, codes, _ = case.kernel._dispatcher.identity(launch._shape, args)
-    work = element_work(body_work(state.unit), kinds_of(codes))
+    request = case.kernel.forall(*size["extent"])._request(args)
+    work = element_work(kernel_work(request).body(), request.kinds)
     plans: dict[Candidate, float] = {}
     takes: dict[ElementMapping, Resources] = {}
     for row in size["swept"]:

@@ -7,9 +7,9 @@ by a row; ``a[idx[x]]`` depends on what was loaded.
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Sequence
-from typing import Literal, NamedTuple, TypeAlias
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 __all__ = [
     "LOADED",
@@ -27,16 +27,21 @@ __all__ = [
 #: other step, not at all, or to wherever data says.
 Pattern: TypeAlias = Literal["contiguous", "strided", "uniform", "scattered"]
 
-#: Places of a form's factors: the rounds of a loop, then z, y and x.
+#: Places of a form's factors: the rounds of a loop, z, y and x, and the axes of ``grid`` that
+#: :data:`_TURNED` names.
 _LOOP, _X = 0, 3
-_COUNT = 4
+_THREAD_COUNT = 4
+#: Axes of ``grid`` by their place from the first and from the last one. The others are the same
+#: axis of a block whichever of the two runs along x.
+_TURNED = ((0, 1), (1, 0), (0, 2), (2, 0))
+_COUNT = _THREAD_COUNT + len(_TURNED)
 
 
 class IndexForm(NamedTuple):
     """Abstract value of an integer."""
 
-    #: By how much it grows with each round of a loop, and with the index along z, y and x; ``None``
-    #: for an amount that is not known.
+    #: By how much it grows with each round of a loop, with the index along z, y and x, and with
+    #: axes of ``grid``; ``None`` for an amount that is not known.
     factors: tuple[int | None, ...] = (0,) * _COUNT
     #: What is added to that; ``None`` if it is not known.
     constant: int | None = None
@@ -46,9 +51,40 @@ class IndexForm(NamedTuple):
     @staticmethod
     def axis(place: int) -> IndexForm:
         """Return the index along x (0), y (1) or z (2)."""
+        return IndexForm._growing(_X - place)
+
+    @staticmethod
+    def grid(axis: int, count: int) -> IndexForm:
+        """Return the index along one of `count` axes of ``grid``."""
+        place = (axis, count - 1 - axis)
+        if place[0] == place[1]:
+            return IndexForm.axis(axis)
+        return IndexForm._growing(_THREAD_COUNT + _TURNED.index(place))
+
+    @staticmethod
+    def _growing(place: int) -> IndexForm:
         factors: list[int | None] = [0] * _COUNT
-        factors[_X - place] = 1
+        factors[place] = 1
         return IndexForm(tuple(factors), 0)
+
+    def oriented(self, *, x_is_last: bool) -> IndexForm:
+        """Return the form where the last axis of ``grid`` runs along x, else the first.
+
+        Examples
+        --------
+        >>> y, x = IndexForm.grid(0, 2), IndexForm.grid(1, 2)
+        >>> x.oriented(x_is_last=True) == y.oriented(x_is_last=False) == IndexForm.axis(0)
+        True
+        """
+        turned = self.factors[_THREAD_COUNT:]
+        if not any(factor != 0 for factor in turned):
+            return self
+        factors = list(self.factors[:_THREAD_COUNT])
+        for places, factor in zip(_TURNED, turned, strict=True):
+            place = _X - places[x_is_last]
+            known = factors[place]
+            factors[place] = None if known is None or factor is None else known + factor
+        return self._replace(factors=(*factors, *(0,) * len(_TURNED)))
 
     @property
     def is_uniform(self) -> bool:
@@ -59,6 +95,16 @@ class IndexForm(NamedTuple):
     def loop_factor(self) -> int | None:
         """By how much it grows with each round of a loop."""
         return self.factors[_LOOP]
+
+    @property
+    def along_x(self) -> int | None:
+        """By how much it grows with the index along x, with the first axis of ``grid`` there."""
+        return self.oriented(x_is_last=False).factors[_X]
+
+    @property
+    def number(self) -> int | None:
+        """The integer that it is everywhere, ``None`` if there is none or it is not known."""
+        return self.constant if self.is_uniform else None
 
     def advancing(self, step: int | None) -> IndexForm:
         """Return the same, growing by so much with each round of a loop."""
@@ -90,33 +136,51 @@ UNIFORM = IndexForm()
 LOADED = IndexForm(is_loaded=True)
 
 
-def operate(
-    op: ast.operator,
-    first: IndexForm,
-    second: IndexForm,
-    left: int | None = None,
-    right: int | None = None,
-) -> IndexForm:
-    """Return what is known of the result of an operation.
+def operate(function: Callable[..., Any], first: IndexForm, second: IndexForm) -> IndexForm:
+    """Return what is known of the result of one of Python's operators.
 
-    `left` and `right` are the values of the operands, where the source says them.
+    Examples
+    --------
+    >>> x, three = IndexForm.axis(0), IndexForm(constant=3)
+    >>> operate(operator.mul, x, three) == x.times(3)
+    True
     """
-    match op:
-        case ast.FloorDiv() if first.is_uniform and first.constant is not None:
-            return IndexForm(constant=first.constant // right if right else None)
-        case ast.Add():
-            return first.plus(second)
-        case ast.Sub():
-            return first.plus(second.times(-1))
-        case ast.Mult() if second.is_uniform:
-            return first.times(right)
-        case ast.Mult() if first.is_uniform:
-            return second.times(left)
-        case ast.FloorDiv() | ast.RShift() if second.is_uniform:
+    if first.number is not None and second.number is not None:
+        return IndexForm(constant=_computed(function, first.number, second.number))
+    if function is operator.add:
+        return first.plus(second)
+    if function is operator.sub:
+        return first.plus(second.times(-1))
+    if second.is_uniform:
+        if function is operator.mul:
+            return first.times(second.constant)
+        if function is operator.lshift and second.constant in range(63):
+            return first.times(1 << (second.constant or 0))
+        if function in (operator.floordiv, operator.rshift):
             return LOADED if first.is_loaded else UNIFORM  # neighbours mostly agree
-        case ast.Mod() | ast.BitAnd() if second.is_uniform:
+        if function in (operator.mod, operator.and_):
             return first  # contiguous, piece by piece
+    if function is operator.mul and first.is_uniform:
+        return second.times(first.constant)
     return UNIFORM if first.is_uniform and second.is_uniform else LOADED
+
+
+_ARITHMETIC = (
+    *(operator.add, operator.sub, operator.mul, operator.floordiv, operator.mod),
+    *(operator.lshift, operator.rshift, operator.and_, operator.or_, operator.xor),
+)
+
+
+def _computed(function: Callable[..., Any], first: int, second: int) -> int | None:
+    """Return the result of an operator for two numbers, ``None`` if it has none of int64."""
+    is_shift = function in (operator.lshift, operator.rshift)
+    if function not in _ARITHMETIC or (is_shift and second not in range(63)):
+        return None
+    try:
+        found = int(function(first, second))
+    except ZeroDivisionError:
+        return None
+    return found if -(2**63) <= found < 2**63 else None
 
 
 def either(first: IndexForm, second: IndexForm) -> IndexForm:

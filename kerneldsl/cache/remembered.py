@@ -1,4 +1,4 @@
-"""Values that were computed from many files, remembered while the files stay as they are.
+"""Values that were computed, from many files or from none, remembered while files stay the same.
 
 To read a toolkit's headers takes a tenth of a second. To see that none of them has changed takes a
 few milliseconds. So an entry of the cache has the value, and the paths and status
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import os
 import time
 from array import array
@@ -32,7 +33,7 @@ __all__ = ["Computed", "looking_anew", "looking_once", "remembered"]
 #: times of up to two seconds' resolution.
 _SETTLED_NS = 3_000_000_000
 _WORD = (1 << 64) - 1
-_VALUE, _PATHS, _STATUS = "value", "paths", "status"
+_VALUE, _PATHS, _STATUS, _MADE = "value", "paths", "status", "made"
 
 
 #: Values that were found in this context, by the digests of their keys.
@@ -45,6 +46,8 @@ class Computed(NamedTuple):
     value: str
     #: Files that were read, and folders that were listed.
     paths: Iterable[str]
+    #: Module and name of the kernel that it is about, for lists of entries.
+    kernel: str = ""
 
 
 def remembered(about: Mapping[str, str], compute: Callable[[], Computed]) -> str:
@@ -110,6 +113,8 @@ def _find(key: Key, compute: Callable[[], Computed]) -> str:
             _PATHS: b"\0".join(map(os.fsencode, paths)),
             _STATUS: status,
         }
+        if computed.kernel:
+            sections[_MADE] = json.dumps({"kernel": computed.kernel}).encode()
         _write(cache, key, sections)
     return computed.value
 
@@ -119,7 +124,7 @@ def _read(cache: DiskCache, key: Key) -> str | None:
         return None
     try:
         sections = cache.user.read(key)[0].sections
-        paths = os.fsdecode(sections[_PATHS]).split("\0")
+        paths = os.fsdecode(sections[_PATHS]).split("\0") if sections[_PATHS] else []
         if _status_of(paths) != sections[_STATUS]:
             return None
         return sections[_VALUE].decode()

@@ -19,6 +19,7 @@ from kerneldsl.utilities.shown import Shown
 
 if TYPE_CHECKING:
     from kerneldsl.analysis.traits import KernelTraits
+    from kerneldsl.analysis.work import KernelWork
     from kerneldsl.contract.abi import SlotParameters
     from kerneldsl.contract.device import Device
     from kerneldsl.contract.device_code import DeviceCode
@@ -154,6 +155,9 @@ class Artifact(ABC):
     arch: str | None = None
     #: What the optimizing passes of :meth:`Compiler.passes` did. **May** be left empty.
     passes: tuple[PassRemark, ...] = ()
+    #: What the kernel does for one index, by which the core shares a launch among threads of the
+    #: host. A target **should** set it if its devices are shared out (`Device.is_shared_out`).
+    work: KernelWork | None = None
     #: Messages of a compiler about the source, such as warnings. **May** be left empty.
     log: str = ""
     #: What to warn of in the kernel. Code that is not compiled in this process has none.

@@ -22,6 +22,7 @@ from kerneldsl.utilities.observed import Observable, observed
 
 if TYPE_CHECKING:
     from kerneldsl.analysis.traits import KernelTraits
+    from kerneldsl.analysis.work import KernelWork
     from kerneldsl.contract.barriers import BarrierProblem
     from kerneldsl.contract.checks import Check
     from kerneldsl.contract.code import Artifact, Executable, LaunchConfig, Specialization
@@ -131,6 +132,18 @@ class Compiler(Observable, ABC):
             value=self.name,
             limit="This target infers no types of a kernel's values",
         )
+
+    def work(
+        self, unit: FunctionUnit, kinds: tuple[Kind, ...], block_dim: Dim3 | None
+    ) -> KernelWork | None:
+        """Count what a kernel does for one index, so that the core can plan its launches.
+
+        A target that :attr:`maps_elements`, or that has kernels with a space, **should** override
+        it. The core stores the result beside the code. `block_dim` is the block of all launches,
+        if it is known. **Must** return ``None``, the default, for a kernel that it cannot read:
+        :meth:`compile` then raises the error.
+        """
+        return None
 
     def passes(self) -> tuple[PassInfo, ...]:
         """Return the optimizing passes that `CompileOptions.disabled_passes` may name, in order.

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from numba import types
 
 from kerneldsl.analysis.linear import Fact, Linear, lower_bound
+from kerneldsl.ir.linear_forms import LinearForms
 from kerneldsl.ir.operations import Function, Operation, Region, Value
 from kerneldsl.ir.ranges import Interval, ranges_of
 from kerneldsl.ir.recognize import constant_number, is_false, operands_of, operator_of
@@ -43,8 +44,6 @@ _OPPOSITES = {
     operator.eq: operator.ne,
     operator.ne: operator.eq,
 }
-#: Operations of one thread that give the same value each time.
-_SAME = ("threadIdx", "blockIdx", "blockDim", "gridDim", "grid", "gridsize", "laneid", "warpsize")
 #: An index and what it stays below.
 _BELOW = {"threadIdx": "blockDim", "blockIdx": "gridDim", "grid": "gridsize"}
 
@@ -109,19 +108,17 @@ def _facts(scope: _Scope | None) -> list[Fact]:
     return found
 
 
-class _Proofs:
+class _Proofs(LinearForms):
     def __init__(
         self,
         known: Mapping[Value, Interval],
         wanted: Mapping[Operation, list[Value]],
         marks: dict[Operation, tuple[bool, ...]],
     ) -> None:
+        super().__init__()
         self.known = known
         self.wanted = wanted
         self.marks = marks
-        self._forms: dict[Value, Linear | None] = {}
-        self._atoms: dict[str, Value] = {}
-        self._numbers: dict[Value, int] = {}
         self._open: set[str] = set()
         self._steps_left = 0
 
@@ -311,7 +308,7 @@ class _Proofs:
                 return None  # facts may lead from an atom to itself
             self._open.add(atom)
             try:
-                return self.own_lower(self._atoms[atom], scope)
+                return self.own_lower(self.atoms[atom], scope)
             finally:
                 self._open.discard(atom)
 
@@ -327,7 +324,7 @@ class _Proofs:
 
     def natural(self, atom: str) -> Iterator[Fact]:
         """Yield what always holds of an atom."""
-        value = self._atoms[atom]
+        value = self.atoms[atom]
         made = value.owner
         if not isinstance(made, Operation):
             return
@@ -341,14 +338,14 @@ class _Proofs:
         stem = made.name.partition(".")[0]
         if stem in _BELOW:
             above = atom.replace(stem, _BELOW[stem], 1)
-            if above in self._atoms:
+            if above in self.atoms:
                 yield Fact(Linear.of({above: 1, atom: -1}, -1))
 
     def interval_low(self, form: Linear) -> int:
         """Return a number that a form is never below, from intervals alone."""
         total = form.constant
         for atom, factor in form.terms:
-            value = self._atoms[atom]
+            value = self.atoms[atom]
             kind = value.type
             ends = self.known.get(value, (int(kind.minval), int(kind.maxval)))
             total += min(factor * end for end in ends)
@@ -413,66 +410,6 @@ class _Proofs:
         if function in _KEEP_SIGNS:
             return 0 if are_both else None
         return None
-
-    # -- forms ------------------------------------------------------------------------------------
-
-    def form(self, value: Value) -> Linear | None:
-        """Return an integer as a sum of atoms."""
-        if not isinstance(value.type, types.Integer):
-            return None
-        if value not in self._forms:
-            self._forms[value] = self._form(value)
-        return self._forms[value]
-
-    def _form(self, value: Value) -> Linear | None:
-        made = value.owner
-        number = constant_number(value)
-        if number is not None:
-            return Linear((), number)
-        if isinstance(made, Operation) and value.type.signed:
-            function = operator_of(made)
-            operands = operands_of(made)
-            forms = [self.form(each) for each in operands]
-            if function is operator.neg and forms[0] is not None:
-                return forms[0].scale(-1)
-            if made.name == "cast" and forms[0] is not None:
-                return forms[0]
-            if len(forms) == 2 and forms[0] is not None and forms[1] is not None:
-                one, two = forms
-                assert one is not None
-                assert two is not None
-                if function in (operator.add, operator.iadd):
-                    return one + two
-                if function in (operator.sub, operator.isub):
-                    return one - two
-                if function in (operator.mul, operator.imul):
-                    if not two.terms:
-                        return one.scale(two.constant)
-                    if not one.terms:
-                        return two.scale(one.constant)
-        return Linear.of({self.name(value): 1})
-
-    def name(self, value: Value) -> str:
-        """Return the name of an atom; values that are equal have one name."""
-        made = value.owner
-        name = ""
-        if isinstance(made, Operation) and not made.regions:
-            stem = made.name.partition(".")[0]
-            if stem in _SAME and not made.operands:
-                name = f"{made.name}.{made.attributes.get('axis', '')}"
-            elif made.name in ("array.extent", "array.size"):
-                axis = made.attributes.get("axis", 0 if made.operands[0].type.ndim == 1 else "all")
-                name = f"extent.{self.number(made.operands[0])}.{axis}"
-            elif operator_of(made) is not None:
-                forms = [self.form(each) for each in operands_of(made)]
-                if None not in forms:
-                    name = f"{operator_of(made)}{forms}"
-        name = name or f"v{self.number(value)}"
-        self._atoms.setdefault(name, value)
-        return name
-
-    def number(self, value: Value) -> int:
-        return self._numbers.setdefault(value, len(self._numbers))
 
 
 _KEEP_SIGNS = (

@@ -1,6 +1,6 @@
 """The class of each operation that computes a value: what the planner and `explain` count.
 
-Operators have the names of :data:`kerneldsl.analysis.operations.OPERATIONS`, functions their own
+Operators have the names of :data:`kerneldsl.analysis.operations.OPERATORS`, functions their own
 name without that of their module. Constants, conversions, extents, accesses, parts of arrays and
 control are in no class.
 """
@@ -8,20 +8,19 @@ control are in no class.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from numba import types
 
 from kerneldsl.analysis.operations import CONVERSIONS, OPERATORS, SELECTIONS
 from kerneldsl.frontend.unit import IntrinsicUse
-from kerneldsl.ir.operations import Effect, Operation, Value
-from kerneldsl.ir.recognize import is_false, operands_of, operator_of
+from kerneldsl.ir.operations import Operation
+from kerneldsl.ir.recognize import is_false, operands_of, operator_of, plain_operator
 from kerneldsl.language.intrinsics.intrinsic import Effect as LanguageEffect
 from kerneldsl.language.intrinsics.intrinsic import Intrinsic, Scope, Typing
-from kerneldsl.utilities.operators import BINARY_OPERATORS, COMPARISONS
+from kerneldsl.utilities.operators import COMPARISONS
 
-__all__ = ["OperationClass", "class_of"]
+__all__ = ["OperationClass", "class_of", "joins_conditions"]
 
 
 class OperationClass(NamedTuple):
@@ -37,17 +36,9 @@ _COMPARED = OperationClass("compare")
 _INTRINSIC = OperationClass("intrinsic")
 
 
-def _in_place(function: Callable[..., Any]) -> Any:
-    return getattr(operator, f"i{function.__name__.strip('_')}")
-
-
-#: Classes of operators, also of those in place; ``None`` for what is not counted.
+#: Classes of operators; ``None`` for what is not counted.
 _OPERATORS: dict[Any, OperationClass | None] = {
-    **{
-        each: OperationClass(OPERATORS[node])
-        for node, function in BINARY_OPERATORS.items()
-        for each in (function, _in_place(function))
-    },
+    **{function: OperationClass(name) for function, name in OPERATORS.items()},
     **dict.fromkeys(COMPARISONS.values(), _COMPARED),
     **dict.fromkeys((operator.is_, operator.is_not, operator.contains), _COMPARED),
     **dict.fromkeys((operator.neg, operator.pos, operator.invert, operator.not_)),
@@ -79,10 +70,12 @@ def _gives_value(intrinsic: Intrinsic) -> bool:
 
 def _of_function(operation: Operation) -> OperationClass | None:
     function = operator_of(operation)
+    function = plain_operator(function) or function
     if function in _OPERATORS:
         return _OPERATORS[function]
-    if isinstance(operation.attributes["function"], types.NumberClass):
-        return None  # a conversion
+    is_conversion = isinstance(operation.attributes["function"], types.NumberClass)
+    if is_conversion or any(isinstance(each.type, types.Array) for each in operation.results):
+        return None
     name = str(getattr(function, "__name__", function)).rpartition(".")[2]
     if name in CONVERSIONS:
         return None
@@ -91,21 +84,22 @@ def _of_function(operation: Operation) -> OperationClass | None:
     return OperationClass(name, count) if count else None
 
 
-def _selection(operation: Operation) -> OperationClass | None:
-    """Return the class of a branch that only chooses one of two values."""
+def joins_conditions(operation: Operation) -> bool:
+    """Return whether a branch is ``a and b`` or ``a or b`` of two conditions."""
     yes, no = operation.regions
-    if not operation.results or operation.effects() & ~Effect.READ:
-        return None
-    pairs = zip(operation.results, yes.yielded, no.yielded, strict=True)
-    count = sum(
-        one is not two and not _is_joined(operation.operands[0], result, one, two)
-        for result, one, two in pairs
-    )
-    return OperationClass("select", count) if count else None
-
-
-def _is_joined(condition: Value, result: Value, one: Value, two: Value) -> bool:
-    """Return whether a result is ``a and b`` or ``a or b`` of two conditions."""
-    if result.type != types.boolean:
+    if len(operation.results) != 1 or operation.result.type != types.boolean:
         return False
+    if yes.is_left or no.is_left:
+        return False
+    condition = operation.operands[0]
+    (one,), (two,) = yes.yielded, no.yielded
     return two is condition or one is condition or is_false(two)
+
+
+def _selection(operation: Operation) -> OperationClass | None:
+    """Return the class of a branch that only chooses one of two values, and reads no memory."""
+    yes, no = operation.regions
+    if operation.effects() or joins_conditions(operation):
+        return None
+    count = sum(one is not two for one, two in zip(yes.yielded, no.yielded, strict=True))
+    return OperationClass("select", count) if count else None

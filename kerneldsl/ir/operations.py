@@ -20,6 +20,7 @@ import enum
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from kerneldsl.analysis.work import KernelWork
 from kerneldsl.contract.barriers import NO_BARRIERS, BarrierFacts
 
 __all__ = [
@@ -230,6 +231,8 @@ class Function:
             value.name = parameter
         #: The normal form that it was made of.
         self.unit = unit
+        #: What it does for one index, if it was counted before any rewrite.
+        self.work = KernelWork()
         #: In debug mode, the places that can fail, by their number.
         self.fault_sites: tuple[Any, ...] = ()
         #: What to warn of.

@@ -9,8 +9,9 @@ from typing import Any
 from numba import types
 
 from kerneldsl.ir.operations import Operation, Value
+from kerneldsl.utilities.operators import BINARY_OPERATORS
 
-__all__ = ["constant_number", "is_false", "operands_of", "operator_of"]
+__all__ = ["constant_number", "is_false", "operands_of", "operator_of", "plain_operator"]
 
 
 def constant_number(value: Value) -> int | None:
@@ -49,6 +50,11 @@ def operator_of(operation: Operation) -> Any:
     return _FUNCTIONS.get(key, key) if isinstance(key, str) else key
 
 
+def plain_operator(function: Any) -> Any:
+    """Return an operator of two operands, also of one in place, else ``None``."""
+    return _PLAIN.get(function)
+
+
 def operands_of(operation: Operation) -> list[Value]:
     """Return the operands of an operator or function, also if it takes them as one tuple."""
     operands = operation.operands
@@ -66,4 +72,10 @@ _FUNCTIONS = {
     "kerneldsl.sum": sum,
     **{f"kerneldsl.{name}": getattr(operator, name) for name in ("lt", "le", "gt", "ge")},
     **{f"kerneldsl.{name}": getattr(operator, name) for name in ("eq", "ne")},
+}
+#: Operators of two operands, also by those in place.
+_PLAIN = {
+    each: function
+    for function in BINARY_OPERATORS.values()
+    for each in (function, getattr(operator, f"i{function.__name__.strip('_')}"))
 }

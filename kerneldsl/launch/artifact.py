@@ -72,6 +72,8 @@ def _make(state: KernelState, compiler: Compiler, specialization: Specialization
     with said_after_a_moment(lambda: _work(compiler, specialization)):
         artifact, how = compile_or_load(compiler, specialization)
     elapsed = time.perf_counter() - started
+    if artifact.work is not None:
+        state.works[compiler.name, specialization.kinds, None] = artifact.work
     state.compile_s[compiler.name, specialization] = elapsed
     logger.debug(
         "%s %s(%s) for %s%s in %.1f ms",

@@ -103,8 +103,8 @@ def host_share(request: Request, config: LaunchConfig) -> HostShare | None:
 
 def host_work(request: Request, config: LaunchConfig) -> ElementWork:
     """Return what the host does for an index of :func:`shared_extent`."""
-    from kerneldsl.analysis.count_work import body_work
     from kerneldsl.analysis.work import UNKNOWN_TRIPS
+    from kerneldsl.launch.work import kernel_work
     from kerneldsl.planner.work import element_work
 
     traits, extent = request.state.traits, shared_extent(request, config)
@@ -112,7 +112,7 @@ def host_work(request: Request, config: LaunchConfig) -> ElementWork:
     if config.extent and traits.uses_block:
         trips = max(trips, math.prod(config.extent) / max(math.prod(extent), 1))
     is_mapped = traits.uses_grid_only and config.extent is not None
-    body = body_work(request.state.unit, x_is_last=is_mapped, unknown_trips=trips)
+    body = kernel_work(request).body(x_is_last=is_mapped, unknown_trips=trips)
     return element_work(body, request.kinds)
 
 

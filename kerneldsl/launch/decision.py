@@ -243,14 +243,14 @@ def make_problems(request: Request, extent: tuple[int, ...] | None) -> list[Prob
 
 
 def _make_problem(request: Request, extent: tuple[int, ...] | None) -> Problem | None:
-    from kerneldsl.analysis.count_work import body_work
     from kerneldsl.launch.fitted_models import model_for
+    from kerneldsl.launch.work import kernel_work
     from kerneldsl.planner.choose import Problem
     from kerneldsl.planner.limits import DeviceOccupancyLimits
     from kerneldsl.planner.rates import DeviceRates
     from kerneldsl.planner.work import element_work, orient
 
-    unit, kinds, promises = request.state.counted, request.kinds, request.promises
+    kinds, promises = request.kinds, request.promises
     device, shape = request.device, request.shape
     try:
         limits = DeviceOccupancyLimits.from_device(device)
@@ -260,16 +260,12 @@ def _make_problem(request: Request, extent: tuple[int, ...] | None) -> Problem |
     trips: float = UNKNOWN_TRIPS
     if extent is None or not is_planned(request):
         extent, trips = _threads(shape)
-    body = body_work(
-        unit,
-        x_is_last=can_map,
-        unknown_trips=trips,
-        block_dim=None if can_map else shape.block_dim,
-    )
+    counted = kernel_work(request, None if can_map else shape.block_dim)
+    body = counted.body(x_is_last=can_map, unknown_trips=trips)
     uses_double = _uses_double(kinds, wide_stores_of(request))
     axes, seen = None, kinds
     if can_map and len(extent) > 1:
-        other = body_work(unit, x_is_last=False, unknown_trips=trips)
+        other = counted.body(x_is_last=False, unknown_trips=trips)
         oriented = orient(body, other, kinds, promises)
         body, seen = oriented.body, oriented.kinds
         axes = tuple(range(len(extent))) if oriented.is_first else None
@@ -312,7 +308,8 @@ def wide_stores_of(request: Request) -> tuple[WideStore, ...]:
     """Return stores to float32 arrays of what the source computes in float64."""
     from kerneldsl.analysis.widening import wide_stores
 
-    return wide_stores(request.state.counted, request.kinds)
+    counted = request.state.counted
+    return () if counted is None else wide_stores(counted, request.kinds)
 
 
 def _check_grid(request: Request) -> None:

@@ -13,14 +13,11 @@ from typing import Any
 
 from kerneldsl.analysis.traits import KernelTraits
 from kerneldsl.contract.device_code import DeviceCode
-from kerneldsl.frontend.normalize import make_unit
 from kerneldsl.frontend.unit import FunctionUnit
-from kerneldsl.language.intrinsics.table import find_intrinsic
 from kerneldsl.language.kinds import ArrayKind, Kind
 from kerneldsl.launch.entry_text import place_of_entry
-from kerneldsl.utilities.written_functions import written_function
 
-__all__ = ["assumed_unit", "traits_of_code", "unit_of_code"]
+__all__ = ["traits_of_code", "unit_of_code"]
 
 
 def unit_of_code(
@@ -58,23 +55,6 @@ def unit_of_code(
         captured=() if host is None else host.captured,
         function=function,
     )
-
-
-def assumed_unit(kinds: tuple[Kind, ...]) -> FunctionUnit:
-    """Return a function with the work that is assumed of a kernel without a CPU function.
-
-    Each thread reads and writes one element of each array, as most kernels do that memory limits.
-    """
-    names = [f"arg{i}" for i in range(len(kinds))]
-    lines = [
-        f"    {name}[{', '.join(['i', *['0'] * (kind.ndim - 1)][: kind.ndim]) or '()'}] += 1"
-        for name, kind in zip(names, kinds, strict=True)
-        if isinstance(kind, ArrayKind)
-    ]
-    body = ["    i = grid(1)", *lines]
-    text = "\n".join([f"def assumed({', '.join(names)}):", *body, ""])
-    namespace = {"grid": find_intrinsic("grid")}
-    return make_unit(written_function("assumed", text, namespace, __name__))
 
 
 def traits_of_code(kinds: tuple[Kind, ...], host: KernelTraits | None) -> KernelTraits:

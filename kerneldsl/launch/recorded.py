@@ -1,4 +1,4 @@
-"""Records what launches compile, for packages that ship it.
+"""Records what launches compile and count, for packages that ship it.
 
 While it is recorded, nothing is taken from the cache or from a package: everything is compiled.
 """
@@ -9,11 +9,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from kerneldsl.contract import Artifact, Compiler, Specialization
+from kerneldsl.analysis.work import KernelWork
+from kerneldsl.contract import Artifact, Compiler, Dim3, Specialization
+from kerneldsl.frontend.unit import FunctionUnit
+from kerneldsl.language.kinds import Kind
 
-__all__ = ["Recorded", "is_recording", "note", "recording"]
-
-_current: list[list[Recorded]] = []
+__all__ = ["Counted", "Recorded", "Recording", "is_recording", "note", "note_work", "recording"]
 
 
 class Recorded(NamedTuple):
@@ -27,15 +28,37 @@ class Recorded(NamedTuple):
     artifact: Artifact
 
 
+class Counted(NamedTuple):
+    """Work of a kernel that a launch has counted."""
+
+    #: The kernel, as it is compiled for its arguments.
+    unit: FunctionUnit
+    kinds: tuple[Kind, ...]
+    #: The block that was known.
+    block_dim: Dim3 | None
+    work: KernelWork
+
+
+class Recording:
+    """What launches have compiled and counted."""
+
+    def __init__(self) -> None:
+        self.compiled: list[Recorded] = []
+        self.counted: list[Counted] = []
+
+
+_current: list[Recording] = []
+
+
 @contextmanager
-def recording() -> Iterator[list[Recorded]]:
-    """Record what is compiled, in a ``with`` block of the main thread."""
-    found: list[Recorded] = []
+def recording() -> Iterator[Recording]:
+    """Record what is compiled and counted, in a ``with`` block of the main thread."""
+    found = Recording()
     _current.append(found)
     try:
         yield found
     finally:
-        _current.pop()  # blocks are nested, and lists with equal contents are not the same
+        _current.pop()
 
 
 def is_recording() -> bool:
@@ -46,4 +69,10 @@ def is_recording() -> bool:
 def note(compiler: Compiler, specialization: Specialization, artifact: Artifact) -> None:
     """Add a kernel that a launch has compiled, or compiled before, to what is recorded."""
     for found in _current:
-        found.append(Recorded(compiler, specialization, artifact))
+        found.compiled.append(Recorded(compiler, specialization, artifact))
+
+
+def note_work(counted: Counted) -> None:
+    """Add work that a launch has counted, or counted before, to what is recorded."""
+    for found in _current:
+        found.counted.append(counted)

@@ -22,7 +22,13 @@ from kerneldsl.launch.shipping_packages import may_be_shipped
 from kerneldsl.launch.state import KernelState
 from kerneldsl.transforms.for_arguments import rewrite_for
 
-__all__ = ["make_specialization", "specialize", "specialize_anew", "useful_promises"]
+__all__ = [
+    "make_specialization",
+    "rewritten",
+    "specialize",
+    "specialize_anew",
+    "useful_promises",
+]
 
 
 def specialize(request: Request, mapping: ElementMapping) -> Specialization:
@@ -80,7 +86,7 @@ def make_specialization(
     """
     _refuse_hidden_writes(state, kinds)
     return Specialization(
-        _rewritten(state.unit, kinds),
+        rewritten(state.unit, kinds),
         state.traits,
         kinds,
         state.options,
@@ -107,7 +113,8 @@ def _make(request: Request, mapping: ElementMapping, promises: Promises) -> Spec
     )
 
 
-def _rewritten(unit: FunctionUnit, kinds: tuple[Kind, ...]) -> FunctionUnit:
+def rewritten(unit: FunctionUnit, kinds: tuple[Kind, ...]) -> FunctionUnit:
+    """Return a kernel as it is compiled for its arguments."""
     if may_be_shipped():
         from kerneldsl.shipping.analyses import needs_no_rewrite
 

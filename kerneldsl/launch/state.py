@@ -21,7 +21,8 @@ from kerneldsl.utilities.once import OnceTable
 
 if TYPE_CHECKING:
     from kerneldsl.analysis.effects import Effects
-    from kerneldsl.contract import Compiler, Executable
+    from kerneldsl.analysis.work import KernelWork
+    from kerneldsl.contract import Compiler, Dim3, Executable
     from kerneldsl.contract.device_code import DeviceCode
     from kerneldsl.launch.specialization_info import SpecializationInfo
     from kerneldsl.planner.candidates import Choice
@@ -92,9 +93,11 @@ class KernelState:
         for.
     code : DeviceCode or None
         The kernel's own code, if it is not compiled from the unit.
-    counted : FunctionUnit
+    counted : FunctionUnit or None
         The unit with the work that the planner counts. For a kernel with its own code that is the
-        CPU function.
+        CPU function, if it has one.
+    works : dict
+        Name of the target, kinds and block to what the kernel does for one index.
     artifacts, compile_s
         Name of the target and specialization to compiled code, and to the seconds that took.
     executables, failures
@@ -122,6 +125,7 @@ class KernelState:
         "signatures",
         "traits",
         "unit",
+        "works",
     )
 
     def __init__(
@@ -130,12 +134,13 @@ class KernelState:
         unit: FunctionUnit,
         traits: KernelTraits,
         of_member: Callable[[Member], KernelState] | None = None,
-        counted: FunctionUnit | None = None,
+        *,
+        counted: FunctionUnit | None,
     ) -> None:
         self.unit = unit
         self.code = definition.code
         self._host = definition.host
-        self.counted = unit if counted is None else counted
+        self.counted = counted
         self.of_member = of_member
         self.traits = traits
         self.constants = tuple((definition.constants or {}).values())
@@ -153,6 +158,7 @@ class KernelState:
         self.choices: dict[tuple[Any, ...], Choice] = {}
         self.forms: dict[tuple[Any, ...], list[Specialization]] = {}
         self.artifacts: OnceTable[tuple[str, Specialization], Artifact] = OnceTable()
+        self.works: dict[tuple[str, tuple[Kind, ...], Dim3 | None], KernelWork] = {}
         self.compile_s: dict[tuple[str, Specialization], float] = {}
         self.executables: OnceTable[tuple[Specialization, Device], Executable] = OnceTable()
         self.failures: dict[tuple[Specialization, Device], KernelError] = {}
@@ -298,16 +304,16 @@ class KernelStates:
             logger.debug("%s is rebuilt: %s changed", unit.qualname, ", ".join(changed))
         # Only a kernel with a space is part of a cycle of references.
         of_member = None if constants is None else self._state_of_member
-        return KernelState(self.definition, unit, traits, of_member)
+        return KernelState(self.definition, unit, traits, of_member, counted=unit)
 
     def _make_state_of_code(self, code: DeviceCode, host: KernelStates | None) -> KernelState:
-        from kerneldsl.launch.own_code import assumed_unit, traits_of_code, unit_of_code
+        from kerneldsl.launch.own_code import traits_of_code, unit_of_code
 
         definition, kinds = self.definition, self.definition.signatures[0]
         known = None if host is None else host.state()
         unit = unit_of_code(code, definition.function, None if known is None else known.unit)
         traits = traits_of_code(kinds, None if known is None else known.traits)
-        counted = assumed_unit(kinds) if known is None else known.unit
+        counted = None if known is None else known.unit
         return KernelState(definition, unit, traits, counted=counted)
 
     def infos(self) -> tuple[SpecializationInfo, ...]:

@@ -1,6 +1,6 @@
 """Work of a kernel for one index, in bytes and clocks: the body's counts with the argument types.
 
-:func:`~kerneldsl.analysis.count_work.body_work` counts places and operations of the source; here
+:meth:`~kerneldsl.analysis.work.KernelWork.body` counts places and operations of the kernel. Here
 they meet the kinds of the arguments, so that places become bytes.
 
 :func:`orient` says which axis of an extent runs along x, so that neighbouring threads touch
@@ -114,8 +114,6 @@ class ElementWork(NamedTuple):
     #: Whether a load cannot be moved before the store of an earlier item: the arrays may overlap,
     #: or the code of an item branches.
     is_serial: bool = False
-    #: Variables that a thread holds, roughly.
-    values: int = 0
     #: Accesses of the source: what a loop does many times is there once.
     places: int = 0
 
@@ -228,7 +226,6 @@ def element_work(
         shared_atomics=body.shared_atomics,
         contended_atomics=contended,
         is_serial=is_branching and loads > 0,
-        values=body.local_values,
         places=places,
     )
 

@@ -1,23 +1,25 @@
 """Results of analyses that a package ships with its kernels, so that no launch repeats them.
 
-Each is a list of digests of what was analyzed, in the manifest. Another version of kerneldsl, which
-may analyze otherwise, does not use them.
+Each is a list of digests of what was analyzed, in the manifest. The work of kernels has a line for
+each digest. Another version of kerneldsl, which may analyze otherwise, does not use them.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kerneldsl.analysis.work import KernelWork
 from kerneldsl.cache.reasons import UncacheableError
+from kerneldsl.contract import Dim3
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import Kind
-from kerneldsl.shipping.key import unit_digest
+from kerneldsl.shipping.key import unit_digest, work_digest
 from kerneldsl.shipping.packages import shipped_kernels_of
 
 if TYPE_CHECKING:
     from kerneldsl.analysis.effects import Effects
 
-__all__ = ["effects_of", "name_of_effects", "needs_no_rewrite"]
+__all__ = ["effects_of", "name_of_effects", "needs_no_rewrite", "work_of"]
 
 #: How names of lists begin that have kernels by the arrays that they read and write.
 _EFFECTS = "effects "
@@ -65,3 +67,17 @@ def needs_no_rewrite(unit: FunctionUnit, kinds: tuple[Kind, ...]) -> bool:
         return unit_digest(unit, kinds) in shipped.analyses("unchanged")
     except UncacheableError:
         return False
+
+
+def work_of(
+    unit: FunctionUnit, kinds: tuple[Kind, ...], block_dim: Dim3 | None
+) -> KernelWork | None:
+    """Return what the package says that a kernel does for one index, if it does."""
+    shipped = shipped_kernels_of(unit.module)
+    if shipped is None:
+        return None
+    try:
+        found = shipped.work(work_digest(unit, kinds, block_dim))
+        return None if found is None else KernelWork.from_json(found)
+    except (UncacheableError, ValueError, TypeError, AttributeError):
+        return None

@@ -15,12 +15,12 @@ from weakref import WeakKeyDictionary
 from kerneldsl.cache.key import Key
 from kerneldsl.cache.reasons import UncacheableError
 from kerneldsl.cache.specialization import describe
-from kerneldsl.contract import Specialization
+from kerneldsl.contract import Dim3, Specialization
 from kerneldsl.frontend.fingerprint import UnidentifiedError, identify
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import Kind, format_signature
 
-__all__ = ["CALLING_CONVENTION", "describe_launch", "shipped_keys", "unit_digest"]
+__all__ = ["CALLING_CONVENTION", "describe_launch", "shipped_keys", "unit_digest", "work_digest"]
 
 #: Version of how compiled code is called: the layout of parameters (:mod:`kerneldsl.contract.abi`),
 #: and the header and frame of an entry on the CPU (``targets/cpu/codegen/code.py``,
@@ -83,6 +83,15 @@ def unit_digest(unit: FunctionUnit, kinds: tuple[Kind, ...] | None = None) -> st
     """
     signature = {} if kinds is None else {"signature": format_signature(kinds)}
     return Key({**_identify(unit), **signature}).digest
+
+
+def work_digest(unit: FunctionUnit, kinds: tuple[Kind, ...], block_dim: Dim3 | None) -> str:
+    """Return the SHA-256 of what is counted for a plan: a kernel, its arguments, and the block.
+
+    Raises `UncacheableError` as :func:`shipped_keys`.
+    """
+    about = {"signature": format_signature(kinds), "block": describe(block_dim)}
+    return Key({**_identify(unit), **about}).digest
 
 
 def _identify(unit: FunctionUnit) -> Mapping[str, str]:

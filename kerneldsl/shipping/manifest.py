@@ -3,7 +3,7 @@
 ::
 
     {
-      "format": 2,
+      "format": 3,
       "sha256": "…",
       "package": "mypkg",
       "kerneldsl": "0.9.0",
@@ -21,10 +21,11 @@
           "files": {"object": "axpy-0c1d2e3f4a5b6c7d.o", "handlers": …, "pool": …}
         }, …
       ],
+      "works": {"…": [{"mul": 1, "add": 1}, …], …},
       "files": {"axpy-0c1d2e3f4a5b6c7d.o": {"sha256": "…", "bytes": 2720}, …}
     }
 
-The first line has the format and the digest of the following lines. Each entry and each file is a
+The first line has the format and the digest of the following lines. Each entry, work and file is a
 line, in the order of keys and names. So a launch searches the few lines that it uses, of thousands,
 and parses nothing else.
 
@@ -32,7 +33,8 @@ and parses nothing else.
 :func:`~kerneldsl.shipping.key.unit_digest` of each kernel in which all threads reach the barriers
 (``uniform``). ``unchanged`` has those of kernels and kinds of arguments without a rewrite.
 ``effects 0,2;2`` has those of kernels that read arrays of the parameters 0 and 2, and write 2.
-Names of
+``works`` has what kernels do for one index (:class:`kerneldsl.analysis.work.KernelWork`), by
+:func:`~kerneldsl.shipping.key.work_digest`. Names of
 files consist of letters, digits, ``.``, ``_`` and ``-``, and are in the folder of the manifest.
 """
 
@@ -61,7 +63,7 @@ __all__ = [
 
 #: Name of the file.
 MANIFEST = "manifest.json"
-_FORMAT = 2
+_FORMAT = 3
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*", re.ASCII)
 _DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
@@ -157,6 +159,8 @@ class Manifest:
         Name of a module to the name of a file with the text of its kernels.
     analyses : mapping of str to frozenset of str
         What was found (:mod:`kerneldsl.shipping.analyses`), to the digests of the kernels.
+    works : mapping of str to list
+        Digest of a kernel, its arguments and block, to its work as JSON has it.
     """
 
     package: str
@@ -165,6 +169,7 @@ class Manifest:
     entries: tuple[Entry, ...]
     sources: Mapping[str, str] = field(default_factory=dict)
     analyses: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    works: Mapping[str, Any] = field(default_factory=dict)
 
     def encode(self) -> bytes:
         """Return the manifest as JSON, the same bytes for equal contents."""
@@ -188,6 +193,7 @@ class Manifest:
                     }
                     for each in sorted(self.entries, key=lambda each: each.key)
                 ],
+                "works": dict(sorted(self.works.items())),
                 "files": {
                     name: {"sha256": each.sha256, "bytes": each.nbytes}
                     for name, each in sorted(self.files.items())
@@ -217,6 +223,7 @@ class Manifest:
                     str(name): frozenset(map(_digest, each))
                     for name, each in document["analyses"].items()
                 },
+                {_digest(key): each for key, each in document["works"].items()},
             )
             used = {name for each in entries for name in each.files.values()}
         except ManifestError:
@@ -247,7 +254,8 @@ class Index:
         self._data = _checked(data)
         try:
             first, self._begin = _line(data, data.index(b"\n") + 1)
-            self._middle = data.rindex(_BETWEEN) + 1
+            self._works = data.index(_WORKS, self._begin - 1) + 1
+            self._middle = data.index(_BETWEEN, self._works) + 1
             document = parse_json(b"{" + first.removesuffix(_OPENING) + b"}")
             self._sources = dict(document["sources"])
             #: Version of kerneldsl that compiled it.
@@ -261,11 +269,20 @@ class Index:
 
     def find(self, key: str) -> Entry | None:
         """Return the entry of a key's digest."""
-        row = _search(self._data, self._begin, self._middle, f'{{"key":"{key}",'.encode())
+        row = _search(self._data, self._begin, self._works, f'{{"key":"{key}",'.encode())
         try:
             return None if row is None else _read_entry(parse_json(row))
         except _UNREADABLE as error:
             raise ManifestError(f"an entry cannot be read: {error!r}") from error
+
+    def work(self, key: str) -> Any:
+        """Return the work of a kernel by its digest, as JSON has it."""
+        start = self._works + len(_WORKS) - 1
+        row = _search(self._data, start, self._middle, f'"{_digest(key)}":'.encode())
+        try:
+            return None if row is None else parse_json(b"{" + row + b"}")[key]
+        except _UNREADABLE as error:
+            raise ManifestError(f"a work cannot be read: {error!r}") from error
 
     def file(self, name: str) -> File:
         """Return what is listed of a file."""
@@ -285,21 +302,27 @@ class Index:
 
 #: What the values of another document raise.
 _UNREADABLE = (ValueError, KeyError, TypeError, AttributeError)
-#: The end of the line before the entries, and the line between entries and files.
-_OPENING, _BETWEEN = b',"entries":[', b'\n],"files":{\n'
+#: The end of the line before the entries, and the lines between entries, works and files.
+_OPENING, _WORKS, _BETWEEN = b',"entries":[', b'\n],"works":{\n', b'\n},"files":{\n'
 
 
 def encode_document(document: Mapping[str, Any]) -> bytes:
     """Return the JSON of a manifest, line by line."""
     head = {
-        name: each for name, each in document.items() if name not in ("format", "entries", "files")
+        name: each
+        for name, each in document.items()
+        if name not in ("format", "entries", "works", "files")
     }
     entries = ",\n".join(map(_dump, document["entries"]))
-    files = ",\n".join(_dump({name: each})[1:-1] for name, each in document["files"].items())
+    works, files = (
+        ",\n".join(_dump({name: each})[1:-1] for name, each in document[part].items())
+        for part in ("works", "files")
+    )
     rest = b"".join(
         (
             _dump(head)[1:-1].encode() + _OPENING,
             b"\n" + entries.encode() if entries else b"",
+            _WORKS + works.encode(),
             _BETWEEN + files.encode() + b"\n}}\n",
         )
     )

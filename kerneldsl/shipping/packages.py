@@ -219,6 +219,17 @@ class ShippedKernels:
         names = () if index is None else index.analyses
         return [each for each in names if each.startswith(beginning)]
 
+    def work(self, key: str) -> Any:
+        """Return the work of a kernel as JSON has it, if this version of kerneldsl counted it."""
+        index, _ = self._found
+        if index is None or index.kerneldsl != __version__:
+            return None
+        try:
+            return index.work(key)
+        except ManifestError as error:
+            self.report(f"{self.folder}/{MANIFEST}: {error}")
+            return None
+
     def find(self, key: str) -> Entry | None:
         """Return the entry of a key's digest."""
         index, _ = self._found

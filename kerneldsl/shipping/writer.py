@@ -14,12 +14,14 @@ from typing import Any
 
 from kerneldsl._version import __version__
 from kerneldsl.analysis.analyze import analyze
+from kerneldsl.analysis.work import KernelWork
 from kerneldsl.cache.folders import nearest_existing
-from kerneldsl.contract import Artifact, Compiler, Specialization
+from kerneldsl.contract import Artifact, Compiler, Dim3, Specialization
 from kerneldsl.errors import ArgumentValueError, KernelError
-from kerneldsl.language.kinds import format_signature
+from kerneldsl.frontend.unit import FunctionUnit
+from kerneldsl.language.kinds import Kind, format_signature
 from kerneldsl.shipping.analyses import name_of_effects
-from kerneldsl.shipping.key import describe_launch, shipped_keys, unit_digest
+from kerneldsl.shipping.key import describe_launch, shipped_keys, unit_digest, work_digest
 from kerneldsl.shipping.manifest import MANIFEST, Entry, File, Manifest
 from kerneldsl.transforms.for_arguments import rewrite_for
 
@@ -57,6 +59,7 @@ class PackageWriter:
         self._entries: dict[str, Entry] = {}
         self._sources: dict[str, str] = {}
         self._analyses: defaultdict[str, set[str]] = defaultdict(set)
+        self._works: dict[str, Any] = {}
 
     @property
     def entries(self) -> tuple[Entry, ...]:
@@ -114,6 +117,19 @@ class PackageWriter:
         self._analyze(specialization)
         return entry
 
+    def add_work(
+        self,
+        unit: FunctionUnit,
+        kinds: tuple[Kind, ...],
+        block_dim: Dim3 | None,
+        work: KernelWork,
+    ) -> None:
+        """Add what a kernel does for one index, so that plans of its launches need not count it.
+
+        Raises `UncacheableError` if it is not known what the kernel depends on.
+        """
+        self._works[work_digest(unit, kinds, block_dim)] = work.to_json()
+
     def add_source(self, module: str, text: str) -> None:
         """Add the text of a module's kernels, for installations without source files."""
         self._sources[module] = self._add_file(module, "py.txt", text.encode())
@@ -124,6 +140,7 @@ class PackageWriter:
             self._entries.setdefault(key, entry)
         self._files.update(other._files)
         self._sources.update(other._sources)
+        self._works.update(other._works)
         for name, digests in other._analyses.items():
             self._analyses[name] |= digests
 
@@ -161,6 +178,7 @@ class PackageWriter:
             self.entries,
             self._sources,
             {name: frozenset(digests) for name, digests in self._analyses.items()},
+            self._works,
         )
 
     def contents(self) -> Mapping[str, bytes]:

@@ -147,3 +147,15 @@ def test_a_launch_looks_at_files_once(files: Files, monkeypatch: pytest.MonkeyPa
     assert files.value() != before
     with looking_once():
         assert files.value() != before
+
+
+def test_a_value_may_depend_on_no_file() -> None:
+    made = []
+
+    def compute() -> Computed:
+        made.append("made")
+        return Computed("value", (), "module.kernel")
+
+    for _ in range(2):
+        assert remembered({"about": "no files"}, compute) == "value"
+    assert made == ["made"]

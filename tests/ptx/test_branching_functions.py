@@ -8,14 +8,13 @@ from typing import Any
 import pytest
 
 import kerneldsl as kd
-from kerneldsl.analysis.count_work import body_work
 from kerneldsl.contract import ArrayPromises, ElementMapping, Promises
 from kerneldsl.contract.abi import LaunchMode
 from kerneldsl.language.signatures import parse_signature
 from kerneldsl.planner.work import element_work
 from tests.ptx.helpers import body_of, compile_ptx
+from tests.support.counting import counted
 from tests.support.extent import full_beyond
-from tests.support.python_kernels import unit_of
 
 _TRIGONOMETRIC = ["sin", "cos", "tan", "asin", "acos", "atan"]
 _HYPERBOLIC = ["sinh", "cosh", "tanh", "asinh", "acosh", "atanh"]
@@ -57,7 +56,7 @@ def test_pairs_are_planned_where_the_code_combines_their_accesses(name: str, dty
         kernel, signature, "sm_90", mode=LaunchMode(1), mapping=_PAIRS, promises=_PROMISED
     )
     is_combined = "st.global.v2" in body_of(artifact)
-    work = element_work(body_work(unit_of(kernel)), parse_signature(signature))
+    work = element_work(counted(kernel, signature).body(), parse_signature(signature))
     assert (work.max_vector > 1) == is_combined
     assert work.is_serial != is_combined
 
@@ -71,6 +70,6 @@ def test_loops_of_unknown_length_keep_items_apart() -> None:
                 value = value * value + x[i]
             out[i] = value
 
-    kinds = parse_signature("float32[::1], float32[::1], int64")
-    work = element_work(body_work(unit_of(advance)), kinds)
+    signature = "float32[::1], float32[::1], int64"
+    work = element_work(counted(advance, signature).body(), parse_signature(signature))
     assert (work.max_vector, work.is_serial) == (1, True)

@@ -161,7 +161,7 @@ def test_code_that_its_digest_agrees_with_is_still_checked(installed: Path) -> N
         pytest.param("", "cannot be read", id="empty", marks=pytest.mark.full),
         pytest.param("[]", "cannot be read", id="list", marks=pytest.mark.full),
         pytest.param('{"format":1,"package":"mypkg"}\n', "its format is 1", id="format"),
-        pytest.param('{"format":2,"sha256":"%s",\n"package' % ("0" * 64), "damaged", id="cut"),
+        pytest.param('{"format":3,"sha256":"%s",\n"package' % ("0" * 64), "damaged", id="cut"),
         pytest.param("{" * 100_000, "cannot be read", id="nested", marks=pytest.mark.full),
     ],
 )

@@ -10,9 +10,7 @@ from typing import Any
 from numba.core.errors import NumbaError
 
 from kerneldsl.analysis.analyze import analyze
-from kerneldsl.analysis.count_work import body_work
 from kerneldsl.analysis.effects import Accesses, array_effects, augmented_values
-from kerneldsl.analysis.guards import find_guard
 from kerneldsl.analysis.inline import inline_block_functions
 from kerneldsl.analysis.widening import wide_stores
 from kerneldsl.contract.barriers import BarrierProblem
@@ -123,19 +121,6 @@ def _memory(unit: FunctionUnit, kinds: Sequence[Kind] | None) -> Lines:
             yield f"{_place(node, flat)}  # {'; '.join(parts)}"
 
 
-def _work(unit: FunctionUnit, kinds: Sequence[Kind] | None) -> Lines:
-    for fields in (
-        {},
-        {"x_is_last": False, "unknown_trips": 3},
-        {"block_dim": (64, 2, 1)},
-    ):
-        found = body_work(unit, **fields)  # type: ignore[arg-type]
-        yield str(dataclasses.replace(found, accesses=(), operations=dict(found.operations)))
-        for access in found.accesses:
-            said = dataclasses.asdict(access)
-            yield "  " + ", ".join(f"{k}={v}" for k, v in said.items() if v)
-
-
 def _stores(unit: FunctionUnit, kinds: Sequence[Kind] | None) -> Lines:
     for given in (kinds, narrowed(kinds)) if kinds is not None else ():
         for store in wide_stores(unit, given):
@@ -153,17 +138,10 @@ def narrowed(kinds: Sequence[Kind]) -> list[Kind]:
     ]
 
 
-def _names_of(unit: FunctionUnit, kinds: Sequence[Kind] | None) -> Lines:
-    """What is found of names without regard to order, and the guard."""
-    yield f"guard {_names(_place(node, unit) for node in find_guard(unit, unit.tree))}"
-
-
 #: What asks each analysis, by a short name.
 ANALYSES: dict[str, Callable[[FunctionUnit, Sequence[Kind] | None], Lines]] = {
     "traits": _traits,
     "barriers": _barriers,
     "memory": _memory,
-    "work": _work,
     "stores": _stores,
-    "names": _names_of,
 }

@@ -14,7 +14,7 @@ import pkgutil
 import runpy
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
@@ -32,7 +32,7 @@ from kerneldsl.kernels.kernel import DeviceFunction, Kernel
 from kerneldsl.kernels.spaces import OpenSpacedKernel, SpacedKernel
 from kerneldsl.language.kinds import format_signature
 from kerneldsl.launch.artifact import compile_or_load, notes_on
-from kerneldsl.launch.recorded import Recorded, recording
+from kerneldsl.launch.recorded import Recorded, Recording, recording
 from kerneldsl.placement.registry import get_target, target_writing
 from kerneldsl.shipping.texts import text_of_functions
 from kerneldsl.shipping.writer import PackageWriter
@@ -242,7 +242,8 @@ class Builder:
                 signature, extent=extent, arch=arch, target=self.gpu.name
             )
         # To choose a mapping, a launch compiles others as well.
-        for specialization in (*(each.specialization for each in recorded), *found):
+        self._add_works(recorded)
+        for specialization in (*(each.specialization for each in recorded.compiled), *found):
             self._add(compiler, specialization)
 
     def _compile_for_c(
@@ -305,14 +306,22 @@ class Builder:
                         if target == self.host.name
                         else "Run it by itself, and check no results in it",
                     ) from error
+        self._add_works(recorded)
         found = {
             each.specialization: each
-            for each in recorded
+            for each in recorded.compiled
             if each.compiler.name == target and self._is_own(each.specialization.unit.module)
         }
         return list(found.values())
 
     # ------------------------------------------------------------------ output
+
+    def _add_works(self, recorded: Recording) -> None:
+        """Add what plans have counted of the package's kernels."""
+        for each in recorded.counted:
+            if self._is_own(each.unit.module):
+                with suppress(UncacheableError):  # its code is left out, and a note says why
+                    self.writer.add_work(*each)
 
     def _add(
         self, compiler: Compiler, specialization: Specialization, artifact: Artifact | None = None

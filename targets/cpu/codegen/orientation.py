@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
-from kerneldsl.analysis.count_work import body_work
+from kerneldsl.analysis.work import KernelWork
 from kerneldsl.contract import Specialization
 from kerneldsl.planner.work import orient
 
@@ -18,13 +18,13 @@ __all__ = ["RowAxis", "row_axis"]
 RowAxis: TypeAlias = Literal["first", "last"]
 
 
-def row_axis(spec: Specialization) -> RowAxis:
-    """Return the axis of the extent that the rows of an element kernel run along.
+def row_axis(spec: Specialization, work: KernelWork) -> RowAxis:
+    """Return the axis of the extent that the rows of an element kernel run along, by its work.
 
     Without ``forall``, x is the first axis of the grid, whatever is touched.
     """
     rank = spec.mode.forall_ndim
     if rank is None or rank == 1 or spec.options.debug:
         return "last"
-    last, first = (body_work(spec.unit, x_is_last=is_last) for is_last in (True, False))
+    last, first = (work.body(x_is_last=is_last) for is_last in (True, False))
     return "first" if orient(last, first, spec.kinds, spec.promises).is_first else "last"

@@ -128,11 +128,12 @@ def _compile(spec: Specialization, library: Any, level: str | None) -> CpuArtifa
         timings,
         print_function(function, region),
         compiled,
-        row_axis(spec) if spec.traits.uses_grid_only else None,
+        row_axis(spec, function.work) if spec.traits.uses_grid_only else None,
         FaultTable(function.fault_sites) if spec.options.debug else None,
         part_bytes if spec.traits.syncs_grid else None,
         function.findings,
         function.barriers,
+        function.work,
     )
 
 
@@ -175,7 +176,7 @@ def _lower(
             emitter.scopes = LocalScopes(module, function.body.arguments)
         with _gathering(emitter, function, region):
             if spec.traits.uses_grid_only:
-                write_rows(emitter, region)
+                write_rows(emitter, region, function.work)
             else:
                 from targets.cpu.regions.blocks import write_blocks  # elements do without these
 

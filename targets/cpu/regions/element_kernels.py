@@ -28,7 +28,7 @@ _MANY = 6
 
 def element_region(function: Function, spec: Specialization) -> Region:
     """Return the region of a function, which is rewritten in place."""
-    body, axes = function.body, axes_of_rows(spec)
+    body, axes = function.body, axes_of_rows(spec, function.work)
     simplify(body)
     mark_indices(function, INTERVALS, wraparound=spec.options.wraparound)
     if spec.options.debug:

@@ -7,6 +7,7 @@ from kerneldsl.ir.decided import decide_branches
 from kerneldsl.ir.frontend.read import argument_types, read_function
 from kerneldsl.ir.operations import Function, Region
 from kerneldsl.ir.typing import Typing
+from kerneldsl.ir.work import count_work
 from kerneldsl.lowering.numba_internals.host_code import host_contexts
 from targets.cpu.regions.element_kernels import element_region
 from targets.cpu.regions.local_elements import name_elements
@@ -31,11 +32,12 @@ def read_kernel(spec: Specialization) -> tuple[Function, Region]:
 
         function.barriers = analyze_barriers(function, spec)
         refuse_divergent_barriers(function.barriers.problems)
+    function.work = count_work(function)
     decide_branches(function.body)
     if is_debug:
         from targets.cpu.regions.faults import place_faults
 
-        place_faults(function, axes_of_rows(spec) if is_of_elements else None)
+        place_faults(function, axes_of_rows(spec, function.work) if is_of_elements else None)
     else:
         name_elements(function, wraparound=spec.options.wraparound)
     if not is_of_elements:

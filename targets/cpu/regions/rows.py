@@ -6,6 +6,7 @@ from typing import Any
 
 from llvmlite import ir
 
+from kerneldsl.analysis.work import KernelWork
 from kerneldsl.contract import Specialization
 from kerneldsl.ir.operations import Operation, Region
 from kerneldsl.lowering.loop_marks import NOT_UNROLLED, PARALLEL
@@ -22,20 +23,20 @@ _I64 = ir.IntType(64)
 SEGMENT, NX = 2, 3
 
 
-def axes_of_rows(spec: Specialization) -> str:
+def axes_of_rows(spec: Specialization, work: KernelWork) -> str:
     """Return the axes of rows that the axes of ``grid`` are."""
     rank = spec.mode.forall_ndim
-    if rank is None or row_axis(spec) == "first":
+    if rank is None or row_axis(spec, work) == "first":
         return "xyz"
     return "xyz"[:rank][::-1] + "xyz"[rank:]
 
 
-def write_rows(emitter: CpuEmitter, region: Region) -> None:
-    """Write the loops over the parts of rows of a call."""
+def write_rows(emitter: CpuEmitter, region: Region, work: KernelWork) -> None:
+    """Write the loops over the parts of rows of a call, for a kernel that does some work."""
     builder = emitter.builder
     segment = emitter.word(SEGMENT)
     sizes = {axis: emitter.word(NX + number) for number, axis in enumerate("xyz")}
-    emitter.axes = axes_of_rows(emitter.spec)
+    emitter.axes = axes_of_rows(emitter.spec, work)
     emitter.ids |= {f"gridsize.{axis}": value for axis, value in sizes.items()}
     if emitter.spec.mode.forall_ndim == 1:
         low = builder.mul(emitter.first, segment)

@@ -11,6 +11,7 @@ from dataclasses import field
 from functools import partial
 from typing import TYPE_CHECKING, NoReturn
 
+from kerneldsl.analysis.work import KernelWork
 from kerneldsl.contract import (
     Artifact,
     Device,
@@ -92,6 +93,8 @@ class CpuArtifact(Artifact):
     #: What to warn of in the kernel.
     findings: tuple[Finding, ...] = field(default=(), repr=False)
     barriers: BarrierFacts = field(default=NO_BARRIERS, repr=False)
+    #: What it does for one index.
+    work: KernelWork | None = field(default=None, repr=False)
 
     @property
     def is_element_space(self) -> bool:

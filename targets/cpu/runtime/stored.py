@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import platform
 from collections.abc import Callable, Mapping
-from typing import get_args
+from typing import Any, get_args
 
+from kerneldsl.analysis.work import KernelWork
 from kerneldsl.contract import Specialization, UnusableCodeError
 from kerneldsl.lowering.captured_arrays import captured_addresses
 from kerneldsl.utilities.address_space import require_addresses
@@ -45,6 +46,7 @@ def dump(artifact: CpuArtifact) -> dict[str, bytes] | None:
         "entry_name": artifact.entry_name,
         "rows_along": artifact.rows_along,
         "part_bytes": artifact.part_bytes,
+        "work": _work(artifact),
         "timings": dict(artifact.timings),
     }
     return {
@@ -73,6 +75,7 @@ def ship(artifact: CpuArtifact) -> dict[str, bytes] | None:
         "entry_name": artifact.entry_name,
         "rows_along": artifact.rows_along,
         "part_bytes": artifact.part_bytes,
+        "work": _work(artifact),
         "process_code": VERSION,
     }
     sections = {"metadata": json.dumps(metadata).encode(), "object": code}
@@ -97,7 +100,7 @@ def restore(
     try:
         metadata = parse_json(sections["metadata"])
         entry_name, rows_along = metadata["entry_name"], metadata["rows_along"]
-        part_bytes = metadata["part_bytes"]
+        part_bytes, work = metadata["part_bytes"], KernelWork.from_json(metadata["work"])
         times = metadata.get("timings", {})
         timings = {str(step): float(seconds) for step, seconds in times.items()}
         source = sections["source"].decode("utf-8", "surrogatepass") if "source" in sections else ""
@@ -122,7 +125,13 @@ def restore(
         source or (lambda: compile_anew().text("source")),
         *(compiled, rows_along),
         part_bytes=part_bytes,
+        work=work,
     )
+
+
+def _work(artifact: CpuArtifact) -> list[Any]:
+    assert artifact.work is not None
+    return artifact.work.to_json()
 
 
 def _symbols(specialization: Specialization, code: bytes) -> dict[str, int]:

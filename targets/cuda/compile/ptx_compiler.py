@@ -12,6 +12,7 @@ from targets.cuda.compile.tile_block import DEFAULT_TILE_BLOCK
 
 if TYPE_CHECKING:
     from kerneldsl.analysis.traits import KernelTraits
+    from kerneldsl.analysis.work import KernelWork
     from kerneldsl.contract import (
         Artifact,
         Device,
@@ -71,6 +72,16 @@ class PtxCompiler(Compiler):
         from targets.cuda.compile.region_code import typed_regions
 
         return typed_regions(unit, kinds, made_by)
+
+    def work(
+        self, unit: FunctionUnit, kinds: tuple[Kind, ...], block_dim: Dim3 | None
+    ) -> KernelWork | None:
+        """Count the IR of the kernel, which is then compiled."""
+        # This imports Numba first: threads that begin with other parts of it can deadlock.
+        import kerneldsl.lowering.numba_internals.compiling  # noqa: F401
+        from targets.cuda.compile.region_code import count_kernel
+
+        return count_kernel(unit, kinds, block_dim)
 
     def passes(self) -> tuple[PassInfo, ...]:
         from targets.cuda.compile.pipeline import PASSES

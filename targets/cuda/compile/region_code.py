@@ -10,23 +10,27 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache, partial
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
 from llvmlite import ir
 from numba import errors
 
-from kerneldsl.contract import Specialization
+from kerneldsl.analysis.work import KernelWork
+from kerneldsl.contract import Dim3, Specialization
+from kerneldsl.errors import KernelError
 from kerneldsl.frontend.typed_unit import TypedUnit
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.ir.array_parts import ArrayParts
 from kerneldsl.ir.explained_errors import explained_errors
 from kerneldsl.ir.frontend.read import argument_types, read_function, type_unit
 from kerneldsl.ir.frontend.reader import NotReadError, Reader
+from kerneldsl.ir.guard import Guard, find_guard
 from kerneldsl.ir.nonnegative import mark_indices
 from kerneldsl.ir.operations import Function, Operation, Region, Value
 from kerneldsl.ir.ranges import INTERVALS, Interval, ranges_of
 from kerneldsl.ir.simplify import simplify
+from kerneldsl.ir.work import count_work
 from kerneldsl.language.kinds import ArrayKind, Kind, TupleKind
 from kerneldsl.lowering import math_functions as _math_functions  # noqa: F401 - registers
 from kerneldsl.lowering import numpy_functions as _numpy_functions  # noqa: F401 - registers
@@ -63,7 +67,6 @@ from targets.cuda.compile.numba_device import TARGET_NAME, descriptor
 from targets.cuda.compile.parameters import ParameterReader, parameter_types
 from targets.cuda.compile.pipeline import Pipeline
 from targets.cuda.compile.ptx import entry_identifier
-from targets.cuda.compile.regions.guard import Guard, find_guard
 from targets.cuda.compile.regions.loops import LoopEmitter, conditions
 from targets.cuda.compile.regions.narrow_arithmetic import narrow_arithmetic, write_narrow
 from targets.cuda.compile.regions.passes import optimize
@@ -78,6 +81,7 @@ from targets.cuda.intrinsics.memory import dynamic_shared, local_memory, static_
 from targets.cuda.intrinsics.table import EMITTERS
 
 __all__ = [
+    "count_kernel",
     "device_texts",
     "lower_regions",
     "read_as_written",
@@ -92,23 +96,44 @@ _I1, _I32, _I64 = ir.IntType(1), ir.IntType(32), ir.IntType(64)
 _LARGEST = 2**31 - 1
 
 
+class _ReadFunction(NamedTuple):
+    """A kernel that was read."""
+
+    unit: FunctionUnit
+    kinds: tuple[Kind, ...]
+    function: Function
+    #: The same with the bodies of Numba's functions.
+    analyzed: Function
+
+
+#: The last one that was counted, if it is not compiled yet; under Numba's compiler lock.
+_counted: list[_ReadFunction] = []
+
+
+def count_kernel(
+    unit: FunctionUnit, kinds: tuple[Kind, ...], block_dim: Dim3 | None
+) -> KernelWork | None:
+    """Count what a kernel does for one index; the next compilation need not read it again.
+
+    ``None`` for a kernel that is not read: to compile it raises the error.
+    """
+    with collector_paused(), global_compiler_lock, target_override(TARGET_NAME), offering(unit):
+        try:
+            _counted[:] = [_read_unit(unit, kinds, debug=False)]
+        except (errors.NumbaError, NotReadError, KernelError, ValueError, RecursionError):
+            return None
+        return count_work(_counted[0].function, block_dim=block_dim)
+
+
 def read_as_written(specialization: Specialization) -> Function:
     """Return the typed function of a kernel before any pass, with what is found in it.
 
     Raises `KernelError` for a barrier or a chain that is refused.
     """
-    unit, kinds = specialization.unit, specialization.kinds
-    read = partial(
-        read_function,
-        calls_linked=True,
-        plain_function=_plain_function,
-        debug=specialization.options.debug,
-    )
-    function = analyzed = _read(unit, kinds, read)
-    if any(each.is_plain_numba for each in unit.reachable()):
-        # The bodies of Numba's functions are analyzed, too.
-        with suppress(errors.NumbaError, NotReadError):
-            analyzed = _read(unit, kinds, partial(read, plain_function=None))
+    unit, kinds, debug = specialization.unit, specialization.kinds, specialization.options.debug
+    is_counted = _counted and _counted[0].unit is unit and _counted[0].kinds == kinds
+    read = _counted.pop() if is_counted and not debug else _read_unit(unit, kinds, debug=debug)
+    function, analyzed = read.function, read.analyzed
     function.findings = analyzed.findings
     if specialization.traits.has_barrier:
         from kerneldsl.ir.barriers import analyze_barriers
@@ -116,6 +141,16 @@ def read_as_written(specialization: Specialization) -> Function:
         function.barriers = analyze_barriers(analyzed, specialization)
         check_barriers(function.barriers.problems)
     return function
+
+
+def _read_unit(unit: FunctionUnit, kinds: tuple[Kind, ...], *, debug: bool) -> _ReadFunction:
+    read = partial(read_function, calls_linked=True, plain_function=_plain_function, debug=debug)
+    function = analyzed = _read(unit, kinds, read)
+    if any(each.is_plain_numba for each in unit.reachable()):
+        # The bodies of Numba's functions are analyzed, too.
+        with suppress(errors.NumbaError, NotReadError):
+            analyzed = _read(unit, kinds, partial(read, plain_function=None))
+    return _ReadFunction(unit, kinds, function, analyzed)
 
 
 def typed_unit(unit: FunctionUnit, kinds: tuple[Kind, ...]) -> TypedUnit:

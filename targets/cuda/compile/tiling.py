@@ -8,7 +8,7 @@ along x. A kernel that uses only ``grid`` is mapped by its
 * If all items of a thread are within the extent and pass the kernel's guard, the body is in a loop
 of
   constant length without a test. LLVM unrolls it, so that accesses to neighbouring elements become
-  one. All items of a thread pass a marked guard (:mod:`targets.cuda.compile.regions.guard`) if
+  one. All items of a thread pass a marked guard (:mod:`kerneldsl.ir.guard`) if
   the first and the last along each axis do.
 * Otherwise each item is tested, in a loop that is not unrolled.
 * Along the axes of ``grid_stride``, threads continue from tile to tile by the size of the grid.

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kerneldsl.analysis.count_work import body_work
 from kerneldsl.analysis.work import BodyWork
 from kerneldsl.language.signatures import parse_signature
 from kerneldsl.planner.work import SECTOR_BYTES, element_work
+from tests.support.counting import counted
 from tests.support.extent import examples
 from tests.support.source import exec_source
 
@@ -65,13 +65,13 @@ def test_operations_and_accesses(made: tuple[str, list[tuple[str, int]]], dtype:
     signature = ", ".join([f"{dtype}[::1]"] * (len(arrays) + 1))
     sizes = {"out": (_EXTENT,)} | {name: (16 * _EXTENT,) for name, _ in arrays}
     explained = kernel.explain(signature, forall=_EXTENT, sizes=sizes)
-    planned = body_work(kernel._dispatcher.state().unit)
+    planned = counted(kernel, signature).body()
 
-    counted: dict[str, float] = {}
+    by_lanes: dict[str, float] = {}
     for (_, name), count in explained.operations.items():
-        counted[name] = counted.get(name, 0.0) + count / _EXTENT
+        by_lanes[name] = by_lanes.get(name, 0.0) + count / _EXTENT
     others = {"abs", "compare", "min"}  # no arithmetic, which `explain` leaves out
-    assert {k: v for k, v in planned.operations.items() if k not in others and v} == counted
+    assert {k: v for k, v in planned.operations.items() if k not in others and v} == by_lanes
 
     by_array = {each.array: each for each in explained.accesses}
     assert len(planned.accesses) == len(by_array)

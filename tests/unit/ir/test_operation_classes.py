@@ -45,12 +45,13 @@ def functions(x, out):
 @kd.kernel
 def choices(x, out):
     i = kd.grid(1)
-    if 0 < i < out.size and (x[i] > 0 or not x[i] < -1):
-        out[i] = x[i] if i % 2 == 0 else 0
+    found = x[i]
+    if 0 < i < out.size and (found > 0 or not found < -1):
+        out[i] = found if i % 2 == 0 else 0
     value = np.float32(1)
-    if x[i] > 2:
-        value = out[i]
-    out[i] = value
+    if found > 2:
+        value = found
+    out[i] = value if found < 9 else x[i + 1]  # a branch
 
 
 @kd.kernel
@@ -69,7 +70,7 @@ _CASES = {
         _F,
         {"sqrt": 1, "exp": 1, "min": 2, "max": 1, "maximum": 1, "add": 6},
     ),
-    choices: (_F, {"compare": 6, "mod": 1, "select": 2}),
+    choices: (_F, {"compare": 7, "mod": 1, "add": 1, "select": 2}),
     language: (_F, {"intrinsic": 2, "add": 2, "mul": 1}),
 }
 

@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import kerneldsl as kd
-from kerneldsl.analysis.count_work import body_work
 from kerneldsl.analysis.work import UNKNOWN_TRIPS
 from kerneldsl.contract import ElementMapping, HostShare, Resources
 from kerneldsl.errors import ArgumentValueError, ResourceLimitError
@@ -33,6 +32,7 @@ from kerneldsl.planner.rates import DeviceRates
 from kerneldsl.planner.words import explain_plan
 from kerneldsl.planner.work import ArrayReads, ElementWork, element_work
 from targets.cuda.device.described import described_device
+from tests.support.counting import counted
 from tests.support.extent import examples
 
 ARCHS = ("sm_75", "sm_80", "sm_86", "sm_87", "sm_89", "sm_90", "sm_100", "sm_110", "sm_120")
@@ -127,8 +127,17 @@ def looped(x, n, out):
     out[i] = total
 
 
+_F32, _ROWS = "float32[::1]", "float32[:, ::1]"
+_SIGNATURES = {
+    stencil: f"{_ROWS}, {_ROWS}",
+    turned: f"{_ROWS}, {_ROWS}",
+    indirect: f"{_F32}, int32[::1], {_F32}",
+    looped: f"{_F32}, int64, {_F32}",
+}
+
+
 def work_of(kernel: Any) -> Any:
-    return body_work(kernel._dispatcher.state().unit)
+    return counted(kernel, _SIGNATURES[kernel]).body()
 
 
 def test_neighbours_and_repeated_places() -> None:
@@ -156,8 +165,8 @@ def test_one_side_of_a_transposition_is_crossed() -> None:
 
 
 def test_a_block_kernel_has_its_first_index_along_x() -> None:
-    unit = turned._dispatcher.state().unit
-    assert [a.pattern for a in body_work(unit, x_is_last=False).accesses] == [
+    work = counted(turned, _SIGNATURES[turned])
+    assert [a.pattern for a in work.body(x_is_last=False).accesses] == [
         "strided",
         "contiguous",
     ]
@@ -375,8 +384,9 @@ def test_registers_of_a_loop_are_not_estimated_by_its_rounds() -> None:
                 part += x[t + k * kd.blockDim.x]
             out[t] = part
 
-        kinds = parse_signature("float32[::1], float32[::1]")
-        body = body_work(sums._dispatcher.state().unit, block_dim=(1024, 1, 1))
+        signature = "float32[::1], float32[::1]"
+        kinds = parse_signature(signature)
+        body = counted(sums, signature, block_dim=(1024, 1, 1)).body()
         found = problem((1 << 24,), element_work(body, kinds), block_dim=(1024, 1, 1))
         return estimate_resources(found, ElementMapping()).registers or 0
 

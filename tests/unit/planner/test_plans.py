@@ -13,13 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import kerneldsl as kd
-from kerneldsl.analysis.count_work import body_work
 from kerneldsl.language.signatures import parse_signature
 from kerneldsl.planner.host import element_ns, share_on_host
 from kerneldsl.planner.work import ElementWork, element_work
 from targets import null
 from targets.cpu.runtime import waking
 from targets.null.target import NullTarget
+from tests.support.counting import counted
 
 
 @kd.kernel
@@ -381,9 +381,9 @@ def test_short_loops_are_vectorized_over_indices() -> None:
                 v = v * v + 1.0
             out[i] = v
 
-        unit, kinds = rise._dispatcher.state().unit, parse_signature("float32[::1], float32[::1]")
-        body = body_work(unit, x_is_last=True, unknown_trips=16)
-        return element_ns(element_work(body, kinds), (4096,))
+        signature = "float32[::1], float32[::1]"
+        body = counted(rise, signature).body()
+        return element_ns(element_work(body, parse_signature(signature)), (4096,))
 
     assert taking(512) > 50 * taking(64)
 

@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 
 import kerneldsl as kd
-from kerneldsl.analysis.count_work import body_work
 from kerneldsl.contract import NO_PROMISES, ArrayPromises, Promises
-from kerneldsl.frontend.normalize import make_unit
 from kerneldsl.language.signatures import parse_signature
 from kerneldsl.planner.work import Oriented, element_work, orient
+from tests.support.counting import counted
 
 
 def scale(x, out):
@@ -78,11 +77,14 @@ def looked_up(x, out):
         out[i, j] = x[i, j if j > 0 else int(x[i, 0])]
 
 
+_ROWS = "f4[:, ::1], f4[:, ::1]"
+
+
 def _orient(
     kernel: Callable[..., Any], signature: str, promises: Promises = NO_PROMISES
 ) -> Oriented:
-    unit = make_unit(kernel)
-    bodies = [body_work(unit, x_is_last=is_last) for is_last in (True, False)]
+    work = counted(kernel, signature)
+    bodies = [work.body(x_is_last=is_last) for is_last in (True, False)]
     return orient(bodies[0], bodies[1], parse_signature(signature), promises)
 
 
@@ -145,13 +147,13 @@ def test_fortran_order_is_planned_as_its_transpose() -> None:
 @pytest.mark.parametrize("kernel", [around, around_in_branches, up_to_the_end])
 def test_ends_are_few(kernel: Callable[..., Any]) -> None:
     """What an index is at the ends of an array does not make its accesses scattered."""
-    kinds = parse_signature("f4[:, ::1], f4[:, ::1]")
-    found, plain = (element_work(body_work(make_unit(each)), kinds) for each in (kernel, inner))
+    kinds = parse_signature(_ROWS)
+    found, plain = (element_work(counted(each, _ROWS).body(), kinds) for each in (kernel, inner))
     for name in ("read_bytes", "written_bytes", "scattered_bytes", "load_bytes", "loads", "arrays"):
         if name != "arrays" or kernel is not around_in_branches:  # there j or j + 1 is read
             assert getattr(found, name) == getattr(plain, name), name
 
 
 def test_what_memory_says_is_scattered() -> None:
-    kinds = parse_signature("f4[:, ::1], f4[:, ::1]")
-    assert element_work(body_work(make_unit(looked_up)), kinds).scattered_bytes > 0
+    work = element_work(counted(looked_up, _ROWS).body(), parse_signature(_ROWS))
+    assert work.scattered_bytes > 0
