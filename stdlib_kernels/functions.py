@@ -8,8 +8,7 @@ from typing import Any, ParamSpec, TypeVar, cast
 
 import kerneldsl as kd
 from kerneldsl.repeating.recorded_calls import refuse_to_repeat, repeat_calls
-from kerneldsl.utilities.tracebacks import passes_on, shorten_errors
-from kerneldsl.utilities.user_warnings import warn_user
+from kerneldsl.utilities.tracebacks import passes_on, shorten_errors, warn_user
 from stdlib_kernels.inputs import Call, Parameters, call_of_tensors
 
 __all__ = ["library_function", "repeated_function", "warn"]

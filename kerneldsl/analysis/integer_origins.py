@@ -30,8 +30,7 @@ from kerneldsl.analysis.origins import (
 from kerneldsl.analysis.reaching import Reaching
 from kerneldsl.frontend.trees import walk_here
 from kerneldsl.frontend.unit import FunctionUnit
-from kerneldsl.language.element_row import ElementKind
-from kerneldsl.language.element_types import names_of
+from kerneldsl.language.element_types import ElementKind, names_of
 from kerneldsl.utilities.cached_property import cached_property
 
 __all__ = ["Argument", "IntegerOrigins", "Result", "element_of"]

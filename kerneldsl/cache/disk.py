@@ -21,7 +21,7 @@ from kerneldsl.errors import CacheError, CacheWarning
 from kerneldsl.utilities.environment import cache_folder, logger, named_path, was_reported
 from kerneldsl.utilities.locks import ForkSafeLock
 from kerneldsl.utilities.once import OnceTable
-from kerneldsl.utilities.user_warnings import warn_user
+from kerneldsl.utilities.tracebacks import warn_user
 
 if TYPE_CHECKING:  # few programs ask for the values
     from kerneldsl.cache.statistics import CacheStatistics

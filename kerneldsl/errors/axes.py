@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from kerneldsl.errors.base import compose
-from kerneldsl.errors.launches import ArgumentValueError
+from kerneldsl.errors.kernels import ArgumentValueError
 
 __all__ = ["AxisError"]
 

@@ -12,8 +12,16 @@ from typing import Any, NoReturn
 import numpy as np
 
 from kerneldsl.errors.values import safe_repr
-from kerneldsl.frontend.argument_order import bind_arguments, default_values
-from kerneldsl.frontend.attribute_chains import draws, root_of
+from kerneldsl.frontend.call_arguments import (
+    access_of,
+    bind_arguments,
+    checked_operation,
+    default_values,
+    is_none,
+    local_lambda,
+    read_inline_call,
+    statements_of_access,
+)
 from kerneldsl.frontend.captured import (
     CAPTURABLE,
     compiled_value,
@@ -22,21 +30,20 @@ from kerneldsl.frontend.captured import (
     make_captured,
 )
 from kerneldsl.frontend.foreign import foreign_intrinsic, is_dispatcher
-from kerneldsl.frontend.hinted_accesses import access_of, statements_of_access
-from kerneldsl.frontend.inline_text import read_inline_call
 from kerneldsl.frontend.local_functions import LocalFunction
-from kerneldsl.frontend.operations import checked_operation, is_none, local_lambda
-from kerneldsl.frontend.outside_values import OutsideValues
-from kerneldsl.frontend.reading import CellReader
-from kerneldsl.frontend.refusals import (
+from kerneldsl.frontend.outside_values import (
+    OutsideValues,
+    draws,
     is_read,
     message_of,
     refuse_builtin,
     refuse_foreign,
     refuse_group,
     refuse_unknown,
+    root_of,
     spelling,
 )
+from kerneldsl.frontend.reading import CellReader
 from kerneldsl.frontend.report import Reporter
 from kerneldsl.frontend.resolve import Namespace, Resolved, device_function, is_kernel
 from kerneldsl.frontend.statics import StaticEvaluator

@@ -286,7 +286,7 @@ def _key_of(value: Any, name: str) -> Hashable:
 
 def _check_values(constants: dict[str, Any]) -> None:
     from kerneldsl.frontend.captured import constant_problem, is_constant
-    from kerneldsl.frontend.refusals import WRITE_FUNCTION, is_bound
+    from kerneldsl.frontend.outside_values import WRITE_FUNCTION, is_bound
 
     for name, value in constants.items():
         problem = constant_problem(value) if is_constant(value) else None

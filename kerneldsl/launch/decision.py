@@ -172,8 +172,7 @@ def _measured(request: Request) -> Candidate | None:
         return None
     if not policy_for(request.shape).budget.uses_records:
         return None
-    from kerneldsl.launch.measured import candidate_of, read_choice
-    from kerneldsl.launch.shipped_plans import shipped_choice
+    from kerneldsl.launch.measured import candidate_of, read_choice, shipped_choice
 
     known = read_choice(request) or shipped_choice(request)
     return None if known is None else candidate_of(known, request)

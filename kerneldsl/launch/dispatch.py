@@ -24,8 +24,8 @@ from kerneldsl.contract import (
 )
 from kerneldsl.contract.abi import LaunchMode
 from kerneldsl.contract.launch_counter import launch_and_time
+from kerneldsl.launch.arguments.arguments import Progress
 from kerneldsl.launch.arguments.binding import kinds_of
-from kerneldsl.launch.arguments.launch_progress import Progress
 from kerneldsl.launch.dimensions import check_rank
 from kerneldsl.launch.pipeline import choose_member, prepare
 from kerneldsl.launch.request import (

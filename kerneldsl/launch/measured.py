@@ -1,18 +1,25 @@
-"""Measured times of a launch's plans, kept in the cache, and the plan that was the fastest.
+"""Plans that were measured: their times, the fastest of them, and those that a package ships.
 
-There is an entry for each plan that was measured, and one for the plan that was chosen. The first
-is found by the code of that plan, its block and sharing, so that a member that is added to a space
-later is the only one that is measured again. The second is found by the code of the kernel's
-plainest form and the whole space. Both keys name the class of extents, the device and its driver.
+The cache has an entry for each plan that was measured, and one for the plan that was chosen. The
+first is found by the code of that plan, its block and sharing. So a member that is added to a space
+later is measured alone. The second is found by the code of the kernel's plainest form and the whole
+space. Both keys name the class of extents, the device and its driver.
+
+A package may ship ``tuned/*.json``, written by ``kerneldsl tune export --best``. The first
+launch of one of its kernels takes the plan, on a device of the same name and class of driver. Plans
+that the user has measured take precedence. Files are read once for each package, and invalid
+contents are left out.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import sys
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kerneldsl.cache.disk import disk_cache
 from kerneldsl.cache.key import Key
@@ -25,10 +32,16 @@ from kerneldsl.launch.specialize import specialize_anew
 from kerneldsl.launch.tuning_policy import CacheState
 from kerneldsl.planner.candidates import Candidate, extent_class
 from kerneldsl.utilities.dataclasses import dataclass
+from kerneldsl.utilities.environment import logger
+from kerneldsl.utilities.once import OnceTable
 from kerneldsl.utilities.untrusted import parse_json
+
+if TYPE_CHECKING:
+    from kerneldsl.launch.tuned_launch import TunedLaunch
 
 __all__ = [
     "ABOUT",
+    "FOLDER",
     "SECTION",
     "Measured",
     "PlanChoices",
@@ -40,11 +53,13 @@ __all__ = [
     "read_measured",
     "read_measurement",
     "read_plan",
+    "read_table",
+    "shipped_choice",
     "write_choice",
     "write_measurement",
 ]
 
-#: The section of an entry that holds it, and that of what readers of records are told beside.
+#: The section of an entry that holds it, and the section for readers of records.
 SECTION, ABOUT = "measured", "about"
 
 
@@ -167,7 +182,7 @@ def read_measurement(key: Key) -> Measured | None:
 
 
 def read_measured(found: Mapping[str, Any]) -> Measured | None:
-    """Return a measurement as JSON has it; ``None`` if it is none."""
+    """Return a measurement as JSON has it; ``None`` if it is not one."""
     try:
         made = Measured(**found)
         times = (made.median_ns or 0.0, made.low_ns, made.high_ns)
@@ -179,7 +194,7 @@ def read_measured(found: Mapping[str, Any]) -> Measured | None:
 
 
 def write_measurement(key: Key, measured: Measured, about: Mapping[str, Any] | None = None) -> None:
-    """Keep a measurement, and what readers of the records are told of it.
+    """Keep a measurement, and its description for readers of the records.
 
     It is on disk when this returns.
     """
@@ -203,7 +218,7 @@ def read_choice(request: Request) -> PlanChoices | None:
 
 
 def read_plan(found: Mapping[str, Any]) -> PlanChoices | None:
-    """Return a plan as JSON has it; ``None`` if it is none."""
+    """Return a plan as JSON has it; ``None`` if it is not one."""
     try:
         mapping, host = found["mapping"], found["host"]
         axes = mapping["axes"]
@@ -225,7 +240,7 @@ def read_plan(found: Mapping[str, Any]) -> PlanChoices | None:
 
 
 def _value(value: Any) -> Any:
-    """Return the value of a parameter as it was: JSON has lists where there were tuples."""
+    """Return the value of a parameter as it was: JSON has lists for tuples."""
     return tuple(map(_value, value)) if isinstance(value, list) else value
 
 
@@ -263,3 +278,60 @@ def _write(key: Key, values: Mapping[str, Any], about: Mapping[str, Any] | None)
         made = {"kernel": about["launch"]["kernel"]}  # as it is noted of code
         sections["made"] = json.dumps(made).encode()
     disk_cache().keep(key, sections)
+
+
+#: The folder of a package with its tables.
+FOLDER = "tuned"
+_MOST_BYTES = 64 << 20
+
+_Table: TypeAlias = "Mapping[TunedLaunch, PlanChoices]"
+_tables: OnceTable[str, _Table] = OnceTable()
+
+
+def shipped_choice(request: Request) -> PlanChoices | None:
+    """Return the plan that the kernel's package ships for such launches, if it does."""
+    package = request.state.unit.module.partition(".")[0]
+    table = _tables.get_or_make(package, lambda: _read_package(package))
+    if not any(each.device == request.device.name for each in table):
+        return None
+    from kerneldsl.launch.tuned_launch import tuned_launch
+
+    plan = table.get(tuned_launch(request).in_class)
+    threads = request.device.thread_count()
+    if plan is not None and plan.host is not None and threads and plan.host.threads > threads:
+        return None  # a machine of the same name with fewer threads
+    return plan
+
+
+def _read_package(name: str) -> _Table:
+    module = sys.modules.get(name)
+    found: dict[TunedLaunch, PlanChoices] = {}
+    for folder in getattr(module, "__path__", ()):
+        for path in sorted(Path(folder, FOLDER).glob("*.json")):
+            found.update(read_table(path))
+    return found
+
+
+def read_table(path: Path) -> dict[TunedLaunch, PlanChoices]:
+    """Read a file of tuned plans; what is not readable gives none.
+
+    Parameters
+    ----------
+    path : Path
+        As ``kerneldsl tune export --best`` writes it.
+    """
+    from kerneldsl.launch.tuned_launch import TunedLaunch
+
+    found: dict[TunedLaunch, PlanChoices] = {}
+    try:
+        if path.stat().st_size > _MOST_BYTES:
+            raise ValueError(f"a table has at most {_MOST_BYTES} bytes")
+        documents = parse_json(path.read_bytes())
+        for document in documents if isinstance(documents, list) else [documents]:
+            about = document["metadata"]
+            plan = read_plan(about["chosen"])
+            if plan is not None:
+                found[TunedLaunch.from_dict(about["launch"]).in_class] = plan
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        logger.warning("the tuned plans in %s cannot be read: %s", path, error)
+    return found

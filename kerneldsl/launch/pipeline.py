@@ -26,7 +26,7 @@ from kerneldsl.contract import (
 from kerneldsl.contract.abi import ParameterLayout
 from kerneldsl.contract.launch_counter import launch_counter_of
 from kerneldsl.errors import ToolMissingError
-from kerneldsl.launch.arguments.promise_table import NOTHING
+from kerneldsl.launch.arguments.checked_promises import NOTHING
 from kerneldsl.launch.artifact import barriers_of, find_artifact
 from kerneldsl.launch.configuration import configure
 from kerneldsl.launch.decision import decide, mapping_of

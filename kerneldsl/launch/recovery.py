@@ -29,9 +29,8 @@ from kerneldsl.errors import (
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.element_types import numpy_dtype
 from kerneldsl.language.kinds import ArrayKind, Kind, TupleKind
-from kerneldsl.launch.arguments.binding import Binding, kinds_of
-from kerneldsl.launch.arguments.launch_progress import Progress
-from kerneldsl.launch.arguments.passed_arrays import PassedArray
+from kerneldsl.launch.arguments.arguments import Progress
+from kerneldsl.launch.arguments.binding import Binding, PassedArray, kinds_of
 from kerneldsl.memory.geometry import ArrayGeometry
 from kerneldsl.memory.pools import device_memories
 from kerneldsl.memory.strided import host_view, overlapping

@@ -23,7 +23,7 @@ from kerneldsl.language.kinds import Kind, array_kinds, for_parameters
 from kerneldsl.language.other_names import closest_name
 from kerneldsl.launch.arguments.arguments import bind, check_writable, overlap
 from kerneldsl.launch.arguments.binding import Binding, code_of, kinds_of
-from kerneldsl.launch.arguments.promise_table import NOTHING
+from kerneldsl.launch.arguments.checked_promises import NOTHING
 from kerneldsl.launch.dimensions import check_limits, check_rank
 from kerneldsl.launch.shape import LaunchShape
 from kerneldsl.launch.state import KernelState

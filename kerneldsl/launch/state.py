@@ -11,7 +11,7 @@ from kerneldsl.errors import ArgumentTypeError, KernelError, TargetUnavailableEr
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import Kind, for_parameters, format_signature
 from kerneldsl.launch.arguments.binding import code_of
-from kerneldsl.launch.arguments.promise_table import PromiseTable
+from kerneldsl.launch.arguments.checked_promises import PromiseTable
 from kerneldsl.launch.nesting import refuse_deep_nesting
 from kerneldsl.launch.shipping_packages import may_be_shipped
 from kerneldsl.utilities.environment import logger

@@ -34,7 +34,7 @@ from kerneldsl.errors.values import safe_repr
 from kerneldsl.utilities import environment
 from kerneldsl.utilities.locks import ForkSafeLock
 from kerneldsl.utilities.scoped import Choice, ScopedValue
-from kerneldsl.utilities.user_warnings import warn_user
+from kerneldsl.utilities.tracebacks import warn_user
 
 __all__ = [
     "PERMANENT",

@@ -31,7 +31,7 @@ from kerneldsl.shipping.manifest import (
 from kerneldsl.utilities.cached_property import cached_property
 from kerneldsl.utilities.environment import logger
 from kerneldsl.utilities.flags import read_flag
-from kerneldsl.utilities.user_warnings import warn_user
+from kerneldsl.utilities.tracebacks import warn_user
 
 __all__ = ["DamagedFileError", "ShippedKernels", "load_package", "shipped_kernels_of"]
 

@@ -37,7 +37,7 @@ FIRST_LAUNCH = (
     "kerneldsl.analysis.widening",
     "kerneldsl.launch.fitted_models",
     "kerneldsl.launch.measured",
-    "kerneldsl.launch.shipped_plans",
+    "kerneldsl.launch.measured",
     "kerneldsl.cache.disk",
     "kerneldsl.cache.specialization",
     "kerneldsl.cache.toolchain",

@@ -1,4 +1,4 @@
-"""Values that notebooks show as cards: a base that finds the card of one when it is shown.
+"""Objects as programs see them: the card that a notebook shows, the names that are completed.
 
 Cards are above everything they show, so this module cannot import them. It takes them by name,
 and a program that shows nothing never has them.
@@ -7,9 +7,9 @@ and a program that shows nothing never has them.
 from __future__ import annotations
 
 from collections.abc import Container
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
-__all__ = ["Shown", "ShownTuple"]
+__all__ = ["LikeFunction", "Shown", "ShownTuple"]
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -38,3 +38,17 @@ class ShownTuple(Shown, tuple[T_co, ...]):
     """A tuple of things of one kind, which notebooks show as a table."""
 
     __slots__ = ()
+
+
+class LikeFunction:
+    """Base of what is in a function's place, for what looks at programs.
+
+    ``inspect.isroutine`` takes what has ``__get__`` for a routine; by it autodoc, ``help`` and
+    doctest find functions in modules and classes.
+    """
+
+    __slots__ = ()
+
+    def __get__(self, instance: object, owner: type | None = None) -> Self:
+        """Return itself: in a class, too, it is no method of an instance."""
+        return self

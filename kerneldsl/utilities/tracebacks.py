@@ -1,8 +1,8 @@
-"""Tracebacks that show the user's frames and our message, and keep the rest in `error.details`.
+"""Tracebacks and warnings that show the user's frames; `error.details` has the rest.
 
-Public functions shorten the traceback of an error that leaves them, and raise it again. CPython
-adds no frame for a bare ``raise``. So no line of this project is between the user's line and the
-message. No hook of the interpreter is changed. Pytest, pdb, logging and IPython see the same.
+Public functions shorten an error as it leaves them, and raise it again as it is. CPython adds no
+frame for a bare ``raise``, so nothing of this project is between the user's line and the message.
+No hook of the interpreter is changed. Pytest, pdb, logging and IPython see the same.
 ``KERNELDSL_TRACEBACK=full`` leaves errors as they are.
 """
 
@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import functools
 import os
+import sys
+import warnings
 from collections.abc import Callable, Iterator
 from types import CodeType, FrameType, FunctionType, TracebackType
 from typing import ParamSpec, TypeVar
@@ -24,6 +26,7 @@ __all__ = [
     "shorten_errors",
     "shorten_errors_of",
     "shorten_raised",
+    "warn_user",
 ]
 
 P = ParamSpec("P")
@@ -175,3 +178,11 @@ def _is_of_library(code: CodeType, module: object) -> bool:
         if not installed:
             return True
     return isinstance(module, str) and module.partition(".")[0] in _LIBRARIES
+
+
+def warn_user(text: str, category: type[Warning]) -> None:
+    """Warn at the nearest line of code that is not of this distribution."""
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(OWN_FOLDERS):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(text, category, stacklevel=level)

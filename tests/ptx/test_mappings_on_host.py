@@ -21,8 +21,8 @@ import kerneldsl as kd
 from kerneldsl.contract import ElementMapping, Promises, Specialization
 from kerneldsl.contract.abi import LaunchMode
 from kerneldsl.contract.promises import NARROW_THREADS
+from kerneldsl.launch.arguments.binding import passed_arrays
 from kerneldsl.launch.arguments.checked_promises import promises_of
-from kerneldsl.launch.arguments.passed_arrays import passed_arrays
 from targets.cuda.compile.compiler import compile_kernel
 from tests.ptx.helpers import specialize
 from tests.support.extent import examples, full_beyond

@@ -37,7 +37,7 @@ _PROCESS_CODE = (
     "targets/cpu/runtime/signal_handlers.py",
     "targets/cpu/runtime/signal_table.py",
 )
-_PROCESS_DIGEST = "1 b0ae88db2f26f96a"
+_PROCESS_DIGEST = "1 9bd78db5a308bed6"
 
 
 @kd.kernel

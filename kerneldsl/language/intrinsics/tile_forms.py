@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable
 
-from kerneldsl.language.element_row import ElementKind
+from kerneldsl.language.element_types import ElementKind
 from kerneldsl.utilities.dataclasses import dataclass
 
 __all__ = ["ResultShape", "TileForm"]

@@ -20,7 +20,7 @@ import numpy as np
 from kerneldsl.contract import Buffer, Device
 from kerneldsl.contract.abi import ArrayParameters
 from kerneldsl.language.kinds import Layout
-from kerneldsl.launch.arguments.launch_progress import Progress
+from kerneldsl.launch.arguments.arguments import Progress
 from kerneldsl.memory.geometry import ArrayGeometry
 from kerneldsl.memory.pools import allocate
 from kerneldsl.memory.strided import (

@@ -36,7 +36,7 @@ from kerneldsl.utilities.address_space import require_addresses
 from kerneldsl.utilities.environment import launcher_is_off, logger
 from kerneldsl.utilities.locks import ForkSafeLock
 from kerneldsl.utilities.signal_errors import error_of_handler
-from kerneldsl.utilities.user_warnings import warn_user
+from kerneldsl.utilities.tracebacks import warn_user
 
 if TYPE_CHECKING:  # it imports llvmlite
     from kerneldsl.launch.native.emit_context import ContextAddresses

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from llvmlite.binding.newpassmanagers import NewPassManager
 from numba.core.callconv import create_error_model, excinfo_ptr_t
 from numba.core.cpu_options import FastMathOptions
 from numba.core.fastmathpass import rewrite_module
 
-__all__ = [
-    "EXCEPTION_POINTER",
-    "empty_module",
-    "relax_floats",
-    "without_errors",
-]
+__all__ = ["EXCEPTION_POINTER", "empty_module", "relax_floats", "run_passes", "without_errors"]
 
 #: The LLVM type of the address of an exception, in Numba's calling convention.
 EXCEPTION_POINTER = excinfo_ptr_t
@@ -32,3 +28,16 @@ def without_errors(context: Any) -> Any:
 def relax_floats(module: Any, flags: Any) -> None:
     """Set flags of fast math, or all if `flags` is ``True``, at the operations of a module."""
     rewrite_module(module, FastMathOptions(flags if flags is True else set(flags)))
+
+
+def run_passes(manager: Any, module: Any, builder: Any) -> None:
+    """Run the passes of a pass manager over a module, then dispose of the manager.
+
+    Its class inherits two methods that dispose of it, and Python finds the one that does nothing.
+    Managers would stay in memory, with their analyses (llvmlite 0.50, ``newpassmanagers.py``).
+    """
+    try:
+        manager.run(module, builder)
+    finally:
+        NewPassManager._dispose(manager)
+        manager.detach()

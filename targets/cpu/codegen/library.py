@@ -19,7 +19,7 @@ from kerneldsl.lowering.loop_marks import (
     with_loop_marks,
 )
 from kerneldsl.lowering.numba_internals.host_code import HostLibrary
-from kerneldsl.lowering.numba_internals.optimizing import run_passes
+from kerneldsl.lowering.numba_internals.regions import run_passes
 from kerneldsl.lowering.numba_internals.text import module_text
 from kerneldsl.lowering.shifts import define_shifts
 from targets.cpu.math.division import Divisions, fold_constants, has_divisions

@@ -15,7 +15,7 @@ from kerneldsl.contract import Specialization
 from kerneldsl.frontend.fingerprint import UnidentifiedError, fingerprint
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import format_signature
-from kerneldsl.lowering.numba_internals.optimizing import run_passes
+from kerneldsl.lowering.numba_internals.regions import run_passes
 from targets.cpu.math.float_conversions import CONVERSIONS
 
 __all__ = ["entry_symbol", "name_symbols"]

@@ -20,7 +20,7 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
-from kerneldsl.lowering.numba_internals.optimizing import run_passes
+from kerneldsl.lowering.numba_internals.regions import run_passes
 
 __all__ = ["Divisions", "divide_unsigned", "fold_constants", "has_divisions"]
 

@@ -50,7 +50,7 @@ def compile_runner() -> bytes:
     """Return an object file that defines `RUNNER`, which holds no address of this process."""
     from llvmlite import binding as llvm
 
-    from kerneldsl.lowering.numba_internals.optimizing import run_passes
+    from kerneldsl.lowering.numba_internals.regions import run_passes
 
     module = ir.Module("kerneldsl runner")
     write_runner(module)

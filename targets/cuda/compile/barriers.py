@@ -10,7 +10,7 @@ from typing import Any
 
 from kerneldsl.contract.barriers import AS_ONE, BarrierProblem
 from kerneldsl.errors import BarrierDivergenceError, BarrierDivergenceWarning
-from kerneldsl.utilities.user_warnings import warn_user
+from kerneldsl.utilities.tracebacks import warn_user
 
 __all__ = ["check_barriers"]
 

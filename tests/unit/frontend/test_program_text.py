@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kerneldsl.frontend.program_text import texts_of_program
+from kerneldsl.frontend.source import texts_of_program
 from tests.support.extent import full_beyond
 
 PROGRAM = """\

@@ -30,8 +30,8 @@ from kerneldsl.language.element_types import (
 )
 from kerneldsl.language.kinds import ArrayKind, ScalarKind
 from kerneldsl.language.signatures import parse_signature
+from kerneldsl.launch.arguments.arguments import find_reader
 from kerneldsl.launch.arguments.binding import Binding, bits_of, kinds_of, value_of
-from kerneldsl.launch.arguments.readers import find_reader
 from kerneldsl.lowering.types import element_type
 from kerneldsl.memory import dlpack
 

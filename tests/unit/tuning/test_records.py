@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 import kerneldsl as kd
 from kerneldsl.errors import ArgumentValueError
-from kerneldsl.launch import shipped_plans
+from kerneldsl.launch import measured
 from kerneldsl.launch.measured import Measured, PlanChoices
 from kerneldsl.tools.cli.app import make_app
 from kerneldsl.tuning.records import LaunchRecords, merge_records, read_records
@@ -57,7 +57,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.syspath_prepend(str(folder.parent))
     yield lambda: __import__("tuned_package")
     sys.modules.pop("tuned_package", None)
-    shipped_plans._tables._values.pop("tuned_package", None)
+    measured._tables._values.pop("tuned_package", None)
 
 
 def tune(kernel: Any, size: int = 1000) -> kd.LaunchPlan:
@@ -213,7 +213,7 @@ def test_a_plan_that_a_package_ships_is_taken_from_the_first_launch(
     assert len(document["results"]) == 1
     assert "key" not in json.dumps(document)
     another()
-    shipped_plans._tables._values.clear()
+    measured._tables._values.clear()
     assert member(module.make(2.0)) == FAST
     assert member(module.make(2.0), 3) != FAST  # another class of extents
     assert member(module.make(7.0)) != FAST  # another captured constant
@@ -224,7 +224,7 @@ def test_a_plan_that_a_package_ships_is_taken_from_the_first_launch(
     monkeypatch.setenv("KERNELDSL_CACHE", "1")
     document["metadata"]["launch"]["device"] = "another processor"
     (tables / "cpu.json").write_text(json.dumps(document))
-    shipped_plans._tables._values.clear()
+    measured._tables._values.clear()
     assert member(module.make(2.0)) == plain
 
 
@@ -238,7 +238,7 @@ def test_what_was_measured_here_goes_before_what_is_shipped(
     tables.mkdir()
     run("export", "--best", str(tables / "cpu.json"))
     another()
-    shipped_plans._tables._values.clear()
+    measured._tables._values.clear()
     other = {"block": 32, "tile": 1}
     timed_by(lambda plan: 10.0 if dict(plan.parameters) == other else 1000.0)
     tune(module.make(2.0))

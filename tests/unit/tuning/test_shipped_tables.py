@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import stdlib_kernels
-from kerneldsl.launch.shipped_plans import FOLDER, read_table, shipped_choice
+from kerneldsl.launch.measured import FOLDER, read_table, shipped_choice
 
 TABLES = Path(stdlib_kernels.__path__[0], FOLDER)
 

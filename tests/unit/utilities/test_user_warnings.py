@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from kerneldsl.errors import CacheWarning
-from kerneldsl.utilities.tracebacks import OWN_FOLDERS
-from kerneldsl.utilities.user_warnings import warn_user
+from kerneldsl.utilities.tracebacks import OWN_FOLDERS, warn_user
 
 _LIBRARY_CODE = """
 def outer(*warning):

@@ -17,11 +17,10 @@ from kerneldsl.contract.abi import array_parameters
 from kerneldsl.contract.promises import NARROW_THREADS
 from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind, TupleKind
 from kerneldsl.language.signatures import parse_signature
-from kerneldsl.launch.arguments import promise_table
+from kerneldsl.launch.arguments import checked_promises
 from kerneldsl.launch.arguments.arguments import bind
-from kerneldsl.launch.arguments.checked_promises import promises_of
-from kerneldsl.launch.arguments.passed_arrays import passed_arrays
-from kerneldsl.launch.arguments.promise_table import PromiseTable
+from kerneldsl.launch.arguments.binding import passed_arrays
+from kerneldsl.launch.arguments.checked_promises import PromiseTable, promises_of
 from kerneldsl.launch.shape import LaunchShape
 from kerneldsl.memory.strided import layout_of
 from tests.support.extent import examples
@@ -313,7 +312,7 @@ def test_only_what_is_passed_of_arrays_is_looked_at_again(monkeypatch: pytest.Mo
         found.append(promises_of(*args, **kwargs))
         return found[-1]
 
-    monkeypatch.setattr(promise_table, "promises_of", counted)
+    monkeypatch.setattr(checked_promises, "promises_of", counted)
     traits: Any = SimpleNamespace(written=frozenset({1}))
     table = PromiseTable(traits)
     vector, strided = np.zeros(8, np.float32), np.zeros(8, np.float32)[::2]

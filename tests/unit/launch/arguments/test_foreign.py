@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import kerneldsl as kd
-from kerneldsl.launch.arguments import readers
+from kerneldsl.launch.arguments import arguments
 from tests.support.dlpack import FourBits
 from tests.support.fake_target import FakeTarget, installed
 
@@ -54,7 +54,7 @@ def torch(monkeypatch):
     )
     monkeypatch.setitem(sys.modules, "torch", module)
     yield module
-    readers.READERS.pop(Tensor, None)
+    arguments.READERS.pop(Tensor, None)
 
 
 @pytest.fixture
@@ -127,7 +127,7 @@ def cupy(monkeypatch):
     module.cuda = types.SimpleNamespace(get_current_stream=lambda: types.SimpleNamespace(ptr=900))
     monkeypatch.setitem(sys.modules, "cupy", module)
     yield module
-    readers.READERS.pop(CupyArray, None)
+    arguments.READERS.pop(CupyArray, None)
 
 
 def test_arrays_of_cupy_bring_device_and_stream(cupy, cuda):

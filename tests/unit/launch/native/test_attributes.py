@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import kerneldsl as kd
-from kerneldsl.launch.arguments import readers
+from kerneldsl.launch.arguments import arguments
 from kerneldsl.launch.native.attributes import attribute_names_of
 from tests.support.fake_target import installed
 from tests.support.native import NativeFakeTarget, is_native, require_native, warm_up
@@ -44,7 +44,7 @@ def cupy(monkeypatch):
     monkeypatch.setitem(sys.modules, "cupy", module)
     monkeypatch.setattr(Stream, "ptr", 0)
     yield module
-    readers.READERS.pop(Array, None)
+    arguments.READERS.pop(Array, None)
 
 
 @pytest.fixture

@@ -15,8 +15,8 @@ from llvmlite import ir
 from kerneldsl.contract import NO_PROMISES
 from kerneldsl.contract.abi import LaunchMode, ParameterLayout
 from kerneldsl.language.signatures import parse_signature
+from kerneldsl.launch.arguments.binding import passed_arrays
 from kerneldsl.launch.arguments.checked_promises import promises_of
-from kerneldsl.launch.arguments.passed_arrays import passed_arrays
 from kerneldsl.launch.native import layout as interpreter_layout
 from kerneldsl.launch.native.builder import I32, I64, POINTER, Function
 from kerneldsl.launch.native.conditions import (

@@ -12,7 +12,7 @@ import pytest
 
 import kerneldsl as kd
 from kerneldsl.language.kinds import ArrayKind
-from kerneldsl.launch.arguments import readers
+from kerneldsl.launch.arguments import arguments
 from kerneldsl.launch.native.exchange import exchange_of
 from tests.support.fake_target import installed
 from tests.support.native import NativeFakeTarget, is_native, require_native, warm_up
@@ -120,7 +120,7 @@ def torch(monkeypatch):
     monkeypatch.setattr(Tensor, "stream", 0)
     monkeypatch.setattr(Tensor, "__dlpack_c_exchange_api__", make_capsule(), raising=False)
     yield module
-    readers.READERS.pop(Tensor, None)
+    arguments.READERS.pop(Tensor, None)
 
 
 @pytest.fixture
