@@ -7,28 +7,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
 
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.types import FunctionType, ModuleType, Type
 from kerneldsl.utilities.dataclasses import dataclass
 
-__all__ = ["TypedOperation", "TypedUnit"]
-
-
-class TypedOperation(NamedTuple):
-    """One operation: what its operands are converted to, and what it gives.
-
-    Parameters
-    ----------
-    operands : tuple of Type
-        Types in which it is performed; of a call, those of its parameters.
-    result : Type
-        Of its value.
-    """
-
-    operands: tuple[Type, ...]
-    result: Type
+__all__ = ["TypedUnit"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,23 +29,16 @@ class TypedUnit:
         Of the value that it returns.
     types : mapping
         Node of the unit's tree to its type; see :meth:`type_of`.
-    operations : mapping
-        Operator, comparison or call to what it does: one operation, or as many as a chain of
-        comparisons has.
     calls : mapping
         Call of a device function to that function, for the call's types. Calls of equal types
         share one.
-    variables : mapping
-        Parameter or variable to the types that it has, in the order in which they are met.
     """
 
     unit: FunctionUnit
     arguments: tuple[Type, ...]
     result: Type
     types: Mapping[ast.AST, Type]
-    operations: Mapping[ast.AST, tuple[TypedOperation, ...]]
     calls: Mapping[ast.AST, TypedUnit]
-    variables: Mapping[str, tuple[Type, ...]]
 
     def type_of(self, node: ast.AST) -> Type | None:
         """Return the type of an expression or of a target of an assignment.

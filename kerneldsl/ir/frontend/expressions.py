@@ -203,7 +203,6 @@ def binary(reader: Reader, function: Any, one: Any, two: Any) -> Any:
     if are_known and function in _FOLDED and (values[1] or not divides):
         folded = function(*values)
         if -(2**63) <= folded < 2**63:
-            reader.signatures.append(types.int64(types.int64, types.int64))
             found: Value = reader.constant(folded, types.int64)
             return found
     return reader.numba(function, [one, two])

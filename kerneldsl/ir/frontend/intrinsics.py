@@ -35,7 +35,6 @@ def read_intrinsic(reader: Reader, node: ast.Call, use: IntrinsicUse) -> Any:
     assert isinstance(node.func, ast.Name)
     reserved = node.func.id
     signature, operands, regions = _read_operands(reader, node, use)
-    reader.signatures.append(signature)
     result = signature.return_type
     made = reader.add(
         name,

@@ -14,15 +14,13 @@ from typing import Any
 from numba import types
 
 from kerneldsl.analysis.expressions import condition_expressions
-from kerneldsl.frontend.typed_unit import TypedOperation, TypedUnit
+from kerneldsl.frontend.typed_unit import TypedUnit
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.ir.frontend.tuples import type_of
 from kerneldsl.ir.frontend.value_types import value_type
 from kerneldsl.language.types import BOOL, Type
 
 __all__ = ["Notes"]
-
-_OPERATIONS = ast.AugAssign | ast.BinOp | ast.Call | ast.Compare | ast.UnaryOp
 
 
 class Notes:
@@ -39,15 +37,12 @@ class Notes:
         self.result: Any = types.none
         self._functions = {} if functions is None else functions
         self._types: dict[ast.AST, Any] = {}
-        self._signatures: dict[ast.AST, tuple[Any, ...]] = {}
         self._calls: dict[ast.AST, Notes] = {}
         self._typed: TypedUnit | None = None
 
-    def add(self, node: ast.AST, found: Any, signatures: list[Any]) -> None:
-        """Note what a node is, and the signatures of the operations that it performs."""
+    def add(self, node: ast.AST, found: Any) -> None:
+        """Note what a node is."""
         self.add_type(node, type_of(found))
-        if signatures and isinstance(node, _OPERATIONS):
-            self._signatures[node] = tuple(signatures)
 
     def add_type(self, node: ast.AST, kind: Any) -> None:
         """Note the type of a node."""
@@ -62,7 +57,6 @@ class Notes:
         """Note the function that a call calls, and its result."""
         self._calls[node] = called
         called.result = type_of(found)
-        self._signatures[node] = (called.result(*called.arguments),)
 
     def typed(self, context: Any) -> TypedUnit:
         """Return what is noted in the language's types; `context` is Numba's typing context."""
@@ -79,27 +73,19 @@ class _Reading:
         self._context = context
         self._tested = condition_expressions(notes.unit.tree)
         self._types: dict[ast.AST, Type] = {}
-        self._variables: dict[str, dict[Type, None]] = {}
 
     def run(self) -> TypedUnit:
         notes = self._notes
         arguments = tuple(map(value_type, notes.arguments))
-        for name, kind in zip(notes.unit.parameters, arguments, strict=True):
-            self._variables[name] = {kind: None}
         for statement in notes.unit.tree.body:
             self._visit(statement)
-        operations = {
-            node: tuple(map(_operation, found)) for node, found in notes._signatures.items()
-        }
         calls = {node: called.typed(self._context) for node, called in notes._calls.items()}
         return TypedUnit(
             notes.unit,
             arguments,
             value_type(notes.result),
             MappingProxyType(self._types),
-            MappingProxyType(operations),
             MappingProxyType(calls),
-            MappingProxyType({name: tuple(found) for name, found in self._variables.items()}),
         )
 
     def _visit(self, node: ast.AST) -> None:
@@ -112,10 +98,6 @@ class _Reading:
         if node in self._tested and isinstance(node, ast.BoolOp | ast.IfExp):
             found = BOOL
         self._types[node] = found
-        if isinstance(node, ast.Name) and (
-            isinstance(node.ctx, ast.Store) or node.id in self._variables
-        ):
-            self._variables.setdefault(node.id, {})[found] = None
 
     def _type(self, node: ast.AST) -> Any:
         known = self._notes._types
@@ -134,8 +116,3 @@ class _Reading:
             return self._context.resolve_static_getitem(owner, index.value).return_type
         found = self._context.resolve_function_type(operator.getitem, (owner, kind), {})
         return found.return_type
-
-
-def _operation(signature: Any) -> TypedOperation:
-    operands = tuple(map(value_type, signature.args))
-    return TypedOperation(operands, value_type(signature.return_type))

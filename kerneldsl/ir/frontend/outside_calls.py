@@ -75,7 +75,6 @@ def _known(reader: Reader, function: Any, arguments: list[Any]) -> Any:
         if isinstance(argument, Value) and isinstance(kind, types.Float):
             value = constant_of(argument)
             if type(value) in (int, float):
-                reader.signatures.append(kind(argument.type))
                 return reader.constant(float(function(value)), kind)
     return None
 
@@ -96,7 +95,6 @@ def call_function(
         and not named
         and isinstance(given[0].type, types.Number | types.Boolean)
     ):
-        reader.signatures.append(function.instance_type(given[0].type))
         if given[0].type == function.instance_type and constant_of(given[0]) is not None:
             return given[0]
         return reader.convert(given[0], function.instance_type, {"written": True})
@@ -104,7 +102,6 @@ def call_function(
     if is_print:
         given = [_text(reader, each) for each in given]
     signature, call = _signature(reader, function, given, named)
-    reader.signatures.append(signature)
     if is_print:
         signature = types.none(*(each.type for each in given))
     operands = _folded(reader, function, signature, given, named)

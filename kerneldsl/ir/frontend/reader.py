@@ -112,8 +112,6 @@ class Reader:
         self.floats: dict[tuple[FunctionUnit, str], tuple[Any, int]] = {}
         #: Notes what nodes are (:mod:`kerneldsl.ir.frontend.notes`), if that is wanted.
         self.notes: Any = None
-        #: Signatures of the operations of the node that is read, for the notes.
-        self.signatures: list[Any] = []
 
     # -- making operations ------------------------------------------------------------------------
 
@@ -180,7 +178,6 @@ class Reader:
 
     def numba(self, function: Any, operands: list[Value]) -> Value:
         signature = self.typing.operator(function, tuple(v.type for v in operands))
-        self.signatures.append(signature)
         if isinstance(signature.return_type, types.Array) and function is not operator.getitem:
             raise memory_refusal(signature.return_type)
         return self.add(
@@ -291,7 +288,6 @@ class Reader:
         if read is None:
             raise NotReadError(ast.unparse(node))
         around, self.source = self.source, Part(self.unit, node)
-        outer, self.signatures = self.signatures, []
         try:
             found = read(self, node)
         except (errors.NumbaError, ValueError) as error:
@@ -300,13 +296,12 @@ class Reader:
         finally:
             self.source = around
         self.note(node, found)
-        self.signatures = outer
         return found
 
     def note(self, node: ast.AST, found: Any) -> None:
         """Note what a node is."""
         if self.notes is not None:
-            self.notes.add(node, found, self.signatures)
+            self.notes.add(node, found)
 
     def _placed(self, error: Exception, node: ast.AST) -> Refusal:
         node = node.value if isinstance(node, ast.Expr) else node

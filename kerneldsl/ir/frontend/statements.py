@@ -54,7 +54,6 @@ def read_augmented(reader: Reader, node: ast.AugAssign) -> None:
             place = place_of(reader, target)
             old = place.load()
     value = reader.value(node.value)
-    reader.signatures = []
     found = binary(reader, function, old, value)
     reader.note(node, found)
     if place is None:
@@ -67,7 +66,6 @@ def read_augmented(reader: Reader, node: ast.AugAssign) -> None:
 def read_expression(reader: Reader, node: ast.Expr) -> None:
     if isinstance(node.value, ast.Call):
         reader.source = Part(reader.unit, node.value)
-        reader.signatures = []
         found = read_call(reader, node.value)
         if found is not None:
             reader.note(node.value, found)
