@@ -15,7 +15,6 @@ regions of a branch end with ``leave``.
 
 from __future__ import annotations
 
-import ast
 import enum
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -24,7 +23,6 @@ from kerneldsl.analysis.work import KernelWork
 from kerneldsl.contract.barriers import NO_BARRIERS, BarrierFacts
 
 __all__ = [
-    "BeforeEnd",
     "Binding",
     "Effect",
     "Function",
@@ -173,10 +171,6 @@ class Label:
         self.name = name
         #: Whether a thread that leaves is at the end of the kernel.
         self.ends_kernel = ends_kernel
-
-
-class BeforeEnd(ast.If):
-    """A branch around the rest of a kernel: threads that do not take it have returned."""
 
 
 class Binding(NamedTuple):

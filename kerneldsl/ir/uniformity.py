@@ -31,7 +31,6 @@ from kerneldsl.ir.divergence import Divergence, Fact, are_equal, holding, join, 
 from kerneldsl.ir.frontend.source_names import RESULT
 from kerneldsl.ir.intervals import Intervals
 from kerneldsl.ir.operations import (
-    BeforeEnd,
     Binding,
     Effect,
     Function,
@@ -387,7 +386,7 @@ class Uniformity:
     def _branch(self, operation: Operation) -> None:
         condition = self._condition(operation.operands[0], operation)
         outer, taken = self._control, condition
-        if isinstance(_node(operation), BeforeEnd) and condition is not None:
+        if "ends_kernel" in operation.attributes and condition is not None:
             self._left = join(self._left, self._now(), condition)
             taken = condition.within(Scope.BLOCK)
         self._control = join(outer, taken)

@@ -17,6 +17,7 @@ from kerneldsl.ir.operations import Function
 from kerneldsl.language.kinds import Kind
 from kerneldsl.language.signatures import parse_signature
 from kerneldsl.lowering import math_functions as _math_functions  # noqa: F401 - registers
+from kerneldsl.lowering import narrow_floats as _narrow_floats  # noqa: F401 - registers
 from kerneldsl.lowering import numpy_functions as _numpy_functions  # noqa: F401 - registers
 from kerneldsl.lowering.numba_internals.compiling import global_compiler_lock
 from kerneldsl.lowering.numba_internals.host_code import host_contexts

@@ -11,24 +11,36 @@ from kerneldsl.ir.frontend.exits import has, labeled, unreachable
 from kerneldsl.ir.frontend.known_tests import known_test
 from kerneldsl.ir.frontend.merging import End, LoopVariables, merge
 from kerneldsl.ir.frontend.reader import Reader, reads_statement
-from kerneldsl.ir.operations import BeforeEnd, Region, Value
+from kerneldsl.ir.operations import Region, Value
 
-__all__ = ["assigned", "read_body", "read_branches", "read_loop"]
+__all__ = ["BeforeEnd", "assigned", "read_body", "read_branches", "read_loop"]
 
 #: Readings of a loop's body until the types of its variables are known.
 _ROUNDS = 10
 
 
+class BeforeEnd(ast.If):
+    """A branch around the rest of a kernel: threads that do not take it have returned."""
+
+
 @reads_statement(ast.If, BeforeEnd)
 def read_branch(reader: Reader, node: ast.If) -> None:
     bodies = (partial(reader.block, body) for body in (node.body, node.orelse))
-    read_branches(reader, node.test, *bodies)
+    read_branches(reader, node.test, *bodies, ends_kernel=isinstance(node, BeforeEnd))
 
 
 def read_branches(
-    reader: Reader, test: ast.expr, body: Callable[[], None], orelse: Callable[[], None]
+    reader: Reader,
+    test: ast.expr,
+    body: Callable[[], None],
+    orelse: Callable[[], None],
+    *,
+    ends_kernel: bool = False,
 ) -> None:
-    """Read a branch by a condition; the functions read what is in it."""
+    """Read a branch by a condition; the functions read its two sides.
+
+    With `ends_kernel`, threads without the condition have returned from the kernel.
+    """
     known = known_test(reader, test)
     if known is not None:
         (body if known else orelse)()
@@ -42,7 +54,8 @@ def read_branches(
         regions.append(region)
         if not region.is_left:
             ends.append(End(region, reader.variables))
-    made = reader.add("if", [condition], (), None, regions)
+    attributes = {"ends_kernel": True} if ends_kernel else None
+    made = reader.add("if", [condition], (), attributes, regions)
     reader.variables = merge(reader, made, ends, before)
     if not ends:
         unreachable(reader)

@@ -10,12 +10,13 @@ from numba import types
 from kerneldsl.contract.findings import Part
 from kerneldsl.frontend.linked_code import LinkedCode
 from kerneldsl.frontend.unit import FunctionUnit
+from kerneldsl.ir.frontend.control import BeforeEnd
 from kerneldsl.ir.frontend.exits import labeled, returns_early
 from kerneldsl.ir.frontend.outside_calls import call_function
 from kerneldsl.ir.frontend.reader import Reader
 from kerneldsl.ir.frontend.source_names import RESULT
 from kerneldsl.ir.frontend.tuples import packed
-from kerneldsl.ir.operations import BeforeEnd, Effect, Value
+from kerneldsl.ir.operations import Effect, Value
 from kerneldsl.ir.refusals import Refusal
 from kerneldsl.ir.rules.linked import call_rule
 
