@@ -26,7 +26,7 @@ _CONVENTION = (
     "targets/cpu/runtime/signal_table.py",
     "targets/cuda/compile/parameters.py",
 )
-_DIGEST = "1 bd76d1f51d79dba2"
+_DIGEST = "1 9bd78db5a308bed6"
 #: What the code of the process is made by, which packages ship, too.
 _PROCESS_CODE = (
     "targets/cpu/runtime/interrupt_code.py",
@@ -37,7 +37,7 @@ _PROCESS_CODE = (
     "targets/cpu/runtime/signal_handlers.py",
     "targets/cpu/runtime/signal_table.py",
 )
-_PROCESS_DIGEST = "1 9bd78db5a308bed6"
+_PROCESS_DIGEST = "1 81a4f646cb98713d"
 
 
 @kd.kernel
