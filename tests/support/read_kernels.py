@@ -12,7 +12,7 @@ from kerneldsl.contract.barriers import BarrierFacts
 from kerneldsl.frontend.normalize import make_unit
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.ir.barriers import analyze_barriers
-from kerneldsl.ir.frontend.read import read_function
+from kerneldsl.ir.frontend.read import argument_types, read_function
 from kerneldsl.ir.operations import Function
 from kerneldsl.language.kinds import Kind
 from kerneldsl.language.signatures import parse_signature
@@ -21,7 +21,6 @@ from kerneldsl.lowering import narrow_floats as _narrow_floats  # noqa: F401 - r
 from kerneldsl.lowering import numpy_functions as _numpy_functions  # noqa: F401 - registers
 from kerneldsl.lowering.numba_internals.compiling import global_compiler_lock
 from kerneldsl.lowering.numba_internals.host_code import host_contexts
-from kerneldsl.lowering.types import numba_types
 from kerneldsl.transforms.for_arguments import rewrite_for
 from kerneldsl.transforms.separate_tiles import separate_tiles
 
@@ -43,8 +42,9 @@ def read_unit(unit: FunctionUnit, kinds: Sequence[Kind]) -> tuple[Function, Spec
     kinds = tuple(kinds)
     spec = Specialization(rewrite_for(unit, kinds), analyze(unit), kinds)
     with global_compiler_lock:
-        typing = host_contexts().typing_context
-        return read_function(spec.unit, numba_types(kinds), typing, raises=True), spec
+        arguments, typing = argument_types(spec.unit, kinds), host_contexts().typing_context
+        typing.refresh()
+        return read_function(spec.unit, arguments, typing, raises=True), spec
 
 
 def barriers_of(function: Callable[..., Any], signature: str) -> BarrierFacts:
