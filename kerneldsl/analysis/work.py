@@ -130,6 +130,8 @@ class KernelWork(NamedTuple):
     """Work of a kernel for one index, for loops of any length and either order of axes."""
 
     region: RegionWork = RegionWork({})
+    #: Stores to float32 arrays of what is computed in float64, as findings are stored.
+    wide_stores: tuple[Any, ...] = ()
 
     def body(self, *, x_is_last: bool = True, unknown_trips: float = UNKNOWN_TRIPS) -> BodyWork:
         """Count it.
@@ -149,7 +151,7 @@ class KernelWork(NamedTuple):
 
     def to_json(self) -> list[Any]:
         """Return it as JSON has it."""
-        return _region_to_json(self.region)
+        return [_region_to_json(self.region), *self.wide_stores]
 
     @classmethod
     def from_json(cls, found: Any) -> KernelWork:
@@ -157,7 +159,8 @@ class KernelWork(NamedTuple):
 
         Raises `ValueError`, `TypeError`, `KeyError` or `IndexError` for anything else.
         """
-        return cls(_region_from_json(found))
+        region, *wide_stores = found
+        return cls(_region_from_json(region), tuple(wide_stores))
 
 
 class _Count:

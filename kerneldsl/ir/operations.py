@@ -231,6 +231,8 @@ class Function:
         self.fault_sites: tuple[Any, ...] = ()
         #: What to warn of.
         self.findings: tuple[Any, ...] = ()
+        #: Stores to float32 arrays of what is computed in float64.
+        self.wide_stores: tuple[Any, ...] = ()
         #: What is known of its barriers, once they are analyzed.
         self.barriers: BarrierFacts = NO_BARRIERS
         #: What holds each value, in the order of the source.

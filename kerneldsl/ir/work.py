@@ -17,6 +17,7 @@ from numba import types
 
 from kerneldsl.analysis.index_forms import LOADED, UNIFORM, IndexForm
 from kerneldsl.analysis.work import BranchWork, KernelWork, LoopWork, Place, RegionWork
+from kerneldsl.contract.findings import numbered
 from kerneldsl.frontend.unit import IntrinsicUse
 from kerneldsl.ir.control import LOOPS, carried_arguments, ends_of, given_to
 from kerneldsl.ir.growth import GrowthForms
@@ -51,7 +52,8 @@ def count_work(function: Function, *, block_dim: tuple[int, int, int] | None = N
         Threads of a block, if they are known. Then loops over them have known lengths, and what one
         thread of a block does counts as its share.
     """
-    return KernelWork(_Counter(function, block_dim).region(function.body, is_guarded=False))
+    region = _Counter(function, block_dim).region(function.body, is_guarded=False)
+    return KernelWork(region, tuple(numbered(function.wide_stores, function.unit)))
 
 
 class _Counter:

@@ -35,7 +35,6 @@ from kerneldsl.launch.tuning_policy import policy_for
 from kerneldsl.planner.candidates import Candidate, Choice
 
 if TYPE_CHECKING:
-    from kerneldsl.analysis.widening import WideStore
     from kerneldsl.launch.state import KernelState
     from kerneldsl.planner.choose import Problem
     from kerneldsl.planner.plan import LaunchPlan
@@ -49,7 +48,6 @@ __all__ = [
     "mapping_of",
     "settle",
     "tiled_config",
-    "wide_stores_of",
 ]
 
 #: Shared memory of a block that stays in a core's cache, and blocks for each thread of the CPU that
@@ -261,7 +259,9 @@ def _make_problem(request: Request, extent: tuple[int, ...] | None) -> Problem |
         extent, trips = _threads(shape)
     counted = kernel_work(request, None if can_map else shape.block_dim)
     body = counted.body(x_is_last=can_map, unknown_trips=trips)
-    uses_double = _uses_double(kinds, wide_stores_of(request))
+    uses_double = bool(counted.wide_stores) or any(
+        kind.element.is_double for kind in array_kinds(kinds)
+    )
     axes, seen = None, kinds
     if can_map and len(extent) > 1:
         other = counted.body(x_is_last=False, unknown_trips=trips)
@@ -301,14 +301,6 @@ def _threads(shape: LaunchShape) -> tuple[tuple[int, ...], float]:
         return threads, UNKNOWN_TRIPS
     # What a thread does for several indices, it mostly does in a loop.
     return threads, max(1.0, math.prod(shape.tile) / math.prod(shape.block_dim))
-
-
-def wide_stores_of(request: Request) -> tuple[WideStore, ...]:
-    """Return stores to float32 arrays of what the source computes in float64."""
-    from kerneldsl.analysis.widening import wide_stores
-
-    counted = request.state.counted
-    return () if counted is None else wide_stores(counted, request.kinds)
 
 
 def _check_grid(request: Request) -> None:
@@ -377,10 +369,6 @@ def _given_candidate(state: KernelState, plan: LaunchPlan, extent: tuple[int, ..
             remedy="dataclasses.replace(plan, mapping=kd.ElementMapping()) keeps the block alone",
         )
     return Candidate(plan.block_dim, ElementMapping(axes=tuple(range(ndim)), grid_stride=""))
-
-
-def _uses_double(kinds: Sequence[Kind], stores: Sequence[WideStore]) -> bool:
-    return bool(stores) or any(kind.element.is_double for kind in array_kinds(kinds))
 
 
 def _max_vector(kinds: Sequence[Kind], promises: Promises) -> int:

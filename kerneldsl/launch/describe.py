@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
 from dataclasses import replace
 
-from kerneldsl.analysis.widening import WideStore
 from kerneldsl.contract import ONE_EACH, Artifact, Dim3, ElementMapping
 from kerneldsl.errors import LaunchConfigError
 from kerneldsl.language.kinds import ArrayKind
 from kerneldsl.launch.attributes import runs_at_once
 from kerneldsl.launch.configuration import host_work, shared_extent
-from kerneldsl.launch.decision import host_members, is_planned, make_problems, wide_stores_of
+from kerneldsl.launch.decision import host_members, is_planned, make_problems
 from kerneldsl.launch.pipeline import choose_member, compile_for, make_choice, prepare, resources_of
 from kerneldsl.launch.request import Request, check_shape
+from kerneldsl.launch.work import wide_stores
 from kerneldsl.planner.candidates import Candidate, Choice
 from kerneldsl.planner.describe import describe, every_plan
 from kerneldsl.planner.formula import HostModel
@@ -166,7 +165,7 @@ def _bare(request: Request, grid_dim: Dim3) -> LaunchPlan:
 
 
 def _notes(request: Request, mapping: ElementMapping) -> tuple[str, ...]:
-    stores = wide_stores_of(request)
+    stores = wide_stores(request)
     return _notes_on(stores, compile_for(request, mapping) if stores else None)
 
 
@@ -186,13 +185,13 @@ def _notes_on_whole_arrays(request: Request, plan: LaunchPlan) -> tuple[str, ...
     return tuple(map(str, whole_arrays(request.state.unit, shapes, threads)))
 
 
-def _notes_on(stores: Sequence[WideStore], artifact: Artifact | None) -> tuple[str, ...]:
+def _notes_on(stores: tuple[str, ...], artifact: Artifact | None) -> tuple[str, ...]:
     """Return what to say of such stores; nothing where the compiler has narrowed the arithmetic.
 
     Parameters
     ----------
-    stores : sequence of WideStore
-        What the source says.
+    stores : tuple of str
+        What to say of each.
     artifact : Artifact or None
         The compiled code, if there is some; of PTX it is seen whether it computes in float64.
     """
@@ -202,4 +201,4 @@ def _notes_on(stores: Sequence[WideStore], artifact: Artifact | None) -> tuple[s
                 return ()
         except ValueError:  # a target without PTX
             pass
-    return tuple(str(store) for store in stores)
+    return stores

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from kerneldsl.analysis.index_forms import IndexForm
 from kerneldsl.analysis.work import KernelWork, Place, RegionWork
 from kerneldsl.contract import Compiler, Dim3
+from kerneldsl.contract.findings import finding_text, from_numbers
 from kerneldsl.errors import KernelError
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import ArrayKind, Kind, format_signature
@@ -24,7 +25,7 @@ from kerneldsl.utilities.untrusted import parse_json
 if TYPE_CHECKING:
     from kerneldsl.launch.request import Request
 
-__all__ = ["assumed_work", "kernel_work"]
+__all__ = ["assumed_work", "kernel_work", "wide_stores"]
 
 _NOTHING = KernelWork()
 
@@ -54,6 +55,14 @@ def kernel_work(request: Request, block_dim: Dim3 | None = None) -> KernelWork:
         found = state.works[key] = _find(compiler, unit, kinds, block_dim)
     note_work(Counted(unit, kinds, block_dim, found))
     return found
+
+
+def wide_stores(request: Request) -> tuple[str, ...]:
+    """Return what to say of float32 elements that a kernel computes in float64."""
+    stored, counted = kernel_work(request).wide_stores, request.state.counted
+    if not stored or counted is None:
+        return ()
+    return tuple(map(finding_text, from_numbers(stored, rewritten(counted, request.kinds))))
 
 
 def assumed_work(kinds: tuple[Kind, ...]) -> KernelWork:

@@ -34,7 +34,6 @@ FIRST_LAUNCH = (
     "kerneldsl.launch.request",
     "kerneldsl.launch.decision",
     "kerneldsl.launch.work",
-    "kerneldsl.analysis.widening",
     "kerneldsl.launch.fitted_models",
     "kerneldsl.launch.measured",
     "kerneldsl.launch.measured",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -12,14 +11,13 @@ from numba.core.errors import NumbaError
 from kerneldsl.analysis.analyze import analyze
 from kerneldsl.analysis.effects import Accesses, array_effects, augmented_values
 from kerneldsl.analysis.inline import inline_block_functions
-from kerneldsl.analysis.widening import wide_stores
 from kerneldsl.contract.barriers import BarrierProblem
 from kerneldsl.errors import KernelError
 from kerneldsl.frontend.trees import origin_of
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.ir.barriers import analyze_barriers
 from kerneldsl.ir.frontend.reader import NotReadError
-from kerneldsl.language.kinds import ArrayKind, Kind
+from kerneldsl.language.kinds import Kind
 from tests.support.read_kernels import read_unit
 
 __all__ = ["ANALYSES", "answers"]
@@ -121,27 +119,9 @@ def _memory(unit: FunctionUnit, kinds: Sequence[Kind] | None) -> Lines:
             yield f"{_place(node, flat)}  # {'; '.join(parts)}"
 
 
-def _stores(unit: FunctionUnit, kinds: Sequence[Kind] | None) -> Lines:
-    for given in (kinds, narrowed(kinds)) if kinds is not None else ():
-        for store in wide_stores(unit, given):
-            line = (store.where.lineno or 0) - unit.first_line
-            yield f"{line} {store.target}: {store.cause}. {store.remedy}"
-
-
-def narrowed(kinds: Sequence[Kind]) -> list[Kind]:
-    """The kinds with float32 arrays in place of those of float64."""
-    return [
-        dataclasses.replace(kind, dtype="float32")
-        if isinstance(kind, ArrayKind) and kind.dtype == "float64"
-        else kind
-        for kind in kinds
-    ]
-
-
 #: What asks each analysis, by a short name.
 ANALYSES: dict[str, Callable[[FunctionUnit, Sequence[Kind] | None], Lines]] = {
     "traits": _traits,
     "barriers": _barriers,
     "memory": _memory,
-    "stores": _stores,
 }

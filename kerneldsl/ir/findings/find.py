@@ -11,22 +11,20 @@ from kerneldsl.ir.findings.flow import Flow
 from kerneldsl.ir.findings.shifts import widened_shifts
 from kerneldsl.ir.findings.signs import sign_changes
 from kerneldsl.ir.findings.stores import lossy_stores
-from kerneldsl.ir.frontend.source_names import SourceNames
 from kerneldsl.ir.operations import Function
 
 __all__ = ["find"]
 
 
-def find(function: Function, names: SourceNames) -> tuple[Finding, ...]:
+def find(flow: Flow, function: Function) -> tuple[Finding, ...]:
     """Return what to warn of in a function as it was read, each place once."""
     found: dict[tuple[int, str], Finding] = {}
-    for each in _findings(function, names):
+    for each in _findings(flow, function):
         found.setdefault((id(each.place.node), each.text), each)
     return tuple(found.values())
 
 
-def _findings(function: Function, names: SourceNames) -> Iterator[Finding]:
-    flow = Flow(function, names)
+def _findings(flow: Flow, function: Function) -> Iterator[Finding]:
     yield from sign_changes(flow)
     yield from lossy_stores(flow)
     yield from changed_extremes(flow, function)

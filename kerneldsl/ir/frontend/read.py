@@ -13,6 +13,8 @@ from typing import Any
 from kerneldsl.frontend.typed_unit import TypedUnit
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.ir.findings.find import find
+from kerneldsl.ir.findings.flow import Flow
+from kerneldsl.ir.findings.widening import wide_stores
 from kerneldsl.ir.frontend import attributes, calls, control, expressions, loops, statements  # noqa: F401
 from kerneldsl.ir.frontend.faults import Faults
 from kerneldsl.ir.frontend.functions import read_kernel_body
@@ -92,7 +94,9 @@ def read_function(
 
     reader.into(function.body, read)
     set_late_types(function.body)
-    function.findings = find(function, reader.names)
+    flow = Flow(function, reader.names)
+    function.findings = find(flow, function)
+    function.wide_stores = tuple(wide_stores(flow, function))
     rewrite(function.body, {"cast": _plain})
     if reader.faults is not None:
         function.fault_sites = tuple(reader.faults.sites)

@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
+import json
 import math
+import re
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from kerneldsl.analysis.widening import wide_stores
+import kerneldsl as kd
+from kerneldsl.analysis.work import KernelWork
+from kerneldsl.contract.findings import finding_text, from_numbers
 from kerneldsl.frontend.normalize import make_unit
 from kerneldsl.language.signatures import parse_signature
+from kerneldsl.placement.registry import get_target
+
+_TEXT = re.compile(r"(.*) is float32 and is computed in float64 \(line \d+\), because (.*?)\. .*")
 
 
 def causes(function: Callable[..., Any], signature: str) -> list[str]:
-    found = wide_stores(make_unit(function), parse_signature(signature))
-    return [f"{each.target}: {each.cause}" for each in found]
+    unit = make_unit(function)
+    work = get_target("null").compiler.work(unit, parse_signature(signature), None)
+    assert work is not None
+    stored = KernelWork.from_json(json.loads(json.dumps(work.to_json()))).wide_stores
+    texts = [finding_text(each) for each in from_numbers(stored, unit)]
+    found = [_TEXT.fullmatch(each) for each in texts]
+    return [f"{each[1]}: {each[2]}" for each in found if each is not None]
 
 
 def test_what_a_variable_held_before_is_no_cause() -> None:
@@ -78,3 +90,21 @@ def test_an_argument_that_is_assigned_to() -> None:
         out[0] = a
 
     assert causes(kernel, "f4, f4[::1]") == ["out[0]: the literal 0.1 is float64"]
+
+
+def test_what_a_function_computes_with() -> None:
+    """The cause is in the function, whose literal is what to convert."""
+
+    @kd.func
+    def third(x):
+        return x * 0.3
+
+    def kernel(x, out):
+        i = kd.grid(1)
+        out[i] = third(x[i])
+        out[i] += x.size / 2
+
+    assert causes(kernel, "f4[::1], f4[::1]") == [
+        "out[i]: the literal 0.3 is float64",
+        "out[i]: x.size / 2 divides integers, which gives float64",
+    ]
