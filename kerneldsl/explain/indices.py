@@ -6,7 +6,6 @@ values, and values in memory are separate symbols.
 
 from __future__ import annotations
 
-import ast
 import operator
 from collections.abc import Callable, Collection, Iterable
 from typing import Any, NamedTuple
@@ -87,8 +86,7 @@ class Indices:
         found = None if write is None else write(self, made)
         if found is None:
             site = site_of(made)
-            is_named = site.is_statement or not isinstance(site.node, ast.expr)
-            found = variable(value.name if is_named else site.text)
+            found = variable(site.text if site.is_expression else value.name)
         return found
 
     def _counter(self, value: Value, loop: Operation) -> Expression:

@@ -106,8 +106,9 @@ class Interpreter(LaneMemory):
             self._count_branch(operation, outer, taken, others, is_data=is_data)
         self.uncertain += is_data
         found = []
-        for region, self.active in zip(operation.regions, (taken, others), strict=True):
-            found.append(self.run(region) if self.active else None)
+        for region, lanes in zip(operation.regions, (taken, others), strict=True):
+            self.active = lanes
+            found.append(self.run(region) if lanes else None)
         self.uncertain -= is_data
         self._go_on(outer)
         join = join_of(operation)

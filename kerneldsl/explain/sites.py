@@ -31,6 +31,11 @@ class Site:
         """True of a branch or a loop."""
         return isinstance(self.node, ast.If | ast.For | ast.While)
 
+    @property
+    def is_expression(self) -> bool:
+        """True of what is no statement."""
+        return isinstance(self.node, ast.expr)
+
     @cached_property
     def where(self) -> SourceLocation:
         """The place, or that of the call by which a user comes to it."""
