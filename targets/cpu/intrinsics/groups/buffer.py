@@ -11,6 +11,7 @@ from llvmlite import ir
 from numba.core import cgutils
 
 from kerneldsl.lowering.calls import Call
+from kerneldsl.lowering.loop_marks import mark_loop
 from targets.cpu.intrinsics.units import WARP_SIZE
 from targets.cpu.intrinsics.warp import Exchange, Room
 
@@ -122,9 +123,11 @@ def last_of(builder: ir.IRBuilder, lanes: ir.Value) -> ir.Value:
 
 
 @contextmanager
-def each_lane(builder: ir.IRBuilder, present: ir.Value) -> Iterator[ir.Value]:
-    """Go over the lanes that are there."""
+def each_lane(builder: ir.IRBuilder, present: ir.Value, *wishes: str) -> Iterator[ir.Value]:
+    """Go over the lanes that are there; `wishes` are marks of the loop."""
     with cgutils.for_range(builder, I32(WARP_SIZE)) as loop:
         bit = builder.lshr(present, loop.index)
         with builder.if_then(builder.trunc(bit, I1)):
             yield loop.index
+        if wishes:
+            mark_loop(builder, *wishes)

@@ -15,6 +15,7 @@ from kerneldsl.lowering.calls import Call
 from kerneldsl.lowering.groups import (
     sorts_before,
 )
+from kerneldsl.lowering.loop_marks import NOT_UNROLLED, mark_loop
 from kerneldsl.lowering.loops import loop_while
 from targets.cpu.intrinsics.groups.buffer import (
     I32,
@@ -100,7 +101,7 @@ def _each_thread(room: GroupBuffer, start: ir.Value, stop: ir.Value) -> Iterator
     builder = room.builder
     with cgutils.for_range(builder, stop, start=start) as loop:
         first = builder.mul(loop.index, I64(WARP_SIZE))
-        with each_lane(builder, room.present(loop.index)) as lane:
+        with each_lane(builder, room.present(loop.index), NOT_UNROLLED) as lane:
             yield builder.add(first, builder.zext(lane, I64))
 
 
@@ -149,6 +150,7 @@ class _MergeSort:
                 builder.store(values[1], one)
                 builder.store(values[0], two)
             builder.store(both, width)
+            mark_loop(builder, NOT_UNROLLED)
 
     def _merge(self, begin: ir.Value, middle: ir.Value, end: ir.Value) -> None:
         builder = self._builder

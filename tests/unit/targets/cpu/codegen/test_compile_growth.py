@@ -181,3 +181,17 @@ def test_time_grows_with_the_length(monkeypatch: pytest.MonkeyPatch) -> None:
     times = [[seconds for _, seconds in modules_of(shape, (4, 8), monkeypatch)] for _ in range(3)]
     four, eight = np.min(times, axis=0)
     assert eight <= _MOST_TWICE * four, times
+
+
+@pytest.mark.parametrize("kind", ["float32", "int64", "uint8"])
+def test_a_sort_is_not_written_out(kind: str) -> None:
+    """A block has a known number of keys, and LLVM would unroll loops over lanes and over runs."""
+
+    @kd.kernel(block=128)
+    def sorts(x, out):
+        i = kd.grid(1)
+        out[i] = kd.block.sort(x[i] + 1)
+
+    code = sorts.asm(f"{kind}[::1], {kind}[::1]", block=128, target="cpu")
+    instructions = re.findall(r"^\t[a-z]", code, re.MULTILINE)
+    assert len(instructions) < 800
