@@ -10,18 +10,16 @@ ranks before it infers types; if that could change a type, the type is not known
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from kerneldsl.analysis.dataflow import Branching, Dataflow, Loop
 from kerneldsl.analysis.decided import DecidedConditions
 from kerneldsl.analysis.expression_types import ExpressionTypes
 from kerneldsl.analysis.expressions import augmented_value, condition_expressions
-from kerneldsl.analysis.known_values import Elements, Value, items_of, joined, value_of_kind
-from kerneldsl.frontend.trees import walk_here
+from kerneldsl.analysis.known_values import Elements, Value, items_of, joined
 from kerneldsl.frontend.unit import FunctionUnit
-from kerneldsl.language.kinds import Kind
 
-__all__ = ["InferredTypes", "TypesOfCall", "types_of_values"]
+__all__ = ["types_of_values"]
 
 _Values = dict[str, Value]
 #: Calls of device functions inside each other that are followed.
@@ -35,68 +33,6 @@ def types_of_values(unit: FunctionUnit, values: tuple[Value, ...]) -> dict[ast.e
     return walk.types
 
 
-class TypesOfCall:
-    """Types of one function's expressions, as one of its callers calls it."""
-
-    def __init__(self, walk: _Walk) -> None:
-        self._walk = walk
-
-    @property
-    def unit(self) -> FunctionUnit:
-        """The function."""
-        return self._walk.unit
-
-    def of(self, node: ast.expr) -> str | None:
-        """Return the element type that an expression is of; ``None`` if that is not known.
-
-        Arrays and tuples are of none.
-        """
-        found = self._walk.types.get(node)
-        return found if isinstance(found, str) else None
-
-    def is_array(self, node: ast.expr) -> bool:
-        """Return whether an expression is known to be an array."""
-        return isinstance(self._walk.types.get(node), Elements)
-
-    def augmented(self, node: ast.AugAssign) -> ast.BinOp:
-        """Return the operation of an assignment in place, whose type and operands are known."""
-        return self._walk.augmented_value(node)
-
-    def stores(self) -> Iterator[tuple[ast.Assign | ast.AugAssign, ast.Subscript, ast.expr]]:
-        """Yield the statements that store in elements, each with a target and what it gets."""
-        for node in walk_here(self.unit.tree):
-            if isinstance(node, ast.Assign):
-                targets, value = node.targets, node.value
-            elif isinstance(node, ast.AugAssign):
-                targets, value = [node.target], self.augmented(node)
-            else:
-                continue
-            for target in targets:
-                if isinstance(target, ast.Subscript):
-                    yield node, target, value
-
-
-class InferredTypes(TypesOfCall):
-    """Types of one function's expressions, for arguments of given kinds.
-
-    Parameters
-    ----------
-    unit : FunctionUnit
-        The function.
-    kinds : sequence of Kind
-        Kinds of its arguments.
-    """
-
-    def __init__(self, unit: FunctionUnit, kinds: Sequence[Kind]) -> None:
-        values = tuple(map(value_of_kind, kinds))
-        super().__init__(_Walk(unit, values, {}, 0))
-        self._walk.run()
-
-    def of_calls(self) -> Iterator[TypesOfCall]:
-        """Yield the types of this function, and of those that it calls, each call once."""
-        yield from map(TypesOfCall, self._walk.walks)
-
-
 class _Walk(Dataflow[_Values], ExpressionTypes):
     """Follows the values of variables through one function."""
 
@@ -106,16 +42,12 @@ class _Walk(Dataflow[_Values], ExpressionTypes):
         arguments: tuple[Value, ...],
         calls: dict[tuple[FunctionUnit, tuple[Value, ...]], Value],
         depth: int,
-        walks: list[_Walk] | None = None,
     ) -> None:
         Dataflow.__init__(self)
         ExpressionTypes.__init__(self, unit, condition_expressions(unit.tree))
         self._arguments = arguments
         self._calls = calls
         self._depth = depth
-        #: Of this function and those that it calls.
-        self.walks: list[_Walk] = [] if walks is None else walks
-        self.walks.append(self)
         self._augmented: dict[ast.AugAssign, ast.BinOp] = {}
         self._returned: dict[ast.Return, Value] = {}
         self.decided = DecidedConditions(unit, arguments)
@@ -141,7 +73,7 @@ class _Walk(Dataflow[_Values], ExpressionTypes):
         if key not in self._calls:
             self._calls[key] = None  # of a function that calls itself
             if self._depth < _MAX_DEPTH and len(arguments) == len(callee.parameters):
-                walk = _Walk(callee, arguments, self._calls, self._depth + 1, self.walks)
+                walk = _Walk(callee, arguments, self._calls, self._depth + 1)
                 self._calls[key] = walk.run()
         return self._calls[key]
 

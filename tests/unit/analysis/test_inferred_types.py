@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 
 import kerneldsl as kd
-from kerneldsl.analysis.inferred_types import InferredTypes
+from kerneldsl.analysis.inferred_types import types_of_values
+from kerneldsl.analysis.known_values import value_of_kind
 from kerneldsl.frontend.normalize import make_unit
 from kerneldsl.frontend.typed_unit import TypedUnit
+from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.element_types import ELEMENT_TYPES
-from kerneldsl.language.kinds import ArrayKind, ScalarKind, TupleKind
+from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind, TupleKind
 from kerneldsl.language.signatures import parse_signature
 from kerneldsl.placement.registry import get_target
 from tests.support.extent import IS_QUICK
 from tests.support.gathered import gathered_kernels
+
+
+def inferred_types(unit: FunctionUnit, kinds: Sequence[Kind]) -> dict[ast.expr, str]:
+    """Return the element types of expressions that are known scalars."""
+    found = types_of_values(unit, tuple(map(value_of_kind, kinds)))
+    return {node: value for node, value in found.items() if isinstance(value, str)}
 
 
 def check(name: str, typed: TypedUnit) -> tuple[int, int]:
@@ -25,13 +33,13 @@ def check(name: str, typed: TypedUnit) -> tuple[int, int]:
     arguments = [a for a in typed.arguments if isinstance(a, ScalarKind | ArrayKind | TupleKind)]
     if len(arguments) < len(typed.arguments):
         return 0, 0  # a tuple or a literal that is passed to a device function is no kind
-    inferred = InferredTypes(typed.unit, arguments)
+    inferred = inferred_types(typed.unit, arguments)
     known = unknown = 0
     for node in ast.walk(typed.unit.tree):
         expected = typed.type_of(node)
         if not isinstance(node, ast.expr) or expected is None:
             continue
-        found = inferred.of(node)
+        found = inferred.get(node)
         if found is not None:
             place = f"{name}: {typed.unit.name}, line {node.lineno}: {ast.unparse(node)}"
             assert found == str(expected), place
@@ -57,9 +65,9 @@ def types_in(function: Callable[..., Any], signature: str) -> dict[str, str | No
     """Text of each expression that is assigned or stored to its inferred type."""
     unit, kinds = make_unit(function), parse_signature(signature)
     check(function.__name__, get_target("cpu").compiler.typed_unit(unit, kinds))
-    inferred = InferredTypes(unit, kinds)
+    inferred = inferred_types(unit, kinds)
     assigned = [n for n in ast.walk(unit.tree) if isinstance(n, ast.Assign)]
-    return {ast.unparse(n.value): inferred.of(n.value) for n in assigned}
+    return {ast.unparse(n.value): inferred.get(n.value) for n in assigned}
 
 
 def test_a_variable_has_the_type_of_its_place() -> None:
@@ -171,7 +179,7 @@ def test_device_functions() -> None:
     found = types_in(kernel, "f4, i4, f8[::1]")
     assert found["twice(x, i)"] == "float64"
     assert found["twice(i, 1.0)"] == "int64"
-    assert InferredTypes(make_unit(sometimes, is_device=True), parse_signature("f4"))
+    assert inferred_types(make_unit(sometimes, is_device=True), parse_signature("f4"))
 
 
 def test_tuples_arrays_and_slices() -> None:
