@@ -9,7 +9,7 @@ import ast
 from collections.abc import Iterator, Mapping
 
 from kerneldsl.frontend.unit import FunctionUnit
-from kerneldsl.language.types import FunctionType, ModuleType, Type
+from kerneldsl.language.types import FunctionType, Type
 from kerneldsl.utilities.dataclasses import dataclass
 
 __all__ = ["TypedUnit"]
@@ -87,7 +87,7 @@ class TypedUnit:
             found = self.type_of(node)
             if found is None or isinstance(node, ast.Constant | ast.stmt):
                 continue
-            if isinstance(found, FunctionType | ModuleType):
+            if isinstance(found, FunctionType):
                 continue
             text = f"{indent}#   {ast.unparse(node)}: {found}"
             if text not in seen:

@@ -18,7 +18,6 @@ __all__ = [
     "STRING",
     "DtypeType",
     "FunctionType",
-    "ModuleType",
     "NoneType",
     "OtherType",
     "RangeType",
@@ -151,22 +150,6 @@ class FunctionType:
 
 
 @dataclass(frozen=True, slots=True)
-class ModuleType:
-    """A module; a kernel can only read its attributes.
-
-    Parameters
-    ----------
-    name : str
-        Its name.
-    """
-
-    name: str
-
-    def __str__(self) -> str:
-        return f"module({self.name})"
-
-
-@dataclass(frozen=True, slots=True)
 class OtherType:
     """A type that the language has no word for.
 
@@ -194,7 +177,6 @@ Type: TypeAlias = (
     | RangeType
     | DtypeType
     | FunctionType
-    | ModuleType
     | OtherType
 )
 

@@ -14,7 +14,6 @@ from kerneldsl.language.types import (
     STRING,
     DtypeType,
     FunctionType,
-    ModuleType,
     OtherType,
     RangeType,
     SliceType,
@@ -65,8 +64,6 @@ def value_type(found: Any) -> Type:
             return RangeType(str(plain.dtype))
         case types.NumberClass() | types.DType() if _is_element(plain.dtype):
             return DtypeType(str(plain.dtype))
-        case types.Module():
-            return ModuleType(plain.pymod.__name__)
         case types.Dispatcher():
             return FunctionType(plain.dispatcher.py_func.__name__)
         case types.BoundFunction():

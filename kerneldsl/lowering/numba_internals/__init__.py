@@ -17,7 +17,7 @@ file of it: ``kerneldsl/cache/overloads.py`` and ``targets/cpu/runtime/threads.p
 `scalar_lowerings`     operations on numbers that are not Numba's to lower
 `arrays`, `operators`  Numba's structure of arrays; declarations of operators
 `text`, `llvm`         the text of modules that Numba lowered; what llvmlite has no class for
-`optimizing`           LLVM's passes, whose managers llvmlite does not dispose of
+`regions`              modules, flags and passes of code from the region IR; with `line_marks`
 `llvm_lock`            llvmlite's lock, for which fork waits
 `moved`                what is said when a release has moved a name
 =====================  ============================================================================

@@ -5,11 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from llvmlite.binding.newpassmanagers import NewPassManager
-from numba.core.callconv import create_error_model, excinfo_ptr_t
+from numba.core.callconv import RETCODE_USEREXC, create_error_model, excinfo_ptr_t
 from numba.core.cpu_options import FastMathOptions
 from numba.core.fastmathpass import rewrite_module
 
-__all__ = ["EXCEPTION_POINTER", "empty_module", "relax_floats", "run_passes", "without_errors"]
+__all__ = [
+    "EXCEPTION_POINTER",
+    "empty_module",
+    "relax_floats",
+    "return_number",
+    "run_passes",
+    "without_errors",
+]
 
 #: The LLVM type of the address of an exception, in Numba's calling convention.
 EXCEPTION_POINTER = excinfo_ptr_t
@@ -28,6 +35,18 @@ def without_errors(context: Any) -> Any:
 def relax_floats(module: Any, flags: Any) -> None:
     """Set flags of fast math, or all if `flags` is ``True``, at the operations of a module."""
     rewrite_module(module, FastMathOptions(flags if flags is True else set(flags)))
+
+
+def return_number(context: Any, builder: Any, number: Any) -> None:
+    """Return from a function with an int64 in the place of what describes an exception.
+
+    It ends the block of the builder. The caller finds the number where the address of the
+    description would be, and must not read from it.
+    """
+    convention = context.call_conv
+    place = convention._get_excinfo_argument(builder.function)
+    builder.store(builder.inttoptr(number, place.type.pointee), place)
+    convention._return_errcode_raw(builder, RETCODE_USEREXC)
 
 
 def run_passes(manager: Any, module: Any, builder: Any) -> None:

@@ -14,7 +14,7 @@ from llvmlite import ir
 from numba import types
 
 from kerneldsl.ir.operations import Effect, Operation, Region, Value
-from kerneldsl.lowering.numba_internals.told_numbers import return_number
+from kerneldsl.lowering.numba_internals.regions import return_number
 from targets.cpu.codegen.code import MAX_DYNAMIC_BYTES, MAX_DYNAMIC_LINE, dynamic_failure
 from targets.cpu.regions.emitter import CpuEmitter
 from targets.cpu.regions.varying import VARYING

@@ -6,7 +6,6 @@ import math
 from typing import Any
 
 import numba
-import numpy as np
 import pytest
 from numba import types
 
@@ -19,7 +18,6 @@ from kerneldsl.language.types import (
     STRING,
     DtypeType,
     FunctionType,
-    ModuleType,
     OtherType,
     RangeType,
     SliceType,
@@ -65,7 +63,6 @@ def test_elements(name: str) -> None:
         (types.Tuple([]), TupleType(()), "()"),
         (types.NumberClass(types.float32), DtypeType("float32"), "dtype(float32)"),
         (types.DType(types.float32), DtypeType("float32"), "dtype(float32)"),
-        (types.Module(np), ModuleType("numpy"), "module(numpy)"),
         (
             context().resolve_value_type(math.sin),
             FunctionType("sin"),
