@@ -112,7 +112,7 @@ def test_unknown_methods_of_tiles(target: str, name: str, remedy: str) -> None:
         kernel[1, 32](np.zeros(32), np.zeros(1))
     message = str(caught.value)
     assert f"the tile t has no {name!r}" in message
-    assert "A tile has T, all, any, argsort," in message
+    assert "A tile has T, all, any, argmax, argmin, argsort," in message
     assert remedy in message
 
 
