@@ -72,7 +72,7 @@ from targets.cuda.compile.regions.narrow_arithmetic import narrow_arithmetic, wr
 from targets.cuda.compile.regions.passes import optimize
 from targets.cuda.compile.regions.short_conversions import convert_short
 from targets.cuda.compile.regions.unroll_strides import HIDDEN
-from targets.cuda.compile.tiles.handlers import tile_handlers
+from targets.cuda.compile.tiles.writer import tile_handlers
 from targets.cuda.compile.tiling import emit_body
 from targets.cuda.intrinsics.faults import write_check, write_fault
 from targets.cuda.intrinsics.hinted import load_with_hint, store_with_hint

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from llvmlite import ir
 
 from kerneldsl.ir.operations import Operation
-from kerneldsl.lowering.tile_places import tile_place
+from kerneldsl.ir.tiles.elements import write_region, write_take
 from targets.cpu.regions.emitter import CpuEmitter
 from targets.cpu.regions.tiles.writer import Elements, TileCode
 
-__all__ = ["write_copy", "write_map", "write_take"]
+__all__ = ["write_copy", "write_map", "write_taken"]
 
 _I64 = ir.IntType(64)
 
@@ -19,11 +19,12 @@ _I64 = ir.IntType(64)
 def write_map(emitter: CpuEmitter, operation: Operation) -> None:
     """Write a tile of an expression's elements."""
     code = TileCode(emitter, operation)
-    target = code.elements(operation.operands[0])
+    target = code.tile(operation.operands[0])
     if operation.attributes.get("is_guarded"):
         _write_guarded(code, target)
     else:
-        code.each(lambda index, places: target.set(index, code.element(index, places)))
+        with code.elements() as (slot, value):
+            target.put(slot, value)
 
 
 def _write_guarded(code: TileCode, target: Elements) -> None:
@@ -32,41 +33,29 @@ def _write_guarded(code: TileCode, target: Elements) -> None:
     *before, branch, _ = region.operations
     axes = code.operation.attributes["axes"]
 
-    def test(places: Sequence[ir.Value]) -> ir.Value:
-        given = (places[axis] for axis in axes)
+    def test(indices: Sequence[ir.Value]) -> ir.Value:
+        given = (indices[axis] for axis in axes)
         emitter.values.update(zip(region.arguments, given, strict=True))
         emitter.operations(before)
         return emitter.get(branch.operands[0])
 
-    def inside(index: ir.Value, places: Sequence[ir.Value]) -> None:
-        test(places)
-        target.set(index, code.region(branch.regions[0]))
-
     first = test([_I64(0) for _ in code.shape])
     last = test([_I64(extent - 1) for extent in code.shape])
     with builder.if_else(builder.and_(first, last)) as (whole, part):
-        with whole:
-            code.each(inside)
-        with part:
-            code.each(lambda index, places: target.set(index, code.element(index, places)))
+        with whole, code.slots() as slot:
+            test(code.indices(slot))
+            target.put(slot, write_region(emitter, branch.regions[0]))
+        with part, code.elements() as (slot, value):
+            target.put(slot, value)
 
 
-def write_take(emitter: CpuEmitter, operation: Operation) -> None:
+def write_taken(emitter: CpuEmitter, operation: Operation) -> None:
     """Write a tile of elements by their places in the rows of another tile."""
-    code, builder = TileCode(emitter, operation), emitter.builder
-    target, source = map(code.elements, operation.operands[:2])
-    kind = operation.regions[0].yielded[0].type
-    extent = operation.attributes["extent"]
-
-    def write(index: ir.Value, places: Sequence[ir.Value]) -> None:
-        wanted = tile_place(builder, kind, code.element(index, places))
-        place = emitter.smaller(emitter.larger(_I64(0), wanted), _I64(extent - 1))
-        if len(code.shape) > 1:
-            row = places[0] if places else builder.udiv(index, _I64(code.shape[1]))
-            place = builder.add(builder.mul(row, _I64(extent)), place)
-        target.set(index, source.get(place))
-
-    code.each(write)
+    code = TileCode(emitter, operation)
+    target, source = map(code.tile, operation.operands[:2])
+    taken = write_take(code, source, operation.attributes["extent"])
+    with code.slots() as slot:
+        target.put(slot, taken(slot))
 
 
 def write_copy(emitter: CpuEmitter, operation: Operation) -> None:
@@ -75,10 +64,10 @@ def write_copy(emitter: CpuEmitter, operation: Operation) -> None:
     half = len(operation.operands) // 2
     sources, targets = operation.operands[:half], operation.operands[half:]
     counts = [each.owner.attributes["shape"][0] for each in targets]  # type: ignore[union-attr]
-    given = [code.elements(each) for each in sources]
+    given = [code.tile(each) for each in sources]
     if set(sources) & set(targets):
         given = [_copied(code, *each) for each in zip(given, counts, strict=True)]
-    for source, target, count in zip(given, map(code.elements, targets), counts, strict=True):
+    for source, target, count in zip(given, map(code.tile, targets), counts, strict=True):
         with code.loop(0, count) as index:
             target.set(index, source.get(index))
 

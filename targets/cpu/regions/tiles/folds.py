@@ -13,6 +13,7 @@ from llvmlite import ir
 from numba.core import cgutils
 
 from kerneldsl.ir.operations import Operation
+from kerneldsl.ir.tiles.elements import Slot, write_region
 from kerneldsl.ir.tiles.folds import Combiner
 from targets.cpu.intrinsics.groups.combine import fold_neighbours
 from targets.cpu.intrinsics.units import WARP_SIZE
@@ -56,7 +57,7 @@ class _Fold:
             if axis is None:
                 self._emitter.set(self._operation, total)
             else:
-                code.elements(self._operation.operands[0]).set(_I64(0), total)
+                code.tile(self._operation.operands[0]).set(_I64(0), total)
         elif axis == 0:
             self._columns(element)
         else:
@@ -68,14 +69,15 @@ class _Fold:
         """Return what writes an element by its number, with what is computed before."""
         code = self._code
         if code.is_flat or len(code.shape) == 1:
-            return lambda index: code.element(index, [])
+            return lambda index: code.element(Slot(index, index))
         computed = code.buffer(self._kind, code.count)
-        code.each(lambda index, places: computed.set(index, code.element(index, places)))
+        with code.elements() as (slot, value):
+            computed.put(slot, value)
         return computed.get
 
     def _finished(self, total: ir.Value, count: int) -> ir.Value:
         """Return the result of a combination of `count` elements."""
-        return self._code.region(self._operation.regions[1], total, _I64(count))
+        return write_region(self._emitter, self._operation.regions[1], total, _I64(count))
 
     # -- the whole --------------------------------------------------------------------------------
 
@@ -86,7 +88,7 @@ class _Fold:
         tile = code.only_tile()
         parts = min(warp, places), places % warp or warp
         if tile is not None and places == code.count and all(map(self._is_vector, parts)):
-            return self._met(code.elements(tile), places, warp)
+            return self._met(code.tile(tile), places, warp)
         totals = code.buffer(self._kind, places)
         self._rounds(totals, places, element, code.count)
         return self._met(totals, places, warp)
@@ -168,7 +170,7 @@ class _Fold:
         """Combine each column, one row after the other."""
         code, builder = self._code, self._builder
         rows, columns = code.shape
-        target = code.elements(self._operation.operands[0])
+        target = code.tile(self._operation.operands[0])
         totals = target if target.kind == self._kind else code.buffer(self._kind, columns)
         with code.loop(0, columns) as place:
             totals.set(place, element(place))
@@ -185,7 +187,7 @@ class _Fold:
         """Combine each row: as many accumulators as a warp has lanes, then neighbours."""
         code, builder = self._code, self._builder
         rows, columns = code.shape
-        target = code.elements(self._operation.operands[0])
+        target = code.tile(self._operation.operands[0])
         lanes = min(WARP_SIZE, columns)
         totals = code.buffer(self._kind, lanes)
         with code.repeat(0, rows) as row:

@@ -12,9 +12,9 @@ HANDLERS = {
     "tile.fold": folds.write_fold,
     "tile.load": memory.write_load,
     "tile.map": elements.write_map,
-    "tile.place": memory.write_place,
+    "tile.place": memory.write_start,
     "tile.scan": scans.write_scan,
     "tile.sort": sorts.write_sort,
     "tile.store": memory.write_store,
-    "tile.take": elements.write_take,
+    "tile.take": elements.write_taken,
 }

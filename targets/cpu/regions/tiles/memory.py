@@ -10,36 +10,36 @@ from llvmlite.ir import instructions
 
 from kerneldsl.ir.array_parts import ArrayParts
 from kerneldsl.ir.operations import Operation, Value
-from kerneldsl.lowering.tile_places import tile_place
+from kerneldsl.ir.tiles.elements import write_place
 from targets.cpu.intrinsics.gathering import write_apart
 from targets.cpu.regions.emitter import CpuEmitter
 from targets.cpu.regions.tiles.writer import TileCode
 
-__all__ = ["write_load", "write_place", "write_store"]
+__all__ = ["write_load", "write_start", "write_store"]
 
 _I64 = ir.IntType(64)
 #: Writes code for an element's index along each axis of the tile.
 _Write: TypeAlias = Callable[[Sequence[ir.Value]], None]
 
 
-def write_place(emitter: CpuEmitter, operation: Operation) -> None:
+def write_start(emitter: CpuEmitter, operation: Operation) -> None:
     """Write the index of a tile's first element as 64 bits."""
-    emitter.set(operation, _start(emitter, operation.operands[0]))
+    emitter.set(operation, write_place(emitter, operation.operands[0]))
 
 
 def write_load(emitter: CpuEmitter, operation: Operation) -> None:
     """Write a tile of the elements of an array."""
     memory, array, other, *at = operation.operands
     code, target = TileCode(emitter, operation), None
-    target, access = code.elements(memory), _Access(code, array, at)
+    target, access = code.tile(memory), _Access(code, array, at)
     rest = emitter.get(other)
 
     def inside(places: Sequence[ir.Value]) -> None:
         value = _loaded(emitter, emitter.read_element(array.type, access.element(places)))
         value = emitter.convert(value, array.type.dtype, target.kind)
-        target.set(access.number(places), value)
+        target.put(code.slot(places), value)
 
-    access.each(inside, lambda places: target.set(access.number(places), rest))
+    access.each(inside, lambda places: target.put(code.slot(places), rest))
 
 
 def _loaded(emitter: CpuEmitter, element: ir.Value) -> ir.Value:
@@ -63,19 +63,21 @@ def write_store(emitter: CpuEmitter, operation: Operation) -> None:
     array, *at = operation.operands[: 1 + rank]
     access = _Access(code, array, at)
 
-    def element(places: Sequence[ir.Value]) -> ir.Value:
-        return code.element(access.number(places), places)
-
     def put(places: Sequence[ir.Value], value: ir.Value) -> None:
         emitter.write_element(array.type, value, access.element(places))
 
     def at_once() -> None:
-        access.each(lambda places: put(places, element(places)))
+        access.each(lambda places: put(places, code.element(code.slot(places))))
 
     def afterwards() -> None:
         computed = code.buffer(array.type.dtype, code.count)
-        access.each(lambda places: computed.set(access.number(places), element(places)))
-        access.each(lambda places: put(places, computed.get(access.number(places))))
+
+        def compute(places: Sequence[ir.Value]) -> None:
+            slot = code.slot(places)
+            computed.put(slot, code.element(slot))
+
+        access.each(compute)
+        access.each(lambda places: put(places, computed.own(code.slot(places))))
 
     waits = operation.attributes.get("waits")
     if waits is None:
@@ -101,20 +103,13 @@ def _are_apart(emitter: CpuEmitter, one: Value, two: Value) -> ir.Value:
     return write_apart(emitter.context, emitter.builder, (one.type, two.type), values)
 
 
-def _start(emitter: CpuEmitter, value: Value) -> ir.Value:
-    found = emitter.get(value)
-    if isinstance(found, ir.Constant) and found.type == _I64:
-        return found
-    return tile_place(emitter.builder, value.type, found)
-
-
 class _Access:
     """The elements of an array that belong to a tile."""
 
     def __init__(self, code: TileCode, array: Value, at: list[Value]) -> None:
         self._code = code
         emitter = code.emitter
-        self._starts = [_start(emitter, place) for place in at]
+        self._starts = [write_place(emitter, place) for place in at]
         found = emitter.get(array)
         if not isinstance(found, ArrayParts):
             found = ArrayParts.of_structure(emitter.context, emitter.builder, array.type, found)
@@ -124,13 +119,6 @@ class _Access:
             _inside(emitter, *each)
             for each in zip(code.shape, self._starts, found.shape, strict=True)
         ]
-
-    def number(self, places: Sequence[ir.Value]) -> ir.Value:
-        """Return the number of an element in the tile."""
-        if len(places) == 1:
-            return places[0]
-        builder, (row, column) = self._code.builder, places
-        return builder.add(builder.mul(row, _I64(self._code.shape[1])), column)
 
     def element(self, places: Sequence[ir.Value]) -> ir.Value:
         """Return the address of an element."""

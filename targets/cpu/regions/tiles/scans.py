@@ -25,8 +25,9 @@ _I64 = ir.IntType(64)
 def write_scan(emitter: CpuEmitter, operation: Operation) -> None:
     """Write a scan of all elements, or along an axis."""
     code, builder = TileCode(emitter, operation), emitter.builder
-    target = code.elements(operation.operands[0])
-    code.each(lambda index, places: target.set(index, code.element(index, places)))
+    target = code.tile(operation.operands[0])
+    with code.elements() as (slot, value):
+        target.put(slot, value)
     combiner = Combiner(operation, target.kind, emitter.context, builder)
     axis = operation.attributes["axis"]
     if axis == 0:

@@ -30,7 +30,7 @@ _MANY = 2048
 def write_sort(emitter: CpuEmitter, operation: Operation) -> None:
     """Write the sorted elements of a tile."""
     code = TileCode(emitter, operation)
-    target, sort = code.elements(operation.operands[0]), _Sort(code, has_places=False)
+    target, sort = code.tile(operation.operands[0]), _Sort(code, has_places=False)
     sort.write()
     with code.loop(0, code.count) as at:
         key = sort.keys.get(at)
@@ -40,7 +40,7 @@ def write_sort(emitter: CpuEmitter, operation: Operation) -> None:
 def write_argsort(emitter: CpuEmitter, operation: Operation) -> None:
     """Write where the sorted elements of a tile were in their rows."""
     code = TileCode(emitter, operation)
-    target, sort = code.elements(operation.operands[0]), _Sort(code, has_places=True)
+    target, sort = code.tile(operation.operands[0]), _Sort(code, has_places=True)
     sort.write()
     assert sort.places is not None
     with code.loop(0, code.count) as at:
@@ -71,11 +71,8 @@ class _Sort:
     def write(self) -> None:
         """Sort the integers of all elements, row by row."""
         code, builder = self._code, self._builder
-        code.each(
-            lambda index, places: self.keys.set(
-                index, sort_key(builder, self.kind, code.element(index, places))
-            )
-        )
+        with code.elements() as (slot, value):
+            self.keys.put(slot, sort_key(builder, self.kind, value))
         write = self._insert if self._columns <= _MAX_INSERTED else _Digits(self, code).write
         with code.repeat(0, self._rows) as row:
             first = builder.mul(row, _I64(self._columns))

@@ -2,111 +2,90 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 
 from kerneldsl.ir.operations import Operation, Value
-from kerneldsl.lowering.tile_places import tile_place
-from targets.cuda.compile.tiles.thread_code import Memory, Slot
+from kerneldsl.ir.tiles.elements import ElementCode, Slot, write_take
+from kerneldsl.ir.tiles.live_ranges import is_tile
+from targets.cuda.compile.tiles.thread_code import Memory
 
 if TYPE_CHECKING:
     from targets.cuda.compile.tiles.writer import Storage, TileWriter
 
-__all__ = ["element", "held", "write_copy", "write_map", "write_of", "write_own", "write_take"]
+__all__ = ["OperationCode", "write_copy", "write_map", "write_of", "write_own", "write_taken"]
 
 _I64 = ir.IntType(64)
 
 
-def element(writer: TileWriter, operation: Operation, slot: Slot) -> ir.Value:
-    """Write the region of an operation for one of the thread's elements."""
-    attributes, code = operation.attributes, writer.code
-    shape = writer.shape(operation)
-    places = [slot.index]
-    if len(shape) > 1:
-        places = list(code.line_and_place(slot.index, shape[1]))
-    tiles = operation.operands[attributes["first"] :]
-    given = [
-        _element_of(writer, tile, places[::-1] if is_transposed else places, slot)
-        for tile, is_transposed in zip(tiles, attributes["transposed"], strict=True)
-    ]
-    given += [places[axis] for axis in attributes["axes"]]
-    return writer.region(operation.regions[0], *given)
+class OperationCode(ElementCode):
+    """Writes the thread's elements of one operation.
 
+    Parameters
+    ----------
+    writer : TileWriter
+        Has the tiles.
+    operation : Operation
+        The operation.
+    """
 
-def _element_of(writer: TileWriter, tile: Value, places: list[ir.Value], slot: Slot) -> ir.Value:
-    """Return the element of a tile, which is repeated along the axes of extent 1."""
-    storage = writer.storage(tile)
-    if not storage.is_shared:
-        return storage.get(slot)
-    index: ir.Value | None = None
-    shape = storage.place.shape
-    for extent, place in zip(shape, places[-len(shape) :], strict=True):
-        if extent > 1:
-            index = place if index is None else writer.code.at(index, extent, place)
-    return storage.memory.get(_I64(0) if index is None else index)
+    def __init__(self, writer: TileWriter, operation: Operation) -> None:
+        super().__init__(writer.emitter, operation, writer.shape(operation))
+        self._writer = writer
+        self.layout = writer.layout(operation)
 
+    def slots(self) -> AbstractContextManager[Slot]:
+        return self._writer.code.slots(self.layout)
 
-def held(writer: TileWriter, operation: Operation, kind: Any) -> Memory:
-    """Return registers with the thread's elements of an operation's region."""
-    region, attributes = operation.regions[0], operation.attributes
-    is_tile = len(region.operations) == 1 and region.yielded == region.arguments
-    if is_tile and attributes["transposed"] == (False,):
-        storage = writer.storage(operation.operands[attributes["first"]])
-        if not storage.is_shared and storage.place.kind == kind:
-            return storage.memory
-    layout = writer.layout(operation)
-    own = writer.code.local(kind, layout.rounds * layout.group)
-    with writer.elements(operation) as (slot, value):
-        own.set(slot.slot, value)
-    return own
+    def tile(self, value: Value) -> Storage:
+        return self._writer.storage(value)
 
+    def tile_shape(self, number: int) -> tuple[int, ...]:
+        return self.tile(self.tiles[number]).place.shape
 
-def _write(
-    writer: TileWriter,
-    operation: Operation,
-    value: Callable[[Slot], ir.Value],
-    read: Iterable[Value],
-) -> None:
-    """Give the result of an operation its elements; `read` are the tiles that it reads."""
-    code, target = writer.code, writer.storage(operation.result)
-    layout = writer.layout(operation)
-    if target.is_shared and any(writer.storage(t).memory is target.memory for t in read):
-        # Other threads read what a thread would write.
-        own = code.local(target.place.kind, layout.rounds * layout.group)
-        with code.slots(layout) as slot:
-            own.set(slot.slot, value(slot))
-        with writer.written(target), code.slots(layout) as slot:
-            target.set(slot, own.get(slot.slot))
-        return
-    with writer.written(target), code.slots(layout) as slot:
-        target.set(slot, value(slot))
+    def registers(self, kind: Any) -> Memory:
+        """Declare registers for the thread's elements."""
+        return self._writer.code.local(kind, self.layout.rounds * self.layout.group)
+
+    def held(self, kind: Any) -> Memory:
+        """Return registers with the thread's elements."""
+        tile = self.only_tile()
+        if tile is not None and not self.tile(tile).is_shared and self.tile(tile).kind == kind:
+            return self.tile(tile).memory
+        own = self.registers(kind)
+        with self.elements() as (slot, value):
+            own.set(slot.slot, value)
+        return own
+
+    def fill(self, value: Callable[[Slot], ir.Value]) -> None:
+        """Give the result of the operation its elements."""
+        writer, target = self._writer, self.tile(self.operation.result)
+        tiles = [each for each in self.operation.operands if is_tile(each)]
+        if target.is_shared and any(self.tile(each).memory is target.memory for each in tiles):
+            # Other threads read what a thread would write.
+            own = self.registers(target.kind)
+            with self.slots() as slot:
+                own.set(slot.slot, value(slot))
+            with writer.written(target), self.slots() as slot:
+                target.put(slot, own.get(slot.slot))
+            return
+        with writer.written(target), self.slots() as slot:
+            target.put(slot, value(slot))
 
 
 def write_map(writer: TileWriter, operation: Operation) -> None:
     """Write a tile of an expression's elements."""
-    _write(writer, operation, lambda slot: element(writer, operation, slot), operation.operands)
+    code = OperationCode(writer, operation)
+    code.fill(code.element)
 
 
-def write_take(writer: TileWriter, operation: Operation) -> None:
+def write_taken(writer: TileWriter, operation: Operation) -> None:
     """Write a tile of elements by their places in the rows of another tile."""
-    code, builder = writer.code, writer.code.builder
-    source = writer.storage(operation.operands[0])
-    shape, extent = writer.shape(operation), source.place.shape[-1]
-    kind = operation.regions[0].yielded[0].type
-
-    def taken(slot: Slot) -> ir.Value:
-        column = tile_place(builder, kind, element(writer, operation, slot))
-        zero, last = _I64(0), _I64(extent - 1)
-        column = builder.select(builder.icmp_signed("<", column, zero), zero, column)
-        column = builder.select(builder.icmp_signed("<", column, last), column, last)
-        if len(shape) > 1:
-            row, _ = code.line_and_place(slot.index, shape[1])
-            column = code.at(row, extent, column)
-        return source.memory.get(column)
-
-    _write(writer, operation, taken, operation.operands)
+    code, source = OperationCode(writer, operation), writer.storage(operation.operands[0])
+    code.fill(write_take(code, source, source.place.shape[-1]))
 
 
 def write_of(writer: TileWriter, operation: Operation) -> None:
@@ -137,12 +116,12 @@ def write_copy(writer: TileWriter, operation: Operation) -> None:
     for source, target in pairs:
         layout = writer.layout_of(source.place)
         with writer.written(target), writer.code.slots(layout) as slot:
-            target.set(slot, source.get(slot))
+            target.put(slot, source.own(slot))
 
 
 def _in_registers(writer: TileWriter, source: Storage) -> Storage:
     """Return a copy of the thread's elements of a tile."""
     copy = writer.registers(source.place)
     with writer.code.slots(writer.layout_of(source.place)) as slot:
-        copy.set(slot, source.get(slot))
+        copy.put(slot, source.own(slot))
     return copy

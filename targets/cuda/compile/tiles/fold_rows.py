@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 from llvmlite import ir
 
+from kerneldsl.ir.tiles.elements import Variable
 from targets.cuda.compile.tiles.lanes import Lanes
-from targets.cuda.compile.tiles.thread_code import Memory, Variable
-from targets.cuda.intrinsics.groups.lanes import WARP_SIZE, WIDTHS
+from targets.cuda.compile.tiles.thread_code import Memory
+from targets.cuda.intrinsics.groups.lanes import WARP_SIZE
 
 if TYPE_CHECKING:
     from targets.cuda.compile.tiles.folds import Fold
@@ -62,7 +63,9 @@ class RowFold:
             is_own = builder.and_(is_row, code.is_below(column, columns))
         with code.when(is_own):
             self._take(total, code.at(row, columns, column), column, width)
-        value = self._met(total.get(), lanes, width, column)
+        count = columns if columns < width else None
+        combined = self._fold.combiner.combined
+        value = lanes.met(total.get(), combined, width, column, count)
         with code.when(builder.and_(code.is_equal(column, 0), is_row)):
             self._finish(row, value)
 
@@ -82,20 +85,6 @@ class RowFold:
         if columns > width and columns % width:
             with code.when(code.is_below(column, columns % width)):
                 add(_I64(whole))
-
-    def _met(self, total: ir.Value, lanes: Lanes, width: int, place: ir.Value) -> ir.Value:
-        """Combine a value of each of `width` lanes, neighbours first, to the first of them."""
-        code, builder = self._code, self._code.builder
-        for step in WIDTHS:
-            if step >= width:
-                break
-            other = lanes.exchanged("down", total, _I64(step))
-            met = self._fold.combiner.combined(total, other)
-            if self._columns < width:
-                has_other = code.is_below(builder.add(place, _I64(step)), self._columns)
-                met = builder.select(has_other, met, total)
-            total = met
-        return total
 
     # -- threads ----------------------------------------------------------------------------------
 

@@ -16,13 +16,15 @@ from typing import TYPE_CHECKING
 from llvmlite import ir
 
 from kerneldsl.ir.operations import Operation
+from kerneldsl.ir.tiles.elements import write_region
 from kerneldsl.ir.tiles.folds import Combiner
+from kerneldsl.lowering.tile_plan import Layout
+from targets.cuda.compile.tiles.elements import OperationCode
 from targets.cuda.compile.tiles.fold_rows import RowFold
 from targets.cuda.compile.tiles.lanes import Lanes
 from targets.cuda.compile.tiles.thread_code import Memory
 from targets.cuda.intrinsics.groups.lanes import WARP_SIZE
 from targets.cuda.intrinsics.synchronize import call_nvvm
-from targets.cuda.intrinsics.tile_folds import combine_lanes, combine_own
 
 if TYPE_CHECKING:
     from targets.cuda.compile.tiles.writer import TileWriter
@@ -68,7 +70,8 @@ class Fold:
 
     def finished(self, total: ir.Value, count: int) -> ir.Value:
         """Return the result of a combination of `count` elements."""
-        return self.writer.region(self.operation.regions[1], total, _I64(count))
+        region = self.operation.regions[1]
+        return write_region(self.writer.emitter, region, total, _I64(count))
 
     # -- the whole --------------------------------------------------------------------------------
 
@@ -76,26 +79,46 @@ class Fold:
         """Combine all elements; every thread has the result."""
         writer, code, builder = self.writer, self.code, self.code.builder
         layout = writer.layout(self.operation)
-        own = writer.held(self.operation, self.kind)
-        total = combine_own(
-            builder,
-            layout,
-            code.thread,
-            lambda slot: own.get(_I64(slot)),
-            self.combiner.identity(),
-            self.combiner.combined,
-        )
+        own = OperationCode(writer, self.operation).held(self.kind)
+        total = self._of_thread(own, layout)
         if self.combiner.vote:
             name = f"barrier.cta.red.{self.combiner.vote}.aligned.all"
             return call_nvvm(builder, name, _I1, [_I32(0), total])
-        total = combine_lanes(builder, code.threads, code.thread, total, self.combiner.combined)
-        return self._of_warps(total)
+        lanes, width = Lanes(code), min(code.threads, WARP_SIZE)
+        count = lanes.count if code.threads % WARP_SIZE else None
+        total = lanes.met(total, self.combiner.combined, width, lanes.lane, count)
+        return self._of_warps(total, lanes)
 
-    def _of_warps(self, total: ir.Value) -> ir.Value:
+    def _of_thread(self, own: Memory, layout: Layout) -> ir.Value:
+        """Combine the thread's elements."""
+        combined, identity = self.combiner.combined, self.combiner.identity()
+        totals: list[ir.Value] = []
+        for slot in range(layout.rounds * layout.group):
+            value = own.get(_I64(slot))
+            if not layout.is_even and slot >= (layout.rounds - 1) * layout.group:
+                is_there = self._is_there(layout, slot)
+                value = self.code.builder.select(is_there, value, identity)
+            if slot < layout.group:
+                totals.append(value)
+            else:
+                place = slot % layout.group
+                totals[place] = combined(totals[place], value)
+        while len(totals) > 1:
+            pairs = zip(totals[::2], totals[1::2], strict=True)
+            totals = [combined(one, two) for one, two in pairs]
+        return totals[0]
+
+    def _is_there(self, layout: Layout, slot: int) -> ir.Value:
+        """Return whether an element belongs to a slot of the last round."""
+        code, builder = self.code, self.code.builder
+        turn, place = divmod(slot, layout.group)
+        group = builder.add(code.thread, _I64(turn * layout.threads))
+        return code.is_below(code.at(group, layout.group, _I64(place)), layout.count)
+
+    def _of_warps(self, total: ir.Value, lanes: Lanes) -> ir.Value:
         """Combine the values of the first lanes of all warps."""
         writer, code = self.writer, self.code
         warps = -(-code.threads // WARP_SIZE)
-        lanes = Lanes(code)
         if warps == 1:
             return lanes.exchanged("idx", total, _I64(0))
         room = writer.room(self.operation, self.kind, warps)

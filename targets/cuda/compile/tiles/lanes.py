@@ -7,10 +7,12 @@ CUDA C++ Programming Guide, section "Warp Shuffle Functions".
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from llvmlite import ir
 
 from targets.cuda.compile.tiles.thread_code import ThreadCode
-from targets.cuda.intrinsics.groups.lanes import WARP_SIZE, by_words
+from targets.cuda.intrinsics.groups.lanes import WARP_SIZE, WIDTHS, by_words
 from targets.cuda.intrinsics.shuffles import shuffle
 
 __all__ = ["Lanes"]
@@ -32,7 +34,7 @@ class Lanes:
 
     def __init__(self, code: ThreadCode, *, whole: bool = False) -> None:
         builder, threads = code.builder, code.threads
-        self._builder = builder
+        self._builder, self._code = builder, code
         #: Index of the thread in its warp, and of the warp in the block.
         self.lane = builder.and_(code.thread, _I64(WARP_SIZE - 1))
         self.warp = builder.lshr(code.thread, _I64(WARP_SIZE.bit_length() - 1))
@@ -55,3 +57,27 @@ class Lanes:
             builder, value, lambda word: shuffle(builder, mode, self.mask, word, where)
         )
         return builder.bitcast(found, kind) if isinstance(kind, ir.HalfType) else found
+
+    def met(
+        self,
+        value: ir.Value,
+        combined: Callable[[ir.Value, ir.Value], ir.Value],
+        width: int,
+        place: ir.Value,
+        count: ir.Value | int | None,
+    ) -> ir.Value:
+        """Combine the values of `width` lanes, neighbours first, to the first of them.
+
+        `place` is the lane's number among them. Only the first `count` of them have a value, if it
+        is given.
+        """
+        builder = self._builder
+        for step in WIDTHS:
+            if step >= width:
+                break
+            met = combined(value, self.exchanged("down", value, _I64(step)))
+            if count is not None:
+                has_other = self._code.is_below(builder.add(place, _I64(step)), count)
+                met = builder.select(has_other, met, value)
+            value = met
+        return value

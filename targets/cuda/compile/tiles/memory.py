@@ -1,83 +1,99 @@
 """Loads and stores of tiles.
 
-Tiles of one axis are moved by :mod:`targets.cuda.intrinsics.tile_memory`, others element by
-element.
+A thread moves a group of neighbours by one instruction if the whole tile is within the array, and
+if the group's place allows it. Otherwise it moves element by element, each tested.
+
+References
+----------
+CUDA C++ Programming Guide, section "Device Memory Accesses".
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 from numba import types
 
+from kerneldsl.ir.array_parts import ArrayParts
 from kerneldsl.ir.operations import Effect, Operation, Value
-from kerneldsl.lowering.tile_places import tile_place
-from targets.cuda.compile.tiles.thread_code import Memory, Slot
-from targets.cuda.intrinsics.tile_memory import (
-    load_elements,
-    store_elements,
-)
+from kerneldsl.ir.tiles.elements import Slot, write_place
+from targets.cuda.compile.tiles.elements import OperationCode
+from targets.cuda.compile.tiles.thread_code import Memory
 
 if TYPE_CHECKING:
     from targets.cuda.compile.tiles.writer import TileWriter
 
-__all__ = ["is_harmless", "write_load", "write_place", "write_store"]
+__all__ = ["is_harmless", "write_load", "write_start", "write_store"]
 
-_I64 = ir.IntType(64)
+_I1, _I32, _I64 = ir.IntType(1), ir.IntType(32), ir.IntType(64)
 #: Operations that access no memory, and that end.
 _HARMLESS = frozenset(
     {"cast", "const", "if", "labeled", "leave", "numba", "undefined", "unreachable", "yield"}
 )
+#: Most bytes that one instruction loads or stores.
+_MAX_BYTES = 16
+#: Types in memory that vectors are made of.
+_SCALAR = (ir.IntType, ir.FloatType, ir.DoubleType, ir.HalfType)
 
 
-def write_place(writer: TileWriter, operation: Operation) -> None:
+def write_start(writer: TileWriter, operation: Operation) -> None:
     """Write the index of a tile's first element as 64 bits."""
-    writer.emitter.set(operation, _start(writer, operation.operands[0]))
+    writer.emitter.set(operation, write_place(writer.emitter, operation.operands[0]))
 
 
 def write_load(writer: TileWriter, operation: Operation) -> None:
     """Write a tile of the elements of an array."""
     array, other, *at = operation.operands
-    code, layout = writer.code, writer.layout(operation)
-    access = _Access(writer, operation, array, at)
-    target, rest = writer.storage(operation.result), writer.emitter.get(other)
-    dtype = operation.result.type.dtype
-    if len(at) == 1 and not target.is_shared:
-        own = writer.own_elements(target.memory)
-        load_elements(own, access.array, rest, access.starts[0], code.thread, layout)
-        return
-    builder = code.builder
-    with writer.written(target), code.slots(layout) as slot:
-        is_inside, place = access.of(slot)
-        with builder.if_else(is_inside) as (yes, no):
+    code = OperationCode(writer, operation)
+    access = _Access(writer, code, array, at)
+    target, rest = code.tile(operation.result), writer.emitter.get(other)
+
+    def converted(value: ir.Value) -> ir.Value:
+        return writer.emitter.convert(value, array.type.dtype, target.kind)
+
+    def each(*, has_all: bool = False) -> None:
+        with (
+            writer.written(target),
+            access.slots(has_all=has_all) as (slot, is_inside, indices),
+            code.builder.if_else(is_inside) as (yes, no),
+        ):
             with yes:
-                value = access.array.value_at(place())
-                value = writer.emitter.convert(value, array.type.dtype, dtype)
-                target.set(slot, value)
+                target.put(slot, converted(access.read(indices)))
             with no:
-                target.set(slot, rest)
+                target.put(slot, rest)
+
+    def groups() -> None:
+        with access.groups() as (index, number):
+            values = access.read_group(access.parts.data, index, array.type.dtype)
+            access.write_group(target.memory.data, number, target.kind, map(converted, values))
+
+    if len(at) == 1 and not target.is_shared:
+        access.move(target.kind, groups, lambda: each(has_all=True))
+    else:
+        each()
 
 
 def write_store(writer: TileWriter, operation: Operation) -> None:
     """Write the elements of an expression to an array."""
-    count = len(writer.shape(operation))
-    array, *at = operation.operands[: 1 + count]
-    access = _Access(writer, operation, array, at)
+    code = OperationCode(writer, operation)
+    array, *at = operation.operands[: 1 + len(code.shape)]
+    access = _Access(writer, code, array, at)
     if operation.attributes.get("waits"):
-        _store_afterwards(writer, operation, access)
-    elif count > 1:
-        _store_each(writer, operation, access)
+        _store_afterwards(code, access)
+    elif len(at) > 1:
+        access.store(code.element)
     elif all(map(is_harmless, operation.regions[0].walk())):
-        _store_neighbours(writer, operation, access)
+        _store_neighbours(code, access)
     else:
         # Only elements that the array has a place for are computed.
-        is_wide = access.array.is_wide(access.starts[0], writer.layout(operation))
-        with writer.code.builder.if_else(is_wide) as (wide, narrow):
+        with code.builder.if_else(access.is_wide()) as (wide, narrow):
             with wide:
-                _store_neighbours(writer, operation, access)
+                _store_neighbours(code, access)
             with narrow:
-                _store_each(writer, operation, access)
+                access.store(code.element)
 
 
 def is_harmless(operation: Operation) -> bool:
@@ -90,68 +106,178 @@ def is_harmless(operation: Operation) -> bool:
     )
 
 
-def _store_neighbours(writer: TileWriter, operation: Operation, access: _Access) -> None:
+def _store_neighbours(code: OperationCode, access: _Access) -> None:
     """Compute all elements, and store groups of neighbours if possible."""
-    own = writer.own_elements(writer.held(operation, access.kind.dtype))
-    layout = writer.layout(operation)
-    store_elements(access.array, own, access.starts[0], writer.code.thread, layout)
+    own = code.held(access.dtype)
+
+    def groups() -> None:
+        with access.groups() as (index, number):
+            values = access.read_group(own.data, number, own.kind)
+            access.write_group(access.parts.data, index, access.dtype, values)
+
+    access.move(own.kind, groups, lambda: access.store(_held(own), has_all=True))
 
 
-def _store_each(writer: TileWriter, operation: Operation, access: _Access) -> None:
-    """Compute and store each element that the array has a place for."""
-    with writer.code.slots(writer.layout(operation)) as slot:
-        is_inside, place = access.of(slot)
-        with writer.code.when(is_inside):
-            access.array.put_at(place(), writer.element(operation, slot))
-
-
-def _store_afterwards(writer: TileWriter, operation: Operation, access: _Access) -> None:
+def _store_afterwards(code: OperationCode, access: _Access) -> None:
     """Compute each element that the array has a place for, then store them."""
-    code, layout = writer.code, writer.layout(operation)
-    own: Memory = code.local(access.kind.dtype, layout.rounds * layout.group)
-    with code.slots(layout) as slot:
-        is_inside, _ = access.of(slot)
-        with code.when(is_inside):
-            own.set(slot.slot, writer.element(operation, slot))
-    code.wait()
-    with code.slots(layout) as slot:
-        is_inside, place = access.of(slot)
-        with code.when(is_inside):
-            access.array.put_at(place(), own.get(slot.slot))
+    own = code.registers(access.dtype)
+    with access.slots() as (slot, is_inside, _), code.builder.if_then(is_inside):
+        own.set(slot.slot, code.element(slot))
+    access.thread.wait()
+    access.store(_held(own))
 
 
-def _start(writer: TileWriter, value: Value) -> ir.Value:
-    found = writer.emitter.get(value)
-    if isinstance(found, ir.Constant) and found.type == _I64:
-        return found
-    return tile_place(writer.code.builder, value.type, found)
+def _held(own: Memory) -> Callable[[Slot], ir.Value]:
+    return lambda slot: own.get(slot.slot)
 
 
 class _Access:
     """The elements of an array that belong to a tile."""
 
     def __init__(
-        self, writer: TileWriter, operation: Operation, array: Value, at: list[Value]
+        self, writer: TileWriter, code: OperationCode, array: Value, at: list[Value]
     ) -> None:
-        self._writer = writer
-        self._shape = writer.shape(operation)
-        self.kind = array.type
-        self.array = writer.array(array)
+        emitter = writer.emitter
+        self._context, self._builder = emitter.context, emitter.builder
+        self._code, self._layout = code, code.layout
+        self.thread = writer.code
+        found = emitter.get(array)
+        if not isinstance(found, ArrayParts):
+            found = ArrayParts.of_structure(self._context, self._builder, array.type, found)
+        if found.kind.layout != "C":
+            # LLVM computes products with strides before the loops.
+            strides = found.byte_strides(self._context, self._builder)
+            found = ArrayParts(found.data, found.shape, found.kind, strides)
+        self.parts = found
+        #: Type of the elements, and how they are in memory.
+        self.dtype = array.type.dtype
+        self._model = self._context.data_model_manager[self.dtype]
+        stored = self._context.get_data_type(self.dtype)
+        self._may_be_wide = array.type.layout == "C" and isinstance(stored, _SCALAR)
         #: The index of the first element along each axis.
-        self.starts = [_start(writer, place) for place in at]
+        self._starts = [write_place(emitter, place) for place in at]
 
-    def of(self, slot: Slot) -> tuple[ir.Value, Any]:
-        """Return whether the array has a place for an element, and what writes its address."""
-        code, builder = self._writer.code, self._writer.code.builder
-        parts = [slot.index]
-        if len(self._shape) > 1:
-            parts = list(code.line_and_place(slot.index, self._shape[1]))
-        indices = [builder.add(s, part) for s, part in zip(self.starts, parts, strict=True)]
-        is_inside: Any = None
-        for index, extent in zip(indices, self.array.shape, strict=True):
-            for test in (
-                builder.icmp_signed(">=", index, _I64(0)),
-                builder.icmp_signed("<", index, extent),
-            ):
-                is_inside = test if is_inside is None else builder.and_(is_inside, test)
-        return is_inside, lambda: self.array.place(*indices)
+    # -- element by element -----------------------------------------------------------------------
+
+    @contextmanager
+    def slots(
+        self, *, has_all: bool = False
+    ) -> Iterator[tuple[Slot, ir.Value, Sequence[ir.Value]]]:
+        """Repeat code for each of the thread's elements.
+
+        It gets whether the array has a place for the element, and its indices there. With `has_all`
+        it also runs for slots that have no element, and no place then.
+        """
+        builder = self._builder
+        with self.thread.slots(self._layout, has_all=has_all) as slot:
+            pairs = zip(self._starts, self._code.indices(slot), strict=True)
+            indices = [builder.add(*pair) for pair in pairs]
+            tests = []
+            for index, extent in zip(indices, self.parts.shape, strict=True):
+                tests.append(builder.icmp_signed(">=", index, _I64(0)))
+                tests.append(builder.icmp_signed("<", index, extent))
+            if has_all and not self._layout.is_even:
+                tests.append(self.thread.is_below(slot.index, self._layout.count))
+            is_inside, *others = tests
+            for test in others:
+                is_inside = builder.and_(is_inside, test)
+            yield slot, is_inside, indices
+
+    def store(self, value: Callable[[Slot], ir.Value], *, has_all: bool = False) -> None:
+        """Store each element that the array has a place for."""
+        builder = self._builder
+        with self.slots(has_all=has_all) as (slot, is_inside, indices), builder.if_then(is_inside):
+            place = self.parts.element(builder, indices)
+            builder.store(self._model.as_data(builder, value(slot)), place)
+
+    def read(self, indices: Sequence[ir.Value]) -> ir.Value:
+        """Return an element."""
+        loaded = self._builder.load(self.parts.element(self._builder, indices))
+        return self._model.from_data(self._builder, loaded)
+
+    # -- groups of neighbours ---------------------------------------------------------------------
+
+    def move(self, own: Any, groups: Callable[[], None], each: Callable[[], None]) -> None:
+        """Move elements from or to registers of a type: group by group if possible."""
+        stored = self._context.get_data_type(own)
+        if self._layout.group == 1 or not isinstance(stored, _SCALAR) or not self._may_be_wide:
+            each()
+        else:
+            with self._builder.if_else(self.is_wide()) as (wide, narrow):
+                with wide:
+                    groups()
+                with narrow:
+                    each()
+
+    def is_wide(self) -> ir.Value:
+        """Say whether the tile is within the array, and groups may be accessed."""
+        builder, (first, *_), layout = self._builder, self._starts, self._layout
+        if not self._may_be_wide:
+            return _I1(0)
+        end = builder.add(first, _I64(layout.count))
+        inside = builder.and_(
+            builder.icmp_signed(">=", first, _I64(0)),
+            builder.icmp_signed("<=", end, self.parts.shape[0]),
+        )
+        nbytes = layout.group * self._context.get_abi_sizeof(self.parts.data.type.pointee)
+        place = builder.ptrtoint(builder.gep(self.parts.data, [first]), _I64)
+        rest = builder.and_(place, _I64(nbytes - 1))
+        return builder.and_(inside, builder.icmp_unsigned("==", rest, _I64(0)))
+
+    @contextmanager
+    def groups(self) -> Iterator[tuple[ir.Value, ir.Value]]:
+        """Repeat code for each of the thread's groups.
+
+        It gets the index of the first element in the array, and its number in registers.
+        """
+        builder, group = self._builder, _I64(self._layout.group)
+        with self.thread.unrolled(self._layout.rounds) as turn:
+            number = builder.add(builder.mul(turn, _I64(self._layout.threads)), self.thread.thread)
+            index = builder.add(self._starts[0], builder.mul(number, group))
+            yield index, builder.mul(turn, group)
+
+    def read_group(self, data: ir.Value, start: ir.Value, kind: Any) -> list[ir.Value]:
+        """Return neighbours, loaded by wide instructions."""
+        builder, stored = self._builder, self._context.get_data_type(kind)
+        model, values = self._context.data_model_manager[kind], []
+        for place, vector in self._vectors(data, start, stored):
+            loaded = builder.load(place)
+            loaded.align = vector.count * self._context.get_abi_sizeof(stored)
+            for lane in range(vector.count):
+                each = builder.extract_element(loaded, _I32(lane))
+                values.append(model.from_data(builder, builder.bitcast(each, stored)))
+        return values
+
+    def write_group(
+        self,
+        data: ir.Value,
+        start: ir.Value,
+        kind: Any,
+        values: Iterator[ir.Value] | list[ir.Value],
+    ) -> None:
+        """Store neighbours by wide instructions."""
+        builder, stored = self._builder, self._context.get_data_type(kind)
+        model = self._context.data_model_manager[kind]
+        left = [builder.bitcast(model.as_data(builder, value), _lanes(stored)) for value in values]
+        for place, vector in self._vectors(data, start, stored):
+            whole: ir.Value = ir.Constant(vector, ir.Undefined)
+            for lane in range(vector.count):
+                whole = builder.insert_element(whole, left.pop(0), _I32(lane))
+            saved = builder.store(whole, place)
+            saved.align = vector.count * self._context.get_abi_sizeof(stored)
+
+    def _vectors(
+        self, data: ir.Value, start: ir.Value, stored: ir.Type
+    ) -> Iterator[tuple[ir.Value, ir.VectorType]]:
+        """Yield the address and the type of the vectors that a group is made of."""
+        builder, group = self._builder, self._layout.group
+        width = min(group, max(1, _MAX_BYTES // self._context.get_abi_sizeof(stored)))
+        vector = ir.VectorType(_lanes(stored), width)
+        for offset in range(0, group, width):
+            at = builder.gep(data, [builder.add(start, _I64(offset))])
+            yield builder.bitcast(at, vector.as_pointer(at.type.addrspace)), vector
+
+
+def _lanes(kind: ir.Type) -> ir.Type:
+    """Return the type of a vector's elements for a type in memory."""
+    return ir.IntType(16) if isinstance(kind, ir.HalfType) else kind

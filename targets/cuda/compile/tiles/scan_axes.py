@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from llvmlite import ir
 
+from kerneldsl.ir.tiles.elements import Variable
 from targets.cuda.compile.tiles.lanes import Lanes
-from targets.cuda.compile.tiles.thread_code import Memory, Variable
+from targets.cuda.compile.tiles.thread_code import Memory
 from targets.cuda.intrinsics.groups.lanes import WARP_SIZE, WIDTHS
 
 if TYPE_CHECKING:

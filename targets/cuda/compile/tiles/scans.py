@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING
 from llvmlite import ir
 
 from kerneldsl.ir.operations import Operation
+from kerneldsl.ir.tiles.elements import Slot
 from kerneldsl.ir.tiles.folds import Combiner
 from kerneldsl.lowering.tile_plan import Layout
 from targets.cuda.compile.tiles.lanes import Lanes
 from targets.cuda.compile.tiles.scan_axes import AxisScan
-from targets.cuda.compile.tiles.thread_code import Memory, Slot
+from targets.cuda.compile.tiles.thread_code import Memory
 from targets.cuda.intrinsics.groups.lanes import WARP_SIZE, WIDTHS
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ class Scan:
         with code.slots(layout) as slot:
             turn = code.builder.udiv(slot.slot, _I64(layout.group))
             value = self._result(own, before.get(turn), slot)
-            self.target.set(slot, value)
+            self.target.put(slot, value)
         if self.target.is_shared or writer.loop_depth:
             code.wait()  # no thread writes the next sums while another one reads
 
@@ -101,6 +102,7 @@ class Scan:
             return self.combiner.combined(start, own.get(slot.slot))
         first = builder.select(code.is_equal(slot.index, 0), self.combiner.nothing(), start)
         result = code.variable(first)
+        assert slot.place is not None
         with code.when(builder.icmp_unsigned("!=", slot.place, _I64(0))):
             result.set(self.combiner.combined(start, own.get(builder.sub(slot.slot, _I64(1)))))
         return result.get()
@@ -113,6 +115,7 @@ class Scan:
                 own.set(slot, self.combiner.identity())
         total = code.variable(self.combiner.identity())
         with self.writer.elements(self.operation) as (slot, element):
+            assert slot.place is not None
             begins = code.is_equal(slot.place, 0)
             start = builder.select(begins, self.combiner.identity(), total.get())
             value = self.combiner.combined(start, element)

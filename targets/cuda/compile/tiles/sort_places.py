@@ -14,9 +14,9 @@ from llvmlite import ir
 from numba import types
 
 from kerneldsl.ir.operations import Operation
+from kerneldsl.ir.tiles.elements import Slot
 from kerneldsl.lowering.tile_sorts import key_type
 from targets.cuda.compile.tiles.sorts import Sort
-from targets.cuda.compile.tiles.thread_code import Slot
 
 if TYPE_CHECKING:
     from targets.cuda.compile.tiles.writer import TileWriter

@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from llvmlite import ir
 
 from kerneldsl.ir.operations import Operation
+from kerneldsl.ir.tiles.elements import Slot
 from kerneldsl.ir.tiles.folds import write_number
 from kerneldsl.lowering.groups import combination_of
 from kerneldsl.lowering.tile_sorts import key_type, number_of, sort_key
 from targets.cuda.compile.sort_networks import MAX_CHUNK_BITS, merge_pairs, sort_pairs
-from targets.cuda.compile.tiles.thread_code import Memory, Slot
+from targets.cuda.compile.tiles.elements import OperationCode
+from targets.cuda.compile.tiles.thread_code import Memory
 from targets.cuda.intrinsics.groups.lanes import WARP_SIZE
 
 if TYPE_CHECKING:
@@ -111,13 +113,13 @@ class Sort:
 
     def key_of(self, slot: Slot) -> ir.Value:
         """Return the integer by which an element is sorted."""
-        element = self.writer.element(self.operation, slot)
+        element = OperationCode(self.writer, self.operation).element(slot)
         return sort_key(self.code.builder, self.element_kind, element)
 
     def write_target(self, number: Key) -> None:
         """Give the result its elements."""
         with self.code.slots(self.layout) as slot:
-            self.target.set(slot, number(slot))
+            self.target.put(slot, number(slot))
 
     def release(self) -> None:
         """Let threads wait if others may still read what is written next."""

@@ -9,45 +9,22 @@ from typing import Any
 
 from llvmlite import ir
 
+from kerneldsl.ir.tiles.elements import Slot, Variable
+from kerneldsl.lowering.loop_marks import FULLY_UNROLLED, mark_loop
 from kerneldsl.lowering.tile_plan import Layout
-from kerneldsl.utilities.dataclasses import dataclass
 from targets.cuda.intrinsics.ids import read_register
 from targets.cuda.intrinsics.memory import static_shared
 from targets.cuda.intrinsics.synchronize import call_nvvm
-from targets.cuda.intrinsics.tile_memory import unrolled
 
-__all__ = ["Memory", "Slot", "ThreadCode", "Variable"]
+__all__ = ["Memory", "ThreadCode"]
 
 _I32, _I64 = ir.IntType(32), ir.IntType(64)
 _ALL_LANES = 0xFFFFFFFF
-
-
-@dataclass(frozen=True)
-class Slot:
-    """One of a thread's elements of a tile, in code that is repeated for each of them."""
-
-    #: Its number among the thread's own.
-    slot: ir.Value
-    #: Its number in the tile, counted along the last axis first.
-    index: ir.Value
-    #: Its place in its group of neighbours.
-    place: ir.Value
-
-
-class Variable:
-    """A number of a thread that code changes."""
-
-    def __init__(self, builder: ir.IRBuilder, first: ir.Value) -> None:
-        self._builder = builder
-        with builder.goto_entry_block():
-            self._memory = builder.alloca(first.type)
-        self.set(first)
-
-    def get(self) -> ir.Value:
-        return self._builder.load(self._memory)
-
-    def set(self, value: ir.Value) -> None:
-        self._builder.store(value, self._memory)
+#: Turns of a loop over a thread's elements beyond which it is not unrolled. More elements than
+#: half of the 255 registers of a thread (CUDA C++ Programming Guide, "Technical Specifications per
+#: Compute Capability") are in local memory anyway. LLVM gives up at some number and warns. Before
+#: that it writes code that takes many seconds to compile and to assemble.
+_MAX_UNROLLED = 128
 
 
 class Memory:
@@ -154,9 +131,25 @@ class ThreadCode:
 
     # -- loops ------------------------------------------------------------------------------------
 
-    def unrolled(self, count: int) -> Any:
+    @contextmanager
+    def unrolled(self, count: int) -> Iterator[ir.Value]:
         """Repeat code for each number below a count, in a loop that is unrolled if it is short."""
-        return unrolled(self.builder, count)
+        if count == 1:
+            yield _I64(0)
+            return
+        builder, before = self.builder, self.builder.block
+        body, end = (builder.append_basic_block(f"tile.{each}") for each in ("body", "end"))
+        builder.branch(body)
+        builder.position_at_end(body)
+        number = builder.phi(_I64)
+        number.add_incoming(_I64(0), before)
+        yield number
+        following = builder.add(number, _I64(1), flags=("nuw", "nsw"))
+        number.add_incoming(following, builder.block)
+        if count <= _MAX_UNROLLED:
+            mark_loop(builder, FULLY_UNROLLED)
+        builder.cbranch(builder.icmp_unsigned("<", following, _I64(count)), body, end)
+        builder.position_at_end(end)
 
     @contextmanager
     def counted(self, start: ir.Value, stop: ir.Value, step: int) -> Iterator[ir.Value]:
@@ -183,16 +176,19 @@ class ThreadCode:
         return self.counted(first, _I64(stop), step)
 
     @contextmanager
-    def slots(self, layout: Layout) -> Iterator[Slot]:
-        """Repeat code for each of the thread's elements of a tile."""
+    def slots(self, layout: Layout, *, has_all: bool = False) -> Iterator[Slot]:
+        """Repeat code for each of the thread's elements of a tile.
+
+        With `has_all`, also for slots that have no element, of a tile that is not even.
+        """
         builder = self.builder
         with self.unrolled(layout.rounds * layout.group) as slot:
             turn = builder.lshr(slot, _I64(layout.group.bit_length() - 1))
             place = builder.and_(slot, _I64(layout.group - 1))
             group = builder.add(builder.mul(turn, _I64(layout.threads)), self.thread)
             index = builder.add(builder.mul(group, _I64(layout.group)), place)
-            found = Slot(slot, index, place)
-            if layout.is_even:
+            found = Slot(index, slot, place)
+            if layout.is_even or has_all:
                 yield found
                 return
             with builder.if_then(builder.icmp_unsigned("<", index, _I64(layout.count))):

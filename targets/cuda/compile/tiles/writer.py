@@ -1,35 +1,41 @@
-"""Write the tile operations of a function, with the memory and the order of its tiles."""
+"""Write the tile operations of a kernel, for the emitter that writes all its operations."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
-from typing import Any
+from functools import partial
+from typing import Any, TypeAlias
 
 from llvmlite import ir
-from numba import types
 
-from kerneldsl.ir.array_parts import ArrayParts
+from kerneldsl.contract import Specialization
+from kerneldsl.ir.control import LOOPS
 from kerneldsl.ir.emission import Emitter
-from kerneldsl.ir.operations import Function, Operation, Region, Value
+from kerneldsl.ir.operations import Function, Operation, Value
+from kerneldsl.ir.tiles.elements import Slot, TileMemory
+from kerneldsl.ir.tiles.fit import check_fit
 from kerneldsl.ir.tiles.handing_on import drop_casts, drop_unread, hand_on_by_copies
+from kerneldsl.ir.tiles.live_ranges import is_tile
 from kerneldsl.ir.tiles.placement import Place, Placement
 from kerneldsl.lowering.tile_plan import Layout
 from kerneldsl.utilities.dataclasses import dataclass
+from targets.cuda.compile.tile_block import DEFAULT_TILE_BLOCK
 from targets.cuda.compile.tiles import elements, folds, memory, scans, sort_places, sorts
-from targets.cuda.compile.tiles.thread_code import Memory, Slot, ThreadCode
-from targets.cuda.intrinsics.tile_memory import ArrayElements
+from targets.cuda.compile.tiles.elements import OperationCode
+from targets.cuda.compile.tiles.order import order_tiles
+from targets.cuda.compile.tiles.thread_code import Memory, ThreadCode
 
-__all__ = ["Storage", "TileWriter"]
+__all__ = ["Storage", "TileWriter", "tile_handlers"]
 
-_I64 = ir.IntType(64)
+_Handler: TypeAlias = Callable[[Operation], None]
 
 
 @dataclass(frozen=True)
-class Storage:
-    """The memory of a tile."""
+class Storage(TileMemory):
+    """The registers of a tile's elements, or shared memory with all of them."""
 
     place: Place
     memory: Memory
@@ -38,13 +44,21 @@ class Storage:
     def is_shared(self) -> bool:
         return self.place.is_shared
 
-    def get(self, slot: Slot) -> ir.Value:
-        """Return one of the thread's own elements."""
+    @property
+    def kind(self) -> Any:
+        """Type of the elements."""
+        return self.place.kind
+
+    def own(self, slot: Slot) -> ir.Value:
         return self.memory.get(slot.index if self.is_shared else slot.slot)
 
-    def set(self, slot: Slot, value: ir.Value) -> None:
-        """Set one of the thread's own elements."""
+    def put(self, slot: Slot, value: ir.Value) -> None:
         self.memory.set(slot.index if self.is_shared else slot.slot, value)
+
+    def get(self, index: ir.Value) -> ir.Value:
+        """Return an element, which must be in shared memory."""
+        assert self.is_shared
+        return self.memory.get(index)
 
 
 class TileWriter:
@@ -122,47 +136,15 @@ class TileWriter:
 
     # -- elements ---------------------------------------------------------------------------------
 
-    def region(self, region: Region, *arguments: ir.Value) -> ir.Value:
-        """Write a region for some arguments; return what it yields."""
-        self.emitter.values.update(zip(region.arguments, arguments, strict=True))
-        (found,) = self.emitter.region(region)
-        return self.emitter.plain(found, region.yielded[0].type)
-
-    def element(self, operation: Operation, slot: Slot) -> ir.Value:
-        """Write the region of an operation for one of the thread's elements."""
-        return elements.element(self, operation, slot)
-
-    @contextmanager
-    def elements(self, operation: Operation) -> Iterator[tuple[Slot, ir.Value]]:
+    def elements(self, operation: Operation) -> AbstractContextManager[tuple[Slot, ir.Value]]:
         """Repeat code for each of the thread's elements of an operation's region."""
-        with self.code.slots(self.layout(operation)) as slot:
-            yield slot, self.element(operation, slot)
-
-    def held(self, operation: Operation, kind: Any) -> Memory:
-        """Return registers with the thread's elements of an operation's region."""
-        return elements.held(self, operation, kind)
+        return OperationCode(self, operation).elements()
 
     def registers(self, place: Place) -> Storage:
         """Return registers for the thread's elements of a place."""
         layout = self.layout_of(place)
         own = self.code.local(place.kind, layout.rounds * layout.group)
         return Storage(replace(place, is_shared=False, columns=0), own)
-
-    # -- arrays -----------------------------------------------------------------------------------
-
-    def array(self, value: Value) -> ArrayElements:
-        """Return the elements of an array."""
-        context, builder = self.code.context, self.code.builder
-        found = self.emitter.get(value)
-        if not isinstance(found, ArrayParts):
-            found = ArrayParts.of_structure(context, builder, value.type, found)
-        strides = found.byte_strides(context, builder)
-        return ArrayElements(context, builder, value.type, found.data, found.shape, strides)
-
-    def own_elements(self, own: Memory) -> ArrayElements:
-        """Return a thread's elements of a tile, as those of an array."""
-        array = types.Array(own.kind, 1, "C")
-        return ArrayElements(self.code.context, self.code.builder, array, own.data, [], [])
 
 
 _WRITE: dict[str, Callable[[TileWriter, Operation], None]] = {
@@ -173,12 +155,42 @@ _WRITE: dict[str, Callable[[TileWriter, Operation], None]] = {
     "tile.map": elements.write_map,
     "tile.of": elements.write_of,
     "tile.own": elements.write_own,
-    "tile.place": memory.write_place,
+    "tile.place": memory.write_start,
     "tile.scan": scans.write_scan,
     "tile.sort": sorts.write_sort,
     "tile.store": memory.write_store,
-    "tile.take": elements.write_take,
+    "tile.take": elements.write_taken,
     "tile.wait": lambda writer, operation: writer.code.wait(),
 }
-#: The operations that are written here.
-NAMES = frozenset(_WRITE)
+
+
+def tile_handlers(
+    emitter: Emitter, function: Function, specialization: Specialization
+) -> dict[str, _Handler]:
+    """Return what writes tile operations, and loops with the number of those around them.
+
+    Raises
+    ------
+    UnsupportedConstructError
+        If a tile with an element for each thread does not fit the block.
+    """
+    block_dim = specialization.block_dim or DEFAULT_TILE_BLOCK
+    check_fit(function, specialization.unit, math.prod(block_dim))
+    order_tiles(function, specialization.kinds, specialization.promises)
+    writer = TileWriter(emitter, function, block_dim)
+    inside = {name: partial(_inside, writer, emitter.handlers[name]) for name in LOOPS}
+    undefined = partial(_undefined, emitter.handlers["undefined"])
+    return {**dict.fromkeys(_WRITE, writer.write), **inside, "undefined": undefined}
+
+
+def _inside(writer: TileWriter, write: _Handler, operation: Operation) -> None:
+    """Write a loop."""
+    writer.loop_depth += 1
+    write(operation)
+    writer.loop_depth -= 1
+
+
+def _undefined(write: _Handler, operation: Operation) -> None:
+    """Write a value that is not defined, unless it is a tile, which nothing reads."""
+    if not is_tile(operation.result):
+        write(operation)
