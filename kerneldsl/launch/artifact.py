@@ -17,7 +17,7 @@ from kerneldsl.errors import KernelError, KernelWarning
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.frontend.user_places import user_place, user_places
 from kerneldsl.language.kinds import Kind, format_signature
-from kerneldsl.launch.nesting import refuse_deep_nesting
+from kerneldsl.launch.nesting import refuse_deep_nesting, refuse_moved_names
 from kerneldsl.launch.recorded import is_recording, note
 from kerneldsl.launch.shipping_packages import may_be_shipped
 from kerneldsl.launch.state import KernelState
@@ -104,7 +104,7 @@ def compile_or_load(compiler: Compiler, specialization: Specialization) -> tuple
         As :meth:`Compiler.compile` and :func:`~kerneldsl.launch.shipped.find_shipped`.
     """
     try:
-        with refuse_deep_nesting(None), user_places(specialization.unit):
+        with refuse_deep_nesting(None), user_places(specialization.unit), refuse_moved_names():
             artifact, how, findings = call_with_room(_compile_or_load, compiler, specialization)
             _warn(specialization, findings)
             return artifact, how
@@ -114,13 +114,6 @@ def compile_or_load(compiler: Compiler, specialization: Specialization) -> tuple
         if refused is None or isinstance(error, KernelError):
             raise
         raise refused from error
-    except (ImportError, AttributeError) as error:
-        from kerneldsl.lowering.numba_internals.moved import moved_name
-
-        moved = moved_name(error)
-        if moved is None:
-            raise
-        raise moved from error
 
 
 def _compile_or_load(

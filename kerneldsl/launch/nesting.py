@@ -1,4 +1,4 @@
-"""Errors for expressions that nest beyond the recursion limit.
+"""Errors for expressions that nest beyond the recursion limit, and for names that moved.
 
 CPython's `copy` and `ast`, and Numba, walk trees by recursion; a sum of hundreds of terms is a tree
 as deep as it has terms. It is not rebalanced, since that would change its rounding.
@@ -14,7 +14,21 @@ from typing import Any
 
 from kerneldsl.errors import CompileError, SourceLocation, UnsupportedConstructError
 
-__all__ = ["refuse_deep_nesting"]
+__all__ = ["refuse_deep_nesting", "refuse_moved_names"]
+
+
+@contextmanager
+def refuse_moved_names() -> Iterator[None]:
+    """Raise a `CompileError` if a release of Numba or llvmlite has moved a name."""
+    try:
+        yield
+    except (ImportError, AttributeError) as error:
+        from kerneldsl.lowering.numba_internals.moved import moved_name
+
+        moved = moved_name(error)
+        if moved is None:
+            raise
+        raise moved from error
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from kerneldsl.contract.findings import finding_text, from_numbers
 from kerneldsl.errors import KernelError
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import ArrayKind, Kind, format_signature
+from kerneldsl.launch.nesting import refuse_moved_names
 from kerneldsl.launch.recorded import Counted, is_recording, note_work
 from kerneldsl.launch.shipping_packages import may_be_shipped
 from kerneldsl.launch.specialize import rewritten
@@ -104,7 +105,8 @@ def _counted(
 ) -> KernelWork:
     from kerneldsl.utilities.frame_room import call_with_room
 
-    found = call_with_room(compiler.work, unit, kinds, block_dim)
+    with refuse_moved_names():
+        found = call_with_room(compiler.work, unit, kinds, block_dim)
     if found is None:
         raise _UnreadError
     return found
