@@ -6,8 +6,8 @@ import json
 import math
 import time
 import warnings
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
 from weakref import WeakKeyDictionary
 
 from kerneldsl.contract import Artifact, Compiler, Specialization, UnusableCodeError
@@ -23,16 +23,22 @@ from kerneldsl.launch.shipping_packages import may_be_shipped
 from kerneldsl.launch.state import KernelState
 from kerneldsl.utilities.address_space import out_of_addresses
 from kerneldsl.utilities.environment import logger
-from kerneldsl.utilities.frame_room import call_with_room
 from kerneldsl.utilities.progress import said_after_a_moment
 from kerneldsl.utilities.untrusted import parse_json
 from kerneldsl.utilities.whole_imports import import_whole
 
-if TYPE_CHECKING:  # shipped code does without them
+if TYPE_CHECKING:
     from kerneldsl.cache.disk import DiskCache, Found
     from kerneldsl.cache.key import Key
 
-__all__ = ["barriers_of", "compile_or_load", "find_artifact", "find_key", "notes_on"]
+__all__ = [
+    "barriers_of",
+    "call_with_room",
+    "compile_or_load",
+    "find_artifact",
+    "find_key",
+    "notes_on",
+]
 
 #: Section of what this module adds to a target's own.
 _MADE = "made"
@@ -314,3 +320,24 @@ def _barriers_in(notes: Mapping[str, Any], specialization: Specialization) -> Ba
         return read_notes(notes, specialization.unit)
     except (ValueError, TypeError, LookupError):  # written by another program
         return NO_BARRIERS
+
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+#: Words of the frame. The chunk is the power of two above it, in which as many more are left over.
+_FRAME_WORDS = 65_000
+
+
+def call_with_room(function: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
+    """Call a function; its own calls share one large chunk of frames.
+
+    CPython lays frames into chunks of 16 KiB. Calls that cross the end of one allocate a chunk, and
+    free it again. Numba's passes do that hundreds of thousands of times in a compilation. That is a
+    fifth of the processor time, in system calls and page faults. The frame of this call is so large
+    that it gets a chunk of a mebibyte, in which the calls below find room.
+    """
+    return function(*args, **kwargs)
+
+
+call_with_room.__code__ = call_with_room.__code__.replace(co_stacksize=_FRAME_WORDS)

@@ -103,7 +103,7 @@ class _UnreadError(Exception):
 def _counted(
     compiler: Compiler, unit: FunctionUnit, kinds: tuple[Kind, ...], block_dim: Dim3 | None
 ) -> KernelWork:
-    from kerneldsl.utilities.frame_room import call_with_room
+    from kerneldsl.launch.artifact import call_with_room
 
     with refuse_moved_names():
         found = call_with_room(compiler.work, unit, kinds, block_dim)

@@ -13,7 +13,7 @@ from numba import types
 from kerneldsl.analysis.expressions import folded
 from kerneldsl.contract.findings import Part
 from kerneldsl.ir.frontend.known_tests import known_test
-from kerneldsl.ir.frontend.lazy import settled
+from kerneldsl.ir.frontend.members import settled
 from kerneldsl.ir.frontend.merging import End, merge
 from kerneldsl.ir.frontend.reader import Reader, constant_of, reads
 from kerneldsl.ir.frontend.source_names import CHOSEN

@@ -1,13 +1,13 @@
-"""Members of named tuples, while a kernel is read."""
+"""Variables that are no values while a kernel is read: named tuples, and those read later."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from kerneldsl.ir.refusals import Refusal, attribute_refusal
 
-__all__ = ["NamedMembers", "class_of", "like"]
+__all__ = ["MISSING", "Lazy", "NamedMembers", "class_of", "like", "settled"]
 
 
 class NamedMembers(tuple[Any, ...]):
@@ -52,3 +52,29 @@ def class_of(function: Any) -> Any:
 def like(value: Any, members: Iterable[Any]) -> Any:
     """Return members as a tuple of the class of another one."""
     return NamedMembers(members, value.named) if isinstance(value, NamedMembers) else tuple(members)
+
+
+#: Value of a variable on a path that does not assign it.
+MISSING: Any = object()
+
+
+class Lazy:
+    """A variable that is determined when it is first read."""
+
+    def __init__(self, find: Callable[[], Any]) -> None:
+        self._find: Callable[[], Any] | None = find
+        self._found: Any = None
+
+    def get(self) -> Any:
+        """Return the variable's value."""
+        if self._find is not None:
+            self._found = self._find()
+            self._find = None
+        return self._found
+
+
+def settled(value: Any) -> Any:
+    """Return a value that is not lazy."""
+    while isinstance(value, Lazy):
+        value = value.get()
+    return value

@@ -10,8 +10,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from kerneldsl.ir.frontend.lazy import MISSING, Lazy, settled
-from kerneldsl.ir.frontend.members import like
+from kerneldsl.ir.frontend.members import MISSING, Lazy, like, settled
 from kerneldsl.ir.frontend.reader import NotReadError, Reader
 from kerneldsl.ir.frontend.tuples import type_of
 from kerneldsl.ir.operations import Operation, Region, Value

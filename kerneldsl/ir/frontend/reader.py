@@ -18,8 +18,7 @@ from kerneldsl.analysis.library_names import outside_value
 from kerneldsl.contract.findings import Part
 from kerneldsl.frontend.trees import origin_of
 from kerneldsl.frontend.unit import FunctionUnit
-from kerneldsl.ir.frontend.lazy import MISSING, settled
-from kerneldsl.ir.frontend.members import NamedMembers, class_of
+from kerneldsl.ir.frontend.members import MISSING, NamedMembers, class_of, settled
 from kerneldsl.ir.frontend.source_names import SourceNames
 from kerneldsl.ir.frontend.tile_variables import refuse_two_tiles
 from kerneldsl.ir.operations import Binding, Effect, Operation, Region, SourcePlace, Value

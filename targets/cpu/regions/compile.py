@@ -7,13 +7,16 @@ reads its arguments from the launch. It runs a range of blocks, or of pieces of 
 from __future__ import annotations
 
 import itertools
+import operator
 import time
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache, partial
 from typing import Any
 
 from llvmlite import ir
+from numba import types
 
+from kerneldsl.analysis.operations import CONVERSIONS, SELECTIONS
 from kerneldsl.contract import Specialization
 from kerneldsl.errors import KernelError
 from kerneldsl.frontend.typed_unit import TypedUnit
@@ -21,9 +24,10 @@ from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.ir.explained_errors import explained_errors, translate
 from kerneldsl.ir.frontend.read import argument_types, read_function, type_unit
 from kerneldsl.ir.frontend.reader import Reader
-from kerneldsl.ir.operations import Function, Region
+from kerneldsl.ir.operations import Function, Operation, Region
 from kerneldsl.ir.printer import print_function
-from kerneldsl.language.intrinsics.intrinsic import Effect
+from kerneldsl.ir.recognize import operands_of, operator_of
+from kerneldsl.language.intrinsics.intrinsic import Effect, Typing
 from kerneldsl.language.kinds import Kind
 from kerneldsl.lowering import math_functions as _math_functions  # noqa: F401 - registers
 from kerneldsl.lowering import numpy_functions as _numpy_functions  # noqa: F401 - registers
@@ -48,14 +52,13 @@ from targets.cpu.regions.handlers import HANDLERS
 from targets.cpu.regions.memory import LocalScopes
 from targets.cpu.regions.read import read_kernel
 from targets.cpu.regions.rows import write_rows
-from targets.cpu.regions.short import is_short
 from targets.cpu.runtime.artifact import CpuArtifact
 from targets.cpu.runtime.interrupt_code import CAN_LEAVE_CODE
 from targets.cpu.runtime.objects import load_object
 from targets.cpu.runtime.runner import runner_symbols
 from targets.cpu.runtime.runner_table import RunnerOption
 
-__all__ = ["compile_kernel", "compile_regions", "typed_regions", "typed_unit"]
+__all__ = ["compile_kernel", "compile_regions", "is_short", "typed_regions", "typed_unit"]
 
 _I32 = ir.IntType(32)
 
@@ -234,3 +237,40 @@ def _float_flags(spec: Specialization) -> frozenset[str] | bool:
 def _target_context() -> Any:
     """Return the target context of kernels, in which a division by zero has a result."""
     return without_errors(host_contexts().target_context)
+
+
+_LOOPS = ("while", "for_each", "array.view")
+_PLACES = (Typing.INDEX, Typing.INDEX_TUPLE)
+_SHORT_FUNCTIONS = CONVERSIONS | SELECTIONS | {"len", "sqrt", "exp", "log", "sin", "cos", "tanh"}
+_OPERATORS = frozenset(value for value in vars(operator).values() if callable(value)) - {
+    operator.matmul,
+    operator.imatmul,
+    operator.contains,
+}
+
+
+def is_short(region: Region) -> bool:
+    """Return whether a thread of a kernel runs each operation of its region at most once.
+
+    It is then never interrupted. Loops, views, operations of all threads, and functions of a
+    library that may have a loop, such as ``y.mean()``, count as long.
+    """
+    return all(map(_is_short, region.walk()))
+
+
+def _is_short(operation: Operation) -> bool:
+    name = operation.name
+    if name == "for":
+        return "sides" in operation.attributes  # of a row, not of a thread
+    if name in _LOOPS or name.startswith(("tile.", "exchange.", "linked")):
+        return False
+    use = operation.attributes.get("use")
+    if use is not None:
+        return use.intrinsic.typing in _PLACES
+    if name != "numba":
+        return True
+    kinds = (each.type for each in operands_of(operation))
+    are_numbers = all(isinstance(kind, types.Number | types.Boolean) for kind in kinds)
+    function = operator_of(operation)
+    is_known = function in _OPERATORS or getattr(function, "__name__", "") in _SHORT_FUNCTIONS
+    return are_numbers and is_known

@@ -14,9 +14,8 @@ from targets.cpu.regions.lanes.halves import in_halves
 from targets.cpu.regions.lanes.rows import in_strips
 from targets.cpu.regions.nonnegative_starts import version_nonnegative_starts
 from targets.cpu.regions.row_bounds import narrowed
-from targets.cpu.regions.row_loads import loaded_once
 from targets.cpu.regions.row_parts import in_parts
-from targets.cpu.regions.row_regions import element_rows, replace_rows
+from targets.cpu.regions.row_regions import element_rows, loaded_once, replace_rows
 from targets.cpu.regions.rows import axes_of_rows
 
 __all__ = ["element_region"]

@@ -1,4 +1,4 @@
-"""Loops of machine code over int64."""
+"""Loops of machine code over int64, and whether their iterations may run in any order."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from typing import Any
 
 from llvmlite import ir
 
+from kerneldsl.ir.operations import Operation, Region
+from kerneldsl.language.intrinsics.intrinsic import Effect
 from kerneldsl.lowering.loop_marks import mark_loop
 
-__all__ = ["CountedLoop"]
+__all__ = ["CountedLoop", "loop_takes_any_order"]
 
 _I64 = ir.IntType(64)
 
@@ -46,3 +48,21 @@ class CountedLoop:
             mark_loop(builder, *self.wishes)
         builder.cbranch(builder.icmp_signed("<", following, self.high), self.body, self.end)
         builder.position_at_end(self.end)
+
+
+def loop_takes_any_order(region: Region) -> bool:
+    """Return whether the threads of a loop may take turns after any instruction.
+
+    They share what the CPU target does for atomics, for exchanges and in local arrays, one thread
+    after the other.
+    """
+    return not any(map(_is_shared, region.walk()))
+
+
+def _is_shared(operation: Operation) -> bool:
+    if operation.name == "local.array":
+        return not operation.attributes.get("is_copied")
+    use = operation.attributes.get("use")
+    return operation.name.startswith(("exchange.", "fault")) or (
+        use is not None and bool(use.intrinsic.effect & (Effect.ATOMIC | Effect.FENCE))
+    )

@@ -19,12 +19,15 @@ from numba import types
 from kerneldsl.ir.operations import Effect, Function, Operation, Region, Value
 from kerneldsl.ir.recognize import operands_of, operator_of
 from kerneldsl.ir.rewriter import drop_unused, replace_values
+from targets.cpu.regions.index_arithmetic import IndexArithmetic
+from targets.cpu.regions.loops import loop_takes_any_order
 
 __all__ = [
     "defined_in",
     "element_rows",
     "has_effects",
     "if_then",
+    "loaded_once",
     "move_shared",
     "replace_rows",
     "row_like",
@@ -201,3 +204,48 @@ def _key(operation: Operation) -> Any:
 def has_effects(operations: Iterable[Operation]) -> bool:
     """Return whether operations do more than compute and read."""
     return any(each.effects() & ~Effect.READ for each in operations)
+
+
+def loaded_once(row: Operation) -> list[Operation]:
+    """Return a row in which shared elements are loaded before it, if it has iterations.
+
+    ``distance[i, k] + distance[k, j]`` in a row over ``j`` loads its first element for each vector:
+    LLVM cannot see that no iteration writes to it. Between two barriers threads may take turns
+    after any instruction, so all of them may load it before the first one writes. This is done to
+    what each iteration evaluates in any case, before anything that it writes.
+    """
+    (region,) = row.regions
+    if not loop_takes_any_order(region):
+        return [row]
+    inside = defined_in(row)
+    loads: list[Operation] = []
+    known: dict[Any, Operation] = {}
+    same: dict[Value, Value] = {}
+    for operation in region.operations:
+        if operation.effects() & ~Effect.READ:
+            break
+        if not _is_shared(operation, inside):
+            continue
+        found = known.setdefault(tuple(operation.operands), operation)
+        if found is operation:
+            loads.append(operation)
+        else:
+            same[operation.result] = found.result
+    if not loads:
+        return [row]
+    left = {*loads, *(value.owner for value in same)}
+    region.operations = [each for each in region.operations if each not in left]
+    for each in region.walk():
+        each.operands = [same.get(value, value) for value in each.operands]
+    out: list[Operation] = []
+    test = IndexArithmetic(out).numba(operator.lt, *row.operands)
+    return [*out, if_then(test, [*loads, row])]
+
+
+def _is_shared(operation: Operation, inside: set[Value]) -> bool:
+    """Return whether an operation loads a number at a place that all iterations share."""
+    return (
+        operation.name == "array.load"
+        and inside.isdisjoint(operation.operands)
+        and isinstance(operation.result.type, types.Number | types.Boolean)
+    )

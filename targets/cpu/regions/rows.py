@@ -13,8 +13,7 @@ from kerneldsl.lowering.loop_marks import NOT_UNROLLED, PARALLEL
 from targets.cpu.codegen.orientation import row_axis
 from targets.cpu.intrinsics.units import row_pieces
 from targets.cpu.regions.emitter import CpuEmitter
-from targets.cpu.regions.loops import CountedLoop
-from targets.cpu.regions.order import loop_takes_any_order
+from targets.cpu.regions.loops import CountedLoop, loop_takes_any_order
 
 __all__ = ["HANDLERS", "axes_of_rows", "write_rows"]
 

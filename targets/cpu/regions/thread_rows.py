@@ -19,9 +19,8 @@ from targets.cpu.regions.lanes.merging import merge_rows
 from targets.cpu.regions.lanes.rows import in_strips, runs_as_one
 from targets.cpu.regions.nonnegative_starts import version_nonnegative_starts
 from targets.cpu.regions.row_bounds import narrowed
-from targets.cpu.regions.row_loads import loaded_once
 from targets.cpu.regions.row_parts import as_a_whole
-from targets.cpu.regions.row_regions import move_shared, replace_rows, row_of
+from targets.cpu.regions.row_regions import loaded_once, move_shared, replace_rows, row_of
 
 __all__ = ["thread_rows", "write_thread_rows"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import resource
 from collections.abc import Callable
 
-from kerneldsl.utilities.frame_room import call_with_room
+from kerneldsl.launch.artifact import call_with_room
 
 ROUNDS = 300
 

@@ -20,8 +20,8 @@ import pytest
 
 import kerneldsl as kd
 from stdlib_kernels.sort import sort
+from targets.cpu.regions.compile import is_short
 from targets.cpu.regions.read import read_kernel
-from targets.cpu.regions.short import is_short
 from targets.cpu.runtime import signals
 from targets.cpu.runtime.interrupt_code import CAN_LEAVE_CODE
 from targets.cpu.runtime.object_files import check_object
