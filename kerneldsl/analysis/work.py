@@ -1,4 +1,4 @@
-"""What the body of a kernel does for one index, as the planner needs it.
+"""Work of a kernel's body for one index, as the planner needs it.
 
 :class:`KernelWork` has the loops and branches of a kernel, and what each does. It is stored with
 compiled code. :meth:`KernelWork.body` counts it for a launch. No result depends on the counts, so
@@ -117,7 +117,7 @@ _Step: TypeAlias = Place | LoopWork | BranchWork
 
 
 class RegionWork(NamedTuple):
-    """What a part of the body does, without the loops and branches in it."""
+    """Work of a part of the body, without the loops and branches in it."""
 
     operations: Mapping[str, int]
     #: Accesses, loops and branches, in their order.

@@ -1,4 +1,4 @@
-"""What is known of the barriers of a compiled kernel."""
+"""Facts about the barriers of a compiled kernel."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class BarrierProblem:
 
 
 class BarrierFacts(NamedTuple):
-    """What a launch must know of the barriers of a kernel, for arguments of some kinds."""
+    """Facts that a launch needs about a kernel's barriers, for arguments of some kinds."""
 
     #: When no two arguments overlap in memory.
     problems: tuple[BarrierProblem, ...] = ()

@@ -35,7 +35,7 @@ _TRIVIAL = ("cast", "undefined", "yield")
 
 
 class _End(NamedTuple):
-    """What some lanes leave an operation with; `None` for lanes where data decides."""
+    """Values with which some lanes leave an operation; `None` for lanes where data decides."""
 
     lanes: NDArray[np.bool_] | None
     results: list[Value]

@@ -1,4 +1,4 @@
-"""What the language's operations do for many threads at once."""
+"""Operations of the language for many threads at once."""
 
 from __future__ import annotations
 

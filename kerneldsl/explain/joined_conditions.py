@@ -22,7 +22,7 @@ _OPPOSITES = {
 
 
 class Join(enum.Enum):
-    """How a branch joins two conditions."""
+    """Conditions of branches, joined."""
 
     AND = "and"
     OR = "or"

@@ -1,4 +1,4 @@
-"""What each operation does for many threads at once: a function for each kind of operation.
+"""Operations for many threads at once: a function for each kind of operation.
 
 Values that follow from the launch and the arguments are computed; what is read from memory is known
 only where the array's contents are. Each access and each operation is counted for the lanes that

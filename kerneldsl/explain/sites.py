@@ -15,7 +15,7 @@ __all__ = ["Site", "copied_site", "index_texts", "operand_site", "root_site", "s
 
 
 class Site:
-    """What an operation was read from.
+    """Place in the source that an operation was read from.
 
     Operations of one node are at one site: those of a function that is called at several places.
     """

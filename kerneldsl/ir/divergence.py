@@ -1,4 +1,4 @@
-"""Why a value, or a point of control flow, differs between threads.
+"""Reasons that a value, or a point of control flow, differs between threads.
 
 A :class:`Divergence` has the largest group of threads for which a value is the same. It says
 whether the value depends on an index of a smaller group. For the threads of one group these are the

@@ -24,7 +24,7 @@ __all__ = ["OperationClass", "class_of", "joins_conditions"]
 
 
 class OperationClass(NamedTuple):
-    """What an operation computes."""
+    """Class of the arithmetic that an operation computes."""
 
     #: Name of an operator or a function, ``"compare"``, ``"select"`` or ``"intrinsic"``.
     name: str

@@ -1,4 +1,4 @@
-"""What a kernel cannot have, in the words of this project.
+"""Constructs that a kernel cannot have, in the words of this project.
 
 The front end raises a :class:`Refusal` where an operation has no type. The reader gives it the node
 that it reads. The first line of any other error is the text.
@@ -41,7 +41,7 @@ NUMBAS_TEXT = "error.details has the compiler's own text"
 
 
 class Refusal(errors.TypingError):  # type: ignore[misc]
-    """What is wrong, and what to do. The node and its function are known once it is placed."""
+    """An error and its remedy. The node and its function are known once it is placed."""
 
     def __init__(
         self,

@@ -105,7 +105,7 @@ class Meeting(NamedTuple):
 
 
 class Uniformity:
-    """What is known of the values of one kernel."""
+    """Facts about the values of one kernel."""
 
     def __init__(
         self, function: Function, accesses: Accesses, intervals: Mapping[Scope, Intervals] | None

@@ -290,7 +290,7 @@ class _Part(NamedTuple):
 
 
 class _RegionCount:
-    """What was counted of a region so far."""
+    """Counts of a region so far."""
 
     def __init__(self) -> None:
         self.operations: Counter[str] = Counter()

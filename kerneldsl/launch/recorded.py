@@ -40,7 +40,7 @@ class Counted(NamedTuple):
 
 
 class Recording:
-    """What launches have compiled and counted."""
+    """Code and counts that launches have made."""
 
     def __init__(self) -> None:
         self.compiled: list[Recorded] = []

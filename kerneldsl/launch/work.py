@@ -1,4 +1,4 @@
-"""What a kernel does for one index: of its package, of the cache, or counted on its IR.
+"""Work of a kernel for one index: of its package, of the cache, or counted on its IR.
 
 A plan is made before the code of a mapping is found, so the work has a separate entry of the cache.
 The CPU needs no plan before its code: it counts while it compiles, and stores the work with the

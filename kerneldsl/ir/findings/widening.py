@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from typing import NamedTuple, TypeAlias
 
 from numba import types
 
@@ -80,6 +81,16 @@ def _shown(unit: FunctionUnit, node: ast.AST) -> str:
     return written(node, unit) if RESERVED_PREFIX in text else text
 
 
+class _Operand(NamedTuple):
+    """A value that makes another one float64, with its expression."""
+
+    node: ast.AST
+    value: Value
+
+
+_Cause: TypeAlias = tuple[str, str]
+
+
 class _Causes:
     """Sources of float64 values."""
 
@@ -89,15 +100,28 @@ class _Causes:
         self._arguments = function.body.arguments
         self._seen: set[Value] = set()
 
-    def of(self, node: ast.AST, value: Value) -> Iterator[tuple[str, str]]:
+    def of(self, node: ast.AST, value: Value) -> Iterator[_Cause]:
         """Yield what makes an expression float64, and what to write instead."""
+        # A chain of values may be longer than Python's limit of nested calls.
+        pending = [self._direct(node, value)]
+        while pending:
+            found = next(pending[-1], None)
+            if found is None:
+                pending.pop()
+            elif isinstance(found, _Operand):
+                pending.append(self._direct(*found))
+            else:
+                yield found
+
+    def _direct(self, node: ast.AST, value: Value) -> Iterator[_Cause | _Operand]:
+        """Yield causes of an expression, and the operands that have others."""
         if value in self._seen:
             return
         self._seen.add(value)
         if self._flow.is_merged(value):
             for each in map(_before, self._flow.sources(value)):
                 if each.type == types.float64:
-                    yield from self.of(node, each)
+                    yield _Operand(node, each)
             return
         made = value.owner
         own = made.source if isinstance(made, Operation) else None
@@ -110,7 +134,7 @@ class _Causes:
                 if inner is None:
                     yield from self._of_literal(operand)
                 else:
-                    yield from self.of(operand, inner)
+                    yield _Operand(operand, inner)
             case ast.Constant():
                 yield from self._of_literal(node)
             case ast.Name(id=name) if value in self._arguments:
@@ -142,18 +166,18 @@ class _Causes:
             case ast.Call() | ast.Subscript():
                 yield f"{text} is float64", f"Write np.float32({text})"
 
-    def _of_literal(self, node: ast.expr) -> Iterator[tuple[str, str]]:
+    def _of_literal(self, node: ast.expr) -> Iterator[_Cause]:
         text = _shown(self._unit, node)
         yield f"the literal {text} is float64", f"Write np.float32({text})"
 
-    def _among(self, pairs: list[tuple[ast.expr, Value]]) -> Iterator[tuple[str, str]]:
+    def _among(self, pairs: list[tuple[ast.expr, Value]]) -> Iterator[_Operand]:
         for node, value in pairs:
             if value.type == types.float64:
-                yield from self.of(node, value)
+                yield _Operand(node, value)
 
     def _of_pair(
         self, node: ast.BinOp | ast.AugAssign, made: Operation, left: ast.expr, right: ast.expr
-    ) -> Iterator[tuple[str, str]]:
+    ) -> Iterator[_Cause | _Operand]:
         pairs = list(zip((left, right), made.operands, strict=False))
         if any(value.type == types.float64 for _, value in pairs):
             yield from self._among(pairs)

@@ -1,4 +1,4 @@
-"""What the nodes of a normal form are, noted while it is read.
+"""Types and values of the nodes of a normal form, noted while it is read.
 
 They become a :class:`~kerneldsl.frontend.typed_unit.TypedUnit`. A loop is read again if its
 variables get other types; the last reading counts.
@@ -24,7 +24,7 @@ __all__ = ["Notes"]
 
 
 class Notes:
-    """What the nodes of a function are, for arguments of Numba's types."""
+    """Types and values of a function's nodes, for arguments of Numba's types."""
 
     def __init__(
         self,

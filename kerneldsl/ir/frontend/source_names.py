@@ -1,4 +1,4 @@
-"""Where variables of the source are assigned and read: findings name them."""
+"""Variables of the source, with their assignments and reads: findings name them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How elements of tiles are combined: a row for each name that a reduction or scan has.
+"""Combinations of a tile's elements: a row for each name of a reduction or scan.
 
 A row says how the front end reads an element and a result. It has the combination of two elements,
 in LLVM's instructions of every machine. Targets decide which elements meet, and in which order.
@@ -37,7 +37,7 @@ def _same(reader: Reader, total: Value, count: Value) -> Value:
 
 @dataclass(frozen=True)
 class Fold:
-    """How elements are combined.
+    """A combination of elements.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What the front end and the typing of a tile operation need of its row."""
+"""Parts of a tile operation's row that the front end and the typing need."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ __all__ = [
 
 
 class GuardAction(Enum):
-    """What to do at a kernel's guard."""
+    """Actions at a kernel's guard."""
 
     TEST = "test"
     """Test it."""

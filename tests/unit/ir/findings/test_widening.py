@@ -16,6 +16,7 @@ from kerneldsl.contract.findings import finding_text, from_numbers
 from kerneldsl.frontend.normalize import make_unit
 from kerneldsl.language.signatures import parse_signature
 from kerneldsl.placement.registry import get_target
+from tests.support.source import exec_source
 
 _TEXT = re.compile(r"(.*) is float32 and is computed in float64 \(line \d+\), because (.*?)\. .*")
 
@@ -108,3 +109,14 @@ def test_what_a_function_computes_with() -> None:
         "out[i]: the literal 0.3 is float64",
         "out[i]: x.size / 2 divides integers, which gives float64",
     ]
+
+
+def test_a_chain_of_many_values() -> None:
+    """Longer than Python's limit of nested calls."""
+    lines = ["import kerneldsl as kd", "@kd.kernel", "def chain(x, out):", "    i = kd.grid(1)"]
+    lines += [f"    v{k} = x[i + {k}]" for k in range(300)]
+    lines += ["    for step in range(out.size):"]
+    lines += [f"        v{k} = v{k} * v{(k + 7) % 300} + step" for k in range(300)]
+    lines += ["    out[i] = v0"]
+    chain = exec_source("\n".join(lines) + "\n")["chain"]
+    assert chain.ptx("float32[::1], float32[::1]", arch="sm_90")

@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 
 import kerneldsl as kd
 from kerneldsl.contract.abi import LaunchMode
+from kerneldsl.lowering.numba_internals.compiling import global_compiler_lock
 from targets.cpu.codegen.orientation import row_axis
+from targets.cpu.regions.read import read_kernel
 from tests.ptx.helpers import specialize
 from tests.support.extent import examples
 from tests.support.source import exec_source
@@ -80,9 +82,12 @@ def straight(a, out):
     ],
 )
 def test_rows_lie_in_memory(kernel, signature, axis) -> None:
-    assert row_axis(specialize(kernel, signature, LaunchMode(2))) == axis
-    assert row_axis(specialize(kernel, signature)) == "last"
-    assert row_axis(specialize(kernel, signature, LaunchMode(2), debug=True)) == "last"
+    spec = specialize(kernel, signature, LaunchMode(2))
+    with global_compiler_lock:
+        work = read_kernel(spec)[0].work
+    assert row_axis(spec, work) == axis
+    assert row_axis(specialize(kernel, signature), work) == "last"
+    assert row_axis(specialize(kernel, signature, LaunchMode(2), debug=True), work) == "last"
 
 
 _PROGRAM = """
