@@ -162,6 +162,14 @@ class Flow:
         """Return whether a variable with this value is read."""
         return value in self.names.reads
 
+    def is_read(self, name: str, value: Value) -> bool:
+        """Return whether a value is one of a variable's.
+
+        Variables that are assigned the same value are merged with it, too.
+        """
+        reads = self.names.reads.get(value, ())
+        return any(isinstance(each.node, ast.Name) and each.node.id == name for each in reads)
+
     def read_for(self, name: str, values: Iterable[Value], operation: Operation) -> Part | None:
         """Return where a variable that has one of some values is read for an operation."""
         reads = [

@@ -90,7 +90,11 @@ def _of_variable(flow: Flow, cast: Operation, name: str) -> Iterator[Finding]:
     merged = [each for each in flow.web(cast.result) if flow.is_merged(each)]
     for operation in flow.operations:
         is_shift = not bracket and operator_of(operation) in _SHIFTS
-        if is_shift and operation.operands[0] in merged:
+        if (
+            is_shift
+            and operation.operands[0] in merged
+            and flow.is_read(stem, operation.operands[0])
+        ):
             where = flow.read_for(stem, merged, operation) or operation.source
             raise _refusal(Finding(where, what, parts), remedy, shown)
     where = _first_observed(flow, stem, merged)

@@ -356,3 +356,23 @@ def test_a_call_with_both_mixes_nothing() -> None:
     out = np.zeros(2, np.uint64)
     assert _warned(given_both, U, np.array([0, 1]), out) == []
     assert out.tolist() == [5, 3]
+
+
+def test_another_variable_of_the_same_value_may_be_shifted() -> None:
+    @kd.kernel
+    def shifts_another(u, n, out):
+        i = kd.grid(1)
+        signed = n[i] if n[i] != 5 else np.int64(7)
+        mixed = u[i]
+        if u[i] > 3:
+            mixed = signed
+        for _ in range(4):
+            signed = signed >> 1
+        out[i] = mixed + signed
+
+    out = np.zeros(2, np.uint64)
+    with kd.use("cpu"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        shifts_another[1, 2](U, N, out)
+    mixed = np.where(U > 3, N, U.astype(np.int64))
+    assert out.tolist() == (mixed + (N >> 4)).astype(np.uint64).tolist()
