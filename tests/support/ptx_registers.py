@@ -11,8 +11,8 @@ __all__ = ["unwritten_registers"]
 _REGISTER = re.compile(r"%[\w.]+")
 _DECLARATION = re.compile(r"^\s*\.reg\b")
 _FUNCTION = re.compile(r"^[^\n]*\.(?:entry|func)\b", re.MULTILINE)
-#: How LLVM writes that it reads a half of a register.
-_HALF = re.compile(r"\{ \.reg \.b32 tmp; ([^;]*;) \}")
+#: Several instructions in one line, with a register of their own.
+_BLOCK = re.compile(r"\{ \.reg \.b\d+ %?\w+; (.*;) \}")
 #: LLVM packs elements of a tile that a thread does not have into words, and never stores them.
 _PACKING = re.compile(r"\s*(?:prmt\.|mov\.b\d+\s[^;]*\{)")
 _COMMENT = re.compile(r"//[^\n]*")
@@ -37,7 +37,7 @@ def unwritten_registers(ptx: str) -> set[str]:
     ... }''')
     {'%r3'}
     """
-    text = _HALF.sub(r"\1", _COMMENT.sub("", ptx))
+    text = _BLOCK.sub(lambda block: block[1].replace("; ", ";\n"), _COMMENT.sub("", ptx))
     starts = [match.start() for match in _FUNCTION.finditer(text)]
     found: set[str] = set()
     for start, end in zip(starts, [*starts[1:], len(text)], strict=True):
