@@ -45,8 +45,6 @@ OWN_FOLDERS = tuple(
     os.path.join(_ROOT, name, "")
     for name in ("kerneldsl", "targets", "stdlib_kernels", "kerneldsl_demo")
 )
-#: How names of files begin that Python has inside, and those that `written_function` gives.
-_OTHER_FILES = ("<frozen ", "<kerneldsl.")
 #: Libraries through which errors of kerneldsl come, and the folder of Python's own; programs may
 #: have modules with names of the latter.
 _LIBRARIES = frozenset({"llvmlite", "numba", "numpy"})

@@ -1,7 +1,7 @@
 """Convert integers of 64 bits to floats as ones of 32 bits, if their range says that they fit.
 
-A multiprocessor of sm_90 converts 64 numbers of 32 bits in a cycle, but 16 of 64 bits. LLVM narrows
-what was widened just before. It does not know the ranges of loop counters and indices.
+A multiprocessor converts fewer numbers of 64 bits in a cycle than of 32 bits. LLVM narrows what was
+widened just before. It does not know the ranges of loop counters and indices.
 
 References
 ----------
