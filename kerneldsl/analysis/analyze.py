@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from kerneldsl.analysis.effects import Effects, array_effects, augmented_values, syncs_grid
-from kerneldsl.analysis.tile_shapes import uses_tiles
 from kerneldsl.analysis.traits import KernelTraits
+from kerneldsl.frontend.effects.effects import Effects, array_effects, augmented_values, syncs_grid
+from kerneldsl.frontend.tiles.shapes import uses_tiles
 from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
 from kerneldsl.language.element_types import ELEMENT_TYPES
 from kerneldsl.language.intrinsics.intrinsic import BLOCK_LEVEL, Effect, Typing

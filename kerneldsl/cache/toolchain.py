@@ -38,7 +38,7 @@ _OWN = ("kerneldsl", "targets")
 #: compile. What else is above the targets decides what is compiled, and all of that is in the key.
 _PARTS = (
     *(f"kerneldsl/{part}" for part in ("analysis", "cache", "contract", "errors", "frontend")),
-    *(f"kerneldsl/{part}" for part in ("ir", "language", "lowering", "planner", "transforms")),
+    *(f"kerneldsl/{part}" for part in ("ir", "language", "lowering", "planner")),
     *("kerneldsl/utilities", "targets"),
     *(f"kerneldsl/launch/native/{name}.py" for name in ("builder", "layout", "vectorcall")),
 )

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from kerneldsl.analysis.expressions import written
+from kerneldsl.frontend.expressions import written
 from kerneldsl.frontend.unit import FunctionUnit
 
 __all__ = ["Finding", "Part", "finding_text", "from_numbers", "numbered"]

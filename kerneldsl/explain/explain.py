@@ -31,12 +31,12 @@ from kerneldsl.explain.reading import WrittenReader
 from kerneldsl.explain.reports import report_access, report_branch
 from kerneldsl.explain.reuse import array_traffic, reuse
 from kerneldsl.explain.roofline import roofline
+from kerneldsl.frontend.arguments.rows.expand import before_expansion
 from kerneldsl.language.element_types import ELEMENT_TYPES
 from kerneldsl.language.kinds import ScalarKind, format_signature
 from kerneldsl.placement.registry import get_target
 from kerneldsl.planner import DeviceOccupancyLimits, KernelResources, occupancy
 from kerneldsl.planner.block_occupancy import Occupancy
-from kerneldsl.transforms.rows.expand import before_expansion
 
 __all__ = ["explain_kernel", "explained_device"]
 

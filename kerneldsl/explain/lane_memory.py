@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kerneldsl.analysis.tile_shapes import OF_BLOCK
 from kerneldsl.explain.arrangements import arrangements_of, moved_addresses
 from kerneldsl.explain.requests import WARP_LANES
 from kerneldsl.explain.sites import Site, site_of
@@ -21,6 +20,7 @@ from kerneldsl.explain.tally import AccessTally, Tallies
 from kerneldsl.explain.threads import Threads
 from kerneldsl.explain.tiles import tile_requests, tile_starts
 from kerneldsl.explain.values import UNKNOWN, Memory, Part, Space, Value, View
+from kerneldsl.frontend.tiles.shapes import OF_BLOCK
 from kerneldsl.ir.operations import Operation, Region
 from kerneldsl.ir.operations import Value as Result
 from kerneldsl.language.element_types import ELEMENT_TYPES, ElementType

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from kerneldsl.analysis.expressions import index_parts
 from kerneldsl.errors import SourceLocation
+from kerneldsl.frontend.expressions import index_parts
 from kerneldsl.frontend.user_places import is_own
 from kerneldsl.ir.operations import Operation, SourcePlace
 from kerneldsl.utilities.cached_property import cached_property

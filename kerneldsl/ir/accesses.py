@@ -12,9 +12,13 @@ from typing import TypeAlias
 import numpy as np
 from numba import types
 
-from kerneldsl.analysis.library_effects import READING_METHODS, VIEW_METHODS, WRITING_FUNCTIONS
 from kerneldsl.contract.abi import array_parameters
 from kerneldsl.contract.promises import Promises
+from kerneldsl.frontend.effects.library_effects import (
+    READING_METHODS,
+    VIEW_METHODS,
+    WRITING_FUNCTIONS,
+)
 from kerneldsl.frontend.unit import IntrinsicUse
 from kerneldsl.ir.control import CONTROL, carried_arguments, ends_of, given_to
 from kerneldsl.ir.operations import Effect, Function, Operation, Region, Value

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, NoReturn
 
-from kerneldsl.analysis.expressions import written
 from kerneldsl.contract import Specialization
 from kerneldsl.contract.barriers import BarrierProblem
 from kerneldsl.contract.promises import Promises
 from kerneldsl.errors import UnsupportedConstructError
+from kerneldsl.frontend.expressions import written
 from kerneldsl.frontend.unit import IntrinsicUse
 from kerneldsl.ir.accesses import Accesses
 from kerneldsl.ir.control import LOOPS

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 
 from numba import config, errors
 
-from kerneldsl.analysis.expressions import text_of
 from kerneldsl.errors import (
     CompileError,
     KernelError,
@@ -16,6 +15,7 @@ from kerneldsl.errors import (
     SourceLocation,
     UnsupportedConstructError,
 )
+from kerneldsl.frontend.expressions import text_of
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.ir.frontend.reader import NotReadError
 from kerneldsl.ir.refusals import Refusal, as_refusal

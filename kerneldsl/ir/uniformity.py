@@ -22,9 +22,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import types
 
-from kerneldsl.analysis.library_effects import EXTENT_ATTRIBUTES, TYPE_ATTRIBUTES
 from kerneldsl.contract.findings import Part
 from kerneldsl.contract.promises import NO_PROMISES, Promises
+from kerneldsl.frontend.effects.library_effects import EXTENT_ATTRIBUTES, TYPE_ATTRIBUTES
 from kerneldsl.ir.accesses import Accesses, has_memory, is_of_block, is_own
 from kerneldsl.ir.control import LOOPS
 from kerneldsl.ir.divergence import Divergence, Fact, are_equal, holding, join, shown_node

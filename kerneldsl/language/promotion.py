@@ -93,7 +93,7 @@ def result_of_function(name: str, arguments: Sequence[str]) -> str | None:
     Parameters
     ----------
     name : str
-        As :func:`kerneldsl.analysis.library_names.name_of_function` gives it.
+        As :func:`kerneldsl.frontend.library_names.name_of_function` gives it.
     arguments : sequence of str
         Types of the arguments; all are positional.
 

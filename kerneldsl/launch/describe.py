@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from kerneldsl.contract import ONE_EACH, Artifact, Dim3, ElementMapping
 from kerneldsl.errors import LaunchConfigError
+from kerneldsl.frontend.arguments.rows.whole_arrays import whole_arrays
 from kerneldsl.language.kinds import ArrayKind
 from kerneldsl.launch.attributes import runs_at_once
 from kerneldsl.launch.configuration import host_work, shared_extent
@@ -20,7 +21,6 @@ from kerneldsl.planner.describe import describe, every_plan
 from kerneldsl.planner.formula import HostModel
 from kerneldsl.planner.host import describe_share
 from kerneldsl.planner.plan import LaunchPlan
-from kerneldsl.transforms.rows.whole_arrays import whole_arrays
 
 __all__ = ["describe_plan", "describe_plans"]
 

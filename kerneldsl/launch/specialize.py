@@ -15,12 +15,12 @@ from kerneldsl.contract import (
 )
 from kerneldsl.contract.abi import LaunchMode
 from kerneldsl.errors import UnsupportedConstructError
+from kerneldsl.frontend.arguments.for_arguments import rewrite_for
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import ArrayKind, Kind
 from kerneldsl.launch.request import Request
 from kerneldsl.launch.shipping_packages import may_be_shipped
 from kerneldsl.launch.state import KernelState
-from kerneldsl.transforms.for_arguments import rewrite_for
 
 __all__ = [
     "make_specialization",

@@ -20,10 +20,10 @@ from kerneldsl.utilities.locks import ForkSafeLock
 from kerneldsl.utilities.once import OnceTable
 
 if TYPE_CHECKING:
-    from kerneldsl.analysis.effects import Effects
     from kerneldsl.analysis.work import KernelWork
     from kerneldsl.contract import Compiler, Dim3, Executable
     from kerneldsl.contract.device_code import DeviceCode
+    from kerneldsl.frontend.effects.effects import Effects
     from kerneldsl.launch.specialization_info import SpecializationInfo
     from kerneldsl.planner.candidates import Choice
     from kerneldsl.planner.space import Member
@@ -276,8 +276,8 @@ class KernelStates:
 
     def _make_state(self) -> KernelState:
         from kerneldsl.analysis.analyze import analyze
-        from kerneldsl.analysis.tile_shapes import uses_tiles
         from kerneldsl.frontend.normalize import make_unit
+        from kerneldsl.frontend.tiles.shapes import uses_tiles
 
         function, _, signatures, constants, code, host = self.definition
         if code is not None:
@@ -285,7 +285,7 @@ class KernelStates:
         with refuse_deep_nesting(function):
             unit: FunctionUnit = make_unit(function, constants=constants)
             if uses_tiles(unit):
-                from kerneldsl.transforms.separate_tiles import separate_tiles
+                from kerneldsl.frontend.tiles.separate import separate_tiles
 
                 unit = separate_tiles(unit)
             traits = analyze(unit, effects=_effects_of(unit))

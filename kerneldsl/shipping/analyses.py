@@ -17,7 +17,7 @@ from kerneldsl.shipping.key import unit_digest, work_digest
 from kerneldsl.shipping.packages import shipped_kernels_of
 
 if TYPE_CHECKING:
-    from kerneldsl.analysis.effects import Effects
+    from kerneldsl.frontend.effects.effects import Effects
 
 __all__ = ["effects_of", "name_of_effects", "needs_no_rewrite", "work_of"]
 

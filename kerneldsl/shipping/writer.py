@@ -18,12 +18,12 @@ from kerneldsl.analysis.work import KernelWork
 from kerneldsl.cache.folders import nearest_existing
 from kerneldsl.contract import Artifact, Compiler, Dim3, Specialization
 from kerneldsl.errors import ArgumentValueError, KernelError
+from kerneldsl.frontend.arguments.for_arguments import rewrite_for
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import Kind, format_signature
 from kerneldsl.shipping.analyses import name_of_effects
 from kerneldsl.shipping.key import describe_launch, shipped_keys, unit_digest, work_digest
 from kerneldsl.shipping.manifest import MANIFEST, Entry, File, Manifest
-from kerneldsl.transforms.for_arguments import rewrite_for
 
 __all__ = ["PackageWriter", "require_writable"]
 

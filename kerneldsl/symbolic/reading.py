@@ -12,7 +12,7 @@ from typing import Any
 
 import sympy
 
-from kerneldsl.analysis.library_names import library_name
+from kerneldsl.frontend.library_names import library_name
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.symbolic.reading_values import ValueReader, either, first_line
 from kerneldsl.symbolic.readings import Array, Reading, Shape, Store

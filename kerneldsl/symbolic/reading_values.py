@@ -9,8 +9,8 @@ from typing import Any
 import sympy
 from sympy.codegen import cfunctions
 
-from kerneldsl.analysis.library_names import library_name, outside_value
 from kerneldsl.errors import UnsupportedConstructError
+from kerneldsl.frontend.library_names import library_name, outside_value
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.symbolic.functions import CALLS
 from kerneldsl.symbolic.printing import is_condition

@@ -45,7 +45,7 @@ FIRST_LAUNCH = (
     "kerneldsl.streams.waiting",
     "kerneldsl.lowering.captured_arrays",
     "kerneldsl.analysis.analyze",
-    "kerneldsl.transforms.separate_tiles",
+    "kerneldsl.frontend.tiles.separate",
     "kerneldsl.frontend.normalize",
     "kerneldsl.language.intrinsics.table",
 )

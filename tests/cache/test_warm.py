@@ -189,8 +189,8 @@ NOT_ON_THE_CPU = {
     *("kerneldsl.shipping", "kerneldsl.memory.pools"),
     *("kerneldsl.planner.choose", "kerneldsl.launch.fitted_models", "kerneldsl.memory.arrays"),
     *("kerneldsl.ir.uniformity", "kerneldsl.ir.chains"),
-    *("kerneldsl.transforms.rows.expand", "kerneldsl.transforms.separate_tiles"),
-    *("kerneldsl.transforms.unsigned_literals", "decimal", "pickletools"),
+    *("kerneldsl.frontend.arguments.rows.expand", "kerneldsl.frontend.tiles.separate"),
+    *("kerneldsl.frontend.arguments.unsigned_literals", "decimal", "pickletools"),
 }
 #: Modules of ours that a launch imports where all of its code is in the cache.
 MOST_MODULES = 245

@@ -7,11 +7,11 @@ import ast
 import pytest
 
 from kerneldsl.frontend.source import find_source
+from kerneldsl.frontend.tiles.separate import separate_tiles
 from kerneldsl.language.element_types import DTYPE_NAMES, ELEMENT_TYPES
 from kerneldsl.language.intrinsics.intrinsic import Typing
 from kerneldsl.language.intrinsics.table import INTRINSICS
 from kerneldsl.language.kinds import ArrayKind, ScalarKind
-from kerneldsl.transforms.separate_tiles import separate_tiles
 from targets.cpu.intrinsics.table import LOWERINGS, Refused
 from tests.conformance.kernels import CASES
 from tests.support.arrays import HOST_DTYPES

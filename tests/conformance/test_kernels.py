@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import kerneldsl as kd
-from kerneldsl.analysis.effects import syncs_grid
+from kerneldsl.frontend.effects.effects import syncs_grid
 from kerneldsl.memory.geometry import ArrayGeometry
 from tests.conformance.kernels import CASES, QUICK_CASES
 from tests.support.cases import Case, copy_arguments, kind_of, owner_of

@@ -97,7 +97,8 @@ def _literals_of_int64(program: Program) -> AbstractContextManager[Any]:
     if not names_wide:
         return nullcontext()
     return patch(
-        "kerneldsl.transforms.unsigned_literals.type_unsigned_literals", lambda unit, kinds: unit
+        "kerneldsl.frontend.arguments.unsigned_literals.type_unsigned_literals",
+        lambda unit, kinds: unit,
     )
 
 

@@ -38,7 +38,7 @@ def test_a_call_of_cached_kernels_imports_what_it_needs(call, tmp_path, monkeypa
 
 
 #: Parts of kerneldsl that a launch imports, while a driver starts.
-OF_A_LAUNCH = ("analysis", "cache", "ir", "lowering", "planner", "transforms")
+OF_A_LAUNCH = ("analysis", "cache", "ir", "lowering", "planner")
 
 
 def test_a_function_is_imported_without_what_a_launch_takes():

@@ -18,8 +18,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 import kernels
 
 from kerneldsl.frontend.normalize import make_unit
+from kerneldsl.frontend.tiles.separate import separate_tiles
 from kerneldsl.language.kinds import Kind
-from kerneldsl.transforms.separate_tiles import separate_tiles
 from stdlib_kernels.imaging import levels
 from tests.conformance.kernels import CASES
 from tests.fuzz.kernels import generate

@@ -18,10 +18,10 @@ from kerneldsl.contract import (
     Specialization,
 )
 from kerneldsl.contract.abi import EXPLICIT, LaunchMode
+from kerneldsl.frontend.arguments.rows.expand import expand_rows
+from kerneldsl.frontend.tiles.separate import separate_tiles
 from kerneldsl.language.kinds import Kind
 from kerneldsl.language.signatures import parse_signature
-from kerneldsl.transforms.rows.expand import expand_rows
-from kerneldsl.transforms.separate_tiles import separate_tiles
 from targets.cuda.architectures import ARCHITECTURES, choose_ptx_version, parse_arch
 from targets.cuda.compile.artifact import CudaArtifact
 from targets.cuda.compile.compiler import compile_kernel, lower_kernel, write_kernel

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from kerneldsl.transforms.separate_tiles import separate_tiles
+from kerneldsl.frontend.tiles.separate import separate_tiles
 from tests.conformance.kernels import CASES
 from tests.support.cases import Case
 from tests.support.python_kernels import unit_of

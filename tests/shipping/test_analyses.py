@@ -10,7 +10,7 @@ import kerneldsl as kd
 from kerneldsl._version import __version__
 from kerneldsl.analysis import analyze as analyze_module
 from kerneldsl.analysis.analyze import analyze
-from kerneldsl.analysis.effects import array_effects
+from kerneldsl.frontend.effects.effects import array_effects
 from kerneldsl.placement.registry import get_target
 from kerneldsl.shipping import analyses
 from kerneldsl.shipping.analyses import effects_of, name_of_effects

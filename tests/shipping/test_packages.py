@@ -69,7 +69,7 @@ with kd.use("cpu"):
     try:
         turn[1, (16, 4)](x)
         assert np.array_equal(x, expected), x
-        modules = ("numba", "kerneldsl.transforms.rows.expand")
+        modules = ("numba", "kerneldsl.frontend.arguments.rows.expand")
         print(*(name.rpartition(".")[2] for name in modules if name in sys.modules))
     except kd.BarrierDivergenceError:
         print("refused")

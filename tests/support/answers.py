@@ -9,10 +9,10 @@ from typing import Any
 from numba.core.errors import NumbaError
 
 from kerneldsl.analysis.analyze import analyze
-from kerneldsl.analysis.effects import Accesses, array_effects, augmented_values
-from kerneldsl.analysis.inline import inline_block_functions
 from kerneldsl.contract.barriers import BarrierProblem
 from kerneldsl.errors import KernelError
+from kerneldsl.frontend.effects.effects import Accesses, array_effects, augmented_values
+from kerneldsl.frontend.tiles.inline import inline_block_functions
 from kerneldsl.frontend.trees import origin_of
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.ir.barriers import analyze_barriers

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from kerneldsl.analysis.work import KernelWork
+from kerneldsl.frontend.arguments.for_arguments import rewrite_for
 from kerneldsl.language.signatures import parse_signature
 from kerneldsl.placement.registry import get_target
-from kerneldsl.transforms.for_arguments import rewrite_for
 from tests.support.python_kernels import unit_of
 
 __all__ = ["counted"]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from kerneldsl.frontend.arguments.rows.expand import expand_rows
+from kerneldsl.frontend.tiles.separate import separate_tiles
 from kerneldsl.language.kinds import Kind
-from kerneldsl.transforms.rows.expand import expand_rows
-from kerneldsl.transforms.separate_tiles import separate_tiles
 from tests.conformance.kernels import CASES
 from tests.fuzz.kernels import generate
 from tests.support.cases import kind_of

@@ -6,10 +6,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from kerneldsl.analysis.analyze import analyze
-from kerneldsl.analysis.tile_shapes import uses_tiles
 from kerneldsl.contract import Specialization
 from kerneldsl.contract.barriers import BarrierFacts
+from kerneldsl.frontend.arguments.for_arguments import rewrite_for
 from kerneldsl.frontend.normalize import make_unit
+from kerneldsl.frontend.tiles.separate import separate_tiles
+from kerneldsl.frontend.tiles.shapes import uses_tiles
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.ir.barriers import analyze_barriers
 from kerneldsl.ir.frontend.read import argument_types, read_function
@@ -21,8 +23,6 @@ from kerneldsl.lowering import narrow_floats as _narrow_floats  # noqa: F401 - r
 from kerneldsl.lowering import numpy_functions as _numpy_functions  # noqa: F401 - registers
 from kerneldsl.lowering.numba_internals.compiling import global_compiler_lock
 from kerneldsl.lowering.numba_internals.host_code import host_contexts
-from kerneldsl.transforms.for_arguments import rewrite_for
-from kerneldsl.transforms.separate_tiles import separate_tiles
 
 __all__ = ["barriers_of", "read_kernel_for", "read_unit"]
 

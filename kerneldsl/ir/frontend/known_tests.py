@@ -14,7 +14,7 @@ from typing import Any
 
 from numba import types
 
-from kerneldsl.analysis.library_names import outside_value
+from kerneldsl.frontend.library_names import outside_value
 from kerneldsl.frontend.trees import walk_here
 from kerneldsl.ir.frontend.reader import Reader, constant_of
 from kerneldsl.ir.operations import Value

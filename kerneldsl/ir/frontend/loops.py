@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 from numba import types
 
-from kerneldsl.analysis.expressions import written
 from kerneldsl.errors import KernelTypingError
+from kerneldsl.frontend.expressions import written
 from kerneldsl.ir.frontend.arrays import load
 from kerneldsl.ir.frontend.control import assigned, read_body, read_loop
 from kerneldsl.ir.frontend.exits import has, labeled, unreachable

@@ -13,7 +13,7 @@ from typing import Any
 
 from numba import types
 
-from kerneldsl.analysis.expressions import condition_expressions
+from kerneldsl.frontend.expressions import condition_expressions
 from kerneldsl.frontend.typed_unit import TypedUnit
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.ir.frontend.tuples import type_of

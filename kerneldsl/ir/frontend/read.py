@@ -12,11 +12,11 @@ from typing import Any
 
 from kerneldsl.frontend.typed_unit import TypedUnit
 from kerneldsl.frontend.unit import FunctionUnit
-from kerneldsl.ir.findings.find import find
-from kerneldsl.ir.findings.flow import Flow
-from kerneldsl.ir.findings.widening import wide_stores
 from kerneldsl.ir.frontend import attributes, calls, control, expressions, loops, statements  # noqa: F401
 from kerneldsl.ir.frontend.faults import Faults
+from kerneldsl.ir.frontend.findings.find import find
+from kerneldsl.ir.frontend.findings.flow import Flow
+from kerneldsl.ir.frontend.findings.widening import wide_stores
 from kerneldsl.ir.frontend.functions import read_kernel_body
 from kerneldsl.ir.frontend.late_types import set_late_types
 from kerneldsl.ir.frontend.notes import Notes

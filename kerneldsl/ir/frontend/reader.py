@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 
 from numba import errors, types
 
-from kerneldsl.analysis.library_names import outside_value
 from kerneldsl.contract.findings import Part
+from kerneldsl.frontend.library_names import outside_value
 from kerneldsl.frontend.trees import origin_of
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.ir.frontend.members import MISSING, NamedMembers, class_of, settled

@@ -21,7 +21,7 @@ from typing import Any
 
 from numba import types
 
-from kerneldsl.analysis.tile_shapes import Shape
+from kerneldsl.frontend.tiles.shapes import Shape
 from kerneldsl.frontend.unit import IntrinsicUse
 from kerneldsl.ir.frontend.attributes import attribute
 from kerneldsl.ir.frontend.reader import NotReadError, Reader

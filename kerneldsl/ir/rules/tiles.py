@@ -1,6 +1,6 @@
 """Typing of operations on tiles, one rule for each.
 
-An operation is typed in the form that :mod:`kerneldsl.transforms.separate_tiles` gives it. Its
+An operation is typed in the form that :mod:`kerneldsl.frontend.tiles.separate` gives it. Its
 elements are typed as numbers are, so tiles compute by the rules of numbers. Numba compiles no tile.
 """
 
@@ -11,7 +11,7 @@ from typing import Any
 
 from numba import errors, types
 
-from kerneldsl.analysis.tile_shapes import Shape, result_shape
+from kerneldsl.frontend.tiles.shapes import Shape, result_shape
 from kerneldsl.frontend.unit import IntrinsicUse
 from kerneldsl.language.element_types import ELEMENT_TYPES
 from kerneldsl.language.intrinsics.intrinsic import Intrinsic

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kerneldsl.analysis.tile_shapes import OF_BLOCK, Shape, broadcast
 from kerneldsl.errors import UnsupportedConstructError
+from kerneldsl.frontend.tiles.shapes import OF_BLOCK, Shape, broadcast
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.ir.operations import Function, Operation
 

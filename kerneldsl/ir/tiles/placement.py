@@ -15,7 +15,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from kerneldsl.analysis.tile_shapes import OF_BLOCK, Shape
+from kerneldsl.frontend.tiles.shapes import OF_BLOCK, Shape
 from kerneldsl.ir.control import CONTROL, carried_arguments, ends_of, given_to
 from kerneldsl.ir.operations import Function, Operation, Value
 from kerneldsl.ir.tiles.live_ranges import LiveRanges, is_tile

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import kerneldsl as kd
-from kerneldsl.analysis.effects import array_effects
 from kerneldsl.errors import UnsupportedConstructError
+from kerneldsl.frontend.effects.effects import array_effects
 from kerneldsl.frontend.fingerprint import fingerprint, identify
 from kerneldsl.frontend.normalize import make_unit
 from tests.support.linked_code import PTX

@@ -11,9 +11,9 @@ import pytest
 from numba import njit
 
 import kerneldsl as kd
-from kerneldsl.analysis.expressions import folded
 from kerneldsl.contract import Compiler
 from kerneldsl.errors import ArgumentValueError, KernelTypingError
+from kerneldsl.frontend.expressions import folded
 from kerneldsl.frontend.names import local_names
 from kerneldsl.frontend.normalize import make_unit
 from kerneldsl.frontend.typed_unit import TypedUnit

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import kerneldsl as kd
-from kerneldsl.analysis.effects import array_effects
+from kerneldsl.frontend.effects.effects import array_effects
 from kerneldsl.frontend.normalize import make_unit
 
 

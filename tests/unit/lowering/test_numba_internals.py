@@ -34,7 +34,6 @@ DOCUMENTED = {"_getvalue", "_fields", "_field_defaults", "_replace"}
 UNIMPORTED = {
     "kerneldsl/cache/overloads.py",  # answers "not cacheable" where one has moved
     "targets/cpu/runtime/threads.py",  # takes the next pool where one has moved
-    "kerneldsl/analysis/uniform_values.py",  # the full name of prange
 }
 
 

@@ -69,7 +69,6 @@ def test_decorating_imports_little(tmp_path: Path) -> None:
         "language",
         "planner",
         "registry",
-        "transforms",
     }
     assert not set(said.split()) & set(FIRST_LAUNCH)
 

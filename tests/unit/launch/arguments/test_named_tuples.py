@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 import kerneldsl as kd
+from kerneldsl.frontend.arguments.members import number_members
 from kerneldsl.frontend.normalize import make_unit
 from kerneldsl.language.kinds import ScalarKind, TupleKind, format_signature
 from kerneldsl.language.signatures import parse_signature
 from kerneldsl.launch.arguments.arguments import READERS, find_reader
 from kerneldsl.launch.arguments.binding import Binding, kinds_of
-from kerneldsl.transforms.members import number_members
 
 Params = namedtuple("Params", ["scale", "n"])
 

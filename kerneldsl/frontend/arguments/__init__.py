@@ -1,0 +1,1 @@
+"""Rewrites of a normal form for the kinds of its arguments."""

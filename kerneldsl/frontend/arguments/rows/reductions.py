@@ -1,0 +1,198 @@
+"""Reductions of a row to a number, as device functions.
+
+They read the row from its first element to its last. Sums of integers are of 64 bits, those of
+float16 and bfloat16 are float32 until they are complete. A NaN is the largest and the smallest, as
+in NumPy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from kerneldsl.frontend.arguments.quick_tests import REDUCED
+from kerneldsl.frontend.normalize import make_unit
+from kerneldsl.frontend.unit import FunctionUnit
+from kerneldsl.language.element_types import ELEMENT_TYPES, numpy_dtype
+from kerneldsl.language.promotion import result_of_sum
+
+__all__ = ["FUNCTIONS", "REDUCTIONS", "dot_unit", "reduction_unit"]
+
+
+@cache
+def reduction_unit(name: str, dtype: str) -> FunctionUnit:
+    """Return the device function that reduces an array of one dimension.
+
+    Parameters
+    ----------
+    name : str
+        One of `REDUCTIONS`.
+    dtype : str
+        Element type of the array.
+    """
+    return make_unit(REDUCTIONS[name](dtype), is_device=True)
+
+
+@cache
+def dot_unit(one: str, other: str) -> FunctionUnit:
+    """Return the device function that sums the products of two rows, by their element types."""
+    return make_unit(_dot(_total_type(one)(0), _total_type(other)(0)), is_device=True)
+
+
+def _total_type(dtype: str) -> Any:
+    return numpy_dtype(result_of_sum(dtype)).type
+
+
+def _rounded(reduced: Any, dtype: str) -> Callable[..., Any]:
+    """Return a reduction with a result of the row's type."""
+    kind = numpy_dtype(dtype).type
+    reduced.__kerneldsl_function__ = reduced  # a function of ours that is for kernels
+
+    def rounded(row):  # type: ignore[no-untyped-def]
+        return kind(reduced(row))
+
+    return rounded
+
+
+def _sum(dtype: str) -> Callable[..., Any]:
+    start = _total_type(dtype)(0)
+
+    def row_sum(row):  # type: ignore[no-untyped-def]
+        total = start
+        for k in range(row.shape[0]):
+            total += row[k]
+        return total
+
+    return _rounded(row_sum, dtype) if ELEMENT_TYPES[dtype].is_narrow else row_sum
+
+
+def _product(dtype: str) -> Callable[..., Any]:
+    start = _total_type(dtype)(1)
+
+    def row_product(row):  # type: ignore[no-untyped-def]
+        total = start
+        for k in range(row.shape[0]):
+            total *= row[k]
+        return total
+
+    return _rounded(row_product, dtype) if ELEMENT_TYPES[dtype].is_narrow else row_product
+
+
+def _mean(dtype: str) -> Callable[..., Any]:
+    kind = _total_type(dtype)
+    if kind in (np.int64, np.uint64):
+        kind = np.float64
+    start = kind(0)
+
+    def row_mean(row):  # type: ignore[no-untyped-def]
+        total = start
+        for k in range(row.shape[0]):
+            total += row[k]
+        return total / kind(row.shape[0])
+
+    return _rounded(row_mean, dtype) if ELEMENT_TYPES[dtype].is_narrow else row_mean
+
+
+def _dot(one: Any, other: Any) -> Callable[..., Any]:
+    start = one * other
+
+    def row_dot(x, y):  # type: ignore[no-untyped-def]
+        total = start
+        for k in range(x.shape[0]):
+            total += x[k] * y[k]
+        return total
+
+    return row_dot
+
+
+def _max(dtype: str) -> Callable[..., Any]:
+    kind = numpy_dtype(dtype).type
+
+    def row_max(row):  # type: ignore[no-untyped-def]
+        best = kind(0)
+        for k in range(row.shape[0]):
+            value = row[k]
+            if k == 0 or value > best or value != value:  # noqa: PLR0124 - a NaN
+                best = value
+        return best
+
+    return row_max
+
+
+def _min(dtype: str) -> Callable[..., Any]:
+    kind = numpy_dtype(dtype).type
+
+    def row_min(row):  # type: ignore[no-untyped-def]
+        best = kind(0)
+        for k in range(row.shape[0]):
+            value = row[k]
+            if k == 0 or value < best or value != value:  # noqa: PLR0124 - a NaN
+                best = value
+        return best
+
+    return row_min
+
+
+def _argmax(dtype: str) -> Callable[..., Any]:
+    kind = numpy_dtype(dtype).type
+
+    def row_argmax(row):  # type: ignore[no-untyped-def]
+        found, best = 0, kind(0)
+        for k in range(row.shape[0]):
+            value = row[k]
+            is_first_nan = value != value and best == best  # noqa: PLR0124
+            if k == 0 or value > best or is_first_nan:
+                found, best = k, value
+        return found
+
+    return row_argmax
+
+
+def _argmin(dtype: str) -> Callable[..., Any]:
+    kind = numpy_dtype(dtype).type
+
+    def row_argmin(row):  # type: ignore[no-untyped-def]
+        found, best = 0, kind(0)
+        for k in range(row.shape[0]):
+            value = row[k]
+            is_first_nan = value != value and best == best  # noqa: PLR0124
+            if k == 0 or value < best or is_first_nan:
+                found, best = k, value
+        return found
+
+    return row_argmin
+
+
+def _any(dtype: str) -> Callable[..., Any]:
+    def row_any(row):  # type: ignore[no-untyped-def]
+        for k in range(row.shape[0]):  # noqa: SIM110 - kernels have no generators
+            if row[k]:
+                return True
+        return False
+
+    return row_any
+
+
+def _all(dtype: str) -> Callable[..., Any]:
+    def row_all(row):  # type: ignore[no-untyped-def]
+        for k in range(row.shape[0]):  # noqa: SIM110
+            if not row[k]:
+                return False
+        return True
+
+    return row_all
+
+
+#: Method of arrays to what makes the function for an element type.
+REDUCTIONS: dict[str, Callable[[str], Callable[..., Any]]] = dict(
+    zip(REDUCED, (_sum, _product, _mean, _max, _min, _argmax, _argmin, _any, _all), strict=True)
+)
+
+#: NumPy's functions of one array that are methods, too.
+FUNCTIONS = {f"numpy.{name}": name for name in REDUCTIONS} | {
+    "numpy.amax": "max",
+    "numpy.amin": "min",
+}
