@@ -22,10 +22,10 @@ from kerneldsl.frontend.effects.library_effects import (
 from kerneldsl.frontend.unit import IntrinsicUse
 from kerneldsl.ir.control import CONTROL, carried_arguments, ends_of, given_to
 from kerneldsl.ir.operations import Effect, Function, Operation, Region, Value
-from kerneldsl.ir.rules.tiles import NumbaTile
 from kerneldsl.language.intrinsics.intrinsic import ARRAY_ACCESS
 from kerneldsl.language.intrinsics.intrinsic import Effect as LanguageEffect
 from kerneldsl.language.kinds import Kind
+from kerneldsl.lowering.types import NumbaTile
 from kerneldsl.utilities.dataclasses import dataclass
 
 __all__ = [

@@ -20,7 +20,6 @@ from kerneldsl.ir.recognize import operator_of
 from kerneldsl.ir.refusals import as_refusal
 from kerneldsl.ir.value_emission import ValueEmitter
 from kerneldsl.lowering.calls import Call
-from kerneldsl.lowering.groups import WrittenOperation
 
 __all__ = ["Emitter"]
 
@@ -125,6 +124,8 @@ class Emitter(ValueEmitter):
     ) -> Any:
         """Write what an emitter writes of an operation, for its operands or none of them."""
         signature = operation.attributes["signature"]
+        from kerneldsl.lowering.groups import WrittenOperation  # many kernels call none
+
         values, regions = iter(operands), iter(operation.regions)
         kinds, arguments = list(signature.args), []
         for position, kind in enumerate(kinds):

@@ -15,7 +15,6 @@ from numba import types
 
 from kerneldsl.ir.array_parts import ArrayParts, generic
 from kerneldsl.ir.operations import Operation, Value
-from kerneldsl.lowering.packed_views import packed_extents
 
 __all__ = ["ValueEmitter"]
 
@@ -189,6 +188,8 @@ class ValueEmitter:
         found = self.get(array)
         if isinstance(found, ArrayParts):
             return found.shape
+        from kerneldsl.lowering.packed_views import packed_extents  # few kernels have one
+
         return packed_extents(self.context, self.builder, array.type, found)
 
     def stride(self, operation: Operation) -> None:

@@ -15,34 +15,18 @@ from numba.core import cgutils
 from numba.extending import lower_builtin, lower_getattr, models, register_model
 
 from kerneldsl.language.intrinsics.intrinsic import Intrinsic
-from kerneldsl.language.packed_numbers import PACKED_NUMBERS, WORD_DTYPES, PackedNumbers
+from kerneldsl.language.packed_numbers import PACKED_NUMBERS, WORD_DTYPES
 from kerneldsl.lowering.index_rules import check_index
 from kerneldsl.lowering.numba_internals.operators import (
     AbstractTemplate,
     AttributeTemplate,
     builtin_registry,
 )
-from kerneldsl.lowering.types import element_type
+from kerneldsl.lowering.types import PackedView
 
-__all__ = ["PackedView", "packed_extents", "packed_rule"]
+__all__ = ["packed_extents", "packed_rule"]
 
 _I8, _I64 = ir.IntType(8), ir.IntType(64)
-
-
-class PackedView(types.Type):
-    """An array of words, looked at as one of the numbers in them."""
-
-    def __init__(self, words: types.Array, numbers: PackedNumbers) -> None:
-        self.words = words
-        self.numbers = numbers
-        self.ndim = words.ndim
-        self.dtype = element_type(numbers.dtype)
-        super().__init__(name=f"packed({words}, {numbers.name})")
-
-    @property
-    def per_word(self) -> int:
-        """Numbers in a word, a power of two."""
-        return int(self.words.dtype.bitwidth) // self.numbers.bits
 
 
 def packed_rule(intrinsic: Intrinsic, args: tuple[Any, ...], static: Mapping[str, Any]) -> Any:

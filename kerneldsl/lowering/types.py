@@ -1,11 +1,11 @@
-"""Numba's types of argument kinds."""
+"""Numba's types of argument kinds, tiles and packed views."""
 
 from __future__ import annotations
 
 from collections import namedtuple
 from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numba import types
@@ -13,7 +13,46 @@ from numba import types
 from kerneldsl.language.element_types import ELEMENT_TYPES, ElementType
 from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind
 
-__all__ = ["element_type", "numba_class", "numba_type", "numba_types", "tuple_type"]
+if TYPE_CHECKING:
+    from kerneldsl.language.packed_numbers import PackedNumbers
+
+__all__ = [
+    "NumbaTile",
+    "PackedView",
+    "element_type",
+    "numba_class",
+    "numba_type",
+    "numba_types",
+    "tuple_type",
+]
+
+
+class NumbaTile(types.Type):
+    """A tile. Numba compiles none."""
+
+    def __init__(self, shape: tuple[int, ...], dtype: Any) -> None:
+        self.shape = shape
+        self.dtype = dtype
+        super().__init__(name=f"Tile({shape}, {dtype})")
+
+
+class PackedView(types.Type):
+    """An array of words, looked at as one of the numbers in them.
+
+    :mod:`kerneldsl.lowering.packed_views` registers it with Numba.
+    """
+
+    def __init__(self, words: types.Array, numbers: PackedNumbers) -> None:
+        self.words = words
+        self.numbers = numbers
+        self.ndim = words.ndim
+        self.dtype = element_type(numbers.dtype)
+        super().__init__(name=f"packed({words}, {numbers.name})")
+
+    @property
+    def per_word(self) -> int:
+        """Numbers in a word, a power of two."""
+        return int(self.words.dtype.bitwidth) // self.numbers.bits
 
 
 def _own(row: ElementType) -> types.Type:

@@ -22,7 +22,7 @@ from kerneldsl.ir.refusals import (
     store_refusal,
     tuple_index_refusal,
 )
-from kerneldsl.lowering.packed_views import PackedView
+from kerneldsl.lowering.types import PackedView
 
 __all__ = ["Place", "load", "place_of"]
 

@@ -12,7 +12,7 @@ from kerneldsl.ir.frontend.reader import Reader, reads
 from kerneldsl.ir.frontend.tuples import packed, type_of, unpacked
 from kerneldsl.ir.operations import Effect, Value
 from kerneldsl.ir.refusals import attribute_refusal
-from kerneldsl.lowering.packed_views import PackedView
+from kerneldsl.lowering.types import PackedView
 
 __all__ = ["set_attribute"]
 

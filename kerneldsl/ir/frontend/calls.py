@@ -9,7 +9,6 @@ from numba import types
 
 from kerneldsl.frontend.unit import IntrinsicUse
 from kerneldsl.ir.frontend.functions import read_call_of
-from kerneldsl.ir.frontend.outside_calls import read_outside_call
 from kerneldsl.ir.frontend.reader import NotReadError, Reader, reads
 
 
@@ -36,6 +35,8 @@ def read_call(reader: Reader, node: ast.Call) -> Any:
         if reader.notes is not None:
             reader.notes.add_call(node, reader.notes.of_call(callee, arguments), found)
         return found
+    from kerneldsl.ir.frontend.outside_calls import read_outside_call
+
     return read_outside_call(reader, node)
 
 

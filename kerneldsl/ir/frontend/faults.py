@@ -7,7 +7,7 @@ extent of its axis; ``fault`` ends the thread.
 from __future__ import annotations
 
 import ast
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from numba import types
 
@@ -16,7 +16,9 @@ from kerneldsl.ir.frontend.attributes import attribute
 from kerneldsl.ir.frontend.control import read_branches
 from kerneldsl.ir.frontend.reader import Reader, constant_of, reads_statement
 from kerneldsl.ir.operations import Effect, Value
-from kerneldsl.lowering.faults import FaultSite
+
+if TYPE_CHECKING:
+    from kerneldsl.lowering.faults import FaultSite
 
 __all__ = ["Faults", "read_index"]
 
@@ -37,6 +39,8 @@ class Faults:
         array: str | None = None,
     ) -> int:
         """Return the site of a node; one that is read again, as in a loop, has the same."""
+        from kerneldsl.lowering.faults import FaultSite
+
         if node not in self._numbers:
             self._numbers[node] = len(self.sites)
             self.sites.append(FaultSite(kind, message, reader.unit.locate(node), array))

@@ -12,13 +12,11 @@ from kerneldsl.frontend.linked_code import LinkedCode
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.ir.frontend.control import BeforeEnd
 from kerneldsl.ir.frontend.exits import labeled, returns_early
-from kerneldsl.ir.frontend.outside_calls import call_function
 from kerneldsl.ir.frontend.reader import Reader
 from kerneldsl.ir.frontend.source_names import RESULT
 from kerneldsl.ir.frontend.tuples import packed
 from kerneldsl.ir.operations import Effect, Value
 from kerneldsl.ir.refusals import Refusal
-from kerneldsl.ir.rules.linked import call_rule
 
 __all__ = ["read_call_of", "read_kernel_body"]
 
@@ -52,6 +50,8 @@ def read_call_of(reader: Reader, unit: FunctionUnit, arguments: list[Any]) -> An
     if unit.linked is not None and reader.calls_linked:
         return _linked(reader, unit, unit.linked, arguments)
     if unit.is_plain_numba and reader.plain_function is not None:
+        from kerneldsl.ir.frontend.outside_calls import call_function
+
         function = reader.typing.function(reader.plain_function(unit))
         try:
             return call_function(reader, function, arguments, {})
@@ -92,6 +92,8 @@ def _note_parameters(reader: Reader) -> None:
 
 def _linked(reader: Reader, unit: FunctionUnit, code: LinkedCode, arguments: list[Any]) -> Value:
     """Read a call of other code of a device."""
+    from kerneldsl.ir.rules.linked import call_rule  # few kernels have linked functions
+
     given = [packed(reader, each) for each in arguments]
     rule = call_rule(code, unit.name, unit.parameters)
     signature = rule(tuple(each.type for each in given), {})

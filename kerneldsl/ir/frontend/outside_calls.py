@@ -17,7 +17,7 @@ from kerneldsl.ir.refusals import Refusal, attribute_refusal, call_refusal
 from kerneldsl.ir.typing import name_of
 from kerneldsl.language.reserved import RESERVED_PREFIX
 from kerneldsl.lowering.numba_internals.calling import fold_arguments
-from kerneldsl.lowering.packed_views import PackedView
+from kerneldsl.lowering.types import PackedView
 
 __all__ = ["call_function", "read_outside_call"]
 

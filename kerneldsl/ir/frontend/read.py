@@ -8,18 +8,14 @@ If that differs from the type before the loop, the loop is read again with it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from kerneldsl.frontend.typed_unit import TypedUnit
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.ir.frontend import attributes, calls, control, expressions, loops, statements  # noqa: F401
 from kerneldsl.ir.frontend.faults import Faults
-from kerneldsl.ir.frontend.findings.find import find
-from kerneldsl.ir.frontend.findings.flow import Flow
-from kerneldsl.ir.frontend.findings.widening import wide_stores
+from kerneldsl.ir.frontend.findings.find import add_findings
 from kerneldsl.ir.frontend.functions import read_kernel_body
 from kerneldsl.ir.frontend.late_types import set_late_types
-from kerneldsl.ir.frontend.notes import Notes
 from kerneldsl.ir.frontend.reader import Reader
 from kerneldsl.ir.frontend.tuples import unpacked
 from kerneldsl.ir.operations import Function, Operation, Value
@@ -27,6 +23,10 @@ from kerneldsl.ir.rewriter import rewrite
 from kerneldsl.ir.typing import Typing
 from kerneldsl.language.kinds import Kind
 from kerneldsl.lowering.types import element_type, numba_types
+
+if TYPE_CHECKING:
+    from kerneldsl.frontend.typed_unit import TypedUnit
+    from kerneldsl.ir.frontend.notes import Notes
 
 __all__ = ["argument_types", "read_function", "type_unit"]
 
@@ -48,6 +48,8 @@ def type_unit(unit: FunctionUnit, kinds: tuple[Any, ...], typing_context: Any) -
 
     Raises as :func:`read_function`.
     """
+    from kerneldsl.ir.frontend.notes import Notes
+
     notes = Notes(unit, kinds)
     read_function(unit, kinds, typing_context, notes=notes)
     return notes.typed(typing_context)
@@ -94,9 +96,7 @@ def read_function(
 
     reader.into(function.body, read)
     set_late_types(function.body)
-    flow = Flow(function, reader.names)
-    function.findings = find(flow, function)
-    function.wide_stores = tuple(wide_stores(flow, function))
+    add_findings(function, reader.names)
     rewrite(function.body, {"cast": _plain})
     if reader.faults is not None:
         function.fault_sites = tuple(reader.faults.sites)

@@ -20,7 +20,6 @@ from kerneldsl.frontend.trees import origin_of
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.ir.frontend.members import MISSING, NamedMembers, class_of, settled
 from kerneldsl.ir.frontend.source_names import SourceNames
-from kerneldsl.ir.frontend.tile_variables import refuse_two_tiles
 from kerneldsl.ir.operations import Binding, Effect, Operation, Region, SourcePlace, Value
 from kerneldsl.ir.refusals import (
     Refusal,
@@ -30,10 +29,9 @@ from kerneldsl.ir.refusals import (
     undefined_refusal,
     words,
 )
-from kerneldsl.ir.rules.tiles import NumbaTile
 from kerneldsl.ir.typing import Typing
 from kerneldsl.language.reserved import RESERVED_PREFIX
-from kerneldsl.lowering.types import numba_class
+from kerneldsl.lowering.types import NumbaTile, numba_class
 
 __all__ = ["NotReadError", "Reader", "constant_of", "reads", "reads_statement"]
 
@@ -217,6 +215,8 @@ class Reader:
         if isinstance(value, Value) and not value.name:
             value.name = name
         if isinstance(value, Value) and isinstance(value.type, NumbaTile):
+            from kerneldsl.ir.frontend.tile_variables import refuse_two_tiles
+
             held = self.tiles.setdefault(name, value.type)
             refuse_two_tiles(self.unit, name, held, value.type)
         if isinstance(value, Value) and isinstance(value.type, types.Float | types.Complex):

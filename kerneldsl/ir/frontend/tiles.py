@@ -28,10 +28,9 @@ from kerneldsl.ir.frontend.reader import NotReadError, Reader
 from kerneldsl.ir.frontend.tuples import packed
 from kerneldsl.ir.operations import Effect, Operation, Region, Value
 from kerneldsl.ir.rules.calls import typing_rule
-from kerneldsl.ir.rules.tiles import NumbaTile
 from kerneldsl.ir.tiles.folds import FOLDS
 from kerneldsl.language.intrinsics.tile_forms import ResultShape
-from kerneldsl.lowering.packed_views import PackedView
+from kerneldsl.lowering.types import NumbaTile, PackedView
 from kerneldsl.utilities.dataclasses import dataclass
 
 __all__ = ["read_tile"]

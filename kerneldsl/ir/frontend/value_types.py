@@ -6,7 +6,6 @@ from typing import Any
 
 from numba import types
 
-from kerneldsl.ir.rules.tiles import NumbaTile
 from kerneldsl.language.element_types import ELEMENT_TYPES
 from kerneldsl.language.kinds import ArrayKind, ScalarKind
 from kerneldsl.language.types import (
@@ -22,6 +21,7 @@ from kerneldsl.language.types import (
     Type,
 )
 from kerneldsl.lowering.times import TimeType
+from kerneldsl.lowering.types import NumbaTile
 from kerneldsl.lowering.vectors import VectorType
 
 __all__ = ["value_type"]

@@ -15,19 +15,9 @@ from kerneldsl.frontend.tiles.shapes import Shape, result_shape
 from kerneldsl.frontend.unit import IntrinsicUse
 from kerneldsl.language.element_types import ELEMENT_TYPES
 from kerneldsl.language.intrinsics.intrinsic import Intrinsic
-from kerneldsl.lowering.packed_views import PackedView
-from kerneldsl.lowering.types import element_type
+from kerneldsl.lowering.types import NumbaTile, PackedView, element_type
 
-__all__ = ["NumbaTile", "tile_rule"]
-
-
-class NumbaTile(types.Type):  # type: ignore[misc]
-    """A tile as a type of Numba."""
-
-    def __init__(self, shape: Shape, dtype: Any) -> None:
-        self.shape = shape
-        self.dtype = dtype
-        super().__init__(name=f"Tile({shape}, {dtype})")
+__all__ = ["tile_rule"]
 
 
 _Static = Mapping[str, Any]

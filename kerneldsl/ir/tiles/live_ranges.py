@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from kerneldsl.ir.control import CONTROL, LOOPS, ends_of
 from kerneldsl.ir.operations import Function, Operation, Region, Value
-from kerneldsl.ir.rules.tiles import NumbaTile
+from kerneldsl.lowering.types import NumbaTile
 
 __all__ = ["LiveRanges", "is_tile"]
 

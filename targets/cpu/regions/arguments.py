@@ -11,7 +11,6 @@ from kerneldsl.contract.abi import RECORD_WORD_BYTES
 from kerneldsl.ir.array_parts import ArrayParts
 from kerneldsl.ir.operations import Function
 from kerneldsl.language.kinds import ArrayKind, Kind, TupleKind
-from kerneldsl.lowering.records import record_value
 from targets.cpu.codegen.code import HEADER_BYTES
 from targets.cpu.regions.emitter import CpuEmitter
 
@@ -56,6 +55,8 @@ class _Reader:
         if isinstance(found, types.Record):
             firsts = range(0, kind.element.nbytes, RECORD_WORD_BYTES)
             words = [self.field(f"{name}.bytes[{first}]", _I64) for first in firsts]
+            from kerneldsl.lowering.records import record_value
+
             return record_value(context, builder, found, words)
         stored = self.field(name, context.get_data_type(found))
         return context.data_model_manager[found].from_data(builder, stored)

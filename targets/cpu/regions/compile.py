@@ -11,7 +11,7 @@ import operator
 import time
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 from numba import types
@@ -19,7 +19,6 @@ from numba import types
 from kerneldsl.analysis.operations import CONVERSIONS, SELECTIONS
 from kerneldsl.contract import Specialization
 from kerneldsl.errors import KernelError
-from kerneldsl.frontend.typed_unit import TypedUnit
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.ir.explained_errors import explained_errors, translate
 from kerneldsl.ir.frontend.read import argument_types, read_function, type_unit
@@ -32,7 +31,6 @@ from kerneldsl.language.kinds import Kind
 from kerneldsl.lowering import math_functions as _math_functions  # noqa: F401 - registers
 from kerneldsl.lowering import numpy_functions as _numpy_functions  # noqa: F401 - registers
 from kerneldsl.lowering.captured_arrays import captured_addresses, offering
-from kerneldsl.lowering.faults import FaultTable
 from kerneldsl.lowering.numba_internals.compiling import collector_paused, global_compiler_lock
 from kerneldsl.lowering.numba_internals.host_code import helpers_of_kernels, host_contexts
 from kerneldsl.lowering.numba_internals.regions import (
@@ -44,19 +42,22 @@ from targets.cpu.codegen.code import Compiled
 from targets.cpu.codegen.levels import LEVELS, compiling_for
 from targets.cpu.codegen.library import ENTRY_SUFFIX, create_library
 from targets.cpu.codegen.orientation import row_axis
-from targets.cpu.codegen.symbols import entry_symbol, name_symbols
 from targets.cpu.regions.arguments import read_arguments
 from targets.cpu.regions.emitter import CpuEmitter
 from targets.cpu.regions.entry import BODY, Entry, write_entry
-from targets.cpu.regions.handlers import HANDLERS
-from targets.cpu.regions.memory import LocalScopes
+from targets.cpu.regions.index_arithmetic import HANDLERS as ARITHMETIC
 from targets.cpu.regions.read import read_kernel
+from targets.cpu.regions.rows import HANDLERS as ROWS
 from targets.cpu.regions.rows import write_rows
 from targets.cpu.runtime.artifact import CpuArtifact
 from targets.cpu.runtime.interrupt_code import CAN_LEAVE_CODE
 from targets.cpu.runtime.objects import load_object
 from targets.cpu.runtime.runner import runner_symbols
 from targets.cpu.runtime.runner_table import RunnerOption
+
+if TYPE_CHECKING:
+    from kerneldsl.frontend.typed_unit import TypedUnit
+    from kerneldsl.lowering.faults import FaultTable
 
 __all__ = ["compile_kernel", "compile_regions", "is_short", "typed_regions", "typed_unit"]
 
@@ -113,6 +114,8 @@ def _compile(spec: Specialization, library: Any, level: str | None) -> CpuArtifa
     lowered = time.perf_counter()
     library.add_ir_module(module)
     if level is not None:
+        from targets.cpu.codegen.symbols import entry_symbol, name_symbols
+
         symbol = entry_symbol(spec)
         library.finish = partial(name_symbols, old=entry_name, new=symbol)
         library.finalize()
@@ -132,12 +135,18 @@ def _compile(spec: Specialization, library: Any, level: str | None) -> CpuArtifa
         print_function(function, region),
         compiled,
         row_axis(spec, function.work) if spec.traits.uses_grid_only else None,
-        FaultTable(function.fault_sites) if spec.options.debug else None,
+        _fault_table(function) if spec.options.debug else None,
         part_bytes if spec.traits.syncs_grid else None,
         function.findings,
         function.barriers,
         function.work,
     )
+
+
+def _fault_table(function: Function) -> FaultTable:
+    from kerneldsl.lowering.faults import FaultTable
+
+    return FaultTable(function.fault_sites)
 
 
 _numbers = itertools.count()
@@ -169,13 +178,12 @@ def _lower(
     builder = ir.IRBuilder(body.append_basic_block("entry"))
     emitter = CpuEmitter(context, builder, spec)
     with context.push_code_library(library):
-        emitter.register(HANDLERS)
-        if spec.options.debug:
-            from targets.cpu.regions import faults
-
-            emitter.register(faults.HANDLERS)
+        names = {each.name for each in region.walk()}
+        _register(emitter, names)
         read_arguments(emitter, function)
-        if any(each.name == "local.array" for each in region.walk()):
+        if "local.array" in names:
+            from targets.cpu.regions.memory import LocalScopes
+
             emitter.scopes = LocalScopes(module, function.body.arguments)
         with _gathering(emitter, function, region):
             if spec.traits.uses_grid_only:
@@ -198,6 +206,30 @@ def _lower(
     )
     write_entry(module, body, entry_name, entry)
     return module, scratch_bytes
+
+
+def _register(emitter: CpuEmitter, names: set[str]) -> None:
+    """Add the handlers of operations that element kernels may have, for those in a region.
+
+    Operations that only blocks have are registered where blocks are written.
+    """
+    emitter.register(ARITHMETIC | ROWS)
+    if not names.isdisjoint(("for", "unpack.check")):
+        from targets.cpu.regions import exceptions
+
+        emitter.register(exceptions.HANDLERS)
+    if any(name.startswith("lane.") for name in names):
+        from targets.cpu.regions.lanes import handlers as lanes
+
+        emitter.register(lanes.HANDLERS)
+    if "local.array" in names:
+        from targets.cpu.regions import local_arrays
+
+        emitter.register(local_arrays.HANDLERS)
+    if emitter.spec.options.debug:
+        from targets.cpu.regions import faults
+
+        emitter.register(faults.HANDLERS)
 
 
 def _gathering(

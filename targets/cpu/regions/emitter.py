@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 
@@ -16,7 +16,9 @@ from kerneldsl.ir.frontend.reader import NotReadError
 from kerneldsl.ir.operations import Operation, Value
 from kerneldsl.lowering.numba_internals.arrays import suspend_emission
 from targets.cpu.codegen.storage import ALIGNMENT, STACK_BYTES, StaticArray, Storage
-from targets.cpu.regions.memory import LocalScopes, is_of_block
+
+if TYPE_CHECKING:
+    from targets.cpu.regions.memory import LocalScopes
 
 __all__ = ["CpuEmitter"]
 
@@ -190,6 +192,8 @@ class CpuEmitter(Emitter):
             case ScalarOperation(emitter=emit):
                 self.call_emitter(operation, emit, use.static)
             case Atomic(shared=shared, private=private):
+                from targets.cpu.regions.memory import is_of_block
+
                 is_private = is_of_block(operation.operands[0])
                 self.call_emitter(operation, private if is_private else shared, use.static)
             case Refused(reason=reason):

@@ -10,7 +10,6 @@ from kerneldsl.ir.typing import Typing
 from kerneldsl.ir.work import count_work
 from kerneldsl.lowering.numba_internals.host_code import host_contexts
 from targets.cpu.regions.element_kernels import element_region
-from targets.cpu.regions.local_elements import name_elements
 from targets.cpu.regions.rows import axes_of_rows
 
 __all__ = ["read_kernel"]
@@ -38,7 +37,9 @@ def read_kernel(spec: Specialization) -> tuple[Function, Region]:
         from targets.cpu.regions.faults import place_faults
 
         place_faults(function, axes_of_rows(spec, function.work) if is_of_elements else None)
-    else:
+    elif any(each.name == "local.array" for each in function.body.walk()):
+        from targets.cpu.regions.local_elements import name_elements
+
         name_elements(function, wraparound=spec.options.wraparound)
     if not is_of_elements:
         from targets.cpu.regions.block_kernels import block_region  # much that elements do without

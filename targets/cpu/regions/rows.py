@@ -11,7 +11,6 @@ from kerneldsl.contract import Specialization
 from kerneldsl.ir.operations import Operation, Region
 from kerneldsl.lowering.loop_marks import NOT_UNROLLED, PARALLEL
 from targets.cpu.codegen.orientation import row_axis
-from targets.cpu.intrinsics.units import row_pieces
 from targets.cpu.regions.emitter import CpuEmitter
 from targets.cpu.regions.loops import CountedLoop, loop_takes_any_order
 
@@ -43,6 +42,8 @@ def write_rows(emitter: CpuEmitter, region: Region, work: KernelWork) -> None:
         emitter.ids |= {"row.low": low, "row.high": high, "grid.y": _I64(0), "grid.z": _I64(0)}
         emitter.region(region)
         return
+    from targets.cpu.intrinsics.units import row_pieces
+
     before = builder.block
     head, body, end = (builder.append_basic_block(name) for name in ("rows", "part", "no_rows"))
     builder.branch(head)

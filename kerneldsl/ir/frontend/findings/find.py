@@ -1,32 +1,94 @@
-"""Find what to warn of in a kernel."""
+"""Find what to warn of in a kernel.
+
+Each analysis is a module of this package and a row of :func:`_findings`. The row says what a kernel
+has that the analysis is about. Most kernels have none of it, and import no analysis.
+"""
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from numba import types
 
 from kerneldsl.contract.findings import Finding
-from kerneldsl.ir.frontend.findings.differences import unsigned_differences
-from kerneldsl.ir.frontend.findings.extremes import changed_extremes
-from kerneldsl.ir.frontend.findings.flow import Flow
-from kerneldsl.ir.frontend.findings.shifts import widened_shifts
-from kerneldsl.ir.frontend.findings.signs import sign_changes
-from kerneldsl.ir.frontend.findings.stores import lossy_stores
+from kerneldsl.ir.frontend.source_names import SourceNames
 from kerneldsl.ir.operations import Function
+from kerneldsl.ir.recognize import operator_of
+from kerneldsl.utilities.cached_property import cached_property
 
-__all__ = ["find"]
+if TYPE_CHECKING:
+    from kerneldsl.ir.frontend.findings.flow import Flow
+
+__all__ = ["add_findings"]
+
+_SHIFTS = {operator.rshift, operator.irshift}
 
 
-def find(flow: Flow, function: Function) -> tuple[Finding, ...]:
-    """Return what to warn of in a function as it was read, each place once."""
+def add_findings(function: Function, names: SourceNames) -> None:
+    """Add what to warn of to a function as it was read, each place once, and its wide stores.
+
+    `names` are the variables of the source.
+    """
+    kernel = _Kernel(function, names)
     found: dict[tuple[int, str], Finding] = {}
-    for each in _findings(flow, function):
+    for each in _findings(kernel):
         found.setdefault((id(each.place.node), each.text), each)
-    return tuple(found.values())
+    function.findings = tuple(found.values())
+    if (types.float64, types.float32) in kernel.casts:
+        from kerneldsl.ir.frontend.findings.widening import wide_stores
+
+        function.wide_stores = tuple(wide_stores(kernel.flow, function))
 
 
-def _findings(flow: Flow, function: Function) -> Iterator[Finding]:
-    yield from sign_changes(flow)
-    yield from lossy_stores(flow)
-    yield from changed_extremes(flow, function)
-    yield from unsigned_differences(flow)
-    yield from widened_shifts(flow)
+def _findings(kernel: _Kernel) -> Iterator[Finding]:
+    if kernel.has_unsigned:
+        from kerneldsl.ir.frontend.findings.signs import sign_changes
+
+        yield from sign_changes(kernel.flow)
+    if kernel.cuts_fractions:
+        from kerneldsl.ir.frontend.findings.stores import lossy_stores
+
+        yield from lossy_stores(kernel.flow)
+    if kernel.compares_atomically:
+        from kerneldsl.ir.frontend.findings.extremes import changed_extremes
+
+        yield from changed_extremes(kernel.flow, kernel.function)
+    if kernel.has_unsigned:
+        from kerneldsl.ir.frontend.findings.differences import unsigned_differences
+
+        yield from unsigned_differences(kernel.flow)
+    if kernel.has_unsigned and kernel.shifts_right:
+        from kerneldsl.ir.frontend.findings.shifts import widened_shifts
+
+        yield from widened_shifts(kernel.flow)
+
+
+class _Kernel:
+    """A function as it was read, and what its operations have."""
+
+    def __init__(self, function: Function, names: SourceNames) -> None:
+        self.function = function
+        self._names = names
+        operations = list(function.body.walk())
+        values = [*function.body.arguments, *(each for op in operations for each in op.results)]
+        kinds = {value.type for value in values}
+        self.has_unsigned = any(isinstance(k, types.Integer) and not k.signed for k in kinds)
+        #: The types that conversions convert, and those that they convert to.
+        self.casts = {
+            (each.operands[0].type, each.result.type) for each in operations if each.name == "cast"
+        }
+        self.cuts_fractions = any(
+            isinstance(one, types.Float) and isinstance(other, types.Integer)
+            for one, other in self.casts
+        )
+        self.compares_atomically = any(each.name.startswith("atomic.") for each in operations)
+        self.shifts_right = any(operator_of(each) in _SHIFTS for each in operations)
+
+    @cached_property
+    def flow(self) -> Flow:
+        """The uses and merges of its values."""
+        from kerneldsl.ir.frontend.findings.flow import Flow
+
+        return Flow(self.function, self._names)
