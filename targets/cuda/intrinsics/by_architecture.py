@@ -11,41 +11,24 @@ PTX ISA, sections "dp4a", "nanosleep", "activemask", "match.sync", "redux.sync" 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import TypeAlias
+from typing import Any
 
 from llvmlite import ir
 
 from kerneldsl.language.reserved import RESERVED_PREFIX
 from kerneldsl.lowering.scalars import byte_dot, call_llvm
-from kerneldsl.utilities.dataclasses import dataclass
 from targets.cuda.architectures import Architecture, PtxVersion
 from targets.cuda.compile.requirements import VECTOR_ATOMICS
 from targets.cuda.intrinsics import ordered_accesses, vector_atomics, warp_values
+from targets.cuda.intrinsics.newer_operation import NewerOperation, Writer
 from targets.cuda.intrinsics.synchronize import call_nvvm
 
 __all__ = ["call_by_architecture", "definitions", "is_by_architecture"]
 
 _PREFIX = f"{RESERVED_PREFIX}by_architecture_"
 _VOID, _I1, _I32, _I64 = ir.VoidType(), ir.IntType(1), ir.IntType(32), ir.IntType(64)
-
-#: Writes an operation on some values; ``None`` if it has no result.
-_Writer: TypeAlias = Callable[[ir.IRBuilder, Sequence[ir.Value]], ir.Value | None]
-
-
-@dataclass(frozen=True)
-class _Operation:
-    #: Types of the arguments and the result.
-    kind: ir.FunctionType
-    #: The first compute capability with the instruction, as :attr:`Architecture.number` has it.
-    since: int
-    #: The first PTX ISA version with it.
-    since_ptx: PtxVersion
-    #: Writes the instruction.
-    native: _Writer
-    #: Writes what older architectures do.
-    older: _Writer
 
 
 def call_by_architecture(
@@ -57,19 +40,28 @@ def call_by_architecture(
 
 def is_by_architecture(symbol: str) -> bool:
     """Return whether a function of a module is one that :func:`definitions` defines."""
-    return symbol.removeprefix(_PREFIX) in _OPERATIONS and symbol.startswith(_PREFIX)
+    return symbol.startswith(_PREFIX) and _operation(symbol) is not None
+
+
+def _operation(symbol: str) -> Any:
+    """Return the operation of a function, ``None`` if there is none."""
+    name = symbol.removeprefix(_PREFIX)
+    if name.startswith("matrix_"):
+        # Few kernels have products of tiles.
+        from targets.cuda.compile.mma.functions import FUNCTIONS
+
+        return FUNCTIONS.get(name)
+    return _OPERATIONS.get(name)
 
 
 def definitions(symbols: Iterable[str], arch: Architecture, ptx_version: PtxVersion) -> str:
     """Return a module that defines functions for an architecture and PTX ISA version."""
     module = ir.Module()
     for symbol in symbols:
-        operation = _OPERATIONS[symbol.removeprefix(_PREFIX)]
+        operation = _operation(symbol)
         function = ir.Function(module, operation.kind, symbol)
         builder = ir.IRBuilder(function.append_basic_block())
-        is_new = arch.number >= operation.since and ptx_version >= operation.since_ptx
-        write = operation.native if is_new else operation.older
-        value = write(builder, function.args)
+        value = operation.define(builder, function.args, arch, ptx_version)
         if value is None:
             builder.ret_void()
         else:
@@ -105,26 +97,26 @@ def _voting_lanes(builder: ir.IRBuilder, args: Sequence[ir.Value]) -> ir.Value:
 _WORDS = ir.FunctionType(_I32, (_I32, _I32, _I32))
 
 
-def _values() -> dict[str, _Operation]:
+def _values() -> dict[str, NewerOperation]:
     """Return the operations on the bits of a warp's values."""
     found = {}
     for kind in (_I32, _I64):
         lanes = ir.FunctionType(_I32, (_I32, kind))
-        found[f"match_any_{kind}"] = _Operation(
+        found[f"match_any_{kind}"] = NewerOperation(
             lanes, 70, (6, 0), warp_values.match_any, warp_values.match_any_by_votes
         )
-        found[f"match_all_{kind}"] = _Operation(
+        found[f"match_all_{kind}"] = NewerOperation(
             lanes, 70, (6, 0), warp_values.match_all, warp_values.match_all_by_votes
         )
     return found
 
 
-def _reductions() -> dict[str, _Operation]:
+def _reductions() -> dict[str, NewerOperation]:
     found = {}
     for dtype, kind in _REDUCED.items():
         for name in ("add", "min", "max", *(("and", "or", "xor") if "int" in dtype else ())):
             older = partial(warp_values.reduce_by_shuffles, name, dtype)
-            native: _Writer = older
+            native: Writer = older
             is_bitwise = name in ("and", "or", "xor")
             if kind == _I32:
                 prefix = "u" if dtype == "uint32" and name in ("min", "max") else ""
@@ -132,11 +124,11 @@ def _reductions() -> dict[str, _Operation]:
             elif kind == _I64 and is_bitwise:
                 native = partial(warp_values.reduce_halves, name)
             signature = ir.FunctionType(kind, (_I32, kind))
-            found[f"reduce_{name}_{dtype}"] = _Operation(signature, 80, (7, 0), native, older)
+            found[f"reduce_{name}_{dtype}"] = NewerOperation(signature, 80, (7, 0), native, older)
     return found
 
 
-def _accesses() -> dict[str, _Operation]:
+def _accesses() -> dict[str, NewerOperation]:
     """Return loads and stores of one to eight bytes that order others."""
     found = {}
     for access in ordered_accesses.ACCESSES:
@@ -144,7 +136,9 @@ def _accesses() -> dict[str, _Operation]:
         kind = ir.FunctionType(access.bits, (pointer,))
         if access.is_store:
             kind = ir.FunctionType(_VOID, (pointer, access.bits))
-        found[access.name] = _Operation(kind, 70, (6, 0), access.write, access.write_with_fences)
+        found[access.name] = NewerOperation(
+            kind, 70, (6, 0), access.write, access.write_with_fences
+        )
     return found
 
 
@@ -157,17 +151,19 @@ _REDUCED = {
     "float32": ir.FloatType(),
     "float64": ir.DoubleType(),
 }
-_OPERATIONS: dict[str, _Operation] = {
+_OPERATIONS: dict[str, NewerOperation] = {
     **{
-        f"dot4_{signs}": _Operation(
+        f"dot4_{signs}": NewerOperation(
             _WORDS, 61, (5, 0), partial(_native_dot, signs), partial(_older_dot, signs)
         )
         for signs in ("ss", "su", "us", "uu")
     },
-    "nanosleep": _Operation(ir.FunctionType(_VOID, (_I32,)), 70, (6, 3), _sleep, _go_on),
-    "activemask": _Operation(ir.FunctionType(_I32, ()), 60, (6, 2), _active_lanes, _voting_lanes),
+    "nanosleep": NewerOperation(ir.FunctionType(_VOID, (_I32,)), 70, (6, 3), _sleep, _go_on),
+    "activemask": NewerOperation(
+        ir.FunctionType(_I32, ()), 60, (6, 2), _active_lanes, _voting_lanes
+    ),
     **{
-        vector_atomics.vector_add(count): _Operation(
+        vector_atomics.vector_add(count): NewerOperation(
             vector_atomics.add_kind(count),
             *VECTOR_ATOMICS,
             vector_atomics.add_vector,

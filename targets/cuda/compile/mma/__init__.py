@@ -1,0 +1,1 @@
+"""Products of tiles by tensor cores: fragments, operands in shared memory, instructions."""

@@ -1,0 +1,246 @@
+"""Instructions that multiply the fragments of a warp, for each dtype and architecture.
+
+One *step* multiplies 16 rows of `a` and 8 columns of `b` over 32 bytes along k. It adds to the
+four accumulators of each lane. A lane has four registers of `a` and two of `b`. All instructions
+of the table have the operands in this order, so a step is the same code for every architecture.
+
+A step calls a function by name, which is defined once the architecture is known
+(:mod:`targets.cuda.intrinsics.by_architecture`). It is one instruction, or several smaller ones.
+Without an instruction, lanes exchange words and multiply elements.
+
+References
+----------
+PTX ISA, sections "Matrix multiply-accumulate operation using mma instruction" (figures of the
+fragments of m16n8k8, m16n8k16, m16n8k32 and m8n8k16), "PTX ISA Notes" and "Target ISA Notes".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TypeAlias
+
+from llvmlite import ir
+
+from kerneldsl.utilities.dataclasses import dataclass
+from targets.cuda.architectures import Architecture, PtxVersion
+from targets.cuda.compile.mma.narrow_floats import as_half_pairs
+from targets.cuda.compile.mma.without_instruction import multiply_by_lanes
+from targets.cuda.intrinsics.synchronize import call_nvvm
+
+__all__ = ["STEPS", "STEP_BYTES", "Form", "Step", "find_step"]
+
+#: Bytes along k of one step.
+STEP_BYTES = 32
+
+_I32, _FLOAT = ir.IntType(32), ir.FloatType()
+_HALVES = ir.VectorType(ir.HalfType(), 2)
+
+#: Multiplies: of the builder, four registers of `a`, two of `b` and four accumulators.
+_Writer: TypeAlias = Callable[
+    [ir.IRBuilder, Sequence[ir.Value], Sequence[ir.Value], Sequence[ir.Value]], Sequence[ir.Value]
+]
+
+
+@dataclass(frozen=True)
+class Form:
+    """What a step is on some architectures."""
+
+    #: The instruction, as PTX spells its shape and types.
+    instruction: str
+    #: The first compute capability with it, as :attr:`Architecture.number` has it.
+    since: int
+    #: The first PTX ISA version with it.
+    since_ptx: PtxVersion
+    #: Writes it.
+    write: _Writer
+
+    def is_in(self, arch: Architecture, ptx_version: PtxVersion) -> bool:
+        """Return whether an architecture and a PTX ISA version have it."""
+        return arch.number >= self.since and ptx_version >= self.since_ptx
+
+
+@dataclass(frozen=True)
+class Step:
+    """Multiplication of one fragment of `a` and one of `b`."""
+
+    #: Names of the dtypes of `a` and `b`.
+    dtypes: tuple[str, str]
+    #: Name of the dtype of the accumulators.
+    accumulator: str
+    #: Bytes of an element of `a` or `b`.
+    itemsize: int
+    #: The instructions, the newest first.
+    forms: tuple[Form, ...]
+
+    @property
+    def name(self) -> str:
+        """Name of the function that a step calls."""
+        return "matrix_product_" + "_".join(self.dtypes)
+
+    @property
+    def depth(self) -> int:
+        """Elements along k."""
+        return STEP_BYTES // self.itemsize
+
+    @property
+    def register(self) -> ir.Type:
+        """Type of an accumulator."""
+        return _FLOAT if self.accumulator == "float32" else _I32
+
+    @property
+    def kind(self) -> ir.FunctionType:
+        """Type of the function: the four accumulators in memory, and the registers."""
+        pointer = self.register.as_pointer()
+        return ir.FunctionType(ir.VoidType(), (pointer, *[_I32] * 6))
+
+    def form(self, arch: Architecture, ptx_version: PtxVersion) -> Form | None:
+        """Return the instruction of an architecture, ``None`` if it has none."""
+        return next((each for each in self.forms if each.is_in(arch, ptx_version)), None)
+
+    def define(
+        self,
+        builder: ir.IRBuilder,
+        args: Sequence[ir.Value],
+        arch: Architecture,
+        ptx_version: PtxVersion,
+    ) -> None:
+        """Write the body of the function for an architecture."""
+        memory, *registers = args
+        places = [builder.gep(memory, [_I32(number)]) for number in range(4)]
+        given = [builder.load(place) for place in places]
+        form = self.form(arch, ptx_version)
+        write = partial(multiply_by_lanes, self.dtypes) if form is None else form.write
+        found = write(builder, registers[:4], registers[4:], given)
+        for place, value in zip(places, found, strict=True):
+            builder.store(value, place)
+
+
+def _call(
+    name: str,
+    operand: ir.Type,
+    builder: ir.IRBuilder,
+    a: Sequence[ir.Value],
+    b: Sequence[ir.Value],
+    c: Sequence[ir.Value],
+) -> list[ir.Value]:
+    """Write one instruction; `operand` is the type that LLVM has for the registers of `a`, `b`."""
+    result = ir.LiteralStructType([each.type for each in c])
+    given = [each if operand == _I32 else builder.bitcast(each, operand) for each in (*a, *b)]
+    found = call_nvvm(builder, f"mma.{name}", result, [*given, *c])
+    return [builder.extract_value(found, number) for number in range(len(c))]
+
+
+def _twice(
+    name: str,
+    operand: ir.Type,
+    builder: ir.IRBuilder,
+    a: Sequence[ir.Value],
+    b: Sequence[ir.Value],
+    c: Sequence[ir.Value],
+) -> Sequence[ir.Value]:
+    """Write two instructions of half the depth."""
+    for half in range(2):
+        c = _call(name, operand, builder, a[2 * half : 2 * half + 2], b[half : half + 1], c)
+    return c
+
+
+def _by_quarters(
+    name: str,
+    builder: ir.IRBuilder,
+    a: Sequence[ir.Value],
+    b: Sequence[ir.Value],
+    c: Sequence[ir.Value],
+) -> Sequence[ir.Value]:
+    """Write four instructions, of half the rows and half the depth."""
+    found = list(c)
+    for half in range(2):
+        for rows in range(2):
+            own = slice(2 * rows, 2 * rows + 2)
+            given = a[2 * half + rows : 2 * half + rows + 1]
+            found[own] = _call(name, _I32, builder, given, b[half : half + 1], found[own])
+    return found
+
+
+def _as_halves(
+    dtypes: tuple[str, str],
+    write: _Writer,
+    builder: ir.IRBuilder,
+    a: Sequence[ir.Value],
+    b: Sequence[ir.Value],
+    c: Sequence[ir.Value],
+) -> Sequence[ir.Value]:
+    """Convert numbers of 8 bits to 16, and write two steps of those.
+
+    The elements along k are in another order than in memory, in the same one for `a` and `b`.
+    """
+    one, two = dtypes
+    pairs_a = [as_half_pairs(builder, one, each) for each in a]
+    pairs_b = [as_half_pairs(builder, two, each) for each in b]
+    for half in range(2):
+        low, high = pairs_a[2 * half : 2 * half + 2]
+        c = write(builder, [low[0], high[0], low[1], high[1]], pairs_b[half], c)
+    return c
+
+
+_HALF_80 = Form("m16n8k16.f16", 80, (7, 0), partial(_call, "m16n8k16.row.col.f32.f32", _HALVES))
+_HALF_75 = Form("m16n8k8.f16", 75, (6, 5), partial(_twice, "m16n8k8.row.col.f32.f32", _HALVES))
+_BRAIN = Form("m16n8k16.bf16", 80, (7, 0), partial(_call, "m16n8k16.row.col.bf16", _I32))
+_SINGLE = Form("m16n8k8.tf32", 80, (7, 0), partial(_call, "m16n8k8.row.col.tf32", _I32))
+
+
+def _integers() -> list[Step]:
+    found = []
+    letters = {"int8": "s8", "uint8": "u8"}
+    for one, first in letters.items():
+        for two, second in letters.items():
+            name = first if first == second else f"{first}.{second}"
+            new = partial(_call, f"m16n8k32.row.col.{name}", _I32)
+            old = partial(_by_quarters, f"m8n8k16.row.col.{name}")
+            forms = (
+                Form(f"m16n8k32.{name}", 80, (7, 0), new),
+                Form(f"m8n8k16.{name}", 75, (6, 5), old),
+            )
+            found.append(Step((one, two), "int32", 1, forms))
+    return found
+
+
+def _eight_bits() -> list[Step]:
+    found = []
+    letters = {"float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2"}
+    for one, first in letters.items():
+        for two, second in letters.items():
+            name, dtypes = f"f32.{first}.{second}.f32", (one, two)
+            new = partial(_call, f"m16n8k32.row.col.{name}", _I32)
+            forms = (
+                Form(f"m16n8k32.{first}.{second}", 89, (8, 4), new),
+                *(
+                    Form(
+                        each.instruction,
+                        each.since,
+                        each.since_ptx,
+                        partial(_as_halves, dtypes, each.write),
+                    )
+                    for each in (_HALF_80, _HALF_75)
+                ),
+            )
+            found.append(Step(dtypes, "float32", 1, forms))
+    return found
+
+
+#: Each step by the name of its function.
+STEPS = {
+    each.name: each
+    for each in (
+        Step(("float16", "float16"), "float32", 2, (_HALF_80, _HALF_75)),
+        Step(("bfloat16", "bfloat16"), "float32", 2, (_BRAIN,)),
+        Step(("float32", "float32"), "float32", 4, (_SINGLE,)),
+        *_integers(),
+        *_eight_bits(),
+    )
+}
+
+
+def find_step(one: str, two: str) -> Step | None:
+    """Return the step for operands of two dtypes; of float32 it rounds them to tf32."""
+    return STEPS.get(f"matrix_product_{one}_{two}")
