@@ -7,35 +7,17 @@ of the kernel by their number.
 
 from __future__ import annotations
 
-import ast
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from kerneldsl.frontend.expressions import written
+from kerneldsl.frontend.parts import Part, numbered_parts
 from kerneldsl.frontend.unit import FunctionUnit
 
-__all__ = ["Finding", "Part", "finding_text", "from_numbers", "numbered"]
+__all__ = ["Finding", "finding_text", "from_numbers", "numbered"]
 
 #: A part of the source in the text of a finding.
 _PART = re.compile(r"\{(\d+)\.(text|line)\}")
-
-
-class Part(NamedTuple):
-    """An expression or statement of a function."""
-
-    unit: FunctionUnit
-    node: ast.AST
-
-    @property
-    def line(self) -> int:
-        """Its line."""
-        return self.unit.locate(self.node).lineno
-
-    @property
-    def text(self) -> str:
-        """The expression as it is written."""
-        return written(self.node, self.unit)
 
 
 class Finding(NamedTuple):
@@ -74,7 +56,7 @@ def numbered(findings: Iterable[Finding], kernel: FunctionUnit) -> list[list[Any
     What refers to a node that is not in the tree of a function is left out.
     """
     findings = list(findings)
-    known = {id(part.node): place for place, part in _parts(kernel)} if findings else {}
+    known = {id(part.node): place for place, part in numbered_parts(kernel)} if findings else {}
 
     def number(part: Part) -> list[int]:
         return list(known[id(part.node)])
@@ -90,7 +72,7 @@ def from_numbers(stored: Any, kernel: FunctionUnit) -> tuple[Finding, ...]:
     """Return findings from what was stored; none if that is not of this kernel."""
     if not stored:
         return ()
-    known = dict(_parts(kernel))
+    known = dict(numbered_parts(kernel))
     try:
         return tuple(
             Finding(
@@ -107,10 +89,3 @@ def from_numbers(stored: Any, kernel: FunctionUnit) -> tuple[Finding, ...]:
 def _place(stored: Any) -> tuple[int, int]:
     unit, node = stored
     return unit, node
-
-
-def _parts(kernel: FunctionUnit) -> Iterator[tuple[tuple[int, int], Part]]:
-    """Return all nodes of a kernel and of what it calls, with their numbers."""
-    for first, unit in enumerate(kernel.reachable()):
-        for second, node in enumerate(ast.walk(unit.tree)):
-            yield (first, second), Part(unit, node)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from kerneldsl.explain.accesses import source_text
 from kerneldsl.explain.explanation import Finding
 from kerneldsl.explain.reading import kind_of
-from kerneldsl.explain.sites import Site, operand_site, root_site
+from kerneldsl.explain.sites import Site, site_of
 from kerneldsl.explain.tally import FloatTally, Tallies
 from kerneldsl.explain.text import short_number
 from kerneldsl.ir.control import CONTROL, LOOPS, carried_arguments, ends_of, given_to
@@ -121,7 +121,9 @@ class _Roots:
 
     def _of_operation(self, operation: Operation, asked: set[Value]) -> Iterator[Site]:
         for number, each in enumerate(operation.operands):
-            yield from self._of_value(each, operand_site(operation, number), asked)
+            source = operation.source.operand(number)
+            site = site_of(operation, source) if source is not None else None
+            yield from self._of_value(each, site, asked)
 
     def _of_value(self, value: Value, site: Site | None, asked: set[Value]) -> Iterator[Site]:
         """Yield what makes a value something else than a float32; `site` is that of the reader."""
@@ -144,7 +146,7 @@ class _Roots:
         elif is_root and site is not None:
             yield site
         elif isinstance(made, Operation):
-            yield root_site(made)
+            yield site_of(made, made.source.without_signs)
 
 
 def _number_of(made: Operation, value: Value) -> int | None:

@@ -120,7 +120,7 @@ class Executions:
                 is_open = True
             elif self._narrow(each, bounds):
                 pass
-            elif site_of(each.branch).is_statement:
+            elif each.branch.source.is_control:
                 factor *= self._share(each)
             else:
                 is_open = True

@@ -14,7 +14,7 @@ from numba import types
 
 from kerneldsl.explain.lane_memory import record_type
 from kerneldsl.explain.reading import kind_of
-from kerneldsl.explain.sites import index_texts, site_of
+from kerneldsl.explain.sites import site_of
 from kerneldsl.explain.symbols import (
     Expression,
     coordinate,
@@ -85,8 +85,8 @@ class Indices:
         write = _WRITTEN.get(made.name)
         found = None if write is None else write(self, made)
         if found is None:
-            site = site_of(made)
-            found = variable(site.text if site.is_expression else value.name)
+            source = made.source
+            found = variable(source.printed if source.is_expression else value.name)
         return found
 
     def _counter(self, value: Value, loop: Operation) -> Expression:
@@ -193,7 +193,7 @@ class Indices:
             return (), None
         ways = {each.indices for each in found if each is not None}
         if len(ways) > 1:
-            texts = index_texts(next(iter(operations)))
+            texts = next(iter(operations)).source.index_texts
             if {len(texts)} != set(map(len, ways)):
                 return (), None
             pairs = zip(texts, zip(*ways, strict=True), strict=True)

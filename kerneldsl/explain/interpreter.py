@@ -91,7 +91,7 @@ class Interpreter(LaneMemory):
 
     def begin_statement(self, operation: Operation) -> None:
         """Count a statement."""
-        self.statement = operation.place
+        self.statement = operation
         self.tallies.lanes += self.weight * self.active.threads
         self.tallies.slots += self.weight * self.active.warps * 32
 
@@ -102,7 +102,7 @@ class Interpreter(LaneMemory):
         outer = self.active
         taken = ActiveLanes(outer.mask & holds, self.threads)
         others = ActiveLanes(outer.mask & (True if is_data else ~np.asarray(holds)), self.threads)
-        if site_of(operation).is_statement:
+        if operation.source.is_control:
             self._count_branch(operation, outer, taken, others, is_data=is_data)
         self.uncertain += is_data
         found = []

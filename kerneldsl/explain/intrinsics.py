@@ -70,7 +70,7 @@ def _array(run: LaneMemory, operation: Operation) -> Value:
         shape = (max(1, run.shared_bytes // ELEMENT_TYPES[dtype].nbytes),)
     space = Space.SHARED if operation.name == "shared.array" else Space.LOCAL
     name = operation.result.name or operation.attributes["site"][1]
-    return view_of(run.made(operation.place.node, name, space, dtype, shape))
+    return view_of(run.made(operation.source.node, name, space, dtype, shape))
 
 
 def _atomic(run: LaneMemory, operation: Operation) -> Value:
@@ -138,7 +138,7 @@ def _tile_operation(run: LaneMemory, operation: Operation) -> Value:
     if reserved is None:  # packed numbers, element by element
         run.tallies.left_out.add("tile.load")
     else:
-        called = operation.place.unit.uses[reserved].intrinsic
+        called = operation.source.unit.uses[reserved].intrinsic
         if called not in INTERNAL:
             run.tallies.left_out.add(called.name)
     _tile_elements(run, operation)

@@ -69,7 +69,7 @@ class LaneMemory(ABC):
         self.indices: tuple[NDArray[np.int64], ...] | None = None
         #: Bytes of dynamic shared memory.
         self.shared_bytes = 0
-        #: Place of the statement that was begun last.
+        #: The start of the statement that was begun last.
         self.statement: Any = None
 
     def get(self, value: Result) -> Value:

@@ -19,7 +19,7 @@ from kerneldsl.explain.counting import count_operation
 from kerneldsl.explain.intrinsics import INTRINSICS, intrinsic
 from kerneldsl.explain.lane_memory import LaneMemory, parts_of, record_type
 from kerneldsl.explain.reading import kind_of, language_type
-from kerneldsl.explain.sites import copied_site, site_of
+from kerneldsl.explain.sites import site_of
 from kerneldsl.explain.subscripts import elements, view_of
 from kerneldsl.explain.values import UNKNOWN, Space, Value, View, as_dtype, computed
 from kerneldsl.ir.operations import Operation
@@ -187,7 +187,11 @@ def _copy(run: LaneMemory, operation: Operation) -> None:
     value, made = run.get(stored), stored.owner
     if isinstance(value, View) and not value.shape:
         source = made if isinstance(made, Operation) else operation
-        run.access(source, value, site=copied_site(run.statement, operation))
+        run.access(
+            source,
+            value,
+            site=site_of(operation, run.statement.source.assigned_to(operation.source)),
+        )
 
 
 def _write(run: LaneMemory, operation: Operation, found: Value) -> Value:

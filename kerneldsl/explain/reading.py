@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+from kerneldsl.frontend.parts import Part
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.ir.frontend.reader import Reader
 from kerneldsl.ir.frontend.value_types import value_type
-from kerneldsl.ir.operations import SourcePlace, Value
+from kerneldsl.ir.operations import Value
 from kerneldsl.ir.typing import Typing
 from kerneldsl.language.types import Type
 
@@ -23,8 +25,8 @@ language_type = cache(value_type)
 class WrittenReader(Reader):
     """Reads statements as they are written.
 
-    An operation has the place of its expression. A ``statement`` is the start of a statement that
-    has no others in it.
+    An operation has the place and source of its expression or target. A ``statement`` is the start
+    of a statement that has no others in it.
     """
 
     def __init__(self, unit: FunctionUnit, typing: Typing) -> None:
@@ -33,15 +35,18 @@ class WrittenReader(Reader):
 
     def statement(self, node: ast.stmt) -> None:
         if not isinstance(node, _COMPOUND):
-            self.at(node, self.add, "statement", [])
+            written = node.value if isinstance(node, ast.Expr) else node
+            self.at(written, self.add, "statement", [])
         super().statement(node)
 
     def value(self, node: ast.expr) -> Any:
         return self.at(node, self._value, node)
 
-    def place_of(self, node: Any) -> SourcePlace:
-        written = node.value if isinstance(node, ast.Expr) else node
-        return super().place_of(written)._replace(node=written, unit=self.unit)
+    def at(self, node: ast.AST, act: Callable[..., Any], *values: Any) -> Any:
+        around, self.source = self.source, Part(self.unit, node)
+        found = super().at(node, act, *values)
+        self.source = around
+        return found
 
 
 def kind_of(value: Value) -> Type:

@@ -85,7 +85,7 @@ def barrier_problems(
         if found is not None:
             fact, remedy = found
             yield BarrierProblem(
-                operation.source.unit.locate(operation.source.node),
+                operation.source.where,
                 fact.text(group),
                 tuple(fact.links(group)),
                 fact.level(group) is Level.VARYING,

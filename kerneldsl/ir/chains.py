@@ -12,7 +12,6 @@ from kerneldsl.contract import Specialization
 from kerneldsl.contract.barriers import BarrierProblem
 from kerneldsl.contract.promises import Promises
 from kerneldsl.errors import UnsupportedConstructError
-from kerneldsl.frontend.expressions import written
 from kerneldsl.frontend.unit import IntrinsicUse
 from kerneldsl.ir.accesses import Accesses
 from kerneldsl.ir.control import LOOPS
@@ -164,14 +163,14 @@ def _key(state: Value) -> Any:
 
 def _state(operation: Operation) -> str:
     """Return the state of a chain as the user wrote it."""
-    unit, call = operation.source
-    return written(call.args[0], unit)
+    state: str = operation.source.argument(0).text
+    return state
 
 
 def _fail(operation: Operation, what: str, remedy: str) -> NoReturn:
     raise UnsupportedConstructError(
         what,
-        where=operation.source.unit.locate(operation.source.node),
+        where=operation.source.where,
         limit="Each block of a launch takes one part of a chain, and says once what it has",
         remedy=remedy,
     )

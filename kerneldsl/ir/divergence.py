@@ -8,19 +8,18 @@ levels UNIFORM < UNPROVEN < VARYING. LLVM's uniformity analysis has the first an
 
 from __future__ import annotations
 
-import ast
 import enum
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
-from kerneldsl.contract.findings import Part
 from kerneldsl.errors import SourceLocation
+from kerneldsl.frontend.parts import Part
 from kerneldsl.ir.operations import Binding
 from kerneldsl.language.intrinsics.intrinsic import Scope
 from kerneldsl.utilities.dataclasses import dataclass
 
-__all__ = ["Divergence", "Fact", "Level", "are_equal", "holding", "join", "level_of", "shown_node"]
+__all__ = ["Divergence", "Fact", "Level", "are_equal", "holding", "join", "level_of"]
 
 _MOST_LINKS = 8
 
@@ -101,8 +100,7 @@ class Divergence:
             if not link.is_internal:
                 count += 1
                 assert link.source is not None
-                unit, node = link.source
-                yield link.text(group), unit.locate(node)
+                yield link.text(group), link.source.where
             link = link.cause
 
 
@@ -146,62 +144,7 @@ def join(*facts: Fact) -> Fact:
 
 def holding(fact: Divergence, binding: Binding) -> Divergence:
     """Return the link for a variable that holds a value, or for a call that returned it."""
-    unit, node = binding.source
     if binding.name is None:
         return fact.because("`{text}` returns what varies", binding.source)
-    source = Part(unit, _source(node, binding.name))
-    return fact.because(f"`{binding.name}` is assigned `{{text}}`", source)
-
-
-def shown_node(node: Any) -> Any:
-    """Return the expression that an operation of a statement evaluates."""
-    match node:
-        case ast.For():
-            return node.iter
-        case ast.If() | ast.While() | ast.IfExp():
-            return node.test
-        case ast.AugAssign():
-            return node.target
-        case ast.Assign() | ast.AnnAssign() | ast.Expr():
-            return node.value
-    return node
-
-
-def _source(node: Any, name: str) -> Any:
-    """Return the expression with which a statement assigns a variable."""
-    match node:
-        case ast.Assign(targets=targets, value=value):
-            return next((found for each in targets if (found := _part(each, value, name))), value)
-        case ast.AnnAssign() | ast.AugAssign():
-            return node.value
-        case ast.For(target=target, iter=items):
-            return _item(target, items, name)
-    return node
-
-
-def _item(target: ast.expr, items: ast.expr, name: str) -> ast.expr:
-    """Return what gives the items that a target of a loop is assigned."""
-    match target, items:
-        case ast.Tuple(elts=targets), ast.Call(func=ast.Name(id="zip"), args=sources):
-            pairs = zip(targets, sources, strict=False)
-        case ast.Tuple(elts=[_, each]), ast.Call(func=ast.Name(id="enumerate"), args=[source, *_]):
-            pairs = zip([each], [source], strict=True)
-        case _:
-            return items
-    found = (_item(each, source, name) for each, source in pairs if _holds(each, name))
-    return next(found, items)
-
-
-def _holds(target: ast.expr, name: str) -> bool:
-    return any(isinstance(each, ast.Name) and each.id == name for each in ast.walk(target))
-
-
-def _part(target: ast.expr, value: ast.expr, name: str) -> ast.expr | None:
-    """Return what a target that contains a name is assigned."""
-    if isinstance(target, ast.Name):
-        return value if target.id == name else None
-    if not isinstance(target, ast.Tuple | ast.List):
-        return None
-    given = value.elts if isinstance(value, ast.Tuple | ast.List) else [value] * len(target.elts)
-    pairs = zip(target.elts, given, strict=False)
-    return next((found for each, part in pairs if (found := _part(each, part, name))), None)
+    form = f"`{binding.name}` is assigned `{{text}}`"
+    return fact.because(form, binding.source.assigned(binding.name))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -15,7 +14,6 @@ from kerneldsl.errors import (
     SourceLocation,
     UnsupportedConstructError,
 )
-from kerneldsl.frontend.expressions import text_of
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.ir.frontend.reader import NotReadError
 from kerneldsl.ir.refusals import Refusal, as_refusal
@@ -97,11 +95,11 @@ def _place_of(refusal: Refusal, unit: FunctionUnit) -> tuple[SourceLocation, str
     place = refusal.place
     if place is not None:
         return SourceLocation(place.unit.filename, place.line, function=place.unit.qualname), ""
-    if refusal.unit is None or refusal.node is None:
+    if refusal.source is None:
         return unit.locate(unit.tree), ""
-    where = refusal.unit.locate(refusal.node)
-    if isinstance(refusal.node, ast.expr):
-        return where, text_of(refusal.node, where.line)
+    where = refusal.source.where
+    if refusal.source.is_expression:
+        return where, refusal.source.text
     return SourceLocation(where.filename, where.lineno, function=where.function), ""
 
 

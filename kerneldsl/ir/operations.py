@@ -79,8 +79,8 @@ class SourcePlace(NamedTuple):
     #: The place of the call, if the function is read in the place of its call.
     caller: SourcePlace | None
     end_column: int | None = None
-    #: The node of the normal form, if the reader keeps it.
-    node: Any = None
+    #: Of a call of a function that is read in its place: the call.
+    call: Any = None
 
 
 class Operation:
@@ -116,7 +116,7 @@ class Operation:
         self.effect = effect
         #: The :class:`SourcePlace` in the source.
         self.place = place
-        #: The :class:`~kerneldsl.contract.findings.Part` that it was read from, for findings.
+        #: The :class:`~kerneldsl.frontend.parts.Part` that it was read from, for findings.
         self.source: Any = None
 
     def leaves(self) -> Iterator[Operation]:
@@ -178,7 +178,7 @@ class Binding(NamedTuple):
 
     #: As the user wrote it, ``None`` for a call.
     name: str | None
-    #: The :class:`~kerneldsl.contract.findings.Part` with the statement that assigns it, or the
+    #: The :class:`~kerneldsl.frontend.parts.Part` with the statement that assigns it, or the
     #: call.
     source: Any
 

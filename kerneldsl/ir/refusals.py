@@ -1,19 +1,18 @@
 """Constructs that a kernel cannot have, in the words of this project.
 
-The front end raises a :class:`Refusal` where an operation has no type. The reader gives it the node
-that it reads. The first line of any other error is the text.
+The front end raises a :class:`Refusal` where an operation has no type. The reader says where. The
+first line of any other error is the text.
 """
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Mapping
 from typing import Any
 
 from numba import errors, types
 
-from kerneldsl.frontend.unit import FunctionUnit
+from kerneldsl.frontend.parts import Part
 from kerneldsl.ir.operations import SourcePlace
 
 __all__ = [
@@ -41,7 +40,7 @@ NUMBAS_TEXT = "error.details has the compiler's own text"
 
 
 class Refusal(errors.TypingError):  # type: ignore[misc]
-    """An error and its remedy. The node and its function are known once it is placed."""
+    """An error and its remedy. Its source is known once it is placed."""
 
     def __init__(
         self,
@@ -65,13 +64,12 @@ class Refusal(errors.TypingError):  # type: ignore[misc]
         self.place: SourcePlace | None = None
         #: What else is known, about an operand.
         self.reason = ""
-        self.unit: FunctionUnit | None = None
-        self.node: ast.AST | None = None
+        #: The expression or statement.
+        self.source: Part | None = None
 
-    def at(self, unit: FunctionUnit, node: ast.AST) -> Refusal:
+    def at(self, source: Part) -> Refusal:
         """Return the refusal with its place: the innermost one counts."""
-        if self.unit is None:
-            self.unit, self.node = unit, node
+        self.source = self.source or source
         return self
 
 
@@ -250,9 +248,8 @@ def loop_refusal(kind: Any) -> Refusal:
     return Refusal(f"a for runs over {words(kind)}", "Loop over range(n), a tuple or an array")
 
 
-def several_types_refusal(kind: Any, node: ast.expr) -> Refusal:
-    """Return the refusal of a loop over a tuple of several types, which a node names."""
-    name = node.id if isinstance(node, ast.Name) else None
+def several_types_refusal(kind: Any, name: str | None) -> Refusal:
+    """Return the refusal of a loop over a tuple of several types, with its variable if any."""
     return Refusal(
         f"a for runs over values of several types, {words(kind)}",
         "Give them one type, as in (1.0, 2.5), or loop over range(n) and choose by if"

@@ -13,7 +13,6 @@ CUDA C++ Programming Guide, section "Synchronization Functions".
 
 from __future__ import annotations
 
-import ast
 import operator
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -22,12 +21,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import types
 
-from kerneldsl.contract.findings import Part
 from kerneldsl.contract.promises import NO_PROMISES, Promises
 from kerneldsl.frontend.effects.library_effects import EXTENT_ATTRIBUTES, TYPE_ATTRIBUTES
+from kerneldsl.frontend.parts import Part
 from kerneldsl.ir.accesses import Accesses, has_memory, is_of_block, is_own
 from kerneldsl.ir.control import LOOPS
-from kerneldsl.ir.divergence import Divergence, Fact, are_equal, holding, join, shown_node
+from kerneldsl.ir.divergence import Divergence, Fact, are_equal, holding, join
 from kerneldsl.ir.frontend.source_names import RESULT
 from kerneldsl.ir.intervals import Intervals
 from kerneldsl.ir.operations import (
@@ -159,25 +158,25 @@ class Uniformity:
             else:
                 known[value] = found
 
-    def _fact_in(self, value: Value, node: Any, *, extent: bool = False) -> Fact:
-        """Return the fact of a value as a node uses it: with the variables that hold it."""
+    def _fact_in(self, value: Value, user: Part | str | None, *, extent: bool = False) -> Fact:
+        """Return the fact of a value with the variables through which a part or name uses it."""
         fact = (self._extents if extent else self._facts).get(value)
         bindings = self._bindings.get(value)
         if fact is None or not bindings:
             return fact
-        for number in _used(bindings, node):
+        for number in _used(bindings, user):
             key = value, number, fact
             if key not in self._held:
                 self._held[key] = holding(fact, bindings[number])
             fact = self._held[key]
         return fact
 
-    def _whole(self, value: Value, node: Any) -> Fact:
-        return join(self._fact_in(value, node), self._fact_in(value, node, extent=True))
+    def _whole(self, value: Value, user: Part | None) -> Fact:
+        return join(self._fact_in(value, user), self._fact_in(value, user, extent=True))
 
     def _contents(self, value: Value, operation: Operation) -> Fact:
         """Return how a value varies, with whatever may be read through it."""
-        fact = self._whole(value, _node(operation))
+        fact = self._whole(value, operation.source)
         if not has_memory(value):
             return fact
         return self._read(fact, value, operation, *self._shown(value, operation))
@@ -185,13 +184,16 @@ class Uniformity:
     def _element(self, place: Fact, operation: Operation) -> Fact:
         """Return how an element varies that is loaded at a place."""
         array = operation.operands[0]
-        if isinstance(_node(operation), ast.expr):
-            return self._read(place, array, operation, "`{text}`", _node(operation))
+        source = operation.source
+        if source is not None and source.is_expression:
+            return self._read(place, array, operation, "`{text}`", source)
         return self._read(place, array, operation, *self._shown(array, operation))
 
-    def _read(self, place: Fact, array: Value, operation: Operation, form: str, node: Any) -> Fact:
+    def _read(
+        self, place: Fact, array: Value, operation: Operation, form: str, source: Part | None
+    ) -> Fact:
         """Return how what is read at a place in memory varies."""
-        owners, source = self._accesses.owners(array), _part(operation, node)
+        owners = self._accesses.owners(array)
         if not owners:
             return place
 
@@ -204,16 +206,16 @@ class Uniformity:
             return doubtful
         return join(loaded(place.scope, "a varying index", place), doubtful)
 
-    def _shown(self, array: Value, operation: Operation) -> tuple[str, Any]:
+    def _shown(self, array: Value, operation: Operation) -> tuple[str, Part | None]:
         """Return how a message names an array that an operation reads, and its expression."""
         held = [each.name for each in self._bindings.get(array, ()) if each.name]
         name = held[-1] if held else array.name
         if name:
-            return f"`{name}`", _node(operation)
+            return f"`{name}`", operation.source
         made = array.owner
-        if isinstance(made, Operation) and isinstance(_node(made), ast.expr):
-            return "`{text}`", _node(made)
-        return "`{text}`", shown_node(_node(operation))
+        if isinstance(made, Operation) and made.source is not None and made.source.is_expression:
+            return "`{text}`", made.source
+        return "`{text}`", _shown(operation)
 
     def _doubt(self, owners: frozenset[Any], operation: Operation) -> tuple[Scope, str] | None:
         """Return for which threads memory is the same, if not for all, and what memory it is."""
@@ -260,9 +262,9 @@ class Uniformity:
 
     def _result(self, operation: Operation, intrinsic: Intrinsic | None) -> tuple[Fact, Fact]:
         """Return the facts of the results of an operation without control flow."""
-        node, operands = _node(operation), operation.operands
-        facts = join(*(self._fact_in(value, node) for value in operands))
-        extents = join(*(self._fact_in(value, node, extent=True) for value in operands))
+        source, operands = operation.source, operation.operands
+        facts = join(*(self._fact_in(value, source) for value in operands))
+        extents = join(*(self._fact_in(value, source, extent=True) for value in operands))
         match operation.name:
             case name if name in _EXTENTS:
                 return extents, None
@@ -277,7 +279,7 @@ class Uniformity:
                 return facts, extents
             case "array.view":
                 cuts = (v for v in operands[1:] if not isinstance(v.type, types.Integer))
-                return facts, join(extents, *(self._fact_in(v, node) for v in cuts))
+                return facts, join(extents, *(self._fact_in(v, source) for v in cuts))
             case "attribute":
                 return self._attribute(operation)
             case "item":
@@ -301,16 +303,14 @@ class Uniformity:
         return facts, extents
 
     def _own(self, operation: Operation, scope: Scope, index: Scope, form: str) -> Fact:
-        return Divergence(
-            scope, index, f"`{{text}}` {form}", _part(operation, shown_node(_node(operation)))
-        )
+        return Divergence(scope, index, f"`{{text}}` {form}", _shown(operation))
 
     def _attribute(self, operation: Operation) -> tuple[Fact, Fact]:
         (owner,), name = operation.operands, operation.attributes["attribute"]
         if name in TYPE_ATTRIBUTES:
             return None, None
         fact, extent = (
-            self._fact_in(owner, _node(operation), extent=is_extent) for is_extent in (False, True)
+            self._fact_in(owner, operation.source, extent=is_extent) for is_extent in (False, True)
         )
         if name in EXTENT_ATTRIBUTES:
             return extent, None
@@ -329,7 +329,7 @@ class Uniformity:
         if any(key is each for each in _EXTENT_FUNCTIONS):
             return extents, None
         if any(isinstance(each.type, types.Array) for each in operation.results):  # a view
-            shape = join(*(self._fact_in(v, _node(operation)) for v in operands[1:]))
+            shape = join(*(self._fact_in(v, operation.source) for v in operands[1:]))
             return facts, join(extents, shape)
         found = join(*(self._contents(value, operation) for value in operands))
         if not _is_known(function):
@@ -356,17 +356,17 @@ class Uniformity:
                 fact = self._own(operation, uniform_in, Scope.GRID, form)
         if intrinsic.scope is Scope.WARP and intrinsic.parameters[:1] == ("mask",):
             # Lanes of one warp that name different masks have different results.
-            mask = self._fact_in(operation.operands[0], _node(operation))
+            mask = self._fact_in(operation.operands[0], operation.source)
             fact = join(mask, fact) if mask is not None and mask.scope < uniform_in else fact
         return fact, None
 
     def _meet(self, operation: Operation, intrinsic: Intrinsic) -> None:
         """Note how threads reach what they do together."""
-        arguments = [self._whole(value, _node(operation)) for value in operation.operands]
+        arguments = [self._whole(value, operation.source) for value in operation.operands]
         if operation.name.startswith("tile."):
             first = operation.attributes.get("first", len(arguments))
             ends = (region.yielded for region in operation.regions[:1])
-            elements = [join(*(self._whole(v, _node(operation)) for v in end)) for end in ends]
+            elements = [join(*(self._whole(v, operation.source) for v in end)) for end in ends]
             arguments = [*arguments[:first], *elements]
         self.meetings[operation] = Meeting(intrinsic, self._now(), self._left, tuple(arguments))
 
@@ -378,10 +378,10 @@ class Uniformity:
 
     def _condition(self, value: Value, operation: Operation) -> Fact:
         """Return how the truth of a value varies."""
-        test = shown_node(_node(operation))
+        test = _shown(operation)
         found = self._whole(value, test)
         form = "the condition `{text}` {varies}"
-        return None if found is None else found.because(form, _part(operation, test))
+        return None if found is None else found.because(form, test)
 
     def _branch(self, operation: Operation) -> None:
         condition = self._condition(operation.operands[0], operation)
@@ -394,7 +394,7 @@ class Uniformity:
             self._region(region)
         self._control = outer
         ends = [region.yielded for region in operation.regions if not region.is_left]
-        is_statement = isinstance(_node(operation), ast.stmt)
+        is_statement = operation.source is not None and not operation.source.is_expression
         form = "`{name}` is assigned in a divergent branch" if is_statement else ""
         self._choose(operation, ends, condition, form)
 
@@ -422,9 +422,9 @@ class Uniformity:
         """Let results vary as what they are chosen from, and as the choice."""
         for number, result in enumerate(operation.results):
             given = [end[number] for end in ends]
-            names = ast.Name(result.name)
-            fact = join(*(self._fact_in(value, names) for value in given))
-            extent = join(*(self._fact_in(value, names, extent=True) for value in given))
+            name = result.name
+            fact = join(*(self._fact_in(value, name) for value in given))
+            extent = join(*(self._fact_in(value, name, extent=True) for value in given))
             self._set_chosen(operation, result, fact, extent, way, form)
 
     def _set_chosen(
@@ -447,13 +447,13 @@ class Uniformity:
         first = len(operation.operands) - count
         given, initial = operation.operands[:first], operation.operands[first:]
         head = len(body.arguments) - count
-        node = shown_node(_node(operation))
-        bounds = join(*(self._whole(value, node) for value in given))
+        shown = _shown(operation)
+        bounds = join(*(self._whole(value, shown) for value in given))
         way: Fact = None
         if operation.name == "for" and bounds is not None:
             form = "the loop over `{text}` runs a varying number of times"
-            way = bounds.because(form, _part(operation, node))
-        names = [ast.Name(each.name) for each in operation.results]
+            way = bounds.because(form, shown)
+        names = [each.name for each in operation.results]
         pairs = list(zip(initial, names, strict=True))
         facts = [self._fact_in(value, name) for value, name in pairs]
         extents = [self._fact_in(value, name, extent=True) for value, name in pairs]
@@ -492,11 +492,11 @@ class Uniformity:
 
     def _set_items(self, operation: Operation, given: list[Value], arguments: list[Value]) -> None:
         """Set the facts of the elements that a loop is over: one column for each argument."""
-        node = shown_node(_node(operation))
+        shown = _shown(operation)
         for number, argument in enumerate(arguments):
             column = given[number :: len(arguments)]
-            fact = join(*(self._fact_in(value, node) for value in column))
-            extent = join(*(self._fact_in(value, node, extent=True) for value in column))
+            fact = join(*(self._fact_in(value, shown) for value in column))
+            extent = join(*(self._fact_in(value, shown, extent=True) for value in column))
             self._set(argument, fact, extent)
 
 
@@ -525,34 +525,27 @@ def _intrinsic_of(operation: Operation) -> Intrinsic | None:
     """Return the operation of the language that an operation was read from."""
     use = operation.attributes.get("use")
     if use is None and operation.name.startswith("tile.") and operation.source is not None:
-        use = operation.source.unit.use_of(operation.source.node)
+        use = operation.source.use
     found: Intrinsic | None = _INDICES.get(operation.name) if use is None else use.intrinsic
     return found
 
 
-def _node(operation: Operation) -> Any:
-    return None if operation.source is None else operation.source.node
+def _shown(operation: Operation) -> Part | None:
+    """Return the expression that an operation was read from."""
+    source: Part | None = operation.source
+    return None if source is None else source.shown
 
 
-def _part(operation: Operation, node: Any) -> Part | None:
-    """Return an expression of the function that an operation was read from."""
-    return None if operation.source is None else Part(operation.source.unit, node)
-
-
-def _used(bindings: list[Binding], node: Any) -> list[int]:
-    """Return the numbers of the bindings through which a node uses a value, the first one first."""
-    if len(bindings) == 1 or node is None:
+def _used(bindings: list[Binding], user: Part | str | None) -> list[int]:
+    """Return the numbers of the bindings through which a value is used, the first one first."""
+    if len(bindings) == 1 or user is None:
         return list(range(len(bindings)))[:1]
-    parts, found, is_returned = _parts(node), list[int](), False
+    parts = {user} if isinstance(user, str) else user.mentioned
+    found, is_returned = list[int](), False
     for number in reversed(range(len(bindings))):
         binding = bindings[number]
         if is_returned or (binding.name or binding.source.node) in parts:
             found.insert(0, number)
-            parts = _parts(shown_node(binding.source.node))
+            parts = binding.source.shown.mentioned
             is_returned = binding.name is None
     return found or [0]
-
-
-def _parts(node: Any) -> set[Any]:
-    """Return the names and calls in an expression."""
-    return {each.id if isinstance(each, ast.Name) else each for each in ast.walk(node)}

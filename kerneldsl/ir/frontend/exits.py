@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterable, Iterator
 
-from kerneldsl.contract.findings import Part
+from kerneldsl.frontend.parts import Part
 from kerneldsl.ir.frontend.merging import End, merge
 from kerneldsl.ir.frontend.reader import Reader, reads_statement
 from kerneldsl.ir.frontend.source_names import RESULT

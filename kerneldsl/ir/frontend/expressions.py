@@ -10,8 +10,8 @@ from typing import Any
 
 from numba import types
 
-from kerneldsl.contract.findings import Part
 from kerneldsl.frontend.expressions import folded
+from kerneldsl.frontend.parts import Part
 from kerneldsl.ir.frontend.known_tests import known_test
 from kerneldsl.ir.frontend.members import settled
 from kerneldsl.ir.frontend.merging import End, merge

@@ -7,8 +7,8 @@ from typing import Any
 
 from numba import types
 
-from kerneldsl.contract.findings import Part
 from kerneldsl.frontend.linked_code import LinkedCode
+from kerneldsl.frontend.parts import Part
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.ir.frontend.control import BeforeEnd
 from kerneldsl.ir.frontend.exits import labeled, returns_early
@@ -67,7 +67,8 @@ def read_call_of(reader: Reader, unit: FunctionUnit, arguments: list[Any]) -> An
 def _read_body_of(reader: Reader, unit: FunctionUnit, arguments: list[Any]) -> Any:
     outer = reader.unit, reader.variables, reader.exits, reader.place, reader.caller
     notes = reader.notes
-    reader.unit, reader.depth, reader.caller = unit, reader.depth + 1, reader.place
+    reader.unit, reader.depth = unit, reader.depth + 1
+    reader.caller = reader.place._replace(call=reader.source)
     reader.variables = dict(zip(unit.parameters, arguments, strict=True))
     _note_parameters(reader)
     reader.exits = {}

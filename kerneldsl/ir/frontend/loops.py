@@ -12,6 +12,7 @@ from numba import types
 
 from kerneldsl.errors import KernelTypingError
 from kerneldsl.frontend.expressions import written
+from kerneldsl.frontend.parts import Part
 from kerneldsl.ir.frontend.arrays import load
 from kerneldsl.ir.frontend.control import assigned, read_body, read_loop
 from kerneldsl.ir.frontend.exits import has, labeled, unreachable
@@ -68,7 +69,7 @@ def _source(reader: Reader, node: ast.expr) -> _Source:
                 return _Zip([start, _source(reader, args[0])])
     found = reader.value(node)
     if not isinstance(found, tuple) and not isinstance(found.type, types.Array):
-        raise loop_refusal(found.type).at(reader.unit, node)
+        raise loop_refusal(found.type).at(Part(reader.unit, node))
     return found
 
 
@@ -228,8 +229,9 @@ def _each(reader: Reader, node: ast.For, items: list[Any]) -> None:
     parts = [_flat(each) for each in items]
     kinds = [[value.type for value in each] for each in parts]
     if any(each != kinds[0] for each in kinds):
-        refusal = several_types_refusal(type_of(tuple(items)), node.iter)
-        raise refusal.at(reader.unit, node.iter)
+        name = node.iter.id if isinstance(node.iter, ast.Name) else None
+        refusal = several_types_refusal(type_of(tuple(items)), name)
+        raise refusal.at(Part(reader.unit, node.iter))
     numbers = [constant_of(each[0]) for each in parts]
     attributes: dict[str, Any]
     if kinds[0] == [types.int64] and all(type(number) is int for number in numbers):

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numba import types
 
+from kerneldsl.frontend.parts import Part
 from kerneldsl.ir.frontend.members import NamedMembers, class_of
 from kerneldsl.ir.frontend.reader import NotReadError, Reader, constant_of
 from kerneldsl.ir.frontend.tuples import packed, unpacked
@@ -57,7 +58,7 @@ def _type_of(reader: Reader, node: ast.expr, function: Any) -> Any:
         found = refusal
         if isinstance(owner, ModuleType):
             found = attribute_refusal(types.Module(owner), node.attr)  # type: ignore[attr-defined]
-        raise found.at(reader.unit, node) from refusal.__cause__
+        raise found.at(Part(reader.unit, node)) from refusal.__cause__
 
 
 def _known(reader: Reader, function: Any, arguments: list[Any]) -> Any:

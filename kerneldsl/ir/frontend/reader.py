@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 
 from numba import errors, types
 
-from kerneldsl.contract.findings import Part
 from kerneldsl.frontend.library_names import outside_value
+from kerneldsl.frontend.parts import Part
 from kerneldsl.frontend.trees import origin_of
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.ir.frontend.members import MISSING, NamedMembers, class_of, settled
@@ -194,7 +194,7 @@ class Reader:
             found = value
             return found
         if isinstance(value.type, types.Array):
-            raise condition_refusal(value.type).at(self.unit, node)
+            raise condition_refusal(value.type).at(Part(self.unit, node))
         return self.numba(bool, [value])
 
     def known(self, name: str) -> Any:
@@ -307,9 +307,9 @@ class Reader:
         found = as_refusal(error)
         if found is not error:
             found.__cause__ = error
-        if found.unit is None:
+        if found.source is None:
             found.reason = self._float_among(node)
-        return found.at(self.unit, node)
+        return found.at(Part(self.unit, node))
 
     def _float_among(self, node: ast.AST) -> str:
         """Return which operand of a bitwise operation or shift is a float, and since where."""

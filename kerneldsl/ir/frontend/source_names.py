@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import Any, NamedTuple
 
-from kerneldsl.contract.findings import Part
+from kerneldsl.frontend.parts import Part
 from kerneldsl.ir.operations import SourcePlace, Value
 
 __all__ = ["CHOSEN", "RESULT", "Assignment", "SourceNames"]

@@ -7,7 +7,7 @@ from typing import Any
 
 from numba import types
 
-from kerneldsl.contract.findings import Part
+from kerneldsl.frontend.parts import Part
 from kerneldsl.ir.frontend.arrays import Place, load, place_of
 from kerneldsl.ir.frontend.calls import read_call
 from kerneldsl.ir.frontend.expressions import IN_PLACE, binary, read_name
@@ -23,7 +23,7 @@ def read_assign(reader: Reader, node: ast.Assign) -> None:
     try:
         value = reader.value(node.value)
     except Refusal as refusal:
-        if refusal.array is not None and refusal.node is node.value:
+        if refusal.array is not None and refusal.source == Part(reader.unit, node.value):
             # In one element it cannot be stored at all.
             value = reader.add("undefined", [], (refusal.array,)).result
             bind_target(reader, node.targets[0], value, node.value)
@@ -97,7 +97,7 @@ def bind_target(
                 value = tuple(load(reader, value, [reader.constant(n)]) for n in places)
             if not isinstance(value, tuple) or len(value) != len(targets):
                 refusal = unpacking_refusal(type_of(value), len(targets))
-                raise refusal.at(reader.unit, target)
+                raise refusal.at(Part(reader.unit, target))
             parts = source.elts if isinstance(source, ast.Tuple) else [None] * len(targets)
             for each, result, part in zip(targets, value, parts, strict=True):
                 bind_target(reader, each, result, part)
@@ -105,5 +105,6 @@ def bind_target(
             try:
                 place_of(reader, target).store(value)
             except Refusal as refusal:
-                refusal.at(reader.unit, source if refusal.is_of_value and source else target)
+                shown = source if refusal.is_of_value and source else target
+                refusal.at(Part(reader.unit, shown))
                 raise

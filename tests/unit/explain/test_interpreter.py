@@ -133,7 +133,7 @@ def test_targets_read_kernels_as_they_are_written(target):
     function = get_target(target).compiler.typed_regions(spec.unit, spec.kinds, WrittenReader)
     operations = list(function.body.walk())
     assert [each.name for each in operations if each.name == "leave"] == ["leave"]
-    texts = {each.name: each.place.node for each in operations}
+    texts = {each.name: each.source.node for each in operations if each.source is not None}
     assert [type(texts[name]).__name__ for name in ("array.load", "array.store", "numba")] == [
         *("Subscript", "Subscript", "AugAssign"),
     ]  # fmt: skip

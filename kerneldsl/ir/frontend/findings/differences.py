@@ -15,7 +15,8 @@ from collections.abc import Iterator
 import numpy as np
 from numba import types
 
-from kerneldsl.contract.findings import Finding, Part
+from kerneldsl.contract.findings import Finding
+from kerneldsl.frontend.parts import Part
 from kerneldsl.ir.frontend.findings.flow import Flow, Place, is_unsigned
 from kerneldsl.ir.frontend.findings.ordered import are_ordered
 from kerneldsl.ir.operations import Operation, Value

@@ -15,8 +15,9 @@ from collections.abc import Iterator
 
 from numba import types
 
-from kerneldsl.contract.findings import Finding, Part
+from kerneldsl.contract.findings import Finding
 from kerneldsl.frontend.expressions import folded
+from kerneldsl.frontend.parts import Part
 from kerneldsl.ir.frontend.findings.flow import Flow, is_signed, is_unsigned
 from kerneldsl.ir.nonnegative import nonnegative_values
 from kerneldsl.ir.operations import Function, Operation, Value

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import types
 
-from kerneldsl.contract.findings import Part
+from kerneldsl.frontend.parts import Part
 from kerneldsl.ir.control import CONTROL, LOOPS, carried_arguments, ends_of, given_to
 from kerneldsl.ir.frontend.source_names import Assignment, SourceNames
 from kerneldsl.ir.operations import Effect, Function, Operation, Region, Value

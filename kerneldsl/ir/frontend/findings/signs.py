@@ -14,10 +14,11 @@ from typing import NamedTuple
 
 from numba import types
 
-from kerneldsl.contract.findings import Finding, Part, finding_text
+from kerneldsl.contract.findings import Finding, finding_text
 from kerneldsl.errors import KernelTypingError
 from kerneldsl.frontend.expressions import folded
 from kerneldsl.frontend.foreign import is_ufunc_of_numba
+from kerneldsl.frontend.parts import Part
 from kerneldsl.ir.frontend.findings.flow import SAME_BITS, Flow, is_signed
 from kerneldsl.ir.frontend.source_names import CHOSEN, RESULT
 from kerneldsl.ir.operations import Operation, Value

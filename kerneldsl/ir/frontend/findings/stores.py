@@ -14,7 +14,8 @@ from collections.abc import Iterator
 import numpy as np
 from numba import types
 
-from kerneldsl.contract.findings import Finding, Part
+from kerneldsl.contract.findings import Finding
+from kerneldsl.frontend.parts import Part
 from kerneldsl.ir.frontend.findings.flow import Flow
 from kerneldsl.ir.operations import Operation, Value
 from kerneldsl.ir.recognize import operator_of

@@ -18,8 +18,9 @@ from typing import NamedTuple, TypeAlias
 
 from numba import types
 
-from kerneldsl.contract.findings import Finding, Part
+from kerneldsl.contract.findings import Finding
 from kerneldsl.frontend.expressions import written
+from kerneldsl.frontend.parts import Part
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.ir.frontend.findings.flow import Flow, is_whole
 from kerneldsl.ir.operations import Function, Operation, Value
