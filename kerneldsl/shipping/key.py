@@ -24,7 +24,7 @@ __all__ = ["CALLING_CONVENTION", "describe_launch", "shipped_keys", "unit_digest
 
 #: Version of how compiled code is called: the layout of parameters (:mod:`kerneldsl.contract.abi`),
 #: and the header and frame of an entry on the CPU (``targets/cpu/codegen/code.py``,
-#: ``signal_table.py``). A change of these makes shipped code a miss.
+#: ``native_tables.py``). A change of these makes shipped code a miss.
 CALLING_CONVENTION = 1
 _identities: WeakKeyDictionary[FunctionUnit, Mapping[str, str]] = WeakKeyDictionary()
 

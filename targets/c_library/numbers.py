@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from targets.cpu.codegen.code import (
+    ALIGNMENT,
     FAILURE_WORD,
     FINISHED,
     FIRST_UNITS_WORD,
@@ -11,14 +12,13 @@ from targets.cpu.codegen.code import (
     PARTS_WORD,
     SPACE_WORDS,
 )
-from targets.cpu.codegen.storage import ALIGNMENT
 from targets.cpu.runtime.artifact import (
     LEAST_SEGMENT,
     LEAST_STEP_THREADS,
     SERIAL_THREADS,
     STEPS_PER_THREAD,
 )
-from targets.cpu.runtime.pool_table import SLOT_BYTES, Place
+from targets.cpu.runtime.native_tables import SLOT_BYTES, PoolPlace
 
 __all__ = ["numbers_header"]
 
@@ -40,9 +40,9 @@ _NUMBERS = {
     "STEPS_PER_THREAD": STEPS_PER_THREAD,
     "LEAST_STEP_THREADS": LEAST_STEP_THREADS,
     "LEAST_ROW": LEAST_SEGMENT,
-    "POOL_SLOTS": int(Place.SLOTS),
+    "POOL_SLOTS": int(PoolPlace.SLOTS),
     "POOL_SLOT_BYTES": SLOT_BYTES,
-    "POOL_PARALLEL_FOR": int(Place.PARALLEL_FOR),
+    "POOL_PARALLEL_FOR": int(PoolPlace.PARALLEL_FOR),
 }
 
 

@@ -21,7 +21,7 @@ from targets.c_library.link import find_compiler, link_shared
 from targets.c_library.numbers import numbers_header
 from targets.cpu.codegen.levels import LEVELS
 from targets.cpu.runtime.artifact import CpuArtifact
-from targets.cpu.runtime.pool import POOL_CODE
+from targets.cpu.runtime.process_code import POOL_CODE
 from targets.cuda.compile.artifact import CudaArtifact
 
 __all__ = ["CLibrary"]

@@ -136,7 +136,7 @@ class CpuCompiler(Compiler):
     def expect_code(self) -> None:
         """Import what links object code, and what shares a launch; and make a linker."""
         import targets.cpu.runtime.stored
-        import targets.cpu.runtime.waking  # noqa: F401 -- for the launch
+        import targets.cpu.runtime.threads  # noqa: F401 -- for the launch
         from targets.cpu.runtime.objects import IS_SUPPORTED, make_linker
 
         if IS_SUPPORTED:
@@ -178,8 +178,7 @@ class CpuDevice(Device):
 
     def thread_pool(self) -> tuple[int, float] | None:
         """Return Numba's threads, and what waking them costs."""
-        from targets.cpu.runtime.threads import threading_layer
-        from targets.cpu.runtime.waking import wake_ns
+        from targets.cpu.runtime.threads import threading_layer, wake_ns
 
         layer = threading_layer()
         return layer.thread_count, wake_ns(layer)

@@ -14,7 +14,7 @@ from functools import cache, partial
 from typing import Any
 from unittest.mock import patch
 
-from targets.cpu.codegen.vector_extensions import compiled_for
+from targets.cpu.codegen.levels import compiled_for
 from tests.fuzz.names import renamed
 from tests.fuzz.program import Program
 

@@ -23,21 +23,20 @@ from tests.shipping.programs import ROOT
 _CONVENTION = (
     "kerneldsl/contract/abi.py",
     "targets/cpu/codegen/code.py",
-    "targets/cpu/runtime/signal_table.py",
+    "targets/cpu/runtime/native_tables.py",
     "targets/cuda/compile/parameters.py",
 )
-_DIGEST = "1 9bd78db5a308bed6"
+_DIGEST = "1 0581e14b49239a2d"
 #: What the code of the process is made by, which packages ship, too.
 _PROCESS_CODE = (
-    "targets/cpu/runtime/interrupt_code.py",
+    "targets/cpu/runtime/native_tables.py",
+    "targets/cpu/runtime/native_writer.py",
     "targets/cpu/runtime/openmp_code.py",
     "targets/cpu/runtime/pool_code.py",
-    "targets/cpu/runtime/pool_table.py",
     "targets/cpu/runtime/runner_code.py",
     "targets/cpu/runtime/signal_handlers.py",
-    "targets/cpu/runtime/signal_table.py",
 )
-_PROCESS_DIGEST = "1 81a4f646cb98713d"
+_PROCESS_DIGEST = "1 5ba96d6052362903"
 
 
 @kd.kernel

@@ -33,6 +33,7 @@ from typing import Any
 from kerneldsl.utilities.dataclasses import dataclass
 
 __all__ = [
+    "ALIGNMENT",
     "BEGAN_WORD",
     "CODE_WORD",
     "DESCRIPTION_WORD",
@@ -63,11 +64,13 @@ SPACE_WORDS = 6
 FAILURE_WORD = 11
 #: What it says where the launch was stopped, and if it wrote beyond dynamic shared memory.
 STOPPED, OVERRUN = -1, -2
-#: The bytes that a slice of dynamic shared memory ends at, and its line, as far as they are known.
+#: The largest end of a slice of dynamic shared memory in bytes, and its last line, that are known.
 MAX_DYNAMIC_BYTES, MAX_DYNAMIC_LINE = (1 << 40) - 1, (1 << 20) - 1
 CODE_WORD, DESCRIPTION_WORD, STOP_WORD, ENTER_WORD, FIRST_UNITS_WORD = 9, 12, 13, 14, 15
 WATCH_WORD, BEGAN_WORD, PARTS_WORD = 16, 17, 18
 
+#: Arrays and private values of a block start at multiples of this many bytes.
+ALIGNMENT = 64
 #: Bytes of the number of a state, an int64.
 STATE_BYTES = 8
 #: The state of a block that has come to its end; a launch begins with state 0.

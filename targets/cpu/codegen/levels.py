@@ -1,4 +1,8 @@
-"""Levels of processors: what code that is compiled for other machines may use.
+"""Levels of processors, and the vector extensions of this one, that compiled code may use.
+
+Numba lets LLVM look at the processor, unless its own variables say otherwise. This module finds
+the same without importing Numba. Where Linux lists the features of the processor, LLVM is not
+loaded either.
 
 References
 ----------
@@ -9,15 +13,28 @@ System V Application Binary Interface, AMD64 Architecture Processor Supplement, 
 from __future__ import annotations
 
 import functools
+import os
 import platform
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from kerneldsl.errors import AttributeUnavailableError
 from kerneldsl.utilities.dataclasses import dataclass
-from targets.cpu.codegen.vector_extensions import compiled_for, features_of_levels
+from kerneldsl.utilities.modules import imported
 
-__all__ = ["LEVELS", "Level", "compiling_for", "features_in_use", "supported_levels"]
+__all__ = [
+    "LEVELS",
+    "CompiledFor",
+    "Level",
+    "compiled_for",
+    "compiling_for",
+    "extensions_in_use",
+    "features_by_linux",
+    "features_in_use",
+    "features_of_levels",
+    "supported_levels",
+]
 
 
 @dataclass(frozen=True)
@@ -107,3 +124,148 @@ def _target_machine(name: str) -> Any:
     # A linker may place it anywhere.
     processor = _PROCESSORS.get(name, name)
     return target.create_target_machine(cpu=processor, opt=3, reloc="pic", codemodel="small")
+
+
+# -- vector extensions that compiled code may use on this processor --------------------------------
+
+
+#: LLVM's name of a feature to the extension's usual one, widest first.
+_EXTENSIONS = {
+    "avx512f": "AVX-512",
+    "avx2": "AVX2",
+    "avx": "AVX",
+    "sve2": "SVE2",
+    "sve": "SVE",
+    "neon": "NEON",
+}
+#: Architectures that include NEON, whatever LLVM lists.
+_HAS_NEON = ("aarch64", "arm64")
+
+#: Names of LLVM by Linux's, of what levels of processors consist of.
+_NAMES = {
+    "abm": "lzcnt",
+    "bmi1": "bmi",
+    "lahf_lm": "sahf",
+    "pni": "sse3",
+    "sse4_1": "sse4.1",
+    "sse4_2": "sse4.2",
+    **{
+        name: name
+        for name in (
+            *("avx", "avx2", "avx512bw", "avx512cd", "avx512dq", "avx512f", "avx512vl"),
+            *("bmi2", "cx16", "f16c", "fma", "movbe", "popcnt", "ssse3", "xsave"),
+        )
+    },
+}
+
+#: The entry of one processor is shorter; to read all would take long on a large machine.
+_MOST_BYTES = 1 << 14
+
+
+@dataclass(frozen=True)
+class CompiledFor:
+    """Processor and features that Numba has LLVM compile for."""
+
+    #: LLVM's name of the processor, such as ``"znver3"``.
+    cpu: str
+    #: LLVM's names of the features in use.
+    features: frozenset[str]
+
+
+def compiled_for() -> CompiledFor:
+    """Return what Numba has LLVM compile for in this process.
+
+    Raises `AttributeUnavailableError` where LLVM does not know this processor.
+    """
+    settings = _numba_settings()
+    cpu, wanted, is_avx_on = settings
+    host_cpu, host_features = _host()
+    features = set(host_features)
+    if wanted is not None:
+        if cpu not in (None, host_cpu):
+            features.clear()  # what a named processor implies, only LLVM's tables know
+        for flag in wanted.split(","):
+            name = flag.strip()
+            if name.startswith("+"):
+                features.add(name[1:])
+            elif name.startswith("-"):
+                features.discard(name[1:])
+    elif not is_avx_on:
+        features = {name for name in features if not name.startswith("avx")}
+    return CompiledFor(cpu or host_cpu, frozenset(features))
+
+
+def extensions_in_use() -> tuple[str, ...]:
+    """Return the vector extensions in use, widest first; ``("baseline",)`` for none.
+
+    Raises `AttributeUnavailableError` where LLVM does not know this processor.
+    """
+    import platform
+
+    features = compiled_for().features
+    found = [name for feature, name in _EXTENSIONS.items() if feature in features]
+    if platform.machine().lower() in _HAS_NEON and "NEON" not in found:
+        found.append("NEON")
+    return tuple(found) or ("baseline",)
+
+
+def features_of_levels() -> frozenset[str]:
+    """Return the features of :func:`compiled_for`, or at least those that levels consist of.
+
+    LLVM is not loaded for that where Linux lists them.
+    """
+    cpu, wanted, is_avx_on = _numba_settings()
+    if cpu is None and wanted is None and imported("llvmlite") is None:
+        found = features_by_linux()
+        if found:
+            return found if is_avx_on else frozenset(f for f in found if not f.startswith("avx"))
+    return compiled_for().features
+
+
+def _numba_settings() -> tuple[str | None, str | None, bool]:
+    """Name of the processor, features, and whether AVX is allowed, as Numba reads them."""
+    config: Any = getattr(imported("numba"), "config", None)
+    if config is not None:  # a program may have set them there
+        return config.CPU_NAME, config.CPU_FEATURES, bool(config.ENABLE_AVX)
+    allowed = os.environ.get("NUMBA_ENABLE_AVX", "1").strip()
+    return (
+        os.environ.get("NUMBA_CPU_NAME"),
+        os.environ.get("NUMBA_CPU_FEATURES"),
+        allowed not in ("", "0"),
+    )
+
+
+@functools.cache
+def _host() -> tuple[str, frozenset[str]]:
+    import llvmlite.binding
+
+    try:
+        features = llvmlite.binding.get_host_cpu_features()
+    except RuntimeError as error:
+        raise AttributeUnavailableError(
+            f"LLVM does not know the features of this processor: {error}"
+        ) from error
+    in_use = frozenset(name for name, is_on in features.items() if is_on)
+    return llvmlite.binding.get_host_cpu_name(), in_use
+
+
+@functools.cache
+def features_by_linux(file: str = "/proc/cpuinfo") -> frozenset[str]:
+    """Return LLVM's names of the features that Linux lists of the first processor.
+
+    Those that the system does not support are missing, as for LLVM. The result is empty where
+    Linux lists none, as on a processor of another architecture.
+    """
+    try:
+        descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            text = os.read(descriptor, _MOST_BYTES).decode("ascii", "replace")
+        finally:
+            os.close(descriptor)
+    except (OSError, AttributeError):  # not on every system
+        return frozenset()
+    for line in text.splitlines():
+        name, _, flags = line.partition(":")
+        if name.strip() == "flags":
+            return frozenset(_NAMES[flag] for flag in flags.split() if flag in _NAMES)
+    return frozenset()

@@ -1,16 +1,24 @@
 """Code libraries of kernels and of the functions they call.
 
 Bodies have no reference counts: one full pipeline is enough. It includes the superword vectorizer,
-which Numba leaves out.
+which Numba leaves out. Numba's names contain numbers that depend on what the process has compiled
+before. So the names in an object file that is shipped are replaced: they are the same from each
+build, and unique among kernels.
 """
 
 from __future__ import annotations
 
+import hashlib
+import re
 from typing import Any
 
 import llvmlite.binding as llvm
 from llvmlite import ir
 
+from kerneldsl.contract import Specialization
+from kerneldsl.frontend.fingerprint import UnidentifiedError, fingerprint
+from kerneldsl.frontend.unit import FunctionUnit
+from kerneldsl.language.kinds import format_signature
 from kerneldsl.lowering.float_conversions import define_conversions
 from kerneldsl.lowering.loop_marks import (
     has_vectors_to_unroll,
@@ -23,15 +31,12 @@ from kerneldsl.lowering.numba_internals.regions import run_passes
 from kerneldsl.lowering.numba_internals.text import module_text
 from kerneldsl.lowering.shifts import define_shifts
 from targets.cpu.math.division import Divisions, fold_constants, has_divisions
-from targets.cpu.math.float_conversions import add_missing, write_conversion
+from targets.cpu.math.float_conversions import CONVERSIONS, add_missing, write_conversion
 from targets.cpu.math.upper_products import has_upper_products, keep_upper_products
 from targets.cpu.math.vector.define import calls_math, calls_powers, replace_math
 from targets.cpu.runtime.objects import IS_SUPPORTED
 
-__all__ = [
-    "ENTRY_SUFFIX",
-    "create_library",
-]
+__all__ = ["ENTRY_SUFFIX", "create_library", "entry_symbol", "name_symbols"]
 
 #: What the name of an entry ends with, after that of the body.
 ENTRY_SUFFIX = ".entry"
@@ -115,3 +120,64 @@ def create_library(name: str, machine: Any = None) -> HostLibrary:
     """Return an empty library for a kernel, for this machine or for LLVM's target machine."""
     is_object = IS_SUPPORTED or machine is not None
     return HostLibrary(name, _write, _optimize, is_object=is_object, machine=machine)
+
+
+# -- names in an object file that is shipped: the same from each build, and unique among kernels----
+
+
+_DIGITS = 16
+
+
+def entry_symbol(specialization: Specialization) -> str:
+    """Return the symbol of a shipped entry, which C can name; no other entry has it."""
+    unit = specialization.unit
+    parts = (
+        *(unit.module, unit.qualname, _contents(unit), str(specialization.arch)),
+        format_signature(specialization.kinds),
+        *(str(specialization.mode), str(specialization.block_dim), str(specialization.options)),
+        str(specialization.promises),
+    )
+    digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:_DIGITS]
+    return f"kd_{re.sub(r'[^0-9A-Za-z_]', '_', unit.name)}_{digest}"
+
+
+def _contents(unit: FunctionUnit) -> str:
+    """Return what differs between kernels of one name, such as the values of constants."""
+    try:
+        return fingerprint(unit)
+    except UnidentifiedError:  # such code is not shipped
+        return ""
+
+
+def name_symbols(module: Any, machine: Any, old: str, new: str) -> None:
+    """Rename what an optimized module defines, and remove what its entry does not use.
+
+    Parameters
+    ----------
+    module : llvmlite.binding.ModuleRef
+        The module, which is changed.
+    machine : llvmlite.binding.TargetMachine
+        The machine that it is for.
+    old, new : str
+        Name of its entry. Other definitions are numbered, and are local.
+    """
+    kept = (old, *CONVERSIONS)
+    for each in _defined(module):
+        each.linkage = "external" if each.name in kept else "internal"
+    manager = llvm.create_new_module_pass_manager()
+    manager.add_global_dead_code_eliminate_pass()
+    options = llvm.create_pipeline_tuning_options()
+    run_passes(manager, module, llvm.create_pass_builder(machine, options))
+    number = 0
+    for each in _defined(module):
+        if each.name == old:
+            each.name = new
+            continue
+        each.linkage = "internal"
+        if each.name not in kept:
+            each.name, number = f"{new}.{number}", number + 1
+
+
+def _defined(module: Any) -> list[Any]:
+    every = (*module.functions, *module.global_variables)
+    return [each for each in every if not each.is_declaration]

@@ -1,8 +1,8 @@
 """Choose the axis of an extent that the rows of the CPU run along.
 
-Rows are loops whose neighbouring indices should touch neighbouring elements: along the last axis of
-``forall``'s extent, unless more bytes then lie side by side along the first, as where a kernel
-indexes ``a[y, x]`` under ``x, y = kd.grid(2)``, or in Fortran order.
+Neighbouring indices of a row should access neighbouring elements. Rows run along the last axis of
+``forall``'s extent, unless more bytes lie side by side along the first. That is so if a kernel
+indexes ``a[y, x]`` with ``x, y = kd.grid(2)``, or in Fortran order.
 """
 
 from __future__ import annotations

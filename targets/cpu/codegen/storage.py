@@ -1,21 +1,31 @@
-"""Storage of a block's arrays and private values: on the worker's stack, or in scratch."""
+"""Storage of a block's arrays and private values: on the worker's stack, or in scratch.
+
+Also the memory that an array is in, and metadata of it for LLVM.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
+from typing import Any
+
+from llvmlite import ir
 
 from kerneldsl.errors import ResourceLimitError, SourceLocation
 from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
+from kerneldsl.ir.operations import Operation, Value
 from kerneldsl.language.element_types import ELEMENT_TYPES
 from kerneldsl.utilities.dataclasses import dataclass
 from kerneldsl.utilities.formatting import format_bytes
+from targets.cpu.codegen.code import ALIGNMENT
 
 __all__ = [
-    "ALIGNMENT",
     "SCRATCH_LIMIT_BYTES",
     "STACK_BYTES",
+    "LocalScopes",
     "StaticArray",
     "Storage",
+    "is_of_block",
 ]
 
 #: Bytes of a block's storage that are taken from the worker's stack; what is beyond goes to
@@ -23,8 +33,6 @@ __all__ = [
 STACK_BYTES = 64 * 1024
 #: Most bytes of scratch memory; every thread of the pool allocates as many.
 SCRATCH_LIMIT_BYTES = 2**30
-#: Arrays and private values start at multiples of this many bytes.
-ALIGNMENT = 64
 
 
 @dataclass(frozen=True)
@@ -33,7 +41,7 @@ class StaticArray:
 
     #: Shape and dtype.
     use: IntrinsicUse
-    #: Where it is declared.
+    #: The place of its declaration.
     where: SourceLocation
     #: How many of them a block has: one for each thread, for what outlives a barrier.
     copies: int = 1
@@ -97,3 +105,45 @@ class Storage:
             limit=f"A block on the CPU can have {format_bytes(SCRATCH_LIMIT_BYTES)} of it",
             remedy="Use smaller arrays or smaller blocks, or pass an array as an argument",
         )
+
+
+# -- the memory that an array is in, and metadata for LLVM -----------------------------------------
+
+
+#: What gives a part of an array, or looks at all of it in another way.
+_VIEWS = frozenset({"array.part", "array.view", "array.transpose"})
+
+
+def root_of(array: Value) -> Value:
+    """Return the array that an array is a part or a view of."""
+    made = array.owner
+    while isinstance(made, Operation) and made.name in _VIEWS:
+        array = made.operands[0]
+        made = array.owner
+    return array
+
+
+def is_of_block(array: Value) -> bool:
+    """Return whether an array is known to be shared or local memory, which one worker uses."""
+    made = root_of(array).owner
+    return isinstance(made, Operation) and made.name in ("shared.array", "local.array")
+
+
+class LocalScopes:
+    """Metadata by which LLVM knows that local arrays and parameters of a kernel are distinct.
+
+    LLVM finds that out by itself unless a local array has many uses.
+    """
+
+    def __init__(self, module: ir.Module, parameters: Collection[Value]) -> None:
+        self._parameters = parameters
+        domain = module.add_metadata(["kerneldsl.memory"])
+        self._local = module.add_metadata([module.add_metadata(["kerneldsl.local", domain])])
+
+    def mark(self, access: Any, array: Value) -> None:
+        """Mark a load or store of an element of an array."""
+        array = root_of(array)
+        if array in self._parameters:
+            access.set_metadata("noalias", self._local)
+        elif isinstance(array.owner, Operation) and array.owner.name == "local.array":
+            access.set_metadata("alias.scope", self._local)

@@ -40,8 +40,9 @@ from kerneldsl.lowering.numba_internals.regions import (
 )
 from targets.cpu.codegen.code import Compiled
 from targets.cpu.codegen.levels import LEVELS, compiling_for
-from targets.cpu.codegen.library import ENTRY_SUFFIX, create_library
+from targets.cpu.codegen.library import ENTRY_SUFFIX, create_library, entry_symbol, name_symbols
 from targets.cpu.codegen.orientation import row_axis
+from targets.cpu.codegen.storage import LocalScopes
 from targets.cpu.regions.arguments import read_arguments
 from targets.cpu.regions.emitter import CpuEmitter
 from targets.cpu.regions.entry import BODY, Entry, write_entry
@@ -50,10 +51,10 @@ from targets.cpu.regions.read import read_kernel
 from targets.cpu.regions.rows import HANDLERS as ROWS
 from targets.cpu.regions.rows import write_rows
 from targets.cpu.runtime.artifact import CpuArtifact
-from targets.cpu.runtime.interrupt_code import CAN_LEAVE_CODE
+from targets.cpu.runtime.native_tables import RunnerOption
 from targets.cpu.runtime.objects import load_object
-from targets.cpu.runtime.runner import runner_symbols
-from targets.cpu.runtime.runner_table import RunnerOption
+from targets.cpu.runtime.process_code import runner_symbols
+from targets.cpu.runtime.signal_handlers import CAN_LEAVE_CODE
 
 if TYPE_CHECKING:
     from kerneldsl.frontend.typed_unit import TypedUnit
@@ -114,8 +115,6 @@ def _compile(spec: Specialization, library: Any, level: str | None) -> CpuArtifa
     lowered = time.perf_counter()
     library.add_ir_module(module)
     if level is not None:
-        from targets.cpu.codegen.symbols import entry_symbol, name_symbols
-
         symbol = entry_symbol(spec)
         library.finish = partial(name_symbols, old=entry_name, new=symbol)
         library.finalize()
@@ -182,8 +181,6 @@ def _lower(
         _register(emitter, names)
         read_arguments(emitter, function)
         if "local.array" in names:
-            from targets.cpu.regions.memory import LocalScopes
-
             emitter.scopes = LocalScopes(module, function.body.arguments)
         with _gathering(emitter, function, region):
             if spec.traits.uses_grid_only:

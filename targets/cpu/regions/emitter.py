@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from llvmlite import ir
 
@@ -15,10 +15,14 @@ from kerneldsl.ir.emission import Emitter
 from kerneldsl.ir.frontend.reader import NotReadError
 from kerneldsl.ir.operations import Operation, Value
 from kerneldsl.lowering.numba_internals.arrays import suspend_emission
-from targets.cpu.codegen.storage import ALIGNMENT, STACK_BYTES, StaticArray, Storage
-
-if TYPE_CHECKING:
-    from targets.cpu.regions.memory import LocalScopes
+from targets.cpu.codegen.code import ALIGNMENT
+from targets.cpu.codegen.storage import (
+    STACK_BYTES,
+    LocalScopes,
+    StaticArray,
+    Storage,
+    is_of_block,
+)
 
 __all__ = ["CpuEmitter"]
 
@@ -192,8 +196,6 @@ class CpuEmitter(Emitter):
             case ScalarOperation(emitter=emit):
                 self.call_emitter(operation, emit, use.static)
             case Atomic(shared=shared, private=private):
-                from targets.cpu.regions.memory import is_of_block
-
                 is_private = is_of_block(operation.operands[0])
                 self.call_emitter(operation, private if is_private else shared, use.static)
             case Refused(reason=reason):

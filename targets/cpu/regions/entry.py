@@ -10,8 +10,8 @@ from kerneldsl.lowering.numba_internals.regions import (
     EXCEPTION_POINTER,
 )
 from kerneldsl.utilities.dataclasses import dataclass
+from targets.cpu.runtime.native_tables import RUNNER, RunnerOption
 from targets.cpu.runtime.runner_code import RUNNER_TYPE, write_runner
-from targets.cpu.runtime.runner_table import RUNNER, RunnerOption
 
 __all__ = ["BODY", "Entry", "write_entry"]
 

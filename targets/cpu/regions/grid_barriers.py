@@ -16,8 +16,7 @@ from kerneldsl.errors import UnsupportedConstructError
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.ir.operations import Operation
 from kerneldsl.language.intrinsics.grids import grid_group
-from targets.cpu.codegen.code import FINISHED, PARTS_WORD, SPACE_WORDS, STATE_BYTES
-from targets.cpu.codegen.storage import ALIGNMENT
+from targets.cpu.codegen.code import ALIGNMENT, FINISHED, PARTS_WORD, SPACE_WORDS, STATE_BYTES
 from targets.cpu.regions.emitter import CpuEmitter
 
 __all__ = ["HANDLERS", "NAME", "Passes", "holds_grid_barrier", "refuse_chains"]

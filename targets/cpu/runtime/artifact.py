@@ -1,4 +1,8 @@
-"""Compiled CPU code, and launching it."""
+"""Compiled CPU code, its launch, and the text that a fault of the process says of a launch.
+
+The text belongs to the compiled kernel: a native handler
+(:mod:`targets.cpu.runtime.signal_handlers`) reads shapes from the launch's parameters.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ import struct
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
 from functools import partial
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from kerneldsl.analysis.work import KernelWork
 from kerneldsl.contract import (
@@ -20,14 +24,15 @@ from kerneldsl.contract import (
     Resources,
     Specialization,
 )
+from kerneldsl.contract.abi import ParameterLayout
 from kerneldsl.contract.barriers import NO_BARRIERS, BarrierFacts
 from kerneldsl.contract.findings import Finding
 from kerneldsl.frontend.trees import walk_here
+from kerneldsl.language.kinds import ArrayKind
 from kerneldsl.utilities.cached_property import cached_property
 from kerneldsl.utilities.dataclasses import dataclass
 from targets.cpu.codegen.code import FAILURE_WORD, HEADER_BYTES, STOPPED, Compiled
 from targets.cpu.codegen.orientation import RowAxis
-from targets.cpu.runtime.fault_text import Description, describe_launch
 from targets.cpu.runtime.signals import (
     current_launch,
     enter_address,
@@ -48,12 +53,14 @@ __all__ = [
     "STEPS_PER_THREAD",
     "CpuArtifact",
     "CpuExecutable",
+    "Description",
+    "describe_launch",
 ]
 
 #: A launch of fewer threads than this runs in the calling thread: sharing it costs more.
 SERIAL_THREADS = 16 * 1024
-#: Steps a launch is cut into for each thread of the pool, at most: small ones let a thread that
-#: was held up fall behind without holding up the launch, and keep threads on neighbouring memory.
+#: Steps a launch is cut into for each thread of the pool, at most. Small ones keep threads on
+#: neighbouring memory, and a thread that is held up does not hold up the launch.
 STEPS_PER_THREAD = 16
 #: Threads of the kernel that are worth a separate step.
 LEAST_STEP_THREADS = 16 * 1024
@@ -62,8 +69,8 @@ LEAST_SEGMENT = 2048
 #: Longest one, of a kernel without and with loops: a launch can be stopped between two of them.
 _MOST_SEGMENT, _MOST_SEGMENT_OF_LOOPS = 16 * 1024, 512
 _HEADER = struct.Struct("=19q")
-#: Threads of a kernel without loops in the first piece of a launch, after which it may be stopped:
-#: so many nodes of its tree for all of them, each of which takes less than 50 ns.
+#: Threads of a kernel without loops in the first piece of a launch, after which it may be stopped.
+#: For all of them there are so many nodes of its tree; a node takes less than 50 ns.
 _LEAST_FIRST_THREADS, _MOST_FIRST_THREADS, _FIRST_NODES = 1024, 16 * 1024, 400_000
 _WORD = struct.Struct("=q")
 
@@ -319,3 +326,56 @@ class CpuExecutable(Executable):
 def _step_count(threads: int, thread_count: int) -> int:
     """Return steps for a launch of so many threads of the kernel on a pool of so many threads."""
     return max(thread_count, min(threads // LEAST_STEP_THREADS, thread_count * STEPS_PER_THREAD))
+
+
+# -- the text that a fault of the process says of a launch, made before there is one ---------------
+
+
+_NO_NUMBER = -1
+_HINT = (
+    "). An index beyond an array does this: run it with debug=True, or KERNELDSL_DEBUG=1 in the "
+    "environment, to see where.\n"
+)
+
+
+class Description(NamedTuple):
+    """Text in native memory, with places for numbers.
+
+    Parameters
+    ----------
+    address : int
+        Of the number of pieces, and three words of each after it. The words are the address and
+        the bytes of a text, and the offset of the launch's int64 that follows the text, or -1.
+    keep : tuple
+        What owns the memory.
+    """
+
+    address: int
+    keep: tuple[Any, ...]
+
+
+def describe_launch(specialization: Specialization) -> Description:
+    """Make the description of a kernel's launches."""
+    unit, kinds = specialization.unit, specialization.kinds
+    layout = ParameterLayout(unit.parameters, kinds, specialization.mode)
+    places = {p.name: HEADER_BYTES + p.offset for p in layout.parameters}
+    pieces: list[tuple[str, int]] = []
+    text = f"\nkerneldsl: a memory access failed while kernel {unit.qualname}("
+    for index, (name, kind) in enumerate(zip(layout.names, layout.kinds, strict=True)):
+        text += ", " if index else ""
+        if not isinstance(kind, ArrayKind):
+            text += f"{name}: {kind}"
+            continue
+        text += f"{name}: {kind.element.name} of shape ("
+        for axis in range(kind.ndim):
+            pieces.append((text + (", " if axis else ""), places[f"{name}.shape[{axis}]"]))
+            text = ""
+        text += ",)" if kind.ndim == 1 else ")"
+    text += f") was running ({unit.filename}:{unit.first_line}"
+    pieces.append((text + _HINT, _NO_NUMBER))
+    held = [ctypes.create_string_buffer(t.encode("utf-8", "replace")) for t, _ in pieces]
+    words = [len(pieces)]
+    for memory, (_, place) in zip(held, pieces, strict=True):
+        words += (ctypes.addressof(memory), len(memory) - 1, place)
+    table = (ctypes.c_int64 * len(words))(*words)
+    return Description(ctypes.addressof(table), (table, *held))

@@ -21,7 +21,7 @@ from typing import Any
 
 from kerneldsl.contract import Device, DeviceInfo
 from kerneldsl.errors import AttributeUnavailableError
-from targets.cpu.codegen.vector_extensions import compiled_for, extensions_in_use
+from targets.cpu.codegen.levels import compiled_for, extensions_in_use
 
 __all__ = ["cpu_model", "describe_cpu"]
 
@@ -85,7 +85,7 @@ def _model_on_windows() -> str:
 
 
 def _sysctl(name: str, nbytes: int) -> bytes:
-    """Ask the kernel of macOS; raises ``OSError`` if it knows no such name."""
+    """Query the kernel of macOS; raises ``OSError`` if it knows no such name."""
     library = ctypes.CDLL(None, use_errno=True)
     buffer = ctypes.create_string_buffer(nbytes)
     size = ctypes.c_size_t(nbytes)
@@ -138,7 +138,7 @@ def _bytes_of(text: str) -> int:
 
 def _cache_on_macos(level: int) -> int:
     plain = {1: "hw.l1dcachesize", 2: "hw.l2cachesize", 3: "hw.l3cachesize"}[level]
-    # Processors with two kinds of cores tell of the faster ones apart.
+    # Processors with two kinds of cores list the faster ones separately.
     for name in (plain.replace("hw.", "hw.perflevel0."), plain):
         try:
             size = int.from_bytes(_sysctl(name, 8), sys.byteorder)

@@ -1,4 +1,4 @@
-"""From what a launch left behind to the exception, on the CPU."""
+"""Raise the exception of a launch that failed on the CPU."""
 
 from __future__ import annotations
 

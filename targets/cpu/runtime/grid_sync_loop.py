@@ -1,4 +1,4 @@
-"""Run a launch whose blocks wait for each other: each as far as the next barrier, again and again.
+"""Run a launch with blocks that wait for each other: each to the next barrier, again and again.
 
 What a block keeps meanwhile is in its part of one piece of memory
 (:mod:`targets.cpu.regions.grid_barriers`), which begins with the state from which it goes on.
@@ -14,8 +14,7 @@ import numpy as np
 
 from kerneldsl.contract import LaunchConfig
 from kerneldsl.errors import BarrierDivergenceError
-from targets.cpu.codegen.code import FINISHED, PARTS_WORD
-from targets.cpu.codegen.storage import ALIGNMENT
+from targets.cpu.codegen.code import ALIGNMENT, FINISHED, PARTS_WORD
 from targets.cpu.runtime.faults import raise_incomplete
 
 if TYPE_CHECKING:

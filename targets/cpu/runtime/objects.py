@@ -24,8 +24,7 @@ from kerneldsl.utilities.environment import logger
 from kerneldsl.utilities.locks import ForkSafeLock
 from kerneldsl.utilities.modules import imported
 from targets.cpu.runtime.linking import IS_SUPPORTED as LINKS_WITHOUT_LLVM
-from targets.cpu.runtime.linking import CannotLinkError, link
-from targets.cpu.runtime.object_files import BadObjectError, check_object
+from targets.cpu.runtime.linking import BadObjectError, CannotLinkError, check_object, link
 
 __all__ = [
     "IS_SUPPORTED",

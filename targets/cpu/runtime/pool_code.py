@@ -1,4 +1,15 @@
-"""The native functions of the pool of threads; :mod:`targets.cpu.runtime.pool` says what for."""
+"""The native functions of the target's own pool of threads, which shares the steps of a launch.
+
+TBB's gives each launch an arena that threads enter for it, and OpenMP's waits for each of its
+threads to come. Here a launch rings a bell. Threads that have run one before look for the next one
+for some 50 µs, then sleep. Each begins with the steps of a part that is the same from launch to
+launch, with its memory in the thread's caches. Then it helps with the others' parts. The thread
+that launched works too, and waits only for those that have joined. On a busy machine it runs the
+steps of threads that do not wake in time.
+
+One launch is shared at a time; any number of Python threads may launch meanwhile, and run their
+launches themselves until the pool is free.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +20,13 @@ from typing import Any
 
 from llvmlite import ir
 
-from kerneldsl.launch.native.builder import I32, I64, POINTER, Function
+from kerneldsl.launch.native.builder import I32, I64, POINTER
 from targets.cpu.codegen.code import WATCH_WORD
-from targets.cpu.runtime.pool_table import INSTALL, SLOT_BYTES, Place, SlotPlace
+from targets.cpu.runtime.native_tables import INSTALL_POOL, SLOT_BYTES, PoolPlace, SlotPlace
+from targets.cpu.runtime.native_writer import NULL, VOID, NativeFunction, compile_module
 
 __all__ = ["compile_pool"]
 
-_VOID = ir.VoidType()
-_NULL = ir.Constant(POINTER, None)
 #: Rounds in which a thread looks for work, or for others to be done, before it sleeps: some 50 µs.
 #: Launches that follow each other within that time wake no thread.
 _ROUNDS = 2000
@@ -34,7 +44,7 @@ _OWN_SIGNALS = (
 )
 #: Nanoseconds that the thread which launches sleeps at a time, while it waits for others.
 _SLICE_NS = 20_000_000
-#: What tells a processor that it waits, by what Python calls a machine: an intrinsic of LLVM.
+#: The intrinsic of LLVM for a processor that waits, by Python's name of the machine.
 _PAUSES = {
     "x86_64": ("llvm.x86.sse2.pause", ()),
     "aarch64": ("llvm.aarch64.hint", (1,)),
@@ -44,86 +54,68 @@ _PAUSES = {
 def compile_pool() -> bytes:
     """Compile ``parallel_for`` and what its threads run.
 
-    Returns
-    -------
-    bytes
-        An object file that defines :data:`~targets.cpu.runtime.pool_table.INSTALL`, ``void(ptr
-        state)``. It holds no address of this process.
+    The object file defines :data:`INSTALL_POOL`, ``void(ptr state)``.
     """
-    from llvmlite import binding as llvm
-
     module = ir.Module("kerneldsl pool")
     where = ir.GlobalVariable(module, POINTER, "state")
-    where.initializer, where.linkage = _NULL, "internal"
+    where.initializer, where.linkage = NULL, "internal"
     _emit_work(module)
     _emit_start(module, _emit_worker(module))
     _emit_install(module, where, _emit_parallel_for(module, where))
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    parsed = llvm.parse_assembly(str(module))
-    parsed.verify()
-    machine = llvm.Target.from_default_triple().create_target_machine(opt=1, reloc="pic", jit=True)
-    return bytes(machine.emit_object(parsed))
+    return compile_module(module)
 
 
-def _declared(module: ir.Module, name: str, result: Any, *kinds: Any) -> ir.Function:
-    known = module.globals.get(name)
-    return known or ir.Function(module, ir.FunctionType(result, kinds), name)
-
-
-def _put(f: Function, value: Any, address: Any, ordering: str) -> None:
+def _put(f: NativeFunction, value: Any, address: Any, ordering: str) -> None:
     """Store atomically; llvmlite's own store takes no address without a type."""
     f.b.atomic_rmw("xchg", address, value, ordering)
 
 
-def _pause(f: Function) -> None:
+def _pause(f: NativeFunction) -> None:
     name, values = _PAUSES.get(platform.machine(), ("", ()))
     if name:
-        pause = _declared(f.function.module, name, _VOID, *(I32 for _ in values))
-        f.b.call(pause, [I32(value) for value in values])
+        f.named(name, VOID, *map(I32, values))
 
 
-def _wait(f: Function, semaphore: Any) -> None:
+def _wait(f: NativeFunction, semaphore: Any) -> None:
     """Sleep until this thread is woken; a signal may end that too soon."""
-    f.b.call(_declared(f.function.module, "sem_wait", I32, POINTER), [semaphore])
+    f.named("sem_wait", I32, semaphore)
 
 
-def _wait_for_launch(f: Function, semaphore: Any, until: Any, launch: Any) -> None:
+def _wait_for_launch(f: NativeFunction, semaphore: Any, until: Any, launch: Any) -> None:
     """Sleep for a slice of time, and have the launch's watch run handlers of signals after it.
 
     `until` is memory for the end of the slice, a ``struct timespec``.
     """
-    module = f.function.module
-    f.b.call(_declared(module, "clock_gettime", I32, I32, POINTER), [I32(_REALTIME), until])
+    f.named("clock_gettime", I32, I32(_REALTIME), until)
     end = f.b.add(f.load(until, 8), I64(_SLICE_NS))
     f.store(f.b.add(f.load(until), f.b.udiv(end, I64(10**9))), until)
     f.store(f.b.urem(end, I64(10**9)), until, 8)
-    f.b.call(_declared(module, "sem_timedwait", I32, POINTER, POINTER), [semaphore, until])
+    f.named("sem_timedwait", I32, semaphore, until)
     # Where a launch is measured that is nothing, there is none.
     with f.b.if_then(f.b.not_(f.is_null(launch))):
         watch = f.load(launch, 8 * WATCH_WORD)
         with f.b.if_then(f.b.icmp_unsigned("!=", watch, I64(0))):
-            f.call(watch, _VOID, launch)
+            f.call(watch, VOID, launch)
 
 
-def _wake(f: Function, is_asleep: Any, semaphore: Any) -> None:
+def _wake(f: NativeFunction, is_asleep: Any, semaphore: Any) -> None:
     """Wake a thread if it sleeps, or is about to."""
     before = f.b.atomic_rmw("xchg", is_asleep, I64(0), "seq_cst")
     with f.b.if_then(f.b.icmp_signed("!=", before, I64(0))):
-        f.b.call(_declared(f.function.module, "sem_post", I32, POINTER), [semaphore])
+        f.named("sem_post", I32, semaphore)
 
 
-def _slot(f: Function, state: Any, number: Any) -> Any:
-    return f.at(f.at(state, int(Place.SLOTS)), f.b.mul(number, I64(SLOT_BYTES)))
+def _slot(f: NativeFunction, state: Any, number: Any) -> Any:
+    return f.at(f.at(state, int(PoolPlace.SLOTS)), f.b.mul(number, I64(SLOT_BYTES)))
 
 
 def _until(
-    f: Function,
+    f: NativeFunction,
     address: Any,
     wanted: Any,
     is_asleep: Any,
     semaphore: Any,
-    wait: Callable[[Function, Any], None] = _wait,
+    wait: Callable[[NativeFunction, Any], None] = _wait,
 ) -> None:
     """Wait until a word is, or is no longer, as `wanted` says of it; sleep if that takes long.
 
@@ -142,7 +134,7 @@ def _until(
     following = f.b.add(rounds, I64(1))
     # Another thread of the pool may have been given the same processor.
     with f.b.if_then(f.equal(f.b.and_(following, I64(_ROUNDS_A_TURN - 1)), I64(0))):
-        f.b.call(_declared(f.function.module, "sched_yield", I32), [])
+        f.named("sched_yield", I32)
     turned = f.b.block
     f.b.cbranch(f.b.icmp_signed("<", following, I64(_ROUNDS)), look, sleep)
     f.b.position_at_end(sleep)
@@ -166,16 +158,19 @@ def _until(
 def _emit_work(module: ir.Module) -> None:
     """Emit ``void work(ptr state, i64 number)``, which takes steps until there are none left.
 
-    A thread takes those of its own part first, which is the same memory from launch to launch: a
-    quarter of what is left of it, again and again. Then it takes one after the other of other
-    parts. No other thread runs what a thread has taken while another program has its processor.
+    A thread takes the steps of one part first, which is the same memory from launch to launch. It
+    takes a quarter of what is left, again and again. Then it takes single steps of other parts. No
+    other thread runs what a thread has taken while another program has its processor.
     """
-    f = Function(module, "work", _VOID, [POINTER, I64], is_internal=True)
+    f = NativeFunction(module, "work", VOID, [POINTER, I64], is_internal=True)
     state, number = f.args
     start, count, one = (f.b.alloca(I64) for _ in range(3))
     f.store(I64(1), one)
-    entry, launch = f.load(state, Place.ENTRY, POINTER), f.load(state, Place.LAUNCH, POINTER)
-    parts = f.load(state, Place.PARTS)
+    entry, launch = (
+        f.load(state, PoolPlace.ENTRY, POINTER),
+        f.load(state, PoolPlace.LAUNCH, POINTER),
+    )
+    parts = f.load(state, PoolPlace.PARTS)
     with f.loop(parts) as i:
         slot = _slot(f, state, f.b.urem(f.b.add(number, i), parts))
         take, left, run, done = (f.block(name) for name in ("take", "left", "run", "part_done"))
@@ -194,18 +189,18 @@ def _emit_work(module: ir.Module) -> None:
         f.b.position_at_end(run)
         f.store(seen, start)
         f.store(steps, count)
-        f.call(entry, _VOID, start, count, one, launch)
+        f.call(entry, VOID, start, count, one, launch)
         f.b.branch(take)
         f.b.position_at_end(done)
-    f.b.ret_void()
+    f.done()
 
 
 def _emit_worker(module: ir.Module) -> ir.Function:
     """Emit ``ptr worker(ptr slot)``, which a thread runs permanently."""
-    f = Function(module, "worker", POINTER, [POINTER], is_internal=True)
+    f = NativeFunction(module, "worker", POINTER, [POINTER], is_internal=True)
     (slot,) = f.args
     state, number = f.load(slot, SlotPlace.STATE, POINTER), f.load(slot, SlotPlace.NUMBER)
-    bell, gate = f.at(state, int(Place.BELL)), f.at(state, int(Place.GATE))
+    bell, gate = f.at(state, int(PoolPlace.BELL)), f.at(state, int(PoolPlace.GATE))
     is_asleep, semaphore = (
         f.at(slot, int(SlotPlace.IS_ASLEEP)),
         f.at(slot, int(SlotPlace.SEMAPHORE)),
@@ -221,7 +216,7 @@ def _emit_worker(module: ir.Module) -> ir.Function:
     _until(f, bell, lambda now: f.b.icmp_signed("!=", now, old), is_asleep, semaphore)
     f.store(f.b.load_atomic(bell, "acquire", 8, typ=I64), seen)
     f.b.branch(knock)
-    # Whoever joins is waited for; who comes too late finds the gate closed.
+    # The launch waits for threads that join; those that come too late find the gate closed.
     f.b.position_at_end(knock)
     found = f.b.load_atomic(gate, "acquire", 8, typ=I64)
     f.b.cbranch(f.b.icmp_signed(">=", found, I64(_OPEN)), enter, rest)
@@ -233,7 +228,7 @@ def _emit_worker(module: ir.Module) -> ir.Function:
     before = f.b.atomic_rmw("sub", gate, I64(1), "seq_cst")
     f.b.cbranch(f.equal(before, I64(1)), last, rest)
     f.b.position_at_end(last)
-    _wake(f, f.at(state, int(Place.IS_ASLEEP)), f.at(state, int(Place.SEMAPHORE)))
+    _wake(f, f.at(state, int(PoolPlace.IS_ASLEEP)), f.at(state, int(PoolPlace.SEMAPHORE)))
     f.b.branch(rest)
     return f.function
 
@@ -244,35 +239,27 @@ def _emit_start(module: ir.Module, worker: ir.Function) -> None:
     They have signals blocked that are for the process: threads of Python take those. A thread that
     cannot be started is no loss, since the others take its steps.
     """
-    f = Function(module, "start", _VOID, [POINTER, I64], is_internal=True)
+    f = NativeFunction(module, "start", VOID, [POINTER, I64], is_internal=True)
     state, threads = f.args
     identity = f.b.alloca(I64)
-    blocked, old = (
-        f.b.inttoptr(f.b.ptrtoint(f.b.alloca(I64, size=_SIGNALS_BYTES // 8), I64), POINTER)
-        for _ in range(2)
-    )
-    initialize = _declared(module, "sem_init", I32, POINTER, I32, I32)
-    f.b.call(initialize, [f.at(state, int(Place.SEMAPHORE)), I32(0), I32(0)])
-    f.b.call(_declared(module, "sigfillset", I32, POINTER), [blocked])
+    blocked, old = (f.address(f.b.alloca(I64, size=_SIGNALS_BYTES // 8)) for _ in range(2))
+    f.named("sem_init", I32, f.at(state, int(PoolPlace.SEMAPHORE)), I32(0), I32(0))
+    f.named("sigfillset", I32, blocked)
     for each in _OWN_SIGNALS:
-        leave_out = _declared(module, "sigdelset", I32, POINTER, I32)
-        f.b.call(leave_out, [blocked, I32(int(each))])
-    mask = _declared(module, "pthread_sigmask", I32, I32, POINTER, POINTER)
-    f.b.call(mask, [I32(int(signal.SIG_SETMASK)), blocked, old])
+        f.named("sigdelset", I32, blocked, I32(int(each)))
+    f.named("pthread_sigmask", I32, I32(int(signal.SIG_SETMASK)), blocked, old)
     with f.loop(f.b.sub(threads, I64(1))) as i:
         number = f.b.add(i, I64(1))
         slot = _slot(f, state, number)
         f.store(number, slot, SlotPlace.NUMBER)
         f.store(state, slot, SlotPlace.STATE)
-        f.b.call(initialize, [f.at(slot, int(SlotPlace.SEMAPHORE)), I32(0), I32(0)])
-        create = _declared(module, "pthread_create", I32, POINTER, POINTER, POINTER, POINTER)
-        where = f.b.inttoptr(f.b.ptrtoint(identity, I64), POINTER)
-        function = f.b.inttoptr(f.b.ptrtoint(worker, I64), POINTER)
-        status = f.b.call(create, [where, _NULL, function, slot])
-        with f.b.if_then(f.equal(status, I32(0))):
-            f.b.call(_declared(module, "pthread_detach", I32, I64), [f.load(identity)])
-    f.b.call(mask, [I32(int(signal.SIG_SETMASK)), old, _NULL])
-    f.b.ret_void()
+        f.named("sem_init", I32, f.at(slot, int(SlotPlace.SEMAPHORE)), I32(0), I32(0))
+        where, function = f.address(identity), f.address(worker)
+        status = f.named("pthread_create", I32, where, NULL, function, slot)
+        with f.b.if_then(f.is_zero(status)):
+            f.named("pthread_detach", I32, f.load(identity))
+    f.named("pthread_sigmask", I32, I32(int(signal.SIG_SETMASK)), old, NULL)
+    f.done()
 
 
 def _emit_parallel_for(module: ir.Module, where: ir.GlobalVariable) -> ir.Function:
@@ -281,28 +268,28 @@ def _emit_parallel_for(module: ir.Module, where: ir.GlobalVariable) -> ir.Functi
     While another thread shares one, it runs step by step by itself, and then shares what is left.
     """
     kinds = [POINTER, POINTER, POINTER, POINTER, POINTER, I64, I64, I32]
-    f = Function(module, "parallel_for", _VOID, kinds, is_internal=True)
+    f = NativeFunction(module, "parallel_for", VOID, kinds, is_internal=True)
     entry, _, counts, _, launch, _, _, count = f.args
     start, one = f.b.alloca(I64), f.b.alloca(I64)
-    until = f.b.inttoptr(f.b.ptrtoint(f.b.alloca(I64, size=2), I64), POINTER)
+    until = f.address(f.b.alloca(I64, size=2))
     f.store(I64(0), start)
     f.store(I64(1), one)
     state, total = f.load(where, 0, POINTER), f.load(counts)
     threads = f.b.sext(count, I64)
-    is_busy = f.at(state, int(Place.IS_BUSY))
+    is_busy = f.at(state, int(PoolPlace.IS_BUSY))
     ask, alone, share, done = (f.block(name) for name in ("ask", "alone", "share", "done"))
     f.b.branch(ask)
     f.b.position_at_end(ask)
     taken = f.b.cmpxchg(is_busy, I64(0), I64(1), "acq_rel", "monotonic")
     f.b.cbranch(f.b.extract_value(taken, 1), share, alone)
     f.b.position_at_end(alone)
-    f.call(entry, _VOID, start, one, one, launch)
+    f.call(entry, VOID, start, one, one, launch)
     following = f.b.add(f.load(start), I64(1))
     f.store(following, start)
     f.b.cbranch(f.b.icmp_signed("<", following, total), ask, done)
 
     f.b.position_at_end(share)
-    is_started = f.at(state, int(Place.IS_STARTED))
+    is_started = f.at(state, int(PoolPlace.IS_STARTED))
     with f.b.if_then(f.equal(f.load(is_started), I64(0)), likely=False):
         f.b.call(module.globals["start"], [state, threads])
         f.store(I64(1), is_started)
@@ -316,12 +303,12 @@ def _emit_parallel_for(module: ir.Module, where: ir.GlobalVariable) -> ir.Functi
         f.store(f.b.add(first, high), slot, SlotPlace.END)
         following = f.at(slot, int(SlotPlace.NEXT))
         _put(f, f.b.add(first, low), following, "monotonic")
-    f.store(entry, state, Place.ENTRY)
-    f.store(launch, state, Place.LAUNCH)
-    f.store(parts, state, Place.PARTS)
-    gate = f.at(state, int(Place.GATE))
+    f.store(entry, state, PoolPlace.ENTRY)
+    f.store(launch, state, PoolPlace.LAUNCH)
+    f.store(parts, state, PoolPlace.PARTS)
+    gate = f.at(state, int(PoolPlace.GATE))
     _put(f, I64(_OPEN), gate, "release")
-    f.b.atomic_rmw("add", f.at(state, int(Place.BELL)), I64(1), "seq_cst")
+    f.b.atomic_rmw("add", f.at(state, int(PoolPlace.BELL)), I64(1), "seq_cst")
     with f.loop(f.b.sub(parts, I64(1))) as i:
         slot = _slot(f, state, f.b.add(i, I64(1)))
         asleep, semaphore = int(SlotPlace.IS_ASLEEP), int(SlotPlace.SEMAPHORE)
@@ -329,8 +316,8 @@ def _emit_parallel_for(module: ir.Module, where: ir.GlobalVariable) -> ir.Functi
     f.b.call(module.globals["work"], [state, I64(0)])
     f.b.atomic_rmw("sub", gate, I64(_OPEN), "seq_cst")
     is_asleep, semaphore = (
-        f.at(state, int(Place.IS_ASLEEP)),
-        f.at(state, int(Place.SEMAPHORE)),
+        f.at(state, int(PoolPlace.IS_ASLEEP)),
+        f.at(state, int(PoolPlace.SEMAPHORE)),
     )
     _until(
         *(f, gate, lambda now: f.equal(now, I64(0)), is_asleep, semaphore),
@@ -339,13 +326,12 @@ def _emit_parallel_for(module: ir.Module, where: ir.GlobalVariable) -> ir.Functi
     _put(f, I64(0), is_busy, "release")
     f.b.branch(done)
     f.b.position_at_end(done)
-    f.b.ret_void()
-    return f.function
+    return f.done()
 
 
 def _emit_install(module: ir.Module, where: ir.GlobalVariable, parallel_for: ir.Function) -> None:
-    """Emit ``void install_pool(ptr state)``, which tells Python where ``parallel_for`` is."""
-    f = Function(module, INSTALL, _VOID, [POINTER])
+    """Emit ``void install_pool(ptr state)``, which stores the address of ``parallel_for``."""
+    f = NativeFunction(module, INSTALL_POOL, VOID, [POINTER])
     f.store(f.args[0], where)
-    f.store(f.b.ptrtoint(parallel_for, I64), f.args[0], Place.PARALLEL_FOR)
-    f.b.ret_void()
+    f.store(f.b.ptrtoint(parallel_for, I64), f.args[0], PoolPlace.PARALLEL_FOR)
+    f.done()

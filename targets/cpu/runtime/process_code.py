@@ -1,11 +1,13 @@
 """Machine code that a process needs once, beside its kernels.
 
-Compiling it takes longer than all else that a first launch does of a small kernel, so it is in
-the cache beside each kernel's; it holds no address of the process.
+Compiling it takes longer than all else in the first launch of a small kernel. So it is in the cache
+beside each kernel's, and holds no address of the process. Compiled kernels call the function that
+runs their pieces by its name, so that none of them has its own.
 """
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable
 from typing import Any
 
@@ -13,8 +15,24 @@ from kerneldsl.contract import UnusableCodeError
 from kerneldsl.utilities.address_space import require_addresses
 from kerneldsl.utilities.environment import logger
 from kerneldsl.utilities.locks import ForkSafeLock
+from targets.cpu.runtime.native_tables import (
+    INSTALL_POOL,
+    RUNNER,
+    PoolPlace,
+    SignalWord,
+    state_bytes,
+    table,
+)
 
-__all__ = ["VERSION", "ProcessCode"]
+__all__ = [
+    "POOL_CODE",
+    "RUNNER_CODE",
+    "VERSION",
+    "ProcessCode",
+    "forget_threads",
+    "pool_address",
+    "runner_symbols",
+]
 
 #: Version of the handlers of signals, the pool of threads and the function that runs pieces. Those
 #: that a package ships are used in their version alone; others are compiled.
@@ -61,3 +79,87 @@ class ProcessCode:
             logger.debug("%s is compiled anew: %s", self._function, error)
             self._code = None
             return load_object(self.code(), self._function)
+
+
+# -- the function that runs the pieces of every kernel in this process -----------------------------
+
+
+def _compile_runner() -> bytes:
+    from targets.cpu.runtime.runner_code import compile_runner
+
+    return compile_runner()
+
+
+#: Its machine code.
+RUNNER_CODE = ProcessCode(RUNNER, _compile_runner)
+_runner_lock = ForkSafeLock()
+
+
+class _Runner:
+    """The one of the process."""
+
+    #: Keeps the code.
+    loaded: Any = None
+
+
+def runner_symbols() -> dict[str, int]:
+    """Return the address of the function by its name, for a linker."""
+    with _runner_lock:
+        if _Runner.loaded is None:
+            _Runner.loaded = RUNNER_CODE.load()
+        return {RUNNER: _Runner.loaded.address}
+
+
+# -- the target's own pool of threads, which shares the steps of a launch --------------------------
+
+
+_ALIGNMENT = 128
+
+
+def _compile_pool() -> bytes:
+    from targets.cpu.runtime.pool_code import compile_pool
+
+    return compile_pool()
+
+
+#: Machine code of the pool.
+POOL_CODE = ProcessCode(INSTALL_POOL, _compile_pool)
+_pool_lock = ForkSafeLock()
+
+
+class _Pool:
+    """The one of the process, to its very end: threads look at it until then."""
+
+    address = 0
+    state = 0
+    nbytes = 0
+
+
+def pool_address(threads: int) -> int:
+    """Return the address of ``parallel_for``, for at most so many threads.
+
+    They are started by the first launch that is shared.
+    """
+    with _pool_lock:
+        if not _Pool.address:
+            _make(threads)
+        return _Pool.address
+
+
+def _make(threads: int) -> None:
+    nbytes = state_bytes(threads)
+    memory = ctypes.create_string_buffer(nbytes + _ALIGNMENT)
+    start = -ctypes.addressof(memory) % _ALIGNMENT
+    state = ctypes.addressof(memory) + start
+    loaded = POOL_CODE.load()
+    ctypes.CFUNCTYPE(None, ctypes.c_void_p)(loaded.address)(state)
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object((loaded, memory)))
+    _Pool.state, _Pool.nbytes = state, nbytes
+    table[SignalWord.BELL] = state + PoolPlace.BELL
+    _Pool.address = ctypes.c_int64.from_address(state + PoolPlace.PARALLEL_FOR).value
+
+
+def forget_threads() -> None:
+    """Begin again in a forked child, if there are none of the threads."""
+    if _Pool.state:
+        ctypes.memset(_Pool.state, 0, _Pool.nbytes)

@@ -1,8 +1,8 @@
 """Count threads that can run at the same time: processors, affinity, and a container's quota.
 
-The threads that can be started are counted, too, for pools that need all of theirs. GNU's OpenMP
-ends the process where one cannot be started, and Numba's workqueue waits for it permanently. TBB's
-pool and the target's own work with those that there are.
+The threads that can be started are counted, too, for pools that need all that they start. GNU's
+OpenMP ends the process where one cannot be started, and Numba's workqueue waits for it permanently.
+TBB's pool and the target's own work with those that there are.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The function that runs a kernel's units piece by piece, the same for all kernels.
 
-The entry of a kernel (:mod:`targets.cpu.codegen.entry`) calls it with the kernel's own function,
+The entry of a kernel (:mod:`targets.cpu.regions.entry`) calls it with the kernel's own function,
 which unpacks the arguments and calls the body. It takes scratch memory, and checks between two
 pieces whether the launch is stopped. A signal may make it leave the body at any instruction
 (:mod:`targets.cpu.runtime.signals`). So it consists of two functions: one runs the pieces, and the
@@ -14,8 +14,9 @@ from typing import Any
 
 from llvmlite import ir
 
-from kerneldsl.launch.native.builder import I32, I64, POINTER, Function
+from kerneldsl.launch.native.builder import I32, I64, POINTER
 from targets.cpu.codegen.code import (
+    ALIGNMENT,
     BEGAN_WORD,
     ENTER_WORD,
     FAILURE_WORD,
@@ -26,10 +27,15 @@ from targets.cpu.codegen.code import (
     STOPPED,
     WATCH_WORD,
 )
-from targets.cpu.codegen.storage import ALIGNMENT
-from targets.cpu.runtime.native_writer import NULL, VOID
-from targets.cpu.runtime.runner_table import RUNNER, RunnerOption
-from targets.cpu.runtime.signal_table import FRAME_BYTES, IS_SUPPORTED, FramePlace, RecordPlace
+from targets.cpu.runtime.native_tables import (
+    FRAME_BYTES,
+    IS_SUPPORTED,
+    RUNNER,
+    FramePlace,
+    RecordPlace,
+    RunnerOption,
+)
+from targets.cpu.runtime.native_writer import NULL, VOID, NativeFunction, compile_module
 
 __all__ = ["RUNNER_TYPE", "compile_runner", "write_runner"]
 
@@ -48,21 +54,9 @@ _SHORT_NS, _LONG_NS, _GROWTH = 1_000_000, 10_000_000, 4
 
 def compile_runner() -> bytes:
     """Return an object file that defines `RUNNER`, which holds no address of this process."""
-    from llvmlite import binding as llvm
-
-    from kerneldsl.lowering.numba_internals.regions import run_passes
-
     module = ir.Module("kerneldsl runner")
     write_runner(module)
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    parsed = llvm.parse_assembly(str(module))
-    parsed.verify()
-    machine = llvm.Target.from_default_triple().create_target_machine(opt=2, reloc="pic", jit=True)
-    options = llvm.create_pipeline_tuning_options(speed_level=2)
-    builder = llvm.create_pass_builder(machine, options)
-    run_passes(builder.getModulePassManager(), parsed, builder)
-    return bytes(machine.emit_object(parsed))
+    return compile_module(module, level=2, optimizes=True)
 
 
 def write_runner(module: ir.Module, *, is_internal: bool = False) -> ir.Function:
@@ -71,18 +65,13 @@ def write_runner(module: ir.Module, *, is_internal: bool = False) -> ir.Function
     return _Runner(module, pieces, is_internal=is_internal).write()
 
 
-def _declared(module: ir.Module, name: str, result: Any, *kinds: Any) -> ir.Function:
-    known = module.globals.get(name)
-    return known or ir.Function(module, ir.FunctionType(result, kinds), name)
-
-
 class _Runner:
     """Writes the outer function."""
 
     def __init__(self, module: ir.Module, pieces: ir.Function, *, is_internal: bool) -> None:
         self._module, self._pieces = module, pieces
         kinds = list(RUNNER_TYPE.args)
-        self.f = Function(module, RUNNER, VOID, kinds, is_internal=is_internal)
+        self.f = NativeFunction(module, RUNNER, VOID, kinds, is_internal=is_internal)
         _, _, self._launch, _, self._scratch_bytes, self._options = self.f.args
 
     def write(self) -> ir.Function:
@@ -109,14 +98,7 @@ class _Runner:
         return f.function
 
     def _slot(self, kind: Any) -> Any:
-        return self._memory(8) if kind is POINTER else self.f.b.alloca(kind)
-
-    def _memory(self, nbytes: int) -> Any:
-        with self.f.b.goto_entry_block():
-            words = self.f.b.alloca(I64, size=nbytes // 8)
-        words.align = 16
-        # llvmlite holds it for one of int64, and a bitcast for nothing to do.
-        return self.f.b.inttoptr(self.f.b.ptrtoint(words, I64), POINTER)
+        return self.f.memory(8) if kind is POINTER else self.f.b.alloca(kind)
 
     def _has(self, option: RunnerOption) -> Any:
         chosen = self.f.b.and_(self._options, I64(option))
@@ -143,7 +125,7 @@ class _Runner:
         more = b.select(has_dynamic, I64(_BEYOND_BYTES + ALIGNMENT), I64(ALIGNMENT))
         used = b.add(self._word(2 + SPACE_WORDS), self._scratch_bytes)
         size = b.add(used, more)
-        taken = b.call(_declared(self._module, "malloc", POINTER, I64), [size])
+        taken = f.named("malloc", POINTER, size)
         with b.if_then(f.is_null(taken), likely=False):
             self._set_word(FAILURE_WORD, size)
             b.ret_void()
@@ -175,8 +157,7 @@ class _Runner:
                 has_none = b.icmp_signed("==", failure, I64(0))
                 self._set_word(FAILURE_WORD, b.select(has_none, I64(OVERRUN), failure))
             with otherwise:
-                free = _declared(self._module, "free", VOID, POINTER)
-                b.call(free, [b.load(memory, typ=POINTER)])
+                f.named("free", VOID, b.load(memory, typ=POINTER))
 
     # Signals
 
@@ -186,7 +167,7 @@ class _Runner:
         `exception` is where the address of what is said of an exception is stored, or 0.
         """
         f, b = self.f, self.f.b
-        frame = self._memory(FRAME_BYTES)
+        frame = f.memory(FRAME_BYTES)
         enter = self._word(ENTER_WORD)
         has_frame = b.icmp_unsigned("!=", enter, I64(0))
         may_leave = self._has(RunnerOption.LEAVE)
@@ -196,7 +177,7 @@ class _Runner:
         keep, begin, left, done = (f.block(n) for n in ("keep", "begin", "left", "done"))
         b.cbranch(may_leave, keep, begin)
         b.position_at_end(keep)
-        set_jump = _declared(self._module, "_setjmp", I32, POINTER)
+        set_jump = f.declared("_setjmp", I32, POINTER)
         set_jump.attributes.add("returns_twice")
         again = b.call(set_jump, [f.at(frame, int(FramePlace.BUFFER))])
         b.cbranch(b.icmp_signed("==", again, I32(0)), begin, left)
@@ -226,7 +207,7 @@ class _Pieces:
     def __init__(self, module: ir.Module) -> None:
         self._module = module
         kinds = [I64, I64, POINTER, POINTER, POINTER]
-        self.f = Function(module, f"{RUNNER}_pieces", I64, kinds, is_internal=True)
+        self.f = NativeFunction(module, f"{RUNNER}_pieces", I64, kinds, is_internal=True)
         # LLVM optimizes less beside `setjmp`.
         self.f.function.attributes.add("noinline")
         self._start, self._count, self._launch, self._piece, self._scratch = self.f.args
@@ -325,9 +306,8 @@ class _Pieces:
         """Return the time of a clock that never goes back."""
         f, b = self.f, self.f.b
         with b.goto_entry_block():
-            words = b.inttoptr(b.ptrtoint(b.alloca(I64, size=2), I64), POINTER)
-        clock = _declared(self._module, "clock_gettime", I32, I32, POINTER)
-        b.call(clock, [I32(time.CLOCK_MONOTONIC), words])
+            words = f.address(b.alloca(I64, size=2))
+        f.named("clock_gettime", I32, I32(time.CLOCK_MONOTONIC), words)
         return b.add(b.mul(f.load(words), I64(1_000_000_000)), f.load(words, 8))
 
     def _atomic_at(self, number: int) -> Any:

@@ -1,19 +1,33 @@
-"""The native handlers of signals; :mod:`targets.cpu.runtime.signals` says what for."""
+"""The native handlers of signals, which run beside a launch, and stop it where one raises.
+
+:mod:`targets.cpu.runtime.signals` says how the functions work together. None of them uses a lock,
+or memory that is not there yet, while it interrupts other code.
+"""
 
 from __future__ import annotations
 
+import platform
 import signal
 from collections.abc import Mapping
 from typing import Any
 
 from llvmlite import ir
 
-from kerneldsl.launch.native.builder import I8, I32, I64, POINTER, Function
-from targets.cpu.codegen.code import DESCRIPTION_WORD
-from targets.cpu.runtime.interrupt_code import emit_interrupts
-from targets.cpu.runtime.signal_table import INSTALL, FramePlace, RecordPlace, SignalWord
+from kerneldsl.launch.native.builder import I8, I32, I64, POINTER
+from targets.cpu.codegen.code import CODE_WORD, DESCRIPTION_WORD, FAILURE_WORD, STOP_WORD, STOPPED
+from targets.cpu.runtime.native_tables import (
+    ACTION_BYTES,
+    INSTALL_HANDLERS,
+    RECORD_BYTES,
+    FramePlace,
+    RecordPlace,
+    SignalWord,
+    WatcherState,
+)
+from targets.cpu.runtime.native_writer import NULL, VOID, NativeFunction, Writer, compile_module
+from targets.cpu.runtime.openmp_code import emit_companion
 
-__all__ = ["compile_handlers"]
+__all__ = ["CAN_LEAVE_CODE", "compile_handlers", "emit_interrupts"]
 
 _STDERR = 2
 #: Where ``si_code`` is in ``siginfo_t``: what a process sent has one that is not positive.
@@ -25,61 +39,33 @@ _NOBODY, _SOMEBODY, _TOLD = 0, 1, 2
 
 
 def compile_handlers() -> bytes:
-    """Compile ``fault``, the functions that interrupt launches, and what tells the table of them.
+    """Compile ``fault``, the functions that interrupt launches, and what stores their addresses.
 
-    Returns
-    -------
-    bytes
-        An object file that defines :data:`~targets.cpu.runtime.signal_table.INSTALL`, ``void(ptr
-        table)``. It holds no address of this process.
+    The object file defines :data:`INSTALL_HANDLERS`, ``void(ptr table)``.
     """
-    from llvmlite import binding as llvm
-
     module = ir.Module("kerneldsl signals")
     where = ir.GlobalVariable(module, POINTER, "table")
     where.initializer, where.linkage = ir.Constant(POINTER, None), "internal"
     _emit_number(module)
     functions = {SignalWord.FAULT: _emit_fault(module, where), **emit_interrupts(module, where)}
     _emit_install(module, where, functions)
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    parsed = llvm.parse_assembly(str(module))
-    parsed.verify()
-    target = llvm.Target.from_default_triple()
-    machine = target.create_target_machine(opt=1, reloc="pic", jit=True)
-    return bytes(machine.emit_object(parsed))
-
-
-class _Table:
-    """The table, as a function reads it."""
-
-    def __init__(self, f: Function, where: ir.GlobalVariable) -> None:
-        self._f = f
-        self._table = f.load(where, 0, POINTER)
-
-    def __call__(self, word: SignalWord, kind: Any = I64) -> Any:
-        return self._f.load(self._table, 8 * word, kind)
-
-
-def _declared(module: ir.Module, name: str, result: Any, *kinds: Any) -> ir.Function:
-    known = module.globals.get(name)
-    return known or ir.Function(module, ir.FunctionType(result, kinds), name)
+    return compile_module(module)
 
 
 def _emit_install(
     module: ir.Module, where: ir.GlobalVariable, functions: Mapping[SignalWord, ir.Function]
 ) -> None:
     """Emit ``void install(ptr table)``, which puts the functions' addresses into the table."""
-    f = Function(module, INSTALL, ir.VoidType(), [POINTER])
+    f = NativeFunction(module, INSTALL_HANDLERS, VOID, [POINTER])
     f.store(f.args[0], where)
     for word, function in functions.items():
         f.store(f.b.ptrtoint(function, I64), f.args[0], 8 * word)
-    f.b.ret_void()
+    f.done()
 
 
 def _emit_number(module: ir.Module) -> None:
     """Emit ``void number(i64 value)``, which writes a number that is not negative."""
-    f = Function(module, "number", ir.VoidType(), [I64], is_internal=True)
+    f = NativeFunction(module, "number", VOID, [I64], is_internal=True)
     text = f.b.alloca(I8, _NUMBER_BYTES)
     before, loop, done = f.b.block, f.block("digits"), f.block("done")
     f.b.branch(loop)
@@ -93,19 +79,15 @@ def _emit_number(module: ir.Module) -> None:
         phi.add_incoming(later, loop)
     f.b.cbranch(f.equal(rest, I64(0)), done, loop)
     f.b.position_at_end(done)
-    write = _declared(module, "write", I64, I32, POINTER, I64)
-    f.b.call(write, [I32(_STDERR), f.at(text, place), f.b.sub(I64(_NUMBER_BYTES), place)])
-    f.b.ret_void()
+    f.named("write", I64, I32(_STDERR), f.at(text, place), f.b.sub(I64(_NUMBER_BYTES), place))
+    f.done()
 
 
 def _emit_fault(module: ir.Module, where: ir.GlobalVariable) -> ir.Function:
     """Emit ``void fault(i32 signal, ptr information, ptr context)``."""
-    f = Function(module, "fault", ir.VoidType(), [I32, POINTER, POINTER], is_internal=True)
-    table = _Table(f, where)
+    f = Writer(module, where, "fault", VOID, I32, POINTER, POINTER)
     number, information, _ = f.args
-    write = _declared(module, "write", I64, I32, POINTER, I64)
-    getter = _declared(module, "pthread_getspecific", POINTER, I32)
-    record = f.b.call(getter, [f.b.trunc(table(SignalWord.KEY), I32)])
+    record = f.named("pthread_getspecific", POINTER, f.b.trunc(f.word(SignalWord.KEY), I32))
     recorded, known, chain = f.block("recorded"), f.block("known"), f.block("chain")
     f.b.cbranch(f.is_null(record), chain, recorded)
     f.b.position_at_end(recorded)
@@ -126,14 +108,13 @@ def _emit_fault(module: ir.Module, where: ir.GlobalVariable) -> ir.Function:
     won = f.b.cmpxchg(telling, I64(_NOBODY), I64(_SOMEBODY), "acq_rel", "acquire")
     f.b.cbranch(f.b.extract_value(won, 1), tell, wait)
     f.b.position_at_end(wait)
-    poll = _declared(module, "poll", I32, POINTER, I64, I32)
-    f.b.call(poll, [ir.Constant(POINTER, None), I64(0), I32(1)])
+    f.named("poll", I32, NULL, I64(0), I32(1))
     is_told = f.equal(f.b.load_atomic(telling, "acquire", 8), I64(_TOLD))
     f.b.cbranch(is_told, chain, wait)
     f.b.position_at_end(tell)
     with f.loop(f.load(pieces)) as i:
         piece = f.at(pieces, f.b.add(I64(8), f.b.mul(i, I64(24))))
-        f.b.call(write, [I32(_STDERR), f.load(piece, 0, POINTER), f.load(piece, 8)])
+        f.named("write", I64, I32(_STDERR), f.load(piece, 0, POINTER), f.load(piece, 8))
         place = f.load(piece, 16)
         show, shown = f.block("show"), f.block("shown")
         f.b.cbranch(f.b.icmp_signed("<", place, I64(0)), shown, show)
@@ -145,19 +126,337 @@ def _emit_fault(module: ir.Module, where: ir.GlobalVariable) -> ir.Function:
     f.b.branch(chain)
 
     f.b.position_at_end(chain)
-    sigaction = _declared(module, "sigaction", I32, I32, POINTER, POINTER)
     is_fault = f.equal(number, I32(int(signal.SIGSEGV)))
     before = f.b.select(
         is_fault,
-        table(SignalWord.OLD_SEGMENT_FAULT, POINTER),
-        table(SignalWord.OLD_BUS_ERROR, POINTER),
+        f.word(SignalWord.OLD_SEGMENT_FAULT, POINTER),
+        f.word(SignalWord.OLD_BUS_ERROR, POINTER),
     )
-    f.b.call(sigaction, [number, before, ir.Constant(POINTER, None)])
+    f.named("sigaction", I32, number, before, NULL)
     sent, done = f.block("sent"), f.block("done")
     f.b.cbranch(f.b.icmp_signed("<=", f.load(information, _SI_CODE, I32), I32(0)), sent, done)
     f.b.position_at_end(sent)  # nothing would happen again by itself
-    f.b.call(_declared(module, "raise", I32, I32), [number])
+    f.named("raise", I32, number)
     f.b.branch(done)
     f.b.position_at_end(done)
-    f.b.ret_void()
+    return f.done()
+
+
+# -- native code that lets handlers of signals run beside a launch, and stops it where one raise----
+
+
+#: Of each processor: where ``ucontext_t`` has the next instruction, and the number of ``tgkill``.
+_PROCESSORS = {"x86_64": (168, 234), "aarch64": (440, 131)}
+#: Whether an entry can be left at any instruction on this processor.
+CAN_LEAVE_CODE = platform.machine() in _PROCESSORS
+_SIGNALS = 65
+#: Milliseconds between two looks at a launch, and at the threads of one that is being stopped.
+_TICK_MS, _STOPPING_TICK_MS = 10, 1
+#: Ticks without a launch after which the watcher sleeps until the next one.
+_IDLE_TICKS = 100
+
+
+def emit_interrupts(module: ir.Module, where: ir.GlobalVariable) -> dict[SignalWord, ir.Function]:
+    """Emit the functions, and return them by the words of the table that hold their addresses."""
+    relay = _emit_relay(module, where)
+    watch = _emit_watch(module, where, relay)
+    companion = emit_companion(module, where)
+    rouse = _emit_rouse(module, where, _emit_watcher(module, where, companion))
+    return {
+        SignalWord.RELAY: relay,
+        SignalWord.WATCH: watch,
+        SignalWord.POKE: _emit_poke(module, where, watch),
+        SignalWord.ENTER: _emit_enter(module, where, _emit_record(module, where), rouse),
+        SignalWord.FORGET: _emit_forget(module, where),
+    }
+
+
+def _emit_relay(module: ir.Module, where: ir.GlobalVariable) -> ir.Function:
+    """Emit ``void relay(i32 signal)``, which runs before Python's handler."""
+    w = Writer(module, where, "relay", VOID, I32)
+    w.set_word(SignalWord.IS_PENDING, I64(1))
+    w.call(w.word(SignalWord.PYTHON_HANDLER), VOID, w.args[0])
+    return w.done()
+
+
+def _emit_watch(module: ir.Module, where: ir.GlobalVariable, relay: ir.Function) -> ir.Function:
+    """Emit ``void watch(ptr launch)``, in which the main thread runs handlers of signals.
+
+    The thread that calls it runs the launch. In others than the main thread it does nothing.
+    """
+    w = Writer(module, where, "watch", VOID, POINTER)
+    f, b = w, w.b
+    (launch,) = f.args
+    action, value, kind, traceback = (
+        w.memory(-(-ACTION_BYTES // 16) * 16),
+        *(w.memory(16) for _ in range(3)),
+    )
+    is_due, is_pending = w.word(SignalWord.IS_DUE), w.word(SignalWord.IS_PENDING)
+    w.return_unless(b.icmp_unsigned("!=", b.or_(is_due, is_pending), I64(0)))
+    this = w.named("PyThread_get_thread_ident", I64)
+    w.return_unless(f.equal(this, w.word(SignalWord.MAIN_THREAD)))
+    w.return_unless(w.is_zero(f.load(launch, 8 * STOP_WORD)))
+    w.set_word(SignalWord.IS_DUE, I64(0))
+    # A program may set handlers, and take them back, between two launches.
+    pythons, ours = w.word(SignalWord.PYTHON_HANDLER), b.ptrtoint(relay, I64)
+    with f.loop(I64(_SIGNALS)) as i:
+        number = b.trunc(i, I32)
+        status = w.named("sigaction", I32, number, NULL, action)
+        is_pythons = b.and_(w.is_zero(status), f.equal(f.load(action), pythons))
+        with b.if_then(is_pythons):
+            f.store(ours, action)
+            w.named("sigaction", I32, number, action, NULL)
+            w.set_word(SignalWord.IS_PENDING, I64(1))  # it may have come before this
+    was_pending = w.exchange(w.word_at(SignalWord.IS_PENDING), I64(0))
+    w.return_unless(b.icmp_unsigned("!=", was_pending, I64(0)))
+
+    state = w.named("PyGILState_Ensure", I32)
+    with b.if_then(w.is_zero(w.named("PyErr_CheckSignals", I32))):
+        answer = w.named("PyObject_CallNoArgs", POINTER, w.word(SignalWord.AFTER_HANDLERS, POINTER))
+        w.named("Py_DecRef", VOID, answer)  # which may be null
+    with b.if_then(b.not_(f.is_null(w.named("PyErr_Occurred", POINTER)))):
+        w.named("PyErr_Fetch", VOID, kind, value, traceback)
+        w.named("PyErr_NormalizeException", VOID, kind, value, traceback)
+        raised, trace = f.load(value, 0, POINTER), f.load(traceback, 0, POINTER)
+        with b.if_then(b.not_(f.is_null(trace))):
+            w.named("PyException_SetTraceback", I32, raised, trace)
+        w.named("Py_DecRef", VOID, trace)
+        w.named("Py_DecRef", VOID, f.load(kind, 0, POINTER))
+        w.set_word(SignalWord.RAISED, b.ptrtoint(raised, I64))
+        f.store(I64(STOPPED), launch, 8 * FAILURE_WORD)
+        w.exchange(f.at(launch, 8 * STOP_WORD), I64(1))
+        w.set_word(SignalWord.IS_STOPPING, I64(1))
+    w.named("PyGILState_Release", VOID, state)
+    return w.done()
+
+
+def _emit_poke(module: ir.Module, where: ir.GlobalVariable, watch: ir.Function) -> ir.Function:
+    """Emit ``void poke(i32 signal, ptr information, ptr context)``, a handler of signals.
+
+    It does something only if it interrupts an instruction of the kernel itself. There no lock is
+    held, and nothing is half done except what the kernel does with its arrays.
+    """
+    w = Writer(module, where, "poke", VOID, I32, POINTER, POINTER)
+    f, b = w, w.b
+    record = w.named("pthread_getspecific", POINTER, b.trunc(w.word(SignalWord.KEY), I32))
+    w.return_unless(b.not_(f.is_null(record)))
+    frame = f.load(record, RecordPlace.FRAME, POINTER)
+    w.return_unless(b.not_(f.is_null(frame)))
+    launch = f.load(frame, FramePlace.LAUNCH, POINTER)
+    code = f.load(launch, 8 * CODE_WORD, POINTER)
+    w.return_unless(b.not_(f.is_null(code)))
+    at = f.load(f.args[2], _PROCESSORS.get(platform.machine(), (0, 0))[0])
+    w.return_unless(b.icmp_unsigned(">=", at, f.load(code)))
+    w.return_unless(b.icmp_unsigned("<", at, f.load(code, 8)))
+    b.call(watch, [launch])
+    stop = b.load_atomic(f.at(launch, 8 * STOP_WORD), "acquire", 8, typ=I64)
+    w.return_unless(b.not_(w.is_zero(stop)))
+    w.return_unless(b.not_(w.is_zero(f.load(frame, FramePlace.CAN_LEAVE))))
+    w.named("longjmp", VOID, f.at(frame, int(FramePlace.BUFFER)), I32(1))
+    return w.done()
+
+
+# -- threads that run launches --------------------------------------------------------------------
+
+
+def _emit_record(module: ir.Module, where: ir.GlobalVariable) -> ir.Function:
+    """Emit ``ptr record()``, which makes the record of this thread, or takes that of an ended one.
+
+    Without memory it is never looked for.
+    """
+    w = Writer(module, where, "record", POINTER)
+    f, b = w, w.b
+    nowhere = ir.GlobalVariable(module, ir.ArrayType(I64, RECORD_BYTES // 8), "nowhere")
+    nowhere.initializer, nowhere.linkage = ir.Constant(nowhere.value_type, None), "internal"
+    this = w.named("PyThread_get_thread_native_id", I64)
+    key = b.trunc(w.word(SignalWord.KEY), I32)
+    head, look, new, found = (f.block(name) for name in ("head", "look", "new", "found"))
+    place = w.memory(16)
+    f.store(w.word(SignalWord.RECORDS), place)
+    b.branch(head)
+    b.position_at_end(head)
+    record = f.load(place, 0, POINTER)
+    b.cbranch(f.is_null(record), new, look)
+    b.position_at_end(look)
+    f.store(f.load(record, RecordPlace.NEXT), place)
+    taken = b.cmpxchg(f.at(record, int(RecordPlace.THREAD_ID)), I64(0), this, "seq_cst", "seq_cst")
+    with b.if_then(b.extract_value(taken, 1)):
+        f.store(b.ptrtoint(record, I64), place)
+        b.branch(found)
+    b.branch(head)
+    b.position_at_end(new)
+    made = w.named("calloc", POINTER, I64(1), I64(RECORD_BYTES))
+    with b.if_then(f.is_null(made)):
+        b.ret(b.inttoptr(b.ptrtoint(nowhere, I64), POINTER))
+    f.store(this, made, RecordPlace.THREAD_ID)
+    f.store(b.ptrtoint(made, I64), place)
+    push = f.block("push")
+    b.branch(push)
+    b.position_at_end(push)
+    newest = w.word(SignalWord.RECORDS)
+    f.store(newest, made, RecordPlace.NEXT)
+    pushed = b.cmpxchg(
+        w.word_at(SignalWord.RECORDS), newest, b.ptrtoint(made, I64), "seq_cst", "seq_cst"
+    )
+    b.cbranch(b.extract_value(pushed, 1), found, push)
+    b.position_at_end(found)
+    record = f.load(place, 0, POINTER)
+    thread = w.named("PyThread_get_thread_ident", I64)
+    with b.if_then(f.equal(thread, w.word(SignalWord.MAIN_THREAD))):
+        w.set_word(SignalWord.MAIN_RECORD, b.ptrtoint(record, I64))
+    w.named("pthread_setspecific", I32, key, record)
+    b.ret(record)
     return f.function
+
+
+def _emit_enter(
+    module: ir.Module, where: ir.GlobalVariable, make: ir.Function, rouse: ir.Function
+) -> ir.Function:
+    """Emit ``void enter(ptr frame)``, which an entry calls before it runs the kernel."""
+    w = Writer(module, where, "enter", VOID, POINTER)
+    f, b = w, w.b
+    (frame,) = f.args
+    known = w.named("pthread_getspecific", POINTER, b.trunc(w.word(SignalWord.KEY), I32))
+    before = b.block
+    with b.if_then(f.is_null(known), likely=False):
+        made = b.call(make, [])
+        making = b.block
+    record = b.phi(POINTER)
+    record.add_incoming(known, before)
+    record.add_incoming(made, making)
+    f.store(f.load(record, RecordPlace.FRAME), frame, FramePlace.PREVIOUS)
+    f.store(b.ptrtoint(record, I64), frame, FramePlace.RECORD)
+    f.store(b.ptrtoint(frame, I64), record, RecordPlace.FRAME)
+    is_awake = f.equal(w.word(SignalWord.WATCHER), I64(WatcherState.AWAKE))
+    with b.if_then(b.not_(is_awake), likely=False):
+        b.call(rouse, [])
+    return w.done()
+
+
+def _emit_forget(module: ir.Module, where: ir.GlobalVariable) -> ir.Function:
+    """Emit ``void forget(ptr record)``, which is called where a thread with a record ends."""
+    w = Writer(module, where, "forget", VOID, POINTER)
+    w.exchange(w.at(w.args[0], int(RecordPlace.FRAME)), I64(0))
+    w.exchange(w.at(w.args[0], int(RecordPlace.THREAD_ID)), I64(0))
+    return w.done()
+
+
+# -- the thread that watches ----------------------------------------------------------------------
+
+
+def _poke(w: Writer, thread: Any) -> None:
+    """Send a thread the signal that :func:`_emit_poke` handles; nothing if it has ended."""
+    kind = ir.FunctionType(I64, [I64], var_arg=True)
+    module = w.function.module
+    known = module.globals.get("syscall")
+    system_call = known or ir.Function(module, kind, "syscall")
+    number = _PROCESSORS.get(platform.machine(), (0, -1))[1]
+    process = w.b.sext(w.named("getpid", I32), I64)
+    w.b.call(system_call, [I64(number), process, thread, I64(int(signal.SIGURG))])
+
+
+def _is_launching(w: Writer) -> Any:
+    """Return whether the main thread runs a launch, or waits for threads that do."""
+    f, b = w, w.b
+    record = w.word(SignalWord.MAIN_RECORD, POINTER)
+    before = b.block
+    with b.if_then(b.not_(f.is_null(record))):
+        running = f.load(record, RecordPlace.FRAME)
+        known = b.block
+    frame = b.phi(I64)
+    frame.add_incoming(I64(0), before)
+    frame.add_incoming(running, known)
+    return b.icmp_unsigned("!=", b.or_(frame, w.word(SignalWord.CURRENT)), I64(0))
+
+
+def _emit_watcher(
+    module: ir.Module, where: ir.GlobalVariable, companion: ir.Function
+) -> ir.Function:
+    """Emit ``ptr watcher(ptr nothing)``, which a thread runs permanently."""
+    w = Writer(module, where, "watcher", POINTER, POINTER)
+    f, b = w, w.b
+    idle, place, heard = w.memory(16), w.memory(16), w.memory(16)
+    f.store(I64(0), idle)
+    f.store(I64(0), heard)
+    tick, watched, quiet, sleep, wait = (
+        f.block(name) for name in ("tick", "watched", "quiet", "sleep", "wait")
+    )
+
+    def pause(ms: Any) -> None:
+        w.named("poll", I32, NULL, I64(0), ms)
+
+    b.branch(tick)
+    b.position_at_end(tick)
+    is_stopping = b.icmp_unsigned("!=", w.word(SignalWord.IS_STOPPING), I64(0))
+    pause(b.select(is_stopping, I32(_STOPPING_TICK_MS), I32(_TICK_MS)))
+    b.cbranch(_is_launching(w), watched, quiet)
+
+    b.position_at_end(watched)
+    f.store(I64(0), idle)
+    is_stopping = b.icmp_unsigned("!=", w.word(SignalWord.IS_STOPPING), I64(0))
+    with b.if_else(is_stopping) as (stop, go_on):
+        with stop:
+            _poke_running(w, place)
+        with go_on:
+            w.set_word(SignalWord.IS_DUE, I64(1))
+            _poke(w, w.word(SignalWord.MAIN_THREAD_ID))
+    bell = w.word(SignalWord.BELL, POINTER)
+    with b.if_then(b.not_(f.is_null(bell))):
+        rung = f.load(bell)
+        with b.if_then(b.icmp_unsigned("!=", rung, f.load(heard))):
+            f.store(rung, heard)
+            before = w.exchange(w.word_at(SignalWord.COMPANION), I64(1))
+            with b.if_then(w.is_zero(before)):
+                w.start_thread(companion)
+    b.branch(tick)
+
+    b.position_at_end(quiet)
+    w.set_word(SignalWord.IS_STOPPING, I64(0))
+    ticks = b.add(f.load(idle), I64(1))
+    f.store(ticks, idle)
+    b.cbranch(b.icmp_signed(">", ticks, I64(_IDLE_TICKS)), sleep, tick)
+    b.position_at_end(sleep)
+    f.store(I64(0), idle)
+    w.set_word(SignalWord.WATCHER, I64(WatcherState.ASLEEP))
+    # A launch that has begun by now may not have seen it, and is seen here after a while.
+    pause(I32(_TICK_MS))
+    with b.if_then(_is_launching(w)):
+        before = w.exchange(w.word_at(SignalWord.WATCHER), I64(WatcherState.AWAKE))
+        b.cbranch(f.equal(before, I64(WatcherState.ASLEEP)), tick, wait)
+    b.branch(wait)
+    b.position_at_end(wait)
+    woken = w.named("sem_wait", I32, w.word_at(SignalWord.SEMAPHORE))
+    b.cbranch(w.is_zero(woken), tick, wait)
+    return f.function
+
+
+def _poke_running(w: Writer, place: Any) -> None:
+    """Poke all threads that run a launch; those of others go on. `place` is memory for a word."""
+    f, b = w, w.b
+    head, look, done = f.block("head"), f.block("look"), f.block("looked")
+    f.store(w.word(SignalWord.RECORDS), place)
+    b.branch(head)
+    b.position_at_end(head)
+    record = f.load(place, 0, POINTER)
+    b.cbranch(f.is_null(record), done, look)
+    b.position_at_end(look)
+    f.store(f.load(record, RecordPlace.NEXT), place)
+    with b.if_then(b.not_(w.is_zero(f.load(record, RecordPlace.FRAME)))):
+        _poke(w, f.load(record, RecordPlace.THREAD_ID))
+    b.branch(head)
+    b.position_at_end(done)
+
+
+def _emit_rouse(module: ir.Module, where: ir.GlobalVariable, watcher: ir.Function) -> ir.Function:
+    """Emit ``void rouse()``, which starts or wakes the watcher where the main thread launches."""
+    w = Writer(module, where, "rouse", VOID)
+    f, b = w, w.b
+    w.return_unless(_is_launching(w))
+    semaphore = w.word_at(SignalWord.SEMAPHORE)
+    before = w.exchange(w.word_at(SignalWord.WATCHER), I64(WatcherState.AWAKE))
+    with b.if_then(f.equal(before, I64(WatcherState.ASLEEP))):
+        w.named("sem_post", I32, semaphore)
+    with b.if_then(f.equal(before, I64(WatcherState.NOT_STARTED))):
+        w.named("sem_init", I32, semaphore, I32(0), I32(0))
+        w.start_thread(watcher)
+    return w.done()

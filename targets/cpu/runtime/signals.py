@@ -13,10 +13,10 @@ While the main thread waits for a launch, a thread of kerneldsl, the *watcher*, 
 ten milliseconds by ``SIGURG``; its handler is *poke*. *watch* is called there, between the pieces
 of a launch, and while the main thread waits for other threads. It puts *relay* before handlers that
 the program has set since, and runs Python's handlers if a signal has come. If a handler raises, or
-cancels the asyncio task of the launch, the exception is stored until the end of the launch, and the
-launch stops. Entries check its mark between pieces, and the watcher pokes the threads that run
-launches. A thread in the kernel's machine code leaves it by C's ``longjmp``. This also works in
-infinite loops, and loops need no test.
+cancels the asyncio task of the launch, the launch stops. The exception is stored until then.
+Entries check its mark between pieces, and the watcher pokes the threads that run launches. A thread
+in the kernel's machine code leaves it by C's ``longjmp``. This also works in infinite loops, and
+loops need no test.
 
 The entry describes the launch of its thread in a *frame*. A *record* of the thread, found by a key
 of POSIX threads, points to the frame. The native handlers use only functions that are safe in
@@ -40,11 +40,10 @@ from typing import Any
 
 from kerneldsl.utilities.environment import logger
 from kerneldsl.utilities.locks import ForkSafeLock
-from targets.cpu.runtime.process_code import ProcessCode
-from targets.cpu.runtime.signal_table import (
+from targets.cpu.runtime.native_tables import (
     ACTION_BYTES,
     ACTION_FLAGS,
-    INSTALL,
+    INSTALL_HANDLERS,
     IS_SUPPORTED,
     NO_DEFER,
     ON_STACK,
@@ -54,6 +53,7 @@ from targets.cpu.runtime.signal_table import (
     address_of,
     table,
 )
+from targets.cpu.runtime.process_code import ProcessCode
 
 __all__ = [
     "HANDLERS_CODE",
@@ -92,7 +92,7 @@ def _compile() -> bytes:
 
 
 #: Machine code of the handlers.
-HANDLERS_CODE = ProcessCode(INSTALL, _compile)
+HANDLERS_CODE = ProcessCode(INSTALL_HANDLERS, _compile)
 
 
 def current_launch() -> int:

@@ -16,12 +16,10 @@ from targets.cpu.codegen.code import Compiled
 from targets.cpu.codegen.levels import LEVELS
 from targets.cpu.codegen.orientation import RowAxis
 from targets.cpu.runtime.artifact import CpuArtifact
-from targets.cpu.runtime.object_files import undefined_symbols
+from targets.cpu.runtime.linking import undefined_symbols
+from targets.cpu.runtime.native_tables import RUNNER
 from targets.cpu.runtime.objects import IS_SUPPORTED, is_of_system, load_object
-from targets.cpu.runtime.pool import POOL_CODE
-from targets.cpu.runtime.process_code import VERSION
-from targets.cpu.runtime.runner import RUNNER_CODE, runner_symbols
-from targets.cpu.runtime.runner_table import RUNNER
+from targets.cpu.runtime.process_code import POOL_CODE, RUNNER_CODE, VERSION, runner_symbols
 from targets.cpu.runtime.signals import HANDLERS_CODE
 
 __all__ = ["dump", "restore", "ship"]
@@ -91,7 +89,7 @@ def restore(
 ) -> CpuArtifact:
     """Make a compiled kernel of what :func:`dump` wrote.
 
-    `compile_anew` serves a person who wants to look at LLVM's module.
+    `compile_anew` serves a person who looks at LLVM's module.
 
     Raises `UnusableCodeError` if it cannot be used in this process.
     """

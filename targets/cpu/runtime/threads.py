@@ -6,8 +6,8 @@ directly without a compiled wrapper. The target's own pool has the same function
 preference:
 
 ``native``
-    The target's own pool (:mod:`targets.cpu.runtime.pool`), on Linux. Any number of threads may
-    launch at the same time, and the pool shares the launch of one of them. A forked child may
+    The target's own pool (:mod:`targets.cpu.runtime.pool_code`), on Linux. Any number of threads
+    may launch at the same time, and the pool shares the launch of one of them. A forked child may
     continue.
 ``tbb``
     Any number of threads may launch at the same time, and a forked child may continue.
@@ -30,6 +30,7 @@ import logging
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import field
@@ -38,11 +39,18 @@ from typing import Any
 from kerneldsl.errors import TargetUnavailableError
 from kerneldsl.utilities.dataclasses import dataclass
 from kerneldsl.utilities.environment import VARIABLES, choice
-from targets.cpu.runtime.pool import forget_threads, pool_address
+from targets.cpu.runtime.process_code import forget_threads, pool_address
 from targets.cpu.runtime.processors import runnable_threads, startable_threads
 from targets.cpu.runtime.signals import is_main_thread, set_current_launch
 
-__all__ = ["LAYERS", "ThreadingLayer", "running_address", "thread_count", "threading_layer"]
+__all__ = [
+    "LAYERS",
+    "ThreadingLayer",
+    "running_address",
+    "thread_count",
+    "threading_layer",
+    "wake_ns",
+]
 
 #: Names that ``KERNELDSL_THREADING_LAYER`` takes, in the order of preference.
 LAYERS = VARIABLES["KERNELDSL_THREADING_LAYER"].words
@@ -91,8 +99,8 @@ class ThreadingLayer:
         `entry` is the address of ``void(char **range, int64 *count, int64 *steps, char *launch)``,
         `launch` that of the launch's header. If `parallel`, the threads share the range.
         """
-        # The pool offsets each "array" by the start of its range times the array's step: with a
-        # null base and a step of 1, the entry finds the start itself if it expects a pointer.
+        # The pool offsets each "array" by the start of its range times the array's step. With a
+        # null base and a step of 1, the pointer that the entry gets is the start itself.
         is_main, before = is_main_thread(), 0
         base = (ctypes.c_size_t * 1)(0)
         counts = (ctypes.c_size_t * 1)(steps)
@@ -337,7 +345,7 @@ def _after_fork_in_child() -> None:
     """Leave a pool that cannot live in a forked child alone there.
 
     The target's own pool starts its threads again. TBB continues, unless another thread than the
-    one that started it forked, or a launch was running: then the threads that it waits for do not
+    one that started it forked, or a launch was running. Then the threads that it waits for do not
     exist.
     """
     forget_threads()
@@ -353,3 +361,65 @@ def _after_fork_in_child() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_before_fork, after_in_child=_after_fork_in_child)
+
+
+# -- cost of sharing a launch among the threads of the pool, measured once for the process ---------
+
+
+#: Launches that are measured, fewer if they take longer than so many nanoseconds in all.
+_SAMPLES, _LEAST_SAMPLES, _MOST_NS = 60, 24, 2_000_000
+#: Those before them, for which threads may have to be made and woken.
+_FIRST = 8
+#: What the calling thread alone takes for such a launch where the planner's constants come from.
+_ALONE_NS = 2300.0
+_measured: dict[str, float] = {}
+
+
+def wake_ns(layer: ThreadingLayer) -> float:
+    """Return what it takes to share a launch, from its start to its end, beside the work.
+
+    Parameters
+    ----------
+    layer : ThreadingLayer
+        The pool.
+
+    Returns
+    -------
+    float
+        Nanoseconds of the machine that :func:`kerneldsl.planner.host.element_ns` describes.
+
+    Notes ----- A shared launch of nothing is compared with one in the calling thread, made in
+    turns. Their ratio is the same when the machine is slow for a while, or another one, and so are
+    decisions. The interpreter's part in both is half of the shared one with two threads. It stands
+    for what threads take until they are at work, since a launch of nothing does not wait for that.
+    On a machine of two cores this gives 4.7 µs. Shared launches took 3 to 7 µs more than half of
+    the serial time there. The threads are awake already, as they are in a program that launches
+    much; the first launches cost more.
+    """
+    known = _measured.get(layer.name)
+    if known is None:
+        known = _measured[layer.name] = _measure(layer)
+    return known
+
+
+def _measure(layer: ThreadingLayer) -> float:
+    if layer.parallel_for is None or layer.thread_count < 2:
+        return 0.0
+    # A function of the interpreter that needs no lock, does nothing and looks at no argument.
+    nothing = ctypes.cast(ctypes.pythonapi.Py_IsInitialized, ctypes.c_void_p).value
+    assert nothing is not None
+    for _ in range(_FIRST):
+        layer.run(nothing, 0, layer.thread_count, parallel=True)
+    alone: list[int] = []
+    shared: list[int] = []
+    while len(shared) < _SAMPLES and (len(shared) < _LEAST_SAMPLES or sum(shared) < _MOST_NS):
+        for samples, parallel in ((alone, False), (shared, True)):
+            began = time.perf_counter_ns()
+            layer.run(nothing, 0, layer.thread_count, parallel=parallel)
+            samples.append(time.perf_counter_ns() - began)
+    # What else runs on the machine only makes some samples longer.
+    return _ALONE_NS * _lower_quartile(shared) / max(1.0, _lower_quartile(alone))
+
+
+def _lower_quartile(samples: list[int]) -> float:
+    return sorted(samples)[len(samples) // 4]  # statistics takes longer to import than this

@@ -17,7 +17,7 @@ from kerneldsl.language.signatures import parse_signature
 from kerneldsl.planner.host import element_ns, share_on_host
 from kerneldsl.planner.work import ElementWork, element_work
 from targets import null
-from targets.cpu.runtime import waking
+from targets.cpu.runtime import threads
 from targets.null.target import NullTarget
 from tests.support.counting import counted
 
@@ -404,10 +404,10 @@ def test_what_sharing_costs_is_the_same_on_a_machine_that_is_slow(
             disturbed = 300_000 if calls <= 8 else 90_000 if calls % 3 == 0 else 0
             now += slowness * (6000 if parallel else 2000) + disturbed
 
-    monkeypatch.setattr(waking, "_measured", {})
-    monkeypatch.setattr(waking, "time", SimpleNamespace(perf_counter_ns=lambda: now))
-    found = waking.wake_ns(cast(Any, Pool()))
+    monkeypatch.setattr(threads, "_measured", {})
+    monkeypatch.setattr(threads, "time", SimpleNamespace(perf_counter_ns=lambda: now))
+    found = threads.wake_ns(cast(Any, Pool()))
     assert found == pytest.approx(3 * 2300)
     before = calls
-    assert waking.wake_ns(cast(Any, Pool())) == found
+    assert threads.wake_ns(cast(Any, Pool())) == found
     assert calls == before

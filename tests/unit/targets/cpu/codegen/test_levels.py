@@ -16,7 +16,7 @@ import kerneldsl as kd
 from kerneldsl.placement.registry import get_target
 from targets.cpu.codegen import levels
 from targets.cpu.codegen.levels import LEVELS, supported_levels
-from targets.cpu.runtime.object_files import undefined_symbols
+from targets.cpu.runtime.linking import undefined_symbols
 from targets.cpu.runtime.objects import load_object
 
 SIGNATURE = "float32, float32[::1], float32[::1]"

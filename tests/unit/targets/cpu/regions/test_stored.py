@@ -11,8 +11,8 @@ import kerneldsl as kd
 from kerneldsl.contract import UnusableCodeError
 from targets.cpu.codegen.levels import LEVELS
 from targets.cpu.regions.compile import compile_regions
-from targets.cpu.runtime.object_files import undefined_symbols
-from targets.cpu.runtime.runner_table import RUNNER
+from targets.cpu.runtime.linking import undefined_symbols
+from targets.cpu.runtime.native_tables import RUNNER
 
 _ARRAYS = "float32[::1], float32[::1]"
 TABLE = np.arange(40_000, dtype=np.float64)

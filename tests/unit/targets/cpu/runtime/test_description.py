@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 import kerneldsl as kd
-from targets.cpu.codegen import vector_extensions
+from targets.cpu.codegen import levels
 from targets.cpu.runtime import description
 
 
@@ -187,7 +187,7 @@ def test_the_hottest_sensor_of_the_processor_counts(monkeypatch, info):
 @pytest.fixture
 def host(monkeypatch):
     def set_host(cpu, *features, machine="x86_64"):
-        monkeypatch.setattr(vector_extensions, "_host", lambda: (cpu, frozenset(features)))
+        monkeypatch.setattr(levels, "_host", lambda: (cpu, frozenset(features)))
         monkeypatch.setattr("platform.machine", lambda: machine)
 
     for name in ("NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES", "NUMBA_ENABLE_AVX"):
@@ -208,7 +208,7 @@ def host(monkeypatch):
 )
 def test_extensions_by_features(host, features, machine, expected):
     host("cpu", *features, machine=machine)
-    assert vector_extensions.extensions_in_use() == expected
+    assert levels.extensions_in_use() == expected
 
 
 @pytest.mark.parametrize(
@@ -225,22 +225,22 @@ def test_numbas_variables_count(host, monkeypatch, variables, expected):
     host("znver4", "avx512f", "avx2", "avx", "sse2")
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    assert vector_extensions.extensions_in_use() == expected
-    assert vector_extensions.compiled_for().cpu == variables.get("NUMBA_CPU_NAME", "znver4")
+    assert levels.extensions_in_use() == expected
+    assert levels.compiled_for().cpu == variables.get("NUMBA_CPU_NAME", "znver4")
 
 
 def test_numbas_own_settings_count_once_it_is_there(host, monkeypatch):
     host("znver4", "avx512f", "avx2")
     settings = SimpleNamespace(CPU_NAME=None, CPU_FEATURES="-avx512f", ENABLE_AVX=1)
     monkeypatch.setitem(sys.modules, "numba", SimpleNamespace(config=settings))
-    assert vector_extensions.extensions_in_use() == ("AVX2",)
+    assert levels.extensions_in_use() == ("AVX2",)
 
 
 def test_it_is_what_numba_says():
     from numba.core import registry
 
     flags = registry.cpu_target.target_context.codegen()._get_host_cpu_features().split(",")
-    ours = vector_extensions.compiled_for().features
+    ours = levels.compiled_for().features
     assert ours == {flag[1:] for flag in flags if flag.startswith("+")}
 
 

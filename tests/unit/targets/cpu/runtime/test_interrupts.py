@@ -23,10 +23,9 @@ from stdlib_kernels.sort import sort
 from targets.cpu.regions.compile import is_short
 from targets.cpu.regions.read import read_kernel
 from targets.cpu.runtime import signals
-from targets.cpu.runtime.interrupt_code import CAN_LEAVE_CODE
-from targets.cpu.runtime.object_files import check_object
-from targets.cpu.runtime.signal_handlers import compile_handlers
-from targets.cpu.runtime.signal_table import INSTALL
+from targets.cpu.runtime.linking import check_object
+from targets.cpu.runtime.native_tables import INSTALL_HANDLERS
+from targets.cpu.runtime.signal_handlers import CAN_LEAVE_CODE, compile_handlers
 from tests.support.extent import full_beyond
 from tests.unit.targets.cpu.runtime.interrupted_launches import KERNELS, WAYS, Alarm, send
 
@@ -306,4 +305,4 @@ def test_the_handlers_are_compiled_for(monkeypatch: pytest.MonkeyPatch, machine:
     target = llvm.Target.from_triple(f"{machine}-unknown-linux-gnu")
     monkeypatch.setattr(platform, "machine", lambda: machine)
     monkeypatch.setattr(llvm.Target, "from_default_triple", lambda: target)
-    check_object(compile_handlers(), INSTALL)
+    check_object(compile_handlers(), INSTALL_HANDLERS)

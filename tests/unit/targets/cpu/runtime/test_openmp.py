@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from targets.cpu.runtime.interrupt_code import CAN_LEAVE_CODE
+from targets.cpu.runtime.signal_handlers import CAN_LEAVE_CODE
 
 pytestmark = [
     pytest.mark.skipif(not CAN_LEAVE_CODE, reason="no thread watches over launches here"),
@@ -75,7 +75,7 @@ def script(folder: Path, rest: str) -> str:
 def test_a_team_is_there_while_launches_are_shared(tmp_path: Path) -> None:
     """The thread that has it, and the one that is in it, end some seconds after the last one."""
     rest = """
-from targets.cpu.runtime.signal_table import SignalWord, WatcherState, table
+from targets.cpu.runtime.native_tables import SignalWord, WatcherState, table
 
 def settled():
     # No launch is watched, no companion is there, and no thread began or ended for a second.

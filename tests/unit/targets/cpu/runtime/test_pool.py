@@ -12,9 +12,9 @@ import pytest
 from llvmlite import binding as llvm
 
 from targets.cpu.runtime import threads
-from targets.cpu.runtime.object_files import check_object
+from targets.cpu.runtime.linking import check_object
+from targets.cpu.runtime.native_tables import INSTALL_POOL
 from targets.cpu.runtime.pool_code import compile_pool
-from targets.cpu.runtime.pool_table import INSTALL
 from tests.support.extent import full_beyond
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="the pool is there on Linux alone")
@@ -43,7 +43,7 @@ def test_it_is_compiled_for(monkeypatch: pytest.MonkeyPatch, machine: str) -> No
     target = llvm.Target.from_triple(f"{machine}-unknown-linux-gnu")
     monkeypatch.setattr(platform, "machine", lambda: machine)
     monkeypatch.setattr(llvm.Target, "from_default_triple", lambda: target)
-    check_object(compile_pool(), INSTALL)
+    check_object(compile_pool(), INSTALL_POOL)
 
 
 @pytest.mark.parametrize("missing", range(len(threads.LAYERS) - 1))

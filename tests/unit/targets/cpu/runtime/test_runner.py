@@ -11,8 +11,8 @@ import pytest
 
 import kerneldsl as kd
 from targets.cpu.codegen.levels import LEVELS
-from targets.cpu.runtime.object_files import undefined_symbols
-from targets.cpu.runtime.runner_table import RUNNER
+from targets.cpu.runtime.linking import undefined_symbols
+from targets.cpu.runtime.native_tables import RUNNER
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="object code is of Linux alone")
 

@@ -1,31 +1,40 @@
-"""Table of int64 words that native handlers of signals share with Python; and C's structures.
+"""Memory and names that Python and native code share, and C's structures.
 
-The handlers (:mod:`targets.cpu.runtime.signal_handlers`) hold no address, so that their machine
-code is good in every process; the table says where everything is.
+The handlers of signals (:mod:`targets.cpu.runtime.signal_handlers`) contain no address, so that
+their machine code is valid in every process. A table of int64 words has all addresses. The memory
+of the pool of threads is zeros at first, and again in a forked child. The child has none of the
+threads, and its next shared launch starts them.
 """
 
 from __future__ import annotations
 
 import ctypes
 import sys
-from enum import IntEnum
+from enum import IntEnum, IntFlag
 
 __all__ = [
     "ACTION_BYTES",
     "ACTION_FLAGS",
     "FRAME_BYTES",
-    "INSTALL",
+    "INSTALL_HANDLERS",
+    "INSTALL_POOL",
     "IS_SUPPORTED",
     "NO_DEFER",
     "ON_STACK",
     "RECORD_BYTES",
     "RESTART",
+    "RUNNER",
+    "SLOT_BYTES",
     "WITH_INFORMATION",
     "FramePlace",
+    "PoolPlace",
     "RecordPlace",
+    "RunnerOption",
     "SignalWord",
+    "SlotPlace",
     "WatcherState",
     "address_of",
+    "state_bytes",
     "table",
 ]
 
@@ -36,7 +45,7 @@ ACTION_BYTES, ACTION_FLAGS = 152, 136
 #: ``SA_SIGINFO``, ``SA_ONSTACK``, ``SA_RESTART`` and ``SA_NODEFER``.
 WITH_INFORMATION, ON_STACK, RESTART, NO_DEFER = 4, 0x08000000, 0x10000000, 0x40000000
 #: The function of the handlers' code that takes the table, and writes its own addresses into it.
-INSTALL = "install"
+INSTALL_HANDLERS = "install"
 
 
 class SignalWord(IntEnum):
@@ -75,8 +84,8 @@ class SignalWord(IntEnum):
     POKE = 22
     ENTER = 23
     FORGET = 24
-    #: Address of the count of shared launches, or 0; whether the thread is there that has a team
-    #: of OpenMP meanwhile, whether it is in that library, and whether it must not go there.
+    #: Address of the count of shared launches, or 0. Whether a thread has a team of OpenMP
+    #: meanwhile, whether it is in that library, and whether it must not enter it.
     BELL = 25
     COMPANION = 26
     IN_OPENMP = 27
@@ -115,7 +124,7 @@ class FramePlace(IntEnum):
 
 
 RECORD_BYTES = 24
-#: The largest ``jmp_buf`` of the processors whose code can be left has 312 bytes.
+#: The largest ``jmp_buf`` of the processors with code that can be left has 312 bytes.
 FRAME_BYTES = FramePlace.BUFFER + 320
 #: The table of this process.
 table = (ctypes.c_int64 * (max(SignalWord) + 1))()
@@ -124,3 +133,74 @@ table = (ctypes.c_int64 * (max(SignalWord) + 1))()
 def address_of(word: SignalWord) -> int:
     """Return the address of a word of the table."""
     return ctypes.addressof(table) + 8 * word
+
+
+# -- memory that the machine code of the pool of threads and Python share --------------------------
+
+
+#: The function of the pool's code that writes the address of ``parallel_for`` into the memory.
+INSTALL_POOL = "install_pool"
+#: What different threads write is in different pairs of cache lines, which processors fetch.
+_LINES = 128
+
+
+class PoolPlace(IntEnum):
+    """Offsets in bytes."""
+
+    #: Launches that have been shared so far: a thread that waits looks at it.
+    BELL = 0
+    #: 2**32 where threads may join a launch, and how many have.
+    GATE = _LINES
+    #: Whether a launch is shared now, and whether the threads have been started.
+    IS_BUSY = 2 * _LINES
+    IS_STARTED = 2 * _LINES + 8
+    #: The launch: its entry, what the entry is given, and in how many parts its steps are.
+    ENTRY = 3 * _LINES
+    LAUNCH = 3 * _LINES + 8
+    PARTS = 3 * _LINES + 16
+    #: Whether the thread that launched sleeps, and its semaphore.
+    IS_ASLEEP = 4 * _LINES
+    SEMAPHORE = 4 * _LINES + 16
+    #: Address of ``parallel_for``.
+    PARALLEL_FOR = 5 * _LINES
+    #: A slot for each thread follows, the first one for the thread that launches.
+    SLOTS = 6 * _LINES
+
+
+class SlotPlace(IntEnum):
+    """Offsets in a slot."""
+
+    #: The next step of a part, and where the part ends.
+    NEXT = 0
+    END = 8
+    #: Of the thread: whether it sleeps, its semaphore, its number, and the pool's memory.
+    IS_ASLEEP = _LINES
+    SEMAPHORE = _LINES + 16
+    NUMBER = _LINES + 64
+    STATE = _LINES + 72
+
+
+SLOT_BYTES = 2 * _LINES
+
+
+def state_bytes(threads: int) -> int:
+    """Return the size of the memory for so many threads."""
+    return PoolPlace.SLOTS + threads * SLOT_BYTES
+
+
+# -- name and options of the function that runs the pieces of every kernel -------------------------
+
+
+#: Its symbol.
+RUNNER = "kd_run_pieces"
+
+
+class RunnerOption(IntFlag):
+    """Abilities of the function that a kernel needs."""
+
+    #: Scratch memory.
+    SCRATCH = 1
+    #: Dynamic shared memory in it.
+    DYNAMIC = 2
+    #: A signal may make it leave the body.
+    LEAVE = 4
