@@ -7,7 +7,6 @@ from collections.abc import Iterable
 
 from kerneldsl.analysis.traits import KernelTraits
 from kerneldsl.frontend.effects.effects import Effects, array_effects, augmented_values, syncs_grid
-from kerneldsl.frontend.tiles.shapes import uses_tiles
 from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
 from kerneldsl.language.element_types import ELEMENT_TYPES
 from kerneldsl.language.intrinsics.intrinsic import BLOCK_LEVEL, Effect, Typing
@@ -41,7 +40,7 @@ def analyze(unit: FunctionUnit, *, effects: Effects | None = None) -> KernelTrai
         read=read,
         written=written,
         augmented=augmented_values(unit) if effects is None else (),
-        uses_tiles=uses_tiles(unit),
+        uses_tiles=unit.uses_tiles(),
         views_vectors=any(use.intrinsic.typing is Typing.VIEW for use in uses),
         syncs_grid=syncs_grid(unit),
     )

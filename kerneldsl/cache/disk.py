@@ -19,8 +19,7 @@ from kerneldsl.cache.settings import Settings, read_secret, read_settings, read_
 from kerneldsl.cache.store import Store
 from kerneldsl.errors import CacheError, CacheWarning
 from kerneldsl.utilities.environment import cache_folder, logger, named_path, was_reported
-from kerneldsl.utilities.locks import ForkSafeLock
-from kerneldsl.utilities.once import OnceTable
+from kerneldsl.utilities.locks import ForkSafeLock, OnceTable
 from kerneldsl.utilities.tracebacks import warn_user
 
 if TYPE_CHECKING:  # few programs ask for the values

@@ -6,15 +6,23 @@ differ is what ``kerneldsl cache explain-miss`` prints.
 
 from __future__ import annotations
 
+import enum
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any
 
+from kerneldsl.cache.reasons import UncacheableError
+from kerneldsl.contract import Specialization
+from kerneldsl.errors.values import a_type
+from kerneldsl.frontend.fingerprint import UnidentifiedError, identify
+from kerneldsl.language.kinds import format_signature
 from kerneldsl.utilities.cached_property import cached_property
 from kerneldsl.utilities.dataclasses import dataclass
 from kerneldsl.utilities.untrusted import parse_json
 
-__all__ = ["Key"]
+__all__ = ["Key", "describe", "key_of"]
 
 
 @dataclass(frozen=True)
@@ -57,3 +65,72 @@ class Key:
         if key.encoded != encoded:
             raise ValueError("the key is not in its normal form")
         return key
+
+
+def key_of(
+    specialization: Specialization, target: str, identity: Mapping[str, str], *, anew: bool = False
+) -> Key:
+    """Return the key of the code that a target makes of a specialization.
+
+    `target` is who compiles it, :attr:`Compiler.code_family`, and `identity` what it says of
+    itself, :meth:`Compiler.code_identity`. `anew` looks again at everything that may have changed
+    while the code was made. Raises `UncacheableError` if not everything that the code depends on
+    can be determined.
+    """
+    if specialization.options.debug:
+        raise UncacheableError("in debug mode, code belongs to lines and to exceptions")
+    components = {"target": target, "signature": format_signature(specialization.kinds)}
+    try:
+        components |= identify(specialization.unit, has_lines=specialization.options.lineinfo)
+    except UnidentifiedError as error:
+        raise UncacheableError(str(error)) from error
+    if specialization.code is not None:
+        components |= specialization.code.identity()
+    for field in fields(specialization):
+        if field.name not in ("unit", "kinds", "code"):
+            components |= dict(_flat(field.name, getattr(specialization, field.name)))
+    from kerneldsl.cache.toolchain import toolchain_identity  # not for keys of shipped code
+
+    for name, value in (*toolchain_identity(anew=anew).items(), *identity.items()):
+        if name in components:
+            raise UncacheableError(f"two parts of the key are called {name}")
+        components[name] = value
+    return Key(components)
+
+
+def _flat(name: str, value: Any) -> Iterator[tuple[str, str]]:
+    """Return the fields of a value one by one, so that a difference can be shown."""
+    if is_dataclass(value) and not isinstance(value, type):
+        for field in fields(value):
+            yield f"{name}.{field.name}", describe(getattr(value, field.name))
+    else:
+        yield name, describe(value)
+
+
+def describe(value: Any) -> str:
+    """Write a value so that different ones are written differently, in every process the same.
+
+    Raises `UncacheableError` for a value of no known kind.
+
+    Examples
+    --------
+    >>> describe((1, 1.0, "1", None, frozenset({2, 1})))
+    "(1, 0x1.0000000000000p+0, '1', None, {1, 2})"
+    """
+    if isinstance(value, enum.Enum):
+        return f"{type(value).__qualname__}.{value.name}"
+    if value is None or type(value) in (bool, int, str, bytes):
+        return repr(value)
+    if type(value) is float:
+        return value.hex()
+    if isinstance(value, (tuple, list)):
+        return f"({', '.join(map(describe, value))})"
+    if isinstance(value, (frozenset, set)):
+        return f"{{{', '.join(sorted(map(describe, value)))}}}"
+    if isinstance(value, Mapping):
+        items = sorted((describe(k), describe(v)) for k, v in value.items())
+        return f"{{{', '.join(f'{k}: {v}' for k, v in items)}}}"
+    if is_dataclass(value) and not isinstance(value, type):
+        inner = ", ".join(f"{f.name}={describe(getattr(value, f.name))}" for f in fields(value))
+        return f"{type(value).__qualname__}({inner})"
+    raise UncacheableError(f"nothing says what of {a_type(value)} the code depends on")

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, TypeAlias
 
-from kerneldsl.ir.control import LOOPS
-from kerneldsl.ir.operations import Function, Label, Operation, Region
+from kerneldsl.ir.operations import LOOPS, Function, Label, Operation, Region
 
 __all__ = ["Context", "Contexts", "Guard", "Leaving", "Round"]
 

@@ -12,8 +12,16 @@ from kerneldsl.explain.reading import kind_of
 from kerneldsl.explain.sites import Site, site_of
 from kerneldsl.explain.tally import FloatTally, Tallies
 from kerneldsl.explain.text import short_number
-from kerneldsl.ir.control import CONTROL, LOOPS, carried_arguments, ends_of, given_to
-from kerneldsl.ir.operations import Function, Operation, Value
+from kerneldsl.ir.operations import (
+    CONTROL,
+    LOOPS,
+    Function,
+    Operation,
+    Value,
+    carried_arguments,
+    ends_of,
+    given_to,
+)
 from kerneldsl.language.element_types import ELEMENT_TYPES, ElementType
 from kerneldsl.language.kinds import Kind, ScalarKind, leaf_kinds
 

@@ -23,8 +23,7 @@ from kerneldsl.explain.sites import site_of
 from kerneldsl.explain.tally import BranchTally, Tallies
 from kerneldsl.explain.threads import Threads
 from kerneldsl.explain.values import UNKNOWN, Maybe, Value, View, as_dtype, choose, possible
-from kerneldsl.ir.control import given_to
-from kerneldsl.ir.operations import Function, Label, Operation, Region
+from kerneldsl.ir.operations import Function, Label, Operation, Region, given_to
 
 __all__ = ["MAX_ROUNDS", "Interpreter"]
 

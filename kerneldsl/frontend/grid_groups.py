@@ -10,16 +10,14 @@ import ast
 import copy
 from typing import NoReturn
 
-from kerneldsl.frontend.names import local_constants
+from kerneldsl.frontend.names import GRID_GROUPS, last_name, local_constants
 from kerneldsl.frontend.report import Reporter
 from kerneldsl.frontend.resolve import Namespace
-from kerneldsl.frontend.trees import Transformer, walk_here
+from kerneldsl.frontend.trees import Transformer
 from kerneldsl.language.intrinsics.grids import grid_group
 
 __all__ = ["name_grid_groups"]
 
-#: The last part of what a call of which gives the group, here and in numba.cuda.
-_NAMES = ("grid_group", "this_grid")
 _FOREIGN = "cg.this_grid"
 
 
@@ -30,14 +28,7 @@ def name_grid_groups(tree: ast.FunctionDef, scope: Namespace, reporter: Reporter
 
     Raises `UnsupportedConstructError` where the group is used otherwise.
     """
-    if any(_last_name(node) in _NAMES for node in walk_here(tree)):
-        _Naming(tree, scope, reporter).visit(tree)
-
-
-def _last_name(node: ast.AST) -> str | None:
-    if isinstance(node, ast.Name):
-        return node.id
-    return node.attr if isinstance(node, ast.Attribute) else None
+    _Naming(tree, scope, reporter).visit(tree)
 
 
 class _Naming(Transformer):
@@ -53,7 +44,7 @@ class _Naming(Transformer):
 
     def _is_group(self, node: ast.Call) -> bool:
         """Return whether a call gives the group of the grid."""
-        if _last_name(node.func) not in _NAMES or not self._scope.is_outside(node.func):
+        if last_name(node.func) not in GRID_GROUPS or not self._scope.is_outside(node.func):
             return False
         found = self._scope.resolve(node.func)
         return found.foreign == _FOREIGN or (found.value is grid_group and not found.rest)

@@ -8,12 +8,7 @@ from collections.abc import Iterable
 
 from kerneldsl.frontend.syntax import LAMBDA_NAME
 
-__all__ = ["find_lambda", "function_of_lambda", "is_lambda"]
-
-
-def is_lambda(code: types.CodeType) -> bool:
-    """Return whether code is a lambda's."""
-    return code.co_name == "<lambda>"
+__all__ = ["find_lambda", "function_of_lambda"]
 
 
 def function_of_lambda(node: ast.Lambda, name: str = LAMBDA_NAME) -> ast.FunctionDef:

@@ -7,7 +7,18 @@ import types
 
 from kerneldsl.frontend.trees import Transformer, walk_here
 
-__all__ = ["clean_function", "local_constants", "local_names", "used_names"]
+__all__ = [
+    "GRID_GROUPS",
+    "clean_function",
+    "last_name",
+    "local_constants",
+    "local_names",
+    "names_grid_group",
+    "used_names",
+]
+
+#: The last part of the functions that give the group of a grid, here and in numba.cuda.
+GRID_GROUPS = ("grid_group", "this_grid")
 
 
 def local_names(tree: ast.FunctionDef, function: types.FunctionType | None = None) -> set[str]:
@@ -26,6 +37,18 @@ def local_names(tree: ast.FunctionDef, function: types.FunctionType | None = Non
         elif isinstance(node, ast.FunctionDef) and node is not tree:
             names.add(node.name)
     return names
+
+
+def last_name(node: ast.AST) -> str | None:
+    """Return a name, or the last part of an attribute; ``None`` for other nodes."""
+    if isinstance(node, ast.Name):
+        return node.id
+    return node.attr if isinstance(node, ast.Attribute) else None
+
+
+def names_grid_group(tree: ast.FunctionDef) -> bool:
+    """Return whether a function may use the group of a grid."""
+    return any(last_name(node) in GRID_GROUPS for node in walk_here(tree))
 
 
 def used_names(tree: ast.FunctionDef) -> set[str]:

@@ -10,30 +10,35 @@ from __future__ import annotations
 import ast
 import types
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kerneldsl.errors import KernelError, SourceLocation, UnsupportedConstructError
 from kerneldsl.frontend.constructs import refuse_unsupported
-from kerneldsl.frontend.endings import refuse_missing_values
 from kerneldsl.frontend.foreign import is_cuda_dispatcher, is_dispatcher
 from kerneldsl.frontend.function_tuples import select_functions
-from kerneldsl.frontend.grid_groups import name_grid_groups
-from kerneldsl.frontend.lambdas import is_lambda
-from kerneldsl.frontend.linked import declare_types
-from kerneldsl.frontend.linked_code import LinkedCode, code_of
 from kerneldsl.frontend.local_functions import (
     LocalFunction,
     name_every_parameter,
     take_local_functions,
 )
-from kerneldsl.frontend.names import clean_function, local_constants, local_names, used_names
+from kerneldsl.frontend.names import (
+    clean_function,
+    local_constants,
+    local_names,
+    names_grid_group,
+    used_names,
+)
 from kerneldsl.frontend.report import Reporter
 from kerneldsl.frontend.resolve import Namespace, device_function
 from kerneldsl.frontend.rewrite import Rewriter
 from kerneldsl.frontend.source import find_source
+from kerneldsl.frontend.syntax import is_lambda
 from kerneldsl.frontend.trees import copy_tree, fill_locations, walk_here
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.utilities.dataclasses import dataclass
+
+if TYPE_CHECKING:
+    from kerneldsl.frontend.linked_code import LinkedCode
 
 __all__ = ["make_unit"]
 
@@ -136,6 +141,8 @@ class _Session:
                 return None
             function = value.py_func
             is_plain = not is_cuda_dispatcher(value)
+        from kerneldsl.frontend.linked_code import code_of
+
         self._refuse_recursion(function, node, reporter)
         try:
             code = code_of(value)
@@ -200,6 +207,8 @@ class _Session:
         finally:
             self._open.pop()
         if code is not None:
+            from kerneldsl.frontend.linked import declare_types
+
             unit = declare_types(unit, code)
         self._made[function, code] = unit
         return unit
@@ -211,7 +220,10 @@ class _Session:
         self._around |= dict.fromkeys(inner.values(), body)
         tree, reporter, function = body.tree, body.reporter, body.function
         scope = Namespace(function, body.names | set(body.functions), reporter, body.constants)
-        name_grid_groups(tree, scope, reporter)
+        if names_grid_group(tree):
+            from kerneldsl.frontend.grid_groups import name_grid_groups
+
+            name_grid_groups(tree, scope, reporter)
         rewriter = Rewriter(
             scope,
             reporter,
@@ -225,7 +237,10 @@ class _Session:
         if not body.is_plain:
             select_functions(tree, scope, rewriter.statics, body.functions, reporter)
         tree.body = rewriter.visit(ast.Module(tree.body, [])).body
-        refuse_missing_values(tree, rewriter.callees, reporter)
+        if rewriter.callees:
+            from kerneldsl.frontend.endings import refuse_missing_values
+
+            refuse_missing_values(tree, rewriter.callees, reporter)
         if not is_device:
             _check_returns(tree, reporter)
         return FunctionUnit(

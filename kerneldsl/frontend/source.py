@@ -21,8 +21,8 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from kerneldsl.errors import SourceLocation, SourceUnavailableError, UnsupportedConstructError
-from kerneldsl.frontend.lambdas import find_lambda, function_of_lambda, is_lambda
-from kerneldsl.frontend.module_texts import text_of_module
+from kerneldsl.frontend.lambdas import find_lambda, function_of_lambda
+from kerneldsl.frontend.syntax import is_lambda
 from kerneldsl.frontend.trees import walk_here
 
 __all__ = [
@@ -96,7 +96,11 @@ def find_source(function: Callable[..., Any]) -> FunctionSource:
         if found is not None:
             return FunctionSource(found, register_text(code.co_filename, program))
     is_installed = os.path.isfile(code.co_filename)
-    shipped = None if is_installed else text_of_module(function.__module__ or "")
+    shipped = None
+    if not is_installed:
+        from kerneldsl.frontend.module_texts import text_of_module
+
+        shipped = text_of_module(function.__module__ or "")
     if shipped is not None:
         found = _find_in_text(shipped, code)
         if found is not None:

@@ -13,7 +13,6 @@ from kerneldsl.frontend.foreign import is_numba_type
 from kerneldsl.frontend.report import Reporter
 from kerneldsl.language.element_types import DTYPE_NAMES, ELEMENT_TYPES, element_name
 from kerneldsl.language.intrinsics.intrinsic import Intrinsic, IntrinsicGroup, Typing
-from kerneldsl.language.packed_numbers import PACKED_NUMBERS, PackedNumbers
 from kerneldsl.utilities.operators import BINARY_OPERATORS, COMPARISONS, UNARY_OPERATORS
 
 __all__ = ["StaticEvaluator", "dtype_name"]
@@ -123,6 +122,8 @@ class StaticEvaluator:
         return value
 
     def _numbers(self, intrinsic: Intrinsic, node: ast.expr, value: Any) -> str:
+        from kerneldsl.language.packed_numbers import PACKED_NUMBERS, PackedNumbers
+
         if not isinstance(value, PackedNumbers):
             self._reporter.fail(
                 node,

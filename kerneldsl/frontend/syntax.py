@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import ast
+import types
 
-__all__ = ["LAMBDA_NAME", "assign", "call", "load", "store"]
+__all__ = ["LAMBDA_NAME", "assign", "call", "is_lambda", "load", "store"]
 
 #: What a lambda is called where a function has to have a name.
 LAMBDA_NAME = "lambda_"
+
+
+def is_lambda(code: types.CodeType) -> bool:
+    """Return whether code is a lambda's."""
+    return code.co_name == "<lambda>"
 
 
 def load(name: str) -> ast.Name:

@@ -23,14 +23,16 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field, replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kerneldsl.errors import SourceLocation
-from kerneldsl.frontend.frozen import FrozenArrays, WatchedArrays
-from kerneldsl.frontend.linked_code import LinkedCode
 from kerneldsl.frontend.trees import origin_of, walk_here
 from kerneldsl.language.intrinsics.intrinsic import Intrinsic
 from kerneldsl.utilities.dataclasses import dataclass
+
+if TYPE_CHECKING:
+    from kerneldsl.frontend.frozen import FrozenArrays, WatchedArrays
+    from kerneldsl.frontend.linked_code import LinkedCode
 
 __all__ = ["Captured", "FunctionUnit", "IntrinsicUse"]
 
@@ -49,6 +51,11 @@ class IntrinsicUse(NamedTuple):
 
     intrinsic: Intrinsic
     static: dict[str, Any]
+
+    @property
+    def is_of_tiles(self) -> bool:
+        """True for an operation on tiles."""
+        return self.intrinsic.form is not None
 
 
 class Captured(NamedTuple):
@@ -200,6 +207,10 @@ class FunctionUnit:
     def all_uses(self) -> Iterator[IntrinsicUse]:
         """Return the intrinsics that this unit, and those it calls, use."""
         return (use for unit in self.reachable() for use in unit.uses.values())
+
+    def uses_tiles(self) -> bool:
+        """Return whether this unit, or one that it calls, has operations on tiles."""
+        return any(use.is_of_tiles for use in self.all_uses())
 
     def __deepcopy__(self, memo: dict[int, Any]) -> FunctionUnit:
         """Return the unit itself: it is never changed, so copying a tree copies no unit."""

@@ -20,8 +20,17 @@ from kerneldsl.frontend.effects.library_effects import (
     WRITING_FUNCTIONS,
 )
 from kerneldsl.frontend.unit import IntrinsicUse
-from kerneldsl.ir.control import CONTROL, carried_arguments, ends_of, given_to
-from kerneldsl.ir.operations import Effect, Function, Operation, Region, Value
+from kerneldsl.ir.operations import (
+    CONTROL,
+    Effect,
+    Function,
+    Operation,
+    Region,
+    Value,
+    carried_arguments,
+    ends_of,
+    given_to,
+)
 from kerneldsl.language.intrinsics.intrinsic import ARRAY_ACCESS
 from kerneldsl.language.intrinsics.intrinsic import Effect as LanguageEffect
 from kerneldsl.language.kinds import Kind

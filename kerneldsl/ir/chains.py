@@ -14,8 +14,7 @@ from kerneldsl.contract.promises import Promises
 from kerneldsl.errors import UnsupportedConstructError
 from kerneldsl.frontend.unit import IntrinsicUse
 from kerneldsl.ir.accesses import Accesses
-from kerneldsl.ir.control import LOOPS
-from kerneldsl.ir.operations import Function, Operation, Region, Value
+from kerneldsl.ir.operations import LOOPS, Function, Operation, Region, Value
 from kerneldsl.language.intrinsics.intrinsic import Typing
 
 __all__ = ["chain_states", "check_chains"]

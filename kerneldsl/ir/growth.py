@@ -13,12 +13,19 @@ from functools import reduce
 from numba import types
 
 from kerneldsl.analysis.index_forms import LOADED, UNIFORM, IndexForm, either, operate
-from kerneldsl.analysis.linear import Linear
 from kerneldsl.frontend.unit import IntrinsicUse
-from kerneldsl.ir.control import LOOPS, ends_of, given_to
-from kerneldsl.ir.linear_forms import LinearForms
+from kerneldsl.ir.linear_forms import Linear, LinearForms
 from kerneldsl.ir.operation_classes import class_of
-from kerneldsl.ir.operations import Effect, Function, Operation, Region, Value
+from kerneldsl.ir.operations import (
+    LOOPS,
+    Effect,
+    Function,
+    Operation,
+    Region,
+    Value,
+    ends_of,
+    given_to,
+)
 from kerneldsl.ir.recognize import operands_of, operator_of, plain_operator
 from kerneldsl.language.intrinsics.intrinsic import Effect as LanguageEffect
 

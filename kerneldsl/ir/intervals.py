@@ -8,8 +8,7 @@ walk finds what is written since the last barrier, another what is written until
 from __future__ import annotations
 
 from kerneldsl.ir.accesses import Accesses, Owner
-from kerneldsl.ir.control import LOOPS
-from kerneldsl.ir.operations import Function, Label, Operation, Region
+from kerneldsl.ir.operations import LOOPS, Function, Label, Operation, Region
 from kerneldsl.language.intrinsics.intrinsic import Scope
 
 __all__ = ["Intervals"]

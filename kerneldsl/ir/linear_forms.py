@@ -8,14 +8,16 @@ taken not to overflow, as in C.
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import field
 
 from numba import types
 
-from kerneldsl.analysis.linear import Linear
 from kerneldsl.ir.operations import Operation, Value
 from kerneldsl.ir.recognize import constant_number, operands_of, operator_of
+from kerneldsl.utilities.dataclasses import dataclass
 
-__all__ = ["LinearForms"]
+__all__ = ["Fact", "Linear", "LinearForms", "lower_bound"]
 
 #: Operations of one thread that give the same value each time.
 _SAME = ("threadIdx", "blockIdx", "blockDim", "gridDim", "grid", "gridsize", "laneid", "warpsize")
@@ -87,3 +89,152 @@ class LinearForms:
 
     def number(self, value: Value) -> int:
         return self._numbers.setdefault(value, len(self._numbers))
+
+
+_MAX_STEPS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """A sum of atoms, each with a factor, and a constant."""
+
+    #: Atoms and their factors, which are not 0, sorted by atom.
+    terms: tuple[tuple[str, int], ...] = ()
+    #: Added to them.
+    constant: int = 0
+
+    @staticmethod
+    def of(terms: Mapping[str, int], constant: int = 0) -> Linear:
+        """Make a form of a mapping from atoms to factors."""
+        return Linear(tuple(sorted((a, k) for a, k in terms.items() if k)), constant)
+
+    def __add__(self, other: Linear) -> Linear:
+        return self.plus(other, 1)
+
+    def __sub__(self, other: Linear) -> Linear:
+        return self.plus(other, -1)
+
+    def plus(self, other: Linear, times: int) -> Linear:
+        """Add a multiple of another form."""
+        terms, is_sorted = dict(self.terms), True
+        for atom, factor in other.terms:
+            before = terms.get(atom, 0)
+            now = before + times * factor
+            if now:
+                is_sorted &= before != 0
+                terms[atom] = now
+            elif before:
+                del terms[atom]
+        items = terms.items()
+        return Linear(
+            tuple(items if is_sorted else sorted(items)), self.constant + times * other.constant
+        )
+
+    def scale(self, factor: int) -> Linear:
+        """Multiply by an integer."""
+        if factor == 0:
+            return Linear()
+        return Linear(tuple((a, k * factor) for a, k in self.terms), self.constant * factor)
+
+    def factor(self, atom: str) -> int:
+        """Return the factor of an atom; 0 if it does not occur."""
+        for each, factor in self.terms:
+            if each == atom:
+                return factor
+        return 0
+
+    def substitute(self, atom: str, value: Linear) -> Linear:
+        """Put another form in place of an atom."""
+        factor = self.factor(atom)
+        if factor == 0:
+            return self
+        rest = Linear(tuple(t for t in self.terms if t[0] != atom), self.constant)
+        return rest + value.scale(factor)
+
+    @property
+    def atoms(self) -> tuple[str, ...]:
+        """The atoms, sorted."""
+        return tuple(a for a, _ in self.terms)
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """``form >= 0``, or ``form > 0``."""
+
+    #: What is bounded.
+    form: Linear
+    #: Whether it is greater than 0; of integers, that is at least 1.
+    is_strict: bool = False
+    #: Whether the fact was concluded from a comparison that failed or an inequality, and so does
+    #: not hold where one of the atoms is a NaN.
+    needs_integers: bool = False
+
+
+def lower_bound(
+    form: Linear,
+    facts: Collection[Fact],
+    is_integer: Callable[[str], bool],
+    bound_of_atom: Callable[[str], int | None],
+    may_go_on: Callable[[], bool],
+) -> int | None:
+    """Find a constant that a form is never below.
+
+    Atoms are eliminated one after the other, each by subtracting a multiple of a fact in which it
+    has a factor of the same sign.
+
+    Of an atom `is_integer` says whether it is known to be an integer, and `bound_of_atom` what it
+    is never below for reasons of its own. `may_go_on` is asked at each step; the search gives up
+    if it says no. The result is the best bound found, ``None`` if there is none.
+    """
+    usable: dict[str, list[tuple[Linear, int, int]]] = {}
+    for fact in facts:
+        all_integers = all(is_integer(a) for a, _ in fact.form.terms)
+        if not all_integers and fact.needs_integers:
+            continue
+        gain = 1 if fact.is_strict and all_integers else 0
+        for atom, factor in fact.form.terms:
+            usable.setdefault(atom, []).append((fact.form, factor, gain))
+    return _Search(usable, bound_of_atom, may_go_on).best(form, 0, _MAX_STEPS)
+
+
+@dataclass
+class _Search:
+    """A search for a bound; an object, since a function that calls itself refers to itself."""
+
+    #: For each atom, forms in which it occurs, its factor, and a number that the form is not below.
+    usable: dict[str, list[tuple[Linear, int, int]]]
+    bound_of_atom: Callable[[str], int | None]
+    may_go_on: Callable[[], bool]
+    #: Bounds of atoms that were found.
+    known: dict[str, int | None] = field(default_factory=dict)
+
+    def own_bound(self, atom: str) -> int | None:
+        if atom not in self.known:
+            self.known[atom] = self.bound_of_atom(atom)
+        return self.known[atom]
+
+    def best(self, remainder: Linear, gained: int, steps: int) -> int | None:
+        """Return the best bound that is found for what is left of a form."""
+        if not remainder.terms:
+            return remainder.constant + gained
+        if steps == 0 or not self.may_go_on():
+            return None
+        # An atom that is to be bounded from above has fewer facts; start with those.
+        atom, factor = min(remainder.terms, key=lambda t: (t[1] > 0, t[0]))
+        found: list[int | None] = []
+        if factor > 0:
+            own = self.own_bound(atom)
+            if own is not None:
+                rest = Linear(tuple(t for t in remainder.terms if t[0] != atom), remainder.constant)
+                found.append(self.best(rest, gained + factor * own, steps - 1))
+        for known, own_factor, gain in self.usable.get(atom, ()):
+            if factor % own_factor or factor // own_factor < 1:
+                continue
+            times = factor // own_factor
+            less = remainder.plus(known, -times)
+            found.append(self.best(less, gained + times * gain, steps - 1))
+        return _best(found)
+
+
+def _best(bounds: Iterable[int | None]) -> int | None:
+    return max((b for b in bounds if b is not None), default=None)

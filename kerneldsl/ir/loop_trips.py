@@ -7,8 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kerneldsl.analysis.index_forms import IndexForm, operate
-from kerneldsl.ir.control import given_to
-from kerneldsl.ir.operations import Operation, Value
+from kerneldsl.ir.operations import Operation, Value, given_to
 from kerneldsl.ir.recognize import operator_of, plain_operator
 
 __all__ = ["trips_of"]

@@ -16,8 +16,7 @@ from typing import Any, NamedTuple
 
 from numba import types
 
-from kerneldsl.analysis.linear import Fact, Linear, lower_bound
-from kerneldsl.ir.linear_forms import LinearForms
+from kerneldsl.ir.linear_forms import Fact, Linear, LinearForms, lower_bound
 from kerneldsl.ir.operations import Function, Operation, Region, Value
 from kerneldsl.ir.ranges import Interval, ranges_of
 from kerneldsl.ir.recognize import constant_number, is_false, operands_of, operator_of

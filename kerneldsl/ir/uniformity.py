@@ -25,11 +25,11 @@ from kerneldsl.contract.promises import NO_PROMISES, Promises
 from kerneldsl.frontend.effects.library_effects import EXTENT_ATTRIBUTES, TYPE_ATTRIBUTES
 from kerneldsl.frontend.parts import Part
 from kerneldsl.ir.accesses import Accesses, has_memory, is_of_block, is_own
-from kerneldsl.ir.control import LOOPS
 from kerneldsl.ir.divergence import Divergence, Fact, are_equal, holding, join
 from kerneldsl.ir.frontend.source_names import RESULT
 from kerneldsl.ir.intervals import Intervals
 from kerneldsl.ir.operations import (
+    LOOPS,
     Binding,
     Effect,
     Function,

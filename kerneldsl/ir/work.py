@@ -19,12 +19,21 @@ from kerneldsl.analysis.index_forms import LOADED, UNIFORM, IndexForm
 from kerneldsl.analysis.work import BranchWork, KernelWork, LoopWork, Place, RegionWork
 from kerneldsl.contract.findings import numbered
 from kerneldsl.frontend.unit import IntrinsicUse
-from kerneldsl.ir.control import LOOPS, carried_arguments, ends_of, given_to
 from kerneldsl.ir.growth import GrowthForms
 from kerneldsl.ir.guard import find_guard
 from kerneldsl.ir.loop_trips import trips_of
 from kerneldsl.ir.operation_classes import class_of, joins_conditions
-from kerneldsl.ir.operations import Effect, Function, Operation, Region, Value
+from kerneldsl.ir.operations import (
+    LOOPS,
+    Effect,
+    Function,
+    Operation,
+    Region,
+    Value,
+    carried_arguments,
+    ends_of,
+    given_to,
+)
 from kerneldsl.ir.recognize import (
     constant_number,
     is_false,

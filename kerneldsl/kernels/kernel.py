@@ -18,8 +18,7 @@ from kerneldsl.launch.dimensions import read_dim3, read_extent, read_shared_byte
 from kerneldsl.launch.native.vectorcall import native_methods
 from kerneldsl.utilities.half_imported import refuse_half_imported
 from kerneldsl.utilities.locks import ForkSafeLock, no_fork
-from kerneldsl.utilities.process_owned import CopiedAsItself
-from kerneldsl.utilities.public_names import public_names
+from kerneldsl.utilities.process_owned import CopiedAsItself, public_names
 from kerneldsl.utilities.shown import LikeFunction, Shown, ShownTuple
 from kerneldsl.utilities.tracebacks import shorten, shorten_errors
 

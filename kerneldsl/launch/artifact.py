@@ -19,13 +19,12 @@ from kerneldsl.frontend.user_places import user_place, user_places
 from kerneldsl.language.kinds import Kind, format_signature
 from kerneldsl.launch.nesting import refuse_deep_nesting, refuse_moved_names
 from kerneldsl.launch.recorded import is_recording, note
-from kerneldsl.launch.shipping_packages import may_be_shipped
 from kerneldsl.launch.state import KernelState
 from kerneldsl.utilities.address_space import out_of_addresses
 from kerneldsl.utilities.environment import logger
+from kerneldsl.utilities.modules import import_whole, may_be_shipped
 from kerneldsl.utilities.progress import said_after_a_moment
 from kerneldsl.utilities.untrusted import parse_json
-from kerneldsl.utilities.whole_imports import import_whole
 
 if TYPE_CHECKING:
     from kerneldsl.cache.disk import DiskCache, Found
@@ -229,8 +228,8 @@ def find_key(compiler: Compiler, specialization: Specialization, *, anew: bool =
     UncacheableError
         If such code is not kept.
     """
+    from kerneldsl.cache.key import key_of
     from kerneldsl.cache.reasons import UncacheableError
-    from kerneldsl.cache.specialization import key_of
 
     if anew:
         from kerneldsl.cache.remembered import looking_anew

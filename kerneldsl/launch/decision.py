@@ -29,10 +29,10 @@ from kerneldsl.launch.attributes import in_clusters
 from kerneldsl.launch.dimensions import check_limits
 from kerneldsl.launch.request import Request
 from kerneldsl.launch.shape import LaunchShape
-from kerneldsl.launch.shipping_packages import may_be_shipped
 from kerneldsl.launch.specialize import specialize_anew
 from kerneldsl.launch.tuning_policy import policy_for
 from kerneldsl.planner.candidates import Candidate, Choice
+from kerneldsl.utilities.modules import may_be_shipped
 
 if TYPE_CHECKING:
     from kerneldsl.launch.state import KernelState

@@ -27,13 +27,13 @@ from kerneldsl.cache.reasons import BadEntry, UncacheableError
 from kerneldsl.contract import ONE_EACH, Dim3, ElementMapping, HostShare, Specialization
 from kerneldsl.launch.artifact import find_key
 from kerneldsl.launch.request import Request
-from kerneldsl.launch.shipping_packages import may_be_shipped
 from kerneldsl.launch.specialize import specialize_anew
 from kerneldsl.launch.tuning_policy import CacheState
 from kerneldsl.planner.candidates import Candidate, extent_class
 from kerneldsl.utilities.dataclasses import dataclass
 from kerneldsl.utilities.environment import logger
-from kerneldsl.utilities.once import OnceTable
+from kerneldsl.utilities.locks import OnceTable
+from kerneldsl.utilities.modules import may_be_shipped
 from kerneldsl.utilities.untrusted import parse_json
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ from kerneldsl.frontend.arguments.for_arguments import rewrite_for
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import ArrayKind, Kind
 from kerneldsl.launch.request import Request
-from kerneldsl.launch.shipping_packages import may_be_shipped
 from kerneldsl.launch.state import KernelState
+from kerneldsl.utilities.modules import may_be_shipped
 
 __all__ = [
     "make_specialization",

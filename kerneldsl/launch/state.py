@@ -13,11 +13,10 @@ from kerneldsl.language.kinds import Kind, for_parameters, format_signature
 from kerneldsl.launch.arguments.binding import code_of
 from kerneldsl.launch.arguments.checked_promises import PromiseTable
 from kerneldsl.launch.nesting import refuse_deep_nesting
-from kerneldsl.launch.shipping_packages import may_be_shipped
 from kerneldsl.utilities.environment import logger
 from kerneldsl.utilities.formatting import format_count
-from kerneldsl.utilities.locks import ForkSafeLock
-from kerneldsl.utilities.once import OnceTable
+from kerneldsl.utilities.locks import ForkSafeLock, OnceTable
+from kerneldsl.utilities.modules import may_be_shipped
 
 if TYPE_CHECKING:
     from kerneldsl.analysis.work import KernelWork
@@ -277,14 +276,13 @@ class KernelStates:
     def _make_state(self) -> KernelState:
         from kerneldsl.analysis.analyze import analyze
         from kerneldsl.frontend.normalize import make_unit
-        from kerneldsl.frontend.tiles.shapes import uses_tiles
 
         function, _, signatures, constants, code, host = self.definition
         if code is not None:
             return self._make_state_of_code(code, host)
         with refuse_deep_nesting(function):
             unit: FunctionUnit = make_unit(function, constants=constants)
-            if uses_tiles(unit):
+            if unit.uses_tiles():
                 from kerneldsl.frontend.tiles.separate import separate_tiles
 
                 unit = separate_tiles(unit)

@@ -19,8 +19,8 @@ from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import ArrayKind, Kind, format_signature
 from kerneldsl.launch.nesting import refuse_moved_names
 from kerneldsl.launch.recorded import Counted, is_recording, note_work
-from kerneldsl.launch.shipping_packages import may_be_shipped
 from kerneldsl.launch.specialize import rewritten
+from kerneldsl.utilities.modules import may_be_shipped
 from kerneldsl.utilities.untrusted import parse_json
 
 if TYPE_CHECKING:

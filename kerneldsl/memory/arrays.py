@@ -24,7 +24,7 @@ from kerneldsl.memory.views import ArrayViews
 from kerneldsl.placement.devices import device_of
 from kerneldsl.streams.current import stream_of
 from kerneldsl.utilities.flags import read_flag
-from kerneldsl.utilities.public_names import public_names
+from kerneldsl.utilities.process_owned import public_names
 from kerneldsl.utilities.shown import Shown
 from kerneldsl.utilities.tracebacks import shorten, shorten_errors_of
 

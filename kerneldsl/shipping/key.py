@@ -12,9 +12,8 @@ from dataclasses import MISSING, fields
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from kerneldsl.cache.key import Key
+from kerneldsl.cache.key import Key, describe
 from kerneldsl.cache.reasons import UncacheableError
-from kerneldsl.cache.specialization import describe
 from kerneldsl.contract import Dim3, Specialization
 from kerneldsl.frontend.fingerprint import UnidentifiedError, identify
 from kerneldsl.frontend.unit import FunctionUnit

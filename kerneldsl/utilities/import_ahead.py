@@ -36,9 +36,8 @@ FIRST_LAUNCH = (
     "kerneldsl.launch.work",
     "kerneldsl.launch.fitted_models",
     "kerneldsl.launch.measured",
-    "kerneldsl.launch.measured",
     "kerneldsl.cache.disk",
-    "kerneldsl.cache.specialization",
+    "kerneldsl.cache.key",
     "kerneldsl.cache.toolchain",
     "kerneldsl.cache.remembered",
     "kerneldsl.launch.dispatch",
@@ -47,6 +46,7 @@ FIRST_LAUNCH = (
     "kerneldsl.analysis.analyze",
     "kerneldsl.frontend.tiles.separate",
     "kerneldsl.frontend.normalize",
+    "kerneldsl.frontend.code_form",
     "kerneldsl.language.intrinsics.table",
 )
 

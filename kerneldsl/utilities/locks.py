@@ -23,9 +23,10 @@ import os
 import sys
 import threading
 import weakref
-from typing import Any, Protocol
+from collections.abc import Callable, Hashable
+from typing import Any, Generic, Protocol, TypeVar
 
-__all__ = ["ForkSafeLock", "no_fork"]
+__all__ = ["ForkSafeLock", "OnceTable", "no_fork"]
 
 #: Packages with modules that are imported within functions.
 _OURS = frozenset({"kerneldsl", "kerneldsl_demo", "stdlib_kernels", "targets"})
@@ -177,3 +178,42 @@ if hasattr(os, "register_at_fork"):
         after_in_parent=no_fork._give,
         after_in_child=no_fork._give_in_child,
     )
+
+
+Key = TypeVar("Key", bound=Hashable)
+Value = TypeVar("Value")
+
+
+class OnceTable(Generic[Key, Value]):
+    """Makes each entry once, with a lock for each key, so that other keys do not wait.
+
+    What fails is not remembered: the next thread tries again.
+    """
+
+    def __init__(self) -> None:
+        self._values: dict[Key, Value] = {}
+        self._locks: dict[Key, ForkSafeLock] = {}
+        self._lock = ForkSafeLock()
+
+    def get(self, key: Key) -> Value | None:
+        """Return the entry, if it has been made."""
+        return self._values.get(key)
+
+    def get_or_make(self, key: Key, make: Callable[[], Value]) -> Value:
+        """Return the entry, made by this thread or by the one that came first."""
+        value = self._values.get(key)
+        if value is not None:
+            return value
+        with self._lock:
+            lock = self._locks.setdefault(key, ForkSafeLock())
+        with lock:
+            value = self._values.get(key)
+            if value is None:
+                value = self._values[key] = make()
+        with self._lock:
+            self._locks.pop(key, None)
+        return value
+
+    def values(self) -> tuple[Value, ...]:
+        """Return every entry made so far."""
+        return tuple(self._values.values())

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, ClassVar, NoReturn, Self, SupportsIndex
 
 from kerneldsl.errors import ArgumentTypeError
 from kerneldsl.errors.values import a_type
-from kerneldsl.utilities.public_names import public_names
 
-__all__ = ["CopiedAsItself", "ProcessOwned"]
+__all__ = ["CopiedAsItself", "ProcessOwned", "public_names"]
 
 
 class CopiedAsItself:
@@ -46,3 +46,19 @@ class ProcessOwned(CopiedAsItself):
             limit="It belongs to this process",
             remedy=self._send_instead,
         )
+
+
+def public_names(names: Iterable[str], internal: Iterable[str] = ()) -> list[str]:
+    """Return names for ``__dir__``: those with two underscores, and public ones but the internal.
+
+    Examples
+    --------
+    >>> public_names(["__len__", "_block", "shape", "seal"], internal=["seal"])
+    ['__len__', 'shape']
+    """
+    hidden = set(internal)
+    return sorted(
+        name
+        for name in set(names)
+        if name not in hidden and (not name.startswith("_") or name.startswith("__"))
+    )

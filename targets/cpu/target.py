@@ -23,7 +23,7 @@ from kerneldsl.contract import (
 from kerneldsl.errors import ResourceLimitError
 from kerneldsl.utilities.address_space import require_addresses
 from kerneldsl.utilities.formatting import format_bytes
-from kerneldsl.utilities.once import OnceTable
+from kerneldsl.utilities.locks import OnceTable
 from targets.cpu.codegen.levels import LEVELS, supported_levels
 
 if TYPE_CHECKING:

@@ -20,9 +20,8 @@ import pytest
 
 from kerneldsl.analysis.analyze import analyze
 from kerneldsl.cache import toolchain
-from kerneldsl.cache.key import Key
+from kerneldsl.cache.key import Key, describe, key_of
 from kerneldsl.cache.reasons import UncacheableError
-from kerneldsl.cache.specialization import describe, key_of
 from kerneldsl.contract import CompileOptions, ElementMapping, Promises, Specialization
 from kerneldsl.contract.abi import LaunchMode
 from kerneldsl.contract.device_code import CodeModule

@@ -11,7 +11,6 @@ from kerneldsl.contract.barriers import BarrierFacts
 from kerneldsl.frontend.arguments.for_arguments import rewrite_for
 from kerneldsl.frontend.normalize import make_unit
 from kerneldsl.frontend.tiles.separate import separate_tiles
-from kerneldsl.frontend.tiles.shapes import uses_tiles
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.ir.barriers import analyze_barriers
 from kerneldsl.ir.frontend.read import argument_types, read_function
@@ -32,7 +31,7 @@ def read_kernel_for(
 ) -> tuple[Function, Specialization]:
     """Return a kernel for arguments of some kinds, before any pass."""
     unit = make_unit(function)
-    if uses_tiles(unit):
+    if unit.uses_tiles():
         unit = separate_tiles(unit)
     return read_unit(unit, parse_signature(signature))
 

@@ -33,7 +33,7 @@ from kerneldsl.frontend.tiles.refusals import (
     shape_of_own,
     shape_of_tile,
 )
-from kerneldsl.frontend.tiles.shapes import OF_BLOCK, Shape, TileShapes, uses_tiles
+from kerneldsl.frontend.tiles.shapes import OF_BLOCK, Shape, TileShapes
 from kerneldsl.frontend.tiles.uses import TileUses
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.intrinsics.intrinsic import Scope
@@ -53,7 +53,7 @@ def separate_tiles(unit: FunctionUnit) -> FunctionUnit:
         Where an expression of tiles has no meaning, shapes do not fit, or a tile operation is
         in a place that is only sometimes evaluated.
     """
-    if not uses_tiles(unit):
+    if not unit.uses_tiles():
         return unit
     unit = flatten_tiles(unit)
     return _Separator(unit, TileShapes(unit)).run()

@@ -24,9 +24,7 @@ __all__ = [
     "Shape",
     "TileShapes",
     "broadcast",
-    "is_tile_use",
     "result_shape",
-    "uses_tiles",
 ]
 
 #: Extents of a tile along its axes.
@@ -45,11 +43,6 @@ _METHODS = {
 TILE_MEMBERS = tuple(sorted((*_METHODS, *_ATTRIBUTES, "map")))
 #: Parameters of methods that are constants, with what one may write for them.
 _CONSTANTS = {"axis": "0 or 1", "exclusive": "True or False"}
-
-
-def is_tile_use(use: IntrinsicUse | None) -> bool:
-    """Return whether an intrinsic is an operation on tiles."""
-    return use is not None and use.intrinsic.form is not None
 
 
 def broadcast(*shapes: Shape | None) -> Shape | None:
@@ -128,7 +121,7 @@ class TileShapes:
     def row(self, node: ast.AST) -> Intrinsic | None:
         """Return the operation on tiles that a node is; ``None`` for others."""
         use = self.unit.use_of(node)
-        if use is not None and is_tile_use(use):
+        if use is not None and use.is_of_tiles:
             return use.intrinsic
         match node:
             case ast.Call(func=ast.Attribute(value=owner, attr=name)) if name in _METHODS:
@@ -266,8 +259,3 @@ class TileShapes:
         """Raise `UnsupportedConstructError` at a node."""
         where = self.unit.locate(node)
         raise UnsupportedConstructError(what, where=where, value=value, limit=limit, remedy=remedy)
-
-
-def uses_tiles(unit: FunctionUnit) -> bool:
-    """Return whether a function, or what it calls, has to do with tiles."""
-    return any(map(is_tile_use, unit.all_uses()))

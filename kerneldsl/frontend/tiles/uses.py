@@ -8,7 +8,7 @@ from typing import Any
 from kerneldsl.frontend.fresh_names import FreshNames
 from kerneldsl.frontend.syntax import assign, load
 from kerneldsl.frontend.tiles.hoisting import place_at
-from kerneldsl.frontend.tiles.shapes import Shape, TileShapes, is_tile_use, result_shape
+from kerneldsl.frontend.tiles.shapes import Shape, TileShapes, result_shape
 from kerneldsl.frontend.trees import walk_here
 from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
 from kerneldsl.language.intrinsics.tiles import element_words, tile
@@ -34,7 +34,7 @@ class TileUses:
         self._shapes = shapes
         self._names = FreshNames.for_unit(unit)
         #: Of the kernel as it becomes.
-        self.uses = {name: use for name, use in unit.uses.items() if not is_tile_use(use)}
+        self.uses = {name: use for name, use in unit.uses.items() if not use.is_of_tiles}
 
     def use(self, name: str, node: ast.expr, arguments: list[ast.expr], **static: Any) -> ast.expr:
         """Return the call of an intrinsic in the place of a node."""
@@ -83,6 +83,6 @@ class TileUses:
         if not (isinstance(value, ast.Call) and isinstance(value.func, ast.Name)):
             return None
         use = self.uses.get(value.func.id)
-        if use is None or not is_tile_use(use):
+        if use is None or not use.is_of_tiles:
             return None
         return result_shape(use)

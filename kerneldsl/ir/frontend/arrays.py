@@ -12,8 +12,8 @@ from numba import types
 
 from kerneldsl.ir.frontend.attributes import attribute, set_attribute
 from kerneldsl.ir.frontend.faults import read_index
+from kerneldsl.ir.frontend.members import packed, unpacked
 from kerneldsl.ir.frontend.reader import NotReadError, Reader, constant_of, reads
-from kerneldsl.ir.frontend.tuples import packed, unpacked
 from kerneldsl.ir.operations import Effect, Value
 from kerneldsl.ir.refusals import (
     Refusal,

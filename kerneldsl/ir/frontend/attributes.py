@@ -7,9 +7,8 @@ from typing import Any
 
 from numba import types
 
-from kerneldsl.ir.frontend.members import NamedMembers
+from kerneldsl.ir.frontend.members import NamedMembers, packed, type_of, unpacked
 from kerneldsl.ir.frontend.reader import Reader, reads
-from kerneldsl.ir.frontend.tuples import packed, type_of, unpacked
 from kerneldsl.ir.operations import Effect, Value
 from kerneldsl.ir.refusals import attribute_refusal
 from kerneldsl.lowering.types import PackedView

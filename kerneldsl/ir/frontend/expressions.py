@@ -13,11 +13,10 @@ from numba import types
 from kerneldsl.frontend.expressions import folded
 from kerneldsl.frontend.parts import Part
 from kerneldsl.ir.frontend.known_tests import known_test
-from kerneldsl.ir.frontend.members import settled
+from kerneldsl.ir.frontend.members import packed, settled, unpacked
 from kerneldsl.ir.frontend.merging import End, merge
 from kerneldsl.ir.frontend.reader import Reader, constant_of, reads
 from kerneldsl.ir.frontend.source_names import CHOSEN
-from kerneldsl.ir.frontend.tuples import packed, unpacked
 from kerneldsl.ir.operations import Region, Value
 from kerneldsl.ir.refusals import undefined_refusal
 from kerneldsl.utilities.operators import (

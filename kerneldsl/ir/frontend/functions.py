@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import ast
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from numba import types
 
-from kerneldsl.frontend.linked_code import LinkedCode
 from kerneldsl.frontend.parts import Part
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.ir.frontend.control import BeforeEnd
 from kerneldsl.ir.frontend.exits import labeled, returns_early
+from kerneldsl.ir.frontend.members import packed
 from kerneldsl.ir.frontend.reader import Reader
 from kerneldsl.ir.frontend.source_names import RESULT
-from kerneldsl.ir.frontend.tuples import packed
 from kerneldsl.ir.operations import Effect, Value
 from kerneldsl.ir.refusals import Refusal
+
+if TYPE_CHECKING:
+    from kerneldsl.frontend.linked_code import LinkedCode
 
 __all__ = ["read_call_of", "read_kernel_body"]
 

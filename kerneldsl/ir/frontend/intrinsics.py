@@ -15,9 +15,9 @@ from numba import errors, types
 from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
 from kerneldsl.ir.frontend.faults import read_index
 from kerneldsl.ir.frontend.functions import read_call_of
+from kerneldsl.ir.frontend.members import packed, unpacked
 from kerneldsl.ir.frontend.reader import Reader
 from kerneldsl.ir.frontend.tiles import read_tile
-from kerneldsl.ir.frontend.tuples import packed, unpacked
 from kerneldsl.ir.operations import Effect, Operation, Region, Value
 from kerneldsl.ir.rules.calls import typing_rule
 from kerneldsl.language.intrinsics import intrinsic as language

@@ -16,6 +16,7 @@ from kerneldsl.frontend.parts import Part
 from kerneldsl.ir.frontend.arrays import load
 from kerneldsl.ir.frontend.control import assigned, read_body, read_loop
 from kerneldsl.ir.frontend.exits import has, labeled, unreachable
+from kerneldsl.ir.frontend.members import packed, type_of, unpacked
 from kerneldsl.ir.frontend.merging import LoopVariables
 from kerneldsl.ir.frontend.outside_calls import call_function
 from kerneldsl.ir.frontend.reader import (
@@ -24,7 +25,6 @@ from kerneldsl.ir.frontend.reader import (
     reads_statement,
 )
 from kerneldsl.ir.frontend.statements import bind_target
-from kerneldsl.ir.frontend.tuples import packed, type_of, unpacked
 from kerneldsl.ir.operations import Region, Value
 from kerneldsl.ir.refusals import Refusal, loop_refusal, several_types_refusal
 

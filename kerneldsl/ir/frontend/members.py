@@ -1,13 +1,32 @@
-"""Variables that are no values while a kernel is read: named tuples, and those read later."""
+"""Variables that are no values while a kernel is read: tuples, and those read later.
+
+A tuple is known by its members. It is a value where Numba takes one.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from numba import types
+
+from kerneldsl.ir.operations import Operation, Value
 from kerneldsl.ir.refusals import Refusal, attribute_refusal
 
-__all__ = ["MISSING", "Lazy", "NamedMembers", "class_of", "like", "settled"]
+if TYPE_CHECKING:
+    from kerneldsl.ir.frontend.reader import Reader
+
+__all__ = [
+    "MISSING",
+    "Lazy",
+    "NamedMembers",
+    "class_of",
+    "like",
+    "packed",
+    "settled",
+    "type_of",
+    "unpacked",
+]
 
 
 class NamedMembers(tuple[Any, ...]):
@@ -78,3 +97,36 @@ def settled(value: Any) -> Any:
     while isinstance(value, Lazy):
         value = value.get()
     return value
+
+
+def packed(reader: Reader, found: Any) -> Value:
+    """Return a value, or a tuple as one."""
+    if isinstance(found, Value):
+        return found
+    members = [packed(reader, each) for each in found]
+    return reader.add("tuple.make", members, (type_of(found),)).result
+
+
+def type_of(found: Any) -> Any:
+    """Return the type of a value, or of a tuple as one."""
+    if isinstance(found, Value):
+        return found.type
+    named = found.named if isinstance(found, NamedMembers) else None
+    return types.BaseTuple.from_types([type_of(each) for each in found], named)
+
+
+def unpacked(reader: Reader, value: Value) -> Any:
+    """Return a value, or the members of one that is a tuple."""
+    if not isinstance(value.type, types.BaseTuple):
+        return value
+    made = value.owner
+    if isinstance(made, Operation) and made.name == "tuple.make":
+        parts = made.operands
+    else:
+        parts = [
+            reader.add("tuple.member", [value], (kind,), {"number": number}).result
+            for number, kind in enumerate(value.type.types)
+        ]
+    members = tuple(unpacked(reader, each) for each in parts)
+    named = getattr(value.type, "instance_class", None)
+    return members if named is None else NamedMembers(members, named)

@@ -10,9 +10,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from kerneldsl.ir.frontend.members import MISSING, Lazy, like, settled
+from kerneldsl.ir.frontend.members import MISSING, Lazy, like, settled, type_of
 from kerneldsl.ir.frontend.reader import NotReadError, Reader
-from kerneldsl.ir.frontend.tuples import type_of
 from kerneldsl.ir.operations import Operation, Region, Value
 from kerneldsl.ir.refusals import Refusal, unify_refusal
 

@@ -16,7 +16,7 @@ from numba import types
 from kerneldsl.frontend.expressions import condition_expressions
 from kerneldsl.frontend.typed_unit import TypedUnit
 from kerneldsl.frontend.unit import FunctionUnit
-from kerneldsl.ir.frontend.tuples import type_of
+from kerneldsl.ir.frontend.members import type_of
 from kerneldsl.ir.frontend.value_types import value_type
 from kerneldsl.language.types import BOOL, Type
 

@@ -10,9 +10,8 @@ import numpy as np
 from numba import types
 
 from kerneldsl.frontend.parts import Part
-from kerneldsl.ir.frontend.members import NamedMembers, class_of
+from kerneldsl.ir.frontend.members import NamedMembers, class_of, packed, unpacked
 from kerneldsl.ir.frontend.reader import NotReadError, Reader, constant_of
-from kerneldsl.ir.frontend.tuples import packed, unpacked
 from kerneldsl.ir.operations import Effect, Value
 from kerneldsl.ir.refusals import Refusal, attribute_refusal, call_refusal
 from kerneldsl.ir.typing import name_of

@@ -3,22 +3,26 @@
 Each operation is typed when it is made: the types of its operands are known by then. A variable
 that a loop assigns has the type that holds its values before the loop and at the end of the body.
 If that differs from the type before the loop, the loop is read again with it.
+
+A variable that a body assigns for a later iteration has no type while the body is read. An inner
+loop may carry it, and then has no type for it either. It is set once the outer loop is read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
+
+from numba import types
 
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.ir.frontend import attributes, calls, control, expressions, loops, statements  # noqa: F401
 from kerneldsl.ir.frontend.faults import Faults
 from kerneldsl.ir.frontend.findings.find import add_findings
 from kerneldsl.ir.frontend.functions import read_kernel_body
-from kerneldsl.ir.frontend.late_types import set_late_types
+from kerneldsl.ir.frontend.members import unpacked
 from kerneldsl.ir.frontend.reader import Reader
-from kerneldsl.ir.frontend.tuples import unpacked
-from kerneldsl.ir.operations import Function, Operation, Value
+from kerneldsl.ir.operations import Function, Operation, Region, Value
 from kerneldsl.ir.rewriter import rewrite
 from kerneldsl.ir.typing import Typing
 from kerneldsl.language.kinds import Kind
@@ -28,7 +32,7 @@ if TYPE_CHECKING:
     from kerneldsl.frontend.typed_unit import TypedUnit
     from kerneldsl.ir.frontend.notes import Notes
 
-__all__ = ["argument_types", "read_function", "type_unit"]
+__all__ = ["argument_types", "read_function", "set_late_types", "type_unit"]
 
 
 def argument_types(unit: FunctionUnit, kinds: tuple[Kind, ...]) -> tuple[Any, ...]:
@@ -108,3 +112,56 @@ def _plain(operation: Operation) -> tuple[list[Operation], list[Value]] | None:
     operation.attributes = {}
     (value,) = operation.operands
     return ([], [value]) if value.type == operation.result.type else None
+
+
+def set_late_types(body: Region) -> None:
+    """Give the values that have no type the one of what they become, or are made of."""
+    operations = [each for each in body.walk() if _is_open(each)]
+    is_changed = bool(operations)
+    while is_changed:
+        is_changed = False
+        for operation in operations:
+            for values in _of_one_type(operation):
+                kind = next((value.type for value in values if value.type is not None), None)
+                if kind is not None:
+                    is_changed |= _set(values, kind)
+    for operation in operations:
+        # Nothing assigns such a variable, nor reads it.
+        _set((*operation.operands, *operation.results, *_arguments(operation)), types.int64)
+
+
+def _set(values: Iterable[Value], kind: Any) -> bool:
+    missing = [value for value in values if value.type is None]
+    for value in missing:
+        value.type = kind
+    return bool(missing)
+
+
+def _arguments(operation: Operation) -> Iterator[Value]:
+    for region in operation.regions:
+        yield from region.arguments
+
+
+def _is_open(operation: Operation) -> bool:
+    return any(value.type is None for value in (*operation.operands, *operation.results))
+
+
+def _of_one_type(operation: Operation) -> Iterator[tuple[Value, ...]]:
+    """Return the values of each variable that a structured operation carries or merges."""
+    count = len(operation.results)
+    if operation.name == "cast":
+        yield operation.operands[0], operation.result
+    if not count or not operation.regions:
+        return
+    columns = [operation.results]
+    if operation.name in ("for", "for_each", "while"):
+        columns.append(operation.operands[-count:])
+        columns += [region.arguments[-count:] for region in operation.regions]
+    elif operation.name not in ("if", "labeled"):
+        return
+    # What comes before the body of a ``while`` yields the condition.
+    ends = operation.regions[1:] if operation.name == "while" else operation.regions
+    columns += [region.yielded for region in ends if not region.is_left]
+    if operation.name == "labeled":
+        columns += [each.operands for each in operation.leaves()]
+    yield from zip(*columns, strict=True)

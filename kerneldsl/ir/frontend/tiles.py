@@ -24,8 +24,8 @@ from numba import types
 from kerneldsl.frontend.tiles.shapes import Shape
 from kerneldsl.frontend.unit import IntrinsicUse
 from kerneldsl.ir.frontend.attributes import attribute
+from kerneldsl.ir.frontend.members import packed
 from kerneldsl.ir.frontend.reader import NotReadError, Reader
-from kerneldsl.ir.frontend.tuples import packed
 from kerneldsl.ir.operations import Effect, Operation, Region, Value
 from kerneldsl.ir.rules.calls import typing_rule
 from kerneldsl.ir.tiles.folds import FOLDS

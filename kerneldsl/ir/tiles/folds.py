@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from llvmlite import ir
 from numba import types
 
-from kerneldsl.ir.frontend.tuples import packed, unpacked
+from kerneldsl.ir.frontend.members import packed, unpacked
 from kerneldsl.ir.operations import Operation, Value
 from kerneldsl.language.element_types import ELEMENT_TYPES
 from kerneldsl.lowering.groups import EXACT, Combination, combination_of

@@ -6,15 +6,19 @@ memory that :class:`~kerneldsl.ir.tiles.placement.Placement` gives them.
 
 from __future__ import annotations
 
-from kerneldsl.ir.control import (
+from kerneldsl.ir.operations import (
     CONTROL,
     LOOPS,
+    Effect,
+    Function,
+    Operation,
+    Region,
+    Value,
     carried_arguments,
     ends_of,
     given_to,
     keep_results,
 )
-from kerneldsl.ir.operations import Effect, Function, Operation, Region, Value
 from kerneldsl.ir.tiles.live_ranges import is_tile
 from kerneldsl.ir.tiles.placement import Placement
 

@@ -14,8 +14,7 @@ from collections.abc import Iterable
 from itertools import product
 from typing import NamedTuple
 
-from kerneldsl.ir.control import CONTROL, LOOPS, ends_of
-from kerneldsl.ir.operations import Function, Operation, Region, Value
+from kerneldsl.ir.operations import CONTROL, LOOPS, Function, Operation, Region, Value, ends_of
 from kerneldsl.lowering.types import NumbaTile
 
 __all__ = ["LiveRanges", "is_tile"]

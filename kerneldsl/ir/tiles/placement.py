@@ -16,8 +16,15 @@ from collections.abc import Iterator
 from typing import Any
 
 from kerneldsl.frontend.tiles.shapes import OF_BLOCK, Shape
-from kerneldsl.ir.control import CONTROL, carried_arguments, ends_of, given_to
-from kerneldsl.ir.operations import Function, Operation, Value
+from kerneldsl.ir.operations import (
+    CONTROL,
+    Function,
+    Operation,
+    Value,
+    carried_arguments,
+    ends_of,
+    given_to,
+)
 from kerneldsl.ir.tiles.live_ranges import LiveRanges, is_tile
 from kerneldsl.utilities.dataclasses import dataclass
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from kerneldsl.errors import CompileError, KernelError
 from kerneldsl.tools.cli.building import Builder, Part, Task
-from kerneldsl.utilities.whole_imports import import_whole
+from kerneldsl.utilities.modules import import_whole
 
 __all__ = ["Progress", "do_tasks", "usable_processors"]
 

@@ -11,11 +11,10 @@ from collections.abc import Iterator
 
 from numba import types
 
-from kerneldsl.ir.decided import decide_branches
 from kerneldsl.ir.operations import Function, Label, Operation, Region, Value
 from kerneldsl.ir.recognize import constant_number
 from kerneldsl.ir.rewriter import clone_region, replace_values
-from kerneldsl.ir.simplify import simplify
+from kerneldsl.ir.simplify import decide_branches, simplify
 from targets.cpu.regions.unrolled import unroll_indices
 
 __all__ = ["name_elements"]

@@ -7,8 +7,15 @@ from collections import defaultdict
 
 from numba import types
 
-from kerneldsl.ir.control import CONTROL, carried_arguments, ends_of, given_to
-from kerneldsl.ir.operations import Operation, Region, Value
+from kerneldsl.ir.operations import (
+    CONTROL,
+    Operation,
+    Region,
+    Value,
+    carried_arguments,
+    ends_of,
+    given_to,
+)
 from kerneldsl.ir.recognize import operator_of
 
 __all__ = ["low_bits_only"]

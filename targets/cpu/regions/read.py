@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from kerneldsl.contract import Specialization
-from kerneldsl.ir.decided import decide_branches
 from kerneldsl.ir.frontend.read import argument_types, read_function
 from kerneldsl.ir.operations import Function, Region
+from kerneldsl.ir.simplify import decide_branches
 from kerneldsl.ir.typing import Typing
 from kerneldsl.ir.work import count_work
 from kerneldsl.lowering.numba_internals.host_code import host_contexts

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from kerneldsl.ir.decided import decide_branches
 from kerneldsl.ir.operations import Operation, Region, Value
 from kerneldsl.ir.recognize import constant_number
 from kerneldsl.ir.rewriter import clone, replace_values
+from kerneldsl.ir.simplify import decide_branches
 
 __all__ = ["unroll_indices"]
 

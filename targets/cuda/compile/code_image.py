@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 from kerneldsl.contract.device_code import CodeModule
 from kerneldsl.errors import DeviceCodeError
 from kerneldsl.frontend.code_form import CodeForm
-from kerneldsl.utilities.once import OnceTable
+from kerneldsl.utilities.locks import OnceTable
 from targets.cuda.architectures import ARCHITECTURES, Architecture, PtxVersion, parse_arch
 from targets.cuda.compile.cubin_file import Entry, read_cubin
 from targets.cuda.compile.cuda_text import CudaText

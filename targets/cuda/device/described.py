@@ -15,7 +15,7 @@ from kerneldsl.errors import ArgumentValueError
 from kerneldsl.errors.values import safe_repr
 from kerneldsl.planner.limits import DeviceOccupancyLimits
 from kerneldsl.utilities.dataclasses import dataclass
-from kerneldsl.utilities.once import OnceTable
+from kerneldsl.utilities.locks import OnceTable
 from targets.cuda.device.device import CudaDevice
 
 __all__ = ["described_device"]

@@ -21,7 +21,7 @@ from weakref import WeakKeyDictionary
 
 from kerneldsl.contract import Device, Executable, LaunchConfig, Resources
 from kerneldsl.errors import CompileError, DriverError, KernelImageError
-from kerneldsl.utilities.once import OnceTable
+from kerneldsl.utilities.locks import OnceTable
 from targets.cuda.compile.artifact import CudaArtifact
 from targets.cuda.device import memory
 from targets.cuda.device.carveout import Carveout

@@ -16,9 +16,19 @@ import numpy as np
 from numba import types
 
 from kerneldsl.frontend.parts import Part
-from kerneldsl.ir.control import CONTROL, LOOPS, carried_arguments, ends_of, given_to
 from kerneldsl.ir.frontend.source_names import Assignment, SourceNames
-from kerneldsl.ir.operations import Effect, Function, Operation, Region, Value
+from kerneldsl.ir.operations import (
+    CONTROL,
+    LOOPS,
+    Effect,
+    Function,
+    Operation,
+    Region,
+    Value,
+    carried_arguments,
+    ends_of,
+    given_to,
+)
 from kerneldsl.ir.ranges import INTERVALS, Interval, ranges_of
 from kerneldsl.ir.recognize import constant_number, operator_of
 

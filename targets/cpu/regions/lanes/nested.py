@@ -7,8 +7,7 @@ outer loop, in and out.
 
 from __future__ import annotations
 
-from kerneldsl.ir.control import given_to
-from kerneldsl.ir.operations import Operation, Value
+from kerneldsl.ir.operations import Operation, Value, given_to
 
 __all__ = ["shared_slots"]
 

@@ -25,8 +25,7 @@ from typing import TYPE_CHECKING
 
 from numba import types
 
-from kerneldsl.ir.control import given_to
-from kerneldsl.ir.operations import Effect, Label, Operation, Region, Value
+from kerneldsl.ir.operations import Effect, Label, Operation, Region, Value, given_to
 from kerneldsl.ir.recognize import constant_number
 from kerneldsl.ir.rewriter import clone_region
 from targets.cpu.regions.lanes.masks import MaskedLoop

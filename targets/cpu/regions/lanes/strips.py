@@ -16,8 +16,7 @@ from collections.abc import Callable
 
 from numba import types
 
-from kerneldsl.ir.control import given_to, keep_results
-from kerneldsl.ir.operations import Effect, Operation, Region, Value
+from kerneldsl.ir.operations import Effect, Operation, Region, Value, given_to, keep_results
 from kerneldsl.ir.recognize import constant_number
 from kerneldsl.ir.rewriter import clone
 from kerneldsl.lowering.loop_marks import IN_SHORT_VECTORS, NOT_UNROLLED, UNROLLED_AS_VECTORS

@@ -7,8 +7,7 @@ from collections.abc import Collection
 
 from numba import types
 
-from kerneldsl.ir.control import LOOPS
-from kerneldsl.ir.operations import Effect, Operation, Region, Value
+from kerneldsl.ir.operations import LOOPS, Effect, Operation, Region, Value
 from kerneldsl.ir.recognize import constant_number, operands_of, operator_of
 from kerneldsl.ir.rewriter import clone
 from targets.cpu.regions.lanes.writer import Writer

@@ -13,8 +13,7 @@ import numpy as np
 from numba import types
 
 from kerneldsl.frontend.unit import IntrinsicUse
-from kerneldsl.ir.control import LOOPS
-from kerneldsl.ir.operations import Function, Operation, Region, Value
+from kerneldsl.ir.operations import LOOPS, Function, Operation, Region, Value
 from kerneldsl.language.kinds import ArrayKind, Kind
 
 __all__ = ["Turns"]

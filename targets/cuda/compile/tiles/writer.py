@@ -12,9 +12,8 @@ from typing import Any, TypeAlias
 from llvmlite import ir
 
 from kerneldsl.contract import Specialization
-from kerneldsl.ir.control import LOOPS
 from kerneldsl.ir.emission import Emitter
-from kerneldsl.ir.operations import Function, Operation, Value
+from kerneldsl.ir.operations import LOOPS, Function, Operation, Value
 from kerneldsl.ir.tiles.elements import Slot, TileMemory
 from kerneldsl.ir.tiles.fit import check_fit
 from kerneldsl.ir.tiles.handing_on import drop_casts, drop_unread, hand_on_by_copies

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kerneldsl.analysis.analyze import analyze
-from kerneldsl.cache.specialization import key_of
+from kerneldsl.cache.key import key_of
 from kerneldsl.contract import Specialization, UnusableCodeError
 from kerneldsl.contract.abi import LaunchMode
 from kerneldsl.contract.cuda_options import CudaOptions

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from kerneldsl.utilities import whole_imports
+from kerneldsl.utilities import modules
 from kerneldsl.utilities.address_space import Addresses
 from tests.support.extent import full_beyond
 
@@ -70,9 +70,9 @@ def test_an_interrupted_import_is_repeated(name: str) -> None:
 
 def test_no_thread_takes_addresses_that_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Addresses, "limited", classmethod(lambda cls: cls(2**30, 2**28)))
-    monkeypatch.setattr(whole_imports, "_begun", {})
-    whole_imports.import_whole("no_such_package")
-    assert whole_imports._begun == {}
+    monkeypatch.setattr(modules, "_begun", {})
+    modules.import_whole("no_such_package")
+    assert modules._begun == {}
     monkeypatch.setattr(Addresses, "limited", classmethod(lambda cls: None))
-    whole_imports.import_whole("no_such_package")  # whose error the next import has
-    assert list(whole_imports._begun) == ["no_such_package"]
+    modules.import_whole("no_such_package")  # whose error the next import has
+    assert list(modules._begun) == ["no_such_package"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kerneldsl.analysis.linear import Fact, Linear, lower_bound
+from kerneldsl.ir.linear_forms import Fact, Linear, lower_bound
 
 ATOMS = ("a", "b", "c", "d")
 STEPS = 6
