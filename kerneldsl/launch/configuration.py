@@ -1,4 +1,4 @@
-"""From an executable and a plan to the configuration in which a request is launched."""
+"""From a decided request and its executable to the configuration of a launch."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kerneldsl.launch.decision import is_planned, tiled_config
 from kerneldsl.launch.dimensions import check_limits
 from kerneldsl.launch.request import Request
 from kerneldsl.launch.shape import LaunchShape
-from kerneldsl.planner.candidates import Candidate, Choice, fit_grid
+from kerneldsl.planner.candidates import Candidate, fit_grid
 
 if TYPE_CHECKING:
     from kerneldsl.planner.work import ElementWork
@@ -29,7 +29,7 @@ __all__ = ["configure", "host_share", "host_work", "shared_extent"]
 _MAX_CONFIGS = 1024
 
 
-def configure(request: Request, choice: Choice | None, executable: Executable) -> LaunchConfig:
+def configure(request: Request, executable: Executable) -> LaunchConfig:
     """Find grid and block of a launch, checked; the executable remembers them.
 
     Raises
@@ -37,9 +37,9 @@ def configure(request: Request, choice: Choice | None, executable: Executable) -
     LaunchConfigError
         If the device cannot run this shape.
     """
-    shape, device = request.shape, request.device
-    if shape.extent is not None and choice is not None and is_planned(request):
-        config = _planned_config(choice.candidate, shape, device)
+    shape, device, candidate = request.shape, request.device, request.candidate
+    if shape.extent is not None and candidate is not None and is_planned(request):
+        config = _planned_config(candidate, shape, device)
     elif shape.extent is not None:
         if shape.tile is not None:
             config = tiled_config(shape)
@@ -55,7 +55,7 @@ def configure(request: Request, choice: Choice | None, executable: Executable) -
         config = _add_attributes(request, executable, config)
     if device.is_shared_out:
         given = None if shape.plan is None else shape.plan.host
-        measured = None if choice is None else choice.candidate.host
+        measured = None if candidate is None else candidate.host
         config = replace(config, share=given or measured or host_share(request, config))
     if len(executable.configs) >= _MAX_CONFIGS:
         executable.configs.clear()

@@ -45,7 +45,6 @@ __all__ = [
     "host_members",
     "is_planned",
     "make_problems",
-    "mapping_of",
     "settle",
     "tiled_config",
 ]
@@ -174,13 +173,6 @@ def _measured(request: Request) -> Candidate | None:
 
     known = read_choice(request) or shipped_choice(request)
     return None if known is None else candidate_of(known, request)
-
-
-def mapping_of(request: Request, choice: Choice | None) -> ElementMapping:
-    """Return how the indices of a launch are mapped to threads."""
-    if choice is None or not request.state.traits.uses_grid_only:
-        return ONE_EACH
-    return choice.candidate.mapping
 
 
 def tiled_config(shape: LaunchShape) -> LaunchConfig:

@@ -1,9 +1,10 @@
 """The steps of a launch, in their order.
 
-``Request → Choice → Specialization → Artifact → Executable → LaunchConfig``: each is made from
-those before it, and found again in a table of the kernel's state. To choose a mapping, or a member
-of a space, the planner has the steps after it made for some of them, since a device's own assembler
-says what each takes.
+``Request → Specialization → Executable → LaunchConfig``: each is made from those before it, and
+found again in a table of the kernel's state. Block, mapping and member are decided in the request.
+To choose them, the planner has the steps after it made for some of them, since a device's own
+assembler says what each takes. The executable has the artifact that it was loaded from, which the
+target compiles without a device.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from kerneldsl.errors import ToolMissingError
 from kerneldsl.launch.arguments.checked_promises import NOTHING
 from kerneldsl.launch.artifact import barriers_of, find_artifact
 from kerneldsl.launch.configuration import configure
-from kerneldsl.launch.decision import decide, mapping_of
+from kerneldsl.launch.decision import decide
 from kerneldsl.launch.dimensions import check_rank
 from kerneldsl.launch.request import Request, check_shape
 from kerneldsl.launch.specialize import form_of, specialize, specialize_anew
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 __all__ = [
     "choose_member",
     "compile_for",
+    "decided",
     "load",
     "load_for",
     "make_choice",
@@ -64,11 +66,17 @@ def prepare(request: Request) -> tuple[Executable, LaunchConfig]:
 
 
 def _prepare(request: Request) -> tuple[Executable, LaunchConfig]:
-    state, key = request.state, request.key
-    executable, choice = state.loaded.get(key), state.choices.get(key) or make_choice(request)
+    request, loaded = decided(request), request.state.loaded
+    executable = loaded.get(request.key)
     if executable is None:
-        executable = state.loaded[key] = load_for(request, mapping_of(request, choice))
-    return executable, configure(request, choice, executable)
+        executable = loaded[request.key] = load_for(request, request.mapping)
+    return executable, configure(request, executable)
+
+
+def decided(request: Request) -> Request:
+    """Return a request with block, mapping and member, where the planner chooses them."""
+    choice = request.state.choices.get(request.key) or make_choice(request)
+    return request if choice is None else request._replace(candidate=choice.candidate)
 
 
 def choose_member(request: Request) -> Request:
@@ -80,10 +88,10 @@ def choose_member(request: Request) -> Request:
         check_rank(request.state.unit, len(shape.extent), shape.extent)
     if shape.extent is not None and 0 in shape.extent:
         return request.of(shape.space.members[0])
-    choice = request.state.choices.get(request.key) or make_choice(request)
-    assert choice is not None
-    assert choice.candidate.member is not None
-    return request.of(choice.candidate.member)
+    candidate = decided(request).candidate
+    assert candidate is not None
+    assert candidate.member is not None
+    return request.of(candidate.member)
 
 
 def may_compile(request: Request) -> tuple[Specialization, ...]:
@@ -91,7 +99,7 @@ def may_compile(request: Request) -> tuple[Specialization, ...]:
     request = choose_member(request)
     check_shape(request)
     requests = dict.fromkeys((request, request.with_promises(NOTHING)))
-    found = (specialize_anew(each, mapping_of(each, make_choice(each))) for each in requests)
+    found = (specialize_anew(each, decided(each).mapping) for each in requests)
     return tuple(dict.fromkeys(found))
 
 

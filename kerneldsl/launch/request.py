@@ -8,7 +8,14 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
-from kerneldsl.contract import ArrayPromises, Device, DeviceLike, Promises
+from kerneldsl.contract import (
+    ONE_EACH,
+    ArrayPromises,
+    Device,
+    DeviceLike,
+    ElementMapping,
+    Promises,
+)
 from kerneldsl.contract.abi import integer_parameters
 from kerneldsl.contract.promises import MAX_ALIGNMENT, is_narrow
 from kerneldsl.errors import (
@@ -32,6 +39,7 @@ from kerneldsl.placement.registry import get_target, target_writing
 from kerneldsl.utilities.formatting import format_count
 
 if TYPE_CHECKING:
+    from kerneldsl.planner.candidates import Candidate
     from kerneldsl.planner.plan import LaunchPlan
     from kerneldsl.planner.space import Member
 
@@ -71,6 +79,8 @@ class Request(NamedTuple):
         Key of the executable and the plan in the tables of the state.
     fallback : FallbackDevice or None
         If the chosen device cannot be used: that device, and the reason why the CPU replaces it.
+    candidate : Candidate or None
+        Block, mapping and member, once they are decided. ``None`` if nothing is planned.
     """
 
     state: KernelState
@@ -81,6 +91,7 @@ class Request(NamedTuple):
     extents: Any
     key: tuple[Any, ...]
     fallback: FallbackDevice | None = None
+    candidate: Candidate | None = None
 
     def with_promises(self, number: int) -> Request:
         """Return the request with other promises of its arguments."""
@@ -97,6 +108,13 @@ class Request(NamedTuple):
     def kinds(self) -> tuple[Kind, ...]:
         """The kinds of the arguments."""
         return kinds_of(self.binding.codes)
+
+    @property
+    def mapping(self) -> ElementMapping:
+        """How the indices of the launch are mapped to threads, once that is decided."""
+        if self.candidate is None or not self.state.traits.uses_grid_only:
+            return ONE_EACH
+        return self.candidate.mapping
 
     @property
     def promises(self) -> Promises:
