@@ -66,7 +66,7 @@ def _parameters(intrinsic: Intrinsic) -> list[str]:
 
 
 def _shown(value: object) -> str:
-    return f"{value:#x}" if isinstance(value, int) and value > 9 else repr(value)
+    return f"{value:#x}" if isinstance(value, int) and value > 255 else repr(value)
 
 
 def intrinsics_table() -> str:

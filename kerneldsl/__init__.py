@@ -155,6 +155,11 @@ if TYPE_CHECKING:
     )
     from kerneldsl.language.intrinsics.cached import load as load, store as store
     from kerneldsl.language.intrinsics.libdevice import libdevice as libdevice
+    from kerneldsl.language.intrinsics.matrix import (
+        mma as mma,
+        pipelined as pipelined,
+        tiles as tiles,
+    )
     from kerneldsl.language.intrinsics.memory import (
         const as const,
         local as local,
@@ -368,6 +373,7 @@ _MODULES = {
     ),
     "kerneldsl.language.intrinsics.cached": "load store",
     "kerneldsl.language.intrinsics.libdevice": "libdevice",
+    "kerneldsl.language.intrinsics.matrix": "mma pipelined tiles",
     "kerneldsl.language.intrinsics.memory": "const local shared",
     "kerneldsl.language.intrinsics.places": (
         "blockDim blockIdx grid gridDim gridsize laneid threadIdx warpsize"

@@ -171,7 +171,7 @@ INTRINSICS: dict[str, Callable[[LaneMemory, Operation], Value]] = {
     **dict.fromkeys(
         (
             *("tile.argsort", "tile.fold", "tile.map", "tile.of", "tile.own", "tile.scan"),
-            *("tile.sort", "tile.take"),
+            *("tile.mma", "tile.sort", "tile.take"),
         ),
         _tile_operation,
     ),

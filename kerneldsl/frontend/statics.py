@@ -63,6 +63,8 @@ class StaticEvaluator:
             return self._shape(intrinsic, node, value)
         if parameter == "axis":
             return value
+        if parameter in ("promote", "stages"):
+            return self._count(intrinsic, parameter, node, value)
         if parameter in intrinsic.choices:
             return self._word(intrinsic, parameter, node, value)
         if parameter == "numbers":
@@ -109,6 +111,18 @@ class StaticEvaluator:
                 value=value,
             )
         return int(value)
+
+    def _count(
+        self, intrinsic: Intrinsic, parameter: str, node: ast.expr, value: Any
+    ) -> int | None:
+        if value is not None and not (_is_integer(value) and value > 0):
+            self._reporter.fail(
+                node,
+                f"kd.{intrinsic.name}: {parameter} is {safe_repr(value)}",
+                "Give a positive integer or None",
+                value=value,
+            )
+        return None if value is None else int(value)
 
     def _word(self, intrinsic: Intrinsic, parameter: str, node: ast.expr, value: Any) -> str:
         words = intrinsic.choices[parameter]

@@ -84,6 +84,7 @@ def translate(error: BaseException, unit: FunctionUnit, kinds: tuple[Kind, ...])
         f"{unit.name}({arguments}) cannot be compiled: {what}",
         where=where,
         value=error,
+        limit=refusal.limit,
         remedy=refusal.remedy,
     )
     result.__cause__ = error

@@ -20,6 +20,7 @@ __all__ = [
     "as_refusal",
     "attribute_refusal",
     "call_refusal",
+    "carried_refusal",
     "condition_refusal",
     "index_refusal",
     "loop_refusal",
@@ -50,10 +51,12 @@ class Refusal(errors.TypingError):  # type: ignore[misc]
         is_of_value: bool = False,
         is_known: bool = True,
         array: Any = None,
+        limit: str | None = None,
     ) -> None:
         super().__init__(f"{what}. {remedy}")
         self.what = what
         self.remedy = remedy
+        self.limit = limit
         #: Whether it is about a value that is assigned, and not about its target.
         self.is_of_value = is_of_value
         #: The type of a new array that needs memory.
@@ -246,6 +249,16 @@ def attribute_refusal(kind: Any, name: str) -> Refusal:
 
 def loop_refusal(kind: Any) -> Refusal:
     return Refusal(f"a for runs over {words(kind)}", "Loop over range(n), a tuple or an array")
+
+
+def carried_refusal(name: str) -> Refusal:
+    """Return the refusal of a variable that a loop over tiles carries."""
+    return Refusal(
+        f"{name} keeps its value from one iteration of kd.tiles to another, or after the loop",
+        "Assign it in each iteration before it is read; to combine results of tiles, store them, "
+        "or use kd.atomic",
+        limit="Blocks take the iterations of kd.tiles in any order",
+    )
 
 
 def several_types_refusal(kind: Any, name: str | None) -> Refusal:

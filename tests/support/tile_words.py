@@ -13,6 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from kerneldsl.language.element_types import element_name
+from kerneldsl.language.intrinsics.host_values import fma
+from kerneldsl.language.intrinsics.matrix import ACCUMULATORS
 from tests.support.conversions import cast
 from tests.support.tiles import (
     fold,
@@ -25,7 +28,7 @@ from tests.support.tiles import (
     summed,
 )
 
-__all__ = ["TILE_METHODS", "TILE_WORDS", "VaryingArgumentError", "of_tile"]
+__all__ = ["TILE_METHODS", "TILE_WORDS", "VaryingArgumentError", "of_tile", "product"]
 
 _Threads = Mapping[int, tuple[Any, ...]]
 _REDUCTIONS = frozenset(("sum", "prod", "max", "min", "argmax", "argmin", "mean", "any", "all"))
@@ -135,6 +138,27 @@ def _take(tile: np.ndarray, places: np.ndarray) -> np.ndarray:
     return np.take_along_axis(tile, near, -1)
 
 
+def _mma(one: Any, two: Any, acc: Any, promote: Any = None, precision: Any = None) -> np.ndarray:
+    return product(one, two, acc)
+
+
+def product(one: np.ndarray, two: np.ndarray, acc: np.ndarray | None = None) -> np.ndarray:
+    """Return a product by one accumulator for each element, to which products are added in order.
+
+    Products of floats are added with one rounding.
+    """
+    name = ACCUMULATORS[element_name(one.dtype)]
+    total = np.zeros((one.shape[0], two.shape[1]), name) if acc is None else acc.copy()
+    if name == "int32":
+        with np.errstate(over="ignore"):
+            return total + one.astype(name) @ two.astype(name)
+    one, two = one.astype(name), two.astype(name)
+    add = np.vectorize(fma, otypes=[total.dtype])
+    for column, row in zip(one.T, two, strict=True):
+        total = add(column[:, None], row[None, :], total)
+    return total
+
+
 _ONCE: dict[str, Callable[..., Any]] = {
     "load": _load,
     "store": _store,
@@ -143,6 +167,7 @@ _ONCE: dict[str, Callable[..., Any]] = {
     "arange": _arange,
     "astype": cast,
     "map": _map,
+    "mma": _mma,
     "sort": lambda tile: np.apply_along_axis(sort_row, -1, tile),
     "argsort": lambda tile: np.apply_along_axis(places_in_order, -1, tile),
     "take": _take,

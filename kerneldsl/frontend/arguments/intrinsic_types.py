@@ -50,6 +50,11 @@ def value_of_intrinsic(use: IntrinsicUse, arguments: tuple[Value, ...]) -> Value
             return "int64"
         case Typing.TILE:
             return _value_of_tile_operation(use, arguments)
+        case Typing.LOOP:
+            if use.intrinsic.name == "pipelined":
+                return first
+            count = len(use.static["shape"])
+            return ("int64" if count == 1 else ("int64",) * count,)
         case Typing.INDEX_TUPLE:
             count = use.static["ndim"]
             return "int64" if count == 1 else ("int64",) * count
@@ -126,11 +131,14 @@ def _value_of_tile_operation(use: IntrinsicUse, arguments: tuple[Value, ...]) ->
     """
     first = arguments[0] if arguments else None
     dtype = first.dtype if isinstance(first, Elements) else first
-    match use.intrinsic.name.partition(".")[2]:
+    match use.intrinsic.name.rpartition(".")[2]:
         case "store":
             return None
         case "cast" | "load" if "dtype" in use.static:
             dtype = str(use.static["dtype"])
+        case "cast":
+            array = arguments[1]
+            dtype = array.dtype if isinstance(array, Elements) else None
         case _:
             dtype = use.intrinsic.tile.dtype_for(dtype if isinstance(dtype, str) else None)
     if not isinstance(dtype, str):

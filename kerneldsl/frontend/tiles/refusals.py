@@ -49,6 +49,10 @@ def shape_of_tile(shapes: TileShapes, node: ast.expr, *, is_stored: bool = False
     shape = shapes.of(node)
     if shape is None and shapes.operation(node) == "take":
         return shape_of_tile(shapes, shapes.arguments(node)["places"])
+    if shape is None and shapes.operation(node) == "mma":
+        given = shapes.arguments(node)
+        for factor in (given["a"], given["b"]):
+            shape_of_tile(shapes, factor)
     method = node.func if isinstance(node, ast.Call) else node
     is_unknown = shape is None and shapes.operation(node) is None
     if is_unknown and isinstance(method, ast.Attribute) and shapes.of(method.value) is not None:

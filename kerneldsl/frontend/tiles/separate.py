@@ -18,6 +18,7 @@ import copy
 from dataclasses import replace
 from typing import Any
 
+from kerneldsl.frontend.call_arguments import is_none
 from kerneldsl.frontend.expressions import written
 from kerneldsl.frontend.library_names import outside_value
 from kerneldsl.frontend.syntax import load
@@ -169,7 +170,7 @@ class _Separator:
         """Return an operation that is no expression of elements."""
         row = self.shapes.row(node)
         assert row is not None
-        name = row.name.partition(".")[2]
+        name = row.name.rpartition(".")[2]
         given = self.shapes.arguments(node)
         if name == "load":
             shape: Shape = given["shape"]
@@ -187,6 +188,8 @@ class _Separator:
             self.shapes.fail(
                 node, "kd.tile.store(…) gives nothing", "Write it as a separate statement"
             )
+        if name == "mma":
+            return self.product(node, given, before)
         value = given["value" if name == "map" else "tile"]
         of_value = shape_of_tile(self.shapes, value)
         if name == "own":
@@ -212,6 +215,23 @@ class _Separator:
             if len(of_value) == 1:
                 static["axis"] = None
         return self.made.use(name, node, [self.element(value, before)], **static)
+
+    def product(self, node: ast.expr, given: dict[str, Any], before: list[ast.stmt]) -> ast.expr:
+        """Return a product. A factor may be a tile with its axes exchanged."""
+        factors = given["a"], given["b"]
+        (rows, depth), (_, columns) = (shape_of_tile(self.shapes, each) for each in factors)
+        arguments, exchanged = list[ast.expr](), list[bool]()
+        for each in factors:
+            is_exchanged = self.shapes.operation(each) == "transpose"
+            tile = self.shapes.arguments(each)["tile"] if is_exchanged else each
+            arguments.append(self.variable(tile, before))
+            exchanged.append(is_exchanged)
+        if not is_none(given["acc"]):
+            shape_of_tile(self.shapes, given["acc"])
+            arguments.append(self.variable(given["acc"], before))
+        static = {name: given[name] for name in ("promote", "precision")}
+        static |= {"shape": (rows, columns), "depth": depth, "exchanged": tuple(exchanged)}
+        return self.made.use("mma", node, arguments, **static)
 
     def element(self, node: ast.expr, before: list[ast.stmt]) -> ast.expr:
         """Return an expression for one element of a tile, or for a number."""
@@ -271,6 +291,9 @@ class _Separator:
         elif operation == "astype":
             value = self.element(given["tile"], before)
         dtype = given["dtype"]
+        if isinstance(dtype, ast.Attribute) and dtype.attr == "dtype":
+            # The type of an array or tile is known when its elements have one.
+            return self.made.use("cast", node, [value, self.array(dtype.value, before)])
         if isinstance(dtype, ast.expr):
             dtype = dtype_of(self.shapes, dtype)
         return value if dtype is None else self.made.use("cast", node, [value], dtype=dtype)

@@ -133,7 +133,7 @@ class TileShapes:
     def operation(self, node: ast.AST) -> str | None:
         """Return the name below ``kd.tile`` of what a node does with tiles; ``None`` for others."""
         row = self.row(node)
-        return None if row is None else row.name.partition(".")[2]
+        return None if row is None else row.name.rpartition(".")[2]
 
     def arguments(self, node: ast.expr) -> dict[str, Any]:
         """Return what an operation is given, by parameter; constants as their values."""
@@ -206,6 +206,8 @@ class TileShapes:
             return OF_BLOCK
         if result is ResultShape.OF_PLACES:
             return self.of(given["places"])
+        if result is ResultShape.PRODUCT:
+            return self._of_product(node, given)
         shape_of_tile = self.of(given["tile" if "tile" in given else "value"])
         if result is ResultShape.SAME or shape_of_tile is None:
             return shape_of_tile
@@ -224,6 +226,28 @@ class TileShapes:
                 value=axis,
             )
         return _along(result, shape_of_tile, axis % rank)
+
+    def _of_product(self, node: ast.expr, given: dict[str, Any]) -> Shape | None:
+        one, two = self.of(given["a"]), self.of(given["b"])
+        if one is None or two is None:
+            return None
+        if len(one) < 2 or len(two) < 2 or one[1] != two[0]:
+            self.fail(
+                node,
+                f"{written(node, self.unit)}: shapes {one} and {two} do not fit",
+                "Transpose one of them, as in kd.mma(x, y.T), or load tiles of other shapes",
+                limit="kd.mma multiplies a tile (m, k) by a tile (k, n)",
+            )
+        shape = one[0], two[1]
+        added = self.of(given["acc"])
+        if added not in (None, shape):
+            self.fail(
+                node,
+                f"{written(node, self.unit)}: acc has the shape {added}",
+                f"Make it as kd.tile.zeros({shape}, …)",
+                limit=f"The product of tiles {one} and {two} has the shape {shape}",
+            )
+        return shape
 
     def _is_library(self, node: ast.Call) -> bool:
         """Return whether an attribute that is called is a function of a module."""

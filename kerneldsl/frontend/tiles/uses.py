@@ -11,6 +11,7 @@ from kerneldsl.frontend.tiles.hoisting import place_at
 from kerneldsl.frontend.tiles.shapes import Shape, TileShapes, result_shape
 from kerneldsl.frontend.trees import walk_here
 from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
+from kerneldsl.language.intrinsics.matrix import mma
 from kerneldsl.language.intrinsics.tiles import element_words, tile
 
 __all__ = ["TileUses"]
@@ -38,8 +39,8 @@ class TileUses:
 
     def use(self, name: str, node: ast.expr, arguments: list[ast.expr], **static: Any) -> ast.expr:
         """Return the call of an intrinsic in the place of a node."""
-        members = element_words if name in _ELEMENT_WORDS else tile
-        intrinsic = getattr(members, name)
+        members: Any = element_words if name in _ELEMENT_WORDS else tile
+        intrinsic = mma if name == "mma" else getattr(members, name)
         reserved = self._names.make(intrinsic.symbol)
         self.uses[reserved] = IntrinsicUse(intrinsic, static)
         return place_at(ast.Call(load(reserved), arguments, []), node)

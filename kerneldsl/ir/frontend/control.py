@@ -136,7 +136,7 @@ def read_loop(
     for _ in range(_ROUNDS):
         made = [Region(arguments) for _ in range(regions)]
         reader.variables = before
-        variables = LoopVariables(reader, made, names, kinds)
+        variables = LoopVariables(reader, made, names, kinds, carries="tiles" not in attributes)
         end = read(variables, made)
         reader.variables = before
         exits = [

@@ -19,6 +19,7 @@ from kerneldsl.ir.frontend.members import packed, unpacked
 from kerneldsl.ir.frontend.reader import Reader
 from kerneldsl.ir.frontend.tiles import read_tile
 from kerneldsl.ir.operations import Effect, Operation, Region, Value
+from kerneldsl.ir.refusals import Refusal
 from kerneldsl.ir.rules.calls import typing_rule
 from kerneldsl.language.intrinsics import intrinsic as language
 from kerneldsl.lowering.groups import WrittenOperation
@@ -28,8 +29,14 @@ __all__ = ["read_intrinsic"]
 
 def read_intrinsic(reader: Reader, node: ast.Call, use: IntrinsicUse) -> Any:
     name = use.intrinsic.name
-    if name.startswith("tile."):
+    if use.intrinsic.typing is language.Typing.TILE:
         return read_tile(reader, node, use)
+    if use.intrinsic.typing is language.Typing.LOOP:
+        example = "range(0, n, 32)" if name == "pipelined" else "c.shape, (64, 64)"
+        raise Refusal(
+            f"kd.{name} is used outside the head of a loop",
+            f"Write for … in kd.{name}({example}):",
+        )
     if use.intrinsic.typing is language.Typing.ELEMENT:
         return read_hinted(reader, node, use)
     assert isinstance(node.func, ast.Name)

@@ -14,6 +14,7 @@ from kerneldsl.errors import KernelTypingError
 from kerneldsl.frontend.expressions import written
 from kerneldsl.frontend.parts import Part
 from kerneldsl.ir.frontend.arrays import load
+from kerneldsl.ir.frontend.block_loops import BlockLoop, tile_loop
 from kerneldsl.ir.frontend.control import assigned, read_body, read_loop
 from kerneldsl.ir.frontend.exits import has, labeled, unreachable
 from kerneldsl.ir.frontend.members import packed, type_of, unpacked
@@ -27,6 +28,8 @@ from kerneldsl.ir.frontend.reader import (
 from kerneldsl.ir.frontend.statements import bind_target
 from kerneldsl.ir.operations import Region, Value
 from kerneldsl.ir.refusals import Refusal, loop_refusal, several_types_refusal
+from kerneldsl.language.intrinsics.intrinsic import Typing
+from kerneldsl.language.intrinsics.matrix import tiles
 
 
 class _Range(NamedTuple):
@@ -48,11 +51,31 @@ _Source = Any
 
 @reads_statement(ast.For)
 def read_for(reader: Reader, node: ast.For) -> None:
-    source = _source(reader, node.iter)
+    source = _block_loop(reader, node) or _source(reader, node.iter)
     if has(node.body, ast.Break):
         labeled(reader, "break", lambda: _for(reader, node, source))
     else:
         _for(reader, node, source)
+
+
+def _block_loop(reader: Reader, node: ast.For) -> BlockLoop | None:
+    """Read the head of a loop of blocks; return ``None`` for other loops."""
+    use = reader.unit.use_of(node.iter)
+    if use is None or use.intrinsic.typing is not Typing.LOOP:
+        return None
+    assert isinstance(node.iter, ast.Call)
+    if use.intrinsic is tiles:
+        return tile_loop(reader, node, use)
+    match node.iter.args[0]:
+        case ast.Call(func=function, args=args) as call if reader.outside(function) is range:
+            found = _range(reader, call, args)
+            attributes = {"pipelined": use.static["stages"] or 0}
+            return BlockLoop(list(found[:3]), found.kind, lambda number: number, attributes)
+        case other:
+            raise Refusal(
+                f"kd.pipelined runs over {written(other, reader.unit)}, which is not a range",
+                "Write kd.pipelined(range(…))",
+            ).at(Part(reader.unit, other))
 
 
 def _source(reader: Reader, node: ast.expr) -> _Source:
@@ -108,6 +131,8 @@ def _float_refusal(reader: Reader, node: ast.expr, value: Value) -> KernelTyping
 
 def _for(reader: Reader, node: ast.For, source: _Source) -> None:
     match source:
+        case BlockLoop(bounds, kind, item, attributes):
+            _counted(reader, node, bounds, kind, item, attributes)
         case _Range():
             bounds = [source.start, source.stop, source.step]
             _counted(reader, node, bounds, source.kind, lambda number: number)
@@ -207,7 +232,12 @@ def _item(reader: Reader, source: _Source, number: Value) -> Any:
 
 
 def _counted(
-    reader: Reader, node: ast.For, bounds: list[Value], kind: Any, item: Callable[[Value], Any]
+    reader: Reader,
+    node: ast.For,
+    bounds: list[Value],
+    kind: Any,
+    item: Callable[[Value], Any],
+    attributes: dict[str, Any] | None = None,
 ) -> None:
     def read(variables: LoopVariables, regions: list[Region]) -> dict[str, Any] | None:
         (body,) = regions
@@ -219,7 +249,7 @@ def _counted(
 
         return read_body(reader, body, node.body, bind)
 
-    read_loop(reader, "for", bounds, {}, 1, _names(node), read, (kind,))
+    read_loop(reader, "for", bounds, attributes or {}, 1, _names(node), read, (kind,))
 
 
 def _each(reader: Reader, node: ast.For, items: list[Any]) -> None:

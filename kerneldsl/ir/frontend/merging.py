@@ -13,7 +13,7 @@ from typing import Any
 from kerneldsl.ir.frontend.members import MISSING, Lazy, like, settled, type_of
 from kerneldsl.ir.frontend.reader import NotReadError, Reader
 from kerneldsl.ir.operations import Operation, Region, Value
-from kerneldsl.ir.refusals import Refusal, unify_refusal
+from kerneldsl.ir.refusals import Refusal, carried_refusal, unify_refusal
 
 __all__ = ["End", "LoopVariables", "merge"]
 
@@ -158,11 +158,14 @@ class LoopVariables:
         regions: list[Region],
         names: list[str],
         kinds: dict[_Path, Any],
+        *,
+        carries: bool = True,
     ) -> None:
         self._reader = reader
         self._regions = regions
         self._names = names
         self._kinds = kinds
+        self._carries = carries
         self._before = reader.variables
         self._end: dict[str, Any] | None = None
         self._carried: dict[_Path, _Carried] = {}
@@ -209,6 +212,9 @@ class LoopVariables:
         return self._start(path, MISSING if carried is None else carried.before, number)
 
     def _add(self, path: _Path, before: Any, kind: Any) -> _Carried:
+        if not self._carries:
+            unit = self._reader.unit
+            raise carried_refusal(unit.spellings.get(path[0], path[0]))
         arguments = []
         for region in self._regions:
             argument = Value(kind, region, path[0])

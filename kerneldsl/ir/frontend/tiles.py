@@ -81,7 +81,7 @@ class Elements:
 def read_tile(reader: Reader, node: ast.Call, use: IntrinsicUse) -> Value | None:
     """Read a call of a tile operation."""
     form = use.intrinsic.tile
-    read = _OPERATIONS.get(use.intrinsic.name.partition(".")[2], _fold if form.fold else None)
+    read = _OPERATIONS.get(use.intrinsic.name.rpartition(".")[2], _fold if form.fold else None)
     if read is None:
         raise NotReadError(use.intrinsic.name)
     return read(reader, node, use)
@@ -124,9 +124,9 @@ def _index(reader: Reader, node: ast.Call, use: IntrinsicUse) -> Value:
 
 
 def _cast(reader: Reader, node: ast.Call, use: IntrinsicUse) -> Value:
-    value = reader.number(node.args[0])
-    signature = typing_rule(use.intrinsic)((value.type,), use.static)
-    return reader.cast(value, signature.return_type)
+    found = [reader.number(each) for each in node.args]
+    signature = typing_rule(use.intrinsic)(tuple(each.type for each in found), use.static)
+    return reader.cast(found[0], signature.return_type)
 
 
 # -- operations ---------------------------------------------------------------------------------
@@ -332,6 +332,19 @@ def _own(reader: Reader, node: ast.Call, use: IntrinsicUse) -> Value:
     ).result
 
 
+def _mma(reader: Reader, node: ast.Call, use: IntrinsicUse) -> Value:
+    """Read a product. Its operands are the factors, then the tile that is added, if there is one.
+
+    ``exchanged`` says of each factor whether its axes are exchanged; ``depth`` is the extent of the
+    axis along which products are added.
+    """
+    tiles = [reader.number(each) for each in node.args]
+    result = typing_rule(use.intrinsic)(tuple(v.type for v in tiles), use.static).return_type
+    names = ("depth", "exchanged", "promote", "precision")
+    attributes = {**_attributes(node, use), **{name: use.static[name] for name in names}}
+    return reader.add("tile.mma", tiles, (result,), attributes, effect=Effect.BLOCK).result
+
+
 _OPERATIONS: dict[str, Callable[[Reader, ast.Call, IntrinsicUse], Value | None]] = {
     "argsort": _sort,
     "cast": _cast,
@@ -339,6 +352,7 @@ _OPERATIONS: dict[str, Callable[[Reader, ast.Call, IntrinsicUse], Value | None]]
     "element": _element,
     "index": _index,
     "load": _load,
+    "mma": _mma,
     "of": _of,
     "own": _own,
     "sort": _sort,

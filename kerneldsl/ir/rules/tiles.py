@@ -13,19 +13,26 @@ from numba import errors, types
 
 from kerneldsl.frontend.tiles.shapes import Shape, result_shape
 from kerneldsl.frontend.unit import IntrinsicUse
+from kerneldsl.ir.refusals import Refusal
 from kerneldsl.language.element_types import ELEMENT_TYPES
 from kerneldsl.language.intrinsics.intrinsic import Intrinsic
+from kerneldsl.language.intrinsics.matrix import ACCUMULATORS
 from kerneldsl.lowering.types import NumbaTile, PackedView, element_type
 
 __all__ = ["tile_rule"]
 
 
 _Static = Mapping[str, Any]
+#: Pairs of dtypes of one product.
+_MIXED = ({"int8", "uint8"}, {"float8_e4m3fn", "float8_e5m2"})
+#: Rows and columns of the smallest product of a tensor core, and the bytes of its rows along k.
+_ROWS, _DEPTH_BYTES = 8, 16
+_OF_TF32 = "It is a precision of float32"
 
 
 def tile_rule(intrinsic: Intrinsic, args: tuple[Any, ...], static: _Static) -> Any:
     """Type one call; raise ``TypingError`` where its arguments do not fit."""
-    rule = _RULES.get(intrinsic.name.partition(".")[2], _of_elements)
+    rule = _RULES.get(intrinsic.name.rpartition(".")[2], _of_elements)
     return rule(intrinsic, args, static)
 
 
@@ -97,9 +104,11 @@ def _of_elements(intrinsic: Intrinsic, args: tuple[Any, ...], static: _Static) -
 
 
 def _cast(intrinsic: Intrinsic, args: tuple[Any, ...], static: _Static) -> Any:
-    (value,) = args
+    value, *array = args
     _check_number(intrinsic, "the element", value)
-    dtype = element_type(static["dtype"])
+    if array and not isinstance(array[0], types.Array | PackedView | NumbaTile):
+        raise errors.TypingError(f"{intrinsic!r}: {array[0]} has no dtype")
+    dtype = array[0].dtype if array else element_type(static["dtype"])
     if isinstance(value, types.Complex) and not isinstance(dtype, types.Complex):
         raise errors.TypingError(f"{intrinsic!r}: {value} cannot be converted to {dtype}")
     return dtype(value)
@@ -118,7 +127,41 @@ def _take(intrinsic: Intrinsic, args: tuple[Any, ...], static: _Static) -> Any:
     return NumbaTile(static["shape"], found.dtype)(found, place)
 
 
+def _mma(intrinsic: Intrinsic, args: tuple[Any, ...], static: _Static) -> Any:
+    (one, two, *added), (rows, columns) = args, static["shape"]
+    found = intrinsic.tile.dtype_for(str(one.dtype))
+    is_mixed = one.dtype != two.dtype
+    if found is None or (is_mixed and {str(one.dtype), str(two.dtype)} not in _MIXED):
+        raise Refusal(
+            f"kd.mma multiplies tiles of {one.dtype} and {two.dtype}",
+            "Convert them to one dtype: t.astype(kd.float16)",
+            limit=f"Both have one of the dtypes {', '.join(ACCUMULATORS)}",
+        )
+    if static["precision"] == "tf32" and str(one.dtype) != "float32":
+        raise Refusal(
+            f"kd.mma of {one.dtype} has precision 'tf32'", "Leave precision out", limit=_OF_TF32
+        )
+    depth = max(1, _DEPTH_BYTES // ELEMENT_TYPES[str(one.dtype)].nbytes)
+    extents = (("m", rows, _ROWS), ("n", columns, _ROWS), ("k", static["depth"], depth))
+    for axis, extent, step in extents:
+        if extent % step:
+            raise Refusal(
+                f"kd.mma: the extent along {axis} is {extent}",
+                f"Use {-(-extent // step) * step}; elements beyond an array are loaded as zeros",
+                limit=f"Along {axis} extents are multiples of {step} for {one.dtype}",
+            )
+    dtype = element_type(found)
+    if added and added[0].dtype != dtype:
+        raise Refusal(
+            f"kd.mma: acc is a tile of {added[0].dtype}",
+            f"Make it as kd.tile.zeros({static['shape']}, kd.{found})",
+            limit=f"Products of {one.dtype} are added as {found}",
+        )
+    return NumbaTile(static["shape"], dtype)(*args)
+
+
 _RULES = {
+    "mma": _mma,
     "load": _load,
     "store": _store,
     "element": _element,

@@ -23,6 +23,7 @@ __all__ = [
     "Slot",
     "TileMemory",
     "Variable",
+    "add_product",
     "write_place",
     "write_region",
     "write_take",
@@ -223,3 +224,10 @@ def write_take(code: ElementCode, source: TileMemory, extent: int) -> Callable[[
         return source.get(place)
 
     return taken
+
+
+def add_product(builder: ir.IRBuilder, one: ir.Value, two: ir.Value, total: ir.Value) -> ir.Value:
+    """Add a product to a sum of the same type: with one rounding, or exactly."""
+    if isinstance(total.type, ir.IntType):
+        return builder.add(total, builder.mul(one, two))
+    return builder.fma(one, two, total)

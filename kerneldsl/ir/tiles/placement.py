@@ -11,6 +11,7 @@ alive at the same time.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator
 from typing import Any
@@ -105,6 +106,10 @@ class Placement:
                     self._shared.add(tile)
         if operation.name == "tile.take":
             self._shared.add(operation.operands[0])
+        if operation.name == "tile.mma":
+            factors = operation.operands[:2]
+            self._shared.update(factors)
+            self._padded.update(itertools.compress(factors, attributes["exchanged"]))
         if attributes.get("axis") is not None and operation.name in ("tile.fold", "tile.scan"):
             self._shared.add(operation.result)
 

@@ -226,6 +226,22 @@ _NV: dict[str, _Row] = {
     ),
     "tanh_approx_f32": ("out[t] = kd.nv.tanh_approx_f32(0 * t)", "[0. 0. 0. 0.]", "float32"),
 }
+_MATRIX: dict[str, _Row] = {
+    "mma": (
+        "x = kd.tile.full((8, 16), 2, kd.int8)\n"
+        "kd.tile.store(out, 0, kd.tile.full(8, kd.mma(x, x.T).max()))",
+        "[64 64 64 64]",
+    ),
+    "pipelined": (
+        "total = kd.tile.zeros(4, kd.int64)\nfor k in kd.pipelined(range(0, 16, 4)):\n"
+        "    total += kd.tile.load(out, k, 4) + k\nkd.tile.store(out, 0, total)",
+        "[24 24 24 24]",
+    ),
+    "tiles": (
+        "for k in kd.tiles(out.size, 8):\n    kd.tile.store(out, k, kd.tile.full(8, k + 1))",
+        "[1 1 1 1]",
+    ),
+}
 _CHAINS: dict[str, _Row] = {
     "chain.next": (
         "part = kd.chain.next(state)\nout[t] = kd.chain.before(state, part, 5) + part",
@@ -252,6 +268,7 @@ EXAMPLES: dict[str, _Row] = {
     **_PLACES,
     **_VALUES,
     **_CHAINS,
+    **_MATRIX,
     **{f"tile.{name}": row for name, row in _TILES.items()},
     **{f"atomic.{name}": row for name, row in _ATOMICS.items()},
     **{f"nv.{name}": row for name, row in _NV.items()},

@@ -183,6 +183,8 @@ class Typing(enum.Enum):
     """`array` has layout "C", and elements of the type that the constant `dtype` is made of."""
     TILE = "of tiles and numbers"
     """Each by a rule of its own, in :mod:`kerneldsl.ir.rules.tiles`."""
+    LOOP = "(…) -> what a loop runs over"
+    """The front end makes a loop of it (:mod:`kerneldsl.ir.frontend.block_loops`)."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,6 +15,7 @@ from kerneldsl.language.intrinsics import (
     groups,
     lanes,
     linked,
+    matrix,
     memory,
     places,
     tiles,
@@ -41,7 +42,7 @@ _KINDS = (
         views,
         atomics,
     ),
-    *(tiles, expert, linked),
+    *(tiles, matrix, expert, linked),
 )
 
 

@@ -21,6 +21,7 @@ class ResultShape(enum.Enum):
     OF_PLACES = "that of the tile `places`"
     TRANSPOSED = "that of the tile, with its axes exchanged"
     REDUCED = "1 along the constant `axis`; without an axis, no tile"
+    PRODUCT = "rows of the tile `a`, columns of the tile `b`"
     SCANNED = "that of the tile; without the constant `axis`, one axis"
 
 
@@ -46,7 +47,7 @@ class TileForm:
     """
 
     shape: ResultShape = ResultShape.SAME
-    dtype: str | Callable[[str], str] | None = None
+    dtype: str | Callable[[str], str | None] | None = None
     refused: tuple[ElementKind, ...] = ()
     is_elementwise: bool = False
     fold: str = ""

@@ -261,7 +261,9 @@ element_words = IntrinsicGroup(
         "index": _word(
             "index", "The index of that element along an axis.", dtype="int64", static=("axis",)
         ),
-        "cast": _word("cast", "A number of another dtype.", "value", static=("dtype",)),
+        "cast": _word(
+            "cast", "A number of another dtype, or of that of an array.", "value", static=("dtype",)
+        ),
     },
 )
 

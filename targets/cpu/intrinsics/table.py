@@ -128,7 +128,11 @@ LOWERINGS: dict[str, Lowering] = {
     "threadfence_system": ScalarOperation(fence),
     "shared.array": Stored(),
     "local.array": Stored(),
-    **{name: Elements() for name, row in INTRINSICS.items() if row.typing is Typing.TILE},
+    **{
+        name: Elements()
+        for name, row in INTRINSICS.items()
+        if row.typing in (Typing.TILE, Typing.LOOP)
+    },
     **{name: Atomic(*operations) for name, operations in ATOMICS.items()},
     **{
         name: ScalarOperation(emit)

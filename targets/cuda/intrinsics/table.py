@@ -26,7 +26,7 @@ __all__ = ["EMITTERS"]
 #: These depend on the kernel, and have handlers in :mod:`targets.cuda.compile.region_code`.
 _WRITTEN_FROM_REGIONS = (
     *("grid", "gridsize", "shared.array", "local.array"),
-    *(name for name, row in INTRINSICS.items() if row.typing is Typing.TILE),
+    *(name for name, row in INTRINSICS.items() if row.typing in (Typing.TILE, Typing.LOOP)),
 )
 
 

@@ -151,6 +151,15 @@ def _take(writer: Writer, operation: Operation) -> None:
     writer.define(operation.results, [writer.stop("tile.take", [tile, places])])
 
 
+def _mma(writer: Writer, operation: Operation) -> None:
+    one, two, *added = map(writer.name, operation.operands)
+    exchanged = operation.attributes["exchanged"]
+    pairs = zip((one, two), exchanged, strict=True)
+    factors = [f"{name}.T" if is_exchanged else name for name, is_exchanged in pairs]
+    given = [*factors, *(added or ["None"])]
+    writer.define(operation.results, [writer.stop("tile.mma", given)])
+
+
 def _load(writer: Writer, operation: Operation) -> None:
     array, other, *at = map(writer.name, operation.operands)
     dtype = writer.outside(dtype_of(operation.result.type.dtype))
@@ -188,6 +197,7 @@ def _wait(writer: Writer, operation: Operation) -> None:
 #: What writes an operation on tiles, by its name.
 TILE_OPERATIONS: dict[str, Callable[[Writer, Operation], None]] = {
     "tile.map": _map,
+    "tile.mma": _mma,
     "tile.fold": _fold,
     "tile.scan": _scan,
     "tile.sort": _sort,

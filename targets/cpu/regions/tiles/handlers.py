@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from targets.cpu.regions.tiles import elements, folds, memory, scans, sorts
+from targets.cpu.regions.tiles import elements, folds, memory, products, scans, sorts
 
 __all__ = ["HANDLERS"]
 
@@ -11,6 +11,7 @@ HANDLERS = {
     "tile.copy": elements.write_copy,
     "tile.fold": folds.write_fold,
     "tile.load": memory.write_load,
+    "tile.mma": products.write_mma,
     "tile.map": elements.write_map,
     "tile.place": memory.write_start,
     "tile.scan": scans.write_scan,

@@ -22,7 +22,7 @@ from kerneldsl.ir.tiles.placement import Place, Placement
 from kerneldsl.lowering.tile_plan import Layout
 from kerneldsl.utilities.dataclasses import dataclass
 from targets.cuda.compile.tile_block import DEFAULT_TILE_BLOCK
-from targets.cuda.compile.tiles import elements, folds, memory, scans, sort_places, sorts
+from targets.cuda.compile.tiles import elements, folds, memory, products, scans, sort_places, sorts
 from targets.cuda.compile.tiles.elements import OperationCode
 from targets.cuda.compile.tiles.order import order_tiles
 from targets.cuda.compile.tiles.thread_code import Memory, ThreadCode
@@ -151,6 +151,7 @@ _WRITE: dict[str, Callable[[TileWriter, Operation], None]] = {
     "tile.copy": elements.write_copy,
     "tile.fold": folds.write_fold,
     "tile.load": memory.write_load,
+    "tile.mma": products.write_mma,
     "tile.map": elements.write_map,
     "tile.of": elements.write_of,
     "tile.own": elements.write_own,

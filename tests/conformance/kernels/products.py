@@ -1,0 +1,134 @@
+"""Products of tiles, tile by tile of their result, with small numbers whose sums are exact."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+import kerneldsl as kd
+from kerneldsl.language.element_types import element_name
+from kerneldsl.language.intrinsics.matrix import ACCUMULATORS
+from tests.support.arrays import HOST_DTYPES, poisoned
+from tests.support.cases import CaseList
+from tests.support.tile_words import product
+
+_LIST = CaseList("products")
+CASES = _LIST.cases
+
+
+@cache
+def _multiplying(shape: tuple[int, int, int], transposed: tuple[bool, bool], dtype: str) -> Any:
+    rows, columns, depth = shape
+    first, second = transposed
+
+    @kd.kernel
+    def multiplying(a, b, c):
+        k_end = a.shape[0] if first else a.shape[1]
+        for m, n in kd.tiles(c.shape, (rows, columns)):
+            acc = kd.tile.zeros((rows, columns), dtype)
+            for k in kd.pipelined(range(0, k_end, depth)):
+                if first:
+                    x = kd.tile.load(a, (k, m), (depth, rows)).T
+                else:
+                    x = kd.tile.load(a, (m, k), (rows, depth))
+                if second:
+                    columnwise = kd.tile.load(b, (n, k), (columns, depth))
+                    acc = kd.mma(x, columnwise.T, acc)
+                else:
+                    y = kd.tile.load(b, (k, n), (depth, columns))
+                    acc = kd.mma(x, y, acc)
+            kd.tile.store(c, (m, n), acc)
+
+    return multiplying
+
+
+def small_integers(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> np.ndarray:
+    """Return numbers whose products have exact sums."""
+    least, most = (0, 5) if dtype == "uint8" else (-4, 5)
+    if dtype.startswith("float8"):
+        return rng.choice([-2.0, -1.0, 0.0, 1.0, 2.0], shape).astype(dtype)
+    return rng.integers(least, most, shape).astype(dtype)
+
+
+def _add(
+    dtype: str,
+    extents: tuple[int, int, int],
+    shape: tuple[int, int, int] = (16, 24, 32),
+    transposed: tuple[bool, bool] = (False, False),
+    block: int = 64,
+    grid: tuple[int, ...] = (3,),
+) -> None:
+    rows, columns, depth = extents
+    first, second = transposed
+
+    def make(rng: np.random.Generator) -> tuple[Any, ...]:
+        a = small_integers(rng, (depth, rows) if first else (rows, depth), dtype)
+        b = small_integers(rng, (columns, depth) if second else (depth, columns), dtype)
+        return a, b, poisoned((rows, columns), ACCUMULATORS[dtype])
+
+    def expected(a: Any, b: Any, c: Any) -> dict[int, Any]:
+        a, b = a.T if first else a, b.T if second else b
+        return {2: (a.astype(c.dtype) @ b.astype(c.dtype)).astype(c.dtype)}
+
+    name = "x".join(map(str, extents))
+    axes = "".join("t" if each else "n" for each in transposed)
+    _LIST.add(
+        f"exact.{dtype}.{name}.{axes}.{'x'.join(map(str, shape))}.{block}.{len(grid)}",
+        _multiplying(shape, transposed, ACCUMULATORS[dtype]),
+        make,
+        grid=grid,
+        block=(block,),
+        expected=expected,
+    )
+
+
+_DTYPES = [dtype for dtype in ACCUMULATORS if dtype in HOST_DTYPES]
+for _dtype in _DTYPES:
+    for _transposed in ((False, False), (False, True), (True, False), (True, True)):
+        _add(_dtype, (33, 50, 70), transposed=_transposed)
+for _extent in (1, 7, 8, 63, 64, 65, 127, 129):
+    _add("float32", (_extent, 9, 40), (8, 8, 32), (False, True))
+    _add("bfloat16", (9, _extent, 40), (16, 16, 16), (False, True))
+    _add("int8", (9, 17, _extent), (16, 16, 32), (False, True))
+for _turns in (0, 1, 2, 3, 4, 5):
+    _add("float16", (20, 20, 32 * _turns), (16, 16, 32), (False, True), block=100)
+_add("float32", (40, 40, 20), (8, 8, 4), grid=(2, 2, 2), block=7)
+
+
+@cache
+def _ordered(dtype: str) -> Any:
+    @kd.kernel
+    def ordered(a, b, c, d):
+        x = kd.tile.load(a, (0, 0), (16, 32))
+        y = kd.tile.load(b, (0, 0), (32, 16))
+        first = kd.mma(x, y)
+        kd.tile.store(c, (0, 0), kd.mma(x, y, first))
+        square = kd.mma(y.T, x.T, first.T)
+        square = kd.mma(square.astype(a.dtype), square.T.astype(a.dtype), square)
+        kd.tile.store(d, (0, 0), square)
+
+    return ordered
+
+
+def _add_ordered(dtype: str) -> None:
+    """Products of any numbers have the bits of sums in order."""
+
+    def make(rng: np.random.Generator) -> tuple[Any, ...]:
+        a, b = rng.standard_normal((16, 32)), rng.standard_normal((32, 16))
+        wide = ACCUMULATORS[dtype]
+        return a.astype(dtype), b.astype(dtype), *(poisoned((16, 16), wide) for _ in range(2))
+
+    def expected(a: Any, b: Any, c: Any, d: Any) -> dict[int, Any]:
+        first = product(a, b)
+        square = product(b.T, a.T, first.T)
+        narrow = square.astype(a.dtype)
+        return {2: product(a, b, first), 3: product(narrow, narrow.T, square)}
+
+    _LIST.add(f"ordered.{dtype}", _ordered(dtype), make, block=(64,), expected=expected)
+
+
+for _dtype in _DTYPES:
+    if element_name(np.dtype(_dtype))[0] in "fb" and "8" not in _dtype:
+        _add_ordered(_dtype)
