@@ -5,6 +5,7 @@ Targets decide which values meet, and in which order; here is what happens to tw
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
@@ -62,6 +63,11 @@ class Combination(ABC):
     def combine(self, builder: ir.IRBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
         """Combine two values, the one of the lower thread first."""
 
+    @property
+    def neutral(self) -> ir.Constant:
+        """What leaves every bit of a number as it is, if the operation is vectorizable."""
+        raise NotImplementedError(f"{type(self).__name__} has no neutral element")
+
     def finish(self, builder: ir.IRBuilder, value: ir.Value) -> ir.Value:
         """Return a result as a value of the type."""
         return value
@@ -81,6 +87,11 @@ class Sum(Combination):
         if isinstance(self.kind, types.Float):
             return builder.fadd(a, b, flags=EXACT)
         return builder.add(a, b)
+
+    @property
+    def neutral(self) -> ir.Constant:
+        is_float = isinstance(self.kind, types.Float)
+        return ir.Constant(self.value_type, -0.0 if is_float else 0)
 
     def finish(self, builder: ir.IRBuilder, value: ir.Value) -> ir.Value:
         if isinstance(self.kind, types.Float) and self.kind.bitwidth < 32:
@@ -106,6 +117,14 @@ class _Extreme(Combination):
             f"llvm.{name}.{_mangled(a.type)}",
         )
         return builder.call(function, [a, b])
+
+    @property
+    def neutral(self) -> ir.Constant:
+        if isinstance(self.kind, types.Float):
+            return ir.Constant(self.value_type, math.nan)
+        bits = self.value_type.width - (1 if self.kind.signed else 0)
+        largest, smallest = (1 << bits) - 1, -(1 << bits) if self.kind.signed else 0
+        return ir.Constant(self.value_type, smallest if self.which == "max" else largest)
 
 
 class WrittenOperation(types.Opaque):

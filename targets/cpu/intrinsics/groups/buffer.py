@@ -85,6 +85,12 @@ class GroupBuffer:
         bit = builder.shl(I64(1), builder.add(lane, I64(WARP_SIZE)))
         builder.store(builder.or_(builder.load(place), bit), place)
 
+    def set_bits(self, warp: ir.Value, lanes: ir.Value) -> None:
+        """Set the bits of some lanes, an i32, at once."""
+        builder, place = self.builder, self.word(warp)
+        bits = builder.shl(builder.zext(lanes, I64), I64(WARP_SIZE))
+        builder.store(builder.or_(builder.load(place), bits), place)
+
     def bits(self) -> ir.Value:
         """Return a bit for each lane of the thread's warp."""
         word = self.builder.load(self.word(self.warp))

@@ -1,8 +1,14 @@
-"""Combine the values of a warp in a tree, and those of a block's warps in their order."""
+"""Combine the values of a warp in a tree, and those of a block's warps in their order.
+
+Numbers of a warp are combined as a vector, in which lanes that do not take part have the neutral
+element. It leaves every bit of a number as it is, so results are those of the lanes alone. Values
+that are no numbers, and operations that call a function, go through memory, lane by lane.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 
 from llvmlite import ir
@@ -14,6 +20,7 @@ from kerneldsl.lowering.groups import (
     Combination,
     combination,
 )
+from kerneldsl.lowering.loop_marks import NOT_UNROLLED, mark_loop
 from targets.cpu.intrinsics.groups.buffer import (
     I1,
     I32,
@@ -31,11 +38,15 @@ __all__ = ["fold_neighbours", "reduce_values", "scan_before", "scan_values", "sc
 
 def reduce_values(name: str, scope: Scope, room: GroupBuffer, call: Call) -> ir.Value:
     builder, found = room.builder, combination(name, call)
+    is_of_block = scope is Scope.BLOCK
+    if found.is_vectorizable:
+        _reduce_vectors(room, found, is_of_block=is_of_block)
+        return call.context.get_dummy_value()
     values = room.values(found.value_type)
     with cgutils.for_range(builder, room.warps) as loop:
         first = builder.gep(values, [builder.mul(loop.index, I64(WARP_SIZE))])
-        _of_warp(builder, found, room.present(loop.index), first, _reduce_vector, _reduce_tree)
-    if scope is Scope.BLOCK:
+        _reduce_tree(builder, found, first, room.present(loop.index))
+    if is_of_block:
         total = _Chain(builder, found)
         with cgutils.for_range(builder, room.warps) as loop:
             is_here = builder.icmp_unsigned("!=", room.present(loop.index), I32(0))
@@ -47,30 +58,42 @@ def reduce_values(name: str, scope: Scope, room: GroupBuffer, call: Call) -> ir.
     return call.context.get_dummy_value()
 
 
-def _of_warp(
-    builder: ir.IRBuilder,
-    found: Combination,
-    present: ir.Value,
-    first: ir.Value,
-    of_vector: Callable[[ir.IRBuilder, Combination, ir.Value, ir.Value], None],
-    of_lanes: Callable[[ir.IRBuilder, Combination, ir.Value, ir.Value], None],
-) -> None:
-    """Combine the values of one warp in place: of a whole one as a vector, if that can be."""
-    if not found.is_vectorizable:
-        of_lanes(builder, found, first, present)
-        return
-    is_whole = builder.icmp_unsigned("==", present, I32(0xFFFFFFFF))
-    with builder.if_else(is_whole) as (whole, part):
-        with whole:
-            kind = ir.VectorType(found.value_type, WARP_SIZE)
-            place = builder.bitcast(first, kind.as_pointer())
-            of_vector(builder, found, place, builder.load(place, align=_ALIGNMENT))
-        with part:
-            of_lanes(builder, found, first, present)
+def _reduce_vectors(room: GroupBuffer, found: Combination, *, is_of_block: bool) -> None:
+    builder = room.builder
+    total = cgutils.alloca_once_value(builder, found.neutral)
+    with _each_vector(room, found) as (_, place, vector):
+        reduced = fold_neighbours(builder, vector, partial(found.combine, builder))
+        if is_of_block:
+            reduced = found.combine(builder, builder.load(total), reduced)
+            builder.store(reduced, total)
+        else:
+            builder.store(reduced, builder.bitcast(place, found.value_type.as_pointer()))
+    if is_of_block:
+        builder.store(builder.load(total), room.values(found.value_type))
+
+
+@contextmanager
+def _each_vector(
+    room: GroupBuffer, found: Combination, *marks: str
+) -> Iterator[tuple[ir.Value, ir.Value, ir.Value]]:
+    """Go over the warps: yield each one's number, place, and values as a vector."""
+    builder, values = room.builder, room.values(found.value_type)
+    kind = ir.VectorType(found.value_type, WARP_SIZE)
+    neutral = ir.Constant(kind, [found.neutral.constant] * WARP_SIZE)
+    with cgutils.for_range(builder, room.warps) as loop:
+        first = builder.gep(values, [builder.mul(loop.index, I64(WARP_SIZE))])
+        place = builder.bitcast(first, kind.as_pointer())
+        lanes = builder.bitcast(room.present(loop.index), ir.VectorType(I1, WARP_SIZE))
+        vector = builder.select(lanes, builder.load(place, align=_ALIGNMENT), neutral)
+        yield loop.index, place, vector
+        if marks:
+            mark_loop(builder, *marks)
 
 
 #: A value's place is a multiple of its size; this is the least size.
 _ALIGNMENT = 1
+#: Lanes that all read the first.
+_FIRSTS = [0] * WARP_SIZE
 
 
 def _permuted(builder: ir.IRBuilder, vector: ir.Value, lanes: list[int]) -> ir.Value:
@@ -79,13 +102,6 @@ def _permuted(builder: ir.IRBuilder, vector: ir.Value, lanes: list[int]) -> ir.V
 
 def _constant(kind: ir.Type, values: list[int]) -> ir.Constant:
     return ir.Constant(ir.VectorType(kind, len(values)), values)
-
-
-def _reduce_vector(
-    builder: ir.IRBuilder, found: Combination, place: ir.Value, vector: ir.Value
-) -> None:
-    total = fold_neighbours(builder, vector, partial(found.combine, builder))
-    builder.store(total, builder.bitcast(place, found.value_type.as_pointer()))
 
 
 def fold_neighbours(
@@ -171,19 +187,60 @@ class _Chain:
 
 def scan_values(name: str, scope: Scope, room: GroupBuffer, call: Call) -> ir.Value:
     """Combine each value with those before it."""
-    builder, found = room.builder, combination(name, call)
+    found = combination(name, call)
+    if found.is_vectorizable:
+        _scan_vectors(room, found, is_of_block=scope is Scope.BLOCK)
+    else:
+        _scan_lanes(room, found, is_of_block=scope is Scope.BLOCK)
+    return call.context.get_dummy_value()
+
+
+def _scan_vectors(
+    room: GroupBuffer, found: Combination, *, is_of_block: bool, is_exclusive: bool = False
+) -> None:
+    builder = room.builder
+    before = cgutils.alloca_once_value(builder, found.neutral)
+    is_begun = cgutils.alloca_once_value(builder, I32(0))
+    with _each_vector(room, found, NOT_UNROLLED) as (warp, place, vector):
+        vector = scan_vector(builder, found, vector)
+        carried = builder.load(before)
+        if is_of_block:
+            spread = builder.insert_element(vector.type(ir.Undefined), carried, I32(0))
+            vector = found.combine(builder, _permuted(builder, spread, _FIRSTS), vector)
+            builder.store(builder.extract_element(vector, I32(WARP_SIZE - 1)), before)
+        if is_exclusive:
+            # Lanes that do not take part have what the last one before them has.
+            shifted = _permuted(builder, vector, [0, *range(WARP_SIZE - 1)])
+            vector = builder.insert_element(shifted, carried, I32(0))
+            present = room.present(warp)
+            has_before = builder.and_(present, builder.not_(_up_to_first(builder, present)))
+            if is_of_block:
+                begun = builder.load(is_begun)
+                has_before = builder.or_(has_before, builder.and_(present, begun))
+                is_any_here = builder.sext(is_any(builder, present), I32)
+                builder.store(builder.or_(begun, is_any_here), is_begun)
+            room.set_bits(warp, has_before)
+        builder.store(vector, place, align=_ALIGNMENT)
+
+
+def _up_to_first(builder: ir.IRBuilder, lanes: ir.Value) -> ir.Value:
+    """Return the bits up to the first one that is set, or all bits if none is."""
+    return builder.xor(lanes, builder.sub(lanes, I32(1)))
+
+
+def _scan_lanes(room: GroupBuffer, found: Combination, *, is_of_block: bool) -> None:
+    builder = room.builder
     values = room.values(found.value_type)
     before = _Chain(builder, found)
     with cgutils.for_range(builder, room.warps) as loop:
         present = room.present(loop.index)
         first = builder.gep(values, [builder.mul(loop.index, I64(WARP_SIZE))])
         with builder.if_then(is_any(builder, present)):
-            _of_warp(builder, found, present, first, scan_vector, _scan_tree)
-            if scope is Scope.BLOCK:
+            _scan_tree(builder, found, first, present)
+            if is_of_block:
                 with builder.if_then(before.is_begun):
                     _behind(builder, found, before.value, first, present)
                 before.set(builder.load(builder.gep(first, [last_of(builder, present)])))
-    return call.context.get_dummy_value()
 
 
 def _behind(
@@ -199,17 +256,15 @@ def _behind(
         builder.store(found.combine(builder, before, builder.load(place)), place)
 
 
-def scan_vector(
-    builder: ir.IRBuilder, found: Combination, place: ir.Value, vector: ir.Value
-) -> None:
-    """Combine each value of a vector with those before it, and store them at a place."""
+def scan_vector(builder: ir.IRBuilder, found: Combination, vector: ir.Value) -> ir.Value:
+    """Combine each value of a vector with those before it."""
     for width in WIDTHS:
         # Lanes of an upper half meet the last of the lower half, which has all before them.
         sources = [lane & -2 * width | width - 1 for lane in range(WARP_SIZE)]
         is_upper = _constant(I1, [lane & width != 0 for lane in range(WARP_SIZE)])
         combined = found.combine(builder, _permuted(builder, vector, sources), vector)
         vector = builder.select(is_upper, combined, vector)
-    builder.store(vector, place, align=_ALIGNMENT)
+    return vector
 
 
 def _scan_tree(
@@ -228,12 +283,16 @@ def _scan_tree(
 
 def scan_before(name: str, scope: Scope, room: GroupBuffer, call: Call) -> ir.Value:
     """Scan, and give each thread the result of the one before it, and a bit to who has one."""
-    scan_values(name, scope, room, call)
     builder, found = room.builder, combination(name, call)
+    is_of_block = scope is Scope.BLOCK
+    if found.is_vectorizable:
+        _scan_vectors(room, found, is_of_block=is_of_block, is_exclusive=True)
+        return call.context.get_dummy_value()
+    _scan_lanes(room, found, is_of_block=is_of_block)
     values = room.values(found.value_type)
     before = _Chain(builder, found)
     with cgutils.for_range(builder, room.warps) as loop:
-        if scope is Scope.WARP:
+        if not is_of_block:
             before.clear()
         first = builder.gep(values, [builder.mul(loop.index, I64(WARP_SIZE))])
         with each_lane(builder, room.present(loop.index)) as lane:

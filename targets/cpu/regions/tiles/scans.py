@@ -152,7 +152,8 @@ def _scan_lanes(found: Combination, sums: Elements) -> None:
     if found.is_vectorizable and found.value_type == first.type.pointee:
         kind = ir.VectorType(found.value_type, WARP_SIZE)
         place = builder.bitcast(first, kind.as_pointer())
-        scan_vector(builder, found, place, builder.load(place, align=1))
+        scanned = scan_vector(builder, found, builder.load(place, align=1))
+        builder.store(scanned, place, align=1)
         return
     values = [sums.get(_I64(1 + lane)) for lane in range(WARP_SIZE)]
     for width in WIDTHS:
