@@ -101,7 +101,7 @@ class CpuCompiler(Compiler):
 
     def remarks(self, specialization: Specialization) -> tuple[str, ...]:
         """Name the local arrays that keep threads from being lanes."""
-        from targets.cpu.regions.remarks import remarks_on_arrays
+        from targets.cpu.regions.read import remarks_on_arrays
 
         return () if specialization.options.debug else remarks_on_arrays(specialization)
 

@@ -18,10 +18,10 @@ from numba.core import cgutils
 
 from kerneldsl.lowering.calls import Call
 from kerneldsl.utilities.dataclasses import dataclass
-from targets.cpu.intrinsics.units import WARP_SIZE
 
 __all__ = [
     "EXCHANGES",
+    "WARP_SIZE",
     "Exchange",
     "Half",
     "Room",
@@ -35,6 +35,8 @@ __all__ = [
 ]
 
 _I64 = ir.IntType(64)
+#: Threads of a warp, on every machine.
+WARP_SIZE = 32
 #: Words of warps that are stored one by one, and not in a loop.
 _MOST_STORES = 8
 

@@ -19,8 +19,7 @@ from numba.core import cgutils
 
 from kerneldsl.lowering.calls import Call
 from kerneldsl.lowering.scalars import call_llvm
-from targets.cpu.intrinsics.units import WARP_SIZE
-from targets.cpu.intrinsics.warp import Exchange, WarpBuffer, exchange, post_value
+from targets.cpu.intrinsics.warp import WARP_SIZE, Exchange, WarpBuffer, exchange, post_value
 
 __all__ = ["EXCHANGES"]
 

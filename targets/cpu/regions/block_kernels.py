@@ -1,21 +1,36 @@
-"""The rewrites of a kernel that has blocks: what one worker runs for each of them."""
+"""The rewrites of a kernel that has blocks: what one worker runs for each of them.
+
+Loops over the threads of a block become rows: x in y, and y in z.
+"""
 
 from __future__ import annotations
 
-from kerneldsl.contract import Specialization
+import operator
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from numba import types
+
+from kerneldsl.contract import Dim3, Specialization
 from kerneldsl.ir.nonnegative import mark_indices
-from kerneldsl.ir.operations import Function, Region
-from kerneldsl.ir.ranges import INTERVALS
+from kerneldsl.ir.operations import Function, Operation, Region, Value
+from kerneldsl.ir.ranges import INTERVALS, Interval, ranges_of_region
 from kerneldsl.ir.rewriter import rewrite
 from kerneldsl.ir.simplify import simplify
 from kerneldsl.ir.typing import Typing
 from targets.cpu.regions.fission import split_at_barriers
 from targets.cpu.regions.ids import guard_extent, id_patterns
-from targets.cpu.regions.thread_rows import thread_rows, write_thread_rows
+from targets.cpu.regions.lanes.halves import in_halves
+from targets.cpu.regions.lanes.merging import merge_rows
+from targets.cpu.regions.lanes.rows import in_strips, runs_as_one
+from targets.cpu.regions.loop_writer import LoopWriter
+from targets.cpu.regions.nonnegative_starts import version_nonnegative_starts
+from targets.cpu.regions.row_parts import as_a_whole
+from targets.cpu.regions.row_regions import loaded_once, move_shared, narrowed, replace_rows, row_of
 from targets.cpu.regions.tiles.place import place_tiles
 from targets.cpu.regions.warps import WARP, runs_by_warps
 
-__all__ = ["block_region"]
+__all__ = ["block_region", "thread_rows", "write_thread_rows"]
 
 
 def block_region(function: Function, spec: Specialization, typing: Typing) -> Region:
@@ -34,3 +49,129 @@ def block_region(function: Function, spec: Specialization, typing: Typing) -> Re
     else:
         write_thread_rows(region, WARP if by_warps else spec.block_dim, INTERVALS)
     return region
+
+
+_AXES = "xyz"
+Writer = Callable[[Operation], list[Operation]]
+
+
+def write_thread_rows(region: Region, extents: Dim3, intervals: dict[str, Interval]) -> None:
+    """Write loops over threads as rows with bounds, in place.
+
+    `intervals` are those of operations by their names.
+    """
+    thread_rows(region, extents)
+    known = ranges_of_region(region, intervals)
+    replace_rows(region, _from_inside(partial(narrowed, known=known)))
+    merge_rows(region)
+    replace_rows(region, _innermost(in_halves))
+    replace_rows(region, _innermost(partial(_as_a_whole, known=known)))
+    replace_rows(region, _innermost(partial(_in_whole_strips, known=known)))
+    version_nonnegative_starts(region)
+    replace_rows(region, _innermost(loaded_once))
+    simplify(region)
+
+
+def _as_a_whole(row: Operation, known: Mapping[Value, Interval]) -> list[Operation]:
+    """Return a row with a version for rows that pass all guards, or as it is.
+
+    A row that is one long strip gets none. The rows of its lanes do: their guards often do not
+    hold together.
+    """
+    return [row] if runs_as_one(row) else as_a_whole(row, known)
+
+
+def _in_whole_strips(row: Operation, known: Mapping[Value, Interval]) -> list[Operation]:
+    """Return a row in strips, with versions of the rows of lanes."""
+    found = in_strips(row)
+    if row in found:
+        return found
+    region = Region()
+    region.operations = found
+    replace_rows(region, partial(as_a_whole, known=known))
+    return region.operations
+
+
+def thread_rows(region: Region, extents: Dim3) -> None:
+    """Write each loop over threads as rows, in place."""
+    out: list[Operation] = []
+    for operation in region.operations:
+        if operation.name == "threads":
+            out += _rows(operation.regions[0], extents)
+            continue
+        for inner in operation.regions:
+            thread_rows(inner, extents)
+        out.append(operation)
+    region.operations = out
+
+
+def _rows(body: Region, extents: Dim3) -> list[Operation]:
+    """Return the rows of threads that run a body."""
+    before: list[Operation] = []
+    make = LoopWriter(before)
+    zero = make.constant(0)
+    axes = [axis for axis, extent in zip(_AXES, extents, strict=True) if extent > 1]
+    regions = {axis: Region((types.int64,)) for axis in axes}
+    threads: dict[str, Value] = dict.fromkeys(_AXES, zero)
+    for axis, region in regions.items():
+        threads[axis] = region.arguments[0]
+        threads[axis].name = f"t{axis}"
+    ids = {f"threadIdx.{axis}": _replacing(thread) for axis, thread in threads.items()}
+    rewrite(body, ids)
+    operations = [*_numbered(body, threads, extents), *body.operations]
+    for axis, region in regions.items():
+        region.operations = [*operations, Operation("yield", [])]
+        if operations and operations[-1].name == "yield":
+            region.operations = operations
+        high = make.constant(extents[_AXES.index(axis)])
+        row = row_of(zero, high, region)
+        row.attributes["axis"] = axis
+        operations = [*move_shared(row), row]
+    if not regions:
+        operations = operations[:-1]
+    return [*before, *operations]
+
+
+def _replacing(thread: Value) -> Callable[[Operation], tuple[list[Operation], list[Value]]]:
+    return lambda operation: ([], [thread])
+
+
+def _numbered(body: Region, threads: dict[str, Value], extents: Dim3) -> list[Operation]:
+    """Give the operations on slots the number of the thread; return what computes it."""
+    accesses = [each for each in body.walk() if each.name in ("slot.load", "slot.store")]
+    out: list[Operation] = []
+    if not accesses:
+        return out
+    make = LoopWriter(out)
+    number, step = threads["x"], extents[0]
+    for axis, extent in zip("yz", extents[1:], strict=True):
+        if extent > 1:
+            place = make.numba(operator.mul, threads[axis], make.constant(step))
+            number = make.numba(operator.add, place, number)
+        step *= extent
+    for each in accesses:
+        each.operands.append(number)
+    return out
+
+
+def _from_inside(write: Writer) -> Writer:
+    """Return what rewrites a row after those in it."""
+
+    def visit(row: Operation) -> list[Operation]:
+        replace_rows(row.regions[0], visit)
+        return write(row)
+
+    return visit
+
+
+def _innermost(write: Writer) -> Writer:
+    """Return what rewrites the innermost rows of a row."""
+
+    def visit(row: Operation) -> list[Operation]:
+        (region,) = row.regions
+        if not any(each.name == "row" for each in region.walk()):
+            return write(row)
+        replace_rows(region, visit)
+        return [row]
+
+    return visit

@@ -2,39 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from llvmlite import ir
 
-from kerneldsl.ir.operations import Region
-from targets.cpu.intrinsics.units import block_place
-from targets.cpu.regions import (
-    cells,
-    dynamic_slices,
-    exchanges,
-    grid_barriers,
-    slots,
-    storage,
-    threads,
-    warps,
-)
-from targets.cpu.regions.emitter import CpuEmitter
-from targets.cpu.regions.loops import CountedLoop
+from kerneldsl.ir.operations import Operation, Region
+from targets.cpu.math.division import divide_unsigned
+from targets.cpu.regions import arrays, exchanges, grid_barriers, slots, warps
+from targets.cpu.regions.emitter import CountedLoop, CpuEmitter
 from targets.cpu.regions.tiles import handlers as tiles
 
 __all__ = ["write_blocks"]
 
+_I64 = ir.IntType(64)
+#: Rows of blocks that are visited column by column.
+_TOP_ROWS = 4
 #: What reserves memory once for all blocks of a call.
-_MEMORY = {"cell": cells.cell, "exchange.room": exchanges.room, "slot": slots.slot}
-_HANDLERS = {
-    **cells.HANDLERS,
-    **dynamic_slices.HANDLERS,
-    **exchanges.HANDLERS,
-    **grid_barriers.HANDLERS,
-    **slots.HANDLERS,
-    **storage.HANDLERS,
-    **threads.HANDLERS,
-    **tiles.HANDLERS,
-    **warps.HANDLERS,
-}
+_MEMORY = {"cell": slots.cell, "exchange.room": exchanges.room, "slot": slots.slot}
 
 
 def write_blocks(emitter: CpuEmitter, region: Region) -> None:
@@ -51,7 +35,7 @@ def write_blocks(emitter: CpuEmitter, region: Region) -> None:
         # Read for each block, so that LLVM does not write the loop twice, for grids with and
         # without rows.
         gx, gy, gz = (emitter.word(2 + axis) for axis in range(3))
-        for axis, found in zip("xyz", block_place(builder, block, gx, gy, gz), strict=True):
+        for axis, found in zip("xyz", _block_place(emitter, block, gx, gy, gz), strict=True):
             emitter.ids[f"blockIdx.{axis}"] = found
         emitter.ids |= {"gridDim.x": gx, "gridDim.y": gy, "gridDim.z": gz}
         if not waits:
@@ -70,4 +54,61 @@ def _reserve(emitter: CpuEmitter, region: Region) -> None:
             _MEMORY[operation.name](emitter, operation)
     for operation in region.walk():
         if operation.name == "shared.array":
-            storage.shared(emitter, operation)
+            arrays.shared(emitter, operation)
+
+
+def _block_place(emitter: CpuEmitter, block: Any, gx: Any, gy: Any, gz: Any) -> list[Any]:
+    """Return the place ``x, y, z`` of a block in a grid, by its number.
+
+    Blocks are visited down short columns, not along whole rows of the grid. Neighbours along either
+    axis are then in the cache at the same time, as in tiles of a matrix product.
+    """
+    builder = emitter.builder
+    one, zero, top_rows = _I64(1), _I64(0), _I64(_TOP_ROWS)
+    has_rows = builder.or_(builder.icmp_signed(">", gy, one), builder.icmp_signed(">", gz, one))
+    before = builder.block
+    with builder.if_then(has_rows):
+        z, plane = divide_unsigned(builder, block, builder.mul(gx, gy))
+        strip, below = divide_unsigned(builder, plane, builder.mul(top_rows, gx))
+        top = builder.mul(strip, top_rows)
+        rows = emitter.smaller(top_rows, builder.sub(gy, top))
+        x, row = divide_unsigned(builder, below, rows)
+        y = builder.add(row, top)
+        placed = builder.block
+    found = []
+    for in_line, in_plane in ((block, x), (zero, y), (zero, z)):
+        phi = builder.phi(_I64)
+        phi.add_incoming(in_line, before)
+        phi.add_incoming(in_plane, placed)
+        found.append(phi)
+    return found
+
+
+def _for_each(emitter: CpuEmitter, operation: Operation) -> None:
+    """Count through a table of the constants."""
+    (body,) = operation.regions
+    values = operation.attributes.get("values", ())
+    if operation.operands or not values or not any(each.name == "row" for each in body.walk()):
+        emitter.for_each(operation)
+        return
+    builder = emitter.builder
+    kind = ir.ArrayType(_I64, len(values))
+    module = builder.module
+    table = ir.GlobalVariable(module, kind, module.get_unique_name("values"))
+    table.linkage, table.global_constant = "internal", True
+    table.initializer = ir.Constant(kind, list(values))
+    with CountedLoop(builder, _I64(0), _I64(len(values))) as number:
+        place = builder.gep(table, [_I64(0), number])
+        emitter.values[body.arguments[0]] = builder.load(place)
+        emitter.operations(body.operations[:-1])
+
+
+_HANDLERS = {
+    "for_each": _for_each,
+    **arrays.HANDLERS,
+    **exchanges.HANDLERS,
+    **grid_barriers.HANDLERS,
+    **slots.HANDLERS,
+    **tiles.HANDLERS,
+    **warps.HANDLERS,
+}

@@ -41,15 +41,13 @@ from kerneldsl.lowering.numba_internals.regions import (
 from targets.cpu.codegen.code import Compiled
 from targets.cpu.codegen.levels import LEVELS, compiling_for
 from targets.cpu.codegen.library import ENTRY_SUFFIX, create_library, entry_symbol, name_symbols
-from targets.cpu.codegen.orientation import row_axis
 from targets.cpu.codegen.storage import LocalScopes
-from targets.cpu.regions.arguments import read_arguments
 from targets.cpu.regions.emitter import CpuEmitter
-from targets.cpu.regions.entry import BODY, Entry, write_entry
-from targets.cpu.regions.index_arithmetic import HANDLERS as ARITHMETIC
+from targets.cpu.regions.entry import BODY, Entry, read_arguments, write_entry
+from targets.cpu.regions.loop_writer import HANDLERS as ARITHMETIC
 from targets.cpu.regions.read import read_kernel
 from targets.cpu.regions.rows import HANDLERS as ROWS
-from targets.cpu.regions.rows import write_rows
+from targets.cpu.regions.rows import row_axis, write_rows
 from targets.cpu.runtime.artifact import CpuArtifact
 from targets.cpu.runtime.native_tables import RunnerOption
 from targets.cpu.runtime.objects import load_object
@@ -211,18 +209,14 @@ def _register(emitter: CpuEmitter, names: set[str]) -> None:
     Operations that only blocks have are registered where blocks are written.
     """
     emitter.register(ARITHMETIC | ROWS)
-    if not names.isdisjoint(("for", "unpack.check")):
-        from targets.cpu.regions import exceptions
-
-        emitter.register(exceptions.HANDLERS)
     if any(name.startswith("lane.") for name in names):
-        from targets.cpu.regions.lanes import handlers as lanes
+        from targets.cpu.regions.lanes import slots
 
-        emitter.register(lanes.HANDLERS)
+        emitter.register(slots.HANDLERS)
     if "local.array" in names:
-        from targets.cpu.regions import local_arrays
+        from targets.cpu.regions import arrays
 
-        emitter.register(local_arrays.HANDLERS)
+        emitter.register(arrays.HANDLERS)
     if emitter.spec.options.debug:
         from targets.cpu.regions import faults
 

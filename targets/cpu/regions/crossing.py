@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 from kerneldsl.ir.operations import Effect, Operation, Region, Value
 from kerneldsl.ir.rewriter import clone
-from targets.cpu.regions.varying import VARYING
 
 if TYPE_CHECKING:
     from targets.cpu.regions.fission import Fission
 
+__all__ = ["VARYING", "Crossing"]
 
-__all__ = ["Crossing"]
-
+#: What differs between the threads of a block.
+VARYING = frozenset((*(f"threadIdx.{axis}" for axis in "xyz"), "local.array"))
 #: Operations that are computed again in each loop, not stored.
 _CHEAP = frozenset({"const", "cast", "numba", "array.size", "array.extent", "array.part", *VARYING})
 #: The same of a block, which has no values of them if it waits for other blocks.

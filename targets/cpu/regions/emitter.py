@@ -14,6 +14,7 @@ from kerneldsl.contract import Specialization
 from kerneldsl.ir.emission import Emitter
 from kerneldsl.ir.frontend.reader import NotReadError
 from kerneldsl.ir.operations import Operation, Value
+from kerneldsl.lowering.loop_marks import mark_loop
 from kerneldsl.lowering.numba_internals.arrays import suspend_emission
 from targets.cpu.codegen.code import ALIGNMENT
 from targets.cpu.codegen.storage import (
@@ -24,9 +25,44 @@ from targets.cpu.codegen.storage import (
     is_of_block,
 )
 
-__all__ = ["CpuEmitter"]
+__all__ = ["CountedLoop", "CpuEmitter"]
 
 _I32, _I64 = ir.IntType(32), ir.IntType(64)
+
+
+class CountedLoop:
+    """A loop over int64, tested at its end; what is written inside is its body."""
+
+    def __init__(self, builder: Any, low: Any, high: Any, *wishes: str, step: int = 1) -> None:
+        self.builder, self.low, self.high = builder, low, high
+        self.wishes, self.step = wishes, step
+
+    def __enter__(self) -> Any:
+        builder = self.builder
+        before = builder.block
+        name = f"{len(builder.function.blocks)}"
+        self.body = builder.append_basic_block(f"loop{name}")
+        self.end = builder.append_basic_block(f"end{name}")
+        is_constant = isinstance(self.low, ir.Constant) and isinstance(self.high, ir.Constant)
+        if is_constant and self.low.constant < self.high.constant:
+            builder.branch(self.body)
+        else:
+            builder.cbranch(builder.icmp_signed("<", self.low, self.high), self.body, self.end)
+        builder.position_at_end(self.body)
+        self.index = builder.phi(_I64, "i")
+        self.index.add_incoming(self.low, before)
+        return self.index
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        if error is not None:
+            return
+        builder = self.builder
+        following = builder.add(self.index, _I64(self.step), flags=["nuw", "nsw"])
+        self.index.add_incoming(following, builder.block)
+        if self.wishes:
+            mark_loop(builder, *self.wishes)
+        builder.cbranch(builder.icmp_signed("<", following, self.high), self.body, self.end)
+        builder.position_at_end(self.end)
 
 
 class CpuEmitter(Emitter):
@@ -58,6 +94,7 @@ class CpuEmitter(Emitter):
         self.gathered: dict[Value, Any] = {}
         #: The memory of local arrays, by the names of it.
         self.local_memory: dict[Operation, ir.Value] = {}
+        self.handlers["unpack.check"] = self.check_length
         #: Threads that run together, along x, y and z, and how many.
         self.extents = spec.block_dim or (1, 1, 1)
         self.threads_count = math.prod(self.extents)
@@ -170,6 +207,26 @@ class CpuEmitter(Emitter):
         if self.scopes is not None and self._accessed is not None:
             self.scopes.mark(access, self._accessed)
         return access
+
+    # -- exceptions, which the launch raises -------------------------------------------------------
+
+    def for_loop(self, operation: Operation) -> None:
+        step = self.get(operation.operands[2])
+        if not isinstance(step, ir.Constant) or step.constant == 0:
+            is_zero = self.builder.icmp_signed("==", step, step.type(0))
+            self._raise_if(is_zero, "range() arg 3 must not be zero")
+        super().for_loop(operation)
+
+    def check_length(self, operation: Operation) -> None:
+        """Compare the length of an array with the number of names that take its elements."""
+        extent, *_ = self.shape(operation.operands[0])
+        count = operation.attributes["count"]
+        is_other = self.builder.icmp_signed("!=", extent, _I64(count))
+        self._raise_if(is_other, f"an array that is unpacked must have the length {count}")
+
+    def _raise_if(self, condition: ir.Value, text: str) -> None:
+        with self.builder.if_then(condition, likely=False):
+            self.context.call_conv.return_user_exc(self.builder, ValueError, (text,))
 
     # -- the language -----------------------------------------------------------------------------
 

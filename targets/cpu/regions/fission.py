@@ -18,16 +18,23 @@ from kerneldsl.ir.typing import Typing
 from kerneldsl.ir.uniformity import uniformity_of
 from kerneldsl.language.intrinsics.intrinsic import Scope
 from kerneldsl.language.kinds import Kind
-from targets.cpu.intrinsics.units import WARP_SIZE
+from targets.cpu.intrinsics.warp import WARP_SIZE
 from targets.cpu.regions import grid_barriers
-from targets.cpu.regions.block_loops import split_loop
-from targets.cpu.regions.branches import split_branch, split_labeled
+from targets.cpu.regions.arrays import check_dynamic_slices, name_local_memory, place_local_arrays
+from targets.cpu.regions.control import split_branch, split_labeled, split_loop
 from targets.cpu.regions.crossing import Crossing
-from targets.cpu.regions.dynamic_slices import check_dynamic_slices
-from targets.cpu.regions.exits import contain, exits_together, leave
-from targets.cpu.regions.expansion import Expansion
-from targets.cpu.regions.local_arrays import name_local_memory, place_local_arrays
-from targets.cpu.regions.masks import Code, Frame, Mask, constant, store, under
+from targets.cpu.regions.exchanges import Expansion
+from targets.cpu.regions.masks import (
+    Code,
+    Frame,
+    Mask,
+    constant,
+    contain,
+    exits_together,
+    leave,
+    store,
+    under,
+)
 from targets.cpu.regions.warps import WARP, in_warps
 
 __all__ = ["Fission", "split_at_barriers"]

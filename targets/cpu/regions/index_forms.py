@@ -18,7 +18,7 @@ from kerneldsl.ir.operations import Operation, Value
 from kerneldsl.ir.ranges import Interval
 from kerneldsl.ir.recognize import constant_number, is_false, operands_of, operator_of
 from kerneldsl.utilities.dataclasses import dataclass
-from targets.cpu.regions.index_arithmetic import IndexArithmetic
+from targets.cpu.regions.loop_writer import LoopWriter
 
 __all__ = ["SMALL", "Bounds", "Comparison", "Form", "IndexForms"]
 
@@ -66,7 +66,7 @@ class Form:
         """The form without the index."""
         return Form(0, self.terms, self.constant)
 
-    def write(self, make: IndexArithmetic, index: Value | None = None) -> Value:
+    def write(self, make: LoopWriter, index: Value | None = None) -> Value:
         """Write the operations that compute it; the index is one of the terms."""
         terms = list(self.terms.items())
         if self.factor:
@@ -114,7 +114,7 @@ class Bounds:
             mine = getattr(self, name)
             mine += [each for each in getattr(other, name) if each not in mine]
 
-    def write_limits(self, make: IndexArithmetic) -> tuple[list[Value], list[Value]]:
+    def write_limits(self, make: LoopWriter) -> tuple[list[Value], list[Value]]:
         """Write the least indices, and those after the largest ones."""
 
         def limit(one: Form, two: Form, more: int) -> Value:
@@ -128,11 +128,11 @@ class Bounds:
 
         return [limit(*each) for each in self.lows], [limit(*each) for each in self.highs]
 
-    def write_assumptions(self, make: IndexArithmetic) -> list[Value]:
+    def write_assumptions(self, make: LoopWriter) -> list[Value]:
         """Write tests of what is assumed."""
         return [make.is_within(each.write(make), SMALL // 2) for each in self.assumed]
 
-    def write_conditions(self, make: IndexArithmetic) -> list[Value]:
+    def write_conditions(self, make: LoopWriter) -> list[Value]:
         """Write tests of the other conditions."""
         found = []
         for each in self.conditions:

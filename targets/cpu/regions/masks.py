@@ -1,15 +1,39 @@
-"""Masks: which threads of a block run what is between two barriers."""
+"""Masks: which threads of a block run what is between two barriers; and exits beside barriers.
+
+If all threads that are inside an operation leave it together, by ``return``, ``break`` or
+``continue``, the block leaves it. Otherwise a mask keeps those that have left from what remains.
+"""
 
 from __future__ import annotations
 
 from dataclasses import field
+from typing import TYPE_CHECKING
 
 from numba import types
 
 from kerneldsl.ir.operations import Effect, Label, Operation, Region, Value
 from kerneldsl.utilities.dataclasses import dataclass
 
-__all__ = ["Code", "Frame", "Mask", "closed", "constant", "store", "under"]
+if TYPE_CHECKING:
+    from targets.cpu.regions.fission import Fission
+
+__all__ = [
+    "Code",
+    "Frame",
+    "Mask",
+    "closed",
+    "constant",
+    "contain",
+    "diverges",
+    "exits_together",
+    "frames_left",
+    "is_left_together",
+    "leave",
+    "leave_if_empty",
+    "mask_inside",
+    "store",
+    "under",
+]
 
 
 @dataclass(eq=False)
@@ -102,3 +126,181 @@ def _never_ends(operation: Operation) -> bool:
     return (
         operation.name == "labeled" and operation.regions[0].is_left and not any(operation.leaves())
     )
+
+
+# -- exits
+# -------------------------------------------------------------------------------------------
+
+
+def frames_left(fission: Fission, operation: Operation) -> list[Frame]:
+    """Return the operations around an operation that control leaves from inside it."""
+    labels = dict.fromkeys(
+        each.attributes["label"] for each in operation.walk() if each.name == "leave"
+    )
+    return [fission.frames[label] for label in labels if label in fission.frames]
+
+
+def is_left_together(fission: Fission, frame: Frame) -> bool:
+    """Return whether all threads that are in a frame are also here."""
+    return all(
+        mask.frame is not None and mask.frame.depth <= frame.depth
+        for mask in fission.masks[frame.base :]
+    )
+
+
+def exits_together(fission: Fission, operation: Operation) -> bool:
+    """Return whether the block takes a branch that leaves an operation around it."""
+    return (
+        operation.name == "if"
+        and fission.is_uniform(operation.operands[0])
+        and all(is_left_together(fission, frame) for frame in frames_left(fission, operation))
+        and not diverges(fission, operation)
+    )
+
+
+def diverges(fission: Fission, operation: Operation) -> bool:
+    """Return whether threads go different ways inside an operation, and may leave others there."""
+    for region in operation.regions:
+        for each in region.operations:
+            if not any(inner.name == "leave" for inner in each.walk()):
+                continue
+            if not all(map(fission.is_uniform, _decisive(each))) or diverges(fission, each):
+                return True
+    return False
+
+
+def _decisive(operation: Operation) -> list[Value]:
+    """Return the values by which control goes one way or another."""
+    if operation.name == "while":
+        return operation.regions[0].yielded
+    return operation.operands[: {"if": 1, "for": 3}.get(operation.name, 0)]
+
+
+def leave(fission: Fission, operation: Operation, code: Code) -> None:
+    """Leave an operation around this one, with all threads that are here."""
+    frame = fission.frames[operation.attributes["label"]]
+    code.group += map(store, frame.slots, operation.operands)
+    if is_left_together(fission, frame):
+        fission.flush(code)
+        frame.is_left = True
+        code.out.append(_leave(frame.label))
+        return
+    code.group += _left(fission, frame)
+    fission.flush(code)
+    fission.checked = []
+    mask_inside(fission, frame)
+
+
+def contain(fission: Fission, operation: Operation, code: Code) -> None:
+    """Let threads leave operations from inside one that has no barrier."""
+    frames = frames_left(fission, operation)
+    fission.checked = []
+    mask = _plain_exit(fission, operation, code)
+    if mask is not None:
+        fission.flush(code)
+        fission.masks.append(mask)
+    else:
+        code.group.append(_contained(fission, operation))
+        fission.flush(code)
+        for frame in frames:
+            mask_inside(fission, frame)
+    leave_if_empty(fission, code)
+
+
+def leave_if_empty(fission: Fission, code: Code) -> None:
+    """Leave the innermost operation if no thread remains in it."""
+    frame = fission.innermost
+    if frame is None or not is_left_together(fission, frame):
+        return
+    is_any = fission.any_thread(code)
+    regions = [Region(), Region()]
+    regions[0].operations = [Operation("yield", [])]
+    regions[1].operations = [_leave(frame.label)]
+    frame.is_left = True
+    code.out.append(Operation("if", [is_any], (), None, regions))
+    fission.checked = list(fission.masks)
+
+
+def mask_inside(fission: Fission, frame: Frame) -> None:
+    """Keep threads that have left an operation from what remains of it."""
+    if all(mask.frame is not frame or not mask.is_slot for mask in fission.masks):
+        fission.masks.append(Mask(_inside(fission, frame), is_slot=True, frame=frame))
+
+
+def _inside(fission: Fission, frame: Frame) -> Value:
+    """Return the slot that says whether a thread has not left a frame."""
+    if frame.inside is None:
+        frame.inside = fission.flag("inside")
+    return frame.inside
+
+
+def _left(fission: Fission, frame: Frame) -> list[Operation]:
+    """Return what a thread does that leaves a frame, and the loops in it, by itself."""
+    no = constant(False)
+    flags = [_inside(fission, frame)]
+    flags += [mask.condition for mask in fission.masks[frame.base :] if mask.is_of_loop]
+    return [no, *(store(flag, no.result) for flag in flags)]
+
+
+def _leave(label: Label) -> Operation:
+    return Operation("leave", [], (), {"label": label}, effect=Effect.LEAVE)
+
+
+def _plain_exit(fission: Fission, operation: Operation, code: Code) -> Mask | None:
+    """Return the mask of ``if condition: return``, which needs no flag; store what it gives."""
+    if operation.name != "if" or operation.results:
+        return None
+    ends = [region.operations for region in operation.regions]
+    number = next((n for n, each in enumerate(ends) if each[0].name == "leave"), None)
+    if number is None or len(ends[1 - number]) > 1 or ends[1 - number][0].name == "leave":
+        return None
+    frame = fission.frames.get(ends[number][0].attributes["label"])
+    if frame is None or frame.code is not code:
+        return None
+    given = ends[number][0].operands
+    if given:
+        region = operation.regions[number]
+        region.operations = [*map(store, frame.slots, given), Operation("yield", [])]
+        code.group.append(operation)
+    return Mask(operation.operands[0], is_negated=number == 0, frame=frame)
+
+
+def _contained(fission: Fission, operation: Operation) -> Operation:
+    """Return a separate labeled operation around one, which is all that is left."""
+    label = Label("left")
+    results = operation.results
+    operation.results = [Value(each.type, operation, each.name) for each in results]
+    _redirect(fission, operation, label, [each.type for each in results])
+    region = Region()
+    never_ends = operation.name == "if" and all(each.is_left for each in operation.regions)
+    end = Operation("yield", list(operation.results))
+    if never_ends:
+        end = Operation("unreachable", [], effect=Effect.LEAVE)
+    region.operations = [operation, end]
+    made = Operation("labeled", [], (), {"label": label}, [region], place=operation.place)
+    made.results = results
+    for value in results:
+        value.owner = made
+    return made
+
+
+def _redirect(fission: Fission, operation: Operation, label: Label, kinds: list[object]) -> None:
+    """Store what leaving gives, and leave an operation inside instead, in place."""
+    for region in operation.regions:
+        for each in region.operations[:-1]:
+            _redirect(fission, each, label, kinds)
+        last = region.operations[-1]
+        frame = fission.frames.get(last.attributes["label"]) if last.name == "leave" else None
+        if frame is None:
+            if last.name not in ("leave", "yield", "unreachable"):
+                _redirect(fission, last, label, kinds)
+            continue
+        undefined = [Operation("undefined", [], (kind,)) for kind in kinds]
+        end = _leave(label)
+        end.operands = [each.result for each in undefined]
+        region.operations[-1:] = [
+            *map(store, frame.slots, last.operands),
+            *_left(fission, frame),
+            *undefined,
+            end,
+        ]

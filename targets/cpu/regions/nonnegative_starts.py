@@ -18,7 +18,7 @@ import operator
 from kerneldsl.ir.operations import Operation, Region, Value
 from kerneldsl.ir.recognize import constant_number, operator_of
 from kerneldsl.ir.rewriter import clone
-from targets.cpu.regions.index_arithmetic import IndexArithmetic
+from targets.cpu.regions.loop_writer import LoopWriter
 
 __all__ = ["version_nonnegative_starts"]
 
@@ -56,7 +56,7 @@ def _versions(loop: Operation) -> list[Operation]:
     if not marked:
         return [loop]
     out: list[Operation] = []
-    make = IndexArithmetic(out)
+    make = LoopWriter(out)
     test = make.numba(operator.ge, make.cast(start), make.constant(0))
     branch = Operation("if", [test], (), None, [_around(upward), _around(loop)])
     branch.results, loop.results = loop.results, [Value(v.type, loop) for v in loop.results]

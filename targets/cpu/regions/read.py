@@ -1,18 +1,31 @@
-"""From a kernel to the region that one worker runs for a block or an element."""
+"""From a kernel to the region that one worker runs for a block or an element.
+
+A kernel that has no blocks is rewritten here, as rows of elements.
+"""
 
 from __future__ import annotations
 
+import operator
+from functools import partial
+
 from kerneldsl.contract import Specialization
 from kerneldsl.ir.frontend.read import argument_types, read_function
-from kerneldsl.ir.operations import Function, Region
-from kerneldsl.ir.simplify import decide_branches
+from kerneldsl.ir.nonnegative import mark_indices
+from kerneldsl.ir.operations import Function, Operation, Region
+from kerneldsl.ir.ranges import INTERVALS, ranges_of
+from kerneldsl.ir.recognize import operator_of
+from kerneldsl.ir.simplify import decide_branches, simplify
 from kerneldsl.ir.typing import Typing
 from kerneldsl.ir.work import count_work
+from kerneldsl.lowering.loop_marks import NOT_INTERLEAVED
+from kerneldsl.lowering.numba_internals.compiling import global_compiler_lock
 from kerneldsl.lowering.numba_internals.host_code import host_contexts
-from targets.cpu.regions.element_kernels import element_region
+from targets.cpu.codegen.storage import StaticArray
+from targets.cpu.regions.row_parts import in_parts
+from targets.cpu.regions.row_regions import element_rows, loaded_once, narrowed, replace_rows
 from targets.cpu.regions.rows import axes_of_rows
 
-__all__ = ["read_kernel"]
+__all__ = ["element_region", "read_kernel", "remarks_on_arrays"]
 
 
 def read_kernel(spec: Specialization) -> tuple[Function, Region]:
@@ -46,3 +59,99 @@ def read_kernel(spec: Specialization) -> tuple[Function, Region]:
 
         return function, block_region(function, spec, Typing.of(typing))
     return function, element_region(function, spec)
+
+
+# -- rows of elements
+# --------------------------------------------------------------------------------
+
+
+_INDEX = (0, 2**62)
+#: Loads of an element that keep a processor busy with one vector at a time.
+_MANY = 6
+_LOOPS = {"for", "for_each", "while", "labeled"}
+_XOR = {operator.xor, operator.ixor}
+
+
+def element_region(function: Function, spec: Specialization) -> Region:
+    """Return the region of a function, which is rewritten in place."""
+    body, axes = function.body, axes_of_rows(spec, function.work)
+    simplify(body)
+    mark_indices(function, INTERVALS, wraparound=spec.options.wraparound)
+    if spec.options.debug:
+        element_rows(function, axes)
+    else:
+        _write_rows(function, axes)
+    return body
+
+
+def _write_rows(function: Function, axes: str) -> None:
+    """Write the body of a kernel as rows, in place.
+
+    `axes` are the axes of rows that the axes of ``grid`` are.
+    """
+    body = function.body
+    # Many kernels have no loops, and import nothing that rewrites these.
+    has_loops = any(each.name in _LOOPS for each in body.walk())
+    known = ranges_of(function, {"grid": _INDEX})
+    index = element_rows(function, axes)
+    known |= {each.result: _INDEX for each in body.operations if each.name.startswith("grid.")}
+    known[index] = _INDEX
+    replace_rows(body, partial(narrowed, known=known))
+    if any(operator_of(each) in _XOR for each in body.walk()):
+        from targets.cpu.regions.lanes.halves import in_halves
+
+        replace_rows(body, in_halves)
+    replace_rows(body, partial(in_parts, known=known))
+    if has_loops:
+        from targets.cpu.regions.lanes.rows import in_strips
+        from targets.cpu.regions.nonnegative_starts import version_nonnegative_starts
+
+        replace_rows(body, in_strips)
+        version_nonnegative_starts(body)
+    replace_rows(body, loaded_once)
+    simplify(body)
+    _mark_short_rows(body)
+
+
+def _mark_short_rows(body: Region) -> None:
+    """Have LLVM compute one vector at a time in the rows of volumes, which are short.
+
+    With several at a time, much of a row of 64 elements would be left for the loop after them.
+    """
+    if not any(each.name == "grid.z" for each in body.operations):
+        return
+    for row in body.walk():
+        if row.name == "row" and sum(each.name == "array.load" for each in row.walk()) >= _MANY:
+            row.attributes.setdefault("marks", (NOT_INTERLEAVED,))
+
+
+# -- remarks
+# -----------------------------------------------------------------------------------------
+
+
+def remarks_on_arrays(spec: Specialization) -> tuple[str, ...]:
+    """Return what to say of each local array that stays one: what it costs, what to write.
+
+    The kernel has been compiled.
+    """
+    with global_compiler_lock:
+        _, region = read_kernel(spec)
+    sites = {
+        operation.attributes["site"]: operation
+        for operation in region.walk()
+        if operation.name == "local.array"
+    }
+    return tuple(map(_remark, sites.values()))
+
+
+def _remark(operation: Operation) -> str:
+    unit, name = operation.attributes["site"]
+    where = unit.locate_use(name)
+    return (
+        f"{StaticArray(operation.attributes['use'], where)} (line {where.lineno}) stays in memory: "
+        "an index of it is not known when the kernel is compiled, it is used as a whole, it has "
+        "several axes or many elements, or the loops over it would be long when they are written "
+        "out. Threads use it one after the other, unless the indices are the same for all of "
+        "them. Arrays of some numbers, indexed by constants or in short loops of constant "
+        "length, become variables."
+    )

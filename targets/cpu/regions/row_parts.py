@@ -23,9 +23,9 @@ from kerneldsl.ir.rewriter import clone, clone_region
 from kerneldsl.ir.simplify import simplify
 from kerneldsl.lowering.loop_marks import NOT_UNROLLED, NOT_VECTORIZED
 from kerneldsl.utilities.dataclasses import dataclass
-from targets.cpu.regions.index_arithmetic import IndexArithmetic
 from targets.cpu.regions.index_forms import SMALL, Bounds, Comparison, Form, IndexForms
 from targets.cpu.regions.lanes.choice import IN_REGISTERS
+from targets.cpu.regions.loop_writer import LoopWriter
 from targets.cpu.regions.row_regions import defined_in, if_then, row_like
 
 __all__ = ["as_a_whole", "in_parts"]
@@ -77,7 +77,7 @@ def as_a_whole(row: Operation, known: Mapping[Value, Interval]) -> list[Operatio
     if not proof.changes:
         return [row]
     out: list[Operation] = []
-    make = IndexArithmetic(out)
+    make = LoopWriter(out)
     inner = proof.version(out)
     low, high = row.operands
     lows, highs = proof.bounds.write_limits(make)
@@ -154,7 +154,7 @@ def _by_last_branch(
             return parts
         bounds.assumed = assumed
         out: list[Operation] = []
-        make = IndexArithmetic(out)
+        make = LoopWriter(out)
         test = make.all(bounds.write_assumptions(make))
         out.append(if_then(test, parts, [_with_body(row, row.regions[0].operations)]))
         return out
@@ -164,7 +164,7 @@ def _by_last_branch(
 def _parts(row: Operation, inner: Region, outer: Region, bounds: Bounds) -> list[Operation]:
     """Return a row that runs one body within bounds, and another one at its ends."""
     out: list[Operation] = []
-    make = IndexArithmetic(out)
+    make = LoopWriter(out)
     low, high = row.operands
     begin, end = low, high
     lows, highs = bounds.write_limits(make)
@@ -183,7 +183,7 @@ def _parts(row: Operation, inner: Region, outer: Region, bounds: Bounds) -> list
     # Both ends are one loop in the code.
     sides = Region((types.int64,))
     ends: list[Operation] = []
-    side = IndexArithmetic(ends)
+    side = LoopWriter(ends)
     is_left = side.numba(operator.eq, sides.arguments[0], side.constant(0))
     first, last = side.select(is_left, low, end), side.select(is_left, begin, high)
     sides.operations = [*ends, row_like(row, outer, (first, last)), Operation("yield", [])]
@@ -342,7 +342,7 @@ class _Proof:
 
     def version(self, out: list[Operation]) -> Region:
         """Return the body in which it holds; `out` gets what is computed before the row."""
-        make = IndexArithmetic(out)
+        make = LoopWriter(out)
         self.rests = {value: form.rest.write(make) for value, form in self.plain.items()}
         self.make = make
         copy = Region((types.int64,))
@@ -392,7 +392,7 @@ class _Proof:
     def index_of(self, value: Value, out: list[Operation]) -> Value:
         form = self.plain[value]
         index, rest = self.values[self.region.arguments[0]], self.rests[value]
-        make = IndexArithmetic(out)
+        make = LoopWriter(out)
         if form.factor < 0:
             return make.numba(operator.sub, rest, index)
         if not form.terms and not form.constant:

@@ -5,22 +5,28 @@
     row %low, %high { (%i: int64) … }
 
 What all iterations share is computed before it. An element kernel has one for each part of a row of
-elements, from ``row.low`` to ``row.high``.
+elements, from ``row.low`` to ``row.high``. ``if i < n:`` around everything that a row does becomes
+the bound ``min(high, n)``: no test is left in the loop. A condition that all iterations share is
+tested before the loop.
 """
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from numba import types
 
 from kerneldsl.ir.operations import Effect, Function, Operation, Region, Value
-from kerneldsl.ir.recognize import operands_of, operator_of
-from kerneldsl.ir.rewriter import drop_unused, replace_values
-from targets.cpu.regions.index_arithmetic import IndexArithmetic
-from targets.cpu.regions.loops import loop_takes_any_order
+from kerneldsl.ir.ranges import Interval
+from kerneldsl.ir.recognize import is_false, operands_of, operator_of
+from kerneldsl.ir.rewriter import clone, clone_region, drop_unused, replace_values
+from kerneldsl.ir.simplify import simplify
+from kerneldsl.language.intrinsics.intrinsic import Effect as LanguageEffect
+from kerneldsl.utilities.dataclasses import dataclass
+from targets.cpu.regions.index_forms import Bounds, IndexForms
+from targets.cpu.regions.loop_writer import LoopWriter
 
 __all__ = [
     "defined_in",
@@ -28,7 +34,9 @@ __all__ = [
     "has_effects",
     "if_then",
     "loaded_once",
+    "loop_takes_any_order",
     "move_shared",
+    "narrowed",
     "replace_rows",
     "row_like",
     "row_of",
@@ -238,7 +246,7 @@ def loaded_once(row: Operation) -> list[Operation]:
     for each in region.walk():
         each.operands = [same.get(value, value) for value in each.operands]
     out: list[Operation] = []
-    test = IndexArithmetic(out).numba(operator.lt, *row.operands)
+    test = LoopWriter(out).numba(operator.lt, *row.operands)
     return [*out, if_then(test, [*loads, row])]
 
 
@@ -249,3 +257,143 @@ def _is_shared(operation: Operation, inside: set[Value]) -> bool:
         and inside.isdisjoint(operation.operands)
         and isinstance(operation.result.type, types.Number | types.Boolean)
     )
+
+
+def loop_takes_any_order(region: Region) -> bool:
+    """Return whether the threads of a loop may take turns after any instruction.
+
+    They share what the CPU target does for atomics, for exchanges and in local arrays, one thread
+    after the other.
+    """
+    return not any(map(_is_kept_in_order, region.walk()))
+
+
+def _is_kept_in_order(operation: Operation) -> bool:
+    if operation.name == "local.array":
+        return not operation.attributes.get("is_copied")
+    use = operation.attributes.get("use")
+    return operation.name.startswith(("exchange.", "fault")) or (
+        use is not None
+        and bool(use.intrinsic.effect & (LanguageEffect.ATOMIC | LanguageEffect.FENCE))
+    )
+
+
+# -- bounds
+# ------------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Layer:
+    """Operations, and a condition under which what follows them runs."""
+
+    operations: list[Operation]
+    condition: Value
+    truth: bool
+
+
+def narrowed(row: Operation, known: Mapping[Value, Interval]) -> list[Operation]:
+    """Return a row with bounds in the place of its guards.
+
+    `known` has intervals of values.
+    """
+    (region,) = row.regions
+    layers, body = _layers(region)
+    copied = {value for layer in layers for each in layer.operations for value in each.results}
+    forms = IndexForms(region.arguments[0], defined_in(row) | copied, known)
+    bounds, is_left = Bounds(), []
+    for layer in layers:
+        found = forms.bounds_of(layer.condition, truth=layer.truth)
+        is_left.append(found is None)
+        if found is not None:
+            bounds.add(found)
+    if all(is_left):
+        return [row]
+    out: list[Operation] = []
+    make = LoopWriter(out)
+    assumed = bounds.write_assumptions(make)
+    # Both versions are made of the row as it is.
+    careful = _careful_copy(row) if assumed else None
+    for layer, stays in zip(layers[::-1], is_left[::-1], strict=True):
+        if stays:
+            branch = if_then(layer.condition, *((body, ()) if layer.truth else ((), body)))
+            body = [branch]
+        body = [*layer.operations, *body]
+    region.operations = [*body, Operation("yield", [])]
+    simplify(region)  # conditions have been copied
+    inner = _within(row, bounds)
+    if careful is None:
+        return [*out, *inner]
+    out.append(if_then(make.all(assumed), inner, [careful]))
+    return out
+
+
+def _within(row: Operation, bounds: Bounds) -> list[Operation]:
+    """Return a row within bounds, if the conditions hold."""
+    out: list[Operation] = []
+    make = LoopWriter(out)
+    low, high = row.operands
+    lows, highs = bounds.write_limits(make)
+    for each in lows:
+        low = make.larger(low, each)
+    for each in highs:
+        high = make.smaller(high, each)
+    inner = row_like(row, row.regions[0], (low, high))
+    conditions = bounds.write_conditions(make)
+    out.append(if_then(make.all(conditions), [inner]) if conditions else inner)
+    return out
+
+
+def _careful_copy(row: Operation) -> Operation:
+    """Return the row that runs if an assumption does not hold: it stays as it is."""
+    copied = row_like(row, clone_region(row.regions[0], {}))
+    copied.attributes["rare"] = True
+    return copied
+
+
+def _layers(region: Region) -> tuple[list[_Layer], list[Operation]]:
+    """Return the conditions around everything that a region does, and what it does under them."""
+    layers: list[_Layer] = []
+    operations = region.operations[:-1]
+    while operations:
+        *before, branch = operations
+        if branch.name != "if" or branch.results or has_effects(before):
+            break
+        yes, no = branch.regions
+        if yes.is_left or no.is_left:
+            break
+        if len(no.operations) == 1:
+            truth, inner = True, yes
+        elif len(yes.operations) == 1:
+            truth, inner = False, no
+        else:
+            break
+        parts = list(_parts(branch.operands[0], truth))
+        if any(has_effects(each.operations) for each in parts):
+            break
+        parts[0].operations[:0] = before
+        layers += parts
+        operations = inner.operations[:-1]
+    return layers, operations
+
+
+def _parts(condition: Value, truth: bool) -> Iterator[_Layer]:
+    """Yield the parts of ``and``, with what is computed for each.
+
+    What a region of ``and`` computes is copied, because its result may have other uses.
+    """
+    made = condition.owner
+    if truth and isinstance(made, Operation) and made.name == "if" and len(made.results) == 1:
+        first, (yes, no) = made.operands[0], made.regions
+        is_and = not (yes.is_left or no.is_left) and (
+            no.yielded[0] is first or is_false(no.yielded[0])
+        )
+        if is_and:
+            yield from _parts(first, True)
+            values: dict[Value, Value] = {}
+            copied = [clone(each, values) for each in yes.operations[:-1]]
+            second = yes.yielded[0]
+            inner = list(_parts(values.get(second, second), True))
+            inner[0].operations[:0] = copied
+            yield from inner
+            return
+    yield _Layer([], condition, truth)

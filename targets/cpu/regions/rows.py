@@ -1,8 +1,13 @@
-"""The loops over the elements of a call, row by row."""
+"""The loops over the elements of a call, row by row, and the axis that rows run along.
+
+Neighbouring indices of a row should access neighbouring elements. Rows run along the last axis of
+``forall``'s extent, unless more bytes lie side by side along the first. That is so if a kernel
+indexes ``a[y, x]`` with ``x, y = kd.grid(2)``, or in Fortran order.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from llvmlite import ir
 
@@ -10,15 +15,28 @@ from kerneldsl.analysis.work import KernelWork
 from kerneldsl.contract import Specialization
 from kerneldsl.ir.operations import Operation, Region
 from kerneldsl.lowering.loop_marks import NOT_UNROLLED, PARALLEL
-from targets.cpu.codegen.orientation import row_axis
-from targets.cpu.regions.emitter import CpuEmitter
-from targets.cpu.regions.loops import CountedLoop, loop_takes_any_order
+from kerneldsl.planner.work import orient
+from targets.cpu.math.division import divide_unsigned
+from targets.cpu.regions.emitter import CountedLoop, CpuEmitter
+from targets.cpu.regions.row_regions import loop_takes_any_order
 
-__all__ = ["HANDLERS", "axes_of_rows", "write_rows"]
+__all__ = ["HANDLERS", "axes_of_rows", "row_axis", "write_rows"]
 
 _I64 = ir.IntType(64)
 #: Words of the launch that describe the space.
 SEGMENT, NX = 2, 3
+
+
+def row_axis(spec: Specialization, work: KernelWork) -> Literal["first", "last"]:
+    """Return the axis of the extent that the rows of an element kernel run along, by its work.
+
+    Without ``forall``, x is the first axis of the grid, whatever is touched.
+    """
+    rank = spec.mode.forall_ndim
+    if rank is None or rank == 1 or spec.options.debug:
+        return "last"
+    last, first = (work.body(x_is_last=is_last) for is_last in (True, False))
+    return "first" if orient(last, first, spec.kinds, spec.promises).is_first else "last"
 
 
 def axes_of_rows(spec: Specialization, work: KernelWork) -> str:
@@ -42,8 +60,6 @@ def write_rows(emitter: CpuEmitter, region: Region, work: KernelWork) -> None:
         emitter.ids |= {"row.low": low, "row.high": high, "grid.y": _I64(0), "grid.z": _I64(0)}
         emitter.region(region)
         return
-    from targets.cpu.intrinsics.units import row_pieces
-
     before = builder.block
     head, body, end = (builder.append_basic_block(name) for name in ("rows", "part", "no_rows"))
     builder.branch(head)
@@ -52,8 +68,8 @@ def write_rows(emitter: CpuEmitter, region: Region, work: KernelWork) -> None:
     first.add_incoming(emitter.first, before)
     builder.cbranch(builder.icmp_signed("<", first, emitter.last), body, end)
     builder.position_at_end(body)
-    z, first_y, last_y, piece, last_piece, after = row_pieces(
-        builder, first, emitter.last, segment, sizes["x"], sizes["y"]
+    z, first_y, last_y, piece, last_piece, after = _row_pieces(
+        emitter, first, emitter.last, segment, sizes["x"], sizes["y"]
     )
     with CountedLoop(builder, piece, last_piece) as unit:
         low = builder.mul(unit, segment)
@@ -64,6 +80,27 @@ def write_rows(emitter: CpuEmitter, region: Region, work: KernelWork) -> None:
     first.add_incoming(after, builder.block)
     builder.branch(head)
     builder.position_at_end(end)
+
+
+def _row_pieces(
+    emitter: CpuEmitter, first: Any, last: Any, segment: Any, nx: Any, ny: Any
+) -> tuple[Any, ...]:
+    """Return the pieces of rows from a unit on that run in one loop, and the unit after them.
+
+    ``z, first_y, last_y, first_piece, last_piece, after``: rows of one piece each run together,
+    and pieces of one row.
+    """
+    builder, one = emitter.builder, _I64(1)
+    segments, _ = divide_unsigned(builder, builder.sub(builder.add(nx, segment), one), segment)
+    row, piece = divide_unsigned(builder, first, segments)
+    z, first_y = divide_unsigned(builder, row, ny)
+    left = builder.sub(last, first)
+    last_piece = emitter.smaller(builder.add(piece, left), segments)
+    rows = emitter.smaller(builder.add(first_y, left), ny)
+    are_whole = builder.icmp_signed("==", segments, one)
+    last_y = builder.select(are_whole, rows, builder.add(first_y, one))
+    count = builder.mul(builder.sub(last_piece, piece), builder.sub(last_y, first_y))
+    return z, first_y, last_y, piece, last_piece, builder.add(first, count)
 
 
 def _row(emitter: CpuEmitter, operation: Operation) -> None:

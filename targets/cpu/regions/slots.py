@@ -1,4 +1,4 @@
-"""Slots: values with a place for each thread of a block."""
+"""Memory of a block for values: a cell has one, a slot has one for each thread."""
 
 from __future__ import annotations
 
@@ -9,7 +9,24 @@ from llvmlite import ir
 from kerneldsl.ir.operations import Operation, Value
 from targets.cpu.regions.emitter import CpuEmitter
 
-__all__ = ["HANDLERS", "slot", "slot_place"]
+__all__ = ["HANDLERS", "cell", "slot", "slot_place"]
+
+
+def cell(emitter: CpuEmitter, operation: Operation) -> None:
+    """Reserve the memory."""
+    if operation.result not in emitter.values:
+        kind = emitter.context.get_value_type(operation.result.type)
+        emitter.set(operation, emitter.reserve(kind, 1))
+
+
+def _store_cell(emitter: CpuEmitter, operation: Operation) -> None:
+    place, value = operation.operands
+    emitter.builder.store(emitter.plain(emitter.get(value), value.type), emitter.get(place))
+
+
+def _load_cell(emitter: CpuEmitter, operation: Operation) -> None:
+    found = emitter.builder.load(emitter.get(operation.operands[0]))
+    emitter.set(operation, emitter.wrapped(found, operation.result.type))
 
 
 def slot(emitter: CpuEmitter, operation: Operation) -> None:
@@ -42,4 +59,7 @@ def _store(emitter: CpuEmitter, operation: Operation) -> None:
     emitter.write(model.as_data(emitter.builder, plain), place)
 
 
-HANDLERS = {"slot": slot, "slot.load": _load, "slot.store": _store}
+HANDLERS = {
+    **{"cell": cell, "cell.store": _store_cell, "cell.load": _load_cell},
+    **{"slot": slot, "slot.load": _load, "slot.store": _store},
+}

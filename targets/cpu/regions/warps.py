@@ -24,9 +24,8 @@ from kerneldsl.ir.recognize import constant_number
 from kerneldsl.ir.typing import Typing
 from kerneldsl.language.intrinsics.intrinsic import Effect, Scope
 from targets.cpu.intrinsics.table import Together, lowering_of
-from targets.cpu.intrinsics.units import WARP_SIZE
-from targets.cpu.regions.emitter import CpuEmitter
-from targets.cpu.regions.loops import CountedLoop
+from targets.cpu.intrinsics.warp import WARP_SIZE
+from targets.cpu.regions.emitter import CountedLoop, CpuEmitter
 
 __all__ = ["HANDLERS", "WARP", "divided", "in_warps", "runs_by_warps"]
 

@@ -13,7 +13,7 @@ import struct
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, TypeAlias
 
 from kerneldsl.analysis.work import KernelWork
 from kerneldsl.contract import (
@@ -32,7 +32,6 @@ from kerneldsl.language.kinds import ArrayKind
 from kerneldsl.utilities.cached_property import cached_property
 from kerneldsl.utilities.dataclasses import dataclass
 from targets.cpu.codegen.code import FAILURE_WORD, HEADER_BYTES, STOPPED, Compiled
-from targets.cpu.codegen.orientation import RowAxis
 from targets.cpu.runtime.signals import (
     current_launch,
     enter_address,
@@ -54,9 +53,11 @@ __all__ = [
     "CpuArtifact",
     "CpuExecutable",
     "Description",
+    "RowAxis",
     "describe_launch",
 ]
 
+RowAxis: TypeAlias = Literal["first", "last"]
 #: A launch of fewer threads than this runs in the calling thread: sharing it costs more.
 SERIAL_THREADS = 16 * 1024
 #: Steps a launch is cut into for each thread of the pool, at most. Small ones keep threads on

@@ -12,8 +12,7 @@ from numba.core import cgutils
 
 from kerneldsl.lowering.calls import Call
 from kerneldsl.lowering.loop_marks import mark_loop
-from targets.cpu.intrinsics.units import WARP_SIZE
-from targets.cpu.intrinsics.warp import Exchange, Room
+from targets.cpu.intrinsics.warp import WARP_SIZE, Exchange, Room
 
 __all__ = [
     "I1",

@@ -31,7 +31,7 @@ from targets.cpu.intrinsics.groups.buffer import (
     is_any,
     last_of,
 )
-from targets.cpu.intrinsics.units import WARP_SIZE
+from targets.cpu.intrinsics.warp import WARP_SIZE
 
 __all__ = ["fold_neighbours", "reduce_values", "scan_before", "scan_values", "scan_vector"]
 

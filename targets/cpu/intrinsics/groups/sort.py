@@ -23,7 +23,7 @@ from targets.cpu.intrinsics.groups.buffer import (
     GroupBuffer,
     each_lane,
 )
-from targets.cpu.intrinsics.units import WARP_SIZE
+from targets.cpu.intrinsics.warp import WARP_SIZE
 
 __all__ = ["SORT_WORDS", "post_pairs", "sort_pairs", "take_pair"]
 

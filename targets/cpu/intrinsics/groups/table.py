@@ -23,8 +23,7 @@ from targets.cpu.intrinsics.groups.buffer import (
 )
 from targets.cpu.intrinsics.groups.combine import reduce_values, scan_before, scan_values
 from targets.cpu.intrinsics.groups.sort import SORT_WORDS, post_pairs, sort_pairs, take_pair
-from targets.cpu.intrinsics.units import WARP_SIZE
-from targets.cpu.intrinsics.warp import Exchange
+from targets.cpu.intrinsics.warp import WARP_SIZE, Exchange
 
 __all__ = ["GROUPS"]
 

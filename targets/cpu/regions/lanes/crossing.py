@@ -10,7 +10,7 @@ from kerneldsl.ir.rewriter import clone
 from targets.cpu.regions.lanes.choice import IN_REGISTERS
 from targets.cpu.regions.lanes.slots import LaneSlots, NotStrippedError
 from targets.cpu.regions.lanes.values import LaneValues
-from targets.cpu.regions.lanes.writer import Writer
+from targets.cpu.regions.loop_writer import LoopWriter
 from targets.cpu.regions.row_regions import defined_in
 
 __all__ = ["Crossing", "needs_thread"]
@@ -55,7 +55,7 @@ class Crossing:
         for value, place in self.stored.items():
             region = self.home[value].regions[0]
             number = next(n for n, each in enumerate(region.operations) if value in each.results)
-            store = Writer()
+            store = LoopWriter()
             store.store(place, value, region.arguments[0])
             region.operations[number + 1 : number + 1] = store.operations
 
@@ -73,7 +73,7 @@ class Crossing:
         (region,) = row.regions
         (lane,) = region.arguments
         own = defined_in(row)
-        front = Writer()
+        front = LoopWriter()
         values: dict[Value, Value] = {}
         for operation in list(region.walk()):
             if len(operation.operands) < _WITH_LANE.get(operation.name, 0):
@@ -86,7 +86,9 @@ class Crossing:
             front.operation("lane.thread", [thread], effect=Effect.WRITE)
         region.operations[:0] = front.operations
 
-    def here(self, value: Value, lane: Value, values: dict[Value, Value], front: Writer) -> Value:
+    def here(
+        self, value: Value, lane: Value, values: dict[Value, Value], front: LoopWriter
+    ) -> Value:
         """Return a value of another row in this one."""
         found = values.get(value)
         if found is not None:
@@ -104,7 +106,9 @@ class Crossing:
         values[value] = found
         return found
 
-    def again(self, value: Value, lane: Value, values: dict[Value, Value], front: Writer) -> Value:
+    def again(
+        self, value: Value, lane: Value, values: dict[Value, Value], front: LoopWriter
+    ) -> Value:
         """Compute a value again."""
         made = value.owner
         assert isinstance(made, Operation)

@@ -28,7 +28,7 @@ from kerneldsl.ir.rewriter import clone
 from kerneldsl.lowering.loop_marks import NOT_UNROLLED
 from targets.cpu.regions.lanes.crossing import needs_thread
 from targets.cpu.regions.lanes.values import LaneValues, of_first_thread
-from targets.cpu.regions.lanes.writer import Writer
+from targets.cpu.regions.loop_writer import LoopWriter
 from targets.cpu.regions.row_regions import defined_in, has_effects, if_then, row_of
 
 __all__ = ["in_halves"]
@@ -91,7 +91,7 @@ class _Stage:
 
     def written(self) -> list[Operation]:
         """Return the halves if the step is a power of two and the row is made of whole groups."""
-        out = Writer()
+        out = LoopWriter()
         start = of_first_thread(self.own, self.values, out)
         number = constant_number(self.step)
         if number is not None:
@@ -101,13 +101,13 @@ class _Stage:
         else:
             found = self.groups(start, None)
             for short in reversed(_SHORT_STEPS):
-                choice = Writer()
+                choice = LoopWriter()
                 is_short = choice.numba(operator.eq, self.step, choice.constant(short))
                 found = [*choice.operations, if_then(is_short, self.groups(start, short), found)]
         out.operations.append(if_then(self.test(start, out), found, [self.row]))
         return out.operations
 
-    def test(self, start: Value, out: Writer) -> Value:
+    def test(self, start: Value, out: LoopWriter) -> Value:
         low, high = self.row.operands
         one, step = out.constant(1), self.step
         bits = out.numba(operator.add, low, start)
@@ -127,14 +127,14 @@ class _Stage:
 
     def groups(self, start: Value, number: int | None) -> list[Operation]:
         """Return the loop over groups, for any step or a constant one."""
-        out = Writer()
+        out = LoopWriter()
         step = self.step if number is None else out.constant(number)
         whole = out.numba(operator.add, step, step) if number is None else out.constant(2 * number)
         low, high = self.row.operands
         region = Region((types.int64,))
         (group,) = region.arguments
         group.name = "group"
-        inner = Writer(region.operations)
+        inner = LoopWriter(region.operations)
         zero = inner.constant(0)
         for is_upper in (False, True):
             first = inner.numba(operator.add, group, step) if is_upper else group
@@ -160,13 +160,13 @@ class _Stage:
     @staticmethod
     def _pairs(region: Region, low: Value, high: Value) -> list[Operation]:
         """Return a row over groups of two threads."""
-        out = Writer()
+        out = LoopWriter()
         two = out.constant(2)
         # A guard may end the row below its first thread, by more than int64 has.
         count = out.numba(operator.rshift, out.difference(high, low), out.constant(1))
         (group,) = region.arguments
         pairs = Region((types.int64,))
-        inner = Writer()
+        inner = LoopWriter()
         place = inner.numba(operator.mul, pairs.arguments[0], two)
         first = inner.numba(operator.add, low, place)
         copies = {group: first}
@@ -182,7 +182,7 @@ class _Half:
     def __init__(
         self,
         stage: _Stage,
-        group: Writer,
+        group: LoopWriter,
         step: Value,
         start: Value,
         first: Value,
@@ -198,7 +198,7 @@ class _Half:
     def of(self, member: Region, *, is_alone: bool) -> list[Operation]:
         """Return the operations for a member; the only one of a half is the first."""
         row = self.stage.row
-        out = Writer()
+        out = LoopWriter()
         index = self.first
         if not is_alone:
             index = out.numba(operator.add, self.first, member.arguments[0])
@@ -206,7 +206,7 @@ class _Half:
         self.operations(row.regions[0].operations[:-1], out)
         return out.operations
 
-    def operations(self, operations: Sequence[Operation], out: Writer) -> None:
+    def operations(self, operations: Sequence[Operation], out: LoopWriter) -> None:
         for operation in operations:
             found = self.written(operation, out)
             if found is not None:
@@ -219,7 +219,7 @@ class _Half:
             else:
                 self.copy(operation, out)
 
-    def copy(self, operation: Operation, out: Writer) -> None:
+    def copy(self, operation: Operation, out: LoopWriter) -> None:
         """Write an operation, with those in its regions."""
         if not operation.regions:
             out.operations.append(clone(operation, self.values))
@@ -228,7 +228,7 @@ class _Half:
         for old in operation.regions:
             region = Region(tuple(value.type for value in old.arguments))
             self.values.update(zip(old.arguments, region.arguments, strict=True))
-            inner = Writer(region.operations)
+            inner = LoopWriter(region.operations)
             self.operations(old.operations[:-1], inner)
             inner.operations.append(clone(old.operations[-1], self.values))
             regions.append(region)
@@ -246,7 +246,7 @@ class _Half:
         self.values.update(zip(operation.results, made.results, strict=True))
         out.operations.append(made)
 
-    def written(self, operation: Operation, out: Writer) -> Value | None:
+    def written(self, operation: Operation, out: LoopWriter) -> Value | None:
         """Return what an operation is in this half, if that is simpler."""
         function, stage = operator_of(operation), self.stage
         if len(operation.operands) != 2:
@@ -284,7 +284,7 @@ def with_selections(operations: list[Operation]) -> list[Operation]:
     before the next barrier.
     """
     read: dict[tuple[Value, ...], Value] = {}
-    out = Writer()
+    out = LoopWriter()
     for operation in operations:
         if operation.name == "if" and _swaps(operation, read):
             yes = operation.regions[0].operations[:-1]

@@ -28,7 +28,7 @@ from kerneldsl.ir.rewriter import clone_region
 from kerneldsl.lowering.loop_marks import NOT_UNROLLED, UNROLLED_AS_VECTORS
 from targets.cpu.regions.lanes.choice import STRIP
 from targets.cpu.regions.lanes.values import LaneValues, of_first_thread
-from targets.cpu.regions.lanes.writer import Writer
+from targets.cpu.regions.loop_writer import LoopWriter
 from targets.cpu.regions.row_regions import defined_in, if_then
 
 __all__ = ["merge_rows"]
@@ -79,7 +79,7 @@ def _merged(first: Operation, second: Operation, loads: Counter[Value]) -> list[
     kept = _slots(first, "slot.store") & _slots(second, "slot.load")
     if not kept or not (_is_plain(first) and _is_plain(second)):
         return None
-    out = Writer()
+    out = LoopWriter()
     order = _order(first, second, out)
     if order is None:
         return None
@@ -105,7 +105,7 @@ def _is_plain(row: Operation) -> bool:
     return True
 
 
-def _order(first: Operation, second: Operation, out: Writer) -> tuple[bool, list[Value]] | None:
+def _order(first: Operation, second: Operation, out: LoopWriter) -> tuple[bool, list[Value]] | None:
     """Return if strips run from the last to the first, and what must hold for that."""
     before, after = (_accesses(each) for each in (first, second))
     if before is None or after is None:
@@ -155,11 +155,11 @@ def _are_apart(one: Value, other: Value) -> bool:
     return one is not other and (_is_shared(one) or _is_shared(other))
 
 
-def _distance(one: _Access, other: _Access, inside: set[Value], out: Writer) -> Value | None:
+def _distance(one: _Access, other: _Access, inside: set[Value], out: LoopWriter) -> Value | None:
     """Return the distance of a thread from another one that accesses the same element."""
     for mine, yours in zip(one.indices, other.indices, strict=True):
         if one.values.stride(mine) == other.values.stride(yours) == 1:
-            attempt = Writer()
+            attempt = LoopWriter()
             first = of_first_thread(mine, one.values, attempt)
             second = of_first_thread(yours, other.values, attempt)
             found = _difference(second, first, attempt)
@@ -169,7 +169,7 @@ def _distance(one: _Access, other: _Access, inside: set[Value], out: Writer) -> 
     return None
 
 
-def _difference(one: Value, other: Value, out: Writer) -> Value:
+def _difference(one: Value, other: Value, out: LoopWriter) -> Value:
     numbers = constant_number(one), constant_number(other)
     if one is other:
         return out.constant(0)
@@ -211,13 +211,13 @@ class _Strips:
             self.places[place] = made.result
 
     def written(self, first: Operation, second: Operation) -> list[Operation]:
-        out = Writer()
+        out = LoopWriter()
         bounds = (0, self.threads, STRIP)
         if self.is_descending:
             bounds = (self.threads - STRIP, -STRIP, -STRIP)
         body = Region((types.int64,))
         body.arguments[0].name = "strip"
-        inner = Writer(body.operations)
+        inner = LoopWriter(body.operations)
         zero, width = inner.constant(0), inner.constant(STRIP)
         inner.operations += self.slots
         for row in (first, second):
@@ -226,11 +226,11 @@ class _Strips:
         out.operation("for", [out.constant(each) for each in bounds], (), None, [body])
         return out.operations
 
-    def row(self, row: Operation, zero: Value, width: Value, out: Writer, strip: Value) -> None:
+    def row(self, row: Operation, zero: Value, width: Value, out: LoopWriter, strip: Value) -> None:
         region = Region((types.int64,))
         (lane,) = region.arguments
         lane.name = "lane"
-        inner = Writer(region.operations)
+        inner = LoopWriter(region.operations)
         index = inner.numba(operator.add, strip, lane)
         bare = Region()
         bare.operations = row.regions[0].operations

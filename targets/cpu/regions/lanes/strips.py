@@ -22,15 +22,13 @@ from kerneldsl.ir.rewriter import clone
 from kerneldsl.lowering.loop_marks import IN_SHORT_VECTORS, NOT_UNROLLED, UNROLLED_AS_VECTORS
 from targets.cpu.regions.lanes.choice import IN_REGISTERS, Choice
 from targets.cpu.regions.lanes.crossing import Crossing
-from targets.cpu.regions.lanes.masks import masked_loop
-from targets.cpu.regions.lanes.nested import shared_slots
-from targets.cpu.regions.lanes.rounds import write_masked
+from targets.cpu.regions.lanes.masked import masked_loop, write_masked
 from targets.cpu.regions.lanes.slots import LaneSlots
 from targets.cpu.regions.lanes.values import LaneValues, loads_of_bounds, of_first_thread
-from targets.cpu.regions.lanes.writer import Writer
+from targets.cpu.regions.loop_writer import LoopWriter
 from targets.cpu.regions.row_regions import if_then
 
-__all__ = ["Strip"]
+__all__ = ["Strip", "shared_slots"]
 
 
 class Strip:
@@ -139,7 +137,7 @@ class Strip:
         Return the stores of what all lanes begin with. In their own row the vectors are as long as
         in the loop: it depends on the types there.
         """
-        writer, shared = Writer(group), Writer()
+        writer, shared = LoopWriter(group), LoopWriter()
         count = len(loop.results)
         for number, (result, value) in enumerate(zip(loop.results, given_to(loop), strict=True)):
             values = [result, *(r.arguments[number - count] for r in loop.regions)]
@@ -156,7 +154,7 @@ class Strip:
         count = len(loop.results)
         body = loop.regions[-1]
         kept = [n for n, each in enumerate(loop.results) if each not in self.slots.place_of]
-        stores = Writer()
+        stores = LoopWriter()
         shared = shared_slots(loop)
         self.shared |= shared
         for number, result in enumerate(loop.results):
@@ -183,7 +181,7 @@ class Strip:
             for result, is_kept in zip(operation.results, kept, strict=True)
         ]
         for region in operation.regions:
-            stores = Writer()
+            stores = LoopWriter()
             for place, value in zip(places, region.yielded, strict=True):
                 if place is not None:
                     stores.store(place, value)
@@ -201,16 +199,16 @@ class Strip:
         begin, stop, step, *_ = loop.operands
         body = loop.regions[0]
         counter, *_ = body.arguments
-        out = Writer()
+        out = LoopWriter()
         start = of_first_thread(begin, self.values, out)
         made = Region((types.int64,))
         (base,) = made.arguments
         base.name = "base"
-        turn = Writer()
+        turn = LoopWriter()
         left = turn.difference(turn.difference(stop, base), self.start)
         room = turn.smaller(left, self.width)
         room.name = "room"
-        group = Writer()
+        group = LoopWriter()
         index = group.numba(operator.add, base, self.values.lane)
         index.name = counter.name
         for result, last in zip(loop.results, body.yielded, strict=True):
@@ -222,7 +220,7 @@ class Strip:
         out.operation("for", [start, stop, step], (), dict(loop.attributes), [made])
         return out.operations
 
-    def _in_turn(self, group: list[Operation], room: Value, turn: Writer) -> list[Operation]:
+    def _in_turn(self, group: list[Operation], room: Value, turn: LoopWriter) -> list[Operation]:
         """Return a row up to an end; in a full strip, the whole row is its own code."""
         if not self.is_full:
             return [self.run_row(group, room)]
@@ -234,3 +232,37 @@ class Strip:
 
 def _store(place: Value, value: Value) -> Operation:
     return Operation("lane.store", [place, value], effect=Effect.WRITE)
+
+
+# In ``for p: for q: total += …`` the inner loop begins with the outer one's value, and its result
+# is the outer one's next value. With two slots, lanes would copy the value for each iteration of
+# the outer loop, in and out.
+
+
+def shared_slots(outer: Operation) -> dict[Value, Value]:
+    """Return results of loops in a loop's body that can be in a slot of that loop's.
+
+    Each has the argument of the loop that the slot is for.
+    """
+    if outer.name != "for":
+        return {}
+    body = outer.regions[0]
+    count = len(outer.results)
+    found: dict[Value, Value] = {}
+    for argument, last in zip(body.arguments[-count:] if count else (), body.yielded, strict=True):
+        inner = last.owner
+        if not isinstance(inner, Operation) or inner not in body.operations or inner.name != "for":
+            continue
+        if body.yielded.count(last) == 1 and _is_used_before(body.operations, inner, argument):
+            found[last] = argument
+    return found
+
+
+def _is_used_before(operations: list[Operation], inner: Operation, argument: Value) -> bool:
+    """Return whether nothing reads an argument after a loop has begun."""
+    first = operations.index(inner)
+    reads = [value for region in inner.regions for each in region.walk() for value in each.operands]
+    reads += inner.operands[: len(inner.operands) - len(given_to(inner))]
+    reads += [value for each in operations[first + 1 :] for value in each.used()]
+    # Another variable of the loop may begin with it, too.
+    return argument not in reads and given_to(inner).count(argument) <= 1

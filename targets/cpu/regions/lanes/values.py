@@ -10,7 +10,7 @@ from numba import types
 from kerneldsl.ir.operations import LOOPS, Effect, Operation, Region, Value
 from kerneldsl.ir.recognize import constant_number, operands_of, operator_of
 from kerneldsl.ir.rewriter import clone
-from targets.cpu.regions.lanes.writer import Writer
+from targets.cpu.regions.loop_writer import LoopWriter
 
 __all__ = ["LaneValues", "leaves_operation", "loads_of_bounds", "of_first_thread"]
 
@@ -167,7 +167,7 @@ def loads_of_bounds(row: Operation) -> set[Operation]:
     return found
 
 
-def of_first_thread(value: Value, values: LaneValues, out: Writer) -> Value:
+def of_first_thread(value: Value, values: LaneValues, out: LoopWriter) -> Value:
     """Write what a sum with the index of a thread is for index 0."""
     if value is values.lane:
         return out.constant(0)

@@ -11,8 +11,8 @@ from llvmlite.ir import instructions
 from kerneldsl.ir.array_parts import ArrayParts
 from kerneldsl.ir.operations import Operation, Value
 from kerneldsl.ir.tiles.elements import write_place
-from targets.cpu.intrinsics.gathering import write_apart
 from targets.cpu.regions.emitter import CpuEmitter
+from targets.cpu.regions.gathered_atomics import write_apart
 from targets.cpu.regions.tiles.writer import TileCode
 
 __all__ = ["write_load", "write_start", "write_store"]

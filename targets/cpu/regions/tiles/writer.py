@@ -18,8 +18,7 @@ from kerneldsl.ir.tiles.elements import ElementCode, Slot, TileMemory, Variable
 from kerneldsl.lowering.loop_marks import NOT_UNROLLED, PARALLEL
 from kerneldsl.lowering.tile_plan import Layout
 from kerneldsl.utilities.dataclasses import dataclass
-from targets.cpu.regions.emitter import CpuEmitter
-from targets.cpu.regions.loops import CountedLoop
+from targets.cpu.regions.emitter import CountedLoop, CpuEmitter
 
 __all__ = ["Elements", "TileCode"]
 

@@ -1,4 +1,4 @@
-"""Arithmetic of int64 that rewrites of loops add to a region."""
+"""Write the operations that rewrites of loops add to a region."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from llvmlite import ir
 from numba import types
 
 from kerneldsl.ir.builder import Builder
-from kerneldsl.ir.operations import Operation, Value
+from kerneldsl.ir.operations import Effect, Operation, Value
 from kerneldsl.ir.recognize import constant_number
 from kerneldsl.ir.typing import Typing
 from kerneldsl.lowering.numba_internals.host_code import host_contexts
 from targets.cpu.regions.emitter import CpuEmitter
 
-__all__ = ["HANDLERS", "IndexArithmetic"]
+__all__ = ["HANDLERS", "LoopWriter"]
 
 _I64 = ir.IntType(64)
 _BOOL = types.boolean
 _MAX = 2**63 - 1
 
 
-class IndexArithmetic(Builder):
-    """Appends operations on int64 to a list, and returns their results."""
+class LoopWriter(Builder):
+    """Appends operations to a list, on int64 and on values that each lane keeps."""
 
     def __init__(self, operations: list[Operation] | None = None) -> None:
         super().__init__(Typing.of(host_contexts().typing_context), operations)
@@ -67,6 +67,23 @@ class IndexArithmetic(Builder):
         """Return whether the magnitude of a number is at most so large."""
         low = self.numba(operator.le, self.constant(-most), value)
         return self.all([low, self.numba(operator.le, value, self.constant(most))])
+
+    def truth(self, value: bool) -> Value:
+        """Return a constant truth value."""
+        return self.constant(value, types.boolean)
+
+    def load(self, place: Value, *lane: Value, kind: Any = None) -> Value:
+        """Load what a lane has kept; a row gives the operation the lane's index."""
+        kinds = (kind or place.type,)
+        return self.operation("lane.load", [place, *lane], kinds, effect=Effect.READ).result
+
+    def store(self, place: Value, value: Value, *lane: Value) -> None:
+        """Keep a value of a lane."""
+        self.operation("lane.store", [place, value, *lane], effect=Effect.WRITE)
+
+    def end(self, *values: Value) -> None:
+        """End a region."""
+        self.operation("yield", list(values))
 
 
 Handler = Callable[[CpuEmitter, Operation], None]

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 import kerneldsl as kd
 from kerneldsl.contract.abi import LaunchMode
 from kerneldsl.lowering.numba_internals.compiling import global_compiler_lock
-from targets.cpu.codegen.orientation import row_axis
 from targets.cpu.regions.read import read_kernel
+from targets.cpu.regions.rows import row_axis
 from tests.ptx.helpers import specialize
 from tests.support.extent import examples
 from tests.support.source import exec_source

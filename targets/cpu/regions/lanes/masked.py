@@ -9,9 +9,10 @@ between threads becomes ::
             what the body and the test compute, for new values of the variables
             if inside: take them
 
-A ``break`` gives a lane the results of the loop, and ends its part. A row over lanes has no other
-control in it than selections, so that LLVM vectorizes it. Each thread does what it did, in the same
-order.
+A lane that has left goes on computing unused values: a body of such a loop accesses no memory and
+calls only arithmetic. A ``break`` gives a lane the results of the loop, and ends its part. A row
+over lanes has no other control in it than selections, so that LLVM vectorizes it. Each thread does
+what it did, in the same order.
 
 References
 ----------
@@ -21,20 +22,113 @@ Pharr and Mark, "ispc: A SPMD Compiler for High-Performance CPU Programming", In
 from __future__ import annotations
 
 import operator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from numba import types
 
 from kerneldsl.ir.operations import Effect, Label, Operation, Region, Value, given_to
-from kerneldsl.ir.recognize import constant_number
+from kerneldsl.ir.recognize import constant_number, operands_of, operator_of
 from kerneldsl.ir.rewriter import clone_region
-from targets.cpu.regions.lanes.masks import MaskedLoop
-from targets.cpu.regions.lanes.writer import Writer
+from targets.cpu.math.vector.define import FUNCTIONS
+from targets.cpu.regions.lanes.values import LaneValues, leaves_operation
+from targets.cpu.regions.loop_writer import LoopWriter
 
 if TYPE_CHECKING:
     from targets.cpu.regions.lanes.strips import Strip
 
-__all__ = ["write_masked"]
+__all__ = ["LANES", "MaskedLoop", "masked_loop", "write_masked"]
+
+#: Threads of a strip: one vector of the widest processors for 32-bit values.
+LANES = 16
+_PLAIN = frozenset(
+    {
+        *("const", "cast", "undefined", "tuple.make", "tuple.member", "array.size"),
+        *("array.extent", "yield", "leave", "unreachable", "if", "labeled", "for_each"),
+    }
+)
+_DIVISIONS = (operator.floordiv, operator.ifloordiv, operator.mod, operator.imod)
+_OPERATORS = frozenset(value for value in vars(operator).values() if callable(value))
+#: What LLVM has vectors of beside :data:`FUNCTIONS`.
+_INSTRUCTIONS = frozenset(
+    {
+        *("sqrt", "fabs", "absolute", "copysign", "floor", "ceil", "trunc", "rint"),
+        *("isnan", "isinf", "isfinite", "minimum", "maximum", "fmin", "fmax"),
+        *("min", "max", "abs", "int", "float", "bool"),
+    }
+)
+
+
+class MaskedLoop(NamedTuple):
+    """A loop that lanes leave one by one."""
+
+    loop: Operation
+    #: What a ``break`` of the loop leaves.
+    labeled: Operation | None
+    #: What each lane does after the loop in it.
+    after: list[Operation]
+
+
+def masked_loop(operation: Operation, values: LaneValues) -> MaskedLoop | None:
+    """Return a loop that threads leave one by one, if its body is arithmetic alone."""
+    found = _loop_of(operation)
+    if found is None:
+        return None
+    loop = found.loop
+    if not (values.is_divided(loop) and all(map(_is_number, [*loop.results, *operation.results]))):
+        return None
+    if loop.name == "for" and not _is_counted(loop):
+        return None
+    if not all(_is_plain(each) for region in loop.regions for each in region.walk()):
+        return None
+    return found if all(_is_plain(each) for each in found.after) else None
+
+
+def _loop_of(operation: Operation) -> MaskedLoop | None:
+    if operation.name in ("for", "while"):
+        is_left = leaves_operation(operation)
+        return None if is_left else MaskedLoop(operation, None, [])
+    if operation.name != "labeled" or operation.regions[0].is_left or leaves_operation(operation):
+        return None
+    loop, *after = operation.regions[0].operations[:-1] or [operation]
+    leaves = set(operation.leaves())
+    if loop.name not in ("for", "while") or not leaves <= set(loop.walk()):
+        return None
+    if any(each.name in ("for", "while", "for_each") for r in loop.regions for each in r.walk()):
+        return None
+    return MaskedLoop(loop, operation, after)
+
+
+def _is_counted(loop: Operation) -> bool:
+    """Return whether a loop counts in int64, up or down."""
+    return loop.operands[0].type == types.int64 and bool(constant_number(loop.operands[2]))
+
+
+def _is_number(value: Value) -> bool:
+    return isinstance(value.type, types.Integer | types.Float | types.Boolean)
+
+
+def _is_plain(operation: Operation) -> bool:
+    """Return whether a lane that has left may perform an operation, and LLVM has vectors of it."""
+    if operation.effect & ~Effect.LEAVE:
+        return False
+    if operation.name in _PLAIN:
+        return True
+    if operation.name != "numba":
+        use = operation.attributes.get("use")
+        return use is None or not use.intrinsic.is_barrier
+    function = operator_of(operation)
+    if function in _DIVISIONS:
+        divisor = operands_of(operation)[-1]
+        is_float = isinstance(operation.result.type, types.Float)
+        return not is_float and bool(constant_number(divisor))
+    if function in _OPERATORS:
+        return function is not operator.matmul
+    name = getattr(function, "__name__", str(function))
+    return name in FUNCTIONS or name in _INSTRUCTIONS or isinstance(function, types.NumberClass)
+
+
+# -- rounds
+# ------------------------------------------------------------------------------------------
 
 
 def write_masked(strip: Strip, masked: MaskedLoop, group: list[Operation]) -> list[Operation]:
@@ -70,7 +164,7 @@ class _Rounds:
 
     def written(self, group: list[Operation]) -> list[Operation]:
         strip, loop = self.strip, self.loop
-        first = Writer(group)
+        first = LoopWriter(group)
         self.prepare_results(first)
         given = [*(loop.operands[:1] if self.is_counted else []), *given_to(loop)]
         first.store(self.inside, self.test(given, first))
@@ -78,7 +172,7 @@ class _Rounds:
             first.store(self.counter, loop.operands[0])
         for place, value in zip(self.carried, given_to(loop), strict=True):
             first.store(place, value)
-        out = Writer()
+        out = LoopWriter()
         if not strip.is_full:
             out.operation("lane.clear", [self.inside], effect=Effect.WRITE)
         out.operations.append(strip.run_row(list(group)))
@@ -86,10 +180,10 @@ class _Rounds:
         has_counter = self.is_counted and self.counter is None
         kinds = (types.int64,) if has_counter else ()
         before, body = Region(kinds), Region(kinds)
-        test = Writer(before.operations)
+        test = LoopWriter(before.operations)
         any_lane = test.operation("lane.any", [self.inside], (types.boolean,), effect=Effect.READ)
         test.end(any_lane.result)
-        inner = Writer(body.operations)
+        inner = LoopWriter(body.operations)
         if strip.is_full:
             inner.operation("lane.head", [], effect=Effect.WRITE)
         following = [self.following(body.arguments[0], inner)] if has_counter else []
@@ -101,12 +195,12 @@ class _Rounds:
         self.finish(first)
         return out.operations
 
-    def following(self, counter: Value, writer: Writer) -> Value:
+    def following(self, counter: Value, writer: LoopWriter) -> Value:
         return writer.numba(operator.add, counter, self.loop.operands[2])
 
     # -- results ----------------------------------------------------------------------------------
 
-    def prepare_results(self, writer: Writer) -> None:
+    def prepare_results(self, writer: LoopWriter) -> None:
         """Choose where results are: with a variable of the loop, or in a separate slot.
 
         A lane that has left by ``break`` needs none of the loop's variables any more.
@@ -133,7 +227,7 @@ class _Rounds:
             self.broken = self.strip.slots.make(types.boolean, "broken")
             writer.store(self.broken, writer.truth(False))
 
-    def finish(self, writer: Writer) -> None:
+    def finish(self, writer: LoopWriter) -> None:
         """Add what lanes do after the loop, and give the results their values."""
         writer.operations += self.masked.after
         if self.broken is not None:
@@ -144,7 +238,7 @@ class _Rounds:
 
     # -- rounds -----------------------------------------------------------------------------------
 
-    def test(self, variables: list[Value], writer: Writer) -> Value:
+    def test(self, variables: list[Value], writer: LoopWriter) -> Value:
         """Write the test of the loop for values of its counter and variables."""
         if self.loop.name == "while":
             before = self.loop.regions[0]
@@ -158,7 +252,7 @@ class _Rounds:
 
     def round(self, counter: list[Value]) -> list[Operation]:
         """Return what the lanes do in a round; a shared counter has its value and the next one."""
-        writer = Writer()
+        writer = LoopWriter()
         is_inside = writer.load(self.inside)
         old = [
             writer.load(place, kind=each.type)
@@ -184,7 +278,7 @@ class _Rounds:
         return writer.operations
 
     def taken(
-        self, left: list[Value], new: list[Value], stays: Value, writer: Writer
+        self, left: list[Value], new: list[Value], stays: Value, writer: LoopWriter
     ) -> list[Value]:
         """Return the variables after a round, with the results of lanes that leave."""
         found = list(new)
@@ -194,7 +288,7 @@ class _Rounds:
                 found[number] = writer.select(stays, new[number], value)
         return found
 
-    def keep(self, left: list[Value], leaves: Value, writer: Writer) -> None:
+    def keep(self, left: list[Value], leaves: Value, writer: LoopWriter) -> None:
         """Store the other results of lanes that leave."""
         for place, value in zip(self.results, left, strict=True):
             if place not in self.carried:
@@ -204,14 +298,14 @@ class _Rounds:
             writer.store(self.broken, writer.select(leaves, leaves, writer.load(self.broken)))
 
     def until_break(
-        self, body: Region, labeled: Operation, old: list[Value], writer: Writer
+        self, body: Region, labeled: Operation, old: list[Value], writer: LoopWriter
     ) -> tuple[Value, list[Value], list[Value]]:
         """Write a body that lanes may leave.
 
         Return whether a lane stays, the results if it does not, and the variables if it does.
         """
         label, region = Label("break"), Region()
-        inner = Writer(region.operations)
+        inner = LoopWriter(region.operations)
         no = inner.truth(False)
         nothing = [inner.operation("undefined", [], (v.type,)).result for v in labeled.results]
         for each in body.walk():

@@ -1,0 +1,201 @@
+"""Shared and local arrays.
+
+Threads use the memory of a local array one after the other, or have a copy each. A thread keeps the
+elements of its array across a barrier. So an array that several loops over threads name has a copy
+for each thread. In one loop all threads use the same memory.
+
+Kernels cut parts out of dynamic shared memory: ``kd.shared.array(0, dtype)[:n]``. A slice ends at
+the end of its array, so a part of too few bytes looks like one of enough. If a block cuts a part
+out once for all of its threads, the ends are compared with the memory of the launch.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+
+from kerneldsl.ir.array_parts import ArrayParts
+from kerneldsl.ir.operations import Effect, Operation, Region, Value
+from kerneldsl.lowering.numba_internals.regions import return_number
+from targets.cpu.codegen.code import (
+    MAX_DYNAMIC_BYTES,
+    MAX_DYNAMIC_LINE,
+    SPACE_WORDS,
+    dynamic_failure,
+)
+from targets.cpu.codegen.storage import StaticArray
+from targets.cpu.regions.crossing import VARYING
+from targets.cpu.regions.emitter import CpuEmitter
+
+__all__ = ["HANDLERS", "check_dynamic_slices", "name_local_memory", "place_local_arrays", "shared"]
+
+_I64 = ir.IntType(64)
+
+
+def shared(emitter: CpuEmitter, operation: Operation) -> None:
+    if operation.result in emitter.values:
+        return
+    shape = tuple(operation.attributes["shape"])
+    kind = operation.result.type
+    element = emitter.context.get_data_type(kind.dtype)
+    if shape == (0,):
+        emitter.set(operation, _dynamic_array(emitter, kind, element))
+        return
+    unit = emitter.spec.unit
+    where = unit.locate(unit.tree)
+    if "site" in operation.attributes:
+        unit, name = operation.attributes["site"]
+        where = unit.locate_use(name)
+    array = StaticArray(operation.attributes["use"], where)
+    data = emitter.reserve(element, math.prod(shape), array)
+    emitter.set(operation, ArrayParts(data, [_I64(extent) for extent in shape], kind))
+
+
+def _dynamic_array(emitter: CpuEmitter, kind: Any, element: Any) -> ArrayParts:
+    """Return the memory that a launch adds: it is after all that is in scratch memory."""
+    builder = emitter.builder
+    with emitter.at_start():
+        offset = builder.load(emitter.scratch_bytes())
+        place = builder.gep(emitter.memory, [offset], inbounds=True)
+        data = builder.bitcast(place, element.as_pointer())
+        nbytes = emitter.word(2 + SPACE_WORDS)
+        extent = builder.udiv(nbytes, _I64(emitter.context.get_abi_sizeof(element)))
+    return ArrayParts(data, [extent], kind)
+
+
+# -- local arrays
+# ------------------------------------------------------------------------------------
+
+
+_LOCAL = "local.array"
+
+
+def name_local_memory(region: Region) -> None:
+    """Give each local array a name of its memory, which copies of the operation share."""
+    for operation in region.walk():
+        if operation.name == _LOCAL:
+            operation.attributes["memory"] = operation
+
+
+def place_local_arrays(region: Region) -> None:
+    """Give threads copies of the arrays that outlive a loop over threads, in place."""
+    loops = [each for each in region.walk() if each.name == "threads"]
+    named = [{_memory(each) for each in loop.walk() if each.name == _LOCAL} for loop in loops]
+    counts = Counter(memory for memories in named for memory in memories)
+    # What is stored for a later loop may be a view of any of them.
+    keeps_views = any(
+        each.name == "slot.store" and isinstance(each.operands[1].type, types.Array)
+        for each in region.walk()
+    )
+    for loop in loops:
+        for operation in loop.walk():
+            if operation.name == _LOCAL:
+                memory = _memory(operation)
+                operation.attributes["is_copied"] = keeps_views or counts[memory] > 1
+
+
+def _memory(operation: Operation) -> Operation:
+    found: Operation = operation.attributes["memory"]
+    return found
+
+
+def _write_local(emitter: CpuEmitter, operation: Operation) -> None:
+    attributes, kind = operation.attributes, operation.result.type
+    shape, is_copied = attributes["shape"], attributes.get("is_copied", False)
+    lanes = attributes.get("lanes")
+    memory = attributes.get("memory", operation)
+    count = math.prod(shape)
+    if memory not in emitter.local_memory:
+        copies = emitter.threads_count if is_copied else lanes or 1
+        unit, name = attributes["site"]
+        array = StaticArray(attributes["use"], unit.locate_use(name), copies)
+        element = emitter.context.get_data_type(kind.dtype)
+        emitter.local_memory[memory] = emitter.reserve(element, count * copies, array)
+    data = emitter.local_memory[memory]
+    if is_copied:
+        start = emitter.builder.mul(emitter.thread_number(), _I64(count), flags=["nsw"])
+        data = emitter.builder.gep(data, [start], inbounds=True)
+    extents = shape if lanes is None else (*shape, lanes)
+    emitter.set(operation, ArrayParts(data, [_I64(extent) for extent in extents], kind))
+
+
+# -- parts of dynamic shared memory
+# ------------------------------------------------------------------
+
+
+_BOUND = "dynamic.bound"
+_LOOPS = ("threads", "row")
+
+
+def check_dynamic_slices(region: Region, *, by_threads: bool) -> None:
+    """Compare the ends of slices that a block makes once, in place.
+
+    If blocks wait for each other, each thread makes them again: `by_threads`.
+    """
+    out: list[Operation] = []
+    for operation in region.operations:
+        if by_threads or operation.name not in _LOOPS:
+            for inner in operation.regions:
+                check_dynamic_slices(inner, by_threads=by_threads)
+        out += [*_bounds(operation, by_threads=by_threads), operation]
+    region.operations = out
+
+
+def _bounds(operation: Operation, *, by_threads: bool) -> Iterator[Operation]:
+    if operation.name != "array.view" or len(operation.operands) != 2:
+        return
+    array, index = operation.operands
+    if not (_is_dynamic(array) and isinstance(index.type, types.SliceType)):
+        return
+    made = index.owner
+    assert isinstance(made, Operation)
+    for end in made.operands[:2]:
+        is_shared = not (by_threads and _is_of_threads(end))
+        if isinstance(end.type, types.Integer) and is_shared:
+            place = operation.place
+            yield Operation(_BOUND, [end, array], effect=Effect.WRITE, place=place)
+
+
+def _is_dynamic(array: Value) -> bool:
+    made = array.owner
+    is_shared = isinstance(made, Operation) and made.name == "shared.array"
+    return is_shared and tuple(made.attributes["shape"]) == (0,)  # type: ignore[union-attr]
+
+
+def _is_of_threads(value: Value) -> bool:
+    """Return whether a value may differ between threads."""
+    made = value.owner
+    if not isinstance(made, Operation):
+        return False
+    differs = made.name in VARYING or bool(made.regions) or bool(made.effect)
+    return differs or any(map(_is_of_threads, made.operands))
+
+
+def _bound(emitter: CpuEmitter, operation: Operation) -> None:
+    end, array = operation.operands
+    context, builder = emitter.context, emitter.builder
+    (count,) = emitter.shape(array)
+    item = context.get_abi_sizeof(context.get_data_type(array.type.dtype))
+    given = emitter.converted(end, types.int64)
+    _compare(context, builder, given, count, item, operation.place.line)
+
+
+def _compare(context: Any, builder: Any, end: Any, count: Any, item: int, line: int) -> None:
+    """Leave the function if a slice ends beyond so many items of dynamic shared memory.
+
+    `item` is the size of an item, and `line` that of the slice. What is reported of a failure is in
+    :mod:`targets.cpu.codegen.code`.
+    """
+    with builder.if_then(builder.icmp_signed(">", end, count), likely=False):
+        most = _I64(MAX_DYNAMIC_BYTES // item)
+        end = builder.select(builder.icmp_signed("<", end, most), end, most)
+        told = dynamic_failure(min(line, MAX_DYNAMIC_LINE))
+        return_number(context, builder, builder.add(builder.mul(end, _I64(item)), _I64(told)))
+
+
+HANDLERS = {"shared.array": shared, _LOCAL: _write_local, _BOUND: _bound}
