@@ -57,7 +57,7 @@ class ArrayPromises:
         The number of an earlier array with the same kind, address, shape and strides. It is the
         first such array.
     is_extent : bool
-        Its shape is the extent of ``forall``.
+        Its shape begins with the extent of ``forall``: its first axes are as long.
     """
 
     alignment: int = 1
@@ -121,11 +121,14 @@ class Promises:
             and (self.has_narrow_integers or not other.has_narrow_integers)
         )
 
-    def for_mapping(self, mapping: ElementMapping, *, is_wide: bool = False) -> Promises:
+    def for_mapping(
+        self, mapping: ElementMapping, *, is_wide: bool = False, tests_extent: bool = False
+    ) -> Promises:
         """Return what code with a mapping makes use of, so that it exists in few forms.
 
         Alignment serves accesses of several elements alone. A thread that works on one element
-        gains nothing from two arrays being one, and next to nothing from their lengths.
+        gains nothing from two arrays being one, and from their lengths only that it tests its index
+        once, not for the extent and again for an array.
 
         Parameters
         ----------
@@ -133,6 +136,8 @@ class Promises:
             Of the code.
         is_wide : bool
             Whether the kernel's threads access several elements at once whatever the mapping.
+        tests_extent : bool
+            Whether a thread that works on one element tests whether its index is in the extent.
         """
         if mapping.vector > 1:
             return self
@@ -142,7 +147,12 @@ class Promises:
             )
             return replace(self, arrays=arrays)
         units = tuple(
-            ArrayPromises(_widest(each) if is_wide else 1, each.unit_axis) for each in self.arrays
+            ArrayPromises(
+                _widest(each) if is_wide else 1,
+                each.unit_axis,
+                is_extent=each.is_extent and tests_extent,
+            )
+            for each in self.arrays
         )
         return Promises(
             units if any(each != _NOTHING for each in units) else (),

@@ -18,6 +18,7 @@ from kerneldsl.errors import UnsupportedConstructError
 from kerneldsl.frontend.arguments.for_arguments import rewrite_for
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import ArrayKind, Kind
+from kerneldsl.launch.recorded import is_recording
 from kerneldsl.launch.request import Request
 from kerneldsl.launch.state import KernelState
 from kerneldsl.utilities.modules import may_be_shipped
@@ -61,7 +62,23 @@ def useful_promises(request: Request, mapping: ElementMapping) -> Promises:
     promises, traits = request.promises, request.state.traits
     if promises is NO_PROMISES:
         return promises
-    return promises.for_mapping(mapping, is_wide=traits.uses_tiles or traits.views_vectors)
+    return promises.for_mapping(
+        mapping,
+        is_wide=traits.uses_tiles or traits.views_vectors,
+        # Shipped code has one form for all lengths of arrays.
+        tests_extent=not traits.uses_block and not _is_of_package(request.state),
+    )
+
+
+def _is_of_package(state: KernelState) -> bool:
+    """Return whether a package ships code of a kernel, or will."""
+    if is_recording():
+        return True
+    if not may_be_shipped():
+        return False
+    from kerneldsl.launch.shipped import ships_anything
+
+    return ships_anything(state.unit)
 
 
 def make_specialization(

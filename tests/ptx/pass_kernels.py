@@ -11,6 +11,7 @@ import numpy as np
 
 import kerneldsl as kd
 from kerneldsl.contract import ArrayPromises, Promises
+from kerneldsl.contract.abi import EXPLICIT, LaunchMode
 from kerneldsl.language.kinds import array_kinds
 from kerneldsl.language.signatures import parse_signature
 from targets.cuda.compile.artifact import CudaArtifact
@@ -18,7 +19,7 @@ from targets.cuda.compile.compiler import compile_kernel
 from tests.ptx.helpers import specialize
 from tests.support.linked_code import PTX
 
-__all__ = ["ARCH", "PASS_KERNELS", "PTX_VERSION", "artifact_for_pass"]
+__all__ = ["ARCH", "OVER_EXTENTS", "PASS_KERNELS", "PTX_VERSION", "artifact_for_pass"]
 
 ARCH, PTX_VERSION = "sm_90", "8.7"
 _INTEGERS = "int64[::1], int64[::1]"
@@ -89,6 +90,12 @@ def in_stages(x, out):
         total ^= x[t + 1] // part + x[t + 2] % part
         part *= 3
     out[t] = total
+
+
+def tripled(x, out):
+    i = kd.grid(1)
+    if i < x.size:
+        out[i] = x[i] * 3
 
 
 def divided(x, out):
@@ -267,6 +274,7 @@ PASS_KERNELS: dict[str, tuple[Callable[..., Any], str]] = {
     "unroll-short-loops": (nearest, _INTEGERS),
     "unroll-arithmetic": (drawn, _INTEGERS),
     "narrow-variables": (halved, _INTEGERS),
+    "share-extents": (tripled, _INTEGERS),
     "simplify-divisions": (divided, _INTEGERS),
     "guard-roots": (with_guarded_roots, "float32[::1], float32[::1]"),
     "coalesce-copies": (iterated, _INTEGERS),
@@ -289,6 +297,8 @@ PASS_KERNELS: dict[str, tuple[Callable[..., Any], str]] = {
     "move-exchanges": (middle, "float32[::1], float32[::1]"),
     "inline-linked": (with_a_call, _INTEGERS),
 }
+#: Passes whose kernel is launched over an extent, the last parameter.
+OVER_EXTENTS = ("share-extents",)
 
 
 @cache
@@ -296,6 +306,10 @@ def artifact_for_pass(name: str, *disabled: str) -> CudaArtifact:
     """Compile the kernel of a pass, without some passes."""
     function, signature = PASS_KERNELS[name]
     count = len(list(array_kinds(parse_signature(signature))))
-    promises = Promises((ArrayPromises(),) * count, is_disjoint=True, is_narrow=True)
-    specialization = specialize(function, signature, promises=promises, disabled_passes=disabled)
+    mode = LaunchMode(1) if name in OVER_EXTENTS else EXPLICIT
+    array = ArrayPromises(is_extent=name in OVER_EXTENTS)
+    promises = Promises((array,) * count, is_disjoint=True, is_narrow=True)
+    specialization = specialize(
+        function, signature, mode, promises=promises, disabled_passes=disabled
+    )
     return compile_kernel(specialization, arch=ARCH, ptx_version=PTX_VERSION)

@@ -12,7 +12,13 @@ from targets.cuda.compile.compiler import compile_kernel
 from targets.cuda.compile.pipeline import PASSES
 from tests.conformance.kernels import QUICK_CASES
 from tests.ptx.helpers import assemble_together, newer_words, specialize
-from tests.ptx.pass_kernels import ARCH, PASS_KERNELS, PTX_VERSION, artifact_for_pass
+from tests.ptx.pass_kernels import (
+    ARCH,
+    OVER_EXTENTS,
+    PASS_KERNELS,
+    PTX_VERSION,
+    artifact_for_pass,
+)
 from tests.sanitizer.selection import intrinsics_of
 from tests.support.extent import full_beyond
 from tests.support.ptx_machine import run_thread
@@ -36,6 +42,8 @@ def _stored(ptx: str, name: str, thread: int) -> dict[int, tuple[int, ...]]:
     extents = (9, 7) if name in ("narrow-addresses", "step-pointers") else (40,)
     pointers = 0x7F00_0000_0000, 0x7F10_0000_0000
     parameters = list(chain.from_iterable((pointer, *extents) for pointer in pointers))
+    if name in OVER_EXTENTS:
+        parameters += extents
     special = dict.fromkeys(re.findall(r"%(?:n?tid|n?ctaid)\.\w", ptx), 0)
     special |= {"%ntid.x": 8, "%ntid.y": 4, "%nctaid.x": 1, "%nctaid.y": 1}
     special |= {"%tid.x": thread % 8, "%tid.y": thread // 8}

@@ -131,6 +131,24 @@ def test_strided_items_are_single_accesses_without_a_test_between_them() -> None
     assert body.count("setp") == 3  # whole or not; the guarded path's index; its loop
 
 
+def norms(x, out):
+    i = kd.grid(1)
+    if i < x.shape[0]:
+        out[i] = x[i, 0] * x[i, 0] + x[i, 1] * x[i, 1]
+
+
+@pytest.mark.parametrize(
+    ("kernel", "signature"),
+    [(copy, "f4[::1], f4[::1]"), (copy_early, "f4[::1], f4[::1]"), (norms, "f4[:, ::1], f4[::1]")],
+)
+def test_one_element_a_thread_tests_one_length(kernel: Any, signature: str) -> None:
+    promises = _promise(2, alignment=1, is_narrow=True)
+    body = body_of(_compile(kernel, signature, promises=promises))
+    assert (body.count("setp"), body.count("min.")) == (1, 0)
+    other = _promise(2, alignment=1, is_extent=False, is_narrow=True)
+    assert body_of(_compile(kernel, signature, promises=other)).count("min.") == 1
+
+
 @pytest.mark.parametrize(
     "promises",
     [

@@ -31,6 +31,7 @@ _DONE = {
     "unroll-short-loops": "1 short loop unrolled in full",
     "unroll-arithmetic": "1 loop unrolled by four, as it only computes",
     "narrow-variables": "1 variable kept in 32 bits",
+    "share-extents": "2 arrays given the lengths of the extent",
     "simplify-divisions": "2 divisions computed without signs if possible",
     "guard-roots": "1 square root computed only where the kernel does",
     "coalesce-copies": "1 value computed without a copy",

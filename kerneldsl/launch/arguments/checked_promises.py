@@ -144,7 +144,7 @@ def promises_of(
     for number, array in enumerate(arrays):
         same = next((i for i in range(number) if arrays[i].is_same(array)), None)
         unit_axis = _unit_axis(array)
-        is_extent = bool(extent) and array.shape == extent
+        is_extent = bool(extent) and array.shape[: len(extent)] == extent
         promises.append(ArrayPromises(_alignment(array, unit_axis), unit_axis, same, is_extent))
     return Promises(
         tuple(promises),

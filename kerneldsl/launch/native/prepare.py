@@ -174,7 +174,7 @@ def conditions_of(
             same_as = found.array(number).same_as
         if same_as is not None:
             conditions += map(Same, array.numbers, arrays[same_as].numbers)
-        if compiled.is_narrow and not promised.is_extent:
+        if compiled.is_narrow and not (promised.is_extent and array.kind.ndim == len(extent)):
             conditions.append(Few(array.extents.start, array.kind.ndim, NARROW - 1))
         if found.arrays and promised.alignment <= found.array(number).alignment < MAX_ALIGNMENT:
             conditions += _no_better(array, found.array(number).alignment)
@@ -203,7 +203,7 @@ def _of_array(
         stride = array.strides[promised.unit_axis]
         yield Within(stride, array.item_bytes, array.item_bytes, is_of_array=True)
     if promised.is_extent:
-        for parameter, n in zip(array.extents, extent, strict=True):
+        for parameter, n in zip(array.extents, extent, strict=False):
             yield Within(parameter, n, n, is_of_array=True)
 
 

@@ -24,6 +24,7 @@ from kerneldsl.lowering.numba_internals.llvm import assume_aligned, assumption, 
 from kerneldsl.lowering.records import record_value
 from kerneldsl.lowering.types import element_type
 from kerneldsl.utilities.dataclasses import dataclass
+from targets.cuda.compile.pipeline import Pipeline, Stage
 
 __all__ = ["ParameterReader", "assume", "parameter_types"]
 
@@ -80,10 +81,18 @@ def _sees_others(specialization: Specialization) -> bool:
 class ParameterReader:
     """Reads the parameters of an entry one after the other."""
 
-    def __init__(self, context: Any, builder: ir.IRBuilder, specialization: Specialization) -> None:
+    def __init__(
+        self,
+        context: Any,
+        builder: ir.IRBuilder,
+        specialization: Specialization,
+        pipeline: Pipeline,
+    ) -> None:
         self._context = context
         self._builder = builder
         self._promises = specialization.promises
+        #: Numbers of the arrays that have the lengths of the extent.
+        self._are_extent = pipeline.run(Stage.PARAMETERS, frozenset[int](), self._promises)
         self._is_wide = specialization.traits.views_vectors
         self._numbers = count()
         #: Numbers of the arrays that are only read, by that name or another.
@@ -100,9 +109,8 @@ class ParameterReader:
         #: The extent of ``forall``, with what is known of it.
         self.extent = [self._length(each) for each in arguments[at:]]
         for number, kind in enumerate(array_kinds(specialization.kinds)):
-            promises = self._promises.array(number)
-            if promises.is_extent:
-                self.extent = self._shape(kind, self.extent, promises)
+            if number in self._are_extent and kind.ndim == ndim:
+                self.extent = self._shape(kind, self.extent, self._promises.array(number))
 
     def value(self, kind: Kind, numba_type: Any) -> ir.Value:
         """Return Numba's value of the next argument."""
@@ -168,10 +176,10 @@ class ParameterReader:
             array = self._arrays[promises.same_as]
         else:
             self._mark_pointer(pointer, number)
-            if promises.is_extent:
-                shape = self.extent
-            else:
-                shape = self._shape(kind, [self._length(each) for each in shape], promises)
+            lengths = [self._length(each) for each in shape]
+            if number in self._are_extent:
+                lengths[: len(self.extent)] = self.extent
+            shape = self._shape(kind, lengths, promises)
             if strides is not None:
                 strides = self._strides(kind, strides, promises)
             array = _Array(pointer, shape, strides, promises.alignment)

@@ -1,9 +1,10 @@
 """The optimizing passes of CUDA code, by name and in their order.
 
-A kernel is rewritten in four stages. The first is its region IR. The second is the LLVM IR that is
-linked with it, the third the PTX that LLVM writes. If that calls linked functions, it is the last
-stage with their PTX. Results are the same without any pass. Rewrites that keep results right are
-not in the table, such as :mod:`targets.cuda.compile.ptxas_workarounds`.
+A kernel is rewritten in five stages. The first is its region IR, the second what its parameters are
+read as. The third is the LLVM IR that is linked with it, the fourth the PTX that LLVM writes. If
+that calls linked functions, it is the last stage with their PTX. Results are the same without any
+pass. Rewrites that keep results right are not in the table, such as
+:mod:`targets.cuda.compile.ptxas_workarounds`.
 
 To find the cause of a wrong result or of a slow kernel, passes are disabled by their names.
 """
@@ -36,6 +37,7 @@ from targets.cuda.compile.move_exchanges import move_exchanges
 from targets.cuda.compile.narrow_maxima import narrow_maxima
 from targets.cuda.compile.order_indices import order_indices
 from targets.cuda.compile.recompute_late import recompute_late
+from targets.cuda.compile.share_extents import share_extents
 from targets.cuda.compile.short_counters import shorten_counters
 from targets.cuda.compile.square_roots import guard_roots
 from targets.cuda.compile.step_pointers import step_pointers
@@ -52,6 +54,8 @@ class Stage(Enum):
 
     #: A `Function` of the region IR, and what is `Known` of it.
     REGION = "region IR"
+    #: The numbers of arrays whose lengths are not read, and the `Promises` of a launch.
+    PARAMETERS = "parameters"
     #: The definitions of functions that a kernel calls, and how often it calls each.
     LLVM = "LLVM IR"
     #: The text of a module, and the `ParameterFacts` of its entry.
@@ -206,6 +210,12 @@ PASSES = (
         "Keep integers that are multiplied or divided in loops in 32 bits if they fit.",
         Stage.REGION,
         _variables_of_regions,
+    ),
+    Pass(
+        "share-extents",
+        "Take lengths of arrays from the extent of `forall` where they are equal to it.",
+        Stage.PARAMETERS,
+        share_extents,
     ),
     Pass(
         "simplify-divisions",

@@ -219,7 +219,8 @@ def device_texts(specialization: Specialization, name: str) -> tuple[str, ...]:
     """Return the module of a kernel and those that it calls, before LLVM's passes."""
     with _compiling(specialization.unit, specialization.kinds):
         function, known = read_kernel(specialization)
-        text, bodies = _write(function, known, specialization, name)
+        pipeline = Pipeline(specialization.options.disabled_passes)
+        text, bodies = _write(function, known, specialization, name, pipeline)
     return text, *bodies
 
 
@@ -240,7 +241,7 @@ def lower_regions(specialization: Specialization) -> LoweredKernel:
         optimize(function, specialization, INTERVALS, pipeline)
         read = time.perf_counter()
         name = entry_identifier(unit.name, linked_symbols(specialization))
-        text, bodies = _write(function, known, specialization, name)
+        text, bodies = _write(function, known, specialization, name, pipeline)
     options = with_bounds(specialization)
     text = ptx.with_float_flags(define_conversions(text, write_conversion), options)
     text = rename_math(text, fastmath=options.fastmath)
@@ -251,7 +252,11 @@ def lower_regions(specialization: Specialization) -> LoweredKernel:
 
 
 def _write(
-    function: Function, known: dict[Value, Interval], spec: Specialization, name: str
+    function: Function,
+    known: dict[Value, Interval],
+    spec: Specialization,
+    name: str,
+    pipeline: Pipeline,
 ) -> tuple[str, tuple[str, ...]]:
     context = _target_context()
     library = context.codegen().create_library(name)
@@ -266,7 +271,7 @@ def _write(
             argument.attributes.align = context.get_abi_alignment(argument.type.pointee)
     builder = ir.IRBuilder(entry.append_basic_block("entry"))
     lines = LineMarks(context, builder, spec.unit) if spec.options.lineinfo else None
-    reader = ParameterReader(context, builder, spec)
+    reader = ParameterReader(context, builder, spec, pipeline)
     set_fault_record(builder, reader.fault)
     emitter = _CudaEmitter(context, builder, function, known, spec)
     emitter.mark = None if lines is None else lines.mark
