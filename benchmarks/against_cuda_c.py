@@ -64,13 +64,16 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--rounds", type=int, default=11, help="samples of each contender")
-    parser.add_argument("--only", default="", help="part of the names of the cases to run")
+    parser.add_argument("--only", default="", help="parts of the names of the cases to run")
     parser.add_argument("--static", metavar="ARCH", help="compile alone, such as for sm_90")
     parser.add_argument("--include", help="folder of CUDA's headers, where NVRTC finds none")
     parser.add_argument("--commit", help="what is measured, where there is no git repository")
     parser.add_argument("--json", type=Path, help="file for the figures")
     options = parser.parse_args()
-    cases = [c for module in _MODULES for c in module.cases() if options.only in c.name]
+    parts = options.only.split(",")
+    cases = [
+        c for module in _MODULES for c in module.cases() if any(part in c.name for part in parts)
+    ]
     if options.static:
         machine: dict[str, Any] = {"arch": options.static}
         rows = list(_compiled_rows(cases, options))

@@ -127,8 +127,7 @@ class Promises:
         """Return what code with a mapping makes use of, so that it exists in few forms.
 
         Alignment serves accesses of several elements alone. A thread that works on one element
-        gains nothing from two arrays being one, and from their lengths only that it tests its index
-        once, not for the extent and again for an array.
+        gains nothing from two arrays being one. If a length is the extent, it tests its index once.
 
         Parameters
         ----------

@@ -146,6 +146,14 @@ def weighted(x, weights, out):
     kd.tile.store(out[row], 0, v * kd.tile.load(weights, 0, 1024))
 
 
+def bordered(u, out):
+    start = kd.blockIdx.x * kd.blockDim.x - 3
+    total = np.float32(0)
+    for k in range(kd.threadIdx.x, kd.blockDim.x + 6, kd.blockDim.x):
+        total += u[min(max(start + k, 0), u.size - 1)]
+    out[kd.grid(1)] = total
+
+
 def _promises(signature: str, *, is_narrow: bool = True) -> Promises:
     count = len(list(array_kinds(parse_signature(signature))))
     return Promises((ArrayPromises(),) * count, is_disjoint=True, is_narrow=is_narrow)
@@ -325,6 +333,7 @@ _KERNELS: dict[Callable[..., Any], str] = {
     quads: "float32[::1], float32[::1]",
     beside: "float32[::1], float32[::1]",
     behind: _BEHIND,
+    bordered: "float32[::1], float32[::1]",
 }
 
 
@@ -416,7 +425,7 @@ def test_accesses_under_conditions_are_of_the_same_elements(
 @settings(deadline=None)  # the first case compiles
 @given(data=st.data())
 def test_loops_access_the_same_elements(is_narrow: bool, data: st.DataObject) -> None:
-    kernel = data.draw(st.sampled_from([columns, triangle, strided]))
+    kernel = data.draw(st.sampled_from([columns, triangle, strided, bordered]))
     texts = _compiled(kernel, _KERNELS[kernel], is_narrow=is_narrow)
     rows = data.draw(st.integers(0, 40))
     width = data.draw(st.sampled_from([rows, 41, 50_000_000 if is_narrow else 2**33]))
@@ -430,6 +439,14 @@ def test_loops_access_the_same_elements(is_narrow: bool, data: st.DataObject) ->
         parameters, index = [_BASE, 3 * rows, 3 * _BASE, 3 * rows], index % block
     one, other = _traces(texts, parameters, (index // block + 2,), (block,), (index,))
     assert one == other
+
+
+def test_products_that_do_not_change_in_a_loop_are_before_it() -> None:
+    _, after = _both(bordered, _KERNELS[bordered])
+    loop = re.search(r"(\$L\w+):\n(?:(?!\$L).*\n)*?\t@%p\d+ bra \t\1;", after)
+    assert loop is not None
+    assert not re.search(r"m(?:ul|ad)\.lo", loop[0])
+    assert re.search(r"mad\.lo\.s32 %kd_r\d+, %r\d+, %r\d+, -3;", after[: loop.start()])
 
 
 def test_the_guard_of_forall_compares_32_bits() -> None:

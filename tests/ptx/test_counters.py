@@ -51,6 +51,10 @@ def _walked(begin: int, step: int, is_on) -> tuple[set[int], int]:
         ({"relation": "gt.s64", "step": -4, "begin": 30}, lambda r: r > 10),
         ({"relation": "ne.b64", "step": -1, "begin": 30}, lambda r: r != 10),
         ({"relation": "lt.s64", "begin": 20}, lambda r: r < 10),
+        ({"relation": "lt.u64", "step": 4}, lambda r: r < 10),
+        ({"relation": "le.u64", "step": 4}, lambda r: r <= 10),
+        ({"relation": "ge.u64", "step": 4, "sign": "!"}, lambda r: r < 10),
+        ({"relation": "lt.u64", "begin": -3, "step": 4}, lambda r: 0 <= r < 10),
     ],
 )
 def test_counters_stay_in_their_intervals(changes, is_on) -> None:
@@ -98,6 +102,8 @@ def test_a_bound_may_be_an_extent() -> None:
         {"begin": 11},  # meets the bound after 2**64 turns
         {"step": 3},  # may miss it
         {"relation": "gt.s64"},
+        {"relation": "gt.u64", "step": -4, "begin": 30},  # a negative number is a large one
+        {"relation": "lt.u64", "bound": -10},
         {"relation": "lt.s64", "bound": 2**62},  # may wrap
     ],
 )

@@ -17,6 +17,7 @@ from targets.cuda.compile.compiler import compile_kernel
 from tests.ptx.helpers import body_of, compile_ptx, specialize
 from tests.support.simulated_grid import SimulatedGrid
 
+_NAME = "unroll-strides"
 _SIGNATURE = "int64[::1], int64[::1], int64[::1]"
 
 
@@ -28,6 +29,17 @@ def counted_while(x, sums, ends):
     while i < x.size:
         total = total * 3 + x[i]
         i += step
+    sums[t] = total
+    ends[t] = i
+
+
+def by_threads_of_a_grid(x, sums, ends):
+    t = kd.grid(1)
+    i = t
+    total = 0
+    while i < x.size:
+        total = total * 3 + x[i]
+        i += kd.gridDim.x * kd.blockDim.x
     sums[t] = total
     ends[t] = i
 
@@ -81,6 +93,27 @@ def with_a_condition(x, sums, ends):
             i += 7
     sums[t] = total
     ends[t] = last
+
+
+def over_a_border(x, sums, ends):
+    t = kd.threadIdx.x
+    i = -1
+    total = 0
+    for i in range(t, kd.blockDim.x + 16, kd.blockDim.x):
+        total = total * 3 + x[i]
+    sums[t] = total
+    ends[t] = i
+
+
+def over_two_blocks(x, sums, ends):
+    t = kd.threadIdx.x
+    i = t
+    total = 0
+    while i < 2 * kd.blockDim.x:
+        total = total * 3 + x[i]
+        i += kd.blockDim.x
+    sums[t] = total
+    ends[t] = i
 
 
 def to_an_argument(x, sums, ends, n):
@@ -148,7 +181,10 @@ def _grid(function: Callable[..., Any], signature: str = _SIGNATURE) -> Simulate
     return SimulatedGrid(compile_kernel(specialize(function, signature), arch="sm_90"))
 
 
-@pytest.mark.parametrize("function", [counted_while, counted_for, by_a_number, with_a_condition])
+_WHILE = (counted_while, by_threads_of_a_grid)
+
+
+@pytest.mark.parametrize("function", [*_WHILE, counted_for, by_a_number, with_a_condition])
 @settings(deadline=None)
 @given(n=st.integers(0, 200), blocks=st.integers(1, 4), threads=st.integers(1, 9), data=st.data())
 def test_turns_are_pythons(
@@ -167,19 +203,52 @@ def test_turns_are_pythons(
 
 
 def _run(function, x: list[int], t: int, count: int) -> tuple[int, int]:
-    total, i = 0, t if function is counted_while else -1
+    total, i = 0, t if function in _WHILE else -1
     count = 8 if function is by_a_number else count
     for i in range(t, len(x), count):
         if function is not with_a_condition:
             total = total * 3 + x[i]
         elif x[i] > 0:
             total = total * 3 + x[i] + i
-    if function is counted_while:
+    if function in _WHILE:
         i = t + len(range(t, len(x), count)) * count
     return total, i
 
 
-@pytest.mark.parametrize("function", [counted_while, counted_for, by_a_number])
+@settings(deadline=None)
+@given(threads=st.integers(1, 20), data=st.data())
+def test_turns_over_a_block_and_its_border(threads: int, data: st.DataObject) -> None:
+    x = np.array(data.draw(st.lists(st.integers(-9, 9), min_size=40, max_size=40)), np.int64)
+    for function, end in ((over_a_border, threads + 16), (over_two_blocks, 2 * threads)):
+        sums, ends = np.zeros((2, threads), np.int64)
+        values = [part for a in (x, sums, ends) for part in (a.ctypes.data, a.size)]
+        _grid(function).run((1, 1, 1), (threads, 1, 1), values)
+        for t in range(threads):
+            total = 0
+            for i in range(t, end, threads):
+                total = total * 3 + int(x[i])
+            assert sums[t] == (total + 2**63) % 2**64 - 2**63
+            assert ends[t] == (i if function is over_a_border else i + threads)
+
+
+def test_loops_of_few_iterations_are_short() -> None:
+    for function in (over_a_border, over_two_blocks):
+        artifact = compile_ptx(function, _SIGNATURE)
+        assert len(re.findall(r"ld\.global", body_of(artifact))) == 1
+        assert "div" not in body_of(artifact)
+        (missed,) = [each for each in artifact.passes if each.name == _NAME and each.is_missed]
+        assert missed.text == "1 loop not unrolled: few iterations"
+    assert _is_unrolled(over_four_blocks)
+
+
+def over_four_blocks(x, sums, ends):
+    total = 0
+    for i in range(kd.threadIdx.x, 4 * kd.blockDim.x, kd.blockDim.x):
+        total += x[i]
+    sums[kd.threadIdx.x] = total
+
+
+@pytest.mark.parametrize("function", [*_WHILE, counted_for, by_a_number])
 def test_four_loads_are_ahead(function) -> None:
     body = body_of(compile_ptx(function, _SIGNATURE))
     assert "div" not in body
@@ -191,7 +260,7 @@ def test_four_loads_are_ahead(function) -> None:
 
 def _is_unrolled(function, signature: str = _SIGNATURE) -> bool:
     remarks = compile_ptx(function, signature).passes
-    return any(each.name == "unroll-strides" and not each.is_missed for each in remarks)
+    return any(each.name == _NAME and not each.is_missed for each in remarks)
 
 
 def test_loops_that_are_unrolled() -> None:

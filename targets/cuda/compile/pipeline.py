@@ -54,7 +54,7 @@ class Stage(Enum):
 
     #: A `Function` of the region IR, and what is `Known` of it.
     REGION = "region IR"
-    #: The numbers of arrays whose lengths are not read, and the `Promises` of a launch.
+    #: The numbers of arrays with the lengths of the extent, and the `Promises` of a launch.
     PARAMETERS = "parameters"
     #: The definitions of functions that a kernel calls, and how often it calls each.
     LLVM = "LLVM IR"
@@ -213,7 +213,7 @@ PASSES = (
     ),
     Pass(
         "share-extents",
-        "Take lengths of arrays from the extent of `forall` where they are equal to it.",
+        "Take lengths of arrays from the extent of `forall` if they are equal to it.",
         Stage.PARAMETERS,
         share_extents,
     ),

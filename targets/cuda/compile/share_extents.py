@@ -13,7 +13,7 @@ __all__ = ["share_extents"]
 
 
 def share_extents(arrays: frozenset[int], promises: Promises, report: Report) -> frozenset[int]:
-    """Return also the numbers of the arrays whose first axes are as long as the extent."""
+    """Add the numbers of the arrays with first axes that are as long as the extent."""
     found = {number for number, each in enumerate(promises.arrays) if each.is_extent}
     report("array", "given the lengths of the extent", len(found))
     return arrays | found

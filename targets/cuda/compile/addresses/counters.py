@@ -36,7 +36,7 @@ _PASSES = 2
 #: A counter that stays within this from 0 does not wrap.
 _FAR = 2**62
 _LITERAL = re.compile(r"-?\d{1,18}")
-_TEST = re.compile(r"setp\.(eq|ne|lt|le|gt|ge)\.[bs]64")
+_TEST = re.compile(r"setp\.(eq|ne|lt|le|gt|ge)\.([bsu])64")
 
 
 class _Loop(NamedTuple):
@@ -75,6 +75,8 @@ class _Test(NamedTuple):
     relation: str
     one: str
     other: str
+    #: Whether operands are compared without signs.
+    is_unsigned: bool
     block: int
     line: int
 
@@ -294,7 +296,7 @@ def _tests(function: Function, loop: _Loop) -> Iterator[_Test]:
         if not more:
             stays = (taken in loop.body) is not branch.predicate.startswith("!")
             relation = found[1] if stays else opposite(found[1], "s64")
-            yield _Test(relation, one, other, number, made[0].line)
+            yield _Test(relation, one, other, found[2] == "u", number, made[0].line)
 
 
 class _Way(NamedTuple):
@@ -327,6 +329,8 @@ def _way(
     if found is None:
         return None
     bound, power = found
+    if test.is_unsigned and (relation not in ("lt", "le") or bound[0] < 0):
+        return None  # what is less without signs than a number from 0 on is so with signs
     (least, most), (low, high) = counter.step, counter.begin
     if most < 0:  # as its negative, which is counted up
         (least, most), (low, high) = (-most, -least), (-high, -low)

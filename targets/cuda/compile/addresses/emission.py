@@ -157,6 +157,9 @@ def expression_of(
 ) -> Expression:
     """Return an expression of few operations, that begins with what changes in the fewest loops.
 
+    A product that does not change in the innermost loop is computed before it if the loop then
+    computes less.
+
     Parameters
     ----------
     value : Polynomial
@@ -166,6 +169,49 @@ def expression_of(
     simplify : callable
         Takes a polynomial, and returns an equal one in which what has been computed is an atom.
     """
+    value = simplify(value)
+    whole = _expression_of(value, depth, simplify)
+    inner, outer = _split(value, depth)
+    if not inner or not any(len(term) > 1 for term in outer):
+        return whole  # a sum of three numbers is one instruction
+    added = _sum_of(_expression_of(outer, depth, simplify), _expression_of(inner, depth, simplify))
+    deepest = max(depth(atom) for term in inner for atom in term)
+    is_less = _count(added, depth, deepest) < _count(whole, depth, deepest)
+    return added if is_less else whole
+
+
+def _split(value: Polynomial, depth: Callable[[str], int]) -> tuple[Polynomial, Polynomial]:
+    """Return the terms that change in the innermost loop, and the others."""
+    depths = {term: max((depth(atom) for atom in term), default=0) for term in value}
+    deepest = max(depths.values(), default=0)
+    inner = {term: factor for term, factor in value.items() if depths[term] == deepest > 0}
+    return inner, {term: factor for term, factor in value.items() if term not in inner}
+
+
+def _sum_of(outer: Expression, inner: Expression) -> Expression:
+    if isinstance(inner, tuple) and inner[0] == "mul":
+        return ("mad", *inner[1:], outer)
+    return ("add", outer, inner)
+
+
+def _count(expression: Expression, depth: Callable[[str], int], least: int) -> int:
+    """Return how many operations an expression has that change in a loop of some depth."""
+    if not isinstance(expression, tuple):
+        return 0
+    return (_depth_of(expression, depth) >= least) + sum(
+        _count(each, depth, least) for each in expression[1:]
+    )
+
+
+def _depth_of(expression: Expression, depth: Callable[[str], int]) -> int:
+    if isinstance(expression, tuple):
+        return max(_depth_of(each, depth) for each in expression[1:])
+    return 0 if isinstance(expression, int) else depth(expression)
+
+
+def _expression_of(
+    value: Polynomial, depth: Callable[[str], int], simplify: Callable[[Polynomial], Polynomial]
+) -> Expression:
     value = simplify(value)
     terms = [(term, factor) for term, factor in value.items() if term]
     number = value.get((), 0)

@@ -18,6 +18,9 @@ the others:
         …
         i += stride
 
+Loops over a block and its border, ``range(threadIdx.x, blockDim.x + 16, blockDim.x)``, have fewer
+than four iterations in most launches. They are only the plain loop.
+
 The stride is known to be positive. The end is known not to be negative and far from overflow, as a
 size is, or the kernel tests that. Each of the four iterations computes its addresses from the
 counter, which is hidden from LLVM at the start of the loop. LLVM would have a register for the
@@ -28,13 +31,14 @@ for the loads.
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from numba import types
 
 from kerneldsl.contract import Report
 from kerneldsl.ir.builder import Builder
+from kerneldsl.ir.linear_forms import LinearForms
 from kerneldsl.ir.operations import Effect, Function, Operation, Region, Value
 from kerneldsl.ir.ranges import Interval, ranges_of
 from kerneldsl.ir.recognize import constant_number, operator_of
@@ -59,6 +63,8 @@ _TURNS = 4
 #: Loads of an iteration; those of all four are in registers at once.
 _MOST_LOADS = 4
 _MOST_STATEMENTS = 8
+#: Numbers beyond whole strides at the end of a loop with few iterations: a border on both sides.
+_MOST_BEYOND = 64
 #: No counter of an int64 overflows in a step from here.
 _LARGEST_END = 2**62
 _INT64 = types.int64
@@ -73,18 +79,26 @@ def unroll_strides(
     strided = [found for each in loops if (found := _candidate(each)) is not None]
     if not strided:
         return
-    known = ranges_of(function, intervals)
+    known, forms = ranges_of(function, intervals), LinearForms()
     chosen: dict[Operation, _Loop] = {}
+    short: set[Operation] = set()
     for loop in strided:
         refusal = _refusal(loop, known)
         where = [location(function, loop.operation)]
         if refusal is not None:
             report("loop", f"not unrolled: {refusal}", where=where, is_missed=True)
             continue
-        report("loop", "unrolled by four", where=where)
+        if _is_short(loop, known, forms):
+            report("loop", "not unrolled: few iterations", where=where, is_missed=True)
+            short.add(loop.operation)
+            if loop.number is not None:
+                continue
+            report("loop", "stepped without a division", where=where)
+        else:
+            report("loop", "unrolled by four", where=where)
         chosen[loop.operation] = loop
     if chosen:
-        _rewrite(function.body, chosen, _Writer(typing, known))
+        _rewrite(function.body, chosen, _Writer(typing, known, short))
 
 
 @dataclass(frozen=True)
@@ -169,6 +183,15 @@ def _refusal(loop: _Loop, known: Mapping[Value, Interval]) -> str | None:
     return f"more than {_MOST_LOADS} loads" if len(loads) > _MOST_LOADS else None
 
 
+def _is_short(loop: _Loop, known: Mapping[Value, Interval], forms: LinearForms) -> bool:
+    """Return whether a loop ends a few strides after its start, and a few numbers beyond them."""
+    stop, step = forms.form(loop.stop), forms.form(loop.step)
+    if stop is None or step is None or known.get(loop.start, (-1, 0))[0] < 0:
+        return False
+    rests = (stop - step.scale(strides) for strides in range(_TURNS))
+    return any(not rest.terms and 0 <= rest.constant <= _MOST_BEYOND for rest in rests)
+
+
 def _source(value: Value) -> Value:
     """Return what a value was converted from."""
     while isinstance(value.owner, Operation) and value.owner.name == "cast":
@@ -198,9 +221,13 @@ def _rewrite(region: Region, chosen: Mapping[Operation, _Loop], writer: _Writer)
 
 
 class _Writer(Builder):
-    def __init__(self, typing: Typing, known: Mapping[Value, Interval]) -> None:
+    def __init__(
+        self, typing: Typing, known: Mapping[Value, Interval], short: Collection[Operation]
+    ) -> None:
         super().__init__(typing)
         self._known = known
+        #: Loops with few iterations.
+        self._short = short
 
     def written(self, loop: _Loop) -> list[Operation]:
         """Return what takes the place of a loop."""
@@ -234,9 +261,10 @@ class _Writer(Builder):
         carried = list(operation.operands[3:])
 
         def counted() -> list[Value]:
-            given = [self.cast(loop.start), *carried]
-            following = self._turns(given, 0, loop, stop, step)
-            return self._rest(following, loop, stop, step)[1:]
+            variables = [self.cast(loop.start), *carried]
+            if operation not in self._short:
+                variables = self._turns(variables, 0, loop, stop, step)
+            return self._rest(variables, loop, stop, step)[1:]
 
         def other() -> list[Value]:
             rolled = clone(operation, {})

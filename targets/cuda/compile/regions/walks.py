@@ -18,10 +18,14 @@ __all__ = [
     "statements_in",
 ]
 
+_REGISTERS = ("threadIdx", "blockIdx", "blockDim", "gridDim")
 LOOPS = ("for", "for_each", "while")
 #: Operations that give the same value each time if their operands do.
 INVARIANT = frozenset(
-    ("const", "cast", "numba", "array.size", "array.extent", "grid", "gridsize", "tuple.make")
+    (
+        *("const", "cast", "numba", "array.size", "array.extent", "grid", "gridsize", "tuple.make"),
+        *(f"{name}.{axis}" for name in _REGISTERS for axis in "xyz"),
+    )
 )
 
 
