@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 
 from kerneldsl.analysis.traits import KernelTraits
-from kerneldsl.frontend.effects.effects import Effects, array_effects, augmented_values, syncs_grid
+from kerneldsl.frontend.effects.effects import array_effects, augmented_values, syncs_grid
 from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
 from kerneldsl.language.element_types import ELEMENT_TYPES
 from kerneldsl.language.intrinsics.intrinsic import BLOCK_LEVEL, Effect, Typing
@@ -18,16 +18,13 @@ _PLACE = ("threadIdx.", "blockIdx.", "blockDim.", "gridDim.")
 SHARED_ALIGNMENT = 16
 
 
-def analyze(unit: FunctionUnit, *, effects: Effects | None = None) -> KernelTraits:
-    """Collect the facts about a kernel.
-
-    `effects` is what :func:`array_effects` found of it, if it assigns no array in place.
-    """
+def analyze(unit: FunctionUnit) -> KernelTraits:
+    """Collect the facts about a kernel."""
     uses = list(unit.all_uses())
     uses_block = any(use.intrinsic.effect & BLOCK_LEVEL or use.intrinsic.is_of_lane for use in uses)
     reads_place = any(use.intrinsic.name.startswith(_PLACE) for use in uses)
     shared = [use for use in uses if use.intrinsic.effect & Effect.ALLOCATE_SHARED]
-    read, written = array_effects(unit) if effects is None else effects
+    read, written = array_effects(unit)
     return KernelTraits(
         uses_block=uses_block,
         uses_grid_only=not uses_block and not reads_place,
@@ -39,7 +36,7 @@ def analyze(unit: FunctionUnit, *, effects: Effects | None = None) -> KernelTrai
         static_shared_bytes=sum(shared_array_bytes(use) for use in shared) + group_bytes(uses),
         read=read,
         written=written,
-        augmented=augmented_values(unit) if effects is None else (),
+        augmented=augmented_values(unit),
         uses_tiles=unit.uses_tiles(),
         views_vectors=any(use.intrinsic.typing is Typing.VIEW for use in uses),
         syncs_grid=syncs_grid(unit),

@@ -94,10 +94,12 @@ def read_notes(notes: Mapping[str, Any], unit: FunctionUnit) -> BarrierFacts:
     """
     if _FACTS not in notes:
         return NO_BARRIERS
-    units = list(unit.reachable())
+    units: list[FunctionUnit] = []
 
     def place(found: Sequence[Any]) -> SourceLocation:
         number, line, first, last = found
+        if not units:  # few kernels have such a barrier
+            units.extend(unit.reachable())
         of = units[number]
         return SourceLocation(of.filename, of.first_line + line, first, last, of.qualname)
 

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -16,7 +17,14 @@ from kerneldsl.frontend.foreign import is_numba_type
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.element_types import ELEMENT_TYPES
 
-__all__ = ["UnidentifiedError", "fingerprint", "identify"]
+__all__ = [
+    "UnidentifiedError",
+    "describe_constant",
+    "describe_object",
+    "fingerprint",
+    "identify",
+    "note_fingerprint",
+]
 
 #: Libraries whose objects are what their name says, as long as their version is the same.
 _LIBRARIES = ("builtins", "math", "cmath", "operator", "numpy", "numba", "kerneldsl")
@@ -26,6 +34,9 @@ _WITHOUT_MEANING = frozenset({"kind", "type_comment", "type_ignores", "type_para
 _meaning: dict[type[ast.AST], tuple[str, ...]] = {}
 #: A constant that is longer, as text, is shown by its digest.
 _SHOWN_CHARACTERS = 60
+
+
+_known: WeakKeyDictionary[FunctionUnit, str] = WeakKeyDictionary()
 
 
 class UnidentifiedError(Exception):
@@ -52,7 +63,16 @@ def fingerprint(unit: FunctionUnit) -> str:
     UnidentifiedError
         As :func:`identify`.
     """
-    return _digest(text for item in sorted(identify(unit).items()) for text in item)
+    found = _known.get(unit)
+    if found is None:
+        found = _digest(text for item in sorted(identify(unit).items()) for text in item)
+        _known[unit] = found
+    return found
+
+
+def note_fingerprint(unit: FunctionUnit, found: str) -> None:
+    """Have :func:`fingerprint` return what is known of a unit without its normal form."""
+    _known[unit] = found
 
 
 def identify(unit: FunctionUnit, *, has_lines: bool = False) -> dict[str, str]:
@@ -91,9 +111,9 @@ def identify(unit: FunctionUnit, *, has_lines: bool = False) -> dict[str, str]:
         label = labels[id(reached)]
         found[label] = _digest(_code(reached, labels, has_lines))
         for name, constant in reached.constants.items():
-            found[f"{label}: {name}"] = _describe_value(constant.value)
+            found[f"{label}: {name}"] = describe_constant(constant.value)
         for name, value in reached.namespace.items():
-            found[f"{label}: {name}"] = _describe_object(name, value)
+            found[f"{label}: {name}"] = describe_object(name, value)
     return found
 
 
@@ -137,11 +157,11 @@ def _digest(parts: Iterator[str]) -> str:
     return digest.hexdigest()
 
 
-def _describe_value(value: Any) -> str:
+def describe_constant(value: Any) -> str:
     """Return the type and value of a constant, to the bit."""
     kind = f"{type(value).__module__}.{type(value).__qualname__}"
     if isinstance(value, tuple):
-        inner = ", ".join(_describe_value(element) for element in value)
+        inner = ", ".join(describe_constant(element) for element in value)
         names = getattr(type(value), "_fields", "")  # of a named tuple; its elements go by them
         text = f"{len(value)}{names}: {inner}"
     elif isinstance(value, np.ndarray):
@@ -160,7 +180,7 @@ def _describe_value(value: Any) -> str:
     return f"{kind} {text}"
 
 
-def _describe_object(name: str, value: Any) -> str:
+def describe_object(name: str, value: Any) -> str:
     """Return a name for a module, library function or type, the same in every process."""
     if isinstance(value, type) and issubclass(value, BaseException):
         # Code without checks raises nothing, and code with checks is not identified by this.

@@ -40,7 +40,25 @@ from kerneldsl.utilities.dataclasses import dataclass
 if TYPE_CHECKING:
     from kerneldsl.frontend.linked_code import LinkedCode
 
-__all__ = ["make_unit"]
+__all__ = ["make_kernel_unit", "make_unit"]
+
+
+def make_kernel_unit(
+    function: Callable[..., Any],
+    constants: Mapping[str, Any] | None,
+    reads: Mapping[types.FunctionType, Mapping[str, Any]] | None = None,
+) -> FunctionUnit:
+    """Make the normal form of a kernel, with each operation on tiles in its own statement.
+
+    Parameters and errors are those of :func:`make_unit` and
+    :func:`~kerneldsl.frontend.tiles.separate.separate_tiles`.
+    """
+    unit = make_unit(function, constants=constants, reads=reads)
+    if not unit.uses_tiles():
+        return unit
+    from kerneldsl.frontend.tiles.separate import separate_tiles  # few kernels have tiles
+
+    return separate_tiles(unit)
 
 
 def make_unit(
@@ -48,6 +66,7 @@ def make_unit(
     *,
     is_device: bool = False,
     constants: Mapping[str, Any] | None = None,
+    reads: Mapping[types.FunctionType, Mapping[str, Any]] | None = None,
 ) -> FunctionUnit:
     """Take a function apart.
 
@@ -59,6 +78,8 @@ def make_unit(
         Whether it is a device function, which may return a value and have defaults.
     constants : mapping, optional
         Values of the function's keyword-only parameters, which become captured constants.
+    reads : mapping, optional
+        What some names from outside are, for each function; they are not looked up.
 
     Returns
     -------
@@ -82,7 +103,7 @@ def make_unit(
             value=plain,
             remedy="Write it with def",
         )
-    return _Session().make(plain, given, is_device=is_device)
+    return _Session(reads or {}).make(plain, given, is_device=is_device)
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,7 +146,9 @@ class _Body:
 class _Session:
     """The functions of one kernel, each normalized once."""
 
-    def __init__(self) -> None:
+    def __init__(self, reads: Mapping[types.FunctionType, Mapping[str, Any]]) -> None:
+        #: Chains of names from outside to what they are, for each function.
+        self._reads = {function: dict(each) for function, each in reads.items()}
         self._made: dict[tuple[types.FunctionType, LinkedCode | None], FunctionUnit] = {}
         self._local: dict[LocalFunction, FunctionUnit] = {}
         #: In which function a local one is.
@@ -219,7 +242,9 @@ class _Session:
         """Resolve the names of a function in which some others are."""
         self._around |= dict.fromkeys(inner.values(), body)
         tree, reporter, function = body.tree, body.reporter, body.function
-        scope = Namespace(function, body.names | set(body.functions), reporter, body.constants)
+        reads = self._reads.setdefault(function, {})
+        names = body.names | set(body.functions)
+        scope = Namespace(function, names, reporter, body.constants, reads)
         if names_grid_group(tree):
             from kerneldsl.frontend.grid_groups import name_grid_groups
 
@@ -258,6 +283,7 @@ class _Session:
             captured=rewriter.all_captured(),
             function=function,
             is_plain_numba=body.is_plain,
+            reads=self._reads,
         )
 
     def _make_local(self, local: LocalFunction, node: ast.AST, caller: _Body) -> FunctionUnit:

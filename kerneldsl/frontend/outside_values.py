@@ -7,7 +7,6 @@ import builtins
 import enum
 import re
 import types
-from collections.abc import Callable
 from typing import Any, NoReturn
 
 import numpy as np
@@ -28,7 +27,7 @@ from kerneldsl.frontend.foreign import (
     foreign_remedy,
     is_numba_type,
 )
-from kerneldsl.frontend.reading import AttributeReader
+from kerneldsl.frontend.reading import steady_reader
 from kerneldsl.frontend.report import Reporter
 from kerneldsl.frontend.resolve import HOST_LIBRARIES, Namespace, Resolved
 from kerneldsl.frontend.syntax import load
@@ -52,7 +51,6 @@ __all__ = [
     "refuse_unknown",
     "root_of",
     "spelling",
-    "steady_reader",
 ]
 
 
@@ -249,17 +247,6 @@ def is_linear_algebra(value: object) -> bool:
 def is_of_times(value: object) -> bool:
     """Return whether a value is what NumPy makes and tests dates and durations with."""
     return any(value is each for each in (np.datetime64, np.timedelta64, np.isnat))
-
-
-def steady_reader(read: Callable[[], Any]) -> Callable[[], Any]:
-    """Return the innermost reader of a chain that reads the same object twice.
-
-    An attribute that is rebuilt at each look, such as a bound method, cannot be compared by
-    identity; its owner can.
-    """
-    while isinstance(read, AttributeReader) and read() is not read():
-        read = read.owner
-    return read
 
 
 #: What to do about an object that can be called, and is no function that can be compiled.

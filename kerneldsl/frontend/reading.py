@@ -11,7 +11,14 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["AttributeReader", "CellReader", "GlobalReader", "ItemReader", "Reader"]
+__all__ = [
+    "AttributeReader",
+    "CellReader",
+    "GlobalReader",
+    "ItemReader",
+    "Reader",
+    "steady_reader",
+]
 
 
 class Reader:
@@ -123,3 +130,14 @@ class ItemReader(Reader):
         if not isinstance(owner, tuple) or len(owner) <= self.index:
             raise NameError(f"the captured tuple has no item {self.index} any more")
         return owner[self.index]
+
+
+def steady_reader(read: Callable[[], Any]) -> Callable[[], Any]:
+    """Return the innermost reader of a chain that reads the same object twice.
+
+    An attribute that is rebuilt at each look, such as a bound method, cannot be compared by
+    identity; its owner can.
+    """
+    while isinstance(read, AttributeReader) and read() is not read():
+        read = read.owner
+    return read

@@ -65,6 +65,9 @@ class Namespace:
         For names that mean nothing.
     constants : mapping
         Further names, with their values; they hide others.
+    reads : dict
+        Chains of names from outside to what they are; those that are resolved are added, and those
+        that it has are not looked up.
     """
 
     def __init__(
@@ -73,6 +76,7 @@ class Namespace:
         local_names: set[str],
         reporter: Reporter,
         constants: Mapping[str, Any],
+        reads: dict[str, Any],
     ) -> None:
         self.local_names = local_names
         self._reporter = reporter
@@ -81,6 +85,7 @@ class Namespace:
             zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
         )
         self._items: dict[str, Callable[[], Any]] = {}
+        self._reads = reads
         # As if an enclosing function had them as variables.
         self._cells |= {name: types.CellType(value) for name, value in constants.items()}
 
@@ -105,8 +110,9 @@ class Namespace:
         root = at
         links.reverse()
         read = self._reader(root)
-        value = read()
         path = root.id
+        value = self._reads[path] if path in self._reads else read()
+        self._reads[path] = value
         for i, link in enumerate(links):
             rest = tuple(x.attr for x in links[i:])
             foreign = foreign_name(value, rest)
@@ -114,8 +120,9 @@ class Namespace:
                 return Resolved(ast.unparse(node), None, read, (), node, foreign)
             if _ends_chain(value):
                 return Resolved(path, value, read, rest, at)
+            longer = f"{path}.{link.attr}"
             try:
-                value = getattr(value, link.attr)
+                value = self._reads[longer] if longer in self._reads else getattr(value, link.attr)
             except AttributeError as error:
                 self._reporter.fail(
                     link,
@@ -130,7 +137,8 @@ class Namespace:
                     error=UndefinedAttributeError,
                 )
             read = AttributeReader(read, link.attr)
-            path, at = f"{path}.{link.attr}", link
+            self._reads[longer] = value
+            path, at = longer, link
         foreign = foreign_name(value, ())
         if foreign is not None:
             return Resolved(path, None, read, (), at, foreign)

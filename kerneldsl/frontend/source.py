@@ -21,6 +21,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from kerneldsl.errors import SourceLocation, SourceUnavailableError, UnsupportedConstructError
+from kerneldsl.frontend.function_text import COMPILE_FLAGS, holds_code, lines_of_function
 from kerneldsl.frontend.lambdas import find_lambda, function_of_lambda
 from kerneldsl.frontend.syntax import is_lambda
 from kerneldsl.frontend.trees import walk_here
@@ -33,9 +34,6 @@ __all__ = [
     "register_text",
     "texts_of_program",
 ]
-
-#: A notebook cell may await at its top level.
-_COMPILE_FLAGS = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
 
 
 class FunctionSource(NamedTuple):
@@ -155,28 +153,9 @@ def _code_of(function: Callable[..., Any]) -> types.CodeType:
 def _find_in_text(text: str, code: types.CodeType) -> ast.FunctionDef | None:
     if is_lambda(code):
         return _find_lambda_in(text, _parse(text, code.co_filename), code)
-    alone = _lines_of_function(text, code.co_firstlineno)
+    alone = lines_of_function(text, code.co_firstlineno)
     found = None if alone is None else _find_among(_parse(alone, code.co_filename), text, code)
     return found or _find_among(_parse(text, code.co_filename), text, code)
-
-
-def _lines_of_function(text: str, first: int) -> str | None:
-    """Return the lines of a function that is in no other one, after empty ones, if they are found.
-
-    They end before the next line that is not indented. It may be a line of a string: then the code
-    is another one, which its caller sees.
-    """
-    lines = text.split("\n")[first - 1 :]
-    if not lines or lines[0][:1] in ("", " ", "\t"):
-        return None  # it is in another one
-    found, is_begun = [""] * (first - 1), False
-    for line in lines:
-        is_outside = bool(line) and line[0] not in " \t\r#)"
-        if is_outside and is_begun:
-            break
-        is_begun |= is_outside and line.startswith(("def ", "async def "))
-        found.append(line)
-    return "\n".join((*found, "")) if is_begun else None
 
 
 def _find_among(
@@ -239,7 +218,7 @@ def _holds_line(statement: ast.stmt, line: int) -> bool:
 def _parse(text: str, filename: str) -> tuple[ast.stmt, ...]:
     try:
         module = compile(
-            text, filename, "exec", ast.PyCF_ONLY_AST | _COMPILE_FLAGS, dont_inherit=True
+            text, filename, "exec", ast.PyCF_ONLY_AST | COMPILE_FLAGS, dont_inherit=True
         )
     except SyntaxError:
         return ()  # the file has been edited since; the caller says so
@@ -286,43 +265,21 @@ def _is_same_code(
         return True  # pytest rewrites every assert of a test module before it is compiled
     # A notebook compiles one statement at a time; a file is compiled whole, and its imports are
     # seen in the code of its functions.
-    return _holds_code(_compile_statement(statement, code.co_filename), code) or _holds_code(
+    return holds_code(_compile_statement(statement, code.co_filename), code) or holds_code(
         _compile_text(text, code.co_filename), code
     )
 
 
 def _compile_statement(statement: ast.stmt, filename: str) -> types.CodeType:
     module = ast.Module([statement], [])
-    compiled: types.CodeType = compile(module, filename, "exec", _COMPILE_FLAGS, dont_inherit=True)
+    compiled: types.CodeType = compile(module, filename, "exec", COMPILE_FLAGS, dont_inherit=True)
     return compiled
 
 
 @lru_cache(maxsize=16)
 def _compile_text(text: str, filename: str) -> types.CodeType:
-    compiled: types.CodeType = compile(text, filename, "exec", _COMPILE_FLAGS, dont_inherit=True)
+    compiled: types.CodeType = compile(text, filename, "exec", COMPILE_FLAGS, dont_inherit=True)
     return compiled
-
-
-def _holds_code(compiled: types.CodeType, code: types.CodeType) -> bool:
-    return any(
-        candidate.co_name == code.co_name
-        and candidate.co_firstlineno == code.co_firstlineno
-        and candidate.co_code == code.co_code
-        and candidate.co_names == code.co_names
-        and _plain_constants(candidate) == _plain_constants(code)
-        for candidate in _nested_code(compiled)
-    )
-
-
-def _nested_code(code: types.CodeType) -> Iterator[types.CodeType]:
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            yield constant
-            yield from _nested_code(constant)
-
-
-def _plain_constants(code: types.CodeType) -> list[str]:
-    return [repr(c) for c in code.co_consts if not isinstance(c, types.CodeType)]
 
 
 def _refuse_method(

@@ -21,6 +21,7 @@ lines. The tree of a unit is never modified in place: a pass copies it.
 from __future__ import annotations
 
 import ast
+import types
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -29,12 +30,13 @@ from kerneldsl.errors import SourceLocation
 from kerneldsl.frontend.trees import origin_of, walk_here
 from kerneldsl.language.intrinsics.intrinsic import Intrinsic
 from kerneldsl.utilities.dataclasses import dataclass
+from kerneldsl.utilities.locks import ForkSafeLock
 
 if TYPE_CHECKING:
     from kerneldsl.frontend.frozen import FrozenArrays, WatchedArrays
     from kerneldsl.frontend.linked_code import LinkedCode
 
-__all__ = ["Captured", "FunctionUnit", "IntrinsicUse"]
+__all__ = ["Captured", "DeferredUnit", "FunctionUnit", "IntrinsicUse"]
 
 
 class IntrinsicUse(NamedTuple):
@@ -122,6 +124,9 @@ class FunctionUnit:
         Of a linked function, the code that a GPU runs in the place of the body.
     spellings : mapping
         Renamed variable, of a function that was inlined, to its name in the user's source.
+    reads : mapping
+        What the front end has read to make the unit. For each Python function, the callees'
+        too, it has chains of names from outside (``config``, ``config.WIDTH``) with what they are.
     """
 
     name: str
@@ -140,6 +145,11 @@ class FunctionUnit:
     is_plain_numba: bool = False
     linked: LinkedCode | None = None
     spellings: Mapping[str, str] = field(default_factory=dict)
+    reads: Mapping[types.FunctionType, Mapping[str, Any]] = field(default_factory=dict)
+
+    def place(self) -> SourceLocation:
+        """Return the place of the function in the user's file."""
+        return self.locate(self.tree)
 
     def locate(self, node: ast.AST) -> SourceLocation:
         """Return the place of a node in the user's file.
@@ -223,3 +233,43 @@ class FunctionUnit:
     def source(self) -> str:
         """Return the normal form as Python text."""
         return ast.unparse(self.tree)
+
+
+#: One of them is completed at a time.
+_completing = ForkSafeLock()
+#: What a unit has from the beginning; all else is found together.
+_AT_ONCE = (
+    *("name", "qualname", "module", "filename", "first_line"),
+    *("parameters", "captured", "function"),
+)
+
+
+class DeferredUnit(FunctionUnit):
+    """A function with a normal form that is made when it is read; then it is a `FunctionUnit`.
+
+    What is known of it must be what the front end would find.
+
+    Parameters
+    ----------
+    make : callable
+        Makes the unit.
+    **known
+        The names, `parameters`, `captured` and `function` of the unit.
+    """
+
+    def __init__(self, make: Callable[[], FunctionUnit], **known: Any) -> None:
+        assert known.keys() == set(_AT_ONCE)
+        vars(self).update(known, _make=make)
+
+    def __getattr__(self, name: str) -> Any:
+        """Make the normal form, because a part of it is read."""
+        if name.startswith("_"):
+            raise AttributeError(name)
+        with _completing:
+            make = vars(self).get("_make")
+            if make is not None:
+                made = vars(make())
+                vars(self).update({n: each for n, each in made.items() if n not in _AT_ONCE})
+                object.__setattr__(self, "__class__", FunctionUnit)
+                del vars(self)["_make"]
+        return getattr(self, name)

@@ -286,7 +286,6 @@ def _key_of(value: Any, name: str) -> Hashable:
 
 def _check_values(constants: dict[str, Any]) -> None:
     from kerneldsl.frontend.captured import constant_problem, is_constant
-    from kerneldsl.frontend.outside_values import WRITE_FUNCTION, is_bound
 
     for name, value in constants.items():
         problem = constant_problem(value) if is_constant(value) else None
@@ -296,6 +295,8 @@ def _check_values(constants: dict[str, Any]) -> None:
                 f"the compile-time parameter {name!r} {what}", value=value, remedy=remedy
             )
         if not is_constant(value) and not _is_named(value):
+            from kerneldsl.frontend.outside_values import WRITE_FUNCTION, is_bound
+
             raise ArgumentTypeError(
                 f"the compile-time parameter {name!r} is {_shown(value)}, of type "
                 f"{type(value).__name__}",

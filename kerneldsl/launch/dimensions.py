@@ -9,6 +9,7 @@ from kerneldsl.errors import LaunchConfigError
 from kerneldsl.errors.values import as_int, safe_repr
 
 if TYPE_CHECKING:
+    from kerneldsl.analysis.traits import KernelTraits
     from kerneldsl.contract import Device, Dim3
     from kerneldsl.frontend.unit import FunctionUnit
 
@@ -156,7 +157,9 @@ def read_stream(value: Any) -> Any:
     return value
 
 
-def check_rank(unit: FunctionUnit, rank: int, extent: tuple[int, ...] | None = None) -> None:
+def check_rank(
+    unit: FunctionUnit, traits: KernelTraits, rank: int, extent: tuple[int, ...] | None = None
+) -> None:
     """Check that a kernel needs indices of as many axes as its extent has.
 
     Parameters
@@ -174,6 +177,8 @@ def check_rank(unit: FunctionUnit, rank: int, extent: tuple[int, ...] | None = N
         If the kernel, or a device function that it calls, asks ``grid`` or ``gridsize`` for another
         number of axes. A kernel that asks neither may have any extent.
     """
+    if traits.grid_ndims <= {rank}:
+        return
     asked = {
         use.static["ndim"]: (f"kd.{use.intrinsic.name}({use.static['ndim']})", reached, name)
         for reached in unit.reachable()
@@ -181,8 +186,6 @@ def check_rank(unit: FunctionUnit, rank: int, extent: tuple[int, ...] | None = N
         if use.intrinsic.name in ("grid", "gridsize")
     }
     wrong = sorted(asked.keys() - {rank})
-    if not wrong:
-        return
     call, reached, name = asked[wrong[0]]
     if len(asked) > 1:
         remedy = f"Launch {unit.qualname}[grid, block](…), where a kernel may call several"

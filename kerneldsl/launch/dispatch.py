@@ -327,7 +327,7 @@ class Dispatcher(KernelStates, Observable):
         else:
             binding = read_arguments(state, args)
         if mode.forall_ndim is not None:
-            check_rank(state.unit, mode.forall_ndim)
+            check_rank(state.unit, state.traits, mode.forall_ndim)
         return state, make_specialization(
             state,
             compiler,

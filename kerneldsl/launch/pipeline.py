@@ -85,7 +85,8 @@ def choose_member(request: Request) -> Request:
     if shape.space is None:
         return request
     if shape.extent is not None:  # before members are compiled
-        check_rank(request.state.unit, len(shape.extent), shape.extent)
+        state = request.state
+        check_rank(state.unit, state.traits, len(shape.extent), shape.extent)
     if shape.extent is not None and 0 in shape.extent:
         return request.of(shape.space.members[0])
     candidate = decided(request).candidate

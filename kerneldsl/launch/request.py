@@ -247,7 +247,7 @@ def check_shape(request: Request) -> bool:
     state, shape = request.state, request.shape
     traits = state.traits
     if shape.extent is not None:
-        check_rank(state.unit, len(shape.extent), shape.extent)
+        check_rank(state.unit, traits, len(shape.extent), shape.extent)
     if shape.extent is not None and shape.block_dim is None and traits.uses_block:
         raise LaunchConfigError(
             f"{state.unit.qualname} uses block-level operations (shared memory, barriers, "

@@ -13,6 +13,7 @@ from kerneldsl.language.kinds import Kind, for_parameters, format_signature
 from kerneldsl.launch.arguments.binding import code_of
 from kerneldsl.launch.arguments.checked_promises import PromiseTable
 from kerneldsl.launch.nesting import refuse_deep_nesting
+from kerneldsl.launch.recorded import is_recording
 from kerneldsl.utilities.environment import logger
 from kerneldsl.utilities.formatting import format_count
 from kerneldsl.utilities.locks import ForkSafeLock, OnceTable
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from kerneldsl.analysis.work import KernelWork
     from kerneldsl.contract import Compiler, Dim3, Executable
     from kerneldsl.contract.device_code import DeviceCode
-    from kerneldsl.frontend.effects.effects import Effects
     from kerneldsl.launch.specialization_info import SpecializationInfo
     from kerneldsl.planner.candidates import Choice
     from kerneldsl.planner.space import Member
@@ -274,19 +274,10 @@ class KernelStates:
             return state
 
     def _make_state(self) -> KernelState:
-        from kerneldsl.analysis.analyze import analyze
-        from kerneldsl.frontend.normalize import make_unit
-
         function, _, signatures, constants, code, host = self.definition
         if code is not None:
             return self._make_state_of_code(code, host)
-        with refuse_deep_nesting(function):
-            unit: FunctionUnit = make_unit(function, constants=constants)
-            if unit.uses_tiles():
-                from kerneldsl.frontend.tiles.separate import separate_tiles
-
-                unit = separate_tiles(unit)
-            traits = analyze(unit, effects=_effects_of(unit))
+        unit, traits = _shipped_form(function, constants) or _make_unit(function, constants)
         for signature in signatures:
             if len(for_parameters(signature, len(unit.parameters))) == len(unit.parameters):
                 continue
@@ -330,13 +321,26 @@ class KernelStates:
             yield from self.definition.host._every()
 
 
-def _effects_of(unit: FunctionUnit) -> Effects | None:
-    """Return which arrays the kernel reads and writes, if its package lists it."""
-    if not may_be_shipped():
+def _shipped_form(
+    function: Callable[..., Any], constants: Mapping[str, Any] | None
+) -> tuple[FunctionUnit, KernelTraits] | None:
+    """Return a kernel as its package describes it, if it does."""
+    if not may_be_shipped() or is_recording():
         return None
-    from kerneldsl.shipping.analyses import effects_of
+    from kerneldsl.shipping.forms import find_form
 
-    return effects_of(unit)
+    return find_form(function, constants or {})
+
+
+def _make_unit(
+    function: Callable[..., Any], constants: Mapping[str, Any] | None
+) -> tuple[FunctionUnit, KernelTraits]:
+    from kerneldsl.analysis.analyze import analyze
+    from kerneldsl.frontend.normalize import make_kernel_unit
+
+    with refuse_deep_nesting(function):
+        unit = make_kernel_unit(function, constants)
+        return unit, analyze(unit)
 
 
 def _is_same(captured: Any) -> bool:

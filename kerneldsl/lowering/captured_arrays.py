@@ -89,6 +89,8 @@ def _name(array: NDArray[Any]) -> str:
 
 
 def _arrays(unit: FunctionUnit) -> Iterator[NDArray[Any]]:
+    if all(each.arrays is None for each in unit.captured):
+        return
     for reached in unit.reachable():
         pending = [constant.value for constant in reached.constants.values()]
         while pending:

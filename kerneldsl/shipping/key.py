@@ -7,15 +7,14 @@ it. So the versions of Python, NumPy, Numba and kerneldsl are no part of its key
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import MISSING, fields
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from kerneldsl.cache.key import Key, describe
 from kerneldsl.cache.reasons import UncacheableError
 from kerneldsl.contract import Dim3, Specialization
-from kerneldsl.frontend.fingerprint import UnidentifiedError, identify
+from kerneldsl.frontend.fingerprint import UnidentifiedError, fingerprint
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import Kind, format_signature
 
@@ -25,7 +24,6 @@ __all__ = ["CALLING_CONVENTION", "describe_launch", "shipped_keys", "unit_digest
 #: and the header and frame of an entry on the CPU (``targets/cpu/codegen/code.py``,
 #: ``native_tables.py``). A change of these makes shipped code a miss.
 CALLING_CONVENTION = 1
-_identities: WeakKeyDictionary[FunctionUnit, Mapping[str, str]] = WeakKeyDictionary()
 
 
 def shipped_keys(
@@ -54,9 +52,9 @@ def shipped_keys(
     components = {
         "calling convention": str(CALLING_CONVENTION),
         "target": family,
+        "kernel": _identify(specialization.unit),
         "signature": format_signature(specialization.kinds),
     }
-    components |= _identify(specialization.unit)
     for name in ("options", "mode", "mapping", "promises"):
         components |= dict(_unusual(name, getattr(specialization, name)))
     for name in ("block_dim", "ptx_version"):
@@ -81,7 +79,7 @@ def unit_digest(unit: FunctionUnit, kinds: tuple[Kind, ...] | None = None) -> st
     Raises `UncacheableError` as :func:`shipped_keys`.
     """
     signature = {} if kinds is None else {"signature": format_signature(kinds)}
-    return Key({**_identify(unit), **signature}).digest
+    return Key({"kernel": _identify(unit), **signature}).digest
 
 
 def work_digest(unit: FunctionUnit, kinds: tuple[Kind, ...], block_dim: Dim3 | None) -> str:
@@ -90,18 +88,15 @@ def work_digest(unit: FunctionUnit, kinds: tuple[Kind, ...], block_dim: Dim3 | N
     Raises `UncacheableError` as :func:`shipped_keys`.
     """
     about = {"signature": format_signature(kinds), "block": describe(block_dim)}
-    return Key({**_identify(unit), **about}).digest
+    return Key({"kernel": _identify(unit), **about}).digest
 
 
-def _identify(unit: FunctionUnit) -> Mapping[str, str]:
-    """Return what a kernel computes, found once: to plan a launch takes many keys."""
-    known = _identities.get(unit)
-    if known is None:
-        try:
-            known = _identities[unit] = identify(unit)
-        except UnidentifiedError as error:
-            raise UncacheableError(str(error)) from error
-    return known
+def _identify(unit: FunctionUnit) -> str:
+    """Return a digest of what a kernel computes."""
+    try:
+        return fingerprint(unit)
+    except UnidentifiedError as error:
+        raise UncacheableError(str(error)) from error
 
 
 def _unusual(name: str, value: Any) -> Iterator[tuple[str, str]]:

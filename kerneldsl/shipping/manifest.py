@@ -3,12 +3,12 @@
 ::
 
     {
-      "format": 3,
+      "format": 4,
       "sha256": "…",
       "package": "mypkg",
       "kerneldsl": "0.9.0",
       "sources": {"mypkg.kernels": "mypkg.kernels-….py"},
-      "analyses": {"unchanged": ["…", …], "effects 0,2;2": ["…", …]},
+      "analyses": {"unchanged": ["…", …]},
       "kernels": ["mypkg.kernels.axpy", …],
       "entries": [
         {
@@ -21,18 +21,19 @@
           "files": {"object": "axpy-0c1d2e3f4a5b6c7d.o", "handlers": …, "pool": …}
         }, …
       ],
+      "forms": {"…": [[…], …], …},
       "works": {"…": [{"mul": 1, "add": 1}, …], …},
       "files": {"axpy-0c1d2e3f4a5b6c7d.o": {"sha256": "…", "bytes": 2720}, …}
     }
 
-The first line has the format and the digest of the following lines. Each entry, work and file is a
-line, in the order of keys and names. So a launch searches the few lines that it uses, of thousands,
-and parses nothing else.
+The first line has the format and the digest of the following lines. Each entry, form, work and file
+is a line, in the order of keys and names. So a launch searches the few lines that it uses, of
+thousands, and parses nothing else.
 
 ``key`` is the SHA-256 of :func:`kerneldsl.shipping.key.shipped_keys`. ``analyses`` has a
-:func:`~kerneldsl.shipping.key.unit_digest` of each kernel in which all threads reach the barriers
-(``uniform``). ``unchanged`` has those of kernels and kinds of arguments without a rewrite.
-``effects 0,2;2`` has those of kernels that read arrays of the parameters 0 and 2, and write 2.
+:func:`~kerneldsl.shipping.key.unit_digest` of each kernel and kinds of arguments without a rewrite
+(``unchanged``). ``forms`` has what describes kernels (:mod:`kerneldsl.shipping.forms`), by
+:func:`~kerneldsl.shipping.forms.form_key`.
 ``works`` has what kernels do for one index (:class:`kerneldsl.analysis.work.KernelWork`), by
 :func:`~kerneldsl.shipping.key.work_digest`. Names of
 files consist of letters, digits, ``.``, ``_`` and ``-``, and are in the folder of the manifest.
@@ -63,7 +64,7 @@ __all__ = [
 
 #: Name of the file.
 MANIFEST = "manifest.json"
-_FORMAT = 3
+_FORMAT = 4
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*", re.ASCII)
 _DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
@@ -161,6 +162,8 @@ class Manifest:
         What was found (:mod:`kerneldsl.shipping.analyses`), to the digests of the kernels.
     works : mapping of str to list
         Digest of a kernel, its arguments and block, to its work as JSON has it.
+    forms : mapping of str to list
+        Digest of a kernel's text and constants to its forms as JSON has them.
     """
 
     package: str
@@ -170,6 +173,7 @@ class Manifest:
     sources: Mapping[str, str] = field(default_factory=dict)
     analyses: Mapping[str, frozenset[str]] = field(default_factory=dict)
     works: Mapping[str, Any] = field(default_factory=dict)
+    forms: Mapping[str, Any] = field(default_factory=dict)
 
     def encode(self) -> bytes:
         """Return the manifest as JSON, the same bytes for equal contents."""
@@ -193,6 +197,7 @@ class Manifest:
                     }
                     for each in sorted(self.entries, key=lambda each: each.key)
                 ],
+                "forms": dict(sorted(self.forms.items())),
                 "works": dict(sorted(self.works.items())),
                 "files": {
                     name: {"sha256": each.sha256, "bytes": each.nbytes}
@@ -223,7 +228,10 @@ class Manifest:
                     str(name): frozenset(map(_digest, each))
                     for name, each in document["analyses"].items()
                 },
-                {_digest(key): each for key, each in document["works"].items()},
+                *(
+                    {_digest(key): each for key, each in document[part].items()}
+                    for part in ("works", "forms")
+                ),
             )
             used = {name for each in entries for name in each.files.values()}
         except ManifestError:
@@ -254,8 +262,14 @@ class Index:
         self._data = _checked(data)
         try:
             first, self._begin = _line(data, data.index(b"\n") + 1)
-            self._works = data.index(_WORKS, self._begin - 1) + 1
-            self._middle = data.index(_BETWEEN, self._works) + 1
+            #: Where the lines of each part begin and end.
+            self._parts: dict[str, tuple[int, int]] = {}
+            part, start = "entries", self._begin
+            for following, mark in _MARKS.items():
+                end = data.index(mark, start - 1)
+                self._parts[part] = start, end + 1
+                part, start = following, end + len(mark)
+            self._parts[part] = start, len(data)
             document = parse_json(b"{" + first.removesuffix(_OPENING) + b"}")
             self._sources = dict(document["sources"])
             #: Version of kerneldsl that compiled it.
@@ -269,25 +283,26 @@ class Index:
 
     def find(self, key: str) -> Entry | None:
         """Return the entry of a key's digest."""
-        row = _search(self._data, self._begin, self._works, f'{{"key":"{key}",'.encode())
+        row = self._row("entries", f'{{"key":"{key}",')
         try:
             return None if row is None else _read_entry(parse_json(row))
         except _UNREADABLE as error:
             raise ManifestError(f"an entry cannot be read: {error!r}") from error
 
-    def work(self, key: str) -> Any:
-        """Return the work of a kernel by its digest, as JSON has it."""
-        start = self._works + len(_WORKS) - 1
-        row = _search(self._data, start, self._middle, f'"{_digest(key)}":'.encode())
+    def value(self, part: str, key: str) -> Any:
+        """Return what ``"forms"`` or ``"works"`` has of a digest, as JSON has it."""
+        row = self._row(part, f'"{_digest(key)}":')
         try:
             return None if row is None else parse_json(b"{" + row + b"}")[key]
         except _UNREADABLE as error:
-            raise ManifestError(f"a work cannot be read: {error!r}") from error
+            raise ManifestError(f"one of the {part} cannot be read: {error!r}") from error
+
+    def _row(self, part: str, prefix: str) -> bytes | None:
+        return _search(self._data, *self._parts[part], prefix.encode())
 
     def file(self, name: str) -> File:
         """Return what is listed of a file."""
-        start = self._middle + len(_BETWEEN) - 1
-        row = _search(self._data, start, len(self._data), f'"{_name(name)}":'.encode())
+        row = self._row("files", f'"{_name(name)}":')
         try:
             if row is not None:
                 return _read_file(parse_json(b"{" + row + b"}")[name])
@@ -302,28 +317,30 @@ class Index:
 
 #: What the values of another document raise.
 _UNREADABLE = (ValueError, KeyError, TypeError, AttributeError)
-#: The end of the line before the entries, and the lines between entries, works and files.
-_OPENING, _WORKS, _BETWEEN = b',"entries":[', b'\n],"works":{\n', b'\n},"files":{\n'
+#: The end of the line before the entries.
+_OPENING = b',"entries":['
+#: What begins each of the following parts.
+_MARKS = {"forms": b'\n],"forms":{\n'} | {
+    part: b'\n},"%s":{\n' % part.encode() for part in ("works", "files")
+}
 
 
 def encode_document(document: Mapping[str, Any]) -> bytes:
     """Return the JSON of a manifest, line by line."""
     head = {
-        name: each
-        for name, each in document.items()
-        if name not in ("format", "entries", "works", "files")
+        name: each for name, each in document.items() if name not in ("format", "entries", *_MARKS)
     }
     entries = ",\n".join(map(_dump, document["entries"]))
-    works, files = (
-        ",\n".join(_dump({name: each})[1:-1] for name, each in document[part].items())
-        for part in ("works", "files")
+    parts = (
+        mark + ",\n".join(_dump({n: each})[1:-1] for n, each in document[part].items()).encode()
+        for part, mark in _MARKS.items()
     )
     rest = b"".join(
         (
             _dump(head)[1:-1].encode() + _OPENING,
             b"\n" + entries.encode() if entries else b"",
-            _WORKS + works.encode(),
-            _BETWEEN + files.encode() + b"\n}}\n",
+            *parts,
+            b"\n}}\n",
         )
     )
     digest = hashlib.sha256(rest).hexdigest()

@@ -213,19 +213,20 @@ class ShippedKernels:
             return frozenset()
         return index.analyses.get(name, frozenset())
 
-    def listed(self, beginning: str) -> list[str]:
-        """Return the names of :meth:`analyses` that begin with some text."""
-        index, _ = self._found
-        names = () if index is None else index.analyses
-        return [each for each in names if each.startswith(beginning)]
-
     def work(self, key: str) -> Any:
         """Return the work of a kernel as JSON has it, if this version of kerneldsl counted it."""
+        return self._value("works", key)
+
+    def forms(self, key: str) -> list[Any]:
+        """Return the forms of a kernel as JSON has them, if this version of kerneldsl made them."""
+        return self._value("forms", key) or []
+
+    def _value(self, part: str, key: str) -> Any:
         index, _ = self._found
         if index is None or index.kerneldsl != __version__:
             return None
         try:
-            return index.work(key)
+            return index.value(part, key)
         except ManifestError as error:
             self.report(f"{self.folder}/{MANIFEST}: {error}")
             return None

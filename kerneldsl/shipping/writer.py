@@ -13,7 +13,6 @@ from types import MappingProxyType
 from typing import Any
 
 from kerneldsl._version import __version__
-from kerneldsl.analysis.analyze import analyze
 from kerneldsl.analysis.work import KernelWork
 from kerneldsl.cache.folders import nearest_existing
 from kerneldsl.contract import Artifact, Compiler, Dim3, Specialization
@@ -21,7 +20,7 @@ from kerneldsl.errors import ArgumentValueError, KernelError
 from kerneldsl.frontend.arguments.for_arguments import rewrite_for
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import Kind, format_signature
-from kerneldsl.shipping.analyses import name_of_effects
+from kerneldsl.shipping.form_writing import make_form
 from kerneldsl.shipping.key import describe_launch, shipped_keys, unit_digest, work_digest
 from kerneldsl.shipping.manifest import MANIFEST, Entry, File, Manifest
 
@@ -60,6 +59,7 @@ class PackageWriter:
         self._sources: dict[str, str] = {}
         self._analyses: defaultdict[str, set[str]] = defaultdict(set)
         self._works: dict[str, Any] = {}
+        self._forms: defaultdict[str, list[Any]] = defaultdict(list)
 
     @property
     def entries(self) -> tuple[Entry, ...]:
@@ -143,19 +143,26 @@ class PackageWriter:
         self._works.update(other._works)
         for name, digests in other._analyses.items():
             self._analyses[name] |= digests
+        for key, forms in other._forms.items():
+            for form in forms:
+                self._add_form(key, form)
 
     def _analyze(self, specialization: Specialization) -> None:
-        """Note what launches need not find again; of the unit as it is, which may be rewritten."""
+        """Note what launches need not find again, of a kernel that is not rewritten."""
         unit, kinds = specialization.unit, specialization.kinds
         try:
-            traits = analyze(unit)
-            if not traits.augmented:
-                effects = name_of_effects((traits.read, traits.written))
-                self._analyses[effects].add(unit_digest(unit))
-            if rewrite_for(unit, kinds) is unit:
-                self._analyses["unchanged"].add(unit_digest(unit, kinds))
+            if rewrite_for(unit, kinds) is not unit:
+                return
         except KernelError:  # a launch finds it again
             return
+        self._analyses["unchanged"].add(unit_digest(unit, kinds))
+        found = make_form(unit, specialization.traits)
+        if found is not None:
+            self._add_form(*found)
+
+    def _add_form(self, key: str, form: Any) -> None:
+        if form not in self._forms[key]:
+            self._forms[key].append(form)
 
     def _add_file(self, stem: str, kind: str, data: bytes) -> str:
         """Add a file that is named by its contents; equal ones are stored once."""
@@ -179,6 +186,7 @@ class PackageWriter:
             self._sources,
             {name: frozenset(digests) for name, digests in self._analyses.items()},
             self._works,
+            {key: sorted(forms, key=json.dumps) for key, forms in self._forms.items()},
         )
 
     def contents(self) -> Mapping[str, bytes]:

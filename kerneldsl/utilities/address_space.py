@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from importlib.util import find_spec
 
 from kerneldsl.errors import CompileError, SourceLocation
@@ -103,7 +104,7 @@ class Addresses:
 
 
 def require_addresses(
-    work: str, *, compiles: bool = True, where: SourceLocation | None = None
+    work: str, *, compiles: bool = True, where: Callable[[], SourceLocation] | None = None
 ) -> None:
     """Refuse to begin what a limit on addresses leaves no room for.
 
@@ -113,8 +114,8 @@ def require_addresses(
         The work to do, as the subject of a sentence.
     compiles : bool
         Whether kernels are compiled; otherwise compiled code is linked, which takes LLVM alone.
-    where : SourceLocation, optional
-        The kernel's place.
+    where : callable, optional
+        Returns the kernel's place.
 
     Raises
     ------
@@ -126,7 +127,8 @@ def require_addresses(
     if addresses is None or missing is None:
         return
     needed, remedy = missing
-    raise _refusal(f"{work} needs {format_bytes(needed)}", where, addresses, remedy)
+    place = None if where is None else where()
+    raise _refusal(f"{work} needs {format_bytes(needed)}", place, addresses, remedy)
 
 
 def out_of_addresses(work: str, where: SourceLocation) -> CompileError | None:

@@ -76,7 +76,7 @@ class CpuCompiler(Compiler):
     def compile(self, specialization: Specialization) -> CpuArtifact:
         """Check the kernel, and compile it by the region IR."""
         unit = specialization.unit
-        require_addresses(f"compiling {unit.qualname}", where=unit.locate(unit.tree))
+        require_addresses(f"compiling {unit.qualname}", where=unit.place)
         # This imports Numba first: threads that begin with other parts of it can deadlock.
         import kerneldsl.lowering.numba_internals.compiling  # noqa: F401
         from kerneldsl.lowering.missing import refuse_missing
@@ -88,13 +88,13 @@ class CpuCompiler(Compiler):
 
     def typed_unit(self, unit: FunctionUnit, kinds: tuple[Kind, ...]) -> TypedUnit:
         """Read the kernel with Numba's types for this machine's processor."""
-        require_addresses(f"typing {unit.qualname}", where=unit.locate(unit.tree))
+        require_addresses(f"typing {unit.qualname}", where=unit.place)
         from targets.cpu.regions.compile import typed_unit
 
         return typed_unit(unit, kinds)
 
     def typed_regions(self, unit: FunctionUnit, kinds: tuple[Kind, ...], made_by: Any) -> Any:
-        require_addresses(f"typing {unit.qualname}", where=unit.locate(unit.tree))
+        require_addresses(f"typing {unit.qualname}", where=unit.place)
         from targets.cpu.regions.compile import typed_regions
 
         return typed_regions(unit, kinds, made_by)

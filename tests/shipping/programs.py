@@ -79,6 +79,7 @@ print(json.dumps({{
     "results": results,
     "warnings": [str(each.message) for each in caught],
     "modules": [name for name in ("numba", "llvmlite") if name in sys.modules],
+    "parsed": "kerneldsl.frontend.normalize" in sys.modules,
     "cache": kd.cache.stats().to_dict(),
 }}))
 """

@@ -36,6 +36,7 @@ GOOD = Manifest(
     {"mypkg.kernels": "mypkg.kernels-00.py.txt"},
     {"uniform": frozenset({DIGEST})},
     {DIGEST: [{"add": 1}, [], 0, 0]},
+    {DIGEST: [[1, "x"]]},
 )
 
 
@@ -53,8 +54,9 @@ def test_a_manifest_is_json_with_a_line_for_each_row() -> None:
     assert encode_document({k: v for k, v in document.items() if k != "sha256"}) == data
     lines = data.splitlines()
     assert json.loads(lines[2])["key"] == DIGEST
-    assert json.loads(b"{%s}" % lines[4]) == GOOD.works
-    assert lines[6].startswith(b'"axpy-00.o":{')
+    assert json.loads(b"{%s}" % lines[4]) == GOOD.forms
+    assert json.loads(b"{%s}" % lines[6]) == GOOD.works
+    assert lines[8].startswith(b'"axpy-00.o":{')
 
 
 def test_the_order_does_not_matter() -> None:
@@ -111,8 +113,9 @@ def test_an_index_refuses_what_is_wanted_and_bad() -> None:
     document["entries"][0]["metadata"] = 1
     document["files"]["axpy-00.o"]["sha256"] = "x"
     index = Index(encode_document(document))
-    assert index.work(DIGEST) == GOOD.works[DIGEST]
-    assert index.work("1" * 64) is None
+    for part in ("forms", "works"):
+        assert index.value(part, DIGEST) == getattr(GOOD, part)[DIGEST]
+        assert index.value(part, "1" * 64) is None
     with pytest.raises(ManifestError, match="metadata"):
         index.find(DIGEST)
     for name, said in (("axpy-00.o", "axpy"), ("../x", "not the name"), ("y.o", "y.o")):

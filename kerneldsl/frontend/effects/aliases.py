@@ -13,11 +13,11 @@ from __future__ import annotations
 import ast
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Iterable
+from typing import Any, TypeAlias
 
-from kerneldsl.errors import SourceLocation
 from kerneldsl.frontend.bindings import Binding, bindings, unpack_targets
+from kerneldsl.frontend.effects.augmented import Augmented
 from kerneldsl.frontend.effects.library_effects import (
     PLAIN_ATTRIBUTES,
     READING_METHODS,
@@ -25,19 +25,17 @@ from kerneldsl.frontend.effects.library_effects import (
     gives_scalar,
     makes_scalars,
 )
-from kerneldsl.frontend.effects.tuple_indices import TupleIndices, Tuples, longest, substitute
+from kerneldsl.frontend.effects.tuple_indices import TupleIndices, Tuples, substitute
 from kerneldsl.frontend.expressions import index_parts
 from kerneldsl.frontend.library_names import name_of_function, outside_value
 from kerneldsl.frontend.trees import walk_here
 from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
 from kerneldsl.language.intrinsics.intrinsic import ARRAY_ACCESS, Effect
-from kerneldsl.language.kinds import Kind
 from kerneldsl.utilities.dataclasses import dataclass
 
 __all__ = [
     "Alias",
     "Aliases",
-    "Augmented",
     "Root",
     "Summary",
     "deeper",
@@ -49,24 +47,6 @@ Root: TypeAlias = int | str
 Alias: TypeAlias = tuple[Root, int, tuple[Tuples, ...]]
 _MAX_DEPTH = 8
 _NO_TUPLES: tuple[Tuples, ...] = ()
-
-
-class Augmented(NamedTuple):
-    """An augmented assignment of a variable that may hold a view of a parameter's array."""
-
-    #: Of the parameter.
-    position: int
-    #: How many indices lead from the array to the value. It is an element where the array has no
-    #: more axes, and else a view, which the assignment changes in place.
-    index_count: int
-    #: The assignment.
-    where: SourceLocation
-    #: For each of these indices that may be a tuple, and so more than one, which tuples it may be.
-    tuples: tuple[Tuples, ...]
-
-    def indices(self, kinds: Sequence[Kind]) -> int:
-        """Return how many indices lead to the value where the arguments are of these kinds."""
-        return self.index_count + sum(longest(each, kinds) - 1 for each in self.tuples)
 
 
 @dataclass(frozen=True, slots=True)

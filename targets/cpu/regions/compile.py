@@ -6,6 +6,7 @@ reads its arguments from the launch. It runs a range of blocks, or of pieces of 
 
 from __future__ import annotations
 
+import ast
 import itertools
 import operator
 import time
@@ -19,6 +20,7 @@ from numba import types
 from kerneldsl.analysis.operations import CONVERSIONS, SELECTIONS
 from kerneldsl.contract import Specialization
 from kerneldsl.errors import KernelError
+from kerneldsl.frontend.trees import walk_here
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.ir.explained_errors import explained_errors, translate
 from kerneldsl.ir.frontend.read import argument_types, read_function, type_unit
@@ -137,6 +139,7 @@ def _compile(spec: Specialization, library: Any, level: str | None) -> CpuArtifa
         function.findings,
         function.barriers,
         function.work,
+        _straight_nodes(spec.unit),
     )
 
 
@@ -144,6 +147,12 @@ def _fault_table(function: Function) -> FaultTable:
     from kerneldsl.lowering.faults import FaultTable
 
     return FaultTable(function.fault_sites)
+
+
+def _straight_nodes(unit: FunctionUnit) -> int:
+    """Return the nodes of a kernel and of the functions that it calls; 0 if there is a loop."""
+    nodes = [node for reached in unit.reachable() for node in walk_here(reached.tree)]
+    return 0 if any(isinstance(node, ast.For | ast.While) for node in nodes) else len(nodes)
 
 
 _numbers = itertools.count()

@@ -6,11 +6,10 @@ The text belongs to the compiled kernel: a native handler
 
 from __future__ import annotations
 
-import ast
 import ctypes
 import math
 import struct
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, TypeAlias
@@ -27,7 +26,6 @@ from kerneldsl.contract import (
 from kerneldsl.contract.abi import ParameterLayout
 from kerneldsl.contract.barriers import NO_BARRIERS, BarrierFacts
 from kerneldsl.contract.findings import Finding
-from kerneldsl.frontend.trees import walk_here
 from kerneldsl.language.kinds import ArrayKind
 from kerneldsl.utilities.cached_property import cached_property
 from kerneldsl.utilities.dataclasses import dataclass
@@ -103,6 +101,8 @@ class CpuArtifact(Artifact):
     barriers: BarrierFacts = field(default=NO_BARRIERS, repr=False)
     #: What it does for one index.
     work: KernelWork | None = field(default=None, repr=False)
+    #: Of a kernel without loops, the nodes of its syntax tree and of those of its callees; else 0.
+    straight_nodes: int = 0
 
     @property
     def is_element_space(self) -> bool:
@@ -126,20 +126,15 @@ class CpuArtifact(Artifact):
             return ("source", "llvm", "asm")
         return () if callable(self.source) else ("source",)
 
-    @cached_property
+    @property
     def has_loops(self) -> bool:
         """True if a thread of the kernel may run for long."""
-        return any(isinstance(node, ast.For | ast.While) for node in self.nodes())
+        return self.straight_nodes == 0
 
     @property
     def longest_segment(self) -> int:
         """Indices of the longest row segment, after which a launch can be stopped."""
         return _MOST_SEGMENT_OF_LOOPS if self.has_loops else _MOST_SEGMENT
-
-    def nodes(self) -> Iterator[ast.AST]:
-        """Return the nodes of the kernel and of the functions that it calls."""
-        units = self.specialization.unit.reachable()
-        return (node for unit in units for node in walk_here(unit.tree))
 
     def resources(self) -> Resources:
         """Return a block's resources; registers and spills are the compiler's affair on a CPU."""
@@ -272,7 +267,7 @@ class CpuExecutable(Executable):
     def _first_threads(self) -> int:
         if self.artifact.has_loops:
             return 1
-        fitting = _FIRST_NODES // sum(1 for _ in self.artifact.nodes())
+        fitting = _FIRST_NODES // self.artifact.straight_nodes
         return min(max(fitting, _LEAST_FIRST_THREADS), _MOST_FIRST_THREADS)
 
     def _divide(

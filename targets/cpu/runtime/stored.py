@@ -44,6 +44,7 @@ def dump(artifact: CpuArtifact) -> dict[str, bytes] | None:
         "rows_along": artifact.rows_along,
         "part_bytes": artifact.part_bytes,
         "work": _work(artifact),
+        "straight_nodes": artifact.straight_nodes,
         "timings": dict(artifact.timings),
     }
     return {
@@ -73,6 +74,7 @@ def ship(artifact: CpuArtifact) -> dict[str, bytes] | None:
         "rows_along": artifact.rows_along,
         "part_bytes": artifact.part_bytes,
         "work": _work(artifact),
+        "straight_nodes": artifact.straight_nodes,
         "process_code": VERSION,
     }
     sections = {"metadata": json.dumps(metadata).encode(), "object": code}
@@ -98,6 +100,7 @@ def restore(
         metadata = parse_json(sections["metadata"])
         entry_name, rows_along = metadata["entry_name"], metadata["rows_along"]
         part_bytes, work = metadata["part_bytes"], KernelWork.from_json(metadata["work"])
+        straight_nodes = metadata["straight_nodes"]
         times = metadata.get("timings", {})
         timings = {str(step): float(seconds) for step, seconds in times.items()}
         source = sections["source"].decode("utf-8", "surrogatepass") if "source" in sections else ""
@@ -108,10 +111,11 @@ def restore(
         not isinstance(entry_name, str)
         or rows_along not in (None, *get_args(RowAxis))
         or not isinstance(part_bytes, int | None)
+        or not isinstance(straight_nodes, int)
     ):
         raise UnusableCodeError("the metadata is of other types")
     unit = specialization.unit
-    require_addresses(f"linking {unit.qualname}", compiles=False, where=unit.locate(unit.tree))
+    require_addresses(f"linking {unit.qualname}", compiles=False, where=unit.place)
     if metadata.get("process_code", VERSION) == VERSION:
         for name, each in _OF_PROCESS.items():
             each.offer(sections.get(name))
@@ -123,6 +127,7 @@ def restore(
         *(compiled, rows_along),
         part_bytes=part_bytes,
         work=work,
+        straight_nodes=straight_nodes,
     )
 
 

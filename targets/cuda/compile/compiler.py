@@ -65,7 +65,7 @@ def compile_kernel(
     _check_local(specialization, architecture)
     _check_mapping(specialization)
     unit = specialization.unit
-    require_addresses(f"compiling {unit.qualname}", where=unit.locate(unit.tree))
+    require_addresses(f"compiling {unit.qualname}", where=unit.place)
     from kerneldsl.lowering.numba_internals.compiling import collector_paused
 
     with collector_paused():

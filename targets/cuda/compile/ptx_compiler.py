@@ -62,13 +62,13 @@ class PtxCompiler(Compiler):
         return compile_kernel(specialization, arch=_arch(specialization))
 
     def typed_unit(self, unit: FunctionUnit, kinds: tuple[Kind, ...]) -> TypedUnit:
-        require_addresses(f"typing {unit.qualname}", where=unit.locate(unit.tree))
+        require_addresses(f"typing {unit.qualname}", where=unit.place)
         from targets.cuda.compile.region_code import typed_unit
 
         return typed_unit(unit, kinds)
 
     def typed_regions(self, unit: FunctionUnit, kinds: tuple[Kind, ...], made_by: Any) -> Any:
-        require_addresses(f"typing {unit.qualname}", where=unit.locate(unit.tree))
+        require_addresses(f"typing {unit.qualname}", where=unit.place)
         from targets.cuda.compile.region_code import typed_regions
 
         return typed_regions(unit, kinds, made_by)

@@ -42,10 +42,12 @@ def restore_remarks(rows: Any, specialization: Specialization) -> tuple[PassRema
 
     Raises `ValueError`, `TypeError` or `LookupError` for anything else.
     """
-    units = tuple(specialization.unit.reachable())
+    units: list[FunctionUnit] = []
     known: dict[int, list[ast.stmt]] = {}
 
     def place(function: int, statement: int) -> SourceLocation:
+        if not units:  # few remarks have a place
+            units.extend(specialization.unit.reachable())
         unit = units[function]
         if function not in known:
             known[function] = _statements(unit)

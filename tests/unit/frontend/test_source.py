@@ -17,6 +17,7 @@ import pytest
 import kerneldsl
 from kerneldsl.errors import SourceUnavailableError, UndefinedNameError, UnsupportedConstructError
 from kerneldsl.frontend import source as source_module
+from kerneldsl.frontend.function_text import lines_of_function
 from kerneldsl.frontend.normalize import make_unit
 from kerneldsl.frontend.source import find_source
 
@@ -216,7 +217,7 @@ def test_a_function_that_is_parsed_alone_is_that_of_the_whole_text(end: str) -> 
     alone = 0
     for text in (each.replace("\n", end) for each in texts):
         for code in _functions_of(compile(text, "f.py", "exec")):
-            lines = source_module._lines_of_function(text, code.co_firstlineno)
+            lines = lines_of_function(text, code.co_firstlineno)
             if lines is None:
                 continue
             parts = [_find(each, text, code) for each in (lines, text)]

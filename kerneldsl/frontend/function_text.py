@@ -1,0 +1,183 @@
+"""The text of a function, and whether its code was compiled from it, without a syntax tree."""
+
+from __future__ import annotations
+
+import ast
+import linecache
+import os
+import types
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from kerneldsl.frontend.module_texts import text_of_module
+
+__all__ = [
+    "COMPILE_FLAGS",
+    "FunctionText",
+    "holds_code",
+    "imported_names",
+    "lines_of_function",
+    "number_in_text",
+    "text_of_function",
+]
+
+#: A notebook cell may await at its top level.
+COMPILE_FLAGS = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+_DEFINITIONS = ("def ", "async def ")
+
+
+class FunctionText(NamedTuple):
+    """The top-level statement of a module that has a function in it, or is its definition."""
+
+    #: The statement, without comments after it.
+    text: str
+    #: Line of the module on which it begins, with decorators.
+    first_line: int
+
+
+def text_of_function(function: types.FunctionType) -> FunctionText | None:
+    """Return the text of a function: that of its file, or the one that its package ships.
+
+    Whether the function was compiled from it is for :func:`number_in_text` to say. ``None`` if no
+    such statement is found.
+    """
+    lines = _text_of_module(function).split("\n")
+    at = function.__code__.co_firstlineno - 1
+    if at >= len(lines):
+        return None
+    while at > 0 and not _begins_statement(lines[at]):
+        at -= 1
+    before = at
+    while before > 0:
+        before -= 1
+        if not _begins_statement(lines[before]):
+            continue
+        if not lines[before].startswith("@"):
+            break
+        at = before
+    end, is_decorated = at + 1, lines[at].startswith("@")
+    while end < len(lines) and (is_decorated or not _begins_statement(lines[end])):
+        is_decorated &= not lines[end].startswith(_DEFINITIONS)
+        end += 1
+    while end > at and (not lines[end - 1].strip() or lines[end - 1].lstrip().startswith("#")):
+        end -= 1
+    return FunctionText("\n".join(lines[at:end]), at + 1) if end > at else None
+
+
+def _begins_statement(line: str) -> bool:
+    """Return whether a line begins a statement of a module, if it is in no string."""
+    return bool(line) and line[0] not in " \t\r#)]}"
+
+
+def _text_of_module(function: types.FunctionType) -> str:
+    filename = function.__code__.co_filename
+    text = "".join(linecache.getlines(filename, function.__globals__))
+    if not text and not os.path.isfile(filename):
+        text = text_of_module(function.__module__ or "") or ""
+    return text
+
+
+def imported_names(function: types.FunctionType) -> list[str]:
+    """Return the names that a function's module imports, and the function's code has.
+
+    The interpreter compiles calls of such names in another way.
+    """
+    used = {name for code in _every_code(function.__code__) for name in code.co_names}
+    pending: list[ast.AST] = list(ast.parse(_text_of_module(function)).body)
+    found = set[str]()
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            found |= {each.asname or each.name.partition(".")[0] for each in node.names}
+        elif not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            pending += ast.iter_child_nodes(node)
+    return sorted(used & found)
+
+
+def number_in_text(
+    function: types.FunctionType, text: FunctionText, imported: Iterable[str]
+) -> int | None:
+    """Return which code of a text, as this interpreter compiles it, is that of a function.
+
+    Parameters
+    ----------
+    function : function
+        The function.
+    text : FunctionText
+        Of :func:`text_of_function`.
+    imported : iterable of str
+        Of :func:`imported_names`.
+
+    Returns
+    -------
+    int or None
+        Its number among those with its name on its line; several lambdas may be on a line.
+    """
+    code, names = function.__code__, ", ".join(imported)
+    if text.first_line < 2 and names:
+        return None  # there is no line for the imports
+    before = (f"import {names}" if names else "") + "\n" * (text.first_line - 1)
+    try:
+        compiled = compile(
+            before + text.text, code.co_filename, "exec", COMPILE_FLAGS, dont_inherit=True
+        )
+    except (SyntaxError, ValueError):
+        return None
+    place = code.co_qualname, code.co_firstlineno
+    there = (
+        each for each in _every_code(compiled) if (each.co_qualname, each.co_firstlineno) == place
+    )
+    return next((number for number, each in enumerate(there) if _is_same(each, code)), None)
+
+
+def lines_of_function(text: str, first: int) -> str | None:
+    """Return the lines of a function that is in no other one, after empty ones, if they are found.
+
+    They end before the next line that is not indented. It may be a line of a string: then the code
+    is another one, which its caller sees.
+    """
+    lines = text.split("\n")[first - 1 :]
+    if not lines or lines[0][:1] in ("", " ", "\t"):
+        return None  # it is in another one
+    found, is_begun = [""] * (first - 1), False
+    for line in lines:
+        is_outside = _begins_statement(line)
+        if is_outside and is_begun:
+            break
+        is_begun |= is_outside and line.startswith(_DEFINITIONS)
+        found.append(line)
+    return "\n".join((*found, "")) if is_begun else None
+
+
+def holds_code(compiled: types.CodeType, code: types.CodeType) -> bool:
+    """Return whether the code of a text has that of a function."""
+    return any(_is_same(candidate, code) for candidate in _every_code(compiled))
+
+
+def _is_same(one: types.CodeType, other: types.CodeType) -> bool:
+    inner, its = list(_inner_code(one)), list(_inner_code(other))
+    return (
+        one.co_name == other.co_name
+        and one.co_firstlineno == other.co_firstlineno
+        and one.co_code == other.co_code
+        and one.co_names == other.co_names
+        and one.co_varnames == other.co_varnames
+        and one.co_freevars == other.co_freevars
+        and _plain_constants(one) == _plain_constants(other)
+        and len(inner) == len(its)
+        and all(map(_is_same, inner, its))
+    )
+
+
+def _every_code(code: types.CodeType) -> Iterator[types.CodeType]:
+    yield code
+    for inner in _inner_code(code):
+        yield from _every_code(inner)
+
+
+def _inner_code(code: types.CodeType) -> Iterator[types.CodeType]:
+    return (each for each in code.co_consts if isinstance(each, types.CodeType))
+
+
+def _plain_constants(code: types.CodeType) -> list[str]:
+    return [repr(each) for each in code.co_consts if not isinstance(each, types.CodeType)]
