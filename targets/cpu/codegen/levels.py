@@ -126,7 +126,7 @@ def _target_machine(name: str) -> Any:
     return target.create_target_machine(cpu=processor, opt=3, reloc="pic", codemodel="small")
 
 
-# -- vector extensions that compiled code may use on this processor --------------------------------
+# -- vector extensions that compiled code may use on this processor -------------------------------
 
 
 #: LLVM's name of a feature to the extension's usual one, widest first.

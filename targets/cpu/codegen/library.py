@@ -30,10 +30,15 @@ from kerneldsl.lowering.numba_internals.host_code import HostLibrary
 from kerneldsl.lowering.numba_internals.regions import run_passes
 from kerneldsl.lowering.numba_internals.text import module_text
 from kerneldsl.lowering.shifts import define_shifts
-from targets.cpu.math.division import Divisions, fold_constants, has_divisions
 from targets.cpu.math.float_conversions import CONVERSIONS, add_missing, write_conversion
-from targets.cpu.math.upper_products import has_upper_products, keep_upper_products
 from targets.cpu.math.vector.define import calls_math, calls_powers, replace_math
+from targets.cpu.math.workarounds import (
+    Divisions,
+    fold_constants,
+    has_divisions,
+    has_upper_products,
+    keep_upper_products,
+)
 from targets.cpu.runtime.objects import IS_SUPPORTED
 
 __all__ = ["ENTRY_SUFFIX", "create_library", "entry_symbol", "name_symbols"]

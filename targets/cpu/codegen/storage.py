@@ -107,7 +107,7 @@ class Storage:
         )
 
 
-# -- the memory that an array is in, and metadata for LLVM -----------------------------------------
+# -- the memory that an array is in, and metadata for LLVM ----------------------------------------
 
 
 #: What gives a part of an array, or looks at all of it in another way.

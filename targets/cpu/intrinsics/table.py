@@ -16,10 +16,10 @@ from kerneldsl.language.intrinsics.table import INTRINSICS
 from kerneldsl.lowering import scalars
 from kerneldsl.lowering.calls import Emitter
 from kerneldsl.utilities.dataclasses import dataclass
-from targets.cpu.intrinsics import byte_dots, ptx_words, warp, warp_values
+from targets.cpu.intrinsics import byte_dots, ptx_words, warp
 from targets.cpu.intrinsics.atomics import ATOMICS, fence
-from targets.cpu.intrinsics.groups.table import GROUPS
-from targets.cpu.intrinsics.warp import Exchange
+from targets.cpu.intrinsics.exchange import Exchange
+from targets.cpu.intrinsics.groups import GROUPS
 
 __all__ = [
     "LOWERINGS",
@@ -117,7 +117,6 @@ LOWERINGS: dict[str, Lowering] = {
     "syncwarp": Cut(),
     "grid_group.sync": Cut(),
     **warp.EXCHANGES,
-    **warp_values.EXCHANGES,
     "block.count": Cut("count"),
     "block.all": Cut("all"),
     "block.any": Cut("any"),

@@ -1,160 +1,53 @@
-"""Exchanges between the lanes of a warp, through memory of the block.
+"""Exchanges between the lanes of a warp: shuffles, votes, matches and reductions.
 
-An exchange is performed by two loops over threads. In the first, each thread that takes part
-*posts*: it writes what the others need. In the second it *takes* its result. Two arrays of int64
-belong to the block. One has a word for the value of each thread. The other has a word for each
-warp: its lower half has a bit for each lane that takes part, and its upper half one for each of
-them whose predicate is true.
+The lowest lane that takes part in a reduction computes the result. The others find it in that
+lane's word, since threads take their results in the order of their lanes.
+
+References
+----------
+CUDA C++ Programming Guide, sections "Warp Vote Functions", "Warp Match Functions" and "Warp Reduce
+Functions"; PTX ISA, section "shfl.sync".
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
 
 from llvmlite import ir
+from numba import types
 from numba.core import cgutils
 
 from kerneldsl.lowering.calls import Call
-from kerneldsl.utilities.dataclasses import dataclass
+from kerneldsl.lowering.scalars import call_llvm
+from targets.cpu.intrinsics.exchange import (
+    I1,
+    I32,
+    I64,
+    WARP_SIZE,
+    Buffer,
+    Exchange,
+    exchange,
+    post_predicate,
+)
 
-__all__ = [
-    "EXCHANGES",
-    "WARP_SIZE",
-    "Exchange",
-    "Half",
-    "Room",
-    "Step",
-    "WarpBuffer",
-    "arrive_thread",
-    "exchange",
-    "expect_threads",
-    "post_nothing",
-    "post_value",
-]
-
-_I64 = ir.IntType(64)
-#: Threads of a warp, on every machine.
-WARP_SIZE = 32
-#: Words of warps that are stored one by one, and not in a loop.
-_MOST_STORES = 8
-
-
-class Room(NamedTuple):
-    """The memory of a block through which its threads exchange values."""
-
-    #: Addresses of int64: values, and a word for each warp.
-    values: ir.Value
-    lanes: ir.Value
-    #: Warps of the block.
-    warps: int
-
-
-#: Writes a step of an exchange: ``(builder, room, thread, call)``.
-Step = Callable[[ir.IRBuilder, Room, ir.Value, Call], ir.Value]
-
-
-@dataclass(frozen=True)
-class Exchange:
-    """An exchange between the lanes of a warp, or the threads of a block."""
-
-    #: What each thread does that takes part, before and after all have posted.
-    post: Step
-    take: Step
-    #: What is done between the two, once for the block, with the number of its threads in the
-    #: place of a thread's. Then a result that all threads share is in the place of the first one.
-    combine: Step | None = None
-    #: How many int64 a thread's value takes.
-    words: int = 1
-
-
-class WarpBuffer:
-    """The memory of an exchange as one thread uses it.
-
-    Values are rounded up to whole warps.
-    """
-
-    def __init__(self, builder: ir.IRBuilder, values: Any, lanes: Any, thread: ir.Value) -> None:
-        self.builder = builder
-        self.thread = thread
-        self.lane = builder.and_(thread, _I64(WARP_SIZE - 1))
-        self.first = builder.sub(thread, self.lane)
-        self.values = values
-        self.lanes = builder.gep(lanes, [builder.udiv(thread, _I64(WARP_SIZE))])
-
-    def value_of(self, thread: ir.Value) -> ir.Value:
-        """Return the address of a thread's word."""
-        return self.builder.gep(self.values, [thread])
-
-    def add(self, bits: ir.Value) -> None:
-        """Set bits in the word of the warp."""
-        self.builder.store(self.builder.or_(self.builder.load(self.lanes), bits), self.lanes)
-
-    def named(self, mask: ir.Value) -> ir.Value:
-        """Return the lanes of a mask that take part, as bits."""
-        return self.builder.and_(self.builder.load(self.lanes), self.builder.zext(mask, _I64))
-
-
-#: Writes one half of an exchange.
-Half = Callable[[WarpBuffer, Call], ir.Value]
-
-
-def exchange(post: Half, take: Half) -> Exchange:
-    """Return the exchange of two halves."""
-    return Exchange(partial(_write_half, post), partial(_write_half, take))
-
-
-def _write_half(
-    half: Half, builder: ir.IRBuilder, room: Room, thread: ir.Value, call: Call
-) -> ir.Value:
-    return half(WarpBuffer(builder, room.values, room.lanes, thread), call)
-
-
-def expect_threads(builder: ir.IRBuilder, room: Room, threads: ir.Value) -> None:
-    """Let the first threads of the block take part, and no other one."""
-    if isinstance(threads, ir.Constant) and room.warps <= _MOST_STORES:
-        for warp in range(room.warps):
-            count = min(max(threads.constant - warp * WARP_SIZE, 0), WARP_SIZE)
-            builder.store(_I64((1 << count) - 1), builder.gep(room.lanes, [_I64(warp)]))
-        return
-    with cgutils.for_range(builder, _I64(room.warps)) as loop:
-        start = builder.mul(loop.index, _I64(WARP_SIZE))
-        count = builder.sub(threads, start)
-        count = _smaller(builder, _larger(builder, count, _I64(0)), _I64(WARP_SIZE))
-        bits = builder.sub(builder.shl(_I64(1), count), _I64(1))
-        builder.store(bits, builder.gep(room.lanes, [loop.index]))
-
-
-def _smaller(builder: ir.IRBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
-    return builder.select(builder.icmp_signed("<", a, b), a, b)
-
-
-def _larger(builder: ir.IRBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
-    return builder.select(builder.icmp_signed(">", a, b), a, b)
-
-
-def arrive_thread(builder: ir.IRBuilder, room: Room, thread: ir.Value) -> None:
-    """Let one more thread take part."""
-    buffer = WarpBuffer(builder, room.values, room.lanes, thread)
-    buffer.add(builder.shl(_I64(1), buffer.lane))
-
+__all__ = ["EXCHANGES"]
 
 # -- shuffles ---------------------------------------------------------------------------------
 
 
-def post_value(room: WarpBuffer, call: Call) -> ir.Value:
+def _post_value(room: Buffer, call: Call) -> ir.Value:
     """Write this thread's value as the lowest bits of its word; the others are 0."""
     value, builder = call.args[1], call.builder
     bits = ir.IntType(call.signature.args[1].bitwidth)
-    word = builder.zext(builder.bitcast(value, bits), _I64)
-    builder.store(word, room.value_of(room.thread))
+    word = builder.zext(builder.bitcast(value, bits), I64)
+    builder.store(word, room.value_of(room.number))
     return call.context.get_dummy_value()
 
 
 def _source(mode: str, builder: ir.IRBuilder, lane: ir.Value, given: ir.Value) -> ir.Value:
     """Return the lane that another one takes its value of, if there is such a lane."""
-    distance = builder.and_(builder.zext(given, _I64), _I64(WARP_SIZE - 1))
+    distance = builder.and_(builder.zext(given, I64), I64(WARP_SIZE - 1))
     match mode:
         case "up":
             return builder.sub(lane, distance)
@@ -166,16 +59,16 @@ def _source(mode: str, builder: ir.IRBuilder, lane: ir.Value, given: ir.Value) -
             return distance
 
 
-def _take_value(mode: str, room: WarpBuffer, call: Call) -> ir.Value:
+def _take_value(mode: str, room: Buffer, call: Call) -> ir.Value:
     """Return the value of another lane, or the thread's own (PTX ISA, "shfl.sync")."""
     builder = call.builder
     mask, value, given = call.args
     source = _source(mode, builder, room.lane, given)
     # A lane out of range has a number that is out of range without a sign, too.
-    is_lane = builder.icmp_unsigned("<", source, _I64(WARP_SIZE))
+    is_lane = builder.icmp_unsigned("<", source, I64(WARP_SIZE))
     lane = builder.select(is_lane, source, room.lane)
-    takes_part = builder.trunc(builder.lshr(room.named(mask), lane), ir.IntType(1))
-    thread = builder.select(takes_part, builder.add(room.first, lane), room.thread)
+    takes_part = builder.trunc(builder.lshr(room.named(mask), lane), I1)
+    thread = builder.select(takes_part, builder.add(room.first, lane), room.number)
     word = builder.load(room.value_of(thread))
     bits = ir.IntType(call.signature.return_type.bitwidth)
     return builder.bitcast(builder.trunc(word, bits), value.type)
@@ -184,51 +77,153 @@ def _take_value(mode: str, room: WarpBuffer, call: Call) -> ir.Value:
 # -- votes ------------------------------------------------------------------------------------
 
 
-def _post_predicate(room: WarpBuffer, call: Call) -> ir.Value:
-    builder = call.builder
-    is_true = call.context.is_true(builder, call.signature.args[1], call.args[1])
-    bit = builder.shl(builder.zext(is_true, _I64), builder.add(room.lane, _I64(WARP_SIZE)))
-    room.add(bit)
-    return call.context.get_dummy_value()
-
-
-def _true_lanes(room: WarpBuffer, call: Call) -> ir.Value:
+def _true_lanes(room: Buffer, call: Call) -> ir.Value:
     """Return the lanes of the mask with a true predicate, as bits."""
-    true = call.builder.lshr(call.builder.load(room.lanes), _I64(WARP_SIZE))
+    true = call.builder.lshr(call.builder.load(room.word(room.warp)), I64(WARP_SIZE))
     return call.builder.and_(true, room.named(call.args[0]))
 
 
-def _take_ballot(room: WarpBuffer, call: Call) -> ir.Value:
-    return call.builder.trunc(_true_lanes(room, call), ir.IntType(32))
+def _take_ballot(room: Buffer, call: Call) -> ir.Value:
+    return call.builder.trunc(_true_lanes(room, call), I32)
 
 
-def _take_all(room: WarpBuffer, call: Call) -> ir.Value:
+def _take_all(room: Buffer, call: Call) -> ir.Value:
     return call.builder.icmp_unsigned("==", _true_lanes(room, call), room.named(call.args[0]))
 
 
-def _take_any(room: WarpBuffer, call: Call) -> ir.Value:
-    return call.builder.icmp_unsigned("!=", _true_lanes(room, call), _I64(0))
+def _take_any(room: Buffer, call: Call) -> ir.Value:
+    return call.builder.icmp_unsigned("!=", _true_lanes(room, call), I64(0))
 
 
-def _take_equal(room: WarpBuffer, call: Call) -> ir.Value:
+def _take_equal(room: Buffer, call: Call) -> ir.Value:
     return call.builder.or_(
         _take_all(room, call),
-        call.builder.icmp_unsigned("==", _true_lanes(room, call), _I64(0)),
+        call.builder.icmp_unsigned("==", _true_lanes(room, call), I64(0)),
     )
 
 
-def post_nothing(room: WarpBuffer, call: Call) -> ir.Value:
+def _post_nothing(room: Buffer, call: Call) -> ir.Value:
     """Take part, and no more."""
     return call.context.get_dummy_value()
 
 
-def _take_lanes(room: WarpBuffer, call: Call) -> ir.Value:
-    return call.builder.trunc(call.builder.load(room.lanes), ir.IntType(32))
+def _take_lanes(room: Buffer, call: Call) -> ir.Value:
+    return call.builder.trunc(call.builder.load(room.word(room.warp)), I32)
 
 
+# -- matches ----------------------------------------------------------------------------------
+
+
+def _same_lanes(room: Buffer, call: Call) -> ir.Value:
+    """Return the lanes of the mask with this thread's word, as bits."""
+    builder = call.builder
+    mine = builder.load(room.value_of(room.number))
+    found = cgutils.alloca_once_value(builder, I64(0))
+    builder.store(I64(0), found)
+    with cgutils.for_range(builder, I64(WARP_SIZE)) as loop:
+        word = builder.load(room.value_of(builder.add(room.first, loop.index)))
+        is_same = builder.zext(builder.icmp_unsigned("==", word, mine), I64)
+        bits = builder.or_(builder.load(found), builder.shl(is_same, loop.index))
+        builder.store(bits, found)
+    return builder.and_(builder.load(found), room.named(call.args[0]))
+
+
+def _take_match_any(room: Buffer, call: Call) -> ir.Value:
+    return call.builder.trunc(_same_lanes(room, call), I32)
+
+
+def _take_match_all(room: Buffer, call: Call) -> ir.Value:
+    builder, named = call.builder, room.named(call.args[0])
+    is_same = builder.icmp_unsigned("==", _same_lanes(room, call), named)
+    lanes = builder.select(is_same, builder.trunc(named, I32), I32(0))
+    truth = call.context.get_value_type(types.boolean)
+    is_true = builder.zext(is_same, truth) if truth != I1 else is_same
+    return call.context.make_tuple(builder, call.signature.return_type, (lanes, is_true))
+
+
+# -- reductions -------------------------------------------------------------------------------
+
+#: Combines two values of a type.
+_Combine = Callable[[ir.IRBuilder, types.Type, ir.Value, ir.Value], ir.Value]
+
+
+def _sum(builder: ir.IRBuilder, kind: types.Type, a: ir.Value, b: ir.Value) -> ir.Value:
+    if isinstance(kind, types.Float):
+        # A flag that means nothing for a sum. Without one Numba adds its own flags, and LLVM might
+        # contract a lane's product into the sum.
+        return builder.fadd(a, b, flags=("arcp",))
+    return builder.add(a, b)
+
+
+def _extremum(
+    name: str, builder: ir.IRBuilder, kind: types.Type, a: ir.Value, b: ir.Value
+) -> ir.Value:
+    if isinstance(kind, types.Float):
+        return call_llvm(builder, f"llvm.{name}imumnum.f{kind.bitwidth}", a.type, [a, b])
+    compare = builder.icmp_signed if kind.signed else builder.icmp_unsigned
+    return builder.select(compare("<" if name == "min" else ">", a, b), a, b)
+
+
+def _bitwise(
+    name: str, builder: ir.IRBuilder, kind: types.Type, a: ir.Value, b: ir.Value
+) -> ir.Value:
+    combined: ir.Value = getattr(builder, name)(a, b)
+    return combined
+
+
+def _take_reduction(
+    combine: _Combine, *, is_idempotent: bool, room: Buffer, call: Call
+) -> ir.Value:
+    builder, kind = call.builder, call.signature.return_type
+    mask, kind_of_value = call.args[0], call.args[1].type
+    bits = ir.IntType(kind.bitwidth)
+    named = room.named(mask)
+    leader = builder.cttz(named, I1(0))
+    place = room.value_of(builder.add(room.first, builder.and_(leader, I64(WARP_SIZE - 1))))
+    with builder.if_then(builder.icmp_unsigned("==", leader, room.lane)):
+        # In place of a lane that takes no part, a value that changes nothing.
+        own = _value_of(builder, builder.load(room.value_of(room.number)), kind_of_value)
+        nothing = own if is_idempotent else ir.Constant(kind_of_value, _zero(kind))
+        nodes = []
+        for lane in range(WARP_SIZE):
+            word = builder.load(room.value_of(builder.add(room.first, I64(lane))))
+            given = _value_of(builder, word, kind_of_value)
+            takes_part = builder.trunc(builder.lshr(named, I64(lane)), I1)
+            nodes.append(builder.select(takes_part, given, nothing))
+        while len(nodes) > 1:
+            half = len(nodes) // 2
+            pairs = zip(nodes[:half], nodes[half:], strict=True)
+            nodes = [combine(builder, kind, one, other) for one, other in pairs]
+        result = builder.bitcast(nodes[0], bits)
+        builder.store(builder.zext(result, I64) if bits != I64 else result, place)
+    return _value_of(builder, builder.load(place), kind_of_value)
+
+
+def _value_of(builder: ir.IRBuilder, word: ir.Value, kind: ir.Type) -> ir.Value:
+    """Return the value that the lowest bits of a word are."""
+    width = 64 if isinstance(kind, ir.DoubleType) else getattr(kind, "width", 32)
+    bits = ir.IntType(width)
+    return builder.bitcast(word if width == 64 else builder.trunc(word, bits), kind)
+
+
+def _zero(kind: types.Type) -> float | int:
+    return -0.0 if isinstance(kind, types.Float) else 0
+
+
+def _reduction(
+    combine: _Combine, *, is_idempotent: bool = True
+) -> Callable[[Buffer, Call], ir.Value]:
+    def take(room: Buffer, call: Call) -> ir.Value:
+        return _take_reduction(combine, is_idempotent=is_idempotent, room=room, call=call)
+
+    return take
+
+
+_exchange = partial(exchange, words=1)
+_POST_PREDICATE = partial(post_predicate, 1)
 EXCHANGES: dict[str, Exchange] = {
     **{
-        name: exchange(post_value, partial(_take_value, mode))
+        name: _exchange(_post_value, partial(_take_value, mode))
         for name, mode in (
             ("shfl_sync", "idx"),
             ("shfl_up_sync", "up"),
@@ -237,13 +232,26 @@ EXCHANGES: dict[str, Exchange] = {
         )
     },
     **{
-        name: exchange(post, take)
+        name: _exchange(post, take)
         for name, post, take in (
-            ("ballot_sync", _post_predicate, _take_ballot),
-            ("all_sync", _post_predicate, _take_all),
-            ("any_sync", _post_predicate, _take_any),
-            ("eq_sync", _post_predicate, _take_equal),
-            ("activemask", post_nothing, _take_lanes),
+            ("ballot_sync", _POST_PREDICATE, _take_ballot),
+            ("all_sync", _POST_PREDICATE, _take_all),
+            ("any_sync", _POST_PREDICATE, _take_any),
+            ("eq_sync", _POST_PREDICATE, _take_equal),
+            ("activemask", _post_nothing, _take_lanes),
+        )
+    },
+    **{
+        name: _exchange(_post_value, take)
+        for name, take in (
+            ("match_any_sync", _take_match_any),
+            ("match_all_sync", _take_match_all),
+            ("reduce_add_sync", _reduction(_sum, is_idempotent=False)),
+            ("reduce_min_sync", _reduction(partial(_extremum, "min"))),
+            ("reduce_max_sync", _reduction(partial(_extremum, "max"))),
+            ("reduce_and_sync", _reduction(partial(_bitwise, "and_"))),
+            ("reduce_or_sync", _reduction(partial(_bitwise, "or_"))),
+            ("reduce_xor_sync", _reduction(partial(_bitwise, "xor"), is_idempotent=False)),
         )
     },
 }

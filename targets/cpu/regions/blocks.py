@@ -7,7 +7,7 @@ from typing import Any
 from llvmlite import ir
 
 from kerneldsl.ir.operations import Operation, Region
-from targets.cpu.math.division import divide_unsigned
+from targets.cpu.math.workarounds import divide_unsigned
 from targets.cpu.regions import arrays, exchanges, grid_barriers, slots, warps
 from targets.cpu.regions.emitter import CountedLoop, CpuEmitter
 from targets.cpu.regions.tiles import handlers as tiles

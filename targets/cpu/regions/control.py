@@ -145,7 +145,7 @@ def split_labeled(fission: Fission, operation: Operation, code: Code) -> None:
         code.out += inner.out
 
 
-# -- loops -----------------------------------------------------------------------------------------
+# -- loops ----------------------------------------------------------------------------------------
 
 
 #: Operands before those that a loop carries, and arguments of its body.

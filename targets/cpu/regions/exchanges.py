@@ -21,8 +21,8 @@ from kerneldsl.language.intrinsics.intrinsic import Scope
 from kerneldsl.lowering.calls import Call
 from kerneldsl.lowering.groups import WrittenOperation
 from targets.cpu.intrinsics.chains import write_chain
+from targets.cpu.intrinsics.exchange import WARP_SIZE, Room, arrive_thread, expect_threads
 from targets.cpu.intrinsics.table import Cut, Exchange, Together, lowering_of
-from targets.cpu.intrinsics.warp import WARP_SIZE, Room, arrive_thread, expect_threads
 from targets.cpu.regions.emitter import CpuEmitter
 from targets.cpu.regions.faults import fault_record
 from targets.cpu.regions.slots import slot_place

@@ -18,7 +18,7 @@ from kerneldsl.ir.typing import Typing
 from kerneldsl.ir.uniformity import uniformity_of
 from kerneldsl.language.intrinsics.intrinsic import Scope
 from kerneldsl.language.kinds import Kind
-from targets.cpu.intrinsics.warp import WARP_SIZE
+from targets.cpu.intrinsics.exchange import WARP_SIZE
 from targets.cpu.regions import grid_barriers
 from targets.cpu.regions.arrays import check_dynamic_slices, name_local_memory, place_local_arrays
 from targets.cpu.regions.control import split_branch, split_labeled, split_loop

@@ -16,7 +16,7 @@ from kerneldsl.ir.operations import Function, Operation, Region, Value
 from kerneldsl.ir.recognize import constant_number
 from kerneldsl.ir.rewriter import Pattern
 from kerneldsl.ir.typing import Typing
-from targets.cpu.intrinsics.warp import WARP_SIZE
+from targets.cpu.intrinsics.exchange import WARP_SIZE
 from targets.cpu.regions.warps import divided
 
 __all__ = ["guard_extent", "id_patterns", "position_of"]

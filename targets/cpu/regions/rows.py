@@ -16,7 +16,7 @@ from kerneldsl.contract import Specialization
 from kerneldsl.ir.operations import Operation, Region
 from kerneldsl.lowering.loop_marks import NOT_UNROLLED, PARALLEL
 from kerneldsl.planner.work import orient
-from targets.cpu.math.division import divide_unsigned
+from targets.cpu.math.workarounds import divide_unsigned
 from targets.cpu.regions.emitter import CountedLoop, CpuEmitter
 from targets.cpu.regions.row_regions import loop_takes_any_order
 

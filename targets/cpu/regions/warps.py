@@ -23,8 +23,8 @@ from kerneldsl.ir.operations import Function, Operation, Region, Value
 from kerneldsl.ir.recognize import constant_number
 from kerneldsl.ir.typing import Typing
 from kerneldsl.language.intrinsics.intrinsic import Effect, Scope
+from targets.cpu.intrinsics.exchange import WARP_SIZE
 from targets.cpu.intrinsics.table import Together, lowering_of
-from targets.cpu.intrinsics.warp import WARP_SIZE
 from targets.cpu.regions.emitter import CountedLoop, CpuEmitter
 
 __all__ = ["HANDLERS", "WARP", "divided", "in_warps", "runs_by_warps"]

@@ -324,7 +324,7 @@ def _step_count(threads: int, thread_count: int) -> int:
     return max(thread_count, min(threads // LEAST_STEP_THREADS, thread_count * STEPS_PER_THREAD))
 
 
-# -- the text that a fault of the process says of a launch, made before there is one ---------------
+# -- the text that a fault of the process says of a launch, made before there is one --------------
 
 
 _NO_NUMBER = -1

@@ -188,7 +188,7 @@ def symbols_of(code: bytes) -> Iterator[Symbol]:
         yield Symbol(names[name : names.index(b"\0", name)], information, section, value, nbytes)
 
 
-# -- linking of an object file into this process, without LLVM -------------------------------------
+# -- linking of an object file into this process, without LLVM ------------------------------------
 
 
 #: Where the relocations are known.

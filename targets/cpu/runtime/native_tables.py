@@ -135,7 +135,7 @@ def address_of(word: SignalWord) -> int:
     return ctypes.addressof(table) + 8 * word
 
 
-# -- memory that the machine code of the pool of threads and Python share --------------------------
+# -- memory that the machine code of the pool of threads and Python share -------------------------
 
 
 #: The function of the pool's code that writes the address of ``parallel_for`` into the memory.
@@ -188,7 +188,7 @@ def state_bytes(threads: int) -> int:
     return PoolPlace.SLOTS + threads * SLOT_BYTES
 
 
-# -- name and options of the function that runs the pieces of every kernel -------------------------
+# -- name and options of the function that runs the pieces of every kernel ------------------------
 
 
 #: Its symbol.

@@ -81,7 +81,7 @@ class ProcessCode:
             return load_object(self.code(), self._function)
 
 
-# -- the function that runs the pieces of every kernel in this process -----------------------------
+# -- the function that runs the pieces of every kernel in this process ----------------------------
 
 
 def _compile_runner() -> bytes:
@@ -110,7 +110,7 @@ def runner_symbols() -> dict[str, int]:
         return {RUNNER: _Runner.loaded.address}
 
 
-# -- the target's own pool of threads, which shares the steps of a launch --------------------------
+# -- the target's own pool of threads, which shares the steps of a launch -------------------------
 
 
 _ALIGNMENT = 128

@@ -363,7 +363,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_before_fork, after_in_child=_after_fork_in_child)
 
 
-# -- cost of sharing a launch among the threads of the pool, measured once for the process ---------
+# -- cost of sharing a launch among the threads of the pool, measured once for the process --------
 
 
 #: Launches that are measured, fewer if they take longer than so many nanoseconds in all.
@@ -388,13 +388,15 @@ def wake_ns(layer: ThreadingLayer) -> float:
     float
         Nanoseconds of the machine that :func:`kerneldsl.planner.host.element_ns` describes.
 
-    Notes ----- A shared launch of nothing is compared with one in the calling thread, made in
-    turns. Their ratio is the same when the machine is slow for a while, or another one, and so are
-    decisions. The interpreter's part in both is half of the shared one with two threads. It stands
-    for what threads take until they are at work, since a launch of nothing does not wait for that.
-    On a machine of two cores this gives 4.7 µs. Shared launches took 3 to 7 µs more than half of
-    the serial time there. The threads are awake already, as they are in a program that launches
-    much; the first launches cost more.
+    Notes
+    -----
+    A shared launch of nothing is compared with one in the calling thread, made in turns. Their
+    ratio is the same when the machine is slow for a while, or another one, and so are decisions.
+    The interpreter's part in both is half of the shared one with two threads. It stands for what
+    threads take until they are at work, since a launch of nothing does not wait for that. On a
+    machine of two cores this gives 4.7 µs. Shared launches took 3 to 7 µs more than half of the
+    serial time there. The threads are awake already, as they are in a program that launches much;
+    the first launches cost more.
     """
     known = _measured.get(layer.name)
     if known is None:

@@ -1,7 +1,7 @@
 """Conversions between numbers, with their direction of rounding.
 
 What is too large for an integer becomes the nearest one. A NaN becomes 0, or of or to 64 bits the
-number whose highest bit alone is set.
+number with the highest bit alone.
 
 References
 ----------
@@ -19,19 +19,26 @@ from numba.extending import register_jitable
 
 from kerneldsl.language.element_types import ELEMENT_TYPES, numpy_dtype
 from kerneldsl.lowering import scalars
-from targets.cpu.intrinsics.operations import operation
 from targets.cpu.math.libdevice.elementary import round_away
+from targets.cpu.math.libdevice.emitters import operation
 
 __all__ = [
+    "average",
+    "average_rounded_up",
     "bits_as",
     "from_integer",
     "halves",
     "high_word",
+    "larger",
     "low_word",
+    "magnitude",
+    "product_of_24_bits",
+    "product_of_24_unsigned_bits",
+    "smaller",
+    "sum_of_difference",
     "to_integer",
     "to_single",
 ]
-
 
 _away = register_jitable(round_away)
 
@@ -155,3 +162,46 @@ def high_word(x: Any) -> Any:
 def halves(high: Any, low: Any) -> Any:
     """Return the float64 with the bits of two halves."""
     return _to_double((np.int64(high) << 32) | (np.int64(low) & 0xFFFFFFFF))
+
+
+# -- operations on integers -----------------------------------------------------------------------
+
+
+def magnitude(x: Any) -> Any:
+    """Return the absolute value; of the least number itself."""
+    return -x if x < 0 else x
+
+
+def smaller(x: Any, y: Any) -> Any:
+    """Return the smaller number."""
+    return x if x < y else y
+
+
+def larger(x: Any, y: Any) -> Any:
+    """Return the larger number."""
+    return x if x > y else y
+
+
+def product_of_24_bits(x: Any, y: Any) -> Any:
+    """Return the lower 32 bits of the product of two signed numbers of 24 bits."""
+    return np.int32(((np.int64(x) << 40) >> 40) * ((np.int64(y) << 40) >> 40))
+
+
+def product_of_24_unsigned_bits(x: Any, y: Any) -> Any:
+    """Return the lower 32 bits of the product of two numbers of 24 bits."""
+    return np.uint32((np.int64(x) & 0xFFFFFF) * (np.int64(y) & 0xFFFFFF))
+
+
+def average(x: Any, y: Any) -> Any:
+    """Return the mean, rounded down."""
+    return (np.int64(x) + np.int64(y)) >> 1
+
+
+def average_rounded_up(x: Any, y: Any) -> Any:
+    """Return the mean, rounded up."""
+    return (np.int64(x) + np.int64(y) + 1) >> 1
+
+
+def sum_of_difference(x: Any, y: Any, z: Any) -> Any:
+    """Return |x - y| + z, which wraps around."""
+    return np.uint32(abs(np.int64(x) - np.int64(y)) + np.int64(z))

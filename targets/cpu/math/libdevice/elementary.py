@@ -18,8 +18,7 @@ import numpy as np
 from numba.extending import register_jitable
 
 from kerneldsl.lowering import scalars
-from targets.cpu.intrinsics.operations import operation
-from targets.cpu.math.libdevice.c_library import c_function
+from targets.cpu.math.libdevice.emitters import c_function, operation
 
 __all__ = [
     "cospi",

@@ -1,26 +1,36 @@
 """Ways to write the meaning of a function into a kernel.
 
-A meaning is compiled without contraction, whatever the kernel allows: errors that it computes are
-those of the operations as written, and ``fadd_rn`` is never part of another operation.
+A meaning is compiled without contraction, whatever the kernel allows. So errors that it computes
+are those of the operations as written, and ``fadd_rn`` is never part of another operation.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
 from llvmlite import ir
-from numba import types
+from numba import extending, types
+from numba.core import cgutils
 
 from kerneldsl.ir.rules.calls import typing_rule
 from kerneldsl.language.intrinsics.table import find_intrinsic
 from kerneldsl.lowering import scalars
 from kerneldsl.lowering.calls import Call, Emitter
 from kerneldsl.lowering.numba_internals.compiling import kernel_flags
+from kerneldsl.lowering.scalars import call_llvm
 from kerneldsl.lowering.types import element_type
 
-__all__ = ["bits_of_half", "compiled", "half_of_bits", "intrinsic", "widened"]
+__all__ = [
+    "bits_of_half",
+    "c_function",
+    "compiled",
+    "half_of_bits",
+    "intrinsic",
+    "operation",
+    "widened",
+]
 
 
 def compiled(function: Callable[..., Any]) -> Emitter:
@@ -29,7 +39,7 @@ def compiled(function: Callable[..., Any]) -> Emitter:
 
 
 def widened(function: Callable[..., Any]) -> Emitter:
-    """Return what writes a call of a Python function of float64, whose results are rounded."""
+    """Return what writes a call of a Python function of float64, and rounds its results."""
     return partial(_call_compiled, function, True)
 
 
@@ -94,3 +104,46 @@ def _bits_as(call: Call, given: Any, value: ir.Value, wanted: Any) -> ir.Value:
     return scalars.EMITTERS["bitcast"](
         Call(call.context, call.builder, wanted(given), (value,), {})
     )
+
+
+# -- functions that meanings call
+# --------------------------------------------------------------------
+
+
+def operation(
+    name: str, emitter: Emitter, static: Mapping[str, Any] | None = None
+) -> Callable[..., Any]:
+    """Make the function that generated code calls.
+
+    The intrinsic's typing rule types the calls, which share the constant parameters `static`.
+    """
+    rule, constants = typing_rule(find_intrinsic(name)), static or {}
+
+    @extending.intrinsic
+    def call(typingctx: Any, *args: Any) -> Any:
+        typed = rule(args, constants)
+
+        def generate(context: Any, builder: Any, packed: Any, values: Any) -> Any:
+            members = tuple(cgutils.unpack_tuple(builder, values[0], len(typed.args)))
+            return emitter(Call(context, builder, typed, members, constants))
+
+        return typed.return_type(types.StarArgTuple(typed.args)), generate
+
+    return call  # type: ignore[no-any-return]
+
+
+def c_function(symbol: str, result: str, *arguments: str) -> Callable[..., Any]:
+    """Return a function that compiled code calls, with the dtypes of its C declaration."""
+
+    @extending.intrinsic
+    def call(typingctx: Any, *args: Any) -> Any:
+        kinds = [element_type(each) for each in arguments]
+
+        def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+            returned = context.get_value_type(signature.return_type)
+            given = cgutils.unpack_tuple(builder, values[0], len(kinds))
+            return call_llvm(builder, symbol, returned, given)
+
+        return element_type(result)(types.StarArgTuple(kinds)), generate
+
+    return call  # type: ignore[no-any-return]

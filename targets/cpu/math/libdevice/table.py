@@ -1,7 +1,7 @@
 """Every libdevice function with its meaning on a CPU.
 
-What has none rounds in a direction, for which LLVM's code for processors has no instruction of its
-own: the register that holds the direction is the whole thread's.
+Functions without one round in a direction. LLVM's code for processors has no instruction for that:
+the register that holds the direction is the whole thread's.
 
 References
 ----------
@@ -17,13 +17,7 @@ from typing import Any
 import numpy as np
 
 from kerneldsl.lowering.calls import Emitter
-from targets.cpu.math.libdevice import (
-    bessel,
-    conversions,
-    distributions,
-    elementary,
-    integers,
-)
+from targets.cpu.math.libdevice import conversions, elementary, special
 from targets.cpu.math.libdevice.emitters import (
     bits_of_half,
     compiled,
@@ -75,21 +69,21 @@ _COMMON_OF_TWO: dict[str, Callable[..., Any]] = {
 #: Functions of float64, which serve float32 too.
 _DOUBLE: dict[str, Callable[..., Any]] = {
     "cospi": elementary.cospi,
-    "cyl_bessel_i0": bessel.i0,
-    "cyl_bessel_i1": bessel.i1,
-    "erfcinv": distributions.erfcinv,
-    "erfcx": distributions.erfcx,
-    "erfinv": distributions.erfinv,
+    "cyl_bessel_i0": special.i0,
+    "cyl_bessel_i1": special.i1,
+    "erfcinv": special.erfcinv,
+    "erfcx": special.erfcx,
+    "erfinv": special.erfinv,
     "exp10": elementary.exp10,
-    "j0": bessel.j0,
-    "j1": bessel.j1,
-    "y0": bessel.y0,
-    "y1": bessel.y1,
-    "jn": bessel.jn,
-    "yn": bessel.yn,
+    "j0": special.j0,
+    "j1": special.j1,
+    "y0": special.y0,
+    "y1": special.y1,
+    "jn": special.jn,
+    "yn": special.yn,
     "logb": elementary.logb,
-    "normcdf": distributions.normcdf,
-    "normcdfinv": distributions.normcdfinv,
+    "normcdf": special.normcdf,
+    "normcdfinv": special.normcdfinv,
     "rcbrt": elementary.reciprocal_cube_root,
     "round": elementary.round_away,
     "rsqrt": elementary.reciprocal_root,
@@ -147,14 +141,14 @@ _INTEGERS: dict[str, Emitter] = {
     **{name: intrinsic(name) for name in ("brev", "clz", "ffs", "popc", "mulhi", "byte_perm")},
     **{f"{name}ll": intrinsic(name) for name in ("brev", "clz", "ffs", "popc")},
     **{name: intrinsic("mulhi") for name in ("umulhi", "mul64hi", "umul64hi")},
-    **{name: compiled(integers.magnitude) for name in ("abs", "llabs")},
-    **{name: compiled(integers.smaller) for name in ("min", "umin", "llmin", "ullmin")},
-    **{name: compiled(integers.larger) for name in ("max", "umax", "llmax", "ullmax")},
-    **{name: compiled(integers.average) for name in ("hadd", "uhadd")},
-    **{name: compiled(integers.average_rounded_up) for name in ("rhadd", "urhadd")},
-    **{name: compiled(integers.sum_of_difference) for name in ("sad", "usad")},
-    "mul24": compiled(integers.product_of_24_bits),
-    "umul24": compiled(integers.product_of_24_unsigned_bits),
+    **{name: compiled(conversions.magnitude) for name in ("abs", "llabs")},
+    **{name: compiled(conversions.smaller) for name in ("min", "umin", "llmin", "ullmin")},
+    **{name: compiled(conversions.larger) for name in ("max", "umax", "llmax", "ullmax")},
+    **{name: compiled(conversions.average) for name in ("hadd", "uhadd")},
+    **{name: compiled(conversions.average_rounded_up) for name in ("rhadd", "urhadd")},
+    **{name: compiled(conversions.sum_of_difference) for name in ("sad", "usad")},
+    "mul24": compiled(conversions.product_of_24_bits),
+    "umul24": compiled(conversions.product_of_24_unsigned_bits),
 }
 _PARTS: dict[str, Emitter] = {
     **{name: compiled(lambda x: abs(x) < math.inf) for name in ("finitef", "isfinited")},

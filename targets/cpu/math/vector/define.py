@@ -20,13 +20,9 @@ __all__ = ["FUNCTIONS", "calls_math", "calls_powers", "definition", "replace_mat
 _BOTH = ("float", "double")
 #: Functions by the modules that write them; a module is imported when one is called.
 _MODULES = {
-    "error_functions": "erf erfc",
-    "exponentials": "exp exp2 expm1",
-    "hyperbolic": "cosh sinh tanh",
-    "inverse_trigonometry": "acos asin atan atan2",
-    "logarithms": "log log10 log1p log2",
-    "powers": "cbrt hypot pow",
-    "trigonometry": "cos sin tan",
+    "exponentials": "cosh erf erfc exp exp2 expm1 sinh tanh",
+    "logarithms": "cbrt hypot log log10 log1p log2 pow",
+    "trigonometry": "acos asin atan atan2 cos sin tan",
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names.split()}
 #: Functions, and the types for which they are written.
@@ -122,8 +118,8 @@ def replace_math(module: Any, machine: Any) -> None:
     definitions: dict[str, str] = {}
     for function in found:
         name, kind = _SYMBOLS[function.name]
-        # A module may declare a function under both of its names, and LLVM would number a second
-        # declaration of one symbol, which nothing would then define.
+        # A module may declare a function under both of its names. LLVM would number a second
+        # declaration of one symbol, and nothing would define that.
         symbol = f"kerneldsl.{function.name}"
         definitions[symbol] = definition(symbol, name, kind, _has_fma(machine))
         function.name = symbol

@@ -1,4 +1,4 @@
-"""exp, exp2 and expm1.
+"""exp, exp2, expm1, and what they give: sinh, cosh, tanh, erf and erfc.
 
 The argument is n * log(2) + r with a whole number n and a magnitude of r of at most log(2) / 2.
 2**n is multiplied to a polynomial in r.
@@ -6,7 +6,9 @@ The argument is n * log(2) + r with a whole number n and a magnitude of r of at 
 References
 ----------
 W. J. Cody and W. Waite, "Software Manual for the Elementary Functions", Prentice-Hall 1980,
-chapter 6. J.-M. Muller, "Elementary Functions", 3rd edition, Birkhäuser 2016, chapter 11.
+chapters 6, 12 and 13. J.-M. Muller, "Elementary Functions", 3rd edition, Birkhäuser 2016, chapter
+11. M. M. Shepherd and J. G. Laframboise, "Chebyshev Approximation of (1 + 2 x) exp(x**2) erfc x in
+0 <= x < infinity", Mathematics of Computation 36, 1981.
 """
 
 from __future__ import annotations
@@ -15,15 +17,20 @@ from targets.cpu.math.vector import coefficients
 from targets.cpu.math.vector.expressions import (
     Value,
     absolute,
+    copy_sign,
+    fast_two_sum,
     fma,
+    high_part,
     maximum,
     minimum,
     polynomial,
+    power_of_two,
+    rounded,
+    scaled,
     select,
 )
-from targets.cpu.math.vector.numbers import fast_two_sum, power_of_two, rounded, scaled
 
-__all__ = ["exp", "exp2", "expm1", "exponential"]
+__all__ = ["cosh", "erf", "erfc", "exp", "exp2", "expm1", "exponential", "sinh", "tanh"]
 
 _h = float.fromhex
 
@@ -88,3 +95,91 @@ def _reduced(x: Value) -> tuple[Value, Value, Value]:
     first = fma(n, -high, x)
     r = fma(n, -low, first)
     return r, fma(n, -low, first - r), exponent
+
+
+# -- sinh, cosh and tanh: polynomials if a difference of exponentials would cancel
+# -------------------
+
+
+#: Beyond it, sinh and cosh are infinite.
+_LARGEST_HYPERBOLIC = {"float": 90.0, "double": 711.0}
+#: Below it, tanh is a polynomial.
+_CHANGE = float.fromhex("0x1.198p-1")
+
+
+def sinh(x: Value) -> Value:
+    """Write (e**x - e**-x) / 2."""
+    half = _half_exponential(x)
+    magnitude = absolute(x)
+    small = _odd(magnitude, coefficients.SINH)
+    return copy_sign(select(magnitude < 1.0, small, half - 0.25 / half), x)
+
+
+def cosh(x: Value) -> Value:
+    """Write (e**x + e**-x) / 2."""
+    half = _half_exponential(x)
+    return half + 0.25 / half
+
+
+def tanh(x: Value) -> Value:
+    """Write (e**x - e**-x) / (e**x + e**-x)."""
+    magnitude = absolute(x)
+    double = minimum(magnitude, 25.0) * 2.0
+    # 1 - 2 / (e**2x + 1), with what rounding takes from the sum.
+    total, rest = fast_two_sum(scaled(*exponential(double)), x.constant(1.0))
+    part = 2.0 / total
+    large = 1.0 - fma(part * part * -0.5, rest, part)
+    small = _odd(magnitude, coefficients.TANH)
+    return copy_sign(select(magnitude < _CHANGE, small, large), x)
+
+
+def _half_exponential(x: Value) -> Value:
+    """Return e**|x| / 2."""
+    number, exponent = exponential(minimum(absolute(x), _LARGEST_HYPERBOLIC[x.kind]))
+    return scaled(number, exponent - 1)
+
+
+def _odd(x: Value, table: dict[str, tuple[float, ...]]) -> Value:
+    """Return x + x**3 * p(x**2)."""
+    z = x * x
+    return fma(x * z, polynomial(z, *table[x.kind]), x)
+
+
+# -- erf and erfc ---------------------------------------------------------------------------------
+
+
+#: The middle of the interval, and from where on erfc is 0.
+_CENTRE = {"float": 2.0, "double": 4.0}
+_LARGEST = {"float": 10.25, "double": 27.5}
+
+
+def erf(x: Value) -> Value:
+    """Write the error function."""
+    magnitude = absolute(x)
+    large = copy_sign(1.0 - _complement(magnitude), x)
+    return select(magnitude < 1.0, _near_zero(x), large)
+
+
+def erfc(x: Value) -> Value:
+    """Write the complementary error function."""
+    positive = _complement(absolute(x))
+    far = select(x < 0.0, 2.0 - positive, positive)
+    return select(absolute(x) < 0.5, 1.0 - _near_zero(x), far)
+
+
+def _near_zero(x: Value) -> Value:
+    """Return erf of a magnitude of at most 1."""
+    return fma(x, polynomial(x * x, *coefficients.ERF[x.kind]), x)
+
+
+def _complement(magnitude: Value) -> Value:
+    """Return erfc of what is not negative."""
+    kind = magnitude.kind
+    a = minimum(magnitude, _LARGEST[kind])
+    q = (a - _CENTRE[kind]) / (a + _CENTRE[kind])
+    p = polynomial(q, *coefficients.ERFC[kind])
+    # The square in two parts: high is exact.
+    part = high_part(a)
+    high, low = part * part, (a - part) * (a + part)
+    number, exponent = exponential(-high, -low)
+    return scaled(p * number / fma(a, 2.0, 1.0), exponent)

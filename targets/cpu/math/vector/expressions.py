@@ -3,7 +3,7 @@
 A function of :mod:`targets.cpu.math.vector` is Python that computes with a :class:`Value` as with a
 number; what it does is recorded, instruction by instruction. No instruction carries a fast-math
 flag, and there are no branches: choices are selects. So LLVM's loop vectorizer takes it at any
-width, and an element has the same bits in a vector, in the rest of a loop, and by itself.
+width. An element has the same bits in a vector, in the rest of a loop, and by itself.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import TypeAlias
 from kerneldsl.utilities.dataclasses import dataclass
 
 __all__ = [
+    "NAN",
     "TABLE_PREFIX",
     "Code",
     "Number",
@@ -25,17 +26,27 @@ __all__ = [
     "absolute",
     "bits",
     "copy_sign",
+    "fast_two_sum",
     "floating",
     "fma",
+    "high_part",
+    "is_whole",
     "low_half",
     "maximum",
     "minimum",
     "polynomial",
+    "power_of_two",
+    "rounded",
+    "scaled",
     "select",
+    "split",
     "square_root",
     "table_row",
     "to_double",
     "to_single",
+    "two_product",
+    "two_sum",
+    "whole",
 ]
 
 #: What the names of constant tables begin with.
@@ -206,7 +217,7 @@ Number: TypeAlias = Value | float
 def _text(kind: str, value: float) -> str:
     """Write a constant of a type.
 
-    Raises `ValueError` where a number is none of float32's.
+    Raises `ValueError` where a number is not a float32.
     """
     if kind == "i1":
         return "true" if value else "false"
@@ -292,7 +303,7 @@ def low_half(x: Value) -> Value:
 
 
 def table_row(index: Value, name: str, rows: Sequence[Sequence[float]]) -> tuple[Value, ...]:
-    """Return a row of a constant table of float64, whose number is not negative."""
+    """Return a row of a constant table of float64 by its number, which is not negative."""
     code, columns, name = index.code, len(rows[0]), TABLE_PREFIX + name
     if name not in code.tables:
         size = columns * len(rows)
@@ -326,3 +337,112 @@ def polynomial(x: Value, *coefficients: float) -> Value:
             result = fma(x, result, coefficient)
     assert isinstance(result, Value)
     return result
+
+
+# -- parts of floating-point numbers
+# -----------------------------------------------------------------
+
+
+NAN = math.nan
+
+
+def rounded(x: Value) -> tuple[Value, Value]:
+    """Return the whole number that is nearest to a small one, as a float and as an integer.
+
+    Added to 1.5 * 2**23 (2**52 of a float64) it is in the last places of the sum.
+    """
+    magic = _magic(x)
+    shifted = x + magic
+    return shifted - magic, bits(shifted) - _pattern(x, magic)
+
+
+def whole(n: Value, like: Value) -> Value:
+    """Return a small integer as a float of the type of another one."""
+    magic = _magic(like)
+    return floating(n + _pattern(like, magic)) - magic
+
+
+def power_of_two(n: Value, like: Value) -> Value:
+    """Return 2**n for an exponent n that a normal number has, as a float of the type of another."""
+    return floating((n + _bias(like)) << _places(like))
+
+
+def scaled(x: Value, n: Value) -> Value:
+    """Return x * 2**n, rounded once, for n of up to twice the range of exponents."""
+    half = n >> 1
+    return x * power_of_two(half, x) * power_of_two(n - half, x)
+
+
+def split(x: Value, lowest: float) -> tuple[Value, Value]:
+    """Return a number from `lowest` to 2 * `lowest`, and n: their product with 2**n is x > 0.
+
+    Of what is not positive and finite, numbers without a meaning.
+    """
+    places = _places(x)
+    least = 2.0 ** (1 - _bias(x))
+    is_subnormal = x < least
+    normal = select(is_subnormal, x * 2.0**places, x)
+    pattern = bits(normal)
+    n = (pattern - _pattern(x, lowest)) >> places
+    mantissa = floating(pattern - (n << places))
+    return mantissa, n + select(is_subnormal, n.constant(-places), n.constant(0))
+
+
+def high_part(x: Value) -> Value:
+    """Return a number of half as many places; products of such numbers are exact."""
+    return floating(bits(x) & (-(1 << 12) if x.is_single else -(1 << 27)))
+
+
+def is_whole(magnitude: Value) -> Value:
+    """Return whether a number that is not negative has no fraction; infinity has none."""
+    unit = 2.0 ** _places(magnitude)
+    return (magnitude >= unit) | ((magnitude + unit) - unit).equals(magnitude)
+
+
+def fast_two_sum(a: Value, b: Value) -> tuple[Value, Value]:
+    """Return a + b and what rounding took from it, where a is 0 or not smaller than b."""
+    total = a + b
+    return total, b - (total - a)
+
+
+def two_sum(a: Value, b: Value) -> tuple[Value, Value]:
+    """Return a + b and what rounding took from it."""
+    total = a + b
+    part = total - a
+    return total, (a - (total - part)) + (b - part)
+
+
+def two_product(a: Value, b: Value) -> tuple[Value, Value]:
+    """Return a * b and what rounding took from it, of float64 with a product below 2**900."""
+    product = a * b
+    if a.code.has_fma:
+        return product, fma(a, b, -product)
+    (a_high, a_low), (b_high, b_low) = _halves(a), _halves(b)
+    rest = ((a_high * b_high - product) + a_high * b_low) + a_low * b_high
+    return product, rest + a_low * b_low
+
+
+def _halves(x: Value) -> tuple[Value, Value]:
+    """Return a float64 as a sum of two numbers of 26 places."""
+    multiple = x * (2.0**27 + 1.0)
+    high = multiple - (multiple - x)
+    return high, x - high
+
+
+def _places(x: Value) -> int:
+    return 23 if x.is_single else 52
+
+
+def _bias(x: Value) -> int:
+    return 127 if x.is_single else 1023
+
+
+def _magic(x: Value) -> float:
+    return 1.5 * 2.0 ** _places(x)
+
+
+def _pattern(x: Value, value: float) -> int:
+    """Return the bits of a number of the type of another one."""
+    code, of = ("i", "f") if x.is_single else ("q", "d")
+    found: int = struct.unpack(code, struct.pack(of, value))[0]
+    return found

@@ -1,13 +1,15 @@
-"""sin, cos and tan.
+"""sin, cos, tan, and their inverses.
 
-The argument is reduced to a multiple of pi / 2 and an angle of at most pi / 4, for every argument
-in the same way: a table has, for each exponent, 2 / pi times the power of two, less what makes
-whole turns. There is one path, since a branch would keep loops from being vectorized.
+Every argument is reduced in the same way to a multiple of pi / 2 and an angle of at most pi / 4. A
+table has, for each exponent, 2 / pi times the power of two, less what makes whole turns. There is
+one path, since a branch would keep loops from being vectorized.
 
 References
 ----------
 M. Payne and R. Hanek, "Radian reduction for trigonometric functions", ACM SIGNUM Newsletter 18,
 1983. J.-M. Muller, "Elementary Functions", 3rd edition, Birkhäuser 2016, chapter 11.
+W. J. Cody and W. Waite, "Software Manual for the Elementary Functions", Prentice-Hall 1980,
+chapters 10 and 11.
 """
 
 from __future__ import annotations
@@ -21,18 +23,23 @@ from targets.cpu.math.vector.expressions import (
     Value,
     absolute,
     bits,
+    copy_sign,
+    fast_two_sum,
     floating,
     fma,
     low_half,
     polynomial,
+    rounded,
     select,
+    square_root,
     table_row,
     to_double,
     to_single,
+    two_product,
+    two_sum,
 )
-from targets.cpu.math.vector.numbers import fast_two_sum, rounded, two_product, two_sum
 
-__all__ = ["cos", "sin", "tan"]
+__all__ = ["acos", "asin", "atan", "atan2", "cos", "sin", "tan"]
 
 _h = float.fromhex
 
@@ -90,7 +97,7 @@ def _parts(x: Value) -> tuple[Value, Value, Value]:
     return quadrant, sine, near_one + (((1.0 - near_one) - half) + (quartic - r * low))
 
 
-# -- reduction ----------------------------------------------------------------------------------
+# -- reduction ------------------------------------------------------------------------------------
 
 
 def _row(magnitude: Value) -> tuple[Value, Value]:
@@ -148,7 +155,7 @@ def _reduced_double(magnitude: Value) -> tuple[Value, Value, Value]:
     return first_bits + second_bits + third_bits, angle, angle_rest
 
 
-# -- tables -------------------------------------------------------------------------------------
+# -- tables ---------------------------------------------------------------------------------------
 
 
 @functools.cache
@@ -173,7 +180,7 @@ def _value(exponent: int, places: int) -> Fraction:
     """Return 2 / pi * 2**exponent less whole turns.
 
     It is multiplied with a number from 1 to 2 that has so many places after the point, in units
-    of the last of them; for exponent 0 with what may be smaller, so nothing is taken off.
+    of the last place. For exponent 0 the number may be smaller, so nothing is taken off.
     """
     if not exponent:
         return _two_over_pi()
@@ -216,3 +223,93 @@ def _double_table() -> list[tuple[float, ...]]:
     rows = [(0.0, *_split(_value(0, 52), 3))]
     rows += [_cut(_value(exponent, 52), 2.0, 3) for exponent in range(1, 1024)]
     return [*rows, (math.nan,) * 4]
+
+
+# -- asin, acos, atan and atan2 -------------------------------------------------------------------
+
+
+#: pi / 2 in two parts.
+_HALF_PI_IN_PARTS = {
+    "float": (_h("0x1.921fb6p0"), _h("-0x1.777a5cp-25")),
+    "double": (_h("0x1.921fb54442d18p0"), _h("0x1.1a62633145c07p-54")),
+}
+#: Twice these numbers is too large.
+_LARGE = {"float": 2.0**126, "double": 2.0**1022}
+
+
+def asin(x: Value) -> Value:
+    """Write the arc sine."""
+    is_large, t, rest = _arc_sine(absolute(x))
+    high, low = _HALF_PI_IN_PARTS[x.kind]
+    total, error = fast_two_sum(x.constant(high), t * -2.0)
+    large = total + (error + fma(rest, -2.0, low))
+    return copy_sign(select(is_large, large, t + rest), x)
+
+
+def acos(x: Value) -> Value:
+    """Write the arc cosine."""
+    is_large, t, rest = _arc_sine(absolute(x))
+    high, low = _HALF_PI_IN_PARTS[x.kind]
+    # pi / 2 less an angle, or pi less twice an angle of the other half.
+    factor = select(is_large, x.constant(2.0), 1.0)
+    total, error = fast_two_sum(factor * high, -(factor * copy_sign(t, select(is_large, 1.0, x))))
+    below = total + (error + factor * (low - copy_sign(rest, select(is_large, 1.0, x))))
+    return select(is_large & (x > 0.0), (t + rest) * 2.0, below)
+
+
+def _arc_sine(magnitude: Value) -> tuple[Value, Value, Value]:
+    """Return whether a number is above 1/2, and its arc sine; there, half its arc cosine.
+
+    The angle is in two parts.
+    """
+    is_large = magnitude > 0.5
+    z = select(is_large, (1.0 - magnitude) * 0.5, magnitude * magnitude)
+    t = select(is_large, square_root(z), magnitude)
+    return is_large, t, t * z * polynomial(z, *coefficients.ASIN[t.kind])
+
+
+def atan(x: Value) -> Value:
+    """Write the arc tangent."""
+    magnitude = absolute(x)
+    one = x.constant(1.0)
+    return copy_sign(_angle(magnitude, one, magnitude > 1.0, None), x)
+
+
+def atan2(y: Value, x: Value) -> Value:
+    """Write the angle of a point."""
+    across, along = absolute(y), absolute(x)
+    both_infinite = across.equals(math.inf) & along.equals(math.inf)
+    is_origin = across.equals(0.0) & along.equals(0.0)
+    across = select(both_infinite, 1.0, across)
+    along = select(both_infinite | is_origin, 1.0, along)
+    is_left = bits(x) < 0
+    return copy_sign(_angle(across, along, across > along, is_left), y)
+
+
+def _angle(across: Value, along: Value, is_steep: Value, is_left: Value | None) -> Value:
+    """Return the angle of a point with nonnegative coordinates, not both 0 or infinite.
+
+    `is_steep` says whether the first is larger than the second, `is_left` whether the point
+    is reflected to the other side.
+    """
+    kind = across.kind
+    smaller, larger = select(is_steep, along, across), select(is_steep, across, along)
+    # Their sum must be a number.
+    scale = select(larger > _LARGE[kind], across.constant(0.25), 1.0)
+    smaller, larger = smaller * scale, larger * scale
+    is_infinite = larger.equals(math.inf)
+    is_wide = (smaller > larger * 0.5) & ~is_infinite
+    numerator = select(is_wide, smaller - larger, smaller)
+    denominator = select(is_wide, smaller + larger, larger)
+    t = numerator / denominator
+    z = t * t
+    angle = fma(t * z, polynomial(z, *coefficients.ATAN[kind]), t)
+    # The angle is turned by a multiple of pi / 4.
+    high, low = (part * 0.5 for part in _HALF_PI_IN_PARTS[kind])
+    turns = select(is_wide, across.constant(1.0), 0.0)
+    turns = select(is_steep, 2.0 - turns, turns)
+    angle = select(is_steep, -angle, angle)
+    if is_left is not None:
+        turns = select(is_left, 4.0 - turns, turns)
+        angle = select(is_left, -angle, angle)
+    return fma(turns, high, fma(turns, low, angle))

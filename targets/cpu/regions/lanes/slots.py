@@ -147,7 +147,7 @@ def _is_narrow(value: Value) -> bool:
     return isinstance(value.type, types.Integer) and value.type.bitwidth <= _WIDTH
 
 
-# -- code ------------------------------------------------------------------------------------------
+# -- code -----------------------------------------------------------------------------------------
 
 
 _I8 = ir.IntType(8)

@@ -1,4 +1,6 @@
-"""Combine the values of a warp in a tree, and those of a block's warps in their order.
+"""The operations of warps and blocks that exchange values.
+
+Values of a warp are combined in a tree, and those of a block's warps in their order.
 
 Numbers of a warp are combined as a vector, in which lanes that do not take part have the neutral
 element. It leaves every bit of a number as it is, so results are those of the lanes alone. Values
@@ -18,25 +20,38 @@ from kerneldsl.language.intrinsics.intrinsic import Scope
 from kerneldsl.lowering.calls import Call
 from kerneldsl.lowering.groups import (
     Combination,
+    behind_initial,
     combination,
+    fenced,
 )
 from kerneldsl.lowering.loop_marks import NOT_UNROLLED, mark_loop
-from targets.cpu.intrinsics.groups.buffer import (
+from targets.cpu.intrinsics.exchange import (
     I1,
     I32,
     I64,
+    WARP_SIZE,
     WIDTHS,
-    GroupBuffer,
+    Buffer,
+    Exchange,
     each_lane,
+    exchange,
     is_any,
     last_of,
+    post_predicate,
 )
-from targets.cpu.intrinsics.warp import WARP_SIZE
+from targets.cpu.intrinsics.sort import SORT_WORDS, post_pairs, sort_pairs, take_pair
 
-__all__ = ["fold_neighbours", "reduce_values", "scan_before", "scan_values", "scan_vector"]
+__all__ = [
+    "GROUPS",
+    "fold_neighbours",
+    "reduce_values",
+    "scan_before",
+    "scan_values",
+    "scan_vector",
+]
 
 
-def reduce_values(name: str, scope: Scope, room: GroupBuffer, call: Call) -> ir.Value:
+def reduce_values(name: str, scope: Scope, room: Buffer, call: Call) -> ir.Value:
     builder, found = room.builder, combination(name, call)
     is_of_block = scope is Scope.BLOCK
     if found.is_vectorizable:
@@ -58,7 +73,7 @@ def reduce_values(name: str, scope: Scope, room: GroupBuffer, call: Call) -> ir.
     return call.context.get_dummy_value()
 
 
-def _reduce_vectors(room: GroupBuffer, found: Combination, *, is_of_block: bool) -> None:
+def _reduce_vectors(room: Buffer, found: Combination, *, is_of_block: bool) -> None:
     builder = room.builder
     total = cgutils.alloca_once_value(builder, found.neutral)
     with _each_vector(room, found) as (_, place, vector):
@@ -74,7 +89,7 @@ def _reduce_vectors(room: GroupBuffer, found: Combination, *, is_of_block: bool)
 
 @contextmanager
 def _each_vector(
-    room: GroupBuffer, found: Combination, *marks: str
+    room: Buffer, found: Combination, *marks: str
 ) -> Iterator[tuple[ir.Value, ir.Value, ir.Value]]:
     """Go over the warps: yield each one's number, place, and values as a vector."""
     builder, values = room.builder, room.values(found.value_type)
@@ -185,7 +200,7 @@ class _Chain:
                 self.set(value)
 
 
-def scan_values(name: str, scope: Scope, room: GroupBuffer, call: Call) -> ir.Value:
+def scan_values(name: str, scope: Scope, room: Buffer, call: Call) -> ir.Value:
     """Combine each value with those before it."""
     found = combination(name, call)
     if found.is_vectorizable:
@@ -196,7 +211,7 @@ def scan_values(name: str, scope: Scope, room: GroupBuffer, call: Call) -> ir.Va
 
 
 def _scan_vectors(
-    room: GroupBuffer, found: Combination, *, is_of_block: bool, is_exclusive: bool = False
+    room: Buffer, found: Combination, *, is_of_block: bool, is_exclusive: bool = False
 ) -> None:
     builder = room.builder
     before = cgutils.alloca_once_value(builder, found.neutral)
@@ -228,7 +243,7 @@ def _up_to_first(builder: ir.IRBuilder, lanes: ir.Value) -> ir.Value:
     return builder.xor(lanes, builder.sub(lanes, I32(1)))
 
 
-def _scan_lanes(room: GroupBuffer, found: Combination, *, is_of_block: bool) -> None:
+def _scan_lanes(room: Buffer, found: Combination, *, is_of_block: bool) -> None:
     builder = room.builder
     values = room.values(found.value_type)
     before = _Chain(builder, found)
@@ -281,7 +296,7 @@ def _scan_tree(
                 _behind(builder, found, before, upper, high)
 
 
-def scan_before(name: str, scope: Scope, room: GroupBuffer, call: Call) -> ir.Value:
+def scan_before(name: str, scope: Scope, room: Buffer, call: Call) -> ir.Value:
     """Scan, and give each thread the result of the one before it, and a bit to who has one."""
     builder, found = room.builder, combination(name, call)
     is_of_block = scope is Scope.BLOCK
@@ -303,3 +318,105 @@ def scan_before(name: str, scope: Scope, room: GroupBuffer, call: Call) -> ir.Va
                 room.set_bit(loop.index, builder.zext(lane, I64))
             before.set(own)
     return call.context.get_dummy_value()
+
+
+# -- steps of single values, and the table
+# -----------------------------------------------------------
+
+
+def _groups() -> dict[str, Exchange]:
+    """Return what exchanges values; the votes of a block are barriers (``intrinsics.table``)."""
+    exchanges = {
+        f"warp.{vote}": exchange(partial(post_predicate, 0), take)
+        for vote, take in (("any", _take_any), ("all", _take_all), ("count", _take_count))
+    }
+    for scope in (Scope.WARP, Scope.BLOCK):
+        group = scope.name.lower()
+        for operation in ("sum", "max", "min", "reduce"):
+            name = f"{group}.{operation}"
+            take = partial(_take_common, name, scope)
+            exchanges[name] = exchange(_post_value, take, partial(reduce_values, name, scope))
+        name = f"{group}.inclusive_scan"
+        combine = partial(scan_values, name, scope)
+        exchanges[name] = exchange(_post_value, partial(_take_own, name), combine)
+        name = f"{group}.exclusive_scan"
+        combine = partial(scan_before, name, scope)
+        exchanges[name] = exchange(_post_value, partial(_take_before, name), combine)
+        exchanges[f"{group}.broadcast"] = exchange(
+            partial(_post_source, scope),
+            partial(_take_common, f"{group}.broadcast", scope),
+        )
+        exchanges[f"{group}.exchange"] = exchange(_post_value, partial(_take_source, scope))
+        exchanges[f"{group}.sort"] = exchange(
+            post_pairs, take_pair, partial(sort_pairs, scope), words=SORT_WORDS
+        )
+    return exchanges
+
+
+def _post_value(room: Buffer, call: Call) -> ir.Value:
+    value = fenced(call, call.args[0])
+    room.builder.store(value, room.builder.gep(room.values(value.type), [room.number]))
+    return call.context.get_dummy_value()
+
+
+def _post_source(scope: Scope, room: Buffer, call: Call) -> ir.Value:
+    """Write the value of the thread that the others name to the place that they read."""
+    builder, (value, source) = room.builder, call.args
+    own, first = room.number, I64(0)
+    if scope is Scope.WARP:
+        own, first = room.lane, room.first
+    with builder.if_then(builder.icmp_signed("==", own, builder.sext(source, I64))):
+        builder.store(value, builder.gep(room.values(value.type), [first]))
+    return call.context.get_dummy_value()
+
+
+def _take_source(scope: Scope, room: Buffer, call: Call) -> ir.Value:
+    builder, (value, source) = room.builder, call.args
+    wanted = builder.sext(source, I64)
+    count = builder.mul(room.warps, I64(WARP_SIZE))
+    if scope is Scope.WARP:
+        is_lane = builder.icmp_unsigned("<", wanted, I64(WARP_SIZE))
+        wanted = builder.add(room.first, wanted)
+        wanted = builder.select(is_lane, wanted, room.number)
+    is_thread = builder.icmp_unsigned("<", wanted, count)
+    wanted = builder.select(is_thread, wanted, room.number)
+    present = room.present(builder.udiv(wanted, I64(WARP_SIZE)))
+    lane = builder.trunc(builder.urem(wanted, I64(WARP_SIZE)), I32)
+    takes_part = builder.trunc(builder.lshr(present, lane), I1)
+    wanted = builder.select(takes_part, wanted, room.number)
+    return builder.load(builder.gep(room.values(value.type), [wanted]))
+
+
+def _take_own(name: str, room: Buffer, call: Call) -> ir.Value:
+    found = combination(name, call)
+    place = room.builder.gep(room.values(found.value_type), [room.number])
+    return found.finish(room.builder, room.builder.load(place))
+
+
+def _take_common(name: str, scope: Scope, room: Buffer, call: Call) -> ir.Value:
+    """Return the result of the warp or of the block, which is in its first thread's place."""
+    builder, found = room.builder, combination(name, call)
+    first = I64(0) if scope is Scope.BLOCK else room.first
+    return found.finish(builder, builder.load(builder.gep(room.values(found.value_type), [first])))
+
+
+def _take_before(name: str, room: Buffer, call: Call) -> ir.Value:
+    builder, found = room.builder, combination(name, call)
+    has_any = builder.trunc(builder.lshr(room.bits(), builder.trunc(room.lane, I32)), I1)
+    before = builder.load(builder.gep(room.values(found.value_type), [room.number]))
+    return found.finish(builder, behind_initial(call, found, has_any, before))
+
+
+def _take_any(room: Buffer, call: Call) -> ir.Value:
+    return is_any(room.builder, room.bits())
+
+
+def _take_all(room: Buffer, call: Call) -> ir.Value:
+    return room.builder.icmp_unsigned("==", room.bits(), room.present(room.warp))
+
+
+def _take_count(room: Buffer, call: Call) -> ir.Value:
+    return room.builder.ctpop(room.bits())
+
+
+GROUPS: dict[str, Exchange] = _groups()

@@ -1,15 +1,26 @@
-"""Keep integer divisions away from LLVM's loop vectorizer.
+"""Keep code away from rules of LLVM that make it wrong (docs/upstream.md).
 
-LLVM 22 vectorizes a division under a condition wrongly where its operands are the same in all
-iterations: it divides once, under the condition of the first lane, and gives the result to all
-lanes (docs/upstream.md). A kernel has such a division if it takes the remainder of a loop
-counter by an argument under a guard, as every ring buffer does.
+Divisions: LLVM 22 vectorizes a division under a condition wrongly if its operands are the same in
+all iterations. It divides once, under the condition of the first lane, and gives the result to all
+lanes. A kernel has such a division if it takes the remainder of a loop counter under a guard, as
+every ring buffer does.
 
-So a division by a non-constant divisor is a call while LLVM optimizes. The function it calls is
-declared as free of side effects and safe to evaluate at any time, which is true, as it divides by
-one where a division would trap. LLVM therefore moves calls with equal operands in all iterations
-out of the loop, which it may not do with a division, and evaluates calls with equal operands once.
-Afterwards the calls become divisions again. The divisions of `divide_unsigned` are in no such loop.
+So a division by a non-constant divisor is a call while LLVM optimizes. The function is declared as
+free of side effects and safe to evaluate at any time: it divides by one where a division would
+trap. LLVM therefore moves calls with equal operands in all iterations out of the loop, unlike
+divisions. It evaluates calls with equal operands once. Afterwards the calls become divisions again.
+The divisions of `divide_unsigned` are in no such loop.
+
+Upper halves of products: LLVM 22 has an instruction for the upper 16 bits of each product of 16-bit
+numbers. It uses it for products of 64 bits that are shifted right and cut to 16 bits. A
+shift by 32 bits or more then shifts those 16 bits by 16 or more. That is undefined, and drops what
+would be stored. `kd.mulhi` of narrow integers is such a product. So in an optimized module no
+instruction cuts vectors. The lowest 16 bits of each element are picked out of
+the vector's words, which the rule does not look through.
+
+References
+----------
+LLVM, ``lib/Target/X86/X86ISelLowering.cpp``, ``combinePMULH``.
 """
 
 from __future__ import annotations
@@ -22,7 +33,14 @@ import llvmlite.binding as llvm
 
 from kerneldsl.lowering.numba_internals.regions import run_passes
 
-__all__ = ["Divisions", "divide_unsigned", "fold_constants", "has_divisions"]
+__all__ = [
+    "Divisions",
+    "divide_unsigned",
+    "fold_constants",
+    "has_divisions",
+    "has_upper_products",
+    "keep_upper_products",
+]
 
 #: An instruction that divides by a value; a text that the module holds begins no line.
 _DIVISION = re.compile(
@@ -170,4 +188,59 @@ def _fill(template: str, op: str, kind: str) -> str:
         quotient=_name(_division(op), kind),
         remainder=_name(op, kind),
         attributes=_ATTRIBUTES,
+    )
+
+
+# -- upper halves of products
+# ------------------------------------------------------------------------
+
+
+#: The upper half of a product of 32-bit numbers, as `kd.mulhi` is lowered.
+_UPPER_HALF = re.compile(r"= lshr i64 %\S+, 32$", re.MULTILINE)
+
+#: A shift of 32 bits or more, of every element of a vector.
+_SHIFT = re.compile(r"= [al]shr (?:exact )?<\d+ x i64> [^,]+, splat \(i64 (?:3[2-9]|[4-6]\d)\)")
+_CUT = re.compile(
+    r"^(?P<result> +(?P<name>%\S+) = )trunc (?:n[us]w )*<(?P<count>\d+) x i64> (?P<value>\S+) "
+    r"to <(?P=count) x i16>",
+    re.MULTILINE,
+)
+
+
+def has_upper_products(text: str) -> bool:
+    """Return whether a module that is not optimized yet needs upper halves of products.
+
+    LLVM's pipeline evaluates equal products once before it simplifies them. If they are simplified
+    before, a product with a lower half that is needed elsewhere becomes one of 32 bits. The upper
+    half takes a second product, and vectors of both widths are shuffled all the time.
+    """
+    return _UPPER_HALF.search(text) is not None
+
+
+def keep_upper_products(module: Any) -> Any:
+    """Return an optimized module, or what takes its place where the rule would apply."""
+    if not module.triple.startswith(("x86_64", "i686")):
+        return module
+    text = str(module)
+    if _SHIFT.search(text) is None:
+        return module
+    kept, count = _CUT.subn(_picked, text)
+    if not count:
+        return module
+    made = llvm.parse_assembly(kept)
+    made.name = module.name
+    return made
+
+
+def _picked(found: re.Match[str]) -> str:
+    """Return the instructions that pick the lowest of each element's four words."""
+    count = int(found["count"])
+    words = f"<{4 * count} x i16>"
+    # A separate name leaves LLVM's numbers of the other values as they are.
+    own = f"%kerneldsl.words.{found.start()}"
+    picked = ", ".join(f"i32 {4 * number}" for number in range(count))
+    return (
+        f"  {own} = bitcast <{count} x i64> {found['value']} to {words}\n"
+        f"{found['result']}shufflevector {words} {own}, {words} poison, "
+        f"<{count} x i32> <{picked}>"
     )

@@ -17,25 +17,26 @@ from kerneldsl.lowering.groups import (
 )
 from kerneldsl.lowering.loop_marks import NOT_UNROLLED, mark_loop
 from kerneldsl.lowering.loops import loop_while
-from targets.cpu.intrinsics.groups.buffer import (
+from targets.cpu.intrinsics.exchange import (
     I32,
     I64,
-    GroupBuffer,
+    WARP_SIZE,
+    Buffer,
     each_lane,
+    smaller,
 )
-from targets.cpu.intrinsics.warp import WARP_SIZE
 
 __all__ = ["SORT_WORDS", "post_pairs", "sort_pairs", "take_pair"]
 
-#: Sections of a sort: keys as they come and as they go, twice keys in the order of the threads that
-#: take part, their threads twice in one section, and values as they come and as they go.
+#: Sections of a sort: keys before and after it, and twice keys in the order of the threads that
+#: take part. Then these threads, twice in one section, and values before and after.
 _KEYS, _ORDERED, _THREADS, _VALUES, _SORTED_VALUES = 0, (1, 2), 3, 4, 6
 
 
 SORT_WORDS = 8
 
 
-def post_pairs(room: GroupBuffer, call: Call) -> ir.Value:
+def post_pairs(room: Buffer, call: Call) -> ir.Value:
     builder = room.builder
     for section, value in zip((_KEYS, _VALUES), call.args, strict=True):
         if section == _VALUES and call.signature.args[1] == types.none:
@@ -44,7 +45,7 @@ def post_pairs(room: GroupBuffer, call: Call) -> ir.Value:
     return call.context.get_dummy_value()
 
 
-def take_pair(room: GroupBuffer, call: Call) -> ir.Value:
+def take_pair(room: Buffer, call: Call) -> ir.Value:
     builder = room.builder
     found = [
         builder.load(builder.gep(room.section(section, value.type), [room.number]))
@@ -56,7 +57,7 @@ def take_pair(room: GroupBuffer, call: Call) -> ir.Value:
     return call.context.make_tuple(builder, call.signature.return_type, found)
 
 
-def sort_pairs(scope: Scope, room: GroupBuffer, call: Call) -> ir.Value:
+def sort_pairs(scope: Scope, room: Buffer, call: Call) -> ir.Value:
     """Sort what the threads of the block gave, or those of each warp."""
     builder = room.builder
     if scope is Scope.BLOCK:
@@ -67,7 +68,7 @@ def sort_pairs(scope: Scope, room: GroupBuffer, call: Call) -> ir.Value:
     return call.context.get_dummy_value()
 
 
-def _sort_warps(room: GroupBuffer, call: Call, start: ir.Value, stop: ir.Value) -> None:
+def _sort_warps(room: Buffer, call: Call, start: ir.Value, stop: ir.Value) -> None:
     builder = room.builder
     key, value = call.signature.args
     kind = call.context.get_value_type(key)
@@ -96,7 +97,7 @@ def _sort_warps(room: GroupBuffer, call: Call, start: ir.Value, stop: ir.Value) 
 
 
 @contextmanager
-def _each_thread(room: GroupBuffer, start: ir.Value, stop: ir.Value) -> Iterator[ir.Value]:
+def _each_thread(room: Buffer, start: ir.Value, stop: ir.Value) -> Iterator[ir.Value]:
     """Go over the threads of some warps that take part."""
     builder = room.builder
     with cgutils.for_range(builder, stop, start=start) as loop:
@@ -142,8 +143,8 @@ class _MergeSort:
             start = cgutils.alloca_once_value(builder, I64(0))
             with loop_while(builder, lambda: builder.icmp_signed("<", builder.load(start), count)):
                 begin = builder.load(start)
-                middle = _smaller(builder, builder.add(begin, builder.load(width)), count)
-                self._merge(begin, middle, _smaller(builder, builder.add(begin, both), count))
+                middle = smaller(builder, builder.add(begin, builder.load(width)), count)
+                self._merge(begin, middle, smaller(builder, builder.add(begin, both), count))
                 builder.store(builder.add(begin, both), start)
             for one, two in (self._places[:2], self._places[2:]):
                 values = builder.load(one), builder.load(two)
@@ -174,7 +175,3 @@ class _MergeSort:
             step = builder.zext(is_upper, I64)
             builder.store(builder.add(two, step), right)
             builder.store(builder.add(one, builder.sub(I64(1), step)), left)
-
-
-def _smaller(builder: ir.IRBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
-    return builder.select(builder.icmp_signed("<", a, b), a, b)
