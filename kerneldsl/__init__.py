@@ -267,6 +267,7 @@ if TYPE_CHECKING:
     )
     from kerneldsl.placement.registry import get_target as get_target
     from kerneldsl.placement.scores import Score as Score
+    from kerneldsl.planner.mma_space import mma_space as mma_space
     from kerneldsl.planner.plan import LaunchPlan as LaunchPlan, PlanAlternative as PlanAlternative
     from kerneldsl.planner.space import Space as Space
     from kerneldsl.profiling.activities import Activity as Activity
@@ -404,6 +405,7 @@ _MODULES = {
     "kerneldsl.placement.devices": "current_target device_info devices targets use",
     "kerneldsl.placement.registry": "get_target",
     "kerneldsl.placement.scores": "Score",
+    "kerneldsl.planner.mma_space": "mma_space",
     "kerneldsl.planner.plan": "LaunchPlan PlanAlternative",
     "kerneldsl.planner.space": "Space",
     "kerneldsl.profiling.activities": "Activity",

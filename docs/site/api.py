@@ -40,7 +40,7 @@ _KINDS = {
         "kerneldsl.language.intrinsics.groups kerneldsl.language.intrinsics.chains"
     ),
     "Atomics": "kerneldsl.language.intrinsics.atomics",
-    "Tiles": "kerneldsl.language.intrinsics.tiles",
+    "Tiles": "kerneldsl.language.intrinsics.tiles kerneldsl.language.intrinsics.matrix",
     "Numbers and bits": "kerneldsl.language.intrinsics.values",
     "Vectors, views and hints": (
         "kerneldsl.language.intrinsics.vectors kerneldsl.language.intrinsics.views "

@@ -43,13 +43,15 @@ from kerneldsl.frontend.outside_values import (
     root_of,
     spelling,
 )
-from kerneldsl.frontend.reading import CellReader
+from kerneldsl.frontend.reading import CellReader, GlobalReader
 from kerneldsl.frontend.report import Reporter
 from kerneldsl.frontend.resolve import Namespace, Resolved, device_function, is_kernel
 from kerneldsl.frontend.statics import StaticEvaluator
 from kerneldsl.frontend.syntax import load
 from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
+from kerneldsl.language import product_precision
 from kerneldsl.language.intrinsics.intrinsic import Intrinsic, IntrinsicGroup, Typing
+from kerneldsl.language.intrinsics.matrix import mma
 from kerneldsl.language.intrinsics.tiles import element_words, tile
 from kerneldsl.language.reserved import RESERVED_PREFIX
 
@@ -394,9 +396,18 @@ class Rewriter(OutsideValues):
                 arguments.append(self.visit(given[parameter]))
                 if parameter in intrinsic.below:
                     self._check_below(intrinsic, parameter, given[parameter], arguments[-1])
+        if intrinsic is mma and self._chosen_precision() == "reference":
+            static["precision"] = "reference"
         if intrinsic.typing is Typing.ELEMENT:
             arguments = access_of(node, intrinsic, arguments, self._statement, self._reporter)
         return self._use(node, intrinsic, static, arguments)
+
+    def _chosen_precision(self) -> str:
+        """Return the precision that the program chooses, and watch it like a captured global."""
+        path, read = "kd.use(mma=…)", GlobalReader(vars(product_precision), "chosen")
+        value = read()
+        self._captured[path] = make_captured("kd_use_mma", path, value, read)
+        return str(value)
 
     def _check_below(
         self, intrinsic: Intrinsic, parameter: str, node: ast.expr, visited: ast.expr

@@ -9,15 +9,18 @@ Arguments take precedence over a plain call and the environment.
 from __future__ import annotations
 
 import os
+from typing import Self
 
 from kerneldsl.contract import Device, DeviceInfo, DeviceLike, MemoryType
 from kerneldsl.errors import (
+    ArgumentTypeError,
     DeviceMismatchError,
     KernelError,
     TargetUnavailableError,
     UnknownTargetError,
 )
 from kerneldsl.errors.values import safe_repr
+from kerneldsl.language import product_precision
 from kerneldsl.placement.registry import (
     get_target,
     hardware_targets,
@@ -186,12 +189,18 @@ class use(Choice["Device | FallbackDevice"]):
 
     Parameters
     ----------
-    device : str, Device or DeviceInfo
+    device : str, Device or DeviceInfo, optional
         ``"cpu"``, ``"cuda"``, ``"cuda:1"``, ``"null"``, the name of an installed target, or a
-        device of :func:`devices`.
+        device of :func:`devices`. Without it, the device stays.
+    mma : str, optional
+        With ``"reference"``, ``kd.mma`` adds products in order in every kernel, without tensor
+        cores, so that bits are equal on all targets. ``"fast"`` leaves it to each ``kd.mma``. Also
+        in a ``with`` it is valid for the whole process, until the block ends.
 
     Raises
     ------
+    ArgumentTypeError, ArgumentValueError
+        If there is no argument, or `mma` is neither.
     UnknownTargetError
         If there is no such target.
     TargetUnavailableError
@@ -214,15 +223,34 @@ class use(Choice["Device | FallbackDevice"]):
     'cpu'
     """
 
-    __slots__ = ()
+    __slots__ = ("_mma", "_mma_before")
     _scope = _choices
 
     @shorten_errors
-    def __init__(self, device: DeviceLike) -> None:
-        super().__init__(_device_or_fallback(device))
+    def __init__(self, device: DeviceLike | None = None, *, mma: str | None = None) -> None:
+        if device is None and mma is None:
+            raise ArgumentTypeError(
+                "use() chooses nothing",
+                remedy='Write kd.use("cpu"), or kd.use(mma="reference")',
+            )
+        self._mma = mma
+        self._mma_before = None if mma is None else product_precision.choose(mma)
+        if device is not None:
+            super().__init__(_device_or_fallback(device))
+
+    def __enter__(self) -> Self:
+        return super().__enter__() if hasattr(self, "_value") else self
+
+    def __exit__(self, *exc: object) -> None:
+        if hasattr(self, "_value"):
+            super().__exit__(*exc)
+        if self._mma_before is not None:
+            product_precision.choose(self._mma_before)
 
     def __repr__(self) -> str:
-        return f"kerneldsl.use({str(self._value)!r})"
+        given = [repr(str(self._value))] if hasattr(self, "_value") else []
+        given += [] if self._mma is None else [f"mma={self._mma!r}"]
+        return f"kerneldsl.use({', '.join(given)})"
 
 
 def current_device() -> Device:

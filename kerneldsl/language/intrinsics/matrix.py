@@ -31,7 +31,8 @@ mma = Intrinsic(
     "has the dtype of sums: float32 for floats of at most 32 bits, int32 for int8 and uint8, "
     "float64. With `precision` “tf32”, float32 elements may be rounded to 11 bits. Sums of 8-bit "
     "floats are rounded to float32 at least every `promote` products; with None, where the "
-    "hardware does.",
+    "hardware does. With `precision` “reference”, products are added in order, each with one "
+    "rounding, on every target.",
     Typing.TILE,
     ("a", "b", "acc", "promote", "precision"),
     Scope.BLOCK,
@@ -39,7 +40,7 @@ mma = Intrinsic(
     Scope.BLOCK,
     static=("promote", "precision"),
     defaults={"acc": None, "promote": 128, "precision": "ieee"},
-    choices={"precision": ("ieee", "tf32")},
+    choices={"precision": ("ieee", "tf32", "reference")},
     form=TileForm(ResultShape.PRODUCT, ACCUMULATORS.get),
 )
 pipelined = Intrinsic(

@@ -1,0 +1,29 @@
+"""The precision of products of tiles that a program chooses for all kernels.
+
+Kernels with products capture :data:`chosen` like a global of the program. So a launch after a
+change compiles its kernel again, or finds the code of an earlier choice.
+"""
+
+from __future__ import annotations
+
+from kerneldsl.errors import ArgumentValueError
+from kerneldsl.errors.values import safe_repr
+
+__all__ = ["CHOICES", "choose"]
+
+CHOICES = ("fast", "reference")
+#: ``"reference"``: every product has this precision. ``"fast"``: each has its own.
+chosen = "fast"
+
+
+def choose(value: str) -> str:
+    """Choose for all kernels of the process; return the choice before."""
+    global chosen
+    if value not in CHOICES:
+        raise ArgumentValueError(
+            f"mma is {safe_repr(value)}",
+            value=value,
+            limit=f"It is one of {', '.join(map(repr, CHOICES))}",
+        )
+    before, chosen = chosen, value
+    return before
