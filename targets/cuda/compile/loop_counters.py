@@ -145,7 +145,7 @@ def _rewritten(lines: list[str], loop: _Loop, number: int) -> list[str]:
         f"\tsetp.gt.s64 {loop.predicate}, {left}, 0;",
     ]
     if uses_of(loop.counter, [*body, *after]) == 2:  # its step alone reads it
-        body = [line for line in body if results_of(line) != [loop.counter]]
+        body = [line for line in body if results_of(line) != (loop.counter,)]
     entry = re.compile(rf"{re.escape(loop.label)};")
     before, after = (
         [entry.sub(f"{enter};", line) if branch_of(line) else line for line in part]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from typing import NamedTuple
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "uses_of",
 ]
 
+# Passes read the same lines one after the other: what a line is is found once.
 LABEL = re.compile(r"^(\$\w+):")
 _BRANCH = re.compile(r"^\s*(?:@(!?)(%\w+) )?bra(?:\.uni)?\s+(\$\w+);")
 #: Of the instructions with one operand, ``activemask`` alone writes it.
@@ -69,6 +71,7 @@ def declare(lines: list[str], registers: Iterable[str]) -> list[str]:
     return [*lines[:opening], *(f"\t.reg {each};" for each in registers), *lines[opening:]]
 
 
+@lru_cache(maxsize=1 << 14)
 def branch_of(line: str) -> Branch | None:
     """Return the branch of a line, if it is one."""
     found = _BRANCH.match(line)
@@ -98,20 +101,21 @@ def swapped(relation: str) -> str:
     return _SWAPPED.get(relation, relation)
 
 
-def results_of(line: str) -> list[str]:
+@lru_cache(maxsize=1 << 14)
+def results_of(line: str) -> tuple[str, ...]:
     """Return the registers that an instruction writes.
 
     Examples
     --------
     >>> results_of("shfl.sync.up.b32 %r1|%p1, %r2, 1, 0, -1;"), results_of("activemask.b32 %r3;")
-    (['%r1', '%p1'], ['%r3'])
+    (('%r1', '%p1'), ('%r3',))
     >>> results_of("nanosleep.u32 %r1;"), results_of("st.global.b32 [%rd1], %r1;")
-    ([], [])
+    ((), ())
     """
     found = _RESULT.match(line)
     if found is None or _STORE.match(line):
-        return []
-    return re.findall(r"%\w+", found[1] or found[2])
+        return ()
+    return tuple(re.findall(r"%\w+", found[1] or found[2]))
 
 
 def uses_of(register: str, lines: Iterable[str]) -> int:

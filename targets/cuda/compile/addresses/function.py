@@ -12,6 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import field
+from functools import lru_cache
 from typing import NamedTuple
 
 from kerneldsl.utilities.dataclasses import dataclass
@@ -23,6 +24,7 @@ _INSTRUCTION = re.compile(
     r"^\s*(?:@(!?)(%\w+)\s+)?([a-z][\w.:]*)\s*([^;{}]*(?:\{[^;{}]*\}[^;{}]*)?);"
 )
 _REGISTER = re.compile(r"%\w+")
+_OPERAND = re.compile(r"\{[^}]*\}|\[[^]]*\]|[^,\s][^,]*")
 _WITHOUT_RESULT = re.compile(
     r"(st|red|bar|barrier|bra|ret|exit|membar|fence|trap|brkpt|prefetch|prefetchu|cp|mbarrier"
     r"|nanosleep|discard|griddepcontrol|pmevent|fns)\b"
@@ -154,22 +156,40 @@ def _add_unknown(block: Block, writes: Counter[str], number: int, line: str) -> 
         writes.update(registers * 2)
 
 
-def results(instruction: Instruction) -> list[str]:
+def results(instruction: Instruction) -> tuple[str, ...]:
     """Return the registers that an instruction writes."""
     if instruction.opcode == UNKNOWN:
-        return list(instruction.operands)
-    if not instruction.operands or _WITHOUT_RESULT.match(instruction.opcode):
-        return []
-    return _REGISTER.findall(instruction.operands[0])
+        return instruction.operands
+    if not instruction.operands or _has_no_result(instruction.opcode):
+        return ()
+    return _registers(instruction.operands[0])
+
+
+# Several passes read the same lines, so what they are is found once.
+@lru_cache(maxsize=1 << 14)
+def _registers(operand: str) -> tuple[str, ...]:
+    return tuple(_REGISTER.findall(operand))
+
+
+@lru_cache(maxsize=1 << 10)
+def _has_no_result(opcode: str) -> bool:
+    return _WITHOUT_RESULT.match(opcode) is not None
 
 
 def _read(number: int, line: str) -> Instruction | None:
+    found = _parts(line)
+    return Instruction(number, *found) if found is not None else None
+
+
+@lru_cache(maxsize=1 << 14)
+def _parts(line: str) -> tuple[str, tuple[str, ...], str] | None:
+    """Return the opcode, the operands and the predicate of a line, if it is an instruction."""
     found = _INSTRUCTION.match(line)
     if found is None or line.lstrip().startswith("."):
         return None
     negated, predicate, opcode, rest = found.groups()
-    operands = tuple(each.strip() for each in re.findall(r"\{[^}]*\}|\[[^]]*\]|[^,\s][^,]*", rest))
-    return Instruction(number, opcode, operands, f"{negated or ''}{predicate or ''}")
+    operands = tuple(each.strip() for each in _OPERAND.findall(rest))
+    return opcode, operands, f"{negated or ''}{predicate or ''}"
 
 
 def _followers(number: int, block: Block, labels: dict[str, int], count: int) -> list[int]:
