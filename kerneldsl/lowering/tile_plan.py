@@ -16,12 +16,31 @@ one after the other.
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from kerneldsl.utilities.dataclasses import dataclass
 
-__all__ = ["Layout"]
+__all__ = ["Layout", "TileLayout"]
 
 #: Most neighbours that one thread takes at a time: 16 bytes of float32.
 _MAX_GROUP = 4
+
+
+class TileLayout(Protocol):
+    """What all layouts of a tile in the registers of threads have."""
+
+    @property
+    def count(self) -> int: ...
+    @property
+    def threads(self) -> int: ...
+    @property
+    def group(self) -> int: ...
+    @property
+    def rounds(self) -> int: ...
+    @property
+    def is_even(self) -> bool: ...
+    @property
+    def slot_count(self) -> int: ...
 
 
 @dataclass(frozen=True)
@@ -59,3 +78,8 @@ class Layout:
     def is_even(self) -> bool:
         """True if every thread has as many elements."""
         return self.count % self.places == 0
+
+    @property
+    def slot_count(self) -> int:
+        """Elements of a thread, or fewer."""
+        return self.rounds * self.group

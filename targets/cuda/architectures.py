@@ -22,6 +22,8 @@ from kerneldsl.utilities.formatting import format_version
 __all__ = [
     "ARCHITECTURES",
     "DEFAULT_ARCH",
+    "NEWEST_PTX",
+    "OLDEST",
     "PTX_RELEASES",
     "Architecture",
     "PtxRelease",
@@ -42,6 +44,20 @@ DEFAULT_ARCH = "sm_75"
 #: Below PTX 6.0 there is no ``bar.warp.sync``, which the language needs.
 _LANGUAGE_MINIMUM: PtxVersion = (6, 0)
 
+#: Bytes of shared memory that a block can have on every device.
+_SHARED_BYTES = 48 * 1024
+_MAX_SHARED_BYTES = {
+    number: kilobytes * 1024
+    for numbers, kilobytes in (
+        ((75,), 64),
+        ((70, 72), 96),
+        ((86, 88, 89, 120, 121), 99),
+        ((80, 87), 163),
+        ((90, 100, 101, 103, 110), 227),
+    )
+    for number in numbers
+}
+
 #: The oldest version worth choosing by itself: CUDA 11's, which every supported driver takes.
 _PREFERRED: PtxVersion = (7, 0)
 
@@ -61,6 +77,14 @@ class Architecture(NamedTuple):
     max_threads_per_block: int = 1024
     #: Registers a thread may use.
     max_registers_per_thread: int = 255
+
+    @property
+    def max_shared_bytes(self) -> int:
+        """Bytes of static and dynamic shared memory that a block can have.
+
+        CUDA Programming Guide, technical specifications per compute capability.
+        """
+        return _MAX_SHARED_BYTES.get(self.number, _SHARED_BYTES)
 
     @property
     def number(self) -> int:
@@ -118,6 +142,8 @@ PTX_RELEASES: tuple[PtxRelease, ...] = (
     PtxRelease((9, 0), (13, 0), 580),
 )
 
+NEWEST_PTX = PTX_RELEASES[-1].ptx
+
 _MINIMUM_PTX: dict[str, PtxVersion] = {
     "sm_60": (5, 0),
     "sm_61": (5, 0),
@@ -156,6 +182,9 @@ _MINIMUM_PTX: dict[str, PtxVersion] = {
 ARCHITECTURES: dict[str, Architecture] = {
     name: Architecture(name, minimum) for name, minimum in _MINIMUM_PTX.items()
 }
+
+#: Its PTX runs on every device.
+OLDEST = ARCHITECTURES["sm_60"]
 
 _KNOWN_VERSIONS = frozenset(r.ptx for r in PTX_RELEASES)
 

@@ -24,7 +24,10 @@ from kerneldsl.lowering.float_conversions import define_conversions
 from kerneldsl.lowering.quotients import division_definitions
 from kerneldsl.lowering.shifts import shift_definitions
 from targets.cpu.math.float_conversions import write_conversion
+from targets.cuda.architectures import parse_arch
+from targets.cuda.compile.ptx_text import MATRIX_SHARED
 from targets.cuda.compile.region_code import device_texts
+from tests.support.matrix_threads import Copies, give_matrices, is_of_warp, rounded
 
 __all__ = ["simulate_device"]
 
@@ -42,7 +45,7 @@ _C_TYPES = {
 _LLVM_TYPES = {
     "void": None,
     "i1": ctypes.c_bool,
-    "i8*": ctypes.c_void_p,
+    **dict.fromkeys(("i8*", "i32*", "float*"), ctypes.c_void_p),
     "float": ctypes.c_float,
     "double": ctypes.c_double,
     **{f"i{bits}": getattr(ctypes, f"c_int{bits}") for bits in (8, 16, 32, 64)},
@@ -50,6 +53,9 @@ _LLVM_TYPES = {
 #: Functions of a device: LLVM's, and those that have a form for each architecture.
 _NAME = r'"(?:llvm\.nvvm\.([\w.]+)|kd_by_architecture_(\w+))"'
 _DECLARED = re.compile(rf"^declare (\w+) @{_NAME}\(([^)]*)\)", re.MULTILINE)
+_SPACE = re.compile(r" ?addrspace\(\d+\)")
+#: Dynamic shared memory, the size of which is in its name.
+_MATRIX = re.compile(rf'(@"{MATRIX_SHARED}(\d+)") = external *global \[0 x i8\]')
 _ACTIVE = re.compile(r'call i32 @"llvm\.nvvm\.activemask"')
 _EXTREME = re.compile(r'^declare (\w+) @"llvm\.(m\w+imumnum)\.(\w+)"\([^)]*\)', re.MULTILINE)
 _LIBM = ctypes.CDLL("libm.so.6")
@@ -67,6 +73,7 @@ def simulate_device(
     *,
     block: tuple[int, int, int] | None = None,
     is_reversed: bool = False,
+    arch: str = "sm_90",
 ) -> None:
     """Run a kernel on NumPy arrays, in place.
 
@@ -75,9 +82,9 @@ def simulate_device(
     """
     block_dim = block or specialization.block_dim
     assert block_dim is not None
-    texts = device_texts(specialization, "entry")
+    texts = device_texts(specialization, "entry", parse_arch(arch))
     run = _Block(block_dim, is_reversed=is_reversed)
-    texts = tuple(map(_numbered, texts))
+    texts = tuple(_numbered(_SPACE.sub("", text)) for text in texts)
     declared = {each for text in texts for each in _DECLARED.findall(text)}
     callbacks = {
         one or two: _callback(run, r, one or two, given) for r, one, two, given in declared
@@ -117,7 +124,8 @@ def _module(text: str) -> Any:
         raise NotImplementedError(found[0])
     text = re.sub(rf"@{_NAME}", lambda found: f'@"{_symbol(found[1] or found[2])}"', text)
     text = re.sub(r"^target (triple|datalayout) = .*$", "", text, flags=re.MULTILINE)
-    text = re.sub(r" ?addrspace\(\d+\)", "", text).replace("ptx_kernel ", "")
+    text = text.replace("ptx_kernel ", "")
+    text = _MATRIX.sub(r"\1 = internal global [\2 x i8] zeroinitializer", text)
     text = _EXTREME.sub(_extreme, text.replace("addrspacecast", "bitcast"))
     text = re.sub(r"llvm\.(m\w+imumnum)", r"kd_host_\1", text)
     return llvm.parse_assembly(define_conversions(text, write_conversion))
@@ -212,6 +220,7 @@ class _Thread:
         self.given: tuple[int, ...] = ()
         self.result = 0
         self.is_done = False
+        self.copies = Copies()
 
 
 class _Block:
@@ -305,6 +314,8 @@ def _give(threads: list[_Thread]) -> None:
     """Give threads what an operation that all of them wait in gives."""
     assert threads[0].waiting is not None
     what, _ = threads[0].waiting
+    if is_of_warp(what):
+        give_matrices(what, [each.given for each in threads])
     by_lane = {each.lane: each for each in threads}
     lanes = sum(1 << each.lane for each in threads)
     for each in threads:
@@ -381,6 +392,12 @@ def _callback(run: _Block, result: str, name: str, arguments: str) -> Any:
             call = lambda *given: run.exchange(name, -1, given)
         case ["bar", "warp", "sync"] | ["shfl" | "vote", *_]:
             call = lambda mask, *given: run.exchange(name, mask & _ALL, (mask, *given))
+        case [word] if is_of_warp(word):
+            call = lambda *given: run.exchange(name, _ALL, given)
+        case ["matrix_round"]:
+            call = rounded
+        case [word] if word.startswith("matrix_"):
+            call = lambda *given: run.current.copies.run(name, given)
         case [word] if word.startswith(("match_", "reduce_")):
             call = lambda mask, *given: run.exchange(name, mask & _ALL, (mask, *given))
         case ["activemask", *_]:

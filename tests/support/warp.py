@@ -7,7 +7,7 @@ A value has an element for each of the 32 lanes. Memory is a list of values.
 References
 ----------
 PTX ISA, sections "Matrix Fragments for mma.m8n8k16", "… mma.m16n8k8", "… mma.m16n8k16 with
-floating point type", "… mma.m16n8k32", "prmt", "shfl.sync".
+floating point type", "… mma.m16n8k32", "prmt".
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import ml_dtypes
 import numpy as np
 from llvmlite import ir
 
-__all__ = ["LANES", "fragment_places", "run_warp"]
+__all__ = ["LANES", "fragment_places", "multiply", "run_warp"]
 
 LANES = np.arange(32)
 _GROUP, _PLACE = LANES // 4, LANES % 4
@@ -103,6 +103,15 @@ def _mma(name: str, given: Sequence[Any]) -> list[Any]:
     return [result[fragment_places(shape, "c", number)] for number in range(len(c))]
 
 
+def multiply(dtypes: tuple[str, str], a: Any, b: Any, c: Any) -> list[Any]:
+    """Multiply fragments of 32 bytes along k by the largest instruction for their dtypes."""
+    letters = {np.dtype(kind).name: name for name, kind in _DTYPES.items()}
+    names = list(dict.fromkeys(letters[each] for each in dtypes))
+    shape = {"f16": "m16n8k16", "bf16": "m16n8k16", "tf32": "m16n8k8"}.get(names[0], "m16n8k32")
+    kinds = "f32.f32" if names == ["f16"] else ".".join(names)
+    return _mma(f"{shape}.row.col.{kinds}", [*a, *b, *c])
+
+
 def _dtype(kind: ir.Type) -> Any:
     if isinstance(kind, ir.VectorType):
         return _dtype(kind.element)
@@ -135,10 +144,6 @@ def run_warp(function: ir.Function, args: Sequence[Any]) -> Any:
     return None
 
 
-def _signed(value: Any) -> Any:
-    return value.view(np.dtype(f"i{value.dtype.itemsize}"))
-
-
 def _step(each: Any, get: Any) -> Any:
     kind = each.type
     match each.opname:
@@ -162,10 +167,6 @@ def _step(each: Any, get: Any) -> Any:
             return found if isinstance(kind, ir.VectorType) else found[:, 0]
         case "trunc" | "zext":
             return get(each.operands[0]).astype(_dtype(kind))
-        case "sext":
-            return _signed(get(each.operands[0])).astype(f"i{kind.width // 8}").view(_dtype(kind))
-        case "fpext":
-            return get(each.operands[0]).astype(_dtype(kind))
         case "select":
             return np.where(get(each.cond), get(each.lhs), get(each.rhs))
         case "icmp":
@@ -182,18 +183,11 @@ def _step(each: Any, get: Any) -> Any:
 
 def _call(name: str, given: list[Any]) -> Any:
     match name.removeprefix("llvm.nvvm."):
-        case "read.ptx.sreg.laneid":
-            return LANES.astype(np.uint32)
-        case "shfl.sync.idx.i32":
-            return given[1][given[2] & 31]
         case "prmt":
             pool = np.stack([given[0], given[1]], 1).view(np.uint8).reshape(32, 8)
             places = [(given[2] >> 4 * number & 7).astype(int) for number in range(4)]
             found = np.stack([pool[LANES, place] for place in places], 1)
             return np.ascontiguousarray(found).view(np.uint32)[:, 0]
-        case "llvm.fma.f32":
-            one, two, added = (each.astype(np.float64) for each in given)
-            return (one * two + added).astype(np.float32)
         case mma if mma.startswith("mma."):
             return _mma(mma.removeprefix("mma."), given)
     raise NotImplementedError(name)

@@ -118,6 +118,10 @@ class ElementCode(ABC):
     def tile_shape(self, number: int) -> tuple[int, ...]:
         """Return the shape of one of the tiles of the expression."""
 
+    def own_slot(self, memory: TileMemory, shape: tuple[int, ...], slot: Slot) -> Slot | None:
+        """Return the element of a tile that the code has for an element, if it has it."""
+        return slot if shape == self.shape else None
+
     # -- elements -----------------------------------------------------------------------------
 
     @property
@@ -147,11 +151,12 @@ class ElementCode(ABC):
             zip(self.tiles, attributes["transposed"], strict=True)
         ):
             memory, shape = self.tile(tile), self.tile_shape(number)
-            if is_transposed or shape != self.shape or memory.is_shared:
+            own = None if is_transposed or memory.is_shared else self.own_slot(memory, shape, slot)
+            if own is None:
                 indices = self.indices(slot)[:: -1 if is_transposed else 1]
                 given.append(memory.get(self._number(shape, indices)))
             else:
-                given.append(memory.own(slot))
+                given.append(memory.own(own))
         if attributes["axes"]:
             given += [self.indices(slot)[axis] for axis in attributes["axes"]]
         return write_region(self.emitter, self.operation.regions[0], *given)

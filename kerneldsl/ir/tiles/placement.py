@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from kerneldsl.frontend.tiles.shapes import OF_BLOCK, Shape
@@ -29,7 +29,30 @@ from kerneldsl.ir.operations import (
 from kerneldsl.ir.tiles.live_ranges import LiveRanges, is_tile
 from kerneldsl.utilities.dataclasses import dataclass
 
-__all__ = ["Place", "Placement"]
+__all__ = ["Layouts", "Place", "Placement"]
+
+
+class Layouts:
+    """Layouts of tiles in the registers of threads: all are linear."""
+
+    def of_tile(self, value: Value) -> Any:
+        """Return the layout of a tile, ``None`` if it is linear."""
+        return None
+
+    def has_instruction(self, operation: Operation) -> bool:
+        """Return whether a product is computed by an instruction, which has its own factors."""
+        return False
+
+    def is_row(self, operation: Operation, value: Value) -> bool:
+        """Return whether a tile has an element for each row of an operation's registers."""
+        return False
+
+    def crossed(self, operation: Operation) -> Iterable[Value]:
+        """Return the tiles that an operation reads or writes in another layout than its own."""
+        return ()
+
+
+_LINEAR = Layouts()
 
 
 @dataclass(frozen=True)
@@ -44,6 +67,8 @@ class Place:
     is_shared: bool
     #: In shared memory: elements after which one is left out, or 0.
     columns: int
+    #: Of its elements in registers, ``None`` if it is linear.
+    layout: Any = None
 
     @property
     def count(self) -> int:
@@ -60,13 +85,23 @@ class Placement:
         With its tiles as values; branches and loops hand on those that are read.
     threads : int
         Threads of the block.
+    layouts : Layouts
+        Layouts of the tiles in registers.
     in_registers : bool
         Whether tiles that other threads do not read are in registers. Otherwise all are in memory
         of the block, one element after the other, and all memory is used again.
     """
 
-    def __init__(self, function: Function, threads: int, *, in_registers: bool = True) -> None:
+    def __init__(
+        self,
+        function: Function,
+        threads: int,
+        layouts: Layouts = _LINEAR,
+        *,
+        in_registers: bool = True,
+    ) -> None:
         self._threads = threads
+        self._layouts = layouts
         self._in_registers = in_registers
         self._parents: dict[Value, Value] = {}
         self._ranges = LiveRanges(function)
@@ -102,16 +137,19 @@ class Placement:
             for tile, is_transposed in zip(tiles, attributes["transposed"], strict=True):
                 if is_transposed:
                     self._padded.add(tile)
-                if is_transposed or self.shape(tile.type.shape) != shape:
+                is_repeated = self.shape(tile.type.shape) != shape
+                if is_transposed or (is_repeated and not self._layouts.is_row(operation, tile)):
                     self._shared.add(tile)
         if operation.name == "tile.take":
             self._shared.add(operation.operands[0])
-        if operation.name == "tile.mma":
+        if operation.name == "tile.mma" and not self._layouts.has_instruction(operation):
             factors = operation.operands[:2]
             self._shared.update(factors)
             self._padded.update(itertools.compress(factors, attributes["exchanged"]))
         if attributes.get("axis") is not None and operation.name in ("tile.fold", "tile.scan"):
-            self._shared.add(operation.result)
+            is_in_registers = self._layouts.is_row(operation, operation.result)
+            self._shared.update(() if is_in_registers else operation.results)
+        self._shared.update(self._layouts.crossed(operation))
 
     # -- which are in one memory ------------------------------------------------------------------
 
@@ -145,6 +183,8 @@ class Placement:
         """
         one, two = self._root(one), self._root(two)
         may_touch = one not in self._shared and two not in self._shared
+        if self._layouts.of_tile(one) != self._layouts.of_tile(two):
+            return
         if not self._meet(self._members[one], self._members[two], may_touch=may_touch):
             self._unite(one, two)
 
@@ -162,9 +202,11 @@ class Placement:
             shape = self.shape(root.type.shape)
             is_shared = root in self._shared
             columns = shape[-1] if root in self._padded and len(shape) > 1 else 0
-            same = (shape, root.type.dtype, is_shared, columns)
+            layout = self._layouts.of_tile(root)
+            same = (shape, root.type.dtype, is_shared, columns, layout)
             for place, others in used if is_shared or not self._in_registers else ():
-                is_same = (place.shape, place.kind, place.is_shared, place.columns) == same
+                own = (place.shape, place.kind, place.is_shared, place.columns, place.layout)
+                is_same = own == same
                 may_touch = not is_shared
                 if not self._in_registers:
                     is_same = place.count == math.prod(shape) and place.kind == root.type.dtype

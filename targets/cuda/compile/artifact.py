@@ -13,7 +13,7 @@ from kerneldsl.lowering.captured_arrays import CAPTURED, elements, large_arrays
 from kerneldsl.utilities.locks import ForkSafeLock
 from targets.cuda.architectures import Architecture, PtxVersion, parse_arch
 from targets.cuda.compile.inline_errors import naming_inline_text
-from targets.cuda.compile.ptx_text import shared_bytes
+from targets.cuda.compile.ptx_text import matrix_shared_bytes, shared_bytes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -156,6 +156,11 @@ class CudaArtifact(Artifact):
         """
         traits = self.specialization.traits
         return shared_bytes(self.ptx) if traits.uses_tiles else traits.static_shared_bytes
+
+    @property
+    def matrix_shared_bytes(self) -> int:
+        """Bytes of dynamic shared memory that each launch adds, for the factors of products."""
+        return matrix_shared_bytes(self.ptx)
 
     def text(self, form: str) -> str:
         """Return the code as ``"ptx"``, ``"llvm"``, ``"source"`` or ``"sass"``.

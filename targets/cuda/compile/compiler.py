@@ -12,7 +12,13 @@ from kerneldsl.errors import ArgumentValueError, CompileError, ResourceLimitErro
 from kerneldsl.language.element_types import ELEMENT_TYPES
 from kerneldsl.language.intrinsics.intrinsic import Effect
 from kerneldsl.utilities.address_space import require_addresses
-from targets.cuda.architectures import Architecture, PtxVersion, choose_ptx_version, parse_arch
+from targets.cuda.architectures import (
+    OLDEST,
+    Architecture,
+    PtxVersion,
+    choose_ptx_version,
+    parse_arch,
+)
 from targets.cuda.compile.addresses.facts import facts_of
 from targets.cuda.compile.artifact import CudaArtifact
 from targets.cuda.compile.lowered import LoweredKernel, linked_symbols, with_bounds
@@ -69,11 +75,11 @@ def compile_kernel(
     from kerneldsl.lowering.numba_internals.compiling import collector_paused
 
     with collector_paused():
-        return write_kernel(lower_kernel(specialization), architecture, version)
+        return write_kernel(lower_kernel(specialization, architecture), architecture, version)
 
 
-def lower_kernel(specialization: Specialization) -> LoweredKernel:
-    """Do what does not depend on the architecture.
+def lower_kernel(specialization: Specialization, arch: Architecture = OLDEST) -> LoweredKernel:
+    """Do what depends on the architecture for products of tiles alone.
 
     Raises `BarrierDivergenceError`, `KernelTypingError`, `CompileError` as :func:`compile_kernel`.
     """
@@ -92,11 +98,11 @@ def lower_kernel(specialization: Specialization) -> LoweredKernel:
         explained_errors(specialization.unit, specialization.kinds, where="on a GPU"),
     ):
         try:
-            return lower_regions(specialization)
+            return lower_regions(specialization, arch)
         except errors.NumbaError:
             if not load_array_functions(descriptor()):
                 raise
-            return lower_regions(specialization)
+            return lower_regions(specialization, arch)
 
 
 def write_kernel(

@@ -9,7 +9,14 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["count_anew", "read_header", "reveal_copies", "shared_bytes"]
+__all__ = [
+    "MATRIX_SHARED",
+    "count_anew",
+    "matrix_shared_bytes",
+    "read_header",
+    "reveal_copies",
+    "shared_bytes",
+]
 
 _HEADER = re.compile(r"^\s*\.version\s+(\d+)\.(\d+)\s+\.target\s+(\w+)", re.MULTILINE)
 #: LLVM counts calls, and Numba functions, since the process began.
@@ -18,6 +25,10 @@ _VERSION = re.compile(r"(?<=B)\d+v(\d+)(?=B)")
 #: An array in shared memory whose size is known: its alignment, bits of an element and extent.
 _SHARED = re.compile(r"\.shared\s+\.align\s+(\d+)\s+\.b(\d+)\s+[\w$]+(?:\[(\d+)\])?;")
 
+
+#: The dynamic shared memory of products, with its size in bytes after it.
+MATRIX_SHARED = "kd_matrix_shared_"
+_MATRIX_SHARED = re.compile(rf"\.shared\s+\.align\s+\d+\s+\.b8\s+{MATRIX_SHARED}(\d+)\[\]")
 
 #: A copy that LLVM could not look into.
 _HIDDEN_COPY = re.compile(
@@ -37,6 +48,18 @@ def shared_bytes(ptx: str) -> int:
     for align, bits, extent in _SHARED.findall(ptx):
         total = -(-total // int(align)) * int(align) + int(bits) // 8 * int(extent or 1)
     return total
+
+
+def matrix_shared_bytes(ptx: str) -> int:
+    """Return how many bytes of dynamic shared memory a kernel needs for the factors of products.
+
+    Examples
+    --------
+    >>> matrix_shared_bytes(".extern .shared .align 1024 .b8 kd_matrix_shared_66560[];")
+    66560
+    """
+    found = _MATRIX_SHARED.search(ptx)
+    return int(found[1]) if found is not None else 0
 
 
 def read_header(ptx: str) -> tuple[tuple[int, int], str] | None:

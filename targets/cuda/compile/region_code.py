@@ -50,6 +50,7 @@ from kerneldsl.lowering.numba_internals.device_target import load_array_function
 from kerneldsl.lowering.numba_internals.line_marks import LineMarks
 from kerneldsl.lowering.numba_internals.regions import without_errors
 from kerneldsl.lowering.numba_internals.text import module_text
+from targets.cuda.architectures import OLDEST, Architecture
 from targets.cuda.compile import ptx
 from targets.cuda.compile.barriers import check_barriers
 from targets.cuda.compile.calling import (
@@ -215,17 +216,19 @@ def _compiling(unit: FunctionUnit, kinds: tuple[Kind, ...]) -> Iterator[None]:
         yield
 
 
-def device_texts(specialization: Specialization, name: str) -> tuple[str, ...]:
+def device_texts(
+    specialization: Specialization, name: str, arch: Architecture = OLDEST
+) -> tuple[str, ...]:
     """Return the module of a kernel and those that it calls, before LLVM's passes."""
     with _compiling(specialization.unit, specialization.kinds):
         function, known = read_kernel(specialization)
         pipeline = Pipeline(specialization.options.disabled_passes)
-        text, bodies = _write(function, known, specialization, name, pipeline)
+        text, bodies = _write(function, known, specialization, name, pipeline, arch)
     return text, *bodies
 
 
-def lower_regions(specialization: Specialization) -> LoweredKernel:
-    """Do what does not depend on the architecture.
+def lower_regions(specialization: Specialization, arch: Architecture = OLDEST) -> LoweredKernel:
+    """Do what depends on the architecture for products of tiles alone.
 
     The caller holds Numba's compiler lock, and has made this target the current one.
 
@@ -241,7 +244,7 @@ def lower_regions(specialization: Specialization) -> LoweredKernel:
         optimize(function, specialization, INTERVALS, pipeline)
         read = time.perf_counter()
         name = entry_identifier(unit.name, linked_symbols(specialization))
-        text, bodies = _write(function, known, specialization, name, pipeline)
+        text, bodies = _write(function, known, specialization, name, pipeline, arch)
     options = with_bounds(specialization)
     text = ptx.with_float_flags(define_conversions(text, write_conversion), options)
     text = rename_math(text, fastmath=options.fastmath)
@@ -257,6 +260,7 @@ def _write(
     spec: Specialization,
     name: str,
     pipeline: Pipeline,
+    arch: Architecture,
 ) -> tuple[str, tuple[str, ...]]:
     context = _target_context()
     library = context.codegen().create_library(name)
@@ -273,7 +277,7 @@ def _write(
     lines = LineMarks(context, builder, spec.unit) if spec.options.lineinfo else None
     reader = ParameterReader(context, builder, spec, pipeline)
     set_fault_record(builder, reader.fault)
-    emitter = _CudaEmitter(context, builder, function, known, spec)
+    emitter = _CudaEmitter(context, builder, function, known, spec, arch)
     emitter.mark = None if lines is None else lines.mark
     for value, kind in zip(function.body.arguments, spec.kinds, strict=True):
         emitter.values[value] = _parameter(reader, kind, value.type)
@@ -356,6 +360,7 @@ class _CudaEmitter(LoopEmitter):
         function: Function,
         known: dict[Value, Interval],
         spec: Specialization,
+        arch: Architecture,
     ) -> None:
         super().__init__(context, builder)
         self.known = known
@@ -378,7 +383,7 @@ class _CudaEmitter(LoopEmitter):
             "local.array": self.local,
         }
         if spec.traits.uses_tiles:
-            self.handlers |= tile_handlers(self, function, spec)
+            self.handlers |= tile_handlers(self, function, spec, arch)
 
     def passes(self, guard: Guard) -> ir.Value:
         """Return whether the index passes a guard."""

@@ -15,7 +15,7 @@ from kerneldsl.errors import CompileError
 from kerneldsl.utilities.formatting import format_version
 from targets.cuda.architectures import Architecture, PtxVersion, choose_ptx_version
 
-__all__ = ["SINCE", "VECTOR_ATOMICS", "check_words", "preferred_ptx"]
+__all__ = ["FLOAT8_PRODUCTS", "SINCE", "VECTOR_ATOMICS", "check_words", "preferred_ptx"]
 
 #: Name of each word to the first compute capability and PTX version with it, and what there is
 #: before.
@@ -26,6 +26,8 @@ SINCE: dict[str, tuple[int, PtxVersion, str]] = {
 
 #: The first compute capability and PTX version that add to a vector by one instruction.
 VECTOR_ATOMICS: tuple[int, PtxVersion] = (90, (8, 1))
+#: Those that multiply fragments of 8-bit floats.
+FLOAT8_PRODUCTS: tuple[int, PtxVersion] = (89, (8, 4))
 
 
 def preferred_ptx(specialization: Specialization, arch: Architecture) -> PtxVersion | None:
@@ -33,10 +35,16 @@ def preferred_ptx(specialization: Specialization, arch: Architecture) -> PtxVers
 
     ``None`` says that the oldest that serves will do.
     """
+    uses = specialization.unit.all_uses()
+    number, version = FLOAT8_PRODUCTS
+    if arch.number >= number and choose_ptx_version(arch) < version:
+        kinds = (str(getattr(kind, "dtype", "")) for kind in specialization.kinds)
+        has_products = any(use.intrinsic.name == "mma" for use in uses)
+        if has_products and any(kind.startswith("float8") for kind in kinds):
+            return version
     number, version = VECTOR_ATOMICS
     if arch.number < number or choose_ptx_version(arch) >= version:
         return None
-    uses = specialization.unit.all_uses()
     may_add = specialization.traits.views_vectors and any(
         use.intrinsic.name == "atomic.add" for use in uses
     )

@@ -16,6 +16,7 @@ import logging
 import struct
 import time
 import weakref
+from dataclasses import replace
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
@@ -96,16 +97,18 @@ class CudaExecutable(Executable):
         if artifact.owner is artifact:  # else its module is shared
             weakref.finalize(self, retired_modules.retire, driver, self._function).atexit = False
         self.load_seconds = time.perf_counter() - started
-        self._resources = self._function.resources
+        loaded = self._function.resources
+        #: Dynamic shared memory that the kernel itself needs. For a launch it is like static one.
+        self._own_shared_bytes = artifact.matrix_shared_bytes
+        static_bytes = loaded.static_shared_bytes + self._own_shared_bytes
+        self._resources = replace(loaded, static_shared_bytes=static_bytes)
         self._is_debug = options.debug
         self._offsets = artifact.offsets
         self._passes_addresses = artifact.passes_addresses
         #: What was launched last; dispatch passes the same object for the same shape.
         self._last_config: LaunchConfig | None = None
         #: Dynamic shared memory that a launch may have currently.
-        self._allowed_shared_bytes = (
-            _SHARED_BYTES_WITHOUT_OPT_IN - self.resources.static_shared_bytes
-        )
+        self._allowed_shared_bytes = _SHARED_BYTES_WITHOUT_OPT_IN - static_bytes
         self._carveout = Carveout(device, self._resources)
         _log.debug(
             "loaded %s on %s in %.1f ms: %s",
@@ -161,7 +164,7 @@ class CudaExecutable(Executable):
             function=int(function.handle),
             grid_dim=config.grid_dim,
             block_dim=config.block_dim,
-            shared_bytes=config.shared_bytes,
+            shared_bytes=config.shared_bytes + self._own_shared_bytes,
             stream=stream,
             note=function.launches.append,
             noted=(function.kernel, config.grid_dim, config.block_dim, stream),
@@ -183,7 +186,8 @@ class CudaExecutable(Executable):
         """Allow all there is at once: as a cap it costs nothing, and no thread lowers another's."""
         limit = self.device.limits.max_shared_memory_per_block
         allowed = limit - self.resources.static_shared_bytes
-        functions.allow_shared_bytes(self._driver, self._function, allowed)
+        own = self._own_shared_bytes
+        functions.allow_shared_bytes(self._driver, self._function, allowed + own)
         self._allowed_shared_bytes = allowed
 
     def _start(self, config: LaunchConfig, parameters: bytes, stream: int) -> None:
@@ -193,7 +197,7 @@ class CudaExecutable(Executable):
             config.grid_dim,
             config.block_dim,
             parameters,
-            shared_bytes=config.shared_bytes,
+            shared_bytes=config.shared_bytes + self._own_shared_bytes,
             stream=stream,
             cluster_dim=config.cluster_dim,
             is_cooperative=config.is_cooperative,

@@ -12,14 +12,13 @@ Matrix Layouts" of ``wgmma``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 from llvmlite import ir
 
 from kerneldsl.utilities.dataclasses import dataclass
 
-__all__ = ["BLOCK_COLUMNS", "BLOCK_ROWS", "Fragments", "RowFragments", "choose_fragments"]
+__all__ = ["BLOCK_COLUMNS", "BLOCK_ROWS", "Fragments", "RowFragments", "divisions"]
 
 #: Rows and columns of a fragment.
 BLOCK_ROWS, BLOCK_COLUMNS = 16, 8
@@ -50,6 +49,10 @@ class Fragments:
     row_warps: int
     column_warps: int
 
+    #: A thread has no groups of neighbours, and each one has as many elements.
+    group: ClassVar = 1
+    is_even: ClassVar = True
+
     @property
     def row_blocks(self) -> int:
         """Blocks of rows of a warp."""
@@ -64,6 +67,8 @@ class Fragments:
     def slot_count(self) -> int:
         """Elements of a thread."""
         return _ELEMENTS * self.row_blocks * self.column_blocks
+
+    rounds = slot_count
 
     @property
     def count(self) -> int:
@@ -96,67 +101,64 @@ class Fragments:
         )
         return row, column
 
-    def warp_start(self, builder: ir.IRBuilder, warp: ir.Value) -> _Indices:
-        """Return the first row and column of a warp."""
-        column, row = _divided(builder, warp, self.row_warps)
-        width = BLOCK_COLUMNS * self.column_blocks
-        return builder.mul(row, _I64(BLOCK_ROWS)), builder.mul(column, _I64(width))
-
-    @property
-    def block_stride(self) -> int:
-        """Rows from one block of rows of a warp to the next."""
-        return BLOCK_ROWS * self.row_warps
-
     def of_rows(self) -> RowFragments:
         """Return the layout of one element for each row."""
-        return RowFragments(self)
+        return RowFragments(self.rows, self.row_warps, self.column_warps)
+
+    def row_slot(self, builder: ir.IRBuilder, slot: ir.Value) -> ir.Value:
+        """Return the number of the element of the row that an element is in."""
+        block, element = _divided(builder, slot, _ELEMENTS)
+        row_block, _ = _divided(builder, block, self.column_blocks)
+        half, _ = _divided(builder, element, 2)
+        return _sum(builder, (row_block, 2), (half, 1))
 
 
 @dataclass(frozen=True)
 class RowFragments:
     """One element for each row of a tile in fragments, in all threads with elements of the row."""
 
-    of: Fragments
+    rows: int
+    row_warps: int
+    column_warps: int
+
+    columns: ClassVar = 1
+    group: ClassVar = 1
+    is_even: ClassVar = True
 
     @property
     def slot_count(self) -> int:
         """Elements of a thread."""
-        return 2 * self.of.row_blocks
+        return 2 * self.rows // (BLOCK_ROWS * self.row_warps)
+
+    rounds = slot_count
 
     @property
     def count(self) -> int:
         """Elements of the tile."""
-        return self.of.rows
+        return self.rows
 
     @property
     def threads(self) -> int:
         """Threads of the block."""
-        return self.of.threads
+        return _WARP * self.row_warps * self.column_warps
 
     def indices(self, builder: ir.IRBuilder, thread: ir.Value, slot: ir.Value) -> _Indices:
         """Return the row of an element of a thread, and column 0."""
         row_block, half = _divided(builder, slot, 2)
         warp, lane = _divided(builder, thread, _WARP)
         group, _ = _divided(builder, lane, _ELEMENTS)
-        return _row(self.of, builder, warp, row_block, half, group), _I64(0)
-
-    def slot_of(self, builder: ir.IRBuilder, slot: ir.Value) -> ir.Value:
-        """Return the number of the element of the row that an element of the fragments is in."""
-        block, element = _divided(builder, slot, _ELEMENTS)
-        row_block, _ = _divided(builder, block, self.of.column_blocks)
-        half, _ = _divided(builder, element, 2)
-        return _sum(builder, (row_block, 2), (half, 1))
+        return _row(self, builder, warp, row_block, half, group), _I64(0)
 
     def is_first(self, builder: ir.IRBuilder, thread: ir.Value) -> ir.Value:
         """Say whether a thread is the first of those that have the same elements."""
         warp, lane = _divided(builder, thread, _WARP)
         _, place = _divided(builder, lane, _ELEMENTS)
-        column, _ = _divided(builder, warp, self.of.row_warps)
+        column, _ = _divided(builder, warp, self.row_warps)
         return builder.icmp_unsigned("==", builder.or_(place, column), _I64(0))
 
 
 def _row(
-    layout: Fragments,
+    layout: Fragments | RowFragments,
     builder: ir.IRBuilder,
     warp: ir.Value,
     row_block: ir.Value,
@@ -189,26 +191,19 @@ def _sum(builder: ir.IRBuilder, *terms: tuple[ir.Value, int]) -> ir.Value:
     return total
 
 
-def choose_fragments(rows: int, columns: int, threads: int) -> Fragments | None:
-    """Return the fragments of a tile in a block, ``None`` if they do not divide it.
+def divisions(rows: int, columns: int, threads: int) -> list[Fragments]:
+    """Return the ways to divide a tile among the warps of a block, none if it does not fit.
 
-    A warp has as nearly as many rows as columns as possible: it then loads the fewest operands.
+    The first ones need the fewest operands: a warp has nearly as many rows as columns.
     """
-    if threads % _WARP or rows % BLOCK_ROWS or columns % BLOCK_COLUMNS:
-        return None
-    found = list(_divisions(rows, columns, threads // _WARP))
-    return (
-        min(found, key=lambda each: each.rows // each.row_warps + each.columns // each.column_warps)
-        if found
-        else None
-    )
-
-
-def _divisions(rows: int, columns: int, warps: int) -> Iterator[Fragments]:
+    if threads % _WARP:
+        return []
+    found, warps = [], threads // _WARP
     for row_warps in range(1, warps + 1):
         column_warps, rest = divmod(warps, row_warps)
-        if (
-            rest == 0
-            and rows % (BLOCK_ROWS * row_warps) == columns % (BLOCK_COLUMNS * column_warps) == 0
-        ):
-            yield Fragments(rows, columns, row_warps, column_warps)
+        is_whole = not rows % (BLOCK_ROWS * row_warps) and not columns % (
+            BLOCK_COLUMNS * column_warps or 1
+        )
+        if rest == 0 and is_whole:
+            found.append(Fragments(rows, columns, row_warps, column_warps))
+    return sorted(found, key=lambda each: rows // each.row_warps + columns // each.column_warps)

@@ -17,7 +17,6 @@ from targets.cuda.architectures import Architecture, PtxVersion
 from targets.cuda.compile.mma.instructions import STEPS
 from targets.cuda.intrinsics.memory import SHARED_SPACE
 from targets.cuda.intrinsics.newer_operation import NewerOperation
-from targets.cuda.intrinsics.shuffles import shuffle
 from targets.cuda.intrinsics.synchronize import call_nvvm
 
 __all__ = ["COPY_BYTES", "FUNCTIONS", "GLOBAL", "MOST_PENDING", "SHARED"]
@@ -55,30 +54,6 @@ def _load_matrices(count: int, turned: str, builder: ir.IRBuilder, args: _Argume
         builder.store(builder.extract_value(found, number), builder.gep(memory, [_I32(number)]))
 
 
-def _load_by_lanes(count: int, turned: str, builder: ir.IRBuilder, args: _Arguments) -> None:
-    """Load as ``ldmatrix`` does: lane 8·i + r has the address of row r of matrix i."""
-    memory, own = args
-    address = builder.ptrtoint(own, _I32)
-    lane = call_nvvm(builder, "read.ptx.sreg.laneid", _I32, [])
-    group, place = builder.lshr(lane, _I32(2)), builder.and_(lane, _I32(3))
-
-    def loaded(matrix: int, row: ir.Value, offset: ir.Value, kind: ir.IntType) -> ir.Value:
-        source = builder.add(row, _I32(8 * matrix))
-        start = shuffle(builder, "idx", _ALL_LANES, address, source)
-        at = builder.inttoptr(builder.add(start, offset), kind.as_pointer(SHARED_SPACE))
-        return builder.load(at)
-
-    for number in range(count):
-        if turned:
-            first, offset = builder.shl(place, _I32(1)), builder.shl(group, _I32(1))
-            rows = first, builder.add(first, _I32(1))
-            low, high = (builder.zext(loaded(number, r, offset, _I16), _I32) for r in rows)
-            word = builder.or_(low, builder.shl(high, _I32(16)))
-        else:
-            word = loaded(number, group, builder.shl(place, _I32(2)), _I32)
-        builder.store(word, builder.gep(memory, [_I32(number)]))
-
-
 def _matrices() -> dict[str, _Definable]:
     kind = ir.FunctionType(_VOID, (_I32.as_pointer(), SHARED))
     return {
@@ -87,11 +62,16 @@ def _matrices() -> dict[str, _Definable]:
             75,
             (6, 5),
             partial(_load_matrices, count, turned),
-            partial(_load_by_lanes, count, turned),
+            _refuse,
         )
         for count in (2, 4)
         for turned in ("", ".trans")
     }
+
+
+def _refuse(builder: ir.IRBuilder, args: _Arguments) -> None:
+    """Write nothing: products have no instruction on these architectures either."""
+    raise AssertionError("ldmatrix of an architecture without it")
 
 
 # ------------------------------------------------------------ copies from global to shared memory

@@ -6,7 +6,6 @@ of the table have the operands in this order, so a step is the same code for eve
 
 A step calls a function by name, which is defined once the architecture is known
 (:mod:`targets.cuda.intrinsics.by_architecture`). It is one instruction, or several smaller ones.
-Without an instruction, lanes exchange words and multiply elements.
 
 References
 ----------
@@ -25,7 +24,7 @@ from llvmlite import ir
 from kerneldsl.utilities.dataclasses import dataclass
 from targets.cuda.architectures import Architecture, PtxVersion
 from targets.cuda.compile.mma.narrow_floats import as_half_pairs
-from targets.cuda.compile.mma.without_instruction import multiply_by_lanes
+from targets.cuda.compile.requirements import FLOAT8_PRODUCTS
 from targets.cuda.intrinsics.synchronize import call_nvvm
 
 __all__ = ["STEPS", "STEP_BYTES", "Form", "Step", "find_step"]
@@ -110,8 +109,8 @@ class Step:
         places = [builder.gep(memory, [_I32(number)]) for number in range(4)]
         given = [builder.load(place) for place in places]
         form = self.form(arch, ptx_version)
-        write = partial(multiply_by_lanes, self.dtypes) if form is None else form.write
-        found = write(builder, registers[:4], registers[4:], given)
+        assert form is not None
+        found = form.write(builder, registers[:4], registers[4:], given)
         for place, value in zip(places, found, strict=True):
             builder.store(value, place)
 
@@ -213,7 +212,7 @@ def _eight_bits() -> list[Step]:
             name, dtypes = f"f32.{first}.{second}.f32", (one, two)
             new = partial(_call, f"m16n8k32.row.col.{name}", _I32)
             forms = (
-                Form(f"m16n8k32.{first}.{second}", 89, (8, 4), new),
+                Form(f"m16n8k32.{first}.{second}", *FLOAT8_PRODUCTS, new),
                 *(
                     Form(
                         each.instruction,

@@ -36,4 +36,4 @@ def compile_regions(
         target_override(TARGET_NAME),
         explained_errors(specialization.unit, specialization.kinds, where="on a GPU"),
     ):
-        return write_kernel(lower_regions(specialization), architecture, version)
+        return write_kernel(lower_regions(specialization, architecture), architecture, version)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from llvmlite import ir
 
 from kerneldsl.ir.operations import Operation, Value
-from kerneldsl.ir.tiles.elements import ElementCode, Slot, write_take
+from kerneldsl.ir.tiles.elements import ElementCode, Slot, TileMemory, write_take
 from kerneldsl.ir.tiles.live_ranges import is_tile
+from kerneldsl.lowering.tile_plan import Layout
 from targets.cuda.compile.tiles.thread_code import Memory
 
 if TYPE_CHECKING:
+    from targets.cuda.compile.mma.fragments import Fragments
     from targets.cuda.compile.tiles.writer import Storage, TileWriter
 
 __all__ = ["OperationCode", "write_copy", "write_map", "write_of", "write_own", "write_taken"]
@@ -46,9 +48,16 @@ class OperationCode(ElementCode):
     def tile_shape(self, number: int) -> tuple[int, ...]:
         return self.tile(self.tiles[number]).place.shape
 
+    def own_slot(self, memory: TileMemory, shape: tuple[int, ...], slot: Slot) -> Slot | None:
+        if shape != self.shape and not isinstance(self.layout, Layout):
+            # An element for each row, in registers.
+            fragments = cast("Fragments", self.layout)
+            return Slot(slot.index, fragments.row_slot(self.builder, slot.slot))
+        return super().own_slot(memory, shape, slot)
+
     def registers(self, kind: Any) -> Memory:
         """Declare registers for the thread's elements."""
-        return self._writer.code.local(kind, self.layout.rounds * self.layout.group)
+        return self._writer.code.local(kind, self.layout.slot_count)
 
     def held(self, kind: Any) -> Memory:
         """Return registers with the thread's elements."""

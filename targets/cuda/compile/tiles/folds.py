@@ -18,7 +18,7 @@ from llvmlite import ir
 from kerneldsl.ir.operations import Operation
 from kerneldsl.ir.tiles.elements import write_region
 from kerneldsl.ir.tiles.folds import Combiner
-from kerneldsl.lowering.tile_plan import Layout
+from kerneldsl.lowering.tile_plan import TileLayout
 from targets.cuda.compile.tiles.elements import OperationCode
 from targets.cuda.compile.tiles.fold_rows import RowFold
 from targets.cuda.compile.tiles.lanes import Lanes
@@ -58,6 +58,12 @@ class Fold:
             writer.emitter.set(self.operation, self.finished(self._whole(), layout.count))
             return
         target = writer.storage(self.operation.result)
+        layouts, result = writer.layouts, self.operation.result
+        if layouts is not None and layouts.is_row(self.operation, result):
+            from targets.cuda.compile.mma.row_folds import fold_rows
+
+            fold_rows(self, target)
+            return
         if len(self.shape) == 1:
             value = self.finished(self._whole(), layout.count)
             self.code.wait()
@@ -89,7 +95,7 @@ class Fold:
         total = lanes.met(total, self.combiner.combined, width, lanes.lane, count)
         return self._of_warps(total, lanes)
 
-    def _of_thread(self, own: Memory, layout: Layout) -> ir.Value:
+    def _of_thread(self, own: Memory, layout: TileLayout) -> ir.Value:
         """Combine the thread's elements."""
         combined, identity = self.combiner.combined, self.combiner.identity()
         totals: list[ir.Value] = []
@@ -108,7 +114,7 @@ class Fold:
             totals = [combined(one, two) for one, two in pairs]
         return totals[0]
 
-    def _is_there(self, layout: Layout, slot: int) -> ir.Value:
+    def _is_there(self, layout: TileLayout, slot: int) -> ir.Value:
         """Return whether an element belongs to a slot of the last round."""
         code, builder = self.code, self.code.builder
         turn, place = divmod(slot, layout.group)

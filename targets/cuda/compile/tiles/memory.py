@@ -49,6 +49,11 @@ def write_load(writer: TileWriter, operation: Operation) -> None:
     array, other, *at = operation.operands
     code = OperationCode(writer, operation)
     access = _Access(writer, code, array, at)
+    if writer.layouts is not None and (factor := writer.layouts.factor(operation)) is not None:
+        from targets.cuda.compile.mma.copies import write_factor
+
+        write_factor(writer, operation, factor)
+        return
     target, rest = code.tile(operation.result), writer.emitter.get(other)
 
     def converted(value: ir.Value) -> ir.Value:
@@ -186,9 +191,17 @@ class _Access:
     def store(self, value: Callable[[Slot], ir.Value], *, has_all: bool = False) -> None:
         """Store each element that the array has a place for."""
         builder = self._builder
-        with self.slots(has_all=has_all) as (slot, is_inside, indices), builder.if_then(is_inside):
+        with (
+            self.slots(has_all=has_all) as (slot, is_inside, indices),
+            builder.if_then(builder.and_(is_inside, self._is_first())),
+        ):
             place = self.parts.element(builder, indices)
             builder.store(self._model.as_data(builder, value(slot)), place)
+
+    def _is_first(self) -> ir.Value:
+        """Say whether the thread stores its elements, if several threads have them."""
+        repeated = getattr(self._layout, "is_first", None)
+        return _I1(1) if repeated is None else repeated(self._builder, self.thread.thread)
 
     def read(self, indices: Sequence[ir.Value]) -> ir.Value:
         """Return an element."""

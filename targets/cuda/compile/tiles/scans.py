@@ -17,7 +17,7 @@ from llvmlite import ir
 from kerneldsl.ir.operations import Operation
 from kerneldsl.ir.tiles.elements import Slot
 from kerneldsl.ir.tiles.folds import Combiner
-from kerneldsl.lowering.tile_plan import Layout
+from kerneldsl.lowering.tile_plan import TileLayout
 from targets.cuda.compile.tiles.lanes import Lanes
 from targets.cuda.compile.tiles.scan_axes import AxisScan
 from targets.cuda.compile.tiles.thread_code import Memory
@@ -107,7 +107,7 @@ class Scan:
             result.set(self.combiner.combined(start, own.get(builder.sub(slot.slot, _I64(1)))))
         return result.get()
 
-    def _own(self, own: Memory, layout: Layout) -> None:
+    def _own(self, own: Memory, layout: TileLayout) -> None:
         """Add a thread's neighbours one after the other."""
         code, builder = self.code, self.code.builder
         if not layout.is_even:
@@ -123,7 +123,7 @@ class Scan:
             own.set(slot.slot, value)
 
     def _of_warps(
-        self, own: Memory, before: Memory, room: Memory, layout: Layout, lanes: Lanes
+        self, own: Memory, before: Memory, room: Memory, layout: TileLayout, lanes: Lanes
     ) -> None:
         """Add the values of the lanes of each warp, round by round; the last one has the sum."""
         code, builder = self.code, self.code.builder
@@ -136,7 +136,7 @@ class Scan:
             with code.when(is_last):
                 room.set(code.at(turn, warps, lanes.warp), total)
 
-    def _after_warps(self, before: Memory, room: Memory, layout: Layout, lanes: Lanes) -> None:
+    def _after_warps(self, before: Memory, room: Memory, layout: TileLayout, lanes: Lanes) -> None:
         """Add the sum before a warp to the sum before a thread in it."""
         code = self.code
         warps = -(-layout.threads // WARP_SIZE)

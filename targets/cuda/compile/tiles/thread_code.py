@@ -5,16 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from llvmlite import ir
 
 from kerneldsl.ir.tiles.elements import Slot, Variable
 from kerneldsl.lowering.loop_marks import FULLY_UNROLLED, mark_loop
-from kerneldsl.lowering.tile_plan import Layout
+from kerneldsl.lowering.tile_plan import Layout, TileLayout
 from targets.cuda.intrinsics.ids import read_register
 from targets.cuda.intrinsics.memory import static_shared
 from targets.cuda.intrinsics.synchronize import call_nvvm
+
+if TYPE_CHECKING:
+    from targets.cuda.compile.mma.fragments import Fragments, RowFragments
 
 __all__ = ["Memory", "ThreadCode"]
 
@@ -176,13 +179,19 @@ class ThreadCode:
         return self.counted(first, _I64(stop), step)
 
     @contextmanager
-    def slots(self, layout: Layout, *, has_all: bool = False) -> Iterator[Slot]:
+    def slots(self, layout: TileLayout, *, has_all: bool = False) -> Iterator[Slot]:
         """Repeat code for each of the thread's elements of a tile.
 
         With `has_all`, also for slots that have no element, of a tile that is not even.
         """
         builder = self.builder
-        with self.unrolled(layout.rounds * layout.group) as slot:
+        with self.unrolled(layout.slot_count) as slot:
+            if not isinstance(layout, Layout):
+                fragments = cast("Fragments | RowFragments", layout)
+                row, column = fragments.indices(builder, self.thread, slot)
+                index = self.at(row, fragments.columns, column)
+                yield Slot(index, slot, indices=(row, column))
+                return
             turn = builder.lshr(slot, _I64(layout.group.bit_length() - 1))
             place = builder.and_(slot, _I64(layout.group - 1))
             group = builder.add(builder.mul(turn, _I64(layout.threads)), self.thread)

@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from llvmlite import ir
 
 from kerneldsl.contract import Specialization
+from kerneldsl.ir.accesses import Accesses
 from kerneldsl.ir.emission import Emitter
 from kerneldsl.ir.operations import LOOPS, Function, Operation, Value
 from kerneldsl.ir.tiles.elements import Slot, TileMemory
@@ -19,13 +20,18 @@ from kerneldsl.ir.tiles.fit import check_fit
 from kerneldsl.ir.tiles.handing_on import drop_casts, drop_unread, hand_on_by_copies
 from kerneldsl.ir.tiles.live_ranges import is_tile
 from kerneldsl.ir.tiles.placement import Place, Placement
-from kerneldsl.lowering.tile_plan import Layout
+from kerneldsl.lowering.tile_plan import Layout, TileLayout
 from kerneldsl.utilities.dataclasses import dataclass
+from targets.cuda.architectures import Architecture
 from targets.cuda.compile.tile_block import DEFAULT_TILE_BLOCK
 from targets.cuda.compile.tiles import elements, folds, memory, products, scans, sort_places, sorts
 from targets.cuda.compile.tiles.elements import OperationCode
 from targets.cuda.compile.tiles.order import order_tiles
 from targets.cuda.compile.tiles.thread_code import Memory, ThreadCode
+
+if TYPE_CHECKING:
+    from targets.cuda.compile.mma.factors import Factors
+    from targets.cuda.compile.mma.layouts import TileLayouts
 
 __all__ = ["Storage", "TileWriter", "tile_handlers"]
 
@@ -71,16 +77,38 @@ class TileWriter:
         The kernel. Branches and loops hand on its tiles by copies afterwards.
     block_dim : tuple of int
         Threads of the block along x, y and z.
+    accesses : Accesses
+        What its operations read and write.
+    arch : Architecture
+        The architecture.
     """
 
     def __init__(
-        self, emitter: Emitter, function: Function, block_dim: tuple[int, int, int]
+        self,
+        emitter: Emitter,
+        function: Function,
+        block_dim: tuple[int, int, int],
+        accesses: Accesses,
+        arch: Architecture,
     ) -> None:
         self.emitter = emitter
         self.code = ThreadCode(emitter.context, emitter.builder, block_dim)
         drop_casts(function)
         drop_unread(function)
-        self._placement = Placement(function, self.code.threads)
+        #: Of a kernel with products.
+        self.layouts: TileLayouts | None = None
+        self.factors: Factors
+        if any(each.name == "tile.mma" for each in function.body.walk()):
+            from targets.cuda.compile.mma.exchanged_axes import read_as_stored
+            from targets.cuda.compile.mma.factors import Factors
+            from targets.cuda.compile.mma.layouts import TileLayouts
+
+            read_as_stored(function)
+            self.layouts = TileLayouts(function, self.code.threads, arch)
+            self.factors = Factors(self, function, accesses, arch.max_shared_bytes)
+            self._placement = Placement(function, self.code.threads, self.layouts)
+        else:
+            self._placement = Placement(function, self.code.threads)
         hand_on_by_copies(function, self._placement)
         self._memories: dict[int, Memory] = {}
         self._rooms: dict[tuple[Operation, str], Memory] = {}
@@ -97,13 +125,15 @@ class TileWriter:
         """Return the shape of an operation's tile."""
         return self._placement.shape(operation.attributes["shape"])
 
-    def layout(self, operation: Operation) -> Layout:
+    def layout(self, operation: Operation) -> TileLayout:
         """Return how the elements of an operation's tile belong to threads."""
-        return Layout(math.prod(self.shape(operation)), self.code.threads)
+        found = self.layouts.of_operation(operation) if self.layouts is not None else None
+        return found or Layout(math.prod(self.shape(operation)), self.code.threads)
 
-    def layout_of(self, place: Place) -> Layout:
+    def layout_of(self, place: Place) -> TileLayout:
         """Return how the elements of a tile in a place belong to threads."""
-        return Layout(place.count, self.code.threads)
+        found: TileLayout = place.layout or Layout(place.count, self.code.threads)
+        return found
 
     def storage(self, value: Value) -> Storage:
         """Return the memory of a tile."""
@@ -142,8 +172,20 @@ class TileWriter:
     def registers(self, place: Place) -> Storage:
         """Return registers for the thread's elements of a place."""
         layout = self.layout_of(place)
-        own = self.code.local(place.kind, layout.rounds * layout.group)
+        own = self.code.local(place.kind, layout.slot_count)
         return Storage(replace(place, is_shared=False, columns=0), own)
+
+
+def _write_mma(writer: TileWriter, operation: Operation) -> None:
+    """Write a product, by instructions if possible."""
+    assert writer.layouts is not None
+    product = writer.layouts.product(operation)
+    if product is None:
+        products.write_mma(writer, operation)
+    else:
+        from targets.cuda.compile.mma.products import write_product
+
+        write_product(writer, operation, product)
 
 
 _WRITE: dict[str, Callable[[TileWriter, Operation], None]] = {
@@ -151,7 +193,7 @@ _WRITE: dict[str, Callable[[TileWriter, Operation], None]] = {
     "tile.copy": elements.write_copy,
     "tile.fold": folds.write_fold,
     "tile.load": memory.write_load,
-    "tile.mma": products.write_mma,
+    "tile.mma": _write_mma,
     "tile.map": elements.write_map,
     "tile.of": elements.write_of,
     "tile.own": elements.write_own,
@@ -160,12 +202,13 @@ _WRITE: dict[str, Callable[[TileWriter, Operation], None]] = {
     "tile.sort": sorts.write_sort,
     "tile.store": memory.write_store,
     "tile.take": elements.write_taken,
+    "tile.turn": lambda writer, operation: operation.attributes["write"](),
     "tile.wait": lambda writer, operation: writer.code.wait(),
 }
 
 
 def tile_handlers(
-    emitter: Emitter, function: Function, specialization: Specialization
+    emitter: Emitter, function: Function, specialization: Specialization, arch: Architecture
 ) -> dict[str, _Handler]:
     """Return what writes tile operations, and loops with the number of those around them.
 
@@ -176,8 +219,10 @@ def tile_handlers(
     """
     block_dim = specialization.block_dim or DEFAULT_TILE_BLOCK
     check_fit(function, specialization.unit, math.prod(block_dim))
-    order_tiles(function, specialization.kinds, specialization.promises)
-    writer = TileWriter(emitter, function, block_dim)
+    about = specialization.kinds, specialization.promises
+    order_tiles(function, *about)
+    accesses = Accesses(function, *about)
+    writer = TileWriter(emitter, function, block_dim, accesses, arch)
     inside = {name: partial(_inside, writer, emitter.handlers[name]) for name in LOOPS}
     undefined = partial(_undefined, emitter.handlers["undefined"])
     return {**dict.fromkeys(_WRITE, writer.write), **inside, "undefined": undefined}
@@ -186,7 +231,13 @@ def tile_handlers(
 def _inside(writer: TileWriter, write: _Handler, operation: Operation) -> None:
     """Write a loop."""
     writer.loop_depth += 1
-    write(operation)
+    ring = None if writer.layouts is None else writer.factors.rings.get(operation)
+    if ring is None:
+        write(operation)
+    else:
+        from targets.cuda.compile.mma.pipelined import write_pipelined
+
+        write_pipelined(writer, write, operation, ring)
     writer.loop_depth -= 1
 
 

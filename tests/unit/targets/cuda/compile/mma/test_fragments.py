@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from llvmlite import ir
 
-from targets.cuda.compile.mma.fragments import Fragments, RowFragments, choose_fragments
+from targets.cuda.compile.mma.fragments import Fragments, RowFragments, divisions
 from tests.support.warp import LANES, fragment_places, run_warp
 
 _I64 = ir.IntType(64)
@@ -75,7 +75,7 @@ def test_a_row_has_its_element_where_its_elements_are(layout: Fragments) -> None
     rows = layout.of_rows()
     function = ir.Function(ir.Module(), ir.FunctionType(_I64, (_I64,)), "slot")
     builder = ir.IRBuilder(function.append_basic_block())
-    builder.ret(rows.slot_of(builder, function.args[0]))
+    builder.ret(layout.row_slot(builder, function.args[0]))
     for warp in range(layout.threads // 32):
         for slot in range(layout.slot_count):
             (number,) = {*run_warp(function, (np.full(32, slot, np.uint64),)).tolist()}
@@ -84,11 +84,9 @@ def test_a_row_has_its_element_where_its_elements_are(layout: Fragments) -> None
 
 
 def test_warps_divide_the_tile_so_that_each_loads_little() -> None:
-    found = choose_fragments(128, 128, 128)
-    assert found is not None
-    assert (found.row_warps, found.column_warps) == (2, 2)
-    assert choose_fragments(128, 256, 256) == Fragments(128, 256, 2, 4)
-    assert choose_fragments(16, 8, 32) == Fragments(16, 8, 1, 1)
-    assert choose_fragments(16, 16, 256) is None
-    assert choose_fragments(24, 64, 32) is None
-    assert choose_fragments(64, 64, 48) is None
+    found = divisions(128, 128, 128)
+    assert [(each.row_warps, each.column_warps) for each in found] == [(2, 2), (1, 4), (4, 1)]
+    assert divisions(128, 256, 256)[0] == Fragments(128, 256, 2, 4)
+    assert divisions(16, 8, 32) == [Fragments(16, 8, 1, 1)]
+    for shape, threads in (((16, 16), 256), ((24, 64), 32), ((64, 64), 48)):
+        assert not divisions(*shape, threads)

@@ -1,0 +1,285 @@
+"""Layouts of the tiles of a kernel: linear, or as fragments of the warps.
+
+The result of a product is in fragments, and so are the tiles that elementwise operations, branches
+and loops connect with it. What a fold of fragments along axis 1 gives has one element for each row.
+An operation that cannot work on fragments reads them in shared memory.
+
+A tile that is loaded, and that products alone read, has no registers. It is a factor in shared
+memory.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, TypeAlias
+
+from kerneldsl.ir.operations import (
+    CONTROL,
+    Function,
+    Operation,
+    Value,
+    carried_arguments,
+    ends_of,
+    given_to,
+)
+from kerneldsl.ir.tiles.live_ranges import is_tile
+from kerneldsl.ir.tiles.placement import Layouts
+from kerneldsl.language.element_types import ELEMENT_TYPES
+from kerneldsl.utilities.dataclasses import dataclass
+from targets.cuda.architectures import NEWEST_PTX, Architecture
+from targets.cuda.compile.mma.fragments import Fragments, RowFragments, divisions
+from targets.cuda.compile.mma.instructions import Step, find_step
+from targets.cuda.compile.mma.operands import Operand
+
+__all__ = ["Product", "TileLayouts"]
+
+_Layout: TypeAlias = Fragments | RowFragments | None
+
+
+@dataclass(frozen=True)
+class Product:
+    """How a product is computed."""
+
+    step: Step
+    fragments: Fragments
+    #: The factors in shared memory.
+    a: Operand
+    b: Operand
+
+    @property
+    def factors(self) -> tuple[Operand, Operand]:
+        """Both factors."""
+        return self.a, self.b
+
+
+class TileLayouts(Layouts):
+    """Layouts of the tiles and operations of one function.
+
+    Parameters
+    ----------
+    function : Function
+        With its tiles as values.
+    threads : int
+        Threads of the block.
+    arch : Architecture
+        The architecture.
+    """
+
+    def __init__(self, function: Function, threads: int, arch: Architecture) -> None:
+        self._threads = threads
+        self._arch = arch
+        operations = list(function.body.walk())
+        products = [each for each in operations if each.name == "tile.mma"]
+        #: Why a product has no instruction.
+        self.reasons: dict[Operation, str] = {}
+        self._products = self._plan(products, operations)
+        self._parents: dict[Value, Value] = {}
+        for each in operations:
+            for one, two in self._connected(each):
+                self._unite(one, two)
+        self._layouts: dict[Value, set[_Layout]] = {}
+        for operation, product in self._products.items():
+            self._add(operation.result, product.fragments)
+        for each in operations:
+            if _folds_rows(each):
+                found = self.of_operation(each)
+                if isinstance(found, Fragments):
+                    self._add(each.result, found.of_rows())
+        self._factors = dict(self._find_factors(operations))
+
+    # -- what is found ----------------------------------------------------------------------------
+
+    def product(self, operation: Operation) -> Product | None:
+        """Return how a product is computed, ``None`` if by no instruction."""
+        return self._products.get(operation)
+
+    def products(self) -> Iterable[Product]:
+        """Return how all products with an instruction are computed."""
+        return self._products.values()
+
+    def factor(self, load: Operation) -> Operand | None:
+        """Return the factor that an operation loads, ``None`` if its tile is more than that."""
+        return self._factors.get(load)
+
+    def is_factor(self, value: Value) -> bool:
+        """Return whether a tile is a factor in shared memory."""
+        return value.owner in self._factors
+
+    def of_tile(self, value: Value) -> _Layout:
+        """Return the layout of a tile's registers, ``None`` if it is linear."""
+        found = self._layouts.get(self._root(value), ())
+        return next(iter(found)) if len(found) == 1 else None
+
+    def of_operation(self, operation: Operation) -> _Layout:
+        """Return the layout in which an operation has its elements, ``None`` if it is linear."""
+        match operation.name:
+            case "tile.mma":
+                product = self._products.get(operation)
+                return None if product is None else product.fragments
+            case "tile.load" | "tile.map":
+                return None if operation in self._factors else self.of_tile(operation.result)
+            case "tile.store" | "tile.fold":
+                return self._of_elements(operation)
+        return None
+
+    def _of_elements(self, operation: Operation) -> _Layout:
+        if operation.name == "tile.fold" and operation.attributes["axis"] == 0:
+            return None
+        for tile in _own_tiles(operation):
+            found = self.of_tile(tile)
+            is_repeated = isinstance(found, RowFragments) and operation.name == "tile.fold"
+            if found is not None and not is_repeated:
+                return found
+        return None
+
+    def has_instruction(self, operation: Operation) -> bool:
+        """Return whether a product is computed by an instruction."""
+        return operation in self._products
+
+    def is_row(self, operation: Operation, value: Value) -> bool:
+        """Return whether an operation on fragments has a tile of one element for each row."""
+        layout = self.of_operation(operation)
+        return isinstance(layout, Fragments) and self.of_tile(value) == layout.of_rows()
+
+    def crossed(self, operation: Operation) -> Iterator[Value]:
+        """Return the tiles that an operation reads or writes in another layout than its own."""
+        layout, name = self.of_operation(operation), operation.name
+        if name in (*CONTROL, "yield", "leave") or operation in self._factors:
+            return
+        own = operation.operands[2:] if name == "tile.mma" else list(_own_tiles(operation))
+        for value in (*own, *(filter(is_tile, operation.results))):
+            if self.of_tile(value) != layout and not self.is_row(operation, value):
+                yield value
+        others = operation.operands[:2] if name == "tile.mma" else operation.operands
+        for value in filter(is_tile, others):
+            is_read_as_is = value in own or self.is_row(operation, value)
+            if self.of_tile(value) is not None and name != "tile.mma" and not is_read_as_is:
+                yield value
+
+    # -- products ---------------------------------------------------------------------------------
+
+    def _plan(
+        self, products: Sequence[Operation], operations: Sequence[Operation]
+    ) -> dict[Operation, Product]:
+        found: dict[Operation, tuple[Step, Operand, Operand]] = {}
+        for each in products:
+            fit = self._fit(each)
+            if isinstance(fit, str):
+                self.reasons[each] = fit
+            else:
+                found[each] = fit
+        shapes = {each: each.attributes["shape"] for each in found}
+        has_rows = any(map(_folds_rows, operations))
+        common = self._common_row_warps(set(shapes.values())) if has_rows else None
+        made = {}
+        for each, (step, a, b) in found.items():
+            rows, columns = shapes[each]
+            ways = divisions(rows, columns, self._threads)
+            chosen = next((way for way in ways if way.row_warps == common), ways[0])
+            made[each] = Product(step, chosen, a, b)
+        return made
+
+    def _common_row_warps(self, shapes: set[tuple[int, int]]) -> int | None:
+        """Return the most warps along the rows that all products can have.
+
+        So rows are in as few threads as possible, and in the same threads for all products.
+        """
+        sets = [{way.row_warps for way in divisions(*each, self._threads)} for each in shapes]
+        return max(set.intersection(*sets), default=None) if sets else None
+
+    def _fit(self, product: Operation) -> tuple[Step, Operand, Operand] | str:
+        """Return the step and the factors of a product, or why it has none."""
+        attributes, one, two = product.attributes, *(v.type for v in product.operands[:2])
+        dtypes = str(one.dtype), str(two.dtype)
+        step = find_step(*dtypes)
+        if step is None:
+            return f"tensor cores multiply no {' and '.join(dict.fromkeys(dtypes))}"
+        if step.form(self._arch, NEWEST_PTX) is None:
+            return f"{self._arch.name} multiplies no {' and '.join(dict.fromkeys(dtypes))}"
+        if dtypes[0] == "float32" and attributes["precision"] != "tf32":
+            return "precision is 'ieee'"
+        if attributes["depth"] % step.depth:
+            return f"the extent along k is no multiple of {step.depth}"
+        rows, columns = attributes["shape"]
+        if not divisions(rows, columns, self._threads):
+            return (
+                f"{self._threads} threads do not divide a tile of {rows} by {columns} into parts "
+                "of 16 by 8 for each warp"
+            )
+        size = ELEMENT_TYPES[dtypes[0]].nbytes
+        exchanged = attributes["exchanged"]
+        a = _operand(rows, attributes["depth"], size, is_along_k=not exchanged[0])
+        b = _operand(columns, attributes["depth"], size, is_along_k=exchanged[1])
+        return step, a, b
+
+    def _find_factors(self, operations: Sequence[Operation]) -> Iterator[tuple[Operation, Operand]]:
+        uses: Counter[Value] = Counter()
+        factors: dict[Value, set[Operand]] = {}
+        for each in operations:
+            uses.update(each.operands)
+            product = self._products.get(each)
+            if product is not None:
+                for value, operand in zip(each.operands[:2], product.factors, strict=True):
+                    factors.setdefault(value, set()).add(operand)
+        count: Counter[Value] = Counter()
+        for each in self._products:
+            count.update(each.operands[:2])
+        for value, operands in factors.items():
+            load = value.owner
+            if not isinstance(load, Operation) or load.name != "tile.load":
+                continue
+            is_as_stored = load.operands[0].type.dtype == value.type.dtype
+            if len(operands) == 1 and uses[value] == count[value] and is_as_stored:
+                yield load, next(iter(operands))
+
+    # -- tiles of one layout ----------------------------------------------------------------------
+
+    def _root(self, value: Value) -> Value:
+        while value in self._parents:
+            value = self._parents[value]
+        return value
+
+    def _unite(self, one: Value, two: Value) -> None:
+        one, two = self._root(one), self._root(two)
+        if one is not two:
+            self._parents[two] = one
+
+    def _add(self, value: Value, layout: _Layout) -> None:
+        self._layouts.setdefault(self._root(value), set()).add(layout)
+
+    def _connected(self, operation: Operation) -> Iterator[tuple[Value, Value]]:
+        """Return pairs of tiles that have one layout."""
+        if operation.name in CONTROL:
+            given = [*(end.operands for end in ends_of(operation)), given_to(operation)]
+            for values in (*given, *carried_arguments(operation)):
+                for value, result in zip(values, operation.results, strict=False):
+                    if is_tile(value):
+                        yield value, result
+        elif operation.name == "tile.map":
+            for tile in _own_tiles(operation):
+                yield tile, operation.result
+        elif operation in self._products:
+            for tile in operation.operands[2:]:
+                yield tile, operation.result
+
+
+def _operand(extent: int, depth: int, size: int, *, is_along_k: bool) -> Operand:
+    found = Operand(extent, depth, size, is_along_k)
+    if found.is_loadable:
+        return found
+    return Operand(extent, depth, size, is_along_k=True, is_turned=True)
+
+
+def _own_tiles(operation: Operation) -> Iterator[Value]:
+    """Return the tiles of an expression that are read at the index of each element."""
+    attributes: dict[str, Any] = operation.attributes
+    if "transposed" in attributes:
+        tiles = operation.operands[attributes["first"] :]
+        for tile, is_transposed in zip(tiles, attributes["transposed"], strict=True):
+            if not is_transposed and tile.type.shape == attributes["shape"]:
+                yield tile
+
+
+def _folds_rows(operation: Operation) -> bool:
+    return operation.name == "tile.fold" and operation.attributes["axis"] == 1

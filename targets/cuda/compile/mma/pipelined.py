@@ -1,0 +1,102 @@
+"""Loops that load factors of products some iterations early.
+
+Before the loop, a thread starts the copies of the first iterations. In each iteration it waits for
+the copies of that iteration. Then it starts those of a later one, into memory that the last
+iteration has read.
+
+References
+----------
+PTX ISA, sections "cp.async.commit_group" and "cp.async.wait_group".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeAlias
+
+from llvmlite import ir
+
+from kerneldsl.ir.operations import Effect, Operation
+from targets.cuda.compile.mma.copies import copy_factor
+from targets.cuda.intrinsics.by_architecture import call_by_architecture
+
+if TYPE_CHECKING:
+    from targets.cuda.compile.mma.factors import Ring
+    from targets.cuda.compile.tiles.writer import TileWriter
+
+__all__ = ["write_pipelined"]
+
+_VOID, _I32 = ir.VoidType(), ir.IntType(32)
+_Handler: TypeAlias = Callable[[Operation], None]
+
+
+def write_pipelined(writer: TileWriter, write: _Handler, operation: Operation, ring: Ring) -> None:
+    """Write a loop with early loads; `write` writes it without."""
+    _Pipeline(writer, operation, ring).write(write)
+
+
+class _Pipeline:
+    def __init__(self, writer: TileWriter, loop: Operation, ring: Ring) -> None:
+        self._writer, self._loop, self._ring = writer, loop, ring
+        self._builder = writer.code.builder
+        self._start, self._stop, self._step = map(writer.emitter.get, loop.operands[:3])
+        #: Number of the room that the current iteration reads.
+        self._slot = writer.code.variable(_I32(ring.stages - 1))
+
+    def write(self, write: _Handler) -> None:
+        code, builder, stages = self._writer.code, self._builder, self._ring.stages
+        code.wait()  # all have written what the loads read, and read what is overwritten
+        self._slot.set(_I32(stages - 1))
+        for number in range(stages - 1):
+            ahead = builder.mul(self._step, self._step.type(number))
+            self._load(builder.add(self._start, ahead), _I32(number))
+        (body,) = self._loop.regions
+        turn = Operation("tile.turn", [], (), {"write": self._turn}, None, Effect.WAIT)
+        body.operations.insert(0, turn)
+        write(self._loop)
+        body.operations.remove(turn)
+        call_by_architecture(builder, "matrix_wait_0", _VOID, [])
+        code.wait()
+
+    def _turn(self) -> None:
+        """Write the start of an iteration."""
+        builder, stages = self._builder, self._ring.stages
+        call_by_architecture(builder, f"matrix_wait_{stages - 2}", _VOID, [])
+        self._writer.code.wait()
+        last = self._slot.get()
+        is_end = builder.icmp_unsigned("==", last, _I32(stages - 1))
+        slot = builder.select(is_end, _I32(0), builder.add(last, _I32(1)))
+        self._slot.set(slot)
+        counter = self._writer.emitter.get(self._loop.regions[0].arguments[0])
+        ahead = builder.mul(self._step, self._step.type(stages - 1))
+        self._load(builder.add(counter, ahead), last)
+        self._ring.slot = slot
+
+    def _load(self, counter: ir.Value, slot: ir.Value) -> None:
+        """Start the copies of an iteration, if there is one."""
+        builder, step = self._builder, self._step
+        is_next = builder.icmp_signed("<", counter, self._stop)
+        if not (isinstance(step, ir.Constant) and step.constant > 0):
+            is_up = builder.icmp_signed(">", step, step.type(0))
+            is_before = builder.icmp_signed(">", counter, self._stop)
+            is_next = builder.select(is_up, is_next, is_before)
+        with builder.if_then(is_next):
+            self._copies(counter, slot)
+        call_by_architecture(builder, "matrix_commit", _VOID, [])
+
+    def _copies(self, counter: ir.Value, slot: ir.Value) -> None:
+        emitter, ring, layouts = self._writer.emitter, self._ring, self._writer.layouts
+        known, narrow = emitter.values, emitter.narrow
+        argument = self._loop.regions[0].arguments[0]
+        emitter.values = {**known, argument: counter}
+        emitter.narrow = {key: value for key, value in narrow.items() if key is not argument}
+        ring.slot = slot
+        for each in ring.early.operations:
+            if each in ring.early.loads:
+                assert layouts is not None
+                factor = layouts.factor(each)
+                assert factor is not None
+                copy_factor(self._writer, each, factor, self._writer.factors.memory(each))
+            else:
+                emitter.operations([each])
+        emitter.values, emitter.narrow = known, narrow
