@@ -10,7 +10,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from tests.fuzz.regions import REGIONS
+from tests.fuzz.kernels import generate
+from tests.fuzz.outcomes import expected_results
+from tests.fuzz.regions import REGIONS, attempt_regions
 from tests.fuzz.runs import COMMAND, INTEGER_COMMAND, run_programs
 from tests.support.extent import IS_QUICK
 from tests.support.seeds import SEED_VARIABLE, fresh_seed
@@ -30,3 +32,10 @@ def test_regions_give_the_arrays_of_the_oracle(command: Sequence[str], programs:
     assert report.programs == programs
     assert not report.failures, "\n".join(map(str, report.failures))
     assert not report.unread, f"not read: {report.unread}"
+
+
+def test_an_index_of_a_vector_is_checked_in_debug_mode() -> None:
+    """The bound is the number of its parts."""
+    program = generate(3101957721)
+    assert program.features >= {"debug", "vector"}
+    assert attempt_regions(program, expected_results(program)) == ("right", "")

@@ -21,6 +21,8 @@ class Vector:
 
     def __init__(self, parts: np.ndarray) -> None:
         self.parts = parts
+        #: Which debug mode compares an index with.
+        self.shape = (len(parts),)
         for name, part in zip("xyzw", parts, strict=False):
             setattr(self, name, part)
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import kerneldsl as kd
-from tests.unit.targets.cpu.passes.test_lanes import pair, same
+from tests.unit.targets.cpu.regions.test_divergent_loops import pair, same
 from tests.unit.targets.cpu.regions.test_lanes import lines_of, text_of
 
 f32 = np.float32

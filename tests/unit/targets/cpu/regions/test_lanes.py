@@ -14,10 +14,10 @@ import pytest
 import kerneldsl as kd
 from kerneldsl.ir.printer import print_region
 from targets.cpu.regions.read import read_kernel
-from tests.unit.targets.cpu.passes import test_lanes as old
+from tests.unit.targets.cpu.regions import test_divergent_loops as divergent
 
 f32 = np.float32
-DIVERGENT = {function.__name__: old.pair(function) for function in old.DIVERGENT}
+DIVERGENT = {function.__name__: divergent.pair(function) for function in divergent.DIVERGENT}
 
 
 def text_of(kernel, signature: str, **how) -> str:
@@ -134,11 +134,11 @@ def test_strips_compute_what_each_thread_does(name: str) -> None:
             found, expected = np.full(n, np.nan, f32), np.full(n, np.nan, f32)
             kernel.forall(n)(x, found, most)
             alone.forall(n)(x, expected, most)
-            old.same(found, expected)
+            divergent.same(found, expected)
             if n:
                 found[:] = np.nan
                 kernel[-(-n // 33), 33](x, found, most)
-                old.same(found, expected)
+                divergent.same(found, expected)
 
 
 @pytest.mark.parametrize("name", [name for name in DIVERGENT if name != "returns_from_loop"])
@@ -148,10 +148,10 @@ def test_divergent_loops_run_in_strips(name: str) -> None:
 
 
 TURNING = {
-    "two_passes": (old.pair(old.two_passes), 48),
-    "rows_of_a_block": (old.pair(old.rows_of_a_block), (16, 3)),
-    "sums_of_the_grid": (old.pair(old.sums_of_the_grid), 32),
-    "turns_of_the_grid": (old.pair(old.turns_of_the_grid), 64),
+    "two_passes": (divergent.pair(divergent.two_passes), 48),
+    "rows_of_a_block": (divergent.pair(divergent.rows_of_a_block), (16, 3)),
+    "sums_of_the_grid": (divergent.pair(divergent.sums_of_the_grid), 32),
+    "turns_of_the_grid": (divergent.pair(divergent.turns_of_the_grid), 64),
 }
 
 
@@ -164,7 +164,7 @@ def test_turns_give_each_thread_its_elements(name: str) -> None:
             found, expected = np.full_like(x, np.nan), np.full_like(x, np.nan)
             kernel[3, block](x, found, first)
             alone[3, block](x, expected, first)
-            old.same(found, expected)
+            divergent.same(found, expected)
 
 
 @kd.kernel
@@ -360,7 +360,7 @@ def batches(x, out, rounds):
     out[t] = value
 
 
-BATCHES = old.pair(batches)
+BATCHES = divergent.pair(batches)
 
 
 @pytest.mark.parametrize("block", [32, 256])
@@ -376,7 +376,7 @@ def test_a_branch_that_threads_share_has_rows_in_it(block: int) -> None:
             found, expected = np.full(block, np.nan, f32), np.full(block, np.nan, f32)
             BATCHES[0][1, block](x, found, rounds)
             BATCHES[1][1, block](x, expected, rounds)
-            old.same(found, expected)
+            divergent.same(found, expected)
 
 
 @kd.kernel

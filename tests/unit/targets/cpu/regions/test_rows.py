@@ -11,7 +11,7 @@ import kerneldsl as kd
 from targets.cpu.regions.compile import is_short
 from targets.cpu.regions.read import read_kernel
 from tests.support.region_text import region_text, rows_of
-from tests.unit.targets.cpu.passes import test_counter_signs, test_ends_of_rows
+from tests.unit.targets.cpu.regions import test_counter_signs, test_ends_of_rows
 from tests.unit.targets.cpu.runtime import test_interrupts
 
 f32 = np.float32

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-_FOLDER = Path(__file__).parents[5] / "benchmarks"
+_FOLDER = Path(__file__).parents[3] / "benchmarks"
 
 
 @pytest.fixture(scope="module")

@@ -1,1 +1,0 @@
-"""Tests of `targets/cpu/passes`."""
