@@ -45,7 +45,8 @@ from kerneldsl.language.intrinsics.intrinsic import Effect as LanguageEffect
 __all__ = ["count_work"]
 
 #: Relations that bound an index.
-_RELATIONS = (operator.lt, operator.le, operator.gt, operator.ge)
+_BELOW = (operator.lt, operator.le)
+_RELATIONS = (*_BELOW, operator.gt, operator.ge)
 #: What takes long also in an address.
 _DIVISIONS = ("div", "mod", "pow")
 
@@ -136,6 +137,8 @@ class _Counter:
         condition = operation.operands[0]
         is_guarded |= operation not in self.guard and not self.is_bound(condition)
         yes, no = (self.region(each, is_guarded=is_guarded) for each in operation.regions)
+        if yes != _NOTHING and self.is_below_length(condition):
+            no = _NOTHING  # a few threads do it, at the end of an array
         if yes != _NOTHING or no != _NOTHING:
             count.steps.append(BranchWork(self.share_of_threads(condition), yes, no))
 
@@ -144,10 +147,11 @@ class _Counter:
         made = condition.owner
         if not isinstance(made, Operation):
             return False
-        if made.name == "if" and joins_conditions(made):
-            yes, no = made.regions
-            is_both = is_false(no.yielded[0]) or no.yielded[0] is made.operands[0]
-            return is_both and self.is_bound(made.operands[0]) and self.is_bound(yes.yielded[0])
+        if made.name == "const":
+            return made.attributes["value"] is True
+        parts = _both_of(made)
+        if parts:
+            return all(map(self.is_bound, parts))
         if operator_of(made) not in _RELATIONS:
             return False
         if not all(isinstance(each.type, types.Integer) for each in made.operands):
@@ -159,6 +163,19 @@ class _Counter:
             and any(form.is_uniform for form in forms)
             and not any(form.is_loaded for form in forms)
         )
+
+    def is_below_length(self, condition: Value) -> bool:
+        """Return whether a condition only bounds an index by lengths of arrays, from above."""
+        made = condition.owner
+        if not isinstance(made, Operation) or not self.is_bound(condition):
+            return False
+        parts = _both_of(made)
+        if parts:
+            return any(map(self.is_below_length, parts))
+        if operator_of(made) not in _RELATIONS:
+            return False
+        _, large = made.operands if operator_of(made) in _BELOW else reversed(made.operands)
+        return self.forms.of(large).is_uniform and any(map(_is_length, _made_of(large)))
 
     def share_of_threads(self, condition: Value) -> float:
         """Return the share of threads for which ``t == 0`` holds; 1 for other conditions."""
@@ -233,6 +250,8 @@ class _Counter:
                     index = self.viewed(made, index)
                 case "array.transpose":
                     index.reverse()
+                case "view" if index:
+                    index[-1] = index[-1].times(len(made.result.type.dtype.fields))
                 case "if" | "labeled":
                     ends = ends_of(made)
                     if not ends:
@@ -297,6 +316,10 @@ class _Part(NamedTuple):
     #: The same for equal indices.
     key: Any
 
+    def times(self, count: int) -> _Part:
+        """Return the index of the first of the numbers that a vector has."""
+        return _Part(self.form.times(count), (count, self.key))
+
 
 class _RegionCount:
     """Counts of a region so far."""
@@ -312,6 +335,28 @@ class _RegionCount:
 
 
 _NOTHING = RegionWork({})
+
+
+def _both_of(made: Operation) -> tuple[Value, ...]:
+    """Return the two conditions that ``and`` joins; nothing of other operations."""
+    if made.name != "if" or not joins_conditions(made):
+        return ()
+    first, (yes, no) = made.operands[0], made.regions
+    is_both = is_false(no.yielded[0]) or no.yielded[0] is first
+    return (first, yes.yielded[0]) if is_both else ()
+
+
+def _made_of(value: Value) -> Iterator[Operation]:
+    """Yield the operations that make a value, from its own to those of its operands."""
+    made = value.owner
+    if isinstance(made, Operation) and not made.regions:
+        yield made
+        for operand in made.operands:
+            yield from _made_of(operand)
+
+
+def _is_length(operation: Operation) -> bool:
+    return operation.name in ("array.size", "array.extent")
 
 
 def _accesses(operation: Operation) -> Iterator[tuple[Value, list[Value], bool]]:

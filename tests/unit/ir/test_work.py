@@ -186,6 +186,37 @@ def test_parts_and_views_are_places_of_the_array() -> None:
     assert (1, True, "contiguous", 1.0) in patterns
 
 
+def by_vectors(x, out):
+    i = kd.grid(1)
+    if i < out.size // 4:
+        v = kd.view(x, kd.float32x4)[i]
+        kd.view(out, kd.float32x4)[i] = v * v
+    elif i >= 0:
+        out[4 * i] = x[4 * i]
+        out[4 * i + 1] = x[4 * i + 1]
+
+
+def test_views_are_of_several_elements_and_the_end_of_an_array_counts_for_nothing() -> None:
+    found = counted(by_vectors, f"{_F}, {_F}").body().accesses
+    assert [(a.parameter, a.pattern, a.step, a.is_guarded) for a in found] == [
+        (0, "strided", 4, False),
+        (1, "strided", 4, False),
+    ]
+
+
+def either_part(x, y, out, n):
+    i = kd.grid(1)
+    if i < n:
+        out[i] = x[i]
+    else:
+        out[i] = y[i]
+
+
+def test_both_sides_of_other_bounds_count() -> None:
+    found = counted(either_part, f"{_F}, {_F}, {_F}, int64").body().accesses
+    assert [a.parameter for a in found] == [0, 2, 1]
+
+
 def of_members(data, out):
     i = kd.grid(1)
     out[i] = data.low[i] * data.high[i]
