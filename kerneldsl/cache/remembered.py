@@ -2,9 +2,8 @@
 
 To read a toolkit's headers takes a tenth of a second. To see that none of them has changed takes a
 few milliseconds. So an entry of the cache has the value, and the paths and status
-of everything that it was computed from. It is used only if each status is the same: i-node, size,
-and the times of the last change of contents and of status. The second of these times is the
-system's, and programs cannot set it.
+of everything that it was computed from. It is used only if each status is the same
+(:mod:`kerneldsl.cache.file_status`).
 
 Changes within one tick of the system's clock have equal times. So nothing is remembered that had
 changed shortly before it was read.
@@ -13,16 +12,15 @@ changed shortly before it was read.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import os
 import time
-from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from typing import NamedTuple
 
 from kerneldsl.cache.disk import DiskCache, disk_cache
+from kerneldsl.cache.file_status import status_of
 from kerneldsl.cache.key import Key
 from kerneldsl.cache.reasons import BadEntry
 from kerneldsl.errors import CacheError
@@ -32,7 +30,6 @@ __all__ = ["Computed", "looking_anew", "looking_once", "remembered"]
 #: What changed this long before it was read, in nanoseconds, is not remembered. File systems have
 #: times of up to two seconds' resolution.
 _SETTLED_NS = 3_000_000_000
-_WORD = (1 << 64) - 1
 _VALUE, _PATHS, _STATUS, _MADE = "value", "paths", "status", "made"
 
 
@@ -106,7 +103,7 @@ def _find(key: Key, compute: Callable[[], Computed]) -> str:
     started_ns = time.time_ns()
     computed = compute()
     paths = sorted(set(computed.paths))
-    status = _status_of(paths, before_ns=started_ns - _SETTLED_NS)
+    status = status_of(paths, before_ns=started_ns - _SETTLED_NS)
     if status is not None:
         sections = {
             _VALUE: computed.value.encode(),
@@ -125,7 +122,7 @@ def _read(cache: DiskCache, key: Key) -> str | None:
     try:
         sections = cache.user.read(key)[0].sections
         paths = os.fsdecode(sections[_PATHS]).split("\0") if sections[_PATHS] else []
-        if _status_of(paths) != sections[_STATUS]:
+        if status_of(paths) != sections[_STATUS]:
             return None
         return sections[_VALUE].decode()
     except (BadEntry, LookupError, ValueError):
@@ -140,18 +137,3 @@ def _write(cache: DiskCache, key: Key, sections: Mapping[str, bytes]) -> None:
     # The code that the value is wanted for is written next, and a failure is reported then.
     with contextlib.suppress(OSError, CacheError, BadEntry):
         write_within(cache.user, key, sections, cache.max_bytes)
-
-
-def _status_of(paths: Iterable[str], before_ns: int | None = None) -> bytes | None:
-    """Return a digest of the status of files; ``None`` if one is gone or changed lately."""
-    rows = array("Q")
-    for path in paths:
-        try:
-            found = os.stat(path)
-        except (OSError, ValueError):
-            return None
-        if before_ns is not None and max(found.st_mtime_ns, found.st_ctime_ns) > before_ns:
-            return None
-        times = (found.st_mtime_ns & _WORD, found.st_ctime_ns & _WORD)  # some are before 1970
-        rows.extend((found.st_ino, found.st_size, *times))
-    return hashlib.sha256(rows).digest()

@@ -16,10 +16,12 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from types import ModuleType
+from typing import NamedTuple
 
 import numpy as np
 
 from kerneldsl._version import __version__
+from kerneldsl.cache.file_status import digest_of_status, status_of
 from kerneldsl.cache.overloads import foreign_overload
 from kerneldsl.cache.reasons import UncacheableError
 from kerneldsl.utilities.modules import imported
@@ -66,7 +68,7 @@ def toolchain_identity(*, anew: bool = False) -> dict[str, str]:
         raise UncacheableError(f"numba has an implementation from outside: {overload}")
     version = ".".join(map(str, sys.version_info[:3]))
     return {
-        "kerneldsl": own_identity.__wrapped__() if anew else own_identity(),
+        "kerneldsl": _own_identity_now() if anew else own_identity(),
         "python": f"{sys.implementation.name} {version}",
         "numpy": np.__version__,
         "numba": package_identity("numba"),
@@ -122,14 +124,37 @@ def own_identity() -> str:
     Raises `UncacheableError` if its sources were edited since this process began, which has loaded
     some of them.
     """
-    root = Path(__file__).parents[2]
+    root = _root()
     return _recorded(root, "kerneldsl", _OWN) or f"{__version__} {_digest_of_sources(root)}"
 
 
+def _own_identity_now() -> str:
+    """Return what `own_identity` would find now. Unchanged sources are not read again."""
+    known, seen = own_identity(), _seen.get(_root())
+    if seen is not None and status_of(seen.paths) == seen.status:
+        return known
+    return own_identity.__wrapped__()
+
+
+def _root() -> Path:
+    return Path(__file__).parents[2]
+
+
+class _Seen(NamedTuple):
+    """Sources and their folders, and their status when they were read."""
+
+    paths: tuple[str, ...]
+    status: bytes
+
+
+#: By the folder of the packages.
+_seen: dict[Path, _Seen] = {}
+
+
 def _digest_of_sources(root: Path) -> str:
-    digest = hashlib.sha256()
+    digest, seen = hashlib.sha256(), dict[str, os.stat_result]()
     for part in _PARTS:
-        for path in _sources(os.path.join(root, part)):
+        for path in _sources(os.path.join(root, part), seen):
             name = path[len(str(root)) + 1 :].replace(os.sep, "/")
             # A file object for each of some hundreds would take longer than all the rest.
             descriptor = os.open(path, _READ)
@@ -142,21 +167,27 @@ def _digest_of_sources(root: Path) -> str:
                 raise UncacheableError(f"{name} was edited since this process began")
             digest.update(f"{name} {len(contents)}\n".encode())
             digest.update(contents)
+            seen[path] = status
+    _seen[root] = _Seen(tuple(seen), digest_of_status(seen.values()))
     return digest.hexdigest()
 
 
-def _sources(place: str) -> Iterator[str]:
-    """Return the sources of a package, or the one source that it is, in a fixed order."""
+def _sources(place: str, folders: dict[str, os.stat_result]) -> Iterator[str]:
+    """Return the sources of a package, or the one source that it is, in a fixed order.
+
+    `folders` gets the status of each folder before it is listed.
+    """
     if not os.path.isdir(place):
         yield place
         return
+    folders[place] = os.stat(place)
     with os.scandir(place) as found:
         entries = sorted(found, key=lambda entry: entry.name)
     for entry in entries:
         if entry.name.endswith(".py"):
             yield entry.path
         elif entry.name != "__pycache__" and entry.is_dir():
-            yield from _sources(entry.path)
+            yield from _sources(entry.path, folders)
 
 
 def environment_identity() -> str:

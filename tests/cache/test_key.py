@@ -10,6 +10,7 @@ import sys
 import textwrap
 from collections import namedtuple
 from dataclasses import fields, replace
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -342,7 +343,9 @@ def test_it_is_computed_from_the_installed_files(tmp_path, monkeypatch) -> None:
 def test_every_source_that_the_identity_names_is_there() -> None:
     root = Path(toolchain.__file__).parents[2]
     for part in toolchain._PARTS:
-        assert [path for path in toolchain._sources(root / part) if Path(path).is_file()], part
+        assert [
+            path for path in toolchain._sources(str(root / part), {}) if Path(path).is_file()
+        ], part
 
 
 def test_identity_names_every_source_that_compiles() -> None:
@@ -358,7 +361,7 @@ def test_identity_names_every_source_that_compiles() -> None:
         for module in (each, *graph.find_upstream_modules(each))
     }
     assert len(found) > 400
-    named = {path for part in toolchain._PARTS for path in toolchain._sources(str(root / part))}
+    named = {path for part in toolchain._PARTS for path in toolchain._sources(str(root / part), {})}
     # The version is named by itself.
     assert {_path_of(root, each) for each in found - {"kerneldsl._version"}} - named == set()
 
@@ -384,7 +387,7 @@ def _path_of(root: Path, module: str) -> str:
 def test_an_edit_of_a_source_that_compiles_is_another_identity(source: str, tmp_path) -> None:
     root = Path(toolchain.__file__).parents[2]
     for part in toolchain._PARTS:
-        for path in map(Path, toolchain._sources(str(root / part))):
+        for path in map(Path, toolchain._sources(str(root / part), {})):
             copy = tmp_path / path.relative_to(root)
             copy.parent.mkdir(parents=True, exist_ok=True)
             copy.write_bytes(path.read_bytes())
@@ -410,6 +413,37 @@ def test_sources_edited_while_the_process_runs(monkeypatch, tmp_path) -> None:
     monkeypatch.setattr(toolchain, "_LOADED_NS", 1)
     with pytest.raises(UncacheableError, match="was edited"):
         toolchain._digest_of_sources(tmp_path)
+
+
+def _edit_back(place: Path) -> None:
+    status = place.stat()
+    place.write_text("2")
+    os.utime(place, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        _edit_back,
+        lambda place: place.unlink(),
+        lambda place: (place.parent / "b.py").write_text("1"),
+        lambda place: place.rename(place.parent / "b.py"),
+    ],
+)
+def test_sources_that_stay_the_same_are_read_once(change, monkeypatch, tmp_path) -> None:
+    for part in toolchain._PARTS:
+        place = tmp_path / part if part.endswith(".py") else tmp_path / part / "a.py"
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text("1")
+    monkeypatch.setattr(toolchain, "_LOADED_NS", 2**62)
+    monkeypatch.setattr(toolchain, "_root", lambda: tmp_path)
+    monkeypatch.setattr(toolchain, "own_identity", cache(toolchain.own_identity.__wrapped__))
+    first = toolchain.toolchain_identity()
+    with monkeypatch.context() as patch:
+        patch.setattr(toolchain, "_digest_of_sources", lambda root: pytest.fail("read again"))
+        assert toolchain.toolchain_identity(anew=True) == first
+    change(tmp_path / "targets" / "a.py")
+    assert toolchain.toolchain_identity(anew=True) != first
 
 
 # ------------------------------------------------------------------ what has no identity

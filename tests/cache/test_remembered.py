@@ -130,9 +130,9 @@ def test_what_fails_is_not_remembered(files: Files) -> None:
 
 def test_a_launch_looks_at_files_once(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
     looks: list[int] = []
-    original = module._status_of
+    original = module.status_of
     monkeypatch.setattr(
-        module, "_status_of", lambda paths, **how: looks.append(1) or original(paths, **how)
+        module, "status_of", lambda paths, **how: looks.append(1) or original(paths, **how)
     )
     before = files.value()
     looks.clear()
