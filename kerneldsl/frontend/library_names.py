@@ -18,7 +18,7 @@ import numpy as np
 from kerneldsl.frontend.foreign import is_numba_type
 from kerneldsl.language.element_types import ELEMENT_TYPES
 
-__all__ = ["conversion_dtype", "library_name", "name_of_function", "outside_value"]
+__all__ = ["library_name", "name_of_function", "outside_value"]
 
 _LIBRARIES = frozenset({"builtins", "cmath", "math", "numba", "numba_cuda", "numpy"})
 
@@ -49,21 +49,6 @@ def library_name(node: ast.expr, namespace: Mapping[str, Any]) -> str | None:
     ('min', 'numpy.uint32')
     """
     return name_of_function(outside_value(node, namespace))
-
-
-def conversion_dtype(node: ast.expr, namespace: Mapping[str, Any]) -> str | None:
-    """Return the element type that a scalar type of NumPy or Numba converts to.
-
-    `node` is what a call calls; ``None`` if that is anything else.
-
-    Examples
-    --------
-    >>> called = ast.parse("np.uint8(a)", mode="eval").body.func
-    >>> conversion_dtype(called, {"np": np}), conversion_dtype(called, {})
-    ('uint8', None)
-    """
-    module, _, dtype = (library_name(node, namespace) or "").partition(".")
-    return dtype if module in ("numpy", "numba") and dtype in ELEMENT_TYPES else None
 
 
 def name_of_function(function: Any) -> str | None:

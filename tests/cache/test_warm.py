@@ -190,7 +190,7 @@ NOT_ON_THE_CPU = {
     *("kerneldsl.planner.choose", "kerneldsl.launch.fitted_models", "kerneldsl.memory.arrays"),
     *("kerneldsl.ir.uniformity", "kerneldsl.ir.chains"),
     *("kerneldsl.frontend.arguments.rows.expand", "kerneldsl.frontend.tiles.separate"),
-    *("kerneldsl.frontend.arguments.unsigned_literals", "decimal", "pickletools"),
+    *("decimal", "pickletools"),
 }
 #: Modules of ours that a launch imports where all of its code is in the cache.
 MOST_MODULES = 245

@@ -18,6 +18,8 @@ _OPERATORS = ("+", "-", "*", "//", "%", "&", "|", "^", "<<", ">>")
 _COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
 _LITERALS = (0, 1, 2, 3, 5, 7, 8, 10, 13, 31, 64, 100, 255, 256, 1000, 65535, 0x85EBCA6B)
 _LARGE = (2**32 - 1, 2**32, 2**53 + 1, 2**62, 2**63 - 1)
+#: Indentation of the statements of a kernel.
+_BODY_DEPTH = 2
 _HUGE = (2**63, 0xCBF29CE484222325, 2**64 - 1)
 
 
@@ -370,7 +372,13 @@ class _Writer:
         """A value that a variable may hold, by what it is."""
         now = self.variables[name]
         if name in self.said:
-            return self.truth() if self.random.random() < 0.1 else self._said_value()
+            if self.random.random() >= 0.1:
+                return self._said_value()
+            truth = self.truth()
+            if self.depth > _BODY_DEPTH:  # a uint64 where the branch ends
+                return truth
+            oracle = f"op('to', 'uint64', {truth.oracle}, 0)"
+            return Expression(f"np.uint64({truth.text})", oracle, "uint64", Origin.SAID)
         for _ in range(10):
             value = self.expression()
             if value.origin in (Origin.LITERAL, Origin.TRUTH):
@@ -410,6 +418,9 @@ class _Writer:
     def _hold(self, name: str, value: Expression) -> None:
         now = self.variables[name]
         if name in self.said:
+            is_truth = value.origin == Origin.TRUTH
+            kind = ("bool", Origin.TRUTH) if is_truth else ("uint64", Origin.SAID)
+            self.variables[name] = Expression(name, name, *kind)
             return
         origin = now.origin if now.origin == Origin.OTHER else value.origin
         self.variables[name] = now._replace(dtype=value.dtype, origin=origin)
@@ -455,7 +466,7 @@ class _Writer:
             self.oracle.append("    " * self.depth + f"{name} = op('as', {dtype!r}, {name}, 0)")
             if dtype == "int64" and "uint64" in (now.dtype, was.dtype):
                 self.mixed.add(name)
-            self.variables[name] = now._replace(dtype=dtype)
+            self.variables[name] = was if name in self.said else now._replace(dtype=dtype)
 
     def loop(self) -> None:
         """A loop whose variables have one type from its beginning on."""
@@ -511,7 +522,7 @@ class _Writer:
         self.line(f"o{place}[i] = {value.text}", f"store({place}, i, {value.oracle})")
 
     def write(self) -> IntegerProgram:
-        self.depth = 2
+        self.depth = _BODY_DEPTH
         for _ in range(self.random.randint(1, 3)):
             self.declare()
         for _ in range(self.random.randint(1, 5)):

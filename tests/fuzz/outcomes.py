@@ -11,6 +11,7 @@ from unittest.mock import patch
 
 import kerneldsl as kd
 from kerneldsl.errors import BarrierDivergenceWarning, KernelError
+from kerneldsl.ir.frontend.origins import Origins
 from targets.cuda.compile.ptxas import assemble
 from tests.fuzz import oracle
 from tests.fuzz.differences import compare
@@ -96,10 +97,8 @@ def _literals_of_int64(program: Program) -> AbstractContextManager[Any]:
     )
     if not names_wide:
         return nullcontext()
-    return patch(
-        "kerneldsl.frontend.arguments.unsigned_literals.type_unsigned_literals",
-        lambda unit, kinds: unit,
-    )
+    never: Any = lambda *arguments: False
+    return patch.multiple(Origins, is_converted=never, are_wide=never)
 
 
 def run_program(program: Program, target: str) -> list[list[Any]]:

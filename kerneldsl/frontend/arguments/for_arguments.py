@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kerneldsl.frontend.arguments.quick_tests import may_have_rows, may_have_uint64
+from kerneldsl.frontend.arguments.quick_tests import may_have_rows
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import ArrayKind, Kind, TupleKind
 
@@ -15,7 +15,7 @@ __all__ = ["rewrite_for"]
 
 
 def rewrite_for(unit: FunctionUnit, kinds: Sequence[Kind]) -> FunctionUnit:
-    """Return a kernel with members by number, rows as loops and typed literals.
+    """Return a kernel with members by number and rows as loops.
 
     Parameters
     ----------
@@ -44,8 +44,4 @@ def rewrite_for(unit: FunctionUnit, kinds: Sequence[Kind]) -> FunctionUnit:
         from kerneldsl.frontend.arguments.rows.expand import expand_rows
 
         unit = expand_rows(unit, kinds)
-    if may_have_uint64(unit, kinds):
-        from kerneldsl.frontend.arguments.unsigned_literals import type_unsigned_literals
-
-        unit = type_unsigned_literals(unit, kinds)
     return unit

@@ -131,12 +131,14 @@ def read_loop(
     `read` reads the regions, and returns the variables at the end of the body. `arguments` are the
     types of the body's first arguments.
     """
-    before, kinds = reader.variables, dict[Any, Any]()
+    before, kinds, origins = reader.variables, dict[Any, Any](), dict[Any, Any]()
     outer = {left: len(left.ends) for left in reader.exits.values()}
     for _ in range(_ROUNDS):
         made = [Region(arguments) for _ in range(regions)]
         reader.variables = before
-        variables = LoopVariables(reader, made, names, kinds, carries="tiles" not in attributes)
+        carries = "tiles" not in attributes
+        variables = LoopVariables(reader, made, names, kinds, origins, carries=carries)
+        reader.origins.loops += 1
         end = read(variables, made)
         reader.variables = before
         exits = [
@@ -145,7 +147,9 @@ def read_loop(
             for each in left.ends[outer[left] :]
             if name != "return"
         ]
-        if variables.is_settled(end, exits):
+        is_settled = variables.is_settled(end, exits)
+        reader.origins.loops -= 1
+        if is_settled:
             variables.make(name, bounds, attributes)
             return end is not None
         for left, count in outer.items():

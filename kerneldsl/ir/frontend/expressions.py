@@ -14,7 +14,8 @@ from kerneldsl.frontend.expressions import folded
 from kerneldsl.frontend.parts import Part
 from kerneldsl.ir.frontend.known_tests import known_test
 from kerneldsl.ir.frontend.members import packed, settled, unpacked
-from kerneldsl.ir.frontend.merging import End, merge
+from kerneldsl.ir.frontend.merging import End, common, fitted, merge
+from kerneldsl.ir.frontend.origins import Origin
 from kerneldsl.ir.frontend.reader import Reader, constant_of, reads
 from kerneldsl.ir.frontend.source_names import CHOSEN
 from kerneldsl.ir.operations import Region, Value
@@ -96,8 +97,13 @@ def read_unary(reader: Reader, node: ast.UnaryOp) -> Any:
     found = reader.value(node.operand)
     constant = constant_of(found)
     if isinstance(node.op, ast.USub) and _is_negated_now(found.type, constant):
-        return reader.constant(-constant, found.type)
-    return reader.numba(UNARY_OPERATORS[type(node.op)], [found])
+        negated = reader.constant(-constant, found.type)
+        reader.origins.set(negated, Origin.OTHER)
+        return negated
+    function = UNARY_OPERATORS[type(node.op)]
+    result = reader.numba(function, [found])
+    reader.origins.set_signed(function, found, result)
+    return result
 
 
 def _is_negated_now(kind: Any, constant: Any) -> bool:
@@ -181,12 +187,14 @@ def either(
         found.append(read())
 
     reader.into(region, second)
-    kind = reader.typing.unify(first.type, found[0].type)
-    merged = {"variable": CHOSEN}
-    reader.into(region, lambda: [reader.cast(found[0], kind, merged)])
-    reader.into(other, lambda: [reader.cast(first, kind, merged)])
+    both = [first, found[0]]
+    kind = common(reader, "", both)
+    reader.into(region, lambda: [fitted(reader, found[0], kind, CHOSEN)])
+    reader.into(other, lambda: [fitted(reader, first, kind, CHOSEN)])
     regions = [region, other] if is_both else [other, region]
-    return reader.add("if", [condition], (kind,), None, regions).result
+    result = reader.add("if", [condition], (kind,), None, regions).result
+    reader.origins.set(result, reader.origins.joined(both))
+    return result
 
 
 def binary(reader: Reader, function: Any, one: Any, two: Any) -> Any:
@@ -196,6 +204,7 @@ def binary(reader: Reader, function: Any, one: Any, two: Any) -> Any:
         if both and function is operator.add:
             return (*one, *two)
         return unpacked(reader, reader.numba(function, [packed(reader, one), packed(reader, two)]))
+    one, two = reader.origins.operands(reader, function, one, two)
     values = constant_of(one), constant_of(two)
     are_known = all(type(value) is int for value in values) and one.type == two.type == types.int64
     divides = function in (operator.floordiv, operator.mod)
@@ -203,8 +212,11 @@ def binary(reader: Reader, function: Any, one: Any, two: Any) -> Any:
         folded = function(*values)
         if -(2**63) <= folded < 2**63:
             found: Value = reader.constant(folded, types.int64)
+            reader.origins.set_operated(function, one, two, found)
             return found
-    return reader.numba(function, [one, two])
+    result = reader.numba(function, [one, two])
+    reader.origins.set_operated(function, one, two, result)
+    return result
 
 
 def choice(reader: Reader, test: ast.expr, body: ast.expr, orelse: ast.expr) -> Any:

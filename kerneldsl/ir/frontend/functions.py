@@ -68,7 +68,8 @@ def read_call_of(reader: Reader, unit: FunctionUnit, arguments: list[Any]) -> An
 
 def _read_body_of(reader: Reader, unit: FunctionUnit, arguments: list[Any]) -> Any:
     outer = reader.unit, reader.variables, reader.exits, reader.place, reader.caller
-    notes = reader.notes
+    notes, is_active = reader.notes, reader.origins.is_active
+    reader.origins.is_active = not unit.is_plain_numba
     reader.unit, reader.depth = unit, reader.depth + 1
     reader.caller = reader.place._replace(call=reader.source)
     reader.variables = dict(zip(unit.parameters, arguments, strict=True))
@@ -79,7 +80,7 @@ def _read_body_of(reader: Reader, unit: FunctionUnit, arguments: list[Any]) -> A
         found = _read_body(reader, unit.tree.body)
     finally:
         reader.unit, reader.variables, reader.exits, reader.place, reader.caller = outer
-        reader.notes = notes
+        reader.notes, reader.origins.is_active = notes, is_active
         reader.depth -= 1
     reader.hold(None, found)
     return found

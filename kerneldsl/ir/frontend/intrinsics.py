@@ -51,7 +51,10 @@ def read_intrinsic(reader: Reader, node: ast.Call, use: IntrinsicUse) -> Any:
         regions,
         _effect(use, has_result=result != types.none),
     )
-    return unpacked(reader, made.result) if made.results else reader.constant(None)
+    if not made.results:
+        return reader.constant(None)
+    reader.origins.set_intrinsic(name, operands, made.result)
+    return unpacked(reader, made.result)
 
 
 def read_hinted(reader: Reader, node: ast.Call, use: IntrinsicUse) -> Any:

@@ -19,6 +19,7 @@ from kerneldsl.ir.frontend.control import assigned, read_body, read_loop
 from kerneldsl.ir.frontend.exits import has, labeled, unreachable
 from kerneldsl.ir.frontend.members import packed, type_of, unpacked
 from kerneldsl.ir.frontend.merging import LoopVariables
+from kerneldsl.ir.frontend.origins import Origin
 from kerneldsl.ir.frontend.outside_calls import call_function
 from kerneldsl.ir.frontend.reader import (
     Reader,
@@ -243,6 +244,7 @@ def _counted(
         (body,) = regions
         reader.variables = variables.inside(0)
         counter = body.arguments[0]
+        reader.origins.set(counter, Origin.OTHER)
 
         def bind() -> None:
             bind_target(reader, node.target, item(counter))

@@ -10,12 +10,15 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from numba import types
+
 from kerneldsl.ir.frontend.members import MISSING, Lazy, like, settled, type_of
+from kerneldsl.ir.frontend.origins import Origin
 from kerneldsl.ir.frontend.reader import NotReadError, Reader
 from kerneldsl.ir.operations import Operation, Region, Value
 from kerneldsl.ir.refusals import Refusal, carried_refusal, unify_refusal
 
-__all__ = ["End", "LoopVariables", "merge"]
+__all__ = ["End", "LoopVariables", "common", "fitted", "merge"]
 
 
 class End:
@@ -42,11 +45,12 @@ def merge(
             return like(
                 known, [merged(name, [*each], f"{member}[{number}]") for number, each in columns]
             )
-        kind = _common(reader, name, [value for value in found if value is not MISSING])
+        kind = common(reader, name, [value for value in found if value is not MISSING])
         for end, value in zip(ends, found, strict=True):
             _yield_more(reader, end.region, value, kind, name + member)
         result = Value(kind, operation, name)
         operation.results.append(result)
+        reader.origins.set_joined(result, found)
         return result
 
     def read(name: str) -> Any:
@@ -84,7 +88,7 @@ def _is_like(value: Any, known: tuple[Any, ...]) -> bool:
     return type(value) is type(known) and len(value) == len(known)
 
 
-def _common(reader: Reader, name: str, values: list[Any]) -> Any:
+def common(reader: Reader, name: str, values: list[Any]) -> Any:
     """Return the type that holds several values, ``None`` if the type of none is known yet."""
     kinds = []
     for value in values:
@@ -93,6 +97,8 @@ def _common(reader: Reader, name: str, values: list[Any]) -> Any:
         if value.type is not None:
             kinds.append(value.type)
     found = kinds[0] if kinds else None
+    if len(kinds) == len(values) > 1 and reader.origins.are_wide(values):
+        return types.uint64
     for kind in kinds[1:]:
         found = reader.typing.unify(found, kind, name)
     return found
@@ -108,16 +114,19 @@ def _refusal(name: str, values: list[Any]) -> Refusal:
 def _yield_more(reader: Reader, region: Region, value: Any, kind: Any, name: str) -> None:
     """Add a value to those that the end of a region yields."""
     last = region.operations.pop()
-    reader.into(region, lambda: last.operands.append(_as(reader, value, kind, name)))
+    reader.into(region, lambda: last.operands.append(fitted(reader, value, kind, name)))
     region.operations.append(last)
 
 
-def _as(reader: Reader, value: Any, kind: Any, name: str) -> Value:
+def fitted(reader: Reader, value: Any, kind: Any, name: str) -> Value:
     if value is MISSING:
         return reader.add("undefined", [], (kind,)).result
     if value.type is None and kind is not None:  # its type is known later
         return reader.add("cast", [value], (kind,)).result
-    return reader.cast(value, kind, {"variable": name})
+    attributes = {"variable": name}
+    if kind == types.uint64 and reader.origins.is_converted(value):
+        return reader.origins.convert(reader, value, attributes)
+    return reader.cast(value, kind, attributes)
 
 
 class _Carried:
@@ -148,8 +157,9 @@ class LoopVariables:
     """The variables that a loop carries from one iteration to the next.
 
     Those are carried that the body reads before it assigns them, or does not always assign, and
-    those that are read after the loop. `kinds` has the types that an earlier reading of the body
-    has found. A variable that is first assigned in the body has no type until the body is read.
+    those that are read after the loop. `kinds` and `origins` have what an earlier reading of the
+    body has found. A variable that is first assigned in the body has no type until the
+    body is read.
     """
 
     def __init__(
@@ -158,6 +168,7 @@ class LoopVariables:
         regions: list[Region],
         names: list[str],
         kinds: dict[_Path, Any],
+        origins: dict[_Path, Origin],
         *,
         carries: bool = True,
     ) -> None:
@@ -165,6 +176,8 @@ class LoopVariables:
         self._regions = regions
         self._names = names
         self._kinds = kinds
+        self._origins = origins
+        self._used = reader.origins.used
         self._carries = carries
         self._before = reader.variables
         self._end: dict[str, Any] | None = None
@@ -195,12 +208,23 @@ class LoopVariables:
         if carried is None:
             assert self._operation is None
             given = [] if value is MISSING else [value]
-            kind = self._kinds.get(path) or _common(self._reader, path[0], given)
+            kind = self._kinds.get(path) or common(self._reader, path[0], given)
             carried = self._add(path, value, kind)
+            self._set_origins(path, carried)
         argument = carried.arguments[number]
         if carried.kind is None:
             self._reader.expansions[argument] = partial(self._expand, path, number)
         return argument
+
+    def _set_origins(self, path: _Path, carried: _Carried) -> None:
+        """Note where the type of a variable comes from, by what an earlier reading has found."""
+        origins, before = self._reader.origins, carried.before
+        found = self._origins.get(path)
+        if found is None and isinstance(before, Value) and before.type == carried.kind:
+            found = origins.of(before)
+        if found is not None:
+            for each in carried.arguments:
+                origins.set(each, origins.carried(found))
 
     def _expand(self, path: _Path, number: int, known: tuple[Any, ...]) -> Any:
         """Carry a variable that has no type yet as the members of a tuple."""
@@ -245,13 +269,24 @@ class LoopVariables:
             if carried.kind is None and isinstance(last, tuple):
                 self._expand(path, 0, last)
                 continue
-            kind = _common(self._reader, path[0], [last, *carried.arguments[:1]])
+            kind = common(self._reader, path[0], [last, *carried.arguments[:1]])
             if carried.kind is None:
                 carried.set_kind(kind)
             elif kind != carried.kind:
                 self._kinds[path] = kind
                 is_settled = False
+            is_settled &= self._has_origin(path, carried, last)
         return is_settled
+
+    def _has_origin(self, path: _Path, carried: _Carried, last: Any) -> bool:
+        """Return whether the origin of a variable was right while the body was read."""
+        if carried.kind not in (types.int64, types.uint64) or not isinstance(last, Value):
+            return True
+        origins, argument = self._reader.origins, carried.arguments[0]
+        found = origins.after(carried.before, [argument, last])
+        is_same = origins.carried(found) is origins.of(argument)
+        self._origins[path] = found
+        return is_same or (carried.kind == types.int64 and self._used == origins.used)
 
     def _settle(self, variables: dict[str, Any]) -> None:
         """Read the variables at an end, while variables can still be carried.
@@ -279,7 +314,7 @@ class LoopVariables:
         """Add the loop's operation, and bind the variables after it."""
         reader = self._reader
         carried = self._carried.values()
-        given = [_as(reader, each.before, each.kind, each.name) for each in carried]
+        given = [fitted(reader, each.before, each.kind, each.name) for each in carried]
         operation = reader.add(name, [*bounds, *given], (), attributes, self._regions)
         self._operation, self._container = operation, reader.region
         for path, each in self._carried.items():
@@ -297,6 +332,9 @@ class LoopVariables:
             _yield_more(self._reader, self._regions[-1], last, carried.kind, carried.name)
         carried.result.owner = self._operation
         self._operation.results.append(carried.result)
+        found = self._origins.get(path)
+        if found is not None:
+            self._reader.origins.set(carried.result, found)
 
     def _after(self, name: str) -> Any:
         before = settled(self._before.get(name, MISSING))
@@ -320,7 +358,9 @@ class LoopVariables:
             carried = self._carried.get(path)
             if carried is None:
                 known = [value for value in (one, two) if value is not MISSING]
-                carried = self._add(path, one, _common(self._reader, name, known))
+                carried = self._add(path, one, common(self._reader, name, known))
+                if carried.kind is not None:
+                    self._origins[path] = self._reader.origins.after(one, known)
                 self._give(carried)
                 self._finish(path, carried)
             return carried.result
@@ -339,6 +379,6 @@ class LoopVariables:
         operands = self._operation.operands
         reader.into(
             self._container,
-            lambda: operands.append(_as(reader, carried.before, carried.kind, carried.name)),
+            lambda: operands.append(fitted(reader, carried.before, carried.kind, carried.name)),
         )
         before.extend(rest)

@@ -11,11 +11,11 @@ from numba import types
 
 from kerneldsl.frontend.parts import Part
 from kerneldsl.ir.frontend.members import NamedMembers, class_of, packed, unpacked
+from kerneldsl.ir.frontend.origins import Origin
 from kerneldsl.ir.frontend.reader import NotReadError, Reader, constant_of
 from kerneldsl.ir.operations import Effect, Value
 from kerneldsl.ir.refusals import Refusal, attribute_refusal, call_refusal
 from kerneldsl.ir.typing import name_of
-from kerneldsl.language.reserved import RESERVED_PREFIX
 from kerneldsl.lowering.numba_internals.calling import fold_arguments
 from kerneldsl.lowering.types import PackedView
 
@@ -42,9 +42,11 @@ def read_outside_call(reader: Reader, node: ast.Call) -> Any:
         found = _known(reader, function, arguments)
         if found is not None:
             return found
-    made = call_function(reader, kind, arguments, keywords, callee)
-    if isinstance(node.func, ast.Name) and node.func.id.startswith(RESERVED_PREFIX):
-        made.owner.attributes["literal"] = True  # this project's conversion, not the program's
+    if function is None or keywords:
+        return call_function(reader, kind, arguments, keywords, callee)
+    arguments = reader.origins.arguments(reader, function, arguments)
+    made = call_function(reader, kind, arguments, keywords)
+    reader.origins.set_called(function, arguments, made)
     return made
 
 
@@ -95,8 +97,12 @@ def call_function(
         and not named
         and isinstance(given[0].type, types.Number | types.Boolean)
     ):
-        if given[0].type == function.instance_type and constant_of(given[0]) is not None:
-            return given[0]
+        (value,), constant = given, constant_of(given[0])
+        if value.type == function.instance_type and constant is not None:
+            if reader.origins.of(value) is Origin.LITERAL:  # it is no literal any more
+                value = reader.constant(constant, value.type)
+                reader.origins.set(value, Origin.OTHER)
+            return value
         return reader.convert(given[0], function.instance_type, {"written": True})
     is_print = getattr(function, "typing_key", None) is print
     if is_print:

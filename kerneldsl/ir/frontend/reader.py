@@ -19,6 +19,7 @@ from kerneldsl.frontend.parts import Part
 from kerneldsl.frontend.trees import origin_of
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.ir.frontend.members import MISSING, NamedMembers, class_of, settled
+from kerneldsl.ir.frontend.origins import Origins
 from kerneldsl.ir.frontend.source_names import SourceNames
 from kerneldsl.ir.operations import Binding, Effect, Operation, Region, SourcePlace, Value
 from kerneldsl.ir.refusals import (
@@ -107,6 +108,8 @@ class Reader:
         self.names = SourceNames()
         #: The type and line of the first float that a variable of a function is assigned.
         self.floats: dict[tuple[FunctionUnit, str], tuple[Any, int]] = {}
+        #: Where the types of integers come from.
+        self.origins = Origins()
         #: Notes what nodes are (:mod:`kerneldsl.ir.frontend.notes`), if that is wanted.
         self.notes: Any = None
 
