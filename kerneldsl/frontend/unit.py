@@ -247,7 +247,7 @@ _AT_ONCE = (
 class DeferredUnit(FunctionUnit):
     """A function with a normal form that is made when it is read; then it is a `FunctionUnit`.
 
-    What is known of it must be what the front end would find.
+    What is known of it must be what the front end would find. It calls no linked function.
 
     Parameters
     ----------
@@ -260,6 +260,10 @@ class DeferredUnit(FunctionUnit):
     def __init__(self, make: Callable[[], FunctionUnit], **known: Any) -> None:
         assert known.keys() == set(_AT_ONCE)
         vars(self).update(known, _make=make)
+
+    def linked_functions(self) -> dict[FunctionUnit, LinkedCode]:
+        """Return none."""
+        return {}
 
     def __getattr__(self, name: str) -> Any:
         """Make the normal form, because a part of it is read."""

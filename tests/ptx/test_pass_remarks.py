@@ -185,7 +185,6 @@ def test_cached_remarks_are_of_the_lines_of_this_source(tmp_path) -> None:
         None,
         7,
         [["a"]],
-        [["a", 1, "b", [[0, 10**6]], False]],
         [["a", 1, "b", [[-1]], False]],
         [["a", 1, "b", [["0", 0]], False]],
         [["a", "x", "b", [], False]],
@@ -194,6 +193,12 @@ def test_cached_remarks_are_of_the_lines_of_this_source(tmp_path) -> None:
 def test_damaged_remarks(passes: object) -> None:
     with pytest.raises(UnusableCodeError):
         _restored(artifact_for_pass("unroll-strides"), passes=passes)
+
+
+def test_a_place_that_is_no_statement_is_left_out() -> None:
+    rows = [["a", 1, "b", [[0, 10**6], [0, 0]], False]]
+    (found,) = _restored(artifact_for_pass("unroll-strides"), passes=rows).passes
+    assert len(found.where) == 1
 
 
 @kd.kernel

@@ -11,6 +11,7 @@ import pytest
 import kerneldsl as kd
 from kerneldsl.cache.reasons import UncacheableError
 from kerneldsl.contract import UnusableCodeError
+from kerneldsl.frontend.unit import _AT_ONCE, DeferredUnit, FunctionUnit
 from kerneldsl.placement.registry import get_target
 from targets.cuda.compile.cubin_file import read_cubin
 
@@ -55,6 +56,19 @@ def test_ptx_and_machine_code(arch: str) -> None:
     assert restored.without_machine_code()
     assert restored.image == made.ptx
     assert not restored.without_machine_code()
+
+
+def test_loading_it_makes_no_normal_form(shipped) -> None:
+    specialization = compiled().specialization
+    unit = specialization.unit
+    known = {name: getattr(unit, name) for name in _AT_ONCE}
+    deferred = DeferredUnit(lambda: unit, **known)
+    restored = COMPILER.restore(replace(specialization, unit=deferred), shipped)
+    assert restored.image == shipped["cubin"]
+    assert restored.layout.parameters
+    assert type(deferred) is DeferredUnit
+    assert restored.passes == compiled().passes
+    assert type(deferred) is FunctionUnit
 
 
 def test_architectures_are_chosen_from_the_newest(shipped) -> None:

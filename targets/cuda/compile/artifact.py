@@ -53,7 +53,7 @@ class CudaArtifact(Artifact):
         timings: Mapping[str, float],
         fault_table: FaultTable | None = None,
         uses_libdevice: bool = False,
-        passes: tuple[PassRemark, ...] = (),
+        passes: tuple[PassRemark, ...] | Callable[[], tuple[PassRemark, ...]] = (),
         cubin: bytes | None = None,
         findings: tuple[Finding, ...] = (),
         barriers: BarrierFacts = NO_BARRIERS,
@@ -66,7 +66,7 @@ class CudaArtifact(Artifact):
         self.fault_table = fault_table
         self.timings = dict(timings)
         self.uses_libdevice = uses_libdevice
-        self.passes = passes
+        self._passes = passes
         self.findings = findings
         self.barriers = barriers
         self._cubin = cubin
@@ -137,6 +137,13 @@ class CudaArtifact(Artifact):
     def offsets(self) -> tuple[int, ...]:
         """Offsets of the declared parameters in the parameter buffer of a launch."""
         return tuple(each.offset for each in self.layout.parameters)
+
+    @property
+    def passes(self) -> tuple[PassRemark, ...]:  # type: ignore[override]
+        """What the optimizing passes did."""
+        if callable(self._passes):
+            self._passes = self._passes()
+        return self._passes
 
     @property
     def passes_addresses(self) -> bool:

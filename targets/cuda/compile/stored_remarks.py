@@ -7,7 +7,8 @@ lines. So places are statements: the number of a function, and the number of a s
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from operator import index
 from typing import Any
 
 from kerneldsl.contract import PassRemark, Specialization
@@ -37,32 +38,37 @@ def dump_remarks(remarks: Iterable[PassRemark], specialization: Specialization) 
     ]
 
 
-def restore_remarks(rows: Any, specialization: Specialization) -> tuple[PassRemark, ...]:
-    """Return what :func:`dump_remarks` wrote.
+def restore_remarks(
+    rows: Any, specialization: Specialization
+) -> Callable[[], tuple[PassRemark, ...]]:
+    """Return what makes the remarks that :func:`dump_remarks` wrote: a launch does not read them.
 
-    Raises `ValueError`, `TypeError` or `LookupError` for anything else.
+    A place that is no statement of the kernel is left out. Raises `ValueError`, `TypeError` or
+    `LookupError` for anything else.
     """
-    units: list[FunctionUnit] = []
-    known: dict[int, list[ast.stmt]] = {}
-
-    def place(function: int, statement: int) -> SourceLocation:
-        if not units:  # few remarks have a place
-            units.extend(specialization.unit.reachable())
-        unit = units[function]
-        if function not in known:
-            known[function] = _statements(unit)
-        return unit.locate(known[function][statement])
-
-    return tuple(
-        PassRemark(
+    read = [
+        (
             str(name),
             int(count),
             str(text),
-            tuple(place(function, statement) for function, statement in where),
+            [(index(n), index(m)) for n, m in where],
             bool(is_missed),
         )
         for name, count, text, where, is_missed in rows
-    )
+    ]
+
+    def restore() -> tuple[PassRemark, ...]:
+        places = {
+            (function, statement): unit.locate(node)
+            for function, unit in enumerate(specialization.unit.reachable())
+            for statement, node in enumerate(_statements(unit))
+        }
+        return tuple(
+            PassRemark(name, count, text, tuple(places[n] for n in where if n in places), is_missed)
+            for name, count, text, where, is_missed in read
+        )
+
+    return restore
 
 
 def _statements(unit: FunctionUnit) -> list[ast.stmt]:
