@@ -1,8 +1,8 @@
 """Requests of ``kd.tile.load`` and ``kd.tile.store``: which elements a block's threads take when.
 
-Elements belong to threads as :class:`~kerneldsl.lowering.tile_plan.Layout` says. Neighbours of a
-tile with one axis are taken by one access of up to 16 bytes, where the whole tile is within the
-array and at a multiple of a group's size; others one by one.
+Elements belong to threads as :class:`~kerneldsl.ir.tiles.layout.Layout` says. One access of up to
+16 bytes takes neighbours of a tile with one axis, if the whole tile is within the array and at a
+multiple of a group's size. Other elements are accessed one by one.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from kerneldsl.explain.threads import Threads
 from kerneldsl.explain.values import Value, View
+from kerneldsl.ir.tiles.layout import Layout
 from kerneldsl.language.element_types import ELEMENT_TYPES
-from kerneldsl.lowering.tile_plan import Layout
 
 __all__ = ["TileRequest", "tile_requests", "tile_starts"]
 

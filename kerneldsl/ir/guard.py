@@ -71,7 +71,7 @@ def find_guard(function: Function) -> Guard | None:
             guard.add(branch, 0, before)
             region = yes
         elif _returns_alone(yes) and _does_nothing(no):
-            if not forms.fails_convexly(branch.operands[0]):
+            if not forms.is_convex(branch.operands[0], truth=False):
                 break
             guard.add(branch, 1, before)
             region = Region()
@@ -169,37 +169,28 @@ class _Forms:
                 return _Form.LINEAR
         return None
 
-    def is_convex(self, condition: Value) -> bool:
-        """Return whether all indices between two that pass a condition pass it too."""
+    def is_convex(self, condition: Value, *, truth: bool = True) -> bool:
+        """Return whether all indices between two that pass a condition pass it too.
+
+        Without `truth`, those that fail it.
+        """
         made = condition.owner
         if not isinstance(made, Operation):
             return False
         if made.name == "if":
             yes, no = self._sides(made, condition)
             first = made.operands[0]
-            if yes is None or no is None or not (is_false(no) or no is first):
+            if yes is None or no is None:
                 return False
-            return self.is_convex(first) and self.is_convex(yes)
+            # ``and`` is true if both parts are, ``or`` is false if both are.
+            is_both = (is_false(no) or no is first) if truth else yes is first
+            second = yes if truth else no
+            return is_both and all(self.is_convex(each, truth=truth) for each in (first, second))
         if operator_of(made) is operator.not_:
-            return self.fails_convexly(made.operands[0])
+            return self.is_convex(made.operands[0], truth=not truth)
         return operator_of(made) in _RELATIONS and all(
             self.of(value) is not None for value in made.operands
         )
-
-    def fails_convexly(self, condition: Value) -> bool:
-        """Return whether all indices between two that fail a condition fail it too."""
-        made = condition.owner
-        if not isinstance(made, Operation):
-            return False
-        if made.name == "if":
-            yes, no = self._sides(made, condition)
-            first = made.operands[0]
-            if yes is None or no is None or yes is not first:
-                return False
-            return self.fails_convexly(first) and self.fails_convexly(no)
-        if operator_of(made) is operator.not_:
-            return self.is_convex(made.operands[0])
-        return self.is_convex(condition)
 
     def _sides(self, made: Operation, condition: Value) -> Iterator[Value | None]:
         number = made.results.index(condition)

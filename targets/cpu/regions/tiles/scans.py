@@ -1,4 +1,4 @@
-"""Scans of tiles, in the order of :mod:`kerneldsl.lowering.tile_plan`.
+"""Scans of tiles, in the order of :mod:`kerneldsl.ir.tiles.layout`.
 
 A segment is three steps for the threads of a warp. Each combines its neighbours. What the threads
 have meets in a tree. Then it is combined with the elements after it. LLVM vectorizes the loops.

@@ -15,8 +15,8 @@ from llvmlite import ir
 
 from kerneldsl.ir.operations import Effect, Operation, Value
 from kerneldsl.ir.tiles.elements import ElementCode, Slot, TileMemory, Variable
+from kerneldsl.ir.tiles.layout import Layout
 from kerneldsl.lowering.loop_marks import NOT_UNROLLED, PARALLEL
-from kerneldsl.lowering.tile_plan import Layout
 from kerneldsl.utilities.dataclasses import dataclass
 from targets.cpu.regions.emitter import CountedLoop, CpuEmitter
 

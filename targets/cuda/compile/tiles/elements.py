@@ -10,8 +10,8 @@ from llvmlite import ir
 
 from kerneldsl.ir.operations import Operation, Value
 from kerneldsl.ir.tiles.elements import ElementCode, Slot, TileMemory, write_take
+from kerneldsl.ir.tiles.layout import Layout
 from kerneldsl.ir.tiles.live_ranges import is_tile
-from kerneldsl.lowering.tile_plan import Layout
 from targets.cuda.compile.tiles.thread_code import Memory
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Folds of tiles, in the order of :mod:`kerneldsl.lowering.tile_plan`.
+"""Folds of tiles, in the order of :mod:`kerneldsl.ir.tiles.layout`.
 
 Along an axis, all elements are put into shared memory. Along axis 0 each thread combines columns
 there. Along axis 1 the lanes of a warp combine a row, or several short ones, and exchange results.
@@ -18,7 +18,7 @@ from llvmlite import ir
 from kerneldsl.ir.operations import Operation
 from kerneldsl.ir.tiles.elements import write_region
 from kerneldsl.ir.tiles.folds import Combiner
-from kerneldsl.lowering.tile_plan import TileLayout
+from kerneldsl.ir.tiles.layout import TileLayout
 from targets.cuda.compile.tiles.elements import OperationCode
 from targets.cuda.compile.tiles.fold_rows import RowFold
 from targets.cuda.compile.tiles.lanes import Lanes

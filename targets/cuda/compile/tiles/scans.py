@@ -1,4 +1,4 @@
-"""Sums up to each element of a tile, in the order of :mod:`kerneldsl.lowering.tile_plan`.
+"""Sums up to each element of a tile, in the order of :mod:`kerneldsl.ir.tiles.layout`.
 
 Each thread adds its neighbours, and the lanes of its warp exchange sums. A sum of each warp and
 round is in shared memory. Every thread adds those before its own.
@@ -17,7 +17,7 @@ from llvmlite import ir
 from kerneldsl.ir.operations import Operation
 from kerneldsl.ir.tiles.elements import Slot
 from kerneldsl.ir.tiles.folds import Combiner
-from kerneldsl.lowering.tile_plan import TileLayout
+from kerneldsl.ir.tiles.layout import TileLayout
 from targets.cuda.compile.tiles.lanes import Lanes
 from targets.cuda.compile.tiles.scan_axes import AxisScan
 from targets.cuda.compile.tiles.thread_code import Memory

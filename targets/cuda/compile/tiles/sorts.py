@@ -17,8 +17,8 @@ from llvmlite import ir
 from kerneldsl.ir.operations import Operation
 from kerneldsl.ir.tiles.elements import Slot
 from kerneldsl.ir.tiles.folds import write_number
+from kerneldsl.ir.tiles.sort_keys import key_type, number_of, sort_key
 from kerneldsl.lowering.groups import combination_of
-from kerneldsl.lowering.tile_sorts import key_type, number_of, sort_key
 from targets.cuda.compile.sort_networks import MAX_CHUNK_BITS, merge_pairs, sort_pairs
 from targets.cuda.compile.tiles.elements import OperationCode
 from targets.cuda.compile.tiles.thread_code import Memory

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, cast
 from llvmlite import ir
 
 from kerneldsl.ir.tiles.elements import Slot, Variable
+from kerneldsl.ir.tiles.layout import Layout, TileLayout
 from kerneldsl.lowering.loop_marks import FULLY_UNROLLED, mark_loop
-from kerneldsl.lowering.tile_plan import Layout, TileLayout
 from targets.cuda.intrinsics.ids import read_register
 from targets.cuda.intrinsics.memory import static_shared
 from targets.cuda.intrinsics.synchronize import call_nvvm

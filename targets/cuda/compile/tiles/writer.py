@@ -18,9 +18,9 @@ from kerneldsl.ir.operations import LOOPS, Function, Operation, Value
 from kerneldsl.ir.tiles.elements import Slot, TileMemory
 from kerneldsl.ir.tiles.fit import check_fit
 from kerneldsl.ir.tiles.handing_on import drop_casts, drop_unread, hand_on_by_copies
+from kerneldsl.ir.tiles.layout import Layout, TileLayout
 from kerneldsl.ir.tiles.live_ranges import is_tile
 from kerneldsl.ir.tiles.placement import Place, Placement
-from kerneldsl.lowering.tile_plan import Layout, TileLayout
 from kerneldsl.utilities.dataclasses import dataclass
 from targets.cuda.architectures import Architecture
 from targets.cuda.compile.tile_block import DEFAULT_TILE_BLOCK

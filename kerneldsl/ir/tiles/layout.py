@@ -1,17 +1,17 @@
 """The thread that has each element of a tile, and the order in which elements are combined.
 
-Element ``i`` of a tile of ``n`` elements, counted along its last axis first, belongs to a thread of
-the block: threads take groups of :attr:`Layout.group` neighbours in turn. Each thread combines its
-elements place by place of the group, the places in a binary tree in which neighbours meet first,
-and threads meet as in ``kd.block.sum``. Every target keeps that order, so sums have the same bits
-wherever elements have.
+Element ``i`` of a tile, counted along its last axis first, belongs to a thread of the block.
+Threads take groups of :attr:`Layout.group` neighbours in turn. Each thread combines its elements
+place by place of the group. Then it combines the places in a binary tree, neighbours first. Threads
+meet as in ``kd.block.sum``. Every target keeps that order, so that sums of equal elements are equal
+in bits.
 
 Sums up to each element are made in *segments*: what the threads of a warp take at a time. In a
 segment each thread adds its neighbours one after the other, and what it has then meets that of the
-others as in ``kd.warp.inclusive_scan``. An element's sum is what all segments before its own sum up
-to, one after the other, plus what the threads before its own do, plus that of its thread. Along
-axis 1 a segment is as many neighbours of a row as a warp has lanes; along axis 0 rows are added
-one after the other.
+others as in ``kd.warp.inclusive_scan``. An element's sum has three parts: the sum of all segments
+before its own, one after the other, the sum of the threads before its own, and that of its thread.
+Along axis 1 a segment is as many neighbours of a row as a warp has lanes. Along axis 0 rows are
+added one after the other.
 """
 
 from __future__ import annotations
