@@ -1,0 +1,255 @@
+"""Matrix products and attention on a GPU against cuBLAS and cuDNN, in one run.
+
+On a GPU, with nothing else on it::
+
+    python benchmarks/products.py --json benchmarks/results/products-h200.json
+
+The kernels are those of ``docs/matrix-products.md``. Every result is compared with one in float64.
+Contenders take turns, so that they share the clock, which a full load lowers. "ours" is the first
+choice of the planner. Other rows that begin with "ours" have the extents of tiles and the threads
+of their names.
+"""
+
+# ruff: noqa: E402 -- the benchmark's own folder comes first
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+_ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(_ROOT), str(_ROOT / "benchmarks")]
+
+import numpy as np
+import torch
+from contest import Bound, Case, Prepared, make_parser, report
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+import kerneldsl as kd
+
+
+@kd.kernel(space=kd.mma_space("BM", "BN", "BK"))
+def product(a, b, c, *, BM, BN, BK):
+    for m, n in kd.tiles(c.shape, (BM, BN)):
+        acc = kd.tile.zeros((BM, BN), kd.float32)
+        for k in kd.pipelined(range(0, a.shape[1], BK)):
+            x = kd.tile.load(a, (m, k), (BM, BK))
+            acc = kd.mma(x, kd.tile.load(b, (n, k), (BN, BK)).T, acc)
+        kd.tile.store(c, (m, n), acc)
+
+
+@kd.kernel(space=kd.mma_space("BM", "BN", "BK"))
+def product_fast(a, b, c, *, BM, BN, BK):
+    for m, n in kd.tiles(c.shape, (BM, BN)):
+        acc = kd.tile.zeros((BM, BN), kd.float32)
+        for k in kd.pipelined(range(0, a.shape[1], BK)):
+            x, y = kd.tile.load(a, (m, k), (BM, BK)), kd.tile.load(b, (n, k), (BN, BK))
+            acc = kd.mma(x, y.T, acc, precision="tf32", promote=None)
+        kd.tile.store(c, (m, n), acc)
+
+
+@kd.kernel(space=kd.mma_space("BM", "BN", "BK"))
+def product_int(a, b, c, *, BM, BN, BK):
+    for m, n in kd.tiles(c.shape, (BM, BN)):
+        acc = kd.tile.zeros((BM, BN), kd.int32)
+        for k in kd.pipelined(range(0, a.shape[1], BK)):
+            x = kd.tile.load(a, (m, k), (BM, BK))
+            acc = kd.mma(x, kd.tile.load(b, (n, k), (BN, BK)).T, acc)
+        kd.tile.store(c, (m, n), acc)
+
+
+def gelu_of_sum(v, i, j, bias, rest, m, n):
+    v += kd.float32(bias[n + j])
+    half = kd.float32(0.5) * v * (kd.float32(1) + math.erf(v * kd.float32(0.70710678)))
+    return half + kd.float32(rest[m + i, n + j])
+
+
+@kd.kernel(space=kd.mma_space("BM", "BN", "BK"))
+def fused(a, b, bias, rest, c, *, BM, BN, BK):
+    for m, n in kd.tiles(c.shape, (BM, BN)):
+        acc = kd.tile.zeros((BM, BN), kd.float32)
+        for k in kd.pipelined(range(0, a.shape[1], BK)):
+            x = kd.tile.load(a, (m, k), (BM, BK))
+            acc = kd.mma(x, kd.tile.load(b, (n, k), (BN, BK)).T, acc)
+        kd.tile.store(c, (m, n), acc, gelu_of_sum, bias, rest, m, n)
+
+
+def visible(s, i, j, shift):
+    return s if j <= i + shift else kd.float32(-math.inf)
+
+
+@kd.kernel
+def attention(q, k, v, out, scale2, *, BM, BN, D, causal):
+    first, head = kd.blockIdx.x * BM, kd.blockIdx.y
+    x = kd.tile.load(q[head], (first, 0), (BM, D))
+    rows, cols = kd.tile.arange((1, BM)).T, kd.tile.arange((1, BN))
+    acc = kd.tile.zeros((BM, D), kd.float32)
+    top, total = kd.tile.full((BM, 1), -1e30, kd.float32), kd.tile.zeros((BM, 1), kd.float32)
+    end = min(first + BM, k.shape[1]) if causal else k.shape[1]
+    for j in kd.pipelined(range(0, end, BN)):
+        s = kd.mma(x, kd.tile.load(k[head], (j, 0), (BN, D)).T)
+        if causal and j + BN > first:
+            s = s.map(visible, first + rows, j + cols, 0)
+        high = max(top, s.max(axis=1) * scale2)
+        p, fade = math.exp2(s * scale2 - high), math.exp2(top - high)
+        total = total * fade + p.sum(axis=1)
+        acc = kd.mma(p.astype(v.dtype), kd.tile.load(v[head], (j, 0), (BN, D)), acc * fade)
+        top = high
+    kd.tile.store(out[head], (first, 0), acc / total)
+
+
+#: Extents of tiles along m, n and k in elements of 16 bits, and threads, which are tried, too.
+MEMBERS = ((128, 256, 64, 256), (128, 128, 64, 256), (128, 128, 32, 128))
+#: (m, n, k), and the least ratio to cuBLAS.
+SQUARES = {1024: 0.90, 2048: 1.00, 4096: 0.98, 8192: 1.00}
+#: Layers of Llama 3 8B and 70B: (n, k).
+LAYERS = ((6144, 4096), (28672, 4096), (4096, 14336), (10240, 8192), (8192, 28672))
+ROWS = (256, 1024, 4096)
+SHORT = ((8192, 8192, 256), (8192, 8192, 512))
+DEEP = (512, 512, 65536)
+_HEADS, _TOKENS = 32, 8192
+#: Seconds that the launches of a sample take together, about.
+_SAMPLE_S = 4e-3
+
+
+def cases() -> Iterator[Case]:
+    """Return the cases."""
+    for size, bound in SQUARES.items():
+        yield _product(torch.bfloat16, (size, size, size), bound)
+    for size in (4096, 8192):
+        yield _product(torch.float16, (size, size, size), SQUARES[size])
+    for rows in ROWS:
+        for n, k in LAYERS:
+            yield _product(torch.bfloat16, (rows, n, k), 0.90)
+    for shape in SHORT:
+        yield _product(torch.bfloat16, shape, 0.90)
+    yield _product(torch.bfloat16, DEEP, 0.95)
+    yield _product(torch.float32, (4096, 4096, 4096), 0.93)
+    yield _product(torch.int8, (8192, 8192, 8192), 0.95)
+    yield _product(torch.float8_e4m3fn, (8192, 8192, 8192), 0.95)
+    yield Case("fused 8192", lambda: _fused(8192), (Bound("plain", 0.97),))
+    for width, is_causal, bound in ((128, False, 0.89), (128, True, 0.85), (64, False, 0.86)):
+        name = f"attention d {width}{' causal' if is_causal else ''}"
+        yield Case(name, lambda d=width, c=is_causal: _attention(d, c), (Bound("cuDNN", bound),))
+
+
+def _product(dtype: torch.dtype, shape: tuple[int, int, int], bound: float) -> Case:
+    name = f"{str(dtype).removeprefix('torch.')} {' x '.join(map(str, shape))}"
+    return Case(name, lambda: _prepared(dtype, shape), (Bound("cuBLAS", bound),))
+
+
+def _prepared(dtype: torch.dtype, shape: tuple[int, int, int]) -> Prepared:
+    m, n, k = shape
+    a, b = _random((m, k), dtype), _random((n, k), dtype)
+    kernel, made, tolerance = product, torch.bfloat16, 8e-3
+
+    def peer() -> Any:
+        return torch.matmul(a, b.T)
+
+    if dtype is torch.float16:
+        made = dtype
+    elif dtype is torch.float32:
+        torch.backends.cuda.matmul.allow_tf32 = True
+        kernel, made, tolerance = product_fast, dtype, 2e-3
+    elif dtype is torch.int8:
+        kernel, made, tolerance = product_int, torch.int32, 0.0
+
+        def peer() -> Any:
+            return torch._int_mm(a, b.T)
+
+    elif dtype is torch.float8_e4m3fn:
+        kernel = product_fast
+        one = torch.ones((), device="cuda")
+        tolerance = 2e-2
+
+        def peer() -> Any:
+            return torch._scaled_mm(
+                a, b.T, scale_a=one, scale_b=one, out_dtype=made, use_fast_accum=True
+            )
+
+    reference = (a.double() @ b.double().T).cpu()
+    contenders: dict[str, Callable[[], Any]] = {}
+    out = {}
+    for label, launch in _launches(kernel, m, n, a.element_size()):
+        out[label] = torch.empty((m, n), dtype=made, device="cuda")
+        contenders[label] = lambda go=launch, c=out[label]: go(a, b, c)
+    contenders["cuBLAS"] = peer
+    count = max(1, min(50, int(_SAMPLE_S / (2 * m * n * k / 5e14 + 1e-6))))
+    return Prepared(contenders, out, _error_to(reference), tolerance, 0, count)
+
+
+def _launches(kernel: Any, m: int, n: int, size: int) -> Iterator[tuple[str, Any]]:
+    yield "ours", kernel.forall(m, n)
+    for rows, columns, depth, threads in MEMBERS:
+        member = kernel.member(BM=rows, BN=columns, BK=min(64, 2 * depth // size))
+        tiles = -(-m // rows) * -(-n // columns)
+        yield f"ours {rows}x{columns}x{depth} by {threads}", member[tiles, threads]
+
+
+def _fused(size: int) -> Prepared:
+    a, b, rest = (_random((size, size), torch.bfloat16) for _ in range(3))
+    bias = _random((size,), torch.bfloat16)
+    total = a.double() @ b.double().T + bias.double()
+    reference = (torch.nn.functional.gelu(total) + rest.double()).cpu()
+    out = {"ours": torch.empty_like(rest)}
+    plain = torch.empty_like(rest)
+    contenders = {
+        "ours": lambda: fused.forall(size, size)(a, b, bias, rest, out["ours"]),
+        "plain": lambda: product.forall(size, size)(a, b, plain),
+    }
+    out["plain"] = torch.empty_like(rest)
+    error = _error_to(reference)
+    return Prepared(
+        contenders, out, lambda found: 0.0 if found is out["plain"] else error(found), 8e-3, 0, 3
+    )
+
+
+def _attention(width: int, is_causal: bool) -> Prepared:
+    q, k, v = (_random((_HEADS, _TOKENS, width), torch.bfloat16) for _ in range(3))
+    scale2 = math.log2(math.e) / math.sqrt(width)
+    out = {}
+    contenders: dict[str, Callable[[], Any]] = {}
+
+    def theirs() -> Any:
+        with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
+            return torch.nn.functional.scaled_dot_product_attention(
+                q[None], k[None], v[None], is_causal=is_causal
+            )[0]
+
+    for label, rows, columns, threads in (("ours", 128, 128, 256), ("ours 64", 64, 64, 128)):
+        member = attention.member(BM=rows, BN=columns, D=width, causal=is_causal)
+        launch = member[(-(-_TOKENS // rows), _HEADS), threads]
+        out[label] = torch.empty_like(q)
+        contenders[label] = lambda go=launch, o=out[label]: go(q, k, v, o, np.float32(scale2))
+    contenders["cuDNN"] = theirs
+    reference = torch.nn.functional.scaled_dot_product_attention(
+        q[:1].double(), k[:1].double(), v[:1].double(), is_causal=is_causal
+    )[0].cpu()
+    error = _error_to(reference)
+    return Prepared(contenders, out, lambda found: error(found[0]), 3e-2, 0, 2)
+
+
+def _random(shape: tuple[int, ...], dtype: torch.dtype) -> Any:
+    if dtype is torch.int8:
+        return torch.randint(-9, 10, shape, device="cuda", dtype=dtype)
+    return torch.randn(shape, device="cuda").to(dtype)
+
+
+def _error_to(reference: Any) -> Callable[[Any], float]:
+    scale = float(reference.abs().max())
+
+    def error(result: Any) -> float:
+        return float((result.cpu().double() - reference).abs_().max()) / scale
+
+    return error
+
+
+def main() -> int:
+    """Measure, print and store."""
+    return report(cases(), make_parser(__doc__.splitlines()[0]).parse_args())
+
+
+if __name__ == "__main__":
+    sys.exit(main())
