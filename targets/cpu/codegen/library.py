@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import hashlib
 import re
+import sys
+from collections.abc import Callable
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -19,7 +21,6 @@ from kerneldsl.contract import Specialization
 from kerneldsl.frontend.fingerprint import UnidentifiedError, fingerprint
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import format_signature
-from kerneldsl.lowering.float_conversions import define_conversions
 from kerneldsl.lowering.loop_marks import (
     has_vectors_to_unroll,
     leave_as_it_is,
@@ -29,16 +30,7 @@ from kerneldsl.lowering.loop_marks import (
 from kerneldsl.lowering.numba_internals.host_code import HostLibrary
 from kerneldsl.lowering.numba_internals.regions import run_passes
 from kerneldsl.lowering.numba_internals.text import module_text
-from kerneldsl.lowering.shifts import define_shifts
-from targets.cpu.math.float_conversions import CONVERSIONS, add_missing, write_conversion
-from targets.cpu.math.vector.define import calls_math, calls_powers, replace_math
-from targets.cpu.math.workarounds import (
-    Divisions,
-    fold_constants,
-    has_divisions,
-    has_upper_products,
-    keep_upper_products,
-)
+from targets.cpu.runtime.native_tables import RUNNER
 from targets.cpu.runtime.objects import IS_SUPPORTED
 
 __all__ = ["ENTRY_SUFFIX", "create_library", "entry_symbol", "name_symbols"]
@@ -46,9 +38,19 @@ __all__ = ["ENTRY_SUFFIX", "create_library", "entry_symbol", "name_symbols"]
 #: What the name of an entry ends with, after that of the body.
 ENTRY_SUFFIX = ".entry"
 
+# Many kernels have none of these instructions, and import nothing for them.
+_SHIFTS = re.compile(r"= (shl|lshr|ashr) ")
+_CONVERSIONS = re.compile(r"= fpto[su]i ")
+_DIVISIONS = re.compile(r"= [su](div|rem) ")
+
 
 def _write(module: ir.Module) -> str:
-    return define_shifts(with_loop_marks(module, module_text))
+    text = with_loop_marks(module, module_text)
+    if _SHIFTS.search(text) is None:
+        return text
+    from kerneldsl.lowering.shifts import define_shifts
+
+    return define_shifts(text)
 
 
 def _with_conversions(module: Any, text: str) -> Any:
@@ -57,6 +59,11 @@ def _with_conversions(module: Any, text: str) -> Any:
     It is linked with what Numba has in Python, such as ``int``, and not optimized: LLVM would
     leave out what stores a conversion of infinity.
     """
+    if _CONVERSIONS.search(text) is None:
+        return module
+    from kerneldsl.lowering.float_conversions import define_conversions
+    from targets.cpu.math.float_conversions import write_conversion
+
     complete = define_conversions(text, write_conversion)
     if complete is text:
         return module
@@ -101,24 +108,48 @@ def _optimize(module: Any, machine: Any) -> Any:
     builder = llvm.create_pass_builder(machine, options)
     text = str(module)
     module = _with_conversions(module, text)
-    divisions = None
-    # For kernels that neither divide nor call such functions this would be time for nothing.
-    has_math = calls_math(module)
-    if has_divisions(text) or has_math:
-        simplifies = not has_upper_products(text) or calls_powers(module)
-        fold_constants(module, machine, simplifies=simplifies)
-        divisions = Divisions(module, machine)
-        module = divisions.module
-    if has_math:
-        replace_math(module, machine)
+    module, restore = _with_math(module, machine, text)
     _leave_out_inlined(module)
     run_passes(builder.getModulePassManager(), module, builder)
-    if divisions is not None:
-        divisions.restore()
+    restore()
     if has_vectors_to_unroll(text):
         module = _unroll_strips(module, builder)
-    add_missing(module, machine)
+    if "kerneldsl.lowering.narrow_floats" in sys.modules:
+        from targets.cpu.math.float_conversions import add_missing
+
+        add_missing(module, machine)
+    if " x i64>" not in str(module):
+        return module
+    from targets.cpu.math.workarounds import keep_upper_products
+
     return keep_upper_products(module)
+
+
+def _with_math(module: Any, machine: Any, text: str) -> tuple[Any, Callable[[], None]]:
+    """Return a module with its mathematical functions and divisions, and what ends the latter.
+
+    For kernels that neither divide nor call such functions this would be time for nothing.
+    """
+    calls = any(each.is_declaration and each.name != RUNNER for each in module.functions)
+    if not calls and _DIVISIONS.search(text) is None:
+        return module, lambda: None
+    from targets.cpu.math.vector.define import calls_math, calls_powers, replace_math
+    from targets.cpu.math.workarounds import (
+        Divisions,
+        fold_constants,
+        has_divisions,
+        has_upper_products,
+    )
+
+    has_math = calls_math(module)
+    if not has_math and not has_divisions(text):
+        return module, lambda: None
+    simplifies = not has_upper_products(text) or calls_powers(module)
+    fold_constants(module, machine, simplifies=simplifies)
+    divisions = Divisions(module, machine)
+    if has_math:
+        replace_math(divisions.module, machine)
+    return divisions.module, divisions.restore
 
 
 def create_library(name: str, machine: Any = None) -> HostLibrary:
@@ -166,6 +197,8 @@ def name_symbols(module: Any, machine: Any, old: str, new: str) -> None:
     old, new : str
         Name of its entry. Other definitions are numbered, and are local.
     """
+    from targets.cpu.math.float_conversions import CONVERSIONS
+
     kept = (old, *CONVERSIONS)
     for each in _defined(module):
         each.linkage = "external" if each.name in kept else "internal"

@@ -16,7 +16,6 @@ LLVM, compiler-rt, ``extendhfsf2.c`` and ``truncsfhf2.c``; F. Giesen, "Float->ha
 from __future__ import annotations
 
 import struct
-import sys
 from functools import cache
 from typing import Any
 
@@ -158,9 +157,7 @@ def add_missing(module: Any, machine: Any) -> None:
 
     The module is optimized already: optimizing would remove what nothing calls yet.
     """
-    if "kerneldsl.lowering.narrow_floats" not in sys.modules or not _are_missing(machine):
-        return
-    if " half " not in str(module):
+    if not _are_missing(machine) or " half " not in str(module):
         return
     module.link_in(llvm.parse_assembly(_CONVERSIONS))
     for name in CONVERSIONS:
