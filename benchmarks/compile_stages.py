@@ -175,7 +175,7 @@ def watch(stages: Stages) -> None:
     import targets.cpu.regions.compile as cpu_regions
     import targets.cuda.compile.ptx as ptx
     import targets.cuda.compile.region_code as region_code
-    from kerneldsl.lowering.numba_internals import host_code, regions, text
+    from kerneldsl.lowering.numba_internals import host_code, llvm_modules
 
     for stage, owner, name in (
         ("source", normalize, "make_unit"),
@@ -184,8 +184,8 @@ def watch(stages: Stages) -> None:
         ("passes", region_code, "read_kernel"),
         ("link", ptx, "link"),
         ("LLVM passes", ptx, "run_passes"),
-        ("LLVM passes", regions, "run_passes"),
-        ("LLVM text", text, "module_text"),
+        ("LLVM passes", llvm_modules, "run_passes"),
+        ("LLVM text", llvm_modules, "module_text"),
         ("LLVM text", llvm, "parse_assembly"),
         ("machine code", host_code.HostLibrary, "_finalize_final_module"),
         ("machine code", llvm.TargetMachine, "emit_assembly"),
@@ -193,8 +193,8 @@ def watch(stages: Stages) -> None:
         setattr(owner, name, stages.measured(stage, getattr(owner, name)))
     from targets.cpu.codegen import library
 
-    library.run_passes = regions.run_passes
-    library.module_text = text.module_text
+    library.run_passes = llvm_modules.run_passes
+    library.module_text = llvm_modules.module_text
     run_pass = PassManager._runPass
 
     def run(manager: Any, index: int, pass_: Any, *rest: Any) -> Any:

@@ -258,10 +258,9 @@ if TYPE_CHECKING:
         fallback as fallback,
         fallback_policy as fallback_policy,
     )
+    from kerneldsl.placement.described import device_info as device_info, devices as devices
     from kerneldsl.placement.devices import (
         current_target as current_target,
-        device_info as device_info,
-        devices as devices,
         targets as targets,
         use as use,
     )
@@ -402,7 +401,8 @@ _MODULES = {
     "kerneldsl.memory.memory_statistics": "MemoryStatistics PoolStatistics",
     "kerneldsl.memory.pools": "MemoryPool memory_stats",
     "kerneldsl.placement.fallback": "fallback fallback_policy",
-    "kerneldsl.placement.devices": "current_target device_info devices targets use",
+    "kerneldsl.placement.described": "device_info devices",
+    "kerneldsl.placement.devices": "current_target targets use",
     "kerneldsl.placement.registry": "get_target",
     "kerneldsl.placement.scores": "Score",
     "kerneldsl.planner.mma_space": "mma_space",
@@ -434,6 +434,8 @@ __all__ = sorted({*_HOME, "__version__"} - {*_MODULES["ml_dtypes"].split()})
 
 def __getattr__(name: str) -> Any:
     module = _HOME.get(name)
+    if module is None and name.startswith("__"):  # Python and other libraries look for these
+        raise AttributeError(f"module 'kerneldsl' has no attribute {name!r}")
     if module is None:
         from kerneldsl.language.other_names import host_remedy
 

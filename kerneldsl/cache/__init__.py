@@ -3,7 +3,7 @@
 Each entry is one file with a description and a checksum. :mod:`~kerneldsl.cache.entry` documents
 the format, ``docs/cache.md`` the guarantees. :mod:`~kerneldsl.cache.management` has the operations
 on the whole cache. The layers below it are :mod:`~kerneldsl.cache.disk` (the two folders of a
-process), :mod:`~kerneldsl.cache.store` (one folder) and :mod:`~kerneldsl.cache.files` (one file).
+process), :mod:`~kerneldsl.cache.store` (one folder) and :mod:`~kerneldsl.cache.directory` (files).
 
 Examples
 --------

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from kerneldsl.cache.files import check_plain
+from kerneldsl.cache.directory import check_plain
 from kerneldsl.cache.folders import STATE, Folder
 from kerneldsl.cache.key import Key
 from kerneldsl.cache.reasons import BadEntry

@@ -17,8 +17,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from kerneldsl.cache.directory import Directory
-from kerneldsl.cache.files import check_plain, read_all
+from kerneldsl.cache.directory import Directory, check_plain, read_all
 from kerneldsl.cache.folders import STATE, Folder
 from kerneldsl.cache.key import Key
 from kerneldsl.cache.locks import size_locked

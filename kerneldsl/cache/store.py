@@ -16,8 +16,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from kerneldsl.cache.directory import TEMPORARY, open_plain, read_all
 from kerneldsl.cache.entry import MAX_ENTRY_BYTES, Entry, decode, encode
-from kerneldsl.cache.files import TEMPORARY, open_plain, read_all
 from kerneldsl.cache.folders import (
     ENTRIES,
     QUARANTINE,

@@ -18,9 +18,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from kerneldsl.cache.directory import write_whole
+from kerneldsl.cache.directory import check_plain, write_whole
 from kerneldsl.cache.entry import MAX_ENTRY_BYTES, Entry, decode, encode
-from kerneldsl.cache.files import check_plain
 from kerneldsl.cache.inventory import read_entries
 from kerneldsl.cache.key import Key
 from kerneldsl.cache.reasons import BadEntry, Reason

@@ -8,8 +8,8 @@ from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 from kerneldsl.contract.abi import EXPLICIT, LaunchMode, ParameterLayout
-from kerneldsl.contract.barriers import NO_BARRIERS, BarrierFacts
 from kerneldsl.contract.element_mapping import ONE_EACH, ElementMapping
+from kerneldsl.contract.findings import NO_BARRIERS, BarrierFacts
 from kerneldsl.contract.options import DEFAULT_OPTIONS, CompileOptions
 from kerneldsl.contract.promises import NO_PROMISES, Promises
 from kerneldsl.utilities.cached_property import cached_property

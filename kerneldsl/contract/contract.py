@@ -23,10 +23,10 @@ from kerneldsl.utilities.observed import Observable, observed
 if TYPE_CHECKING:
     from kerneldsl.analysis.traits import KernelTraits
     from kerneldsl.analysis.work import KernelWork
-    from kerneldsl.contract.barriers import BarrierProblem
     from kerneldsl.contract.checks import Check
     from kerneldsl.contract.code import Artifact, Executable, LaunchConfig, Specialization
     from kerneldsl.contract.device import Device
+    from kerneldsl.contract.findings import BarrierProblem
     from kerneldsl.contract.limits import Dim3
     from kerneldsl.contract.passes import PassInfo
     from kerneldsl.frontend.typed_unit import TypedUnit

@@ -24,6 +24,7 @@ __all__ = [
     "DeviceStream",
     "Recording",
     "Step",
+    "is_recorded",
     "names_default_stream",
 ]
 
@@ -80,6 +81,12 @@ class Recording:
         self.kernels: list[str] = []
         self.steps: list[Step] = []
         self.is_open = True
+
+
+def is_recorded(stream: Any) -> bool:
+    """Return whether what is put into a stream is recorded instead of run."""
+    # What is no DeviceStream has no recording; to look for that class takes far longer.
+    return stream is not None and getattr(stream, "recording", None) is not None
 
 
 class DeviceStream(Observable, ABC):

@@ -9,8 +9,6 @@ import types
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from kerneldsl.frontend.module_texts import text_of_module
-
 __all__ = [
     "COMPILE_FLAGS",
     "FunctionText",
@@ -73,6 +71,8 @@ def _text_of_module(function: types.FunctionType) -> str:
     filename = function.__code__.co_filename
     text = "".join(linecache.getlines(filename, function.__globals__))
     if not text and not os.path.isfile(filename):
+        from kerneldsl.frontend.module_texts import text_of_module
+
         text = text_of_module(function.__module__ or "") or ""
     return text
 

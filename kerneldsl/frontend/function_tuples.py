@@ -16,8 +16,7 @@ import numpy as np
 
 from kerneldsl.errors import KernelError
 from kerneldsl.errors.values import as_int
-from kerneldsl.frontend.captured import holds_functions, is_function
-from kerneldsl.frontend.reading import ItemReader
+from kerneldsl.frontend.captured import ItemReader, holds_functions, is_function
 from kerneldsl.frontend.report import Reporter
 from kerneldsl.frontend.resolve import Namespace
 from kerneldsl.frontend.statics import StaticEvaluator

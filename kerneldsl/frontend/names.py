@@ -10,6 +10,7 @@ from kerneldsl.frontend.trees import Transformer, walk_here
 __all__ = [
     "GRID_GROUPS",
     "clean_function",
+    "has_functions",
     "last_name",
     "local_constants",
     "local_names",
@@ -49,6 +50,12 @@ def last_name(node: ast.AST) -> str | None:
 def names_grid_group(tree: ast.FunctionDef) -> bool:
     """Return whether a function may use the group of a grid."""
     return any(last_name(node) in GRID_GROUPS for node in walk_here(tree))
+
+
+def has_functions(tree: ast.FunctionDef) -> bool:
+    """Return whether a function has others in it."""
+    inside = (each for each in ast.walk(tree) if each is not tree)
+    return any(isinstance(each, ast.Lambda | ast.FunctionDef) for each in inside)
 
 
 def used_names(tree: ast.FunctionDef) -> set[str]:

@@ -23,6 +23,7 @@ from kerneldsl.frontend.local_functions import (
 )
 from kerneldsl.frontend.names import (
     clean_function,
+    has_functions,
     local_constants,
     local_names,
     names_grid_group,
@@ -208,7 +209,8 @@ class _Session:
             _check_parameters(source.node, constants, is_device, reporter)
             refuse_unsupported(source.node, reporter)
         tree = copy_tree(source.node)
-        functions = {} if is_plain else take_local_functions(tree, reporter)
+        takes = has_functions(tree) and not is_plain
+        functions = take_local_functions(tree, reporter) if takes else {}
         if is_device and not is_plain:
             name_every_parameter(tree)
         clean_function(tree)
@@ -314,7 +316,7 @@ class _Session:
         name = local.name
         reporter = around.reporter._replace(qualname=f"{around.reporter.qualname}.{name}")
         tree = copy_tree(local.node)
-        functions = take_local_functions(tree, reporter)
+        functions = take_local_functions(tree, reporter) if has_functions(tree) else {}
         name_every_parameter(tree)
         clean_function(tree)
         constants = {n: e for n, e in around.local_constants.items() if n in needed}

@@ -19,6 +19,7 @@ from kerneldsl.frontend.captured import (
     is_constant,
     make_captured,
     plain_value,
+    steady_reader,
 )
 from kerneldsl.frontend.constructs import BUILTINS
 from kerneldsl.frontend.foreign import (
@@ -27,7 +28,6 @@ from kerneldsl.frontend.foreign import (
     foreign_remedy,
     is_numba_type,
 )
-from kerneldsl.frontend.reading import steady_reader
 from kerneldsl.frontend.report import Reporter
 from kerneldsl.frontend.resolve import HOST_LIBRARIES, Namespace, Resolved
 from kerneldsl.frontend.syntax import load

@@ -10,9 +10,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from kerneldsl.errors import UndefinedAttributeError, UndefinedNameError
-from kerneldsl.frontend.captured import is_constant
+from kerneldsl.frontend.captured import AttributeReader, CellReader, GlobalReader, is_constant
 from kerneldsl.frontend.foreign import foreign_name, is_dispatcher
-from kerneldsl.frontend.reading import AttributeReader, CellReader, GlobalReader
 from kerneldsl.frontend.report import Reporter
 from kerneldsl.language.intrinsics.intrinsic import Intrinsic, IntrinsicGroup
 from kerneldsl.language.other_names import closest_name, kernel_remedy

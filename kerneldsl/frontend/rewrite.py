@@ -24,6 +24,8 @@ from kerneldsl.frontend.call_arguments import (
 )
 from kerneldsl.frontend.captured import (
     CAPTURABLE,
+    CellReader,
+    GlobalReader,
     compiled_value,
     constant_problem,
     is_constant,
@@ -43,16 +45,12 @@ from kerneldsl.frontend.outside_values import (
     root_of,
     spelling,
 )
-from kerneldsl.frontend.reading import CellReader, GlobalReader
 from kerneldsl.frontend.report import Reporter
 from kerneldsl.frontend.resolve import Namespace, Resolved, device_function, is_kernel
 from kerneldsl.frontend.statics import StaticEvaluator
 from kerneldsl.frontend.syntax import load
 from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
-from kerneldsl.language import product_precision
 from kerneldsl.language.intrinsics.intrinsic import Intrinsic, IntrinsicGroup, Typing
-from kerneldsl.language.intrinsics.matrix import mma
-from kerneldsl.language.intrinsics.tiles import element_words, tile
 from kerneldsl.language.reserved import RESERVED_PREFIX
 
 __all__ = ["Rewriter"]
@@ -364,8 +362,11 @@ class Rewriter(OutsideValues):
         if intrinsic.typing is Typing.INLINE:
             constants, values = read_inline_call(node, intrinsic, self.statics, self._reporter)
             return self._use(node, intrinsic, constants, [self.visit(value) for value in values])
-        if intrinsic is tile.store and len(node.args) > len(intrinsic.parameters):
-            return self._store_of_each_element(node)
+        if intrinsic.form is not None and len(node.args) > len(intrinsic.parameters):
+            from kerneldsl.language.intrinsics.tiles import tile
+
+            if intrinsic is tile.store:
+                return self._store_of_each_element(node)
         parameters: tuple[str, ...] = intrinsic.parameters
         is_swap = resolved.foreign is not None and resolved.foreign.endswith("compare_and_swap")
         if is_swap:
@@ -396,14 +397,19 @@ class Rewriter(OutsideValues):
                 arguments.append(self.visit(given[parameter]))
                 if parameter in intrinsic.below:
                     self._check_below(intrinsic, parameter, given[parameter], arguments[-1])
-        if intrinsic is mma and self._chosen_precision() == "reference":
-            static["precision"] = "reference"
+        if intrinsic.form is not None:
+            from kerneldsl.language.intrinsics.matrix import mma
+
+            if intrinsic is mma and self._chosen_precision() == "reference":
+                static["precision"] = "reference"
         if intrinsic.typing is Typing.ELEMENT:
             arguments = access_of(node, intrinsic, arguments, self._statement, self._reporter)
         return self._use(node, intrinsic, static, arguments)
 
     def _chosen_precision(self) -> str:
         """Return the precision that the program chooses, and watch it like a captured global."""
+        from kerneldsl.language import product_precision
+
         path, read = "kd.use(mma=…)", GlobalReader(vars(product_precision), "chosen")
         value = read()
         self._captured[path] = make_captured("kd_use_mma", path, value, read)
@@ -473,6 +479,8 @@ class Rewriter(OutsideValues):
         more: list[ast.expr],
     ) -> ast.expr:
         """Return the call of a function for each element of a tile, with its index."""
+        from kerneldsl.language.intrinsics.tiles import element_words, tile
+
         places: list[ast.expr] = [ast.copy_location(ast.Constant(0), node)] * index_count
         called = self.visit(
             ast.copy_location(ast.Call(function, [value, *places, *more], []), node)
@@ -483,6 +491,8 @@ class Rewriter(OutsideValues):
 
     def _store_of_each_element(self, node: ast.Call) -> ast.expr:
         """Return a store of what a function gives for each element."""
+        from kerneldsl.language.intrinsics.tiles import tile
+
         array, at, value, function, *more = node.args
         rank = len(at.elts) if isinstance(at, ast.Tuple) else 1
         mapped = self._of_each_element(node, function, value, rank, more)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kerneldsl.contract import Specialization
-from kerneldsl.contract.barriers import NO_BARRIERS, BarrierFacts, BarrierProblem
+from kerneldsl.contract.findings import NO_BARRIERS, BarrierFacts, BarrierProblem
 from kerneldsl.errors import BarrierDivergenceError
 from kerneldsl.ir.chains import chain_states, check_chains
 from kerneldsl.ir.divergence import Divergence, Level, level_of

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NoReturn
 
 from kerneldsl.contract import Specialization
-from kerneldsl.contract.barriers import BarrierProblem
+from kerneldsl.contract.findings import BarrierProblem
 from kerneldsl.contract.promises import Promises
 from kerneldsl.errors import UnsupportedConstructError
 from kerneldsl.frontend.unit import IntrinsicUse

@@ -19,7 +19,6 @@ from kerneldsl.ir.frontend.reader import NotReadError
 from kerneldsl.ir.refusals import Refusal, as_refusal
 from kerneldsl.language.kinds import Kind
 from kerneldsl.lowering.numba_internals.moved import moved_name
-from kerneldsl.utilities.signal_errors import error_of_handler
 
 __all__ = ["NO_JIT", "explained_errors", "translate"]
 
@@ -58,6 +57,8 @@ def translate(error: BaseException, unit: FunctionUnit, kinds: tuple[Kind, ...])
 
     Raises what a handler of a signal raised meanwhile, which is no error of the compiler's.
     """
+    from kerneldsl.utilities.signal_errors import error_of_handler
+
     raised = error_of_handler(error)
     if raised is not None:
         raise raised

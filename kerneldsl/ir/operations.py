@@ -21,7 +21,7 @@ from itertools import compress
 from typing import Any, NamedTuple
 
 from kerneldsl.analysis.work import KernelWork
-from kerneldsl.contract.barriers import NO_BARRIERS, BarrierFacts
+from kerneldsl.contract.findings import NO_BARRIERS, BarrierFacts
 
 __all__ = [
     "CONTROL",

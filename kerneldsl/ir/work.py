@@ -21,7 +21,6 @@ from kerneldsl.contract.findings import numbered
 from kerneldsl.frontend.unit import IntrinsicUse
 from kerneldsl.ir.growth import GrowthForms
 from kerneldsl.ir.guard import find_guard
-from kerneldsl.ir.loop_trips import trips_of
 from kerneldsl.ir.operation_classes import class_of, joins_conditions
 from kerneldsl.ir.operations import (
     LOOPS,
@@ -189,6 +188,8 @@ class _Counter:
         return 1.0 / math.prod(block_dim) if is_of_one else 1.0
 
     def loop(self, operation: Operation, *, is_guarded: bool) -> LoopWork:
+        from kerneldsl.ir.loop_trips import trips_of
+
         forms, trips = self.forms, trips_of(operation, self.forms.of)
         body = operation.regions[-1]
         first = len(body.arguments) - len(operation.results)

@@ -11,7 +11,6 @@ from kerneldsl.contract import CompileOptions
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, UnsupportedConstructError
 from kerneldsl.errors.values import a_type, safe_repr
 from kerneldsl.kernels.kernel import DeviceFunction, Kernel, KernelOptions
-from kerneldsl.kernels.unknown_options import refuse_option
 from kerneldsl.launch.attributes import read_attributes
 from kerneldsl.launch.dimensions import read_dim3
 from kerneldsl.utilities import environment
@@ -187,6 +186,8 @@ def kernel(
     ...     x[kd.grid(1)] *= a
     """
     if unknown:
+        from kerneldsl.kernels.unknown_options import refuse_option
+
         refuse_option("kd.kernel", kernel, unknown)
     if _is_signature(function):
         function, signature = None, function
@@ -318,6 +319,8 @@ def func(
     2.0
     """
     if unknown:
+        from kerneldsl.kernels.unknown_options import refuse_option
+
         refuse_option("kd.func", func, unknown)
     if isinstance(function, DeviceFunction):
         return function

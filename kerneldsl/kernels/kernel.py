@@ -12,11 +12,9 @@ from kerneldsl.errors import KernelError, LaunchConfigError
 from kerneldsl.errors.values import a_type, safe_repr
 from kerneldsl.kernels.inspection import InspectionMixin
 from kerneldsl.kernels.launches import make_launch
-from kerneldsl.kernels.unknown_options import refuse_option
 from kerneldsl.launch.attributes import NO_ATTRIBUTES, LaunchAttributes, read_attributes
 from kerneldsl.launch.dimensions import read_dim3, read_extent, read_shared_bytes, read_stream
 from kerneldsl.launch.native.vectorcall import native_methods
-from kerneldsl.utilities.half_imported import refuse_half_imported
 from kerneldsl.utilities.locks import ForkSafeLock, no_fork
 from kerneldsl.utilities.process_owned import CopiedAsItself, public_names
 from kerneldsl.utilities.shown import LikeFunction, Shown, ShownTuple
@@ -218,6 +216,8 @@ class LaunchMixin(Generic[P]):
         """
         try:
             if unknown:
+                from kerneldsl.kernels.unknown_options import refuse_option
+
                 refuse_option(f"{self.__qualname__}.forall", LaunchMixin.forall, unknown)
             key: Any = None
             if plan is not None:
@@ -256,6 +256,8 @@ class LaunchMixin(Generic[P]):
         try:
             from kerneldsl.launch.shape import LaunchShape
         except ImportError as error:
+            from kerneldsl.utilities.half_imported import refuse_half_imported
+
             refuse_half_imported(error, self.__qualname__)
             raise
         return LaunchShape
@@ -413,6 +415,8 @@ class Kernel(_NativeForms[P], InspectionMixin, LikeFunction, CopiedAsItself, Sho
                     from kerneldsl.launch.dispatch import Dispatcher
                     from kerneldsl.launch.state import Definition
                 except ImportError as error:
+                    from kerneldsl.utilities.half_imported import refuse_half_imported
+
                     refuse_half_imported(error, self.__qualname__)
                     raise
 

@@ -16,7 +16,6 @@ from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, KernelError
 from kerneldsl.errors.values import safe_repr
 from kerneldsl.kernels.tunable import TunableLaunch
 from kerneldsl.launch.native.vectorcall import callable_by_entry, set_entry
-from kerneldsl.utilities.half_imported import refuse_half_imported
 from kerneldsl.utilities.locks import no_fork
 from kerneldsl.utilities.process_owned import ProcessOwned
 from kerneldsl.utilities.shown import Shown, ShownTuple
@@ -143,6 +142,8 @@ class Launch(TunableLaunch, ProcessOwned, Shown, Generic[P]):
             self._tune_first(args)
             self._dispatcher.launch(self._shape, args)
         except (ImportError, AttributeError, KernelError) as error:
+            from kerneldsl.utilities.half_imported import refuse_half_imported
+
             refuse_half_imported(error, self.kernel.__qualname__)
             raise
         self._slow_count = count = self._slow_count + 1

@@ -21,12 +21,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from kerneldsl.errors import ToolMissingError
-from kerneldsl.language.records import Field, is_record_name, layout_of_name, record_name
-from kerneldsl.language.times import is_time_name, unit_of
 from kerneldsl.utilities.dataclasses import dataclass
 
 if TYPE_CHECKING:
     import numpy as np
+
+    from kerneldsl.language.records import Field
 
 __all__ = [
     "DTYPE_NAMES",
@@ -237,13 +237,30 @@ class _Table(dict[str, ElementType]):
             return False
 
     def __missing__(self, name: str) -> ElementType:
-        if is_time_name(name):
+        if _is_time_name(name):
             return _time_row(name)
-        return _record_row(name) if is_record_name(name) else _vector_row(name)
+        return _record_row(name) if _is_record_name(name) else _vector_row(name)
+
+
+# Few programs have records, vectors or times. What knows these is imported for their names alone.
+
+
+def _is_time_name(name: object) -> bool:
+    if not isinstance(name, str) or not name.startswith(("datetime64", "timedelta64")):
+        return False
+    from kerneldsl.language.times import is_time_name
+
+    return is_time_name(name)
+
+
+def _is_record_name(name: object) -> bool:
+    return isinstance(name, str) and name.startswith("Record(")
 
 
 @cache
 def _record_row(name: str) -> ElementType:
+    from kerneldsl.language.records import layout_of_name
+
     layout = layout_of_name(name)
     alignment = max(ELEMENT_TYPES[each.dtype].alignment for each in layout.fields)
     nbytes = layout.nbytes
@@ -264,6 +281,8 @@ def _record_row(name: str) -> ElementType:
 
 @cache
 def _time_row(name: str) -> ElementType:
+    from kerneldsl.language.times import unit_of
+
     kind = ElementKind.DATETIME if name.startswith("d") else ElementKind.TIMEDELTA
     typestr = f"<{kind.value}8[{unit_of(name)}]"
     return ElementType(name, kind, 8, 8, typestr, "q", -1, "i64", arithmetic=name)
@@ -286,6 +305,8 @@ def _vector_row(name: str) -> ElementType:
     nbytes = row.nbytes * int(count)
     if nbytes > _MAX_VECTOR_BYTES:
         raise KeyError(name)
+    from kerneldsl.language.records import Field
+
     return ElementType(
         name,
         ElementKind.VECTOR,
@@ -337,8 +358,10 @@ def element_name(dtype: np.dtype[Any]) -> str | None:
     ('float32', 'datetime64[s]', None)
     """
     if dtype.names is not None:
+        from kerneldsl.language.records import record_name
+
         return record_name(dtype)
-    is_known = dtype.name in DTYPE_NAMES or is_time_name(dtype.name)
+    is_known = dtype.name in DTYPE_NAMES or _is_time_name(dtype.name)
     return dtype.name if is_known and dtype.isnative else None
 
 
@@ -358,7 +381,9 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
     """
     import numpy as np
 
-    if is_record_name(name):
+    if _is_record_name(name):
+        from kerneldsl.language.records import layout_of_name
+
         return layout_of_name(name).numpy_dtype()
     package = ELEMENT_TYPES[name].package
     try:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["Field", "RecordLayout", "is_record_name", "layout_of_name", "record_name"]
+__all__ = ["Field", "RecordLayout", "layout_of_name", "record_name"]
 
 #: What may be the type of a field.
 _FIELD_TYPES = frozenset(
@@ -73,7 +73,7 @@ class RecordLayout(NamedTuple):
         import numpy as np
 
         def of_field(name: str) -> np.dtype[Any]:
-            inner = is_record_name(name)
+            inner = name.startswith(_PREFIX)
             return layout_of_name(name).numpy_dtype() if inner else np.dtype(name)
 
         return np.dtype(
@@ -85,11 +85,6 @@ class RecordLayout(NamedTuple):
             },
             align=self.is_aligned,
         )
-
-
-def is_record_name(name: object) -> bool:
-    """Return whether an element type's name is a record's."""
-    return isinstance(name, str) and name.startswith(_PREFIX)
 
 
 @cache
@@ -138,9 +133,9 @@ def _read(text: str, at: int) -> tuple[RecordLayout, int]:
     return RecordLayout(tuple(fields), int(end["nbytes"]), end["aligned"] is not None), at
 
 
-def _packed_name(dtype: str) -> str:
+def _packed_name(name: str) -> str:
     """Return the name of a field's type in a packed record."""
-    return layout_of_name(dtype).packed().name if is_record_name(dtype) else dtype
+    return layout_of_name(name).packed().name if name.startswith(_PREFIX) else name
 
 
 def record_name(dtype: np.dtype[Any]) -> str | None:

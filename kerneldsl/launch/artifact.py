@@ -11,8 +11,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
 from weakref import WeakKeyDictionary
 
 from kerneldsl.contract import Artifact, Compiler, Specialization, UnusableCodeError
-from kerneldsl.contract.barriers import NO_BARRIERS, BarrierFacts, notes_of, read_notes
-from kerneldsl.contract.findings import Finding, finding_text, from_numbers, numbered
+from kerneldsl.contract.findings import (
+    NO_BARRIERS,
+    BarrierFacts,
+    Finding,
+    finding_text,
+    from_numbers,
+    notes_of,
+    numbered,
+    read_notes,
+)
 from kerneldsl.errors import KernelError, KernelWarning
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.frontend.user_places import user_place, user_places

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 from kerneldsl.contract import LaunchConfig
-from kerneldsl.contract.barriers import BarrierFacts
+from kerneldsl.contract.findings import BarrierFacts
 from kerneldsl.errors import ArgumentValueError
 from kerneldsl.language.intrinsics.chains import CHAIN_WORDS
 from kerneldsl.launch.request import Request, arrays_overlap

@@ -128,7 +128,7 @@ def read_shared_bytes(value: Any) -> int:
     LaunchConfigError
         If it is no int >= 0.
     """
-    number = as_int(value)
+    number = value if type(value) is int else as_int(value)
     if number is None or not 0 <= number < 2**63:
         raise LaunchConfigError(
             f"shared_bytes is {safe_repr(value)}",

@@ -24,6 +24,7 @@ from kerneldsl.contract import (
 )
 from kerneldsl.contract.abi import LaunchMode
 from kerneldsl.contract.launch_counter import launch_and_time
+from kerneldsl.contract.streams import is_recorded
 from kerneldsl.launch.arguments.arguments import Progress
 from kerneldsl.launch.arguments.binding import kinds_of
 from kerneldsl.launch.dimensions import check_rank
@@ -42,7 +43,7 @@ from kerneldsl.launch.specialize import make_specialization
 from kerneldsl.launch.state import Definition, KernelState, KernelStates
 from kerneldsl.placement.devices import FallbackDevice, actual, host_device, resolve
 from kerneldsl.placement.fallback import RECOVERABLE, fallback_policy, may_recover, reason_of
-from kerneldsl.streams import current, order
+from kerneldsl.streams import current
 from kerneldsl.streams.current import BaseStream, launch_stream, note_uses
 from kerneldsl.utilities.environment import logger
 from kerneldsl.utilities.locks import no_fork
@@ -115,7 +116,7 @@ class Dispatcher(KernelStates, Observable):
                 config = executable.in_stream(config, stream)
             if logger.isEnabledFor(logging.DEBUG):
                 logger.debug("launch %s on %s: %s", state.unit.qualname, device, config)
-            if stream is not None and order.is_recorded(stream):
+            if stream is not None and is_recorded(stream):
                 self._record(request, executable, config, args)
             elif binding.host and not device.shares_host_memory:
                 progress = Progress()
@@ -128,7 +129,7 @@ class Dispatcher(KernelStates, Observable):
         except RECOVERABLE as error:
             if device.is_host:
                 raise
-            if order.is_recorded(stream):
+            if is_recorded(stream):
                 if may_recover(error, state.unit.name) and fallback_policy() != "never":
                     error.add_line(
                         f"{state.unit.qualname} was to be captured, and what runs on the CPU is "
@@ -191,6 +192,8 @@ class Dispatcher(KernelStates, Observable):
         args: tuple[Any, ...],
     ) -> None:
         """Let the stream record the launch instead of making it."""
+        from kerneldsl.streams import order  # few programs record a stream
+
         binding = request.binding
         if not request.device.is_synchronous:
             if binding.host:

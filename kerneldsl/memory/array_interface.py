@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from kerneldsl.contract import MemoryType
+from kerneldsl.contract.streams import is_recorded
 from kerneldsl.errors import ArgumentTypeError, KernelError
 from kerneldsl.language.element_types import ELEMENT_TYPES, numpy_dtype
 from kerneldsl.memory import dlpack
@@ -15,7 +16,6 @@ from kerneldsl.memory.strided import contiguous_strides
 from kerneldsl.placement.devices import device_of_memory
 from kerneldsl.placement.registry import get_target, target_of_memory
 from kerneldsl.streams.current import stream_of
-from kerneldsl.streams.order import is_recorded
 
 __all__ = ["as_geometry", "from_cuda_array_interface", "has_protocol"]
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from kerneldsl.contract import Device, MemoryType
+from kerneldsl.contract.streams import is_recorded
 from kerneldsl.errors import ArgumentTypeError, KernelError
 from kerneldsl.errors.values import a_type, safe_repr
 from kerneldsl.language.element_types import DTYPE_NAMES, ELEMENT_TYPES, numpy_dtype
@@ -23,7 +24,6 @@ from kerneldsl.memory.strided import contiguous_strides
 from kerneldsl.memory.transfer import read_array
 from kerneldsl.placement.devices import device_of_memory
 from kerneldsl.streams.current import stream_of
-from kerneldsl.streams.order import is_recorded
 
 __all__ = ["dlpack_device", "export", "import_array", "protocol_error"]
 

@@ -15,10 +15,10 @@ import numpy as np
 
 from kerneldsl.contract import Device
 from kerneldsl.contract.locations import BufferOffset, Location, address
+from kerneldsl.contract.streams import is_recorded
 from kerneldsl.errors import ClosedResourceError, ReadOnlyArrayError
 from kerneldsl.language.kinds import Layout
 from kerneldsl.memory.strided import host_view, layout_of
-from kerneldsl.streams.order import is_recorded
 from kerneldsl.utilities.locks import ForkSafeLock
 
 __all__ = ["OTHER_HOME", "READ_ONLY", "ArrayGeometry"]

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from kerneldsl.contract.streams import is_recorded
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, GraphError, ReadOnlyArrayError
 from kerneldsl.errors.values import a_type
 from kerneldsl.memory.device_memory import PooledBuffer
@@ -29,7 +30,7 @@ from kerneldsl.memory.strided import (
     is_dense,
 )
 from kerneldsl.statistics.collect import note_copy
-from kerneldsl.streams.order import is_recorded, keep_until_done, put
+from kerneldsl.streams.order import keep_until_done, put
 
 __all__ = ["fill_array", "host_copy", "pieces_between", "read_array", "write_array"]
 

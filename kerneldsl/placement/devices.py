@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from typing import Self
 
-from kerneldsl.contract import Device, DeviceInfo, DeviceLike, MemoryType
+from kerneldsl.contract import Device, DeviceLike, MemoryType
 from kerneldsl.errors import (
     ArgumentTypeError,
     DeviceMismatchError,
@@ -24,20 +24,18 @@ from kerneldsl.language import product_precision
 from kerneldsl.placement.registry import (
     get_target,
     hardware_targets,
-    is_hardware,
     require_target,
     target_names,
     target_of_memory,
 )
 from kerneldsl.utilities import environment
 from kerneldsl.utilities.dataclasses import dataclass
-from kerneldsl.utilities.formatting import AsTable, format_bytes, format_count
+from kerneldsl.utilities.formatting import format_count
 from kerneldsl.utilities.locks import ForkSafeLock
 from kerneldsl.utilities.scoped import Choice, ScopedValue
 from kerneldsl.utilities.tracebacks import shorten_errors
 
 __all__ = [
-    "Devices",
     "FallbackDevice",
     "actual",
     "check_target_spec",
@@ -45,10 +43,8 @@ __all__ = [
     "context_device",
     "current_device",
     "current_target",
-    "device_info",
     "device_of",
     "device_of_memory",
-    "devices",
     "host_device",
     "resolve",
     "targets",
@@ -105,10 +101,7 @@ def device_of(spec: DeviceLike) -> Device:
     DeviceMismatchError
         If the target has no device of that index.
     """
-    if isinstance(spec, Device | DeviceInfo):
-        name, index = spec.target, spec.index
-    else:
-        name, index = _name_and_index(spec)
+    name, index = _name_and_index(spec)
     target = get_target(name)
     found = target.devices()
     if not found:
@@ -140,6 +133,11 @@ def device_of(spec: DeviceLike) -> Device:
 
 
 def _name_and_index(spec: object) -> tuple[str, int]:
+    if not isinstance(spec, str):
+        from kerneldsl.contract import DeviceInfo  # few programs name a device by one
+
+        if isinstance(spec, Device | DeviceInfo):
+            return spec.target, spec.index
     name, colon, number = _text_of(spec).strip().partition(":")
     is_number = number.isascii() and number.isdigit() and len(number) < _MAX_DIGITS
     # Another library's device, such as torch's, goes by its text.
@@ -410,80 +408,6 @@ def targets() -> tuple[str, ...]:
     True
     """
     return target_names()
-
-
-class Devices(AsTable, tuple[DeviceInfo, ...]):
-    """A tuple of described devices; it is shown as a table."""
-
-    __slots__ = ()
-
-    def _table(self) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
-        from kerneldsl.contract.info_display import DEVICE_HEADERS, device_row, known
-
-        rows: list[tuple[object, ...]] = []
-        for info in self:
-            total = known(info, "total_memory_bytes")
-            rows.append((*device_row(info), None if total is None else format_bytes(total)))
-        return (*DEVICE_HEADERS, "memory"), rows
-
-
-@shorten_errors
-def devices(target: str | None = None) -> Devices:
-    """Describe the devices of a target, or of every usable target with real hardware.
-
-    Parameters
-    ----------
-    target : str, optional
-        The name of a target, such as ``"cuda"``. An unusable target has no devices.
-
-    Returns
-    -------
-    Devices
-        A tuple of :class:`DeviceInfo`, shown as a table. They are in the driver's order, which
-        ``CUDA_VISIBLE_DEVICES`` may change. Pass one to :class:`use` to select it.
-
-    Raises
-    ------
-    UnknownTargetError
-        If there is no such target.
-
-    Examples
-    --------
-    >>> import kerneldsl as kd
-    >>> [str(info) for info in kd.devices("cpu")]
-    ['cpu']
-    """
-    names = (target,) if target is not None else filter(is_hardware, target_names())
-    found = (get_target(name) for name in names)
-    return Devices(device.describe() for each in found for device in each.devices())
-
-
-@shorten_errors
-def device_info(device: DeviceLike | None = None) -> DeviceInfo:
-    """Describe one device.
-
-    Parameters
-    ----------
-    device : str, Device or DeviceInfo, optional
-        As :class:`use` takes it; by default the current device.
-
-    Returns
-    -------
-    DeviceInfo
-
-    Raises
-    ------
-    UnknownTargetError, TargetUnavailableError, DeviceMismatchError
-        As :class:`use` raises them.
-
-    Examples
-    --------
-    >>> import kerneldsl as kd
-    >>> info = kd.device_info("cpu")
-    >>> info.kind, info.total_memory_bytes > 0
-    ('cpu', True)
-    """
-    return chosen_device(device).describe()
 
 
 def used_devices() -> tuple[Device, ...]:

@@ -9,11 +9,11 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from kerneldsl.analysis.traits import KernelTraits
+from kerneldsl.frontend.captured import AttributeReader, CellReader, GlobalReader
 from kerneldsl.frontend.fingerprint import UnidentifiedError, fingerprint
 from kerneldsl.frontend.function_text import imported_names
 from kerneldsl.frontend.linked_code import code_of
 from kerneldsl.frontend.normalize import make_kernel_unit
-from kerneldsl.frontend.reading import AttributeReader, CellReader, GlobalReader
 from kerneldsl.frontend.resolve import device_function, is_kernel
 from kerneldsl.frontend.unit import Captured, FunctionUnit
 from kerneldsl.shipping.forms import FUNCTION, form_key, read_form

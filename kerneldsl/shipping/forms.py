@@ -32,11 +32,10 @@ from typing import Any
 from kerneldsl.analysis.traits import KernelTraits
 from kerneldsl.cache.key import Key
 from kerneldsl.errors import SourceLocation
-from kerneldsl.frontend.captured import make_captured
+from kerneldsl.frontend.captured import AttributeReader, Reader, make_captured, steady_reader
 from kerneldsl.frontend.effects.augmented import Augmented
 from kerneldsl.frontend.fingerprint import note_fingerprint
 from kerneldsl.frontend.linked_code import code_of
-from kerneldsl.frontend.reading import AttributeReader, Reader, steady_reader
 from kerneldsl.frontend.resolve import device_function, is_kernel
 from kerneldsl.frontend.unit import Captured, DeferredUnit, FunctionUnit
 from kerneldsl.shipping.meanings import (

@@ -13,10 +13,9 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from kerneldsl.frontend.captured import is_constant
+from kerneldsl.frontend.captured import CellReader, GlobalReader, is_constant
 from kerneldsl.frontend.fingerprint import UnidentifiedError, describe_constant, describe_object
 from kerneldsl.frontend.function_text import FunctionText, number_in_text, text_of_function
-from kerneldsl.frontend.reading import CellReader, GlobalReader
 from kerneldsl.language.intrinsics.intrinsic import Intrinsic, IntrinsicGroup
 
 __all__ = [

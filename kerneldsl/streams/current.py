@@ -15,6 +15,7 @@ from collections.abc import Iterable
 from typing import Any, ClassVar, NoReturn, Self
 
 from kerneldsl.contract import Device, DeviceLike, DeviceStream, names_default_stream
+from kerneldsl.contract.streams import is_recorded
 from kerneldsl.errors import (
     ArgumentTypeError,
     ClosedResourceError,
@@ -23,8 +24,6 @@ from kerneldsl.errors import (
 )
 from kerneldsl.errors.values import a_type, safe_repr
 from kerneldsl.placement.devices import FallbackDevice, chosen_device, context_device
-from kerneldsl.streams.order import is_recorded, owners_of, refuse_recording
-from kerneldsl.streams.stream_handles import adopt, device_of_foreign, find
 from kerneldsl.utilities.process_owned import ProcessOwned
 from kerneldsl.utilities.shown import Shown
 from kerneldsl.utilities.tracebacks import shorten_errors_of
@@ -142,6 +141,8 @@ class BaseStream(Shown, ProcessOwned):
                 limit="A stream is one of torch, CuPy, numba or cuda.core, or a handle",
                 remedy="Take the default stream with kd.default_stream()",
             )
+        from kerneldsl.streams.stream_handles import adopt, device_of_foreign
+
         chosen = chosen_device(device)
         device = device_of_foreign(stream, chosen) if device is None else chosen
         if device.is_synchronous:
@@ -291,6 +292,8 @@ def resolve_stream(device: Device, stream: Any) -> DeviceStream | None:
         return stream
     if device.is_synchronous or names_default_stream(stream):
         return None
+    from kerneldsl.streams.stream_handles import adopt  # few programs bring streams along
+
     return adopt(device, stream)
 
 
@@ -327,6 +330,8 @@ def refuse_waiting() -> None:
     The driver would refuse, and drop the recording.
     """
     for stream, _ in _active.get():
+        from kerneldsl.streams.order import refuse_recording
+
         refuse_recording(stream._stream, "wait for a device")
 
 
@@ -346,6 +351,8 @@ def launch_stream(device: Device, named: Any, producers: tuple[int, ...]) -> Any
         return stream
     first, *others = dict.fromkeys(producers)
     if stream is None and named is None and active_stream(device) is None:
+        from kerneldsl.streams.stream_handles import find
+
         known = find(device, first)
         stream = first if known is None else known
     else:
@@ -366,6 +373,8 @@ def note_uses(objects: Iterable[Any], stream: Any) -> None:
     """
     if stream is None and not are_some_nonblocking:
         return  # every stream waits for the default stream before memory is given out again
+    from kerneldsl.streams.order import owners_of
+
     for owner in owners_of(objects):
         note_use = getattr(owner, "note_use", None)
         if note_use is not None:

@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from kerneldsl.contract import Device, DeviceEvent, DeviceStream, Recording
+from kerneldsl.contract.streams import is_recorded
 from kerneldsl.errors import DriverError, GraphError
 from kerneldsl.utilities.locks import ForkSafeLock
 
 __all__ = [
     "is_capturing",
     "is_foreign",
-    "is_recorded",
     "keep_until_done",
     "let_go",
     "note_recorded",
@@ -30,12 +30,6 @@ def is_foreign(stream: Any) -> bool:
     """Return whether a stream is another library's, so that its handle may die at any time."""
     # What is no DeviceStream has no such attribute; to ask for that class takes far longer.
     return stream is not None and getattr(stream, "is_foreign", True)
-
-
-def is_recorded(stream: Any) -> bool:
-    """Return whether what is put into a stream is recorded instead of run."""
-    # What is no DeviceStream has no recording; to ask for that class takes far longer.
-    return stream is not None and getattr(stream, "recording", None) is not None
 
 
 def record_launch(stream: DeviceStream, name: str, run: Callable[[], None], *needed: Any) -> None:

@@ -22,7 +22,8 @@ from kerneldsl.kernels.decorators import func, kernel
 from kerneldsl.kernels.kernel import Kernel
 from kerneldsl.language.intrinsics.places import grid
 from kerneldsl.memory.creation import empty, full
-from kerneldsl.placement.devices import device_info, use
+from kerneldsl.placement.described import device_info
+from kerneldsl.placement.devices import use
 from kerneldsl.placement.fallback import fallback
 from kerneldsl.placement.scores import Score, score_of, usable_devices
 from kerneldsl.streams.waiting import synchronize

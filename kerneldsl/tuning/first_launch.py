@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from kerneldsl.contract.streams import is_recorded
 from kerneldsl.errors import LaunchConfigError
 from kerneldsl.launch.decision import is_planned, settle
 from kerneldsl.launch.measured import read_choice
@@ -13,7 +14,6 @@ from kerneldsl.launch.pipeline import make_choice
 from kerneldsl.launch.request import Request
 from kerneldsl.launch.tuning_policy import TuningPolicy
 from kerneldsl.planner.plan import LaunchPlan
-from kerneldsl.streams import order
 from kerneldsl.streams.current import launch_stream
 from kerneldsl.tuning.options import TuningOptions
 from kerneldsl.tuning.tune import tune
@@ -74,6 +74,6 @@ def _can_be_tuned(request: Request) -> bool:
         return False
     if request.state.options.debug:
         return False
-    if order.is_recorded(launch_stream(device, shape.stream, request.binding.streams)):
+    if is_recorded(launch_stream(device, shape.stream, request.binding.streams)):
         return False
     return is_planned(request) or device.is_shared_out

@@ -19,7 +19,7 @@ from kerneldsl.contract import Device
 from kerneldsl.errors import AttributeUnavailableError
 from kerneldsl.launch.measured import Measured
 from kerneldsl.memory.creation import empty
-from kerneldsl.placement.devices import device_info
+from kerneldsl.placement.described import device_info
 from kerneldsl.streams.current import BaseStream
 from kerneldsl.streams.events import Event
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kerneldsl.contract.barriers import AS_ONE, BarrierProblem
+from kerneldsl.contract.findings import AS_ONE, BarrierProblem
 from kerneldsl.errors import BarrierDivergenceError
 
 __all__ = ["refuse_divergent_barriers"]

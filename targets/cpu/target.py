@@ -28,7 +28,7 @@ from targets.cpu.codegen.levels import LEVELS, supported_levels
 
 if TYPE_CHECKING:
     from kerneldsl.contract import Check, DeviceInfo, PoolBackend
-    from kerneldsl.contract.barriers import BarrierProblem
+    from kerneldsl.contract.findings import BarrierProblem
     from kerneldsl.frontend.typed_unit import TypedUnit
     from kerneldsl.frontend.unit import FunctionUnit
     from kerneldsl.language.kinds import Kind
@@ -79,10 +79,12 @@ class CpuCompiler(Compiler):
         require_addresses(f"compiling {unit.qualname}", where=unit.place)
         # This imports Numba first: threads that begin with other parts of it can deadlock.
         import kerneldsl.lowering.numba_internals.compiling  # noqa: F401
-        from kerneldsl.lowering.missing import refuse_missing
         from targets.cpu.regions.compile import compile_kernel
 
-        refuse_missing(unit, "cpu", _lowerings, "targets/cpu/intrinsics/table.py")
+        if not all(use.intrinsic.is_index for use in unit.all_uses()):
+            from kerneldsl.lowering.missing import refuse_missing
+
+            refuse_missing(unit, "cpu", _lowerings, "targets/cpu/intrinsics/table.py")
         refuse_too_much_shared(specialization)
         return compile_kernel(_with_block(specialization))
 

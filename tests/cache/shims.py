@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest import mock
 
-from kerneldsl.cache import directory, files, room, store
+from kerneldsl.cache import directory, room, store
 
 __all__ = ["STEPS", "FaultyOs", "faulty", "steps_of"]
 
@@ -56,7 +56,7 @@ def faulty(at: int, act: Callable[..., Any], names: tuple[str, ...] = STEPS) -> 
     """Let the cache use a faulty ``os``."""
     shim = FaultyOs(at, act, names)
     with ExitStack() as patched:
-        for module in (directory, files, room, store):
+        for module in (directory, room, store):
             patched.enter_context(mock.patch.object(module, "os", shim))
         yield shim
 

@@ -9,7 +9,7 @@ from typing import Any
 from numba.core.errors import NumbaError
 
 from kerneldsl.analysis.analyze import analyze
-from kerneldsl.contract.barriers import BarrierProblem
+from kerneldsl.contract.findings import BarrierProblem
 from kerneldsl.errors import KernelError
 from kerneldsl.frontend.effects.effects import Accesses, array_effects, augmented_values
 from kerneldsl.frontend.tiles.inline import inline_block_functions

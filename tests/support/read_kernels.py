@@ -7,7 +7,7 @@ from typing import Any
 
 from kerneldsl.analysis.analyze import analyze
 from kerneldsl.contract import Specialization
-from kerneldsl.contract.barriers import BarrierFacts
+from kerneldsl.contract.findings import BarrierFacts
 from kerneldsl.frontend.arguments.for_arguments import rewrite_for
 from kerneldsl.frontend.normalize import make_unit
 from kerneldsl.frontend.tiles.separate import separate_tiles

@@ -71,7 +71,10 @@ def subscript(reader: Reader, node: ast.Subscript) -> Place:
     owner = reader.value(node.value)
     if isinstance(owner, tuple) and isinstance(node.slice, ast.Slice):
         return Place(partial(_members, reader, owner, node.slice), _refuse_store)
-    index = read_index(reader, node, node.value, owner, node.slice)
+    if reader.faults is None:
+        index = reader.value(node.slice)
+    else:
+        index = read_index(reader, node, node.value, owner, node.slice)
     if isinstance(owner, tuple):
         return Place(lambda: _member(reader, owner, index), _refuse_store)
     name = constant_of(index) if isinstance(index, Value) else None

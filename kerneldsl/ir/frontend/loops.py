@@ -24,7 +24,6 @@ from kerneldsl.ir.frontend.outside_calls import call_function
 from kerneldsl.ir.frontend.reader import (
     Reader,
     constant_of,
-    reads_statement,
 )
 from kerneldsl.ir.frontend.statements import bind_target
 from kerneldsl.ir.operations import Region, Value
@@ -50,8 +49,8 @@ class _Zip(NamedTuple):
 _Source = Any
 
 
-@reads_statement(ast.For)
 def read_for(reader: Reader, node: ast.For) -> None:
+    """Read a ``for`` loop."""
     source = _block_loop(reader, node) or _source(reader, node.iter)
     if has(node.body, ast.Break):
         labeled(reader, "break", lambda: _for(reader, node, source))

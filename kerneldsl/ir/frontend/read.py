@@ -10,18 +10,19 @@ loop may carry it, and then has no type for it either. It is set once the outer 
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from numba import types
 
 from kerneldsl.frontend.unit import FunctionUnit
-from kerneldsl.ir.frontend import attributes, calls, control, expressions, loops, statements  # noqa: F401
+from kerneldsl.ir.frontend import attributes, control, expressions, statements  # noqa: F401
 from kerneldsl.ir.frontend.faults import Faults
 from kerneldsl.ir.frontend.findings.find import add_findings
 from kerneldsl.ir.frontend.functions import read_kernel_body
 from kerneldsl.ir.frontend.members import unpacked
-from kerneldsl.ir.frontend.reader import Reader
+from kerneldsl.ir.frontend.reader import Reader, reads_statement
 from kerneldsl.ir.operations import Function, Operation, Region, Value
 from kerneldsl.ir.rewriter import rewrite
 from kerneldsl.ir.typing import Typing
@@ -33,6 +34,14 @@ if TYPE_CHECKING:
     from kerneldsl.ir.frontend.notes import Notes
 
 __all__ = ["argument_types", "read_function", "set_late_types", "type_unit"]
+
+
+@reads_statement(ast.For)
+def _read_for(reader: Reader, node: ast.For) -> None:
+    """Read a loop; many kernels have none, and import nothing for it."""
+    from kerneldsl.ir.frontend.loops import read_for
+
+    read_for(reader, node)
 
 
 def argument_types(unit: FunctionUnit, kinds: tuple[Kind, ...]) -> tuple[Any, ...]:

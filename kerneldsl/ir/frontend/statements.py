@@ -9,8 +9,7 @@ from numba import types
 
 from kerneldsl.frontend.parts import Part
 from kerneldsl.ir.frontend.arrays import Place, load, place_of
-from kerneldsl.ir.frontend.calls import read_call
-from kerneldsl.ir.frontend.expressions import IN_PLACE, binary, read_name
+from kerneldsl.ir.frontend.expressions import IN_PLACE, binary, read_call, read_name
 from kerneldsl.ir.frontend.members import type_of
 from kerneldsl.ir.frontend.reader import Reader, reads_statement
 from kerneldsl.ir.operations import Effect, Value

@@ -8,7 +8,6 @@ import numpy as np
 
 from kerneldsl.contract import Device
 from kerneldsl.errors import ArgumentValueError, DeviceMismatchError
-from kerneldsl.errors.conversions import conversion
 from kerneldsl.language.element_types import DTYPE_NAMES, element_name
 from kerneldsl.language.kinds import ArrayKind, Layout
 from kerneldsl.launch.arguments.binding import Binding, Refused, code_of
@@ -90,6 +89,8 @@ def name_of(dtype: np.dtype[Any], what: str = "an array") -> str:
             f"array[{n!r}]" for n in dtype.names[:4]
         )
     else:
+        from kerneldsl.errors.conversions import conversion
+
         remedy = conversion("array", dtype, DTYPE_NAMES)
     shown = f"{dtype} of foreign byte order" if not dtype.isnative else str(dtype)
     raise Refused(

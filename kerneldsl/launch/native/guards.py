@@ -13,9 +13,14 @@ import types
 from typing import Any
 
 from kerneldsl.contract import Device
-from kerneldsl.frontend.captured import same_value
+from kerneldsl.frontend.captured import (
+    AttributeReader,
+    CellReader,
+    GlobalReader,
+    ItemReader,
+    same_value,
+)
 from kerneldsl.frontend.frozen import FrozenArrays, WatchedArrays
-from kerneldsl.frontend.reading import AttributeReader, CellReader, GlobalReader, ItemReader
 from kerneldsl.frontend.unit import Captured
 from kerneldsl.launch.native.launch_table import Guard, GuardKind
 from kerneldsl.placement import devices as placement

@@ -35,7 +35,6 @@ from kerneldsl.streams import current
 from kerneldsl.utilities.address_space import require_addresses
 from kerneldsl.utilities.environment import launcher_is_off, logger
 from kerneldsl.utilities.locks import ForkSafeLock
-from kerneldsl.utilities.signal_errors import error_of_handler
 from kerneldsl.utilities.tracebacks import warn_user
 
 if TYPE_CHECKING:  # it imports llvmlite
@@ -129,6 +128,8 @@ def install() -> bool:
             logger.debug("kernels are launched through Python: %s", error)
             return False
         except (UnknownLayout, OSError, RuntimeError, ImportError, AttributeError) as error:
+            from kerneldsl.utilities.signal_errors import error_of_handler
+
             if error_of_handler(error) is not None:  # such as a TimeoutError
                 raise
             _refusal = str(error)

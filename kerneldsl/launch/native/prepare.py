@@ -18,7 +18,7 @@ from typing import Any
 
 from kerneldsl.contract import Executable, LaunchConfig
 from kerneldsl.contract.abi import ArrayParameters, ParameterLayout
-from kerneldsl.contract.barriers import NO_BARRIERS
+from kerneldsl.contract.findings import NO_BARRIERS
 from kerneldsl.contract.promises import MAX_ALIGNMENT, NARROW, ArrayPromises, Promises
 from kerneldsl.errors import KernelError
 from kerneldsl.launch.arguments.binding import kinds_of

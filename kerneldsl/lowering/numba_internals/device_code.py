@@ -16,8 +16,8 @@ from numba.core import cgutils
 from numba.core.codegen import Codegen, CodeLibrary, JITCPUCodegen
 
 from kerneldsl.lowering.loop_marks import with_loop_marks
+from kerneldsl.lowering.numba_internals.llvm_modules import drop_instructions, module_text
 from kerneldsl.lowering.numba_internals.moved import overriding
-from kerneldsl.lowering.numba_internals.text import drop_instructions, module_text
 
 __all__ = ["DeviceCodegen", "ModuleLibrary"]
 

@@ -23,13 +23,13 @@ from kerneldsl.lowering.captured_arrays import symbol_of
 from kerneldsl.lowering.numba_internals.arrays import array_value
 from kerneldsl.lowering.numba_internals.compiling import kernel_flags
 from kerneldsl.lowering.numba_internals.integer_typing import IntegerTyping
+from kerneldsl.lowering.numba_internals.llvm_modules import drop_instructions, is_of_this_process
 from kerneldsl.lowering.numba_internals.moved import overriding
 from kerneldsl.lowering.numba_internals.scalar_lowerings import (
     lowered_by,
     operator_lowering,
     ufunc_loops,
 )
-from kerneldsl.lowering.numba_internals.text import drop_instructions, is_of_this_process
 
 __all__ = ["HostLibrary", "helpers_of_kernels", "host_contexts"]
 

@@ -34,7 +34,8 @@ EXIT_PROBLEM = 1
 
 def status(as_json: JsonOption = False) -> None:
     """Show the load of devices and host, and the settings in effect."""
-    from kerneldsl.placement.devices import current_target, devices
+    from kerneldsl.placement.described import devices
+    from kerneldsl.placement.devices import current_target
 
     found = devices()
     default, refusal = or_refusal(current_target)
@@ -160,7 +161,8 @@ def _amount(nbytes: int | None) -> str | None:
 
 def summary(kernels: KernelsOption = True, as_json: JsonOption = False) -> None:
     """Show devices with their load, the default one, backends, versions, settings and checks."""
-    from kerneldsl.placement.devices import current_target, devices, why_current
+    from kerneldsl.placement.described import devices
+    from kerneldsl.placement.devices import current_target, why_current
     from kerneldsl.tools.detection import backends
     from kerneldsl.tools.versions import collect_versions, package_versions
 

@@ -81,8 +81,9 @@ def devices(
     as_json: JsonOption = False,
 ) -> None:
     """List the devices that kernels can run on, or show all attributes of one."""
-    from kerneldsl.placement.devices import current_target, device_info
-    from kerneldsl.placement.devices import devices as find_devices
+    from kerneldsl.placement.described import device_info
+    from kerneldsl.placement.described import devices as find_devices
+    from kerneldsl.placement.devices import current_target
     from kerneldsl.placement.registry import get_target
 
     if device is not None and target is not None:

@@ -28,8 +28,7 @@ from kerneldsl.lowering.loop_marks import (
     with_loop_marks,
 )
 from kerneldsl.lowering.numba_internals.host_code import HostLibrary
-from kerneldsl.lowering.numba_internals.regions import run_passes
-from kerneldsl.lowering.numba_internals.text import module_text
+from kerneldsl.lowering.numba_internals.llvm_modules import module_text, run_passes
 from targets.cpu.runtime.native_tables import RUNNER
 from targets.cpu.runtime.objects import IS_SUPPORTED
 

@@ -31,7 +31,7 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
-from kerneldsl.lowering.numba_internals.regions import run_passes
+from kerneldsl.lowering.numba_internals.llvm_modules import run_passes
 
 __all__ = [
     "Divisions",

@@ -21,7 +21,7 @@ from numba import types
 
 from kerneldsl.ir.array_parts import ArrayParts
 from kerneldsl.ir.operations import Effect, Operation, Region, Value
-from kerneldsl.lowering.numba_internals.regions import return_number
+from kerneldsl.lowering.numba_internals.llvm_modules import return_number
 from targets.cpu.codegen.code import (
     MAX_DYNAMIC_BYTES,
     MAX_DYNAMIC_LINE,

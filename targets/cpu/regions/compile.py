@@ -35,7 +35,7 @@ from kerneldsl.lowering import numpy_functions as _numpy_functions  # noqa: F401
 from kerneldsl.lowering.captured_arrays import captured_addresses, offering
 from kerneldsl.lowering.numba_internals.compiling import collector_paused, global_compiler_lock
 from kerneldsl.lowering.numba_internals.host_code import helpers_of_kernels, host_contexts
-from kerneldsl.lowering.numba_internals.regions import (
+from kerneldsl.lowering.numba_internals.llvm_modules import (
     empty_module,
     relax_floats,
     without_errors,

@@ -9,10 +9,9 @@ from __future__ import annotations
 import operator
 from typing import TYPE_CHECKING, Any
 
-from kerneldsl.ir.builder import Builder
 from kerneldsl.ir.operations import Effect, Operation, Region, Value
 from kerneldsl.ir.recognize import constant_number
-from kerneldsl.ir.rewriter import clone_region, replace_values
+from kerneldsl.ir.rewriter import Builder, clone_region, replace_values
 from targets.cpu.regions.grid_barriers import holds_grid_barrier
 from targets.cpu.regions.masks import (
     Code,

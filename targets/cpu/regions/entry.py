@@ -13,7 +13,7 @@ from kerneldsl.ir.array_parts import ArrayParts
 from kerneldsl.ir.operations import Function
 from kerneldsl.language.kinds import ArrayKind, Kind, TupleKind
 from kerneldsl.launch.native.builder import POINTER
-from kerneldsl.lowering.numba_internals.regions import (
+from kerneldsl.lowering.numba_internals.llvm_modules import (
     EXCEPTION_POINTER,
 )
 from kerneldsl.utilities.dataclasses import dataclass

@@ -11,10 +11,9 @@ from typing import Any
 from numba import types
 
 from kerneldsl.contract import Dim3, Specialization
-from kerneldsl.ir.builder import Builder
 from kerneldsl.ir.operations import Function, Operation, Region, Value
 from kerneldsl.ir.recognize import constant_number
-from kerneldsl.ir.rewriter import Pattern
+from kerneldsl.ir.rewriter import Builder, Pattern
 from kerneldsl.ir.typing import Typing
 from targets.cpu.intrinsics.exchange import WARP_SIZE
 from targets.cpu.regions.warps import divided

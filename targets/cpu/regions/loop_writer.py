@@ -9,9 +9,9 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 
-from kerneldsl.ir.builder import Builder
 from kerneldsl.ir.operations import Effect, Operation, Value
 from kerneldsl.ir.recognize import constant_number
+from kerneldsl.ir.rewriter import Builder
 from kerneldsl.ir.typing import Typing
 from kerneldsl.lowering.numba_internals.host_code import host_contexts
 from targets.cpu.regions.emitter import CpuEmitter

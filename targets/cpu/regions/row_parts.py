@@ -24,7 +24,6 @@ from kerneldsl.ir.simplify import simplify
 from kerneldsl.lowering.loop_marks import NOT_UNROLLED, NOT_VECTORIZED
 from kerneldsl.utilities.dataclasses import dataclass
 from targets.cpu.regions.index_forms import SMALL, Bounds, Comparison, Form, IndexForms
-from targets.cpu.regions.lanes.choice import IN_REGISTERS
 from targets.cpu.regions.loop_writer import LoopWriter
 from targets.cpu.regions.row_regions import defined_in, if_then, row_like
 
@@ -100,6 +99,8 @@ def _is_in_register(operation: Operation) -> bool:
         return False
     place = operation.operands[0].owner
     assert isinstance(place, Operation)
+    from targets.cpu.regions.lanes.choice import IN_REGISTERS
+
     return bool(place.attributes["lanes"] <= IN_REGISTERS)
 
 

@@ -18,9 +18,9 @@ from llvmlite import ir
 from numba import types
 
 from kerneldsl.contract import Specialization
-from kerneldsl.ir.builder import Builder
 from kerneldsl.ir.operations import Function, Operation, Region, Value
 from kerneldsl.ir.recognize import constant_number
+from kerneldsl.ir.rewriter import Builder
 from kerneldsl.ir.typing import Typing
 from kerneldsl.language.intrinsics.intrinsic import Effect, Scope
 from targets.cpu.intrinsics.exchange import WARP_SIZE

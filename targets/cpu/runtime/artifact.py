@@ -24,8 +24,7 @@ from kerneldsl.contract import (
     Specialization,
 )
 from kerneldsl.contract.abi import ParameterLayout
-from kerneldsl.contract.barriers import NO_BARRIERS, BarrierFacts
-from kerneldsl.contract.findings import Finding
+from kerneldsl.contract.findings import NO_BARRIERS, BarrierFacts, Finding
 from kerneldsl.language.kinds import ArrayKind
 from kerneldsl.utilities.cached_property import cached_property
 from kerneldsl.utilities.dataclasses import dataclass

@@ -22,7 +22,7 @@ def compile_module(module: ir.Module, *, level: int = 1, optimizes: bool = False
     """Return the object file of a module, which holds no address of this process."""
     from llvmlite import binding as llvm
 
-    from kerneldsl.lowering.numba_internals.regions import run_passes
+    from kerneldsl.lowering.numba_internals.llvm_modules import run_passes
 
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()

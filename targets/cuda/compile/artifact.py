@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from kerneldsl.contract import Artifact, Resources, Specialization
 from kerneldsl.contract.abi import ParameterLayout
-from kerneldsl.contract.barriers import NO_BARRIERS, BarrierFacts
+from kerneldsl.contract.findings import NO_BARRIERS, BarrierFacts
 from kerneldsl.lowering.captured_arrays import CAPTURED, elements, large_arrays
 from kerneldsl.utilities.locks import ForkSafeLock
 from targets.cuda.architectures import Architecture, PtxVersion, parse_arch

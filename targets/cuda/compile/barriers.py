@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from kerneldsl.contract.barriers import AS_ONE, BarrierProblem
+from kerneldsl.contract.findings import AS_ONE, BarrierProblem
 from kerneldsl.errors import BarrierDivergenceError, BarrierDivergenceWarning
 from kerneldsl.utilities.tracebacks import warn_user
 

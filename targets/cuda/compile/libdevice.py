@@ -130,7 +130,7 @@ def cut_out(path: Path, functions: Iterable[str], layout: str) -> Any:
     """
     import llvmlite.binding as llvm
 
-    from kerneldsl.lowering.numba_internals.regions import run_passes
+    from kerneldsl.lowering.numba_internals.llvm_modules import run_passes
 
     wanted = frozenset(functions)
     bitcode = _cuttings.get((path, wanted))

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from kerneldsl.contract import CompileOptions, PassRemark, Specialization
-from kerneldsl.contract.barriers import BarrierFacts
-from kerneldsl.contract.findings import Finding
+from kerneldsl.contract.findings import BarrierFacts, Finding
 from kerneldsl.lowering.faults import FaultTable
 from kerneldsl.utilities.dataclasses import dataclass
 from targets.cuda.compile.tile_block import DEFAULT_TILE_BLOCK

@@ -19,7 +19,7 @@ from kerneldsl.errors import CompileError
 from kerneldsl.language.reserved import ROUND_TO_BFLOAT16
 from kerneldsl.lowering.captured_arrays import is_captured
 from kerneldsl.lowering.float_conversions import define_conversions
-from kerneldsl.lowering.numba_internals.regions import run_passes
+from kerneldsl.lowering.numba_internals.llvm_modules import run_passes
 from kerneldsl.lowering.quotients import count_divisions, division_definitions
 from kerneldsl.lowering.shifts import shift_definitions
 from kerneldsl.utilities.dataclasses import dataclass

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         LaunchConfig,
         Specialization,
     )
-    from kerneldsl.contract.barriers import BarrierProblem
+    from kerneldsl.contract.findings import BarrierProblem
     from kerneldsl.frontend.typed_unit import TypedUnit
     from kerneldsl.frontend.unit import FunctionUnit
     from kerneldsl.language.kinds import Kind

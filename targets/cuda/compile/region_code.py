@@ -48,8 +48,7 @@ from kerneldsl.lowering.numba_internals.compiling import (
 from kerneldsl.lowering.numba_internals.device_functions import DeviceFunction
 from kerneldsl.lowering.numba_internals.device_target import load_array_functions
 from kerneldsl.lowering.numba_internals.line_marks import LineMarks
-from kerneldsl.lowering.numba_internals.regions import without_errors
-from kerneldsl.lowering.numba_internals.text import module_text
+from kerneldsl.lowering.numba_internals.llvm_modules import module_text, without_errors
 from targets.cuda.architectures import OLDEST, Architecture
 from targets.cuda.compile import ptx
 from targets.cuda.compile.barriers import check_barriers

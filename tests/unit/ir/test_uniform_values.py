@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kerneldsl.contract.barriers import BarrierFacts
+from kerneldsl.contract.findings import BarrierFacts
 from tests.support.extent import examples, full_beyond
 from tests.support.read_kernels import barriers_of
 from tests.support.uniform_kernels import SIGNATURE, kernel_text, load_kernels, run_recorded

@@ -10,7 +10,7 @@ import pytest
 
 import kerneldsl as kd
 from kerneldsl.analysis.analyze import analyze
-from kerneldsl.contract.barriers import NO_BARRIERS, notes_of, read_notes
+from kerneldsl.contract.findings import NO_BARRIERS, notes_of, read_notes
 from kerneldsl.frontend.normalize import make_unit
 from kerneldsl.ir.barriers import analyze_barriers, barrier_problems
 from kerneldsl.ir.uniformity import uniformity_of

@@ -9,7 +9,7 @@ from llvmlite import ir
 
 from kerneldsl.lowering.numba_internals.device_code import ModuleLibrary
 from kerneldsl.lowering.numba_internals.host_code import HostLibrary
-from kerneldsl.lowering.numba_internals.text import module_text
+from kerneldsl.lowering.numba_internals.llvm_modules import module_text
 
 
 @pytest.fixture

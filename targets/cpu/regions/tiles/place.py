@@ -14,8 +14,8 @@ from numba import types
 from kerneldsl.contract import Specialization
 from kerneldsl.frontend.unit import IntrinsicUse
 from kerneldsl.ir.accesses import Accesses
-from kerneldsl.ir.builder import Builder
 from kerneldsl.ir.operations import Effect, Function, Operation, Region, Value
+from kerneldsl.ir.rewriter import Builder
 from kerneldsl.ir.tiles.arguments import arguments_of_tiles
 from kerneldsl.ir.tiles.fit import check_fit
 from kerneldsl.ir.tiles.handing_on import drop_casts, drop_unread, hand_on_by_copies

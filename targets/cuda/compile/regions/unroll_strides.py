@@ -37,12 +37,11 @@ from typing import Any
 from numba import types
 
 from kerneldsl.contract import Report
-from kerneldsl.ir.builder import Builder
 from kerneldsl.ir.linear_forms import LinearForms
 from kerneldsl.ir.operations import Effect, Function, Operation, Region, Value
 from kerneldsl.ir.ranges import Interval, ranges_of
 from kerneldsl.ir.recognize import constant_number, operator_of
-from kerneldsl.ir.rewriter import clone, clone_region
+from kerneldsl.ir.rewriter import Builder, clone, clone_region
 from kerneldsl.ir.typing import Typing
 from kerneldsl.lowering.loop_marks import FULLY_UNROLLED, NOT_UNROLLED
 from kerneldsl.utilities.dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The text of LLVM modules as Numba and llvmlite write it, and what is changed in it.
+"""LLVM modules: empty ones, passes on them, and the text that llvmlite writes.
 
 Numba marks the arithmetic of signed integers as never overflowing, so LLVM may give any result
 where it does: it takes the square of an int64 for positive, say. Hashes and generators of random
@@ -12,9 +12,24 @@ import re
 from typing import Any
 
 from llvmlite import ir
+from llvmlite.binding.newpassmanagers import NewPassManager
 from numba.core import cgutils
+from numba.core.callconv import RETCODE_USEREXC, create_error_model, excinfo_ptr_t
+from numba.core.cpu_options import FastMathOptions
+from numba.core.fastmathpass import rewrite_module
 
-__all__ = ["drop_instructions", "is_of_this_process", "let_integers_wrap", "module_text"]
+__all__ = [
+    "EXCEPTION_POINTER",
+    "drop_instructions",
+    "empty_module",
+    "is_of_this_process",
+    "let_integers_wrap",
+    "module_text",
+    "relax_floats",
+    "return_number",
+    "run_passes",
+    "without_errors",
+]
 
 #: How the names of variables begin that hold the address of a function's environment: what Numba's
 #: functions know of the Python objects around them.
@@ -69,3 +84,47 @@ def is_of_this_process(module: Any) -> bool:
     if _ADDRESS.search(text) or len(mentioned) != len(set(mentioned)):
         return True  # an environment stands there beside its definition, so it is used
     return any(f.is_declaration and f.name.startswith(_NUMBAS_OWN) for f in module.functions)
+
+
+#: The LLVM type of the address of an exception, in Numba's calling convention.
+EXCEPTION_POINTER = excinfo_ptr_t
+
+
+def empty_module(context: Any, name: str) -> Any:
+    """Return a module of a target, with its triple and its layout of data."""
+    return context.codegen()._create_empty_module(name)
+
+
+def without_errors(context: Any) -> Any:
+    """Return a target context in which a division by zero has a result, as in NumPy."""
+    return context.subtarget(error_model=create_error_model("numpy", context))
+
+
+def relax_floats(module: Any, flags: Any) -> None:
+    """Set flags of fast math, or all if `flags` is ``True``, at the operations of a module."""
+    rewrite_module(module, FastMathOptions(flags if flags is True else set(flags)))
+
+
+def return_number(context: Any, builder: Any, number: Any) -> None:
+    """Return from a function with an int64 in the place of what describes an exception.
+
+    It ends the block of the builder. The caller finds the number where the address of the
+    description would be, and must not read from it.
+    """
+    convention = context.call_conv
+    place = convention._get_excinfo_argument(builder.function)
+    builder.store(builder.inttoptr(number, place.type.pointee), place)
+    convention._return_errcode_raw(builder, RETCODE_USEREXC)
+
+
+def run_passes(manager: Any, module: Any, builder: Any) -> None:
+    """Run the passes of a pass manager over a module, then dispose of the manager.
+
+    Its class inherits two methods that dispose of it, and Python finds the one that does nothing.
+    Managers would stay in memory, with their analyses (llvmlite 0.50, ``newpassmanagers.py``).
+    """
+    try:
+        manager.run(module, builder)
+    finally:
+        NewPassManager._dispose(manager)
+        manager.detach()
