@@ -53,6 +53,8 @@ class Form:
     since_ptx: PtxVersion
     #: Writes it.
     write: _Writer
+    #: Whether its sums may have fewer bits than the accumulators.
+    is_narrow: bool = False
 
     def is_in(self, arch: Architecture, ptx_version: PtxVersion) -> bool:
         """Return whether an architecture and a PTX ISA version have it."""
@@ -212,7 +214,7 @@ def _eight_bits() -> list[Step]:
             name, dtypes = f"f32.{first}.{second}.f32", (one, two)
             new = partial(_call, f"m16n8k32.row.col.{name}", _I32)
             forms = (
-                Form(f"m16n8k32.{first}.{second}", *FLOAT8_PRODUCTS, new),
+                Form(f"m16n8k32.{first}.{second}", *FLOAT8_PRODUCTS, new, True),
                 *(
                     Form(
                         each.instruction,

@@ -46,6 +46,8 @@ class Product:
     #: The factors in shared memory.
     a: Operand
     b: Operand
+    #: Steps along k after which sums are added to the accumulators, 0 if each step adds to them.
+    promoted: int = 0
 
     @property
     def factors(self) -> tuple[Operand, Operand]:
@@ -177,8 +179,14 @@ class TileLayouts(Layouts):
             rows, columns = shapes[each]
             ways = divisions(rows, columns, self._threads)
             chosen = next((way for way in ways if way.row_warps == common), ways[0])
-            made[each] = Product(step, chosen, a, b)
+            made[each] = Product(step, chosen, a, b, self._promoted(each, step))
         return made
+
+    def _promoted(self, product: Operation, step: Step) -> int:
+        """Return how many steps are added before their sum is added as float32, 0 for all."""
+        promote, form = product.attributes["promote"], step.form(self._arch, NEWEST_PTX)
+        assert form is not None
+        return max(1, promote // step.depth) if promote and form.is_narrow else 0
 
     def _common_row_warps(self, shapes: set[tuple[int, int]]) -> int | None:
         """Return the most warps along the rows that all products can have.
@@ -197,8 +205,9 @@ class TileLayouts(Layouts):
             return f"tensor cores multiply no {' and '.join(dict.fromkeys(dtypes))}"
         if step.form(self._arch, NEWEST_PTX) is None:
             return f"{self._arch.name} multiplies no {' and '.join(dict.fromkeys(dtypes))}"
-        if dtypes[0] == "float32" and attributes["precision"] != "tf32":
-            return "precision is 'ieee'"
+        precision = attributes["precision"]
+        if precision == "reference" or (dtypes[0] == "float32" and precision != "tf32"):
+            return f"precision is {precision!r}"
         if attributes["depth"] % step.depth:
             return f"the extent along k is no multiple of {step.depth}"
         rows, columns = attributes["shape"]

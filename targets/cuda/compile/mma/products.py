@@ -88,7 +88,7 @@ class _Steps:
         self, writer: TileWriter, product: Product, own: Memory, places: list[ir.Value]
     ) -> None:
         code = writer.code
-        self._builder, self._product, self._own = code.builder, product, own
+        self._code, self._builder, self._product, self._own = code, code.builder, product, own
         thread = code.builder.trunc(code.thread, _I32)
         warp = code.builder.udiv(thread, _I32(_WARP))
         lane = code.builder.urem(thread, _I32(_WARP))
@@ -107,17 +107,34 @@ class _Steps:
     def write(self) -> None:
         """Write all steps along k."""
         product, fragments = self._product, self._product.fragments
-        for step in range(product.a.depth // product.step.depth):
-            rows = [
-                self._rounded(self._a.rows_of_a(self._at(self._row, block, True), step))
-                for block in range(fragments.row_blocks)
-            ]
-            columns = list(self._columns(step))
-            for row_block, a in enumerate(rows):
-                for column_block, b in enumerate(columns):
-                    self._multiply(fragments.first(row_block, column_block), [*a, *b])
+        steps = range(product.a.depth // product.step.depth)
+        if not product.promoted:
+            for step in steps:
+                self._step(step, self._own)
+            return
+        kind = product.step.register
+        for first in steps[:: product.promoted]:
+            sums = self._code.local(self._own.kind, fragments.slot_count)
+            for slot in range(fragments.slot_count):
+                sums.set(_I64(slot), ir.Constant(kind, 0))
+            for step in steps[first : first + product.promoted]:
+                self._step(step, sums)
+            for slot in map(_I64, range(fragments.slot_count)):
+                total = self._builder.fadd(self._own.get(slot), sums.get(slot))
+                self._own.set(slot, total)
 
-    def _at(self, start: ir.Value, block: int, is_row: bool) -> ir.Value:
+    def _step(self, step: int, target: Memory) -> None:
+        fragments = self._product.fragments
+        rows = [
+            self._rounded(self._a.rows_of_a(self._at(self._row, block, is_row=True), step))
+            for block in range(fragments.row_blocks)
+        ]
+        columns = self._columns(step)
+        for row_block, a in enumerate(rows):
+            for column_block, b in enumerate(columns):
+                self._multiply(target, fragments.first(row_block, column_block), [*a, *b])
+
+    def _at(self, start: ir.Value, block: int, *, is_row: bool) -> ir.Value:
         fragments = self._product.fragments
         stride = BLOCK_ROWS * fragments.row_warps if is_row else BLOCK_COLUMNS
         return self._builder.add(start, _I32(block * stride))
@@ -126,7 +143,7 @@ class _Steps:
         found: list[list[ir.Value]] = []
         count = self._product.fragments.column_blocks
         while len(found) < count:
-            start = self._at(self._column, len(found), False)
+            start = self._at(self._column, len(found), is_row=False)
             found += self._b.columns_of_b(start, step, min(2, count - len(found)))
         return [self._rounded(each) for each in found]
 
@@ -136,7 +153,7 @@ class _Steps:
         call = call_by_architecture
         return [call(self._builder, "matrix_round", _I32, [word]) for word in words]
 
-    def _multiply(self, first: int, registers: list[ir.Value]) -> None:
+    def _multiply(self, target: Memory, first: int, registers: list[ir.Value]) -> None:
         step, builder = self._product.step, self._builder
-        place = builder.gep(self._own.data, [_I64(first)])
+        place = builder.gep(target.data, [_I64(first)])
         call_by_architecture(builder, step.name, _VOID, [place, *registers])

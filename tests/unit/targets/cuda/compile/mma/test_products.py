@@ -94,3 +94,43 @@ def test_a_product_is_exact(
         x.astype(c.dtype).T if t else x.astype(c.dtype) for x, t in zip((a, b), turned, strict=True)
     )
     np.testing.assert_array_equal(c, left @ right)
+
+
+@pytest.mark.parametrize("arch", ["sm_75", "sm_90"])
+@pytest.mark.parametrize("precision", ["ieee", "reference", "tf32"])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+def test_a_product_without_an_instruction_is_added_in_order(
+    dtype: str, precision: str, arch: str
+) -> None:
+    def product(a, b, c):
+        x, y = kd.tile.load(a, (0, 0), (16, 16)), kd.tile.load(b, (0, 0), (16, 16))
+        kd.tile.store(c, (0, 0), kd.mma(x, y, precision=precision))
+
+    if precision == "tf32" and dtype != "float32":
+        return
+    signature = f"{dtype}[:,::1], {dtype}[:,::1], float32[:,::1]"
+    spec = specialize(product, signature, block=(32, 1, 1))
+    (text, *_) = device_texts(spec, "entry", parse_arch(arch))
+    has_dtype = dtype == "float16" or arch == "sm_90"
+    is_fast = precision == ("tf32" if dtype == "float32" else "ieee")
+    assert ("matrix_product" in text) == (has_dtype and is_fast)
+
+
+@pytest.mark.parametrize("promote", [64, 128, None])
+def test_sums_of_narrow_floats_are_added_as_float32(promote: int | None) -> None:
+    def product(a, b, c):
+        x, y = kd.tile.load(a, (0, 0), (16, 256)), kd.tile.load(b, (0, 0), (8, 256))
+        acc = kd.tile.load(c, (0, 0), (16, 8))
+        kd.tile.store(c, (0, 0), kd.mma(x, y.T, acc, promote=promote))
+
+    kind = "float8_e4m3fn[:,::1]"
+    spec = specialize(product, f"{kind}, {kind}, float32[:,::1]", block=(32, 1, 1))
+    (text, *_) = device_texts(spec, "entry", parse_arch("sm_90"))
+    additions = text.count("fadd")
+    assert additions == (0 if promote is None else 4 * 256 // promote)
+    rng = np.random.default_rng(46)
+    a, b = _matrix(rng, (16, 256), "float8_e4m3fn"), _matrix(rng, (8, 256), "float8_e4m3fn")
+    c = rng.integers(-9, 9, (16, 8)).astype(np.float32)
+    expected = a.astype(np.float32) @ b.astype(np.float32).T + c
+    simulate_device(spec, (1,), (a, b, c))
+    np.testing.assert_array_equal(c, expected)
