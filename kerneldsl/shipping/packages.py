@@ -83,7 +83,8 @@ def load_package(package: str, folder: str = "_kernels", *, strict: bool = False
             raise ArgumentTypeError(f"{name} is {a_type(value)}", value=value, limit="It is a str")
     strict = read_flag("strict", strict)
     parts = folder.split("/")
-    if not folder or any(part in ("", ".", "..") for part in parts):
+    has_others = "\\" in folder or "\0" in folder
+    if has_others or any(part in ("", ".", "..") for part in parts):
         raise ArgumentValueError(
             f"folder is {safe_repr(folder)}",
             value=folder,
@@ -134,7 +135,10 @@ def _reader(module: ModuleType, parts: list[str]) -> Callable[[str], bytes]:
     def read(name: str) -> bytes:
         from importlib.resources import files  # few loaders need it
 
-        return files(module.__name__).joinpath(*parts, name).read_bytes()
+        try:
+            return files(module.__name__).joinpath(*parts, name).read_bytes()
+        except (TypeError, ValueError, AttributeError) as error:  # a module of no package, or file
+            raise FileNotFoundError(f"{module.__name__} has no folder") from error
 
     return read
 

@@ -142,6 +142,7 @@ def test_a_rebuild_removes_old_files(built: Path, tmp_path: Path) -> None:
     [
         (("nothing_there",), "nothing_there cannot be imported"),
         (("json.decoder",), "json.decoder is a module, and not a package"),
+        (("./",), "has no __init__.py"),
         (("json",), "json has no kernels to compile"),
         (("mypkg", "--cpu", "x86-64-v9"), "--cpu names 'x86-64-v9'"),
         (("mypkg", "--arch", "sm_90,sm_1"), "--arch names 'sm_1'. Plans can be made for sm_75, "),

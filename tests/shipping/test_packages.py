@@ -347,6 +347,16 @@ def test_an_unbuilt_package_is_no_problem(tmp_path: Path) -> None:
     assert not done.stderr
 
 
+def test_a_module_without_a_folder_has_no_kernels(tmp_path: Path) -> None:
+    program = (
+        "import sys, types, kerneldsl as kd\n"
+        "sys.modules['made'] = types.ModuleType('made')\n"
+        "print(*map(kd.load_package, ('sys', 'made', 'json.decoder')))"
+    )
+    done = run(program, tmp_path)
+    assert done.stdout.count(": 0 kernels>") == 3, done.stderr
+
+
 @pytest.mark.parametrize(
     ("call", "said"),
     [
@@ -354,6 +364,8 @@ def test_an_unbuilt_package_is_no_problem(tmp_path: Path) -> None:
         ("kd.load_package('mypkg', '../x')", "folder is '../x'"),
         ("kd.load_package('no.such.package')", "there is no package 'no.such.package'"),
         ("kd.load_package(__name__)", "package is '__main__', a script"),
+        ("kd.load_package('json', 'a\\0b')", "folder is 'a"),
+        (r"kd.load_package('json', r'a\b')", "folder is 'a"),
     ],
 )
 def test_wrong_arguments(installed: Path, call: str, said: str) -> None:

@@ -458,6 +458,13 @@ def _import(place: str) -> ModuleType:
             limit="The compiled kernels are a folder of the package",
             remedy=f"Make it a package: a folder {name} with an __init__.py",
         )
+    if getattr(found, "__file__", None) is None:
+        raise ArgumentValueError(
+            f"{name} has no __init__.py",
+            value=place,
+            limit="The compiled kernels are a folder of the package, which its __init__.py loads",
+            remedy="Name the folder of the package itself",
+        )
     return found
 
 
