@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import cache
 from itertools import count, islice
 from typing import Any
 
@@ -26,7 +27,7 @@ from kerneldsl.lowering.types import element_type
 from kerneldsl.utilities.dataclasses import dataclass
 from targets.cuda.compile.pipeline import Pipeline, Stage
 
-__all__ = ["ParameterReader", "assume", "parameter_types"]
+__all__ = ["ParameterReader", "assume", "natural_alignment", "parameter_types"]
 
 _i64 = ir.IntType(64)
 _GLOBAL_SPACE = 1
@@ -48,6 +49,12 @@ def parameter_types(context: Any, layout: ParameterLayout) -> Iterator[ir.Type]:
             yield element.as_pointer(_GLOBAL_SPACE)
         else:
             yield _data_type(context, parameter.dtype)
+
+
+@cache
+def natural_alignment(context: Any, element: ir.Type) -> int:
+    """Return the alignment of an element in bytes. Numba has LLVM read a module to find it."""
+    return int(context.get_abi_alignment(element))
 
 
 def _data_type(context: Any, dtype: str) -> ir.Type:
@@ -188,7 +195,7 @@ class ParameterReader:
 
     def _mark_pointer(self, pointer: ir.Argument, number: int) -> None:
         promises = self._promises.array(number)
-        natural = self._context.get_abi_alignment(pointer.type.pointee)
+        natural = natural_alignment(self._context, pointer.type.pointee)
         pointer.attributes.align = max(natural, promises.alignment)
         is_only_read = number in self._only_read
         if self._promises.is_disjoint and (is_only_read or not self._sees_others):

@@ -76,6 +76,8 @@ class Linked:
 
     #: The module.
     module: Any
+    #: Its functions, also those that it only declares.
+    symbols: tuple[str, ...]
     #: What it calls of libdevice, which is not linked in yet.
     libdevice_functions: tuple[str, ...]
     #: What it calls of other modules.
@@ -145,16 +147,19 @@ def link(
             module.link_in(_parse(flagged))
         except RuntimeError as error:
             raise _malformed(error) from error
-    if any(function.name == ROUND_TO_BFLOAT16 for function in module.functions):
-        module.link_in(_parse(_NATIVE_ROUNDING))
-    symbols = [function.name for function in module.functions]
-    general = [*division_definitions(symbols), *root_definitions(calls)]
-    for definition in (*shift_definitions(symbols), *pipeline.run(Stage.LLVM, general, calls)):
+    functions = _functions(module)
+    general = [*division_definitions(functions), *root_definitions(calls)]
+    rounding = [_NATIVE_ROUNDING] if ROUND_TO_BFLOAT16 in functions else []
+    general = pipeline.run(Stage.LLVM, general, calls)
+    definitions = [*rounding, *shift_definitions(functions), *general]
+    for definition in definitions:
         module.link_in(_parse(definition))
-    for function in module.functions:
-        if not function.is_declaration and function.name != entry_name:
-            function.linkage = "internal"
-            function.add_function_attribute("alwaysinline")
+    if definitions:
+        functions = _functions(module)
+    declared = [name for name, function in functions.items() if function.is_declaration]
+    for name in functions.keys() - {entry_name, *declared}:
+        functions[name].linkage = "internal"
+        functions[name].add_function_attribute("alwaysinline")
     for variable in module.global_variables:
         if not variable.is_declaration:
             variable.linkage = "external" if is_captured(variable.name) else "internal"
@@ -166,9 +171,15 @@ def link(
         raise _malformed(error) from error
     return Linked(
         module,
-        _libdevice_functions(module, external),
-        tuple(each.name for each in module.functions if each.name in external),
+        tuple(functions),
+        _libdevice_functions(declared, external),
+        tuple(name for name in functions if name in external),
     )
+
+
+def _functions(module: Any) -> dict[str, Any]:
+    """Return the functions of a module by their names."""
+    return {function.name: function for function in module.functions}
 
 
 #: Makes libdevice flush subnormal numbers to zero, as fast arithmetic does.
@@ -185,11 +196,10 @@ define i16 @{ROUND_TO_BFLOAT16}(float %value) {{
 """
 
 
-def _libdevice_functions(module: Any, external: Collection[str]) -> tuple[str, ...]:
+def _libdevice_functions(declared: Iterable[str], external: Collection[str]) -> tuple[str, ...]:
     names = []
-    for function in module.functions:
-        name = function.name
-        if not function.is_declaration or name in _SYSTEM_CALLS or name in external:
+    for name in declared:
+        if name in _SYSTEM_CALLS or name in external:
             continue
         if name.startswith("llvm.") and not is_unselectable(name):
             continue
@@ -223,7 +233,7 @@ def write_ptx(
     module = linked.module
     module.triple = TRIPLE
     module.data_layout = _layout(arch.name, ptx_version)
-    _define_by_architecture(module, arch, ptx_version)
+    _define_by_architecture(linked, arch, ptx_version)
     if linked.libdevice_functions:
         path = libdevice.require_libdevice(user_name(linked.libdevice_functions[0]), None)
         module.link_in(libdevice.cut_out(path, linked.libdevice_functions, module.data_layout))
@@ -233,7 +243,7 @@ def write_ptx(
                 function.linkage = "internal"
     _mark_convergent(module)
     _optimize(module, machine, speed_level=3)
-    if restore_roots(module):
+    if not ROOTS.keys().isdisjoint(linked.symbols) and restore_roots(module):
         _optimize(module, machine, speed_level=1)
     if views_shared:
         # The back end replaces generic addresses by those of shared memory, and LLVM knows the
@@ -263,19 +273,28 @@ def _mark_convergent(module: Any) -> None:
     that its block has before it. It leaves convergent calls alone, but does not look for a barrier
     or an exchange in what it copies. Later passes of LLVM remove the mark from other functions.
     """
-    functions = list(module.functions)
-    if any(each.is_declaration and _is_convergent(each) for each in functions):
-        for each in functions:
-            if not each.is_declaration:
-                each.add_function_attribute("convergent")
+    functions = _functions(module)
+    declared = {name: each for name, each in functions.items() if each.is_declaration}
+    if any(_is_convergent(name, each) for name, each in declared.items()):
+        for name in functions.keys() - declared:
+            functions[name].add_function_attribute("convergent")
 
 
-def _is_convergent(function: Any) -> bool:
-    return any(b"convergent" in each.split() for each in function.attributes)
+#: Whether intrinsics of LLVM are, by their names.
+_convergent: dict[str, bool] = {}
 
 
-def _define_by_architecture(module: Any, arch: Architecture, ptx_version: PtxVersion) -> None:
-    symbols = [f.name for f in module.functions if is_by_architecture(f.name)]
+def _is_convergent(name: str, declared: Any) -> bool:
+    if name in _convergent:
+        return _convergent[name]
+    found = any(b"convergent" in each.split() for each in declared.attributes)
+    if name.startswith("llvm."):
+        _convergent[name] = found
+    return found
+
+
+def _define_by_architecture(linked: Linked, arch: Architecture, ptx_version: PtxVersion) -> None:
+    module, symbols = linked.module, list(filter(is_by_architecture, linked.symbols))
     if not symbols:
         return
     defined = _parse(definitions(symbols, arch, ptx_version))

@@ -64,7 +64,11 @@ from targets.cuda.compile.linked_calls import linked_emitter
 from targets.cuda.compile.lowered import LoweredKernel, linked_symbols, with_bounds
 from targets.cuda.compile.math_symbols import rename_math
 from targets.cuda.compile.numba_device import TARGET_NAME, descriptor
-from targets.cuda.compile.parameters import ParameterReader, parameter_types
+from targets.cuda.compile.parameters import (
+    ParameterReader,
+    natural_alignment,
+    parameter_types,
+)
 from targets.cuda.compile.pipeline import Pipeline
 from targets.cuda.compile.ptx import entry_identifier
 from targets.cuda.compile.regions.loops import LoopEmitter, conditions
@@ -271,7 +275,7 @@ def _write(
     for argument, parameter in zip(entry.args, layout.parameters, strict=True):
         argument.name = parameter.name
         if isinstance(argument.type, ir.PointerType):
-            argument.attributes.align = context.get_abi_alignment(argument.type.pointee)
+            argument.attributes.align = natural_alignment(context, argument.type.pointee)
     builder = ir.IRBuilder(entry.append_basic_block("entry"))
     lines = LineMarks(context, builder, spec.unit) if spec.options.lineinfo else None
     reader = ParameterReader(context, builder, spec, pipeline)

@@ -158,7 +158,9 @@ class _Shortening:
             text.append(line)
             if number == self._function.opening:
                 text += self._emitter.declarations()
-        return shorten_countdowns(remove_dead_code(text), self._facts, self._report)
+        text = remove_dead_code(text)
+        has_loops = any(block.depth for block in self._function.blocks)
+        return shorten_countdowns(text, self._facts, self._report) if has_loops else text
 
     def _access(self, instruction: Instruction) -> _Access | None:
         if instruction.opcode == _STEP and not instruction.predicate:
