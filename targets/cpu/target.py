@@ -161,7 +161,7 @@ class CpuDevice(Device):
 
     def describe(self) -> DeviceInfo:
         """Model, cores, vector extensions in use, caches and memory."""
-        from targets.cpu.runtime.description import describe_cpu
+        from targets.cpu.runtime.processors import describe_cpu
 
         return describe_cpu(self)
 
@@ -281,8 +281,7 @@ def _device() -> CpuDevice:
 
 
 def _make_device() -> CpuDevice:
-    from targets.cpu.runtime.description import cpu_model
-    from targets.cpu.runtime.processors import runnable_threads
+    from targets.cpu.runtime.processors import cpu_model, runnable_threads
 
     limits = DeviceLimits(
         max_threads_per_block=1024,

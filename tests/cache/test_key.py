@@ -380,7 +380,7 @@ def _path_of(root: Path, module: str) -> str:
         "kerneldsl/lowering/loop_marks.py",
         "kerneldsl/planner/work.py",
         "kerneldsl/utilities/operators.py",
-        "targets/cpu/regions/entry.py",
+        "targets/cpu/regions/compile.py",
         "targets/cuda/compile/stored.py",
     ],
 )

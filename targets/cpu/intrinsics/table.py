@@ -16,7 +16,7 @@ from kerneldsl.language.intrinsics.table import INTRINSICS
 from kerneldsl.lowering import scalars
 from kerneldsl.lowering.calls import Emitter
 from kerneldsl.utilities.dataclasses import dataclass
-from targets.cpu.intrinsics import byte_dots, ptx_words, warp
+from targets.cpu.intrinsics import warp, words
 from targets.cpu.intrinsics.atomics import ATOMICS, fence
 from targets.cpu.intrinsics.exchange import Exchange
 from targets.cpu.intrinsics.groups import GROUPS
@@ -133,13 +133,9 @@ LOWERINGS: dict[str, Lowering] = {
         if row.typing in (Typing.TILE, Typing.LOOP)
     },
     **{name: Atomic(*operations) for name, operations in ATOMICS.items()},
-    **{
-        name: ScalarOperation(emit)
-        for name, emit in (scalars.EMITTERS | byte_dots.EMITTERS).items()
-    },
+    **{name: ScalarOperation(emit) for name, emit in (scalars.EMITTERS | words.EMITTERS).items()},
     **{name: ScalarOperation(emit) for name, emit in linked.EMITTERS.items()},
-    **{name: ScalarOperation(emit) for name, emit in ptx_words.EMITTERS.items()},
-    **{name: Refused(reason) for name, reason in ptx_words.REFUSED.items()},
+    **{name: Refused(reason) for name, reason in words.REFUSED.items()},
 }
 
 

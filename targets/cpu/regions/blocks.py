@@ -8,7 +8,7 @@ from llvmlite import ir
 
 from kerneldsl.ir.operations import Operation, Region
 from targets.cpu.math.workarounds import divide_unsigned
-from targets.cpu.regions import arrays, exchanges, grid_barriers, slots, warps
+from targets.cpu.regions import exchanges, grid_barriers, memory, warps
 from targets.cpu.regions.emitter import CountedLoop, CpuEmitter
 from targets.cpu.regions.tiles import handlers as tiles
 
@@ -18,7 +18,7 @@ _I64 = ir.IntType(64)
 #: Rows of blocks that are visited column by column.
 _TOP_ROWS = 4
 #: What reserves memory once for all blocks of a call.
-_MEMORY = {"cell": slots.cell, "exchange.room": exchanges.room, "slot": slots.slot}
+_MEMORY = {"cell": memory.cell, "exchange.room": exchanges.room, "slot": memory.slot}
 
 
 def write_blocks(emitter: CpuEmitter, region: Region) -> None:
@@ -54,7 +54,7 @@ def _reserve(emitter: CpuEmitter, region: Region) -> None:
             _MEMORY[operation.name](emitter, operation)
     for operation in region.walk():
         if operation.name == "shared.array":
-            arrays.shared(emitter, operation)
+            memory.shared(emitter, operation)
 
 
 def _block_place(emitter: CpuEmitter, block: Any, gx: Any, gy: Any, gz: Any) -> list[Any]:
@@ -105,10 +105,9 @@ def _for_each(emitter: CpuEmitter, operation: Operation) -> None:
 
 _HANDLERS = {
     "for_each": _for_each,
-    **arrays.HANDLERS,
     **exchanges.HANDLERS,
     **grid_barriers.HANDLERS,
-    **slots.HANDLERS,
+    **memory.HANDLERS,
     **tiles.HANDLERS,
     **warps.HANDLERS,
 }

@@ -16,12 +16,15 @@ from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 
 from kerneldsl.analysis.operations import CONVERSIONS, SELECTIONS
 from kerneldsl.contract import Specialization
+from kerneldsl.contract.abi import RECORD_WORD_BYTES
 from kerneldsl.errors import KernelError
 from kerneldsl.frontend.trees import walk_here
 from kerneldsl.frontend.unit import FunctionUnit
+from kerneldsl.ir.array_parts import ArrayParts
 from kerneldsl.ir.explained_errors import explained_errors, translate
 from kerneldsl.ir.frontend.read import argument_types, read_function, type_unit
 from kerneldsl.ir.frontend.reader import Reader
@@ -29,38 +32,51 @@ from kerneldsl.ir.operations import Function, Operation, Region
 from kerneldsl.ir.printer import print_function
 from kerneldsl.ir.recognize import operands_of, operator_of
 from kerneldsl.language.intrinsics.intrinsic import Effect, Typing
-from kerneldsl.language.kinds import Kind
+from kerneldsl.language.kinds import ArrayKind, Kind, TupleKind
+from kerneldsl.launch.native.builder import POINTER
 from kerneldsl.lowering import math_functions as _math_functions  # noqa: F401 - registers
 from kerneldsl.lowering import numpy_functions as _numpy_functions  # noqa: F401 - registers
 from kerneldsl.lowering.captured_arrays import captured_addresses, offering
 from kerneldsl.lowering.numba_internals.compiling import collector_paused, global_compiler_lock
 from kerneldsl.lowering.numba_internals.host_code import helpers_of_kernels, host_contexts
 from kerneldsl.lowering.numba_internals.llvm_modules import (
+    EXCEPTION_POINTER,
     empty_module,
     relax_floats,
     without_errors,
 )
-from targets.cpu.codegen.code import Compiled
+from kerneldsl.utilities.dataclasses import dataclass
+from targets.cpu.codegen.code import HEADER_BYTES, Compiled
 from targets.cpu.codegen.levels import LEVELS, compiling_for
 from targets.cpu.codegen.library import ENTRY_SUFFIX, create_library, entry_symbol, name_symbols
 from targets.cpu.codegen.storage import LocalScopes
 from targets.cpu.regions.emitter import CpuEmitter
-from targets.cpu.regions.entry import BODY, Entry, read_arguments, write_entry
 from targets.cpu.regions.loop_writer import HANDLERS as ARITHMETIC
 from targets.cpu.regions.read import read_kernel
 from targets.cpu.regions.rows import HANDLERS as ROWS
 from targets.cpu.regions.rows import row_axis, write_rows
 from targets.cpu.runtime.artifact import CpuArtifact
-from targets.cpu.runtime.native_tables import RunnerOption
+from targets.cpu.runtime.native_tables import RUNNER, RunnerOption
 from targets.cpu.runtime.objects import load_object
 from targets.cpu.runtime.process_code import runner_symbols
+from targets.cpu.runtime.runner_code import RUNNER_TYPE, write_runner
 from targets.cpu.runtime.signal_handlers import CAN_LEAVE_CODE
 
 if TYPE_CHECKING:
     from kerneldsl.frontend.typed_unit import TypedUnit
     from kerneldsl.lowering.faults import FaultTable
 
-__all__ = ["compile_kernel", "compile_regions", "is_short", "typed_regions", "typed_unit"]
+__all__ = [
+    "BODY",
+    "Entry",
+    "compile_kernel",
+    "compile_regions",
+    "is_short",
+    "read_arguments",
+    "typed_regions",
+    "typed_unit",
+    "write_entry",
+]
 
 _I32 = ir.IntType(32)
 
@@ -223,9 +239,9 @@ def _register(emitter: CpuEmitter, names: set[str]) -> None:
 
         emitter.register(slots.HANDLERS)
     if "local.array" in names:
-        from targets.cpu.regions import arrays
+        from targets.cpu.regions import memory
 
-        emitter.register(arrays.HANDLERS)
+        emitter.register(memory.HANDLERS)
     if emitter.spec.options.debug:
         from targets.cpu.regions import faults
 
@@ -306,3 +322,111 @@ def _is_short(operation: Operation) -> bool:
     function = operator_of(operation)
     is_known = function in _OPERATORS or getattr(function, "__name__", "") in _SHORT_FUNCTIONS
     return are_numbers and is_known
+
+
+# -- the entry -------------------------------------------------------------------------------------
+
+
+_I8, _I64 = ir.IntType(8), ir.IntType(64)
+_POINTER = _I8.as_pointer()
+
+#: ``i32 body(ptr memory, ptr exception, i64 first, i64 last, ptr launch)``. Result and first
+#: arguments are those of Numba's calling convention, by which what Numba has written in Python is
+#: called and returns an exception.
+BODY = ir.FunctionType(_I32, [_POINTER, EXCEPTION_POINTER.as_pointer(), _I64, _I64, _POINTER])
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Options of an entry beside the body."""
+
+    scratch_bytes: int
+    options: RunnerOption
+    #: Whether the module has its own function that runs pieces, as a library for C has.
+    has_runner: bool
+
+
+def write_entry(module: ir.Module, body: ir.Function, name: str, entry: Entry) -> None:
+    """Write the entry, which has a runner call the body for each piece of a range."""
+    if entry.has_runner:
+        runner = write_runner(module, is_internal=True)
+    else:
+        runner = ir.Function(module, RUNNER_TYPE, RUNNER)
+    piece = _write_piece(module, body, f"{name}.piece")
+    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [POINTER] * 4), name)
+    builder = ir.IRBuilder(function.append_basic_block("entry"))
+    ranges, counts, _, launch = function.args
+    more = (_I64(entry.scratch_bytes), _I64(entry.options))
+    builder.call(runner, [ranges, counts, launch, piece, *more])
+    builder.ret_void()
+
+
+def _write_piece(module: ir.Module, body: ir.Function, name: str) -> ir.Function:
+    """Write ``i64 piece(i64 first, i64 last, ptr scratch, ptr launch)``, which calls the body."""
+    piece = ir.Function(module, ir.FunctionType(_I64, [_I64, _I64, POINTER, POINTER]), name)
+    piece.linkage = "internal"
+    first, last, scratch, launch = piece.args
+    builder = ir.IRBuilder(piece.append_basic_block("entry"))
+    exception = cgutils.alloca_once(builder, EXCEPTION_POINTER)
+    scratch, launch = (builder.bitcast(each, _POINTER) for each in (scratch, launch))
+    code = builder.call(body, [scratch, exception, first, last, launch])
+    told = builder.ptrtoint(builder.load(exception), _I64)
+    builder.ret(builder.select(builder.icmp_signed("!=", code, _I32(0)), told, _I64(0)))
+    return piece
+
+
+# -- arguments, read from the launch --------------------------------------------------------------
+
+
+def read_arguments(emitter: CpuEmitter, function: Function) -> None:
+    """Bind the parameters of a kernel to what the launch has."""
+    reader = _Reader(emitter)
+    layout = emitter.spec.layout
+    for value, name, kind in zip(function.body.arguments, layout.names, layout.kinds, strict=True):
+        emitter.values[value] = reader.value(name, kind, value.type)
+
+
+class _Reader:
+    def __init__(self, emitter: CpuEmitter) -> None:
+        self.emitter = emitter
+        self.offsets = {each.name: each.offset for each in emitter.spec.layout.parameters}
+
+    def field(self, name: str, kind: Any) -> ir.Value:
+        """Return a parameter of the launch."""
+        builder = self.emitter.builder
+        place = builder.gep(self.emitter.launch, [_I32(HEADER_BYTES + self.offsets[name])])
+        return builder.load(builder.bitcast(place, kind.as_pointer()))
+
+    def value(self, name: str, kind: Kind, found: Any) -> Any:
+        """Return an argument, of a type of Numba's."""
+        if isinstance(kind, TupleKind):
+            pairs = enumerate(zip(kind.elements, found.types, strict=True))
+            return tuple(self.value(f"{name}[{number}]", *each) for number, each in pairs)
+        if isinstance(kind, ArrayKind):
+            return self.array(name, kind, found)
+        context, builder = self.emitter.context, self.emitter.builder
+        if isinstance(found, types.Complex):
+            number = context.make_complex(builder, found)
+            part = context.get_data_type(found.underlying_float)
+            number.real = self.field(f"{name}.real", part)
+            number.imag = self.field(f"{name}.imag", part)
+            return number._getvalue()
+        if isinstance(found, types.Record):
+            firsts = range(0, kind.element.nbytes, RECORD_WORD_BYTES)
+            words = [self.field(f"{name}.bytes[{first}]", _I64) for first in firsts]
+            from kerneldsl.lowering.records import record_value
+
+            return record_value(context, builder, found, words)
+        stored = self.field(name, context.get_data_type(found))
+        return context.data_model_manager[found].from_data(builder, stored)
+
+    def array(self, name: str, kind: ArrayKind, found: Any) -> ArrayParts:
+        axes = range(kind.ndim)
+        shape = [self.field(f"{name}.shape[{axis}]", _I64) for axis in axes]
+        data = self.field(
+            f"{name}.data", self.emitter.context.get_data_type(found.dtype).as_pointer()
+        )
+        strides = None
+        if kind.layout == "A":
+            strides = [self.field(f"{name}.strides[{axis}]", _I64) for axis in axes]
+        return ArrayParts(data, shape, found, strides)

@@ -13,24 +13,27 @@ from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 
 from kerneldsl.ir.frontend.reader import NotReadError
 from kerneldsl.ir.operations import Effect, Operation, Value
 from kerneldsl.ir.rewriter import clone_region
 from kerneldsl.language.intrinsics.intrinsic import Scope
 from kerneldsl.lowering.calls import Call
+from kerneldsl.lowering.chains import Nodes, SequentialLookBack, State
 from kerneldsl.lowering.groups import WrittenOperation
-from targets.cpu.intrinsics.chains import write_chain
+from kerneldsl.lowering.loops import loop_while
 from targets.cpu.intrinsics.exchange import WARP_SIZE, Room, arrive_thread, expect_threads
 from targets.cpu.intrinsics.table import Cut, Exchange, Together, lowering_of
 from targets.cpu.regions.emitter import CpuEmitter
 from targets.cpu.regions.faults import fault_record
-from targets.cpu.regions.slots import slot_place
+from targets.cpu.regions.memory import slot_place
+from targets.cpu.runtime.signals import IS_SUPPORTED
 
 if TYPE_CHECKING:
     from targets.cpu.regions.fission import Fission
 
-__all__ = ["HANDLERS", "Expansion", "room"]
+__all__ = ["HANDLERS", "Expansion", "room", "write_chain"]
 
 #: Parameters of exchanges that threads post; those who take know their types alone.
 _POSTED = frozenset({"value", "predicate", "x", "keys", "values"})
@@ -287,3 +290,82 @@ HANDLERS = {
     "vote": _vote,
     "chain": _chain,
 }
+
+
+# Workers run their blocks one after the other, and a block takes its part when it runs. So a block
+# that waits for a part waits for a block that another worker is running, or has run. Under any
+# threading layer, and with any number of workers, none waits for what has not begun. A worker that
+# waits gives its processor to others. A block that fails in debug mode publishes nothing. The
+# launch raises, and no block waits any longer.
+
+
+_I1 = ir.IntType(1)
+
+_ORDER = "monotonic"
+#: How often a worker looks before it gives its processor to others.
+_LOOKS = 64
+
+
+class _LookBack(SequentialLookBack):
+    """The look-back of a worker; `record` is the address of the fault record, 0 without one."""
+
+    def __init__(self, call: Call, nodes: Nodes, record: Any) -> None:
+        super().__init__(call, nodes)
+        self._record = record
+
+    def wait(self, node: ir.Value) -> ir.Value:
+        builder = self.builder
+        is_there, value = self.nodes.look(node)
+        goes_on = cgutils.alloca_once_value(builder, builder.not_(is_there))
+        found = cgutils.alloca_once_value(builder, value)
+        looks = cgutils.alloca_once_value(builder, _I32(0))
+        with loop_while(builder, lambda: builder.load(goes_on)):
+            is_there, value = self.nodes.look(node)
+            builder.store(value, found)
+            builder.store(builder.not_(is_there), goes_on)
+            count = builder.add(builder.load(looks), _I32(1))
+            builder.store(count, looks)
+            is_long = builder.icmp_unsigned("==", builder.urem(count, _I32(_LOOKS)), _I32(0))
+            with builder.if_then(is_long, likely=False):
+                if IS_SUPPORTED:
+                    kind = ir.FunctionType(_I32, [])
+                    give = cgutils.get_or_insert_function(builder.module, kind, "sched_yield")
+                    builder.call(give, [])
+                with builder.if_then(self._has_failed()):
+                    builder.store(_I1(0), goes_on)
+        return builder.load(found)
+
+    def _has_failed(self) -> ir.Value:
+        """Return whether a block of the launch has failed."""
+        builder = self.builder
+        has_record = builder.icmp_unsigned("!=", self._record, _I64(0))
+        result = cgutils.alloca_once_value(builder, _I1(0))
+        with builder.if_then(has_record):
+            place = builder.inttoptr(self._record, _I32.as_pointer())
+            claimed = builder.load_atomic(place, _ORDER, 4)
+            builder.store(builder.icmp_unsigned("!=", claimed, _I32(0)), result)
+        return builder.load(result)
+
+
+def _next(call: Call, blocks: ir.Value, record: ir.Value) -> ir.Value:
+    state = State.of(call, _ORDER)
+    return state.part_of(state.count_part())
+
+
+def _before(call: Call, blocks: ir.Value, record: ir.Value) -> ir.Value:
+    state = State.of(call, _ORDER)
+    kind = call.context.get_value_type(call.signature.return_type)
+    return _LookBack(call, Nodes(state, kind, state.launch(), blocks), record).run()
+
+
+def _publish(call: Call, blocks: ir.Value, record: ir.Value) -> ir.Value:
+    """Leave it to the look-back, as a block that fails in debug mode publishes nothing."""
+    return call.context.get_dummy_value()
+
+
+_EMITTERS = {"chain.next": _next, "chain.before": _before, "chain.publish": _publish}
+
+
+def write_chain(name: str, call: Call, blocks: ir.Value, record: ir.Value) -> ir.Value:
+    """Write an operation; `record` is the address of the fault record, or 0."""
+    return _EMITTERS[name](call, blocks, record)

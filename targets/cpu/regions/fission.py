@@ -20,7 +20,6 @@ from kerneldsl.language.intrinsics.intrinsic import Scope
 from kerneldsl.language.kinds import Kind
 from targets.cpu.intrinsics.exchange import WARP_SIZE
 from targets.cpu.regions import grid_barriers
-from targets.cpu.regions.arrays import check_dynamic_slices, name_local_memory, place_local_arrays
 from targets.cpu.regions.control import split_branch, split_labeled, split_loop
 from targets.cpu.regions.crossing import Crossing
 from targets.cpu.regions.exchanges import Expansion
@@ -35,6 +34,7 @@ from targets.cpu.regions.masks import (
     store,
     under,
 )
+from targets.cpu.regions.memory import check_dynamic_slices, name_local_memory, place_local_arrays
 from targets.cpu.regions.warps import WARP, in_warps
 
 __all__ = ["Fission", "split_at_barriers"]

@@ -1,6 +1,6 @@
 """The function that runs a kernel's units piece by piece, the same for all kernels.
 
-The entry of a kernel (:mod:`targets.cpu.regions.entry`) calls it with the kernel's own function,
+The entry of a kernel (:mod:`targets.cpu.regions.compile`) calls it with the kernel's own function,
 which unpacks the arguments and calls the body. It takes scratch memory, and checks between two
 pieces whether the launch is stopped. A signal may make it leave the body at any instruction
 (:mod:`targets.cpu.runtime.signals`). So it consists of two functions: one runs the pieces, and the

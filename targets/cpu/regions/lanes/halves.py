@@ -26,7 +26,7 @@ from kerneldsl.ir.operations import Effect, Operation, Region, Value
 from kerneldsl.ir.recognize import constant_number, operator_of
 from kerneldsl.ir.rewriter import clone
 from kerneldsl.lowering.loop_marks import NOT_UNROLLED
-from targets.cpu.regions.lanes.crossing import needs_thread
+from targets.cpu.regions.lanes.slots import needs_thread
 from targets.cpu.regions.lanes.values import LaneValues, of_first_thread
 from targets.cpu.regions.loop_writer import LoopWriter
 from targets.cpu.regions.row_regions import defined_in, has_effects, if_then, row_of

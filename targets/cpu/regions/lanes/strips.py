@@ -21,9 +21,8 @@ from kerneldsl.ir.recognize import constant_number
 from kerneldsl.ir.rewriter import clone
 from kerneldsl.lowering.loop_marks import IN_SHORT_VECTORS, NOT_UNROLLED, UNROLLED_AS_VECTORS
 from targets.cpu.regions.lanes.choice import IN_REGISTERS, Choice
-from targets.cpu.regions.lanes.crossing import Crossing
 from targets.cpu.regions.lanes.masked import masked_loop, write_masked
-from targets.cpu.regions.lanes.slots import LaneSlots
+from targets.cpu.regions.lanes.slots import Crossing, LaneSlots
 from targets.cpu.regions.lanes.values import LaneValues, loads_of_bounds, of_first_thread
 from targets.cpu.regions.loop_writer import LoopWriter
 from targets.cpu.regions.row_regions import if_then

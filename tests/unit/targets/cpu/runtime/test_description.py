@@ -12,7 +12,7 @@ import pytest
 
 import kerneldsl as kd
 from targets.cpu.codegen import levels
-from targets.cpu.runtime import description
+from targets.cpu.runtime import processors
 
 
 @pytest.fixture
@@ -22,9 +22,9 @@ def info():
 
 @pytest.fixture(autouse=True)
 def fresh():
-    description.cpu_model.cache_clear()
+    processors.cpu_model.cache_clear()
     yield
-    description.cpu_model.cache_clear()
+    processors.cpu_model.cache_clear()
 
 
 def test_this_machine_is_described(info):
@@ -66,18 +66,18 @@ def test_the_usable_cores_are_the_affinity_masks():
 def test_the_model_on_linux(monkeypatch, tmp_path, text, model):
     file = tmp_path / "cpuinfo"
     file.write_text(text)
-    monkeypatch.setattr(description, "_CPUINFO", file)
+    monkeypatch.setattr(processors, "_CPUINFO", file)
     monkeypatch.setattr(sys, "platform", "linux")
-    assert description.cpu_model() == model
+    assert processors.cpu_model() == model
 
 
 def test_without_a_model_the_architecture_serves(monkeypatch, tmp_path):
-    monkeypatch.setattr(description, "_CPUINFO", tmp_path / "nothing")
+    monkeypatch.setattr(processors, "_CPUINFO", tmp_path / "nothing")
     monkeypatch.setattr("platform.machine", lambda: "riscv64")
     for system in ("linux", "sunos5"):
         monkeypatch.setattr(sys, "platform", system)
-        description.cpu_model.cache_clear()
-        assert description.cpu_model() == "riscv64"
+        processors.cpu_model.cache_clear()
+        assert processors.cpu_model() == "riscv64"
 
 
 class _Sysctl:
@@ -105,8 +105,8 @@ def test_macos(monkeypatch):
         hw__l3cachesize=(0).to_bytes(8, "little"),
     )
     monkeypatch.setattr(ctypes, "CDLL", lambda *a, **k: kernel)
-    assert description.cpu_model() == "Apple M3 Max"
-    info = description.describe_cpu(kd.device_info("cpu").device)
+    assert processors.cpu_model() == "Apple M3 Max"
+    info = processors.describe_cpu(kd.device_info("cpu").device)
     assert (info.l1_cache_bytes, info.l2_cache_bytes) == (131072, 4194304)
     with pytest.raises(kd.AttributeUnavailableError, match="sysctl reports no cache of level 3"):
         info.l3_cache_bytes
@@ -125,9 +125,9 @@ def test_caches_are_the_largest_data_caches(monkeypatch, tmp_path):
         (folder / "type").write_text(f"{kind}\n")
         (folder / "size").write_text(f"{size}\n")
     (tmp_path / "cpu1/cache/index9").mkdir()  # without files, as some kernels have it
-    monkeypatch.setattr(description, "_CPUS", tmp_path)
+    monkeypatch.setattr(processors, "_CPUS", tmp_path)
     monkeypatch.setattr(sys, "platform", "linux")
-    info = description.describe_cpu(kd.device_info("cpu").device)
+    info = processors.describe_cpu(kd.device_info("cpu").device)
     assert (info.l1_cache_bytes, info.l2_cache_bytes) == (48 * 1024, 2 * 2**20)
     with pytest.raises(kd.AttributeUnavailableError, match="no cache of level 3"):
         info.l3_cache_bytes
@@ -135,7 +135,7 @@ def test_caches_are_the_largest_data_caches(monkeypatch, tmp_path):
 
 def test_caches_elsewhere_are_unavailable(monkeypatch, info):
     monkeypatch.setattr(sys, "platform", "win32")
-    found = description.describe_cpu(info.device).to_dict(live=False)
+    found = processors.describe_cpu(info.device).to_dict(live=False)
     assert found["unavailable"]["l2_cache_bytes"] == "kerneldsl cannot read caches on win32"
 
 
@@ -145,7 +145,7 @@ def test_what_psutil_does_not_know_is_unavailable(monkeypatch, info):
     monkeypatch.setattr(psutil, "cpu_count", lambda logical: None)
     monkeypatch.setattr(psutil, "cpu_freq", lambda: SimpleNamespace(current=0.0, max=0.0))
     monkeypatch.delattr(psutil, "sensors_temperatures", raising=False)
-    found = description.describe_cpu(info.device).to_dict()
+    found = processors.describe_cpu(info.device).to_dict()
     for name in (
         "physical_core_count",
         "logical_core_count",

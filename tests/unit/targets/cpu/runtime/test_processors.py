@@ -12,8 +12,7 @@ import pytest
 from targets.cpu import target
 from targets.cpu.checks import check_cpu
 from targets.cpu.runtime import processors, threads
-from targets.cpu.runtime.description import describe_cpu
-from targets.cpu.runtime.processors import Runnable, processor_quota
+from targets.cpu.runtime.processors import Runnable, describe_cpu, processor_quota
 from tests.support.extent import full_beyond
 
 PROGRAM = """

@@ -1,4 +1,4 @@
-"""Shared and local arrays.
+"""Memory of a block: shared and local arrays, cells for a value, and slots for each thread's.
 
 Threads use the memory of a local array one after the other, or have a copy each. A thread keeps the
 elements of its array across a barrier. So an array that several loops over threads name has a copy
@@ -32,7 +32,16 @@ from targets.cpu.codegen.storage import StaticArray
 from targets.cpu.regions.crossing import VARYING
 from targets.cpu.regions.emitter import CpuEmitter
 
-__all__ = ["HANDLERS", "check_dynamic_slices", "name_local_memory", "place_local_arrays", "shared"]
+__all__ = [
+    "HANDLERS",
+    "cell",
+    "check_dynamic_slices",
+    "name_local_memory",
+    "place_local_arrays",
+    "shared",
+    "slot",
+    "slot_place",
+]
 
 _I64 = ir.IntType(64)
 
@@ -198,4 +207,60 @@ def _compare(context: Any, builder: Any, end: Any, count: Any, item: int, line: 
         return_number(context, builder, builder.add(builder.mul(end, _I64(item)), _I64(told)))
 
 
-HANDLERS = {"shared.array": shared, _LOCAL: _write_local, _BOUND: _bound}
+# -- values ----------------------------------------------------------------------------------------
+
+
+def cell(emitter: CpuEmitter, operation: Operation) -> None:
+    """Reserve the memory."""
+    if operation.result not in emitter.values:
+        kind = emitter.context.get_value_type(operation.result.type)
+        emitter.set(operation, emitter.reserve(kind, 1))
+
+
+def _store_cell(emitter: CpuEmitter, operation: Operation) -> None:
+    place, value = operation.operands
+    emitter.builder.store(emitter.plain(emitter.get(value), value.type), emitter.get(place))
+
+
+def _load_cell(emitter: CpuEmitter, operation: Operation) -> None:
+    found = emitter.builder.load(emitter.get(operation.operands[0]))
+    emitter.set(operation, emitter.wrapped(found, operation.result.type))
+
+
+def slot(emitter: CpuEmitter, operation: Operation) -> None:
+    if operation.result in emitter.values:
+        return
+    kind = emitter.context.get_data_type(operation.result.type)
+    before = operation.attributes.get("before", 0)
+    data = emitter.reserve(kind, before + operation.attributes["threads"])
+    with emitter.at_start():
+        emitter.set(operation, emitter.builder.gep(data, [ir.IntType(64)(before)], inbounds=True))
+
+
+def slot_place(emitter: CpuEmitter, slot: Value, thread: Any) -> Any:
+    return emitter.builder.gep(emitter.get(slot), [thread], inbounds=True)
+
+
+def _load(emitter: CpuEmitter, operation: Operation) -> None:
+    slot, thread = operation.operands
+    place = slot_place(emitter, slot, emitter.get(thread))
+    kind = operation.result.type
+    found = emitter.context.data_model_manager[kind].from_data(emitter.builder, emitter.read(place))
+    emitter.set(operation, emitter.wrapped(found, kind))
+
+
+def _store(emitter: CpuEmitter, operation: Operation) -> None:
+    slot, value, thread = operation.operands
+    place = slot_place(emitter, slot, emitter.get(thread))
+    model = emitter.context.data_model_manager[value.type]
+    plain = emitter.plain(emitter.get(value), value.type)
+    emitter.write(model.as_data(emitter.builder, plain), place)
+
+
+HANDLERS = {
+    "shared.array": shared,
+    _LOCAL: _write_local,
+    _BOUND: _bound,
+    **{"cell": cell, "cell.store": _store_cell, "cell.load": _load_cell},
+    **{"slot": slot, "slot.load": _load, "slot.store": _store},
+}
