@@ -21,7 +21,7 @@ import numpy as np
 import kerneldsl as kd
 
 #: Rows, columns, and the extent along k of the tiles.
-TILES = ((256, 256, 128), (256, 256, 256), (384, 256, 256), (512, 512, 256))
+TILES = ((256, 256, 256), (512, 512, 256))
 
 
 @kd.kernel

@@ -103,10 +103,11 @@ def _ordered(dtype: str) -> Any:
     def ordered(a, b, c, d):
         x = kd.tile.load(a, (0, 0), (16, 32))
         y = kd.tile.load(b, (0, 0), (32, 16))
-        first = kd.mma(x, y)
-        kd.tile.store(c, (0, 0), kd.mma(x, y, first))
-        square = kd.mma(y.T, x.T, first.T)
-        square = kd.mma(square.astype(a.dtype), square.T.astype(a.dtype), square)
+        first = kd.mma(x, y, precision="reference")
+        kd.tile.store(c, (0, 0), kd.mma(x, y, first, precision="reference"))
+        square = kd.mma(y.T, x.T, first.T, precision="reference")
+        narrow = square.astype(a.dtype)
+        square = kd.mma(narrow, narrow.T, square, precision="reference")
         kd.tile.store(d, (0, 0), square)
 
     return ordered

@@ -10,11 +10,12 @@ import math
 from collections.abc import Sequence
 
 from llvmlite import ir
+from numba import types
 
 from targets.cpu.regions.tiles.register_kernels import Part
 from targets.cpu.regions.tiles.writer import Elements, TileCode
 
-__all__ = ["write_panels", "write_transposed"]
+__all__ = ["in_words", "write_panels", "write_transposed"]
 
 _I32, _I64 = ir.IntType(32), ir.IntType(64)
 #: Rows of the largest square.
@@ -27,23 +28,56 @@ def write_panels(
     made: Elements,
     shape: tuple[int, int],
     groups: Sequence[Part],
+    group: int,
     *,
     is_exchanged: bool,
 ) -> None:
-    """Write the panels of a factor (k, n), or (n, k) if its axes are exchanged."""
+    """Write the panels of a factor (k, n), or (n, k) if its axes are exchanged.
+
+    An element of a panel is a word of `group` neighbours along k.
+    """
     depth, columns = shape
-    builder = code.builder
+    builder, words = code.builder, depth // group
     for first, width, count in groups:
         with code.repeat(first, first + width * count, width) as column:
-            start = builder.mul(column, _I64(depth))
+            start = builder.mul(column, _I64(words))
             if is_exchanged:
-                begin = builder.mul(column, _I64(depth))
-                write_transposed(code, source, begin, made, start, (width, depth), width)
+                lines = in_words(code, source, group)
+                write_transposed(code, lines, start, made, start, (width, words), width)
                 continue
-            with code.repeat(0, depth) as row:
-                index = builder.add(builder.mul(row, _I64(columns)), column)
+            with code.repeat(0, words) as row:
+                index = builder.add(builder.mul(row, _I64(group * columns)), column)
+                rows = [
+                    _load(code, source, builder.add(index, _I64(number * columns)), width)
+                    for number in range(group)
+                ]
+                value = _interleaved(builder, rows)
                 place = builder.add(start, builder.mul(row, _I64(width)))
-                _store(code, _load(code, source, index, width), made, place)
+                if group > 1:
+                    value = builder.bitcast(value, ir.VectorType(_I32, width))
+                _store(code, value, made, place)
+
+
+def in_words(code: TileCode, source: Elements, group: int) -> Elements:
+    """Return elements as words of `group` neighbours."""
+    if group == 1:
+        return source
+    data = code.builder.bitcast(source.data, _I32.as_pointer())
+    return Elements(code.emitter, data, types.int32)
+
+
+def _interleaved(builder: ir.IRBuilder, rows: list[ir.Value]) -> ir.Value:
+    """Return the first elements of all vectors, then the second ones, and so on."""
+    while len(rows) > 1:
+        half = len(rows) // 2
+        rows = [_zipped(builder, *pair) for pair in zip(rows[:half], rows[half:], strict=True)]
+    return rows[0]
+
+
+def _zipped(builder: ir.IRBuilder, one: ir.Value, two: ir.Value) -> ir.Value:
+    count = one.type.count
+    lanes = [lane for number in range(count) for lane in (number, count + number)]
+    return builder.shuffle_vector(one, two, ir.VectorType(_I32, 2 * count)(lanes))
 
 
 def write_transposed(
@@ -96,10 +130,10 @@ def _place(code: TileCode, elements: Elements, index: ir.Value, count: int) -> i
 
 def _load(code: TileCode, source: Elements, index: ir.Value, count: int) -> ir.Value:
     found = code.builder.load(_place(code, source, index, count))
-    found.align = 4
+    found.align = 1
     return found
 
 
 def _store(code: TileCode, value: ir.Value, made: Elements, index: ir.Value) -> None:
     place = _place(code, made, index, value.type.count)
-    code.builder.store(value, place).align = 4
+    code.builder.store(value, place).align = 1

@@ -20,8 +20,9 @@ from llvmlite import ir
 from numba.core import cgutils
 
 from targets.cpu.codegen.levels import features_in_use
+from targets.cpu.regions.tiles.product_units import Unit
 
-__all__ = ["Part", "Registers", "parts", "register_kernel", "registers", "vector_fma"]
+__all__ = ["Part", "Registers", "parts", "register_kernel", "registers", "repeated", "size_of"]
 
 _I32, _I64 = ir.IntType(32), ir.IntType(64)
 
@@ -66,89 +67,95 @@ def parts(extent: int, sizes: tuple[int, ...]) -> Iterator[Part]:
 
 
 def register_kernel(
-    module: ir.Module, kind: ir.Type, rows: int, width: int, depth: int, columns: int
+    module: ir.Module, unit: Unit, sums: ir.Type, rows: int, width: int, depth: int, columns: int
 ) -> ir.Function:
     """Return the function that adds a product to some rows of a tile.
 
-    It is given three addresses. The rows of the first factor have `depth` elements. A panel has a
-    row of `width` elements for each of these. The tile has `columns` columns.
+    It is given four addresses. The rows of the first factor have `depth` words. A panel has a row
+    of `width` words for each of these. The tile has `columns` columns of `sums`. What is at the
+    last address, for each column of the panel, is subtracted if the unit flips bytes.
     """
-    name = f"kerneldsl.product.{kind}.{rows}x{width}x{depth}.{columns}"
+    name = f"kerneldsl.product.{unit.name}.{sums}.{rows}x{width}x{depth}.{columns}.{unit.flips:d}"
     known = module.globals.get(name)
     if known is not None:
         return known
-    place = kind.as_pointer()
-    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [place] * 3), name)
+    word = sums if unit.group == 1 else _I32
+    kinds = [each.as_pointer() for each in (word, word, sums, sums)]
+    function = ir.Function(module, ir.FunctionType(ir.VoidType(), kinds), name)
     function.linkage = "internal"
     function.attributes.add("noinline")
-    one, panel, tile = function.args
-    lanes = min(width, registers().nbytes // _size_of(kind))
-    vector = ir.VectorType(kind, lanes)
+    one, panel, tile, subtracted = function.args
+    lanes = min(width, registers().nbytes // size_of(sums))
     builder = ir.IRBuilder(function.append_basic_block("entry"))
+    starts = range(0, width, lanes)
 
     def at(base: ir.Value, index: ir.Value | int) -> ir.Value:
         index = _I64(index) if isinstance(index, int) else index
-        return builder.bitcast(builder.gep(base, [index], inbounds=True), vector.as_pointer())
+        kind = ir.VectorType(base.type.pointee, lanes)
+        return builder.bitcast(builder.gep(base, [index], inbounds=True), kind.as_pointer())
 
     def load(base: ir.Value, index: ir.Value | int) -> ir.Value:
         found = builder.load(at(base, index))
-        found.align = _size_of(kind)
+        found.align = size_of(sums)
         return found
 
-    places = [(row, column) for row in range(rows) for column in range(0, width, lanes)]
+    places = [(row, column) for row in range(rows) for column in starts]
     first = [load(tile, row * columns + column) for row, column in places]
-    before, body, end = (
-        builder.block,
-        function.append_basic_block("along"),
-        function.append_basic_block("end"),
-    )
+    if unit.flips:
+        less = {column: load(subtracted, column) for column in starts}
+        pairs = zip(first, places, strict=True)
+        first = [builder.sub(value, less[column]) for value, (_, column) in pairs]
+    before = builder.block
+    body, end = (function.append_basic_block(each) for each in ("along", "end"))
     builder.branch(body)
     builder.position_at_end(body)
     step = builder.phi(_I64)
     step.add_incoming(_I64(0), before)
-    sums = [builder.phi(vector) for _ in places]
+    totals = [builder.phi(value.type) for value in first]
     line = builder.mul(step, _I64(width))
-    others = {
-        column: load(panel, builder.add(line, _I64(column))) for column in range(0, width, lanes)
-    }
+    others = {column: load(panel, builder.add(line, _I64(column))) for column in starts}
     values = []
-    for (row, column), total, given in zip(places, sums, first, strict=True):
+    for (row, column), total, given in zip(places, totals, first, strict=True):
         total.add_incoming(given, before)
         if column == 0:
             index = builder.add(step, _I64(row * depth))
             element = builder.load(builder.gep(one, [index], inbounds=True))
-            factor = _repeated(builder, element, vector)
-        values.append(vector_fma(builder, factor, others[column], total))
+            element.align = 4
+            factor = repeated(builder, element, lanes)
+        add = unit.add if unit.group > 1 else _vector_fma
+        values.append(add(builder, factor, others[column], total))
     following = builder.add(step, _I64(1), flags=("nuw", "nsw"))
     step.add_incoming(following, body)
-    for total, value in zip(sums, values, strict=True):
+    for total, value in zip(totals, values, strict=True):
         total.add_incoming(value, body)
     builder.cbranch(builder.icmp_unsigned("<", following, _I64(depth)), body, end)
     builder.position_at_end(end)
     for (row, column), value in zip(places, values, strict=True):
-        builder.store(value, at(tile, row * columns + column)).align = _size_of(kind)
+        builder.store(value, at(tile, row * columns + column)).align = size_of(sums)
     builder.ret_void()
     return function
 
 
-def vector_fma(builder: ir.IRBuilder, one: ir.Value, two: ir.Value, total: ir.Value) -> ir.Value:
+def _vector_fma(builder: ir.IRBuilder, one: ir.Value, two: ir.Value, total: ir.Value) -> ir.Value:
     """Add products of vectors: with one rounding, or exactly."""
     vector = total.type
     if isinstance(vector.element, ir.IntType):
         return builder.add(total, builder.mul(one, two))
-    bits = 8 * _size_of(vector.element)
+    bits = 8 * size_of(vector.element)
     kind = ir.FunctionType(vector, [vector] * 3)
     name = f"llvm.fma.v{vector.count}f{bits}"
     fma = cgutils.get_or_insert_function(builder.module, kind, name)
     return builder.call(fma, [one, two, total])
 
 
-def _repeated(builder: ir.IRBuilder, element: ir.Value, vector: ir.VectorType) -> ir.Value:
+def repeated(builder: ir.IRBuilder, element: ir.Value, lanes: int) -> ir.Value:
+    """Return a vector of one element."""
+    vector = ir.VectorType(element.type, lanes)
     one = builder.insert_element(vector(ir.Undefined), element, _I32(0))
-    lanes = ir.VectorType(_I32, vector.count)([0] * vector.count)
-    return builder.shuffle_vector(one, vector(ir.Undefined), lanes)
+    zeros = ir.VectorType(_I32, lanes)([0] * lanes)
+    return builder.shuffle_vector(one, vector(ir.Undefined), zeros)
 
 
-def _size_of(kind: ir.Type) -> int:
+def size_of(kind: ir.Type) -> int:
     """Return the bytes of a type of sums."""
     return 8 if isinstance(kind, ir.DoubleType) else 4
