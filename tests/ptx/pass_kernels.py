@@ -266,6 +266,16 @@ def with_a_call(x, out):
         out[i] = is_even(i)
 
 
+def multiplied(a, b, c):
+    total = kd.tile.zeros((64, 64), kd.float32)
+    for k in kd.pipelined(range(0, a.shape[1], 64)):
+        x = kd.tile.load(a, (0, k), (64, 64))
+        y = kd.tile.load(b, (0, k), (64, 64))
+        total = kd.mma(x, y.T, total)
+    kd.tile.store(c, (0, 0), total)
+
+
+_MATRICES = "bfloat16[:, ::1], bfloat16[:, ::1], float32[:, ::1]"
 #: A kernel that each pass is for, and its signature.
 PASS_KERNELS: dict[str, tuple[Callable[..., Any], str]] = {
     "unroll-strides": (strided, _INTEGERS),
@@ -275,6 +285,8 @@ PASS_KERNELS: dict[str, tuple[Callable[..., Any], str]] = {
     "unroll-arithmetic": (drawn, _INTEGERS),
     "narrow-variables": (halved, _INTEGERS),
     "share-extents": (tripled, _INTEGERS),
+    "multiply-by-warps": (multiplied, _MATRICES),
+    "load-factors-early": (multiplied, _MATRICES),
     "simplify-divisions": (divided, _INTEGERS),
     "guard-roots": (with_guarded_roots, "float32[::1], float32[::1]"),
     "coalesce-copies": (iterated, _INTEGERS),

@@ -32,6 +32,8 @@ _DONE = {
     "unroll-arithmetic": "1 loop unrolled by four, as it only computes",
     "narrow-variables": "1 variable kept in 32 bits",
     "share-extents": "2 arrays given the lengths of the extent",
+    "multiply-by-warps": "1 product computed by m16n8k16.bf16",
+    "load-factors-early": "2 factors loaded 3 iterations early",
     "simplify-divisions": "2 divisions computed without signs if possible",
     "guard-roots": "1 square root computed only where the kernel does",
     "coalesce-copies": "1 value computed without a copy",

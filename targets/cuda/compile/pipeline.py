@@ -56,6 +56,10 @@ class Stage(Enum):
     REGION = "region IR"
     #: The numbers of arrays with the lengths of the extent, and the `Promises` of a launch.
     PARAMETERS = "parameters"
+    #: `TileLayouts` without products, then the `Function`, threads of a block, and `Architecture`.
+    PRODUCTS = "tile products"
+    #: No loops, then the `Function`, its `TileLayouts`, `Accesses`, and bytes of shared memory.
+    FACTORS = "factors of products"
     #: The definitions of functions that a kernel calls, and how often it calls each.
     LLVM = "LLVM IR"
     #: The text of a module, and the `ParameterFacts` of its entry.
@@ -158,6 +162,27 @@ def _variables_of_regions(function: Any, known: Known, report: Report) -> Any:
     return function
 
 
+def _by_warps(layouts: Any, function: Any, threads: int, arch: Any, report: Report) -> Any:
+    from targets.cuda.compile.mma.layouts import TileLayouts
+    from targets.cuda.compile.regions.walks import location
+
+    layouts = TileLayouts(function, threads, arch)
+    for product, instruction in layouts.instructions():
+        report("product", f"computed by {instruction}", where=[location(function, product)])
+    for product, reason in layouts.reasons.items():
+        where = [location(function, product)]
+        report("product", f"computed element by element: {reason}", where=where, is_missed=True)
+    return layouts
+
+
+def _early(
+    loops: Any, function: Any, layouts: Any, accesses: Any, limit: int, report: Report
+) -> Any:
+    from targets.cuda.compile.mma.rings import plan_rings
+
+    return plan_rings(function, layouts, accesses, limit, report)
+
+
 def _marking(name: str) -> Callable[[Any, Known, Report], Any]:
     def rewrite(function: Any, known: Known, report: Report) -> Any:
         module = import_module(f"targets.cuda.compile.regions.{name}")
@@ -216,6 +241,18 @@ PASSES = (
         "Take lengths of arrays from the extent of `forall` if they are equal to it.",
         Stage.PARAMETERS,
         share_extents,
+    ),
+    Pass(
+        "multiply-by-warps",
+        "Multiply tiles by matrix instructions of a warp, with sums in its registers.",
+        Stage.PRODUCTS,
+        _by_warps,
+    ),
+    Pass(
+        "load-factors-early",
+        "Load tiles that are multiplied in a pipelined loop some iterations early.",
+        Stage.FACTORS,
+        _early,
     ),
     Pass(
         "simplify-divisions",

@@ -280,7 +280,7 @@ def _write(
     lines = LineMarks(context, builder, spec.unit) if spec.options.lineinfo else None
     reader = ParameterReader(context, builder, spec, pipeline)
     set_fault_record(builder, reader.fault)
-    emitter = _CudaEmitter(context, builder, function, known, spec, arch)
+    emitter = _CudaEmitter(context, builder, function, known, spec, arch, pipeline)
     emitter.mark = None if lines is None else lines.mark
     for value, kind in zip(function.body.arguments, spec.kinds, strict=True):
         emitter.values[value] = _parameter(reader, kind, value.type)
@@ -364,6 +364,7 @@ class _CudaEmitter(LoopEmitter):
         known: dict[Value, Interval],
         spec: Specialization,
         arch: Architecture,
+        pipeline: Pipeline,
     ) -> None:
         super().__init__(context, builder)
         self.known = known
@@ -386,7 +387,7 @@ class _CudaEmitter(LoopEmitter):
             "local.array": self.local,
         }
         if spec.traits.uses_tiles:
-            self.handlers |= tile_handlers(self, function, spec, arch)
+            self.handlers |= tile_handlers(self, function, spec, arch, pipeline)
 
     def passes(self, guard: Guard) -> ir.Value:
         """Return whether the index passes a guard."""

@@ -78,7 +78,7 @@ def _needed(load: Operation, body: Region, always: set[Operation]) -> list[Opera
             if made is body and value is body.arguments[0]:
                 continue
             if made is body or any(made in each.regions for each in own):
-                return "its place depends on what an earlier iteration computes"
+                return "its place depends on an earlier iteration"
         elif isinstance(made, Operation) and made in own and made not in found:
             effects = made.effects()
             is_read = bool(effects & Effect.READ) and made in always

@@ -29,7 +29,7 @@ from kerneldsl.language.element_types import ELEMENT_TYPES
 from kerneldsl.utilities.dataclasses import dataclass
 from targets.cuda.architectures import NEWEST_PTX, Architecture
 from targets.cuda.compile.mma.fragments import Fragments, RowFragments, divisions
-from targets.cuda.compile.mma.instructions import Step, find_step
+from targets.cuda.compile.mma.instructions import Form, Step, find_step
 from targets.cuda.compile.mma.operands import Operand
 
 __all__ = ["Product", "TileLayouts"]
@@ -64,18 +64,18 @@ class TileLayouts(Layouts):
         With its tiles as values.
     threads : int
         Threads of the block.
-    arch : Architecture
-        The architecture.
+    arch : Architecture, optional
+        The architecture. Without it, products have no instruction.
     """
 
-    def __init__(self, function: Function, threads: int, arch: Architecture) -> None:
+    def __init__(self, function: Function, threads: int, arch: Architecture | None = None) -> None:
         self._threads = threads
         self._arch = arch
         operations = list(function.body.walk())
         products = [each for each in operations if each.name == "tile.mma"]
         #: Why a product has no instruction.
         self.reasons: dict[Operation, str] = {}
-        self._products = self._plan(products, operations)
+        self._products = {} if arch is None else self._plan(products, operations)
         self._parents: dict[Value, Value] = {}
         for each in operations:
             for one, two in self._connected(each):
@@ -182,10 +182,20 @@ class TileLayouts(Layouts):
             made[each] = Product(step, chosen, a, b, self._promoted(each, step))
         return made
 
+    def _form(self, step: Step) -> Form:
+        assert self._arch is not None
+        form = step.form(self._arch, NEWEST_PTX)
+        assert form is not None
+        return form
+
+    def instructions(self) -> Iterator[tuple[Operation, str]]:
+        """Return each product with an instruction, and the instruction."""
+        for operation, product in self._products.items():
+            yield operation, self._form(product.step).instruction
+
     def _promoted(self, product: Operation, step: Step) -> int:
         """Return how many steps are added before their sum is added as float32, 0 for all."""
-        promote, form = product.attributes["promote"], step.form(self._arch, NEWEST_PTX)
-        assert form is not None
+        promote, form = product.attributes["promote"], self._form(step)
         return max(1, promote // step.depth) if promote and form.is_narrow else 0
 
     def _common_row_warps(self, shapes: set[tuple[int, int]]) -> int | None:
@@ -203,6 +213,7 @@ class TileLayouts(Layouts):
         step = find_step(*dtypes)
         if step is None:
             return f"tensor cores multiply no {' and '.join(dict.fromkeys(dtypes))}"
+        assert self._arch is not None
         if step.form(self._arch, NEWEST_PTX) is None:
             return f"{self._arch.name} multiplies no {' and '.join(dict.fromkeys(dtypes))}"
         precision = attributes["precision"]

@@ -21,7 +21,7 @@ from targets.cuda.compile.mma.copies import copy_factor
 from targets.cuda.intrinsics.by_architecture import call_by_architecture
 
 if TYPE_CHECKING:
-    from targets.cuda.compile.mma.factors import Ring
+    from targets.cuda.compile.mma.rings import Ring
     from targets.cuda.compile.tiles.writer import TileWriter
 
 __all__ = ["write_pipelined"]

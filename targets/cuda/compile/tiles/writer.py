@@ -23,6 +23,7 @@ from kerneldsl.ir.tiles.live_ranges import is_tile
 from kerneldsl.ir.tiles.placement import Place, Placement
 from kerneldsl.utilities.dataclasses import dataclass
 from targets.cuda.architectures import Architecture
+from targets.cuda.compile.pipeline import Pipeline, Stage
 from targets.cuda.compile.tile_block import DEFAULT_TILE_BLOCK
 from targets.cuda.compile.tiles import elements, folds, memory, products, scans, sort_places, sorts
 from targets.cuda.compile.tiles.elements import OperationCode
@@ -32,6 +33,7 @@ from targets.cuda.compile.tiles.thread_code import Memory, ThreadCode
 if TYPE_CHECKING:
     from targets.cuda.compile.mma.factors import Factors
     from targets.cuda.compile.mma.layouts import TileLayouts
+    from targets.cuda.compile.mma.rings import Ring
 
 __all__ = ["Storage", "TileWriter", "tile_handlers"]
 
@@ -81,6 +83,8 @@ class TileWriter:
         What its operations read and write.
     arch : Architecture
         The architecture.
+    pipeline : Pipeline
+        Its passes plan products.
     """
 
     def __init__(
@@ -90,6 +94,7 @@ class TileWriter:
         block_dim: tuple[int, int, int],
         accesses: Accesses,
         arch: Architecture,
+        pipeline: Pipeline,
     ) -> None:
         self.emitter = emitter
         self.code = ThreadCode(emitter.context, emitter.builder, block_dim)
@@ -104,8 +109,12 @@ class TileWriter:
             from targets.cuda.compile.mma.layouts import TileLayouts
 
             read_as_stored(function)
-            self.layouts = TileLayouts(function, self.code.threads, arch)
-            self.factors = Factors(self, function, accesses, arch.max_shared_bytes)
+            layouts, threads = TileLayouts(function, self.code.threads), self.code.threads
+            layouts = pipeline.run(Stage.PRODUCTS, layouts, function, threads, arch)
+            rings: dict[Operation, Ring] = {}
+            limit = arch.max_shared_bytes
+            rings = pipeline.run(Stage.FACTORS, rings, function, layouts, accesses, limit)
+            self.layouts, self.factors = layouts, Factors(self, function, layouts, rings)
             self._placement = Placement(function, self.code.threads, self.layouts)
         else:
             self._placement = Placement(function, self.code.threads)
@@ -208,7 +217,11 @@ _WRITE: dict[str, Callable[[TileWriter, Operation], None]] = {
 
 
 def tile_handlers(
-    emitter: Emitter, function: Function, specialization: Specialization, arch: Architecture
+    emitter: Emitter,
+    function: Function,
+    specialization: Specialization,
+    arch: Architecture,
+    pipeline: Pipeline,
 ) -> dict[str, _Handler]:
     """Return what writes tile operations, and loops with the number of those around them.
 
@@ -222,7 +235,7 @@ def tile_handlers(
     about = specialization.kinds, specialization.promises
     order_tiles(function, *about)
     accesses = Accesses(function, *about)
-    writer = TileWriter(emitter, function, block_dim, accesses, arch)
+    writer = TileWriter(emitter, function, block_dim, accesses, arch, pipeline)
     inside = {name: partial(_inside, writer, emitter.handlers[name]) for name in LOOPS}
     undefined = partial(_undefined, emitter.handlers["undefined"])
     return {**dict.fromkeys(_WRITE, writer.write), **inside, "undefined": undefined}

@@ -1,0 +1,99 @@
+"""Rings of rooms in shared memory, into which loops load factors of products early."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from llvmlite import ir
+
+from kerneldsl.contract import Report
+from kerneldsl.ir.accesses import Accesses
+from kerneldsl.ir.operations import Function, Operation
+from kerneldsl.utilities.dataclasses import dataclass
+from kerneldsl.utilities.formatting import format_count
+from targets.cuda.compile.mma.early_loads import EarlyLoads, find_early_loads
+from targets.cuda.compile.mma.functions import MOST_PENDING
+from targets.cuda.compile.mma.layouts import TileLayouts
+from targets.cuda.compile.mma.operands import Operand
+from targets.cuda.compile.regions.walks import location
+
+__all__ = ["ALIGNMENT", "Ring", "plan_rings", "rooms_of"]
+
+#: Factors begin at multiples of this, so that groups can be exchanged.
+ALIGNMENT = 1024
+#: Most stages that the compiler chooses: loads are three iterations early.
+_MOST_STAGES = 4
+#: Accumulators of a thread up to which two blocks fit a multiprocessor.
+_FEW_ACCUMULATORS = 64
+
+
+@dataclass
+class Ring:
+    """The rooms of the factors that one loop loads early."""
+
+    early: EarlyLoads
+    stages: int
+    #: Number of the room that an iteration reads, or that is loaded, while code is written.
+    slot: ir.Value | None = None
+
+
+def plan_rings(
+    function: Function, layouts: TileLayouts, accesses: Accesses, limit: int, report: Report
+) -> dict[Operation, Ring]:
+    """Return the rings of pipelined loops, for a limit of shared memory in bytes."""
+    rooms, found = dict(rooms_of(function, layouts)), {}
+    taken: set[Operation] = set()
+    for loop in function.body.walk():
+        if loop.name != "for" or "pipelined" not in loop.attributes:
+            continue
+        early = find_early_loads(loop, layouts, accesses)
+        reasons = dict(early.reasons)
+        loads = [each for each in early.loads if each not in taken]
+        if loads:
+            taken.update(loads)
+            stages = _stages(loop, loads, rooms, layouts, limit)
+            if stages >= 2:
+                where = [location(function, each) for each in loads]
+                ahead = format_count(stages - 1, "iteration")
+                report("factor", f"loaded {ahead} early", len(loads), where=where)
+                found[loop] = Ring(early, stages)
+            else:
+                room = format_count(max(stages, 0), "iteration")
+                reason = f"shared memory has room for {room}"
+                reasons |= dict.fromkeys(loads, reason)
+        for load, reason in reasons.items():
+            where = [location(function, load)]
+            report("factor", f"not loaded early: {reason}", where=where, is_missed=True)
+    return found
+
+
+def _stages(
+    loop: Operation,
+    loads: list[Operation],
+    rooms: dict[Any, Operand],
+    layouts: TileLayouts,
+    limit: int,
+) -> int:
+    """Return for how many iterations there are rooms."""
+    size = sum(rooms[each].nbytes for each in loads)
+    rest = ALIGNMENT + sum(each.nbytes for key, each in rooms.items() if key not in loads)
+    most = max(0, limit - rest) // size
+    stages: int = loop.attributes["pipelined"]
+    if not stages:
+        counts = (each.fragments.slot_count for each in layouts.products())
+        half = max(0, limit // 2 - rest) // size if sum(counts) <= _FEW_ACCUMULATORS else 0
+        stages = min(_MOST_STAGES, half if half >= 2 else most)
+    return min(stages, most, MOST_PENDING + 2)
+
+
+def rooms_of(function: Function, layouts: TileLayouts) -> Iterator[tuple[Any, Operand]]:
+    """Return the rooms that a kernel needs: of loads, and of factors of products."""
+    for each in function.body.walk():
+        factor, product = layouts.factor(each), layouts.product(each)
+        if factor is not None:
+            yield each, factor
+        if product is not None:
+            for number, factor in enumerate(product.factors):
+                if not layouts.is_factor(each.operands[number]):
+                    yield (each, number), factor

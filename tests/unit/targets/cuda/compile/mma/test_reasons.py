@@ -1,0 +1,111 @@
+"""What remarks say of products without instructions, and of factors that are not loaded early."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import kerneldsl as kd
+from kerneldsl.contract import Promises
+from targets.cuda.compile.compiler import compile_kernel
+from tests.ptx.helpers import specialize
+
+
+def _remarks(
+    kernel: Any, arch: str = "sm_90", threads: int = 64, dtype: str = "float16"
+) -> list[str]:
+    signature = f"{dtype}[:,::1], {dtype}[:,::1], float32[:,::1], int64[::1]"
+    spec = specialize(kernel, signature, block=(threads, 1, 1), promises=Promises(is_disjoint=True))
+    names = ("multiply-by-warps", "load-factors-early")
+    return [each.text for each in compile_kernel(spec, arch=arch).passes if each.name in names]
+
+
+def _product(depth: int, precision: str = "ieee") -> Any:
+    def product(a, b, c, places):
+        x, y = kd.tile.load(a, (0, 0), (32, depth)), kd.tile.load(b, (0, 0), (16, depth))
+        kd.tile.store(c, (0, 0), kd.mma(x, y.T, precision=precision))
+
+    return product
+
+
+@pytest.mark.parametrize(
+    ("depth", "precision", "about", "reason"),
+    [
+        (16, "reference", {}, "precision is 'reference'"),
+        (16, "ieee", {"dtype": "float32"}, "precision is 'ieee'"),
+        (16, "ieee", {"dtype": "bfloat16", "arch": "sm_75"}, "sm_75 multiplies no bfloat16"),
+        (16, "ieee", {"arch": "sm_70"}, "sm_70 multiplies no float16"),
+        (24, "ieee", {}, "the extent along k is no multiple of 16"),
+        (
+            16,
+            "ieee",
+            {"threads": 48},
+            "48 threads do not divide a tile of 32 by 16 into parts of 16 by 8 for each warp",
+        ),
+    ],
+)
+def test_a_product_without_an_instruction(
+    depth: int, precision: str, about: dict[str, Any], reason: str
+) -> None:
+    found = _remarks(_product(depth, precision), **about)
+    assert found == [f"1 product computed element by element: {reason}"]
+
+
+def test_an_instruction_is_named() -> None:
+    assert _remarks(_product(16)) == ["1 product computed by m16n8k16.f16"]
+    assert _remarks(_product(16), arch="sm_75") == ["1 product computed by m16n8k8.f16"]
+
+
+def written_by_the_loop(a, b, c, places):
+    acc = kd.tile.zeros((32, 16), kd.float32)
+    for k in kd.pipelined(range(0, a.shape[1], 16)):
+        x, y = kd.tile.load(a, (0, k), (32, 16)), kd.tile.load(b, (0, k), (16, 16))
+        acc = kd.mma(x, y.T, acc)
+        kd.tile.store(b, (0, k), kd.tile.zeros((16, 16), kd.float16))
+
+
+def from_an_earlier_iteration(a, b, c, places):
+    acc, place = kd.tile.zeros((32, 16), kd.float32), 0
+    for k in kd.pipelined(range(0, a.shape[1], 16)):
+        x, y = kd.tile.load(a, (0, k), (32, 16)), kd.tile.load(b, (0, place), (16, 16))
+        acc = kd.mma(x, y.T, acc)
+        place = places[place]
+    kd.tile.store(c, (0, 0), acc)
+
+
+def large(a, b, c, places):
+    acc = kd.tile.zeros((32, 16), kd.float32)
+    for k in kd.pipelined(range(0, a.shape[1], 1024)):
+        x, y = kd.tile.load(a, (0, k), (32, 1024)), kd.tile.load(b, (0, k), (16, 1024))
+        acc = kd.mma(x, y.T, acc)
+    kd.tile.store(c, (0, 0), acc)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "arch", "expected"),
+    [
+        (
+            written_by_the_loop,
+            "sm_90",
+            [
+                "1 factor loaded 3 iterations early",
+                "1 factor not loaded early: the loop writes to what it reads",
+            ],
+        ),
+        (
+            from_an_earlier_iteration,
+            "sm_90",
+            [
+                "1 factor loaded 3 iterations early",
+                "1 factor not loaded early: its place depends on an earlier iteration",
+            ],
+        ),
+        (large, "sm_86", ["2 factors not loaded early: shared memory has room for 1 iteration"]),
+    ],
+)
+def test_a_factor_that_is_loaded_in_its_iteration(
+    kernel: Any, arch: str, expected: list[str]
+) -> None:
+    found = [each for each in _remarks(kernel, arch) if "factor" in each]
+    assert found == expected
