@@ -14,7 +14,7 @@ from numba import types
 
 from kerneldsl.contract.findings import Finding
 from kerneldsl.ir.frontend.source_names import SourceNames
-from kerneldsl.ir.operations import Function
+from kerneldsl.ir.operations import Function, Operation, Value
 from kerneldsl.ir.recognize import operator_of
 from kerneldsl.utilities.cached_property import cached_property
 
@@ -63,6 +63,10 @@ def _findings(kernel: _Kernel) -> Iterator[Finding]:
         from kerneldsl.ir.frontend.findings.shifts import widened_shifts
 
         yield from widened_shifts(kernel.flow)
+    if kernel.stores_at_fixed_places:
+        from kerneldsl.ir.frontend.findings.updates import lost_updates
+
+        yield from lost_updates(kernel.flow)
 
 
 class _Kernel:
@@ -85,6 +89,11 @@ class _Kernel:
         )
         self.compares_atomically = any(each.name.startswith("atomic.") for each in operations)
         self.shifts_right = any(operator_of(each) in _SHIFTS for each in operations)
+        #: Whether an index of a store is no result of a computation.
+        self.stores_at_fixed_places = any(
+            each.name == "array.store" and all(map(_is_plain, each.operands[1:-1]))
+            for each in operations
+        )
 
     @cached_property
     def flow(self) -> Flow:
@@ -92,3 +101,9 @@ class _Kernel:
         from kerneldsl.ir.frontend.findings.flow import Flow
 
         return Flow(self.function, self._names)
+
+
+def _is_plain(index: Value) -> bool:
+    """Return whether an index is a constant, or an argument of a region."""
+    made = index.owner
+    return not isinstance(made, Operation) or made.name in ("const", "cast")
