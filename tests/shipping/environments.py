@@ -3,7 +3,8 @@
 It is built here, once, with kernels for several levels of processors. In each environment two
 packages are installed under umask 002, given to another user, and made read-only. They are also
 used from a zip archive, from ``.pyc`` files alone, and as on a processor without AVX. Kernels must
-be found without Numba, and the first call must take less than 150 ms of processor time.
+be found without Numba and without making their normal form. The first call must take less than
+150 ms of processor time.
 
 Run it with ``make shipping``. It needs a package index, and takes minutes.
 """
@@ -205,9 +206,11 @@ def _use(python: Path, **environment: str) -> str:
     report: dict[str, Any] = json.loads(_run([str(python), "-P", "-c", program], **environment))
     if report["modules"]:
         raise Failed(f"{', '.join(report['modules'])} was imported ({environment})")
+    if report["parsed"]:
+        raise Failed(f"the normal form of a kernel was made ({environment})")
     if report["warnings"]:
         raise Failed(f"{report['warnings'][0]} ({environment})")
-    return "found without Numba"
+    return "found without Numba, and nothing parsed"
 
 
 def _run(command: list[str], cwd: Path | None = None, umask: int = -1, **environment: str) -> str:
