@@ -124,6 +124,25 @@ def test_a_hash_of_uint64(computing_target: str) -> None:
 
 
 @kd.kernel
+def first_assigned_in_loops(x, out):
+    i = kd.grid(1)
+    for k in range(2):
+        for n in range(i, i + 1):
+            w = x[n]
+            out[n, k] = w
+        if k == 1:
+            out[i, 2] = w // 3
+
+
+def test_a_uint64_that_is_first_assigned_in_a_loop_of_a_loop(computing_target: str) -> None:
+    x = np.array(WIDE, np.uint64)
+    out = poisoned((len(x), 3), "uint64")
+    with kd.use(computing_target):
+        first_assigned_in_loops.forall(len(x))(x, out)
+    assert out.tolist() == [[v, v, v // 3] for v in WIDE]
+
+
+@kd.kernel
 def totals(x, out):
     total = 0
     largest, hashed = 0, 17

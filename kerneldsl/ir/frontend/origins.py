@@ -99,7 +99,7 @@ class Origins:
 
     def set(self, value: Value, origin: Origin) -> None:
         """Note the origin of a value."""
-        if origin is not _by_type(value):
+        if value.type is None or origin is not _by_type(value):
             self._known[value] = origin
 
     def is_converted(self, value: Value) -> bool:
@@ -182,8 +182,9 @@ class Origins:
     # -- variables --------------------------------------------------------------------------------
 
     def joined(self, values: Iterable[Value]) -> Origin:
-        """Return the origin of what is one of several values."""
-        return reduce(joined, map(self.of, values))
+        """Return the origin of what is one of several values, of those with a known type."""
+        known = [self.of(v) for v in values if v.type is not None or v in self._known]
+        return reduce(joined, known) if known else Origin.OTHER
 
     def are_wide(self, values: Sequence[Value]) -> bool:
         """Return whether a variable of several values is a uint64 as some of them are literals."""
