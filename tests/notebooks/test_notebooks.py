@@ -32,6 +32,7 @@ COURSE = [
     "09-an-equation-that-moves",
     "10-image-pipeline",
     "11-debugging",
+    "12-one-product-two-machines",
 ]
 #: Of a quick run.
 QUICK = {"01-first-kernel"}
