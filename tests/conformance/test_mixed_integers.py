@@ -165,3 +165,16 @@ def test_unsigned_numbers_in_signed_extremes_are_warned_of(computing_target: str
 def test_a_power_modulo_a_number_is_refused(computing_target: str) -> None:
     with pytest.raises(kd.KernelTypingError, match="pow takes two arguments"):
         _launch("out[i] = pow(a[i], 3, 7)", computing_target)
+
+
+@pytest.mark.parametrize("tile", ["zeros(4, np.int64)", "full(4, 0, np.int64)"])
+def test_a_tile_whose_dtype_is_named_is_no_literal(tile: str, computing_target: str) -> None:
+    text = (
+        "import numpy as np\nimport kerneldsl as kd\n@kd.kernel\ndef kernel(a, out):\n"
+        f"    u = kd.tile.load(a, 0, 4) - kd.tile.{tile}\n    kd.tile.store(out, 0, u / 2)\n"
+    )
+    out = poisoned(4, "float64")
+    with kd.use(computing_target), warnings.catch_warnings():
+        warnings.simplefilter("ignore", kd.KernelWarning)
+        exec_source(text)["kernel"][1, 4](np.full(4, U64 - 1, np.uint64), out)
+    assert out.tolist() == [-0.5] * 4

@@ -113,6 +113,17 @@ class Origins:
         found: Value = reader.convert(value, _WIDE, about)
         return found
 
+    def typed(self, reader: Any, value: Value) -> Value:
+        """Return a value whose type the program names: a literal is none any more."""
+        made = value.owner
+        if not isinstance(made, Operation) or made.name != "const":
+            return value
+        if self.of(value) is not Origin.LITERAL:
+            return value
+        found: Value = reader.constant(made.attributes["value"], value.type)
+        self.set(found, Origin.OTHER)
+        return found
+
     # -- operations -------------------------------------------------------------------------------
 
     def operands(self, reader: Any, function: Any, one: Value, two: Value) -> list[Value]:

@@ -11,7 +11,6 @@ from numba import types
 
 from kerneldsl.frontend.parts import Part
 from kerneldsl.ir.frontend.members import NamedMembers, class_of, packed, unpacked
-from kerneldsl.ir.frontend.origins import Origin
 from kerneldsl.ir.frontend.reader import NotReadError, Reader, constant_of
 from kerneldsl.ir.operations import Effect, Value
 from kerneldsl.ir.refusals import Refusal, attribute_refusal, call_refusal
@@ -97,12 +96,8 @@ def call_function(
         and not named
         and isinstance(given[0].type, types.Number | types.Boolean)
     ):
-        (value,), constant = given, constant_of(given[0])
-        if value.type == function.instance_type and constant is not None:
-            if reader.origins.of(value) is Origin.LITERAL:  # it is no literal any more
-                value = reader.constant(constant, value.type)
-                reader.origins.set(value, Origin.OTHER)
-            return value
+        if given[0].type == function.instance_type and constant_of(given[0]) is not None:
+            return reader.origins.typed(reader, given[0])
         return reader.convert(given[0], function.instance_type, {"written": True})
     is_print = getattr(function, "typing_key", None) is print
     if is_print:

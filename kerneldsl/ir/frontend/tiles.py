@@ -126,7 +126,7 @@ def _index(reader: Reader, node: ast.Call, use: IntrinsicUse) -> Value:
 def _cast(reader: Reader, node: ast.Call, use: IntrinsicUse) -> Value:
     found = [reader.number(each) for each in node.args]
     signature = typing_rule(use.intrinsic)(tuple(each.type for each in found), use.static)
-    return reader.cast(found[0], signature.return_type)
+    return reader.origins.typed(reader, reader.cast(found[0], signature.return_type))
 
 
 # -- operations ---------------------------------------------------------------------------------
