@@ -114,7 +114,7 @@ class Origins:
         return found
 
     def typed(self, reader: Any, value: Value) -> Value:
-        """Return a value whose type the program names: a literal is none any more."""
+        """Return a value of a type that the program names. It is not a literal any more."""
         made = value.owner
         if not isinstance(made, Operation) or made.name != "const":
             return value
