@@ -3,7 +3,8 @@
 A block computes one tile of the product. It goes along the inner dimension tile by tile: each
 thread loads one element of each factor, all threads wait, and each adds up the products. Large
 matrices of floats are multiplied on a GPU by `multiply_blocks`, large ones on a CPU by
-`multiply_panels`, stacks of small ones by `multiply_batches`.
+`multiply_panels`, stacks of small ones by `multiply_batches`. Large matrices of 16-bit floats are
+multiplied by `multiply_mma`.
 
 On a CPU, each thread adds up eight elements of a column. A panel contains `WIDTH` bytes of each row
 of the second factor, one row after the other, and is read from its beginning to its end. The
@@ -44,6 +45,7 @@ from stdlib_kernels.elementwise.calls import map_call
 from stdlib_kernels.functions import repeated_function
 from stdlib_kernels.linalg.batches import multiply_batches, multiply_vector, places_of
 from stdlib_kernels.linalg.blocks import MAX_GRID_Y, MIN_SIDE, multiply_blocks
+from stdlib_kernels.linalg.halves import fits_mma, multiply_mma
 from stdlib_kernels.movement.permuting import permuted
 from stdlib_kernels.parameters import common_dtype, computing_dtype
 
@@ -215,6 +217,9 @@ def _multiply_as(
     """Multiply in a dtype; kernels compute in the dtype of the product."""
     if number == out.dtype:
         _multiply(a, b, out, batches)
+        return
+    if a.ndim == b.ndim == 2 and fits_mma(a, b, out):
+        multiply_mma(a, b, out)
         return
     one, two = (x if x.dtype == number else elementwise.astype(x, number) for x in (a, b))
     product = allocate(out, tuple(out.shape), number)

@@ -244,6 +244,15 @@ def assert_rounded_product(got, a, b, name="matmul"):
 NARROW_OR_BOOL = [each for each in ("bool", "float16", "bfloat16") if each in HOST_DTYPES]
 
 
+@pytest.mark.parametrize("dtype", [each for each in NARROW_OR_BOOL if each != "bool"])
+@pytest.mark.parametrize("shape", [(64, 64, 64), (130, 65, 200), (300, 513, 70)])
+def test_matmul_of_large_matrices_of_16_bits(call, rng, dtype, shape):
+    m, n, k = shape
+    a, b = (rng.random(each) - 0.4 for each in ((m, k), (n, k)))
+    a, b = a.astype(dtype), b.astype(dtype).T
+    assert_rounded_product(call(matmul, a, b), a, b)
+
+
 @pytest.mark.parametrize("dtype", full_beyond(NARROW_OR_BOOL, ["float16", "bool"]))
 def test_matmul_of_floats_of_16_bits_and_of_booleans(call, rng, dtype):
     for left, right in [

@@ -1,0 +1,69 @@
+"""Products of matrices of float16 and bfloat16, with sums of float32.
+
+Tiles are multiplied by :func:`kerneldsl.mma`: by tensor cores of a GPU, and by the instructions for
+bfloat16 of a CPU that has them.
+"""
+
+from __future__ import annotations
+
+import kerneldsl as kd
+from kerneldsl.repeating.recorded_calls import launch
+from stdlib_kernels.arrays import is_on_host
+from stdlib_kernels.checks import Array
+
+__all__ = ["fits_mma", "multiply_mma"]
+
+#: Fewest rows and columns of products and of their tiles.
+LEAST = 64
+#: Rows, columns and extents along k of tiles: for the caches of a CPU, and for blocks of four warps
+#: of a GPU. The first ones that fit twice along each axis are taken.
+HOST_TILES = ((512, 512, 256), (256, 256, 256), (LEAST, LEAST, 128))
+DEVICE_TILES = ((128, 128, 32), (LEAST, LEAST, 32))
+THREADS = 128
+#: Lowest compute capability with tensor cores for bfloat16, in tenths.
+MIN_ARCHITECTURE = 80
+
+
+@kd.kernel(wraparound=False)
+def matmul_mma(a, b, out, *, rows, columns, depth):
+    """Multiply two matrices: ``a[m, k], b[k, n], out[m, n]``."""
+    for m, n in kd.tiles(out.shape, (rows, columns)):
+        acc = kd.tile.zeros((rows, columns), kd.float32)
+        for k in kd.pipelined(range(0, a.shape[1], depth)):
+            x = kd.tile.load(a, (m, k), (rows, depth))
+            y = kd.tile.load(b, (k, n), (depth, columns))
+            acc = kd.mma(x, y, acc)
+        kd.tile.store(out, (m, n), acc)
+
+
+def fits_mma(a: Array, b: Array, out: Array) -> bool:
+    """Return whether matrices are large enough, and of 16-bit floats that a device multiplies.
+
+    On a CPU, and on GPUs without such tensor cores, float16 is faster as float32.
+    """
+    names = ("bfloat16",) if is_on_host(out) else ("bfloat16", "float16")
+    is_of_halves = out.dtype.name in names and a.dtype == b.dtype == out.dtype
+    is_large = out.ndim == 2 and min(*out.shape, a.shape[1]) >= LEAST
+    return is_of_halves and is_large and (is_on_host(out) or _has_tensor_cores(out))
+
+
+def _has_tensor_cores(out: Array) -> bool:
+    """Return whether the GPU of an array multiplies bfloat16: from compute capability 8.0 on."""
+    digits = "".join(filter(str.isdigit, getattr(out.device, "arch", None) or ""))
+    return bool(digits) and int(digits) >= MIN_ARCHITECTURE
+
+
+def multiply_mma(a: Array, b: Array, out: Array) -> None:
+    """Multiply two matrices into a third one of fitting size."""
+    tiles = HOST_TILES if is_on_host(out) else DEVICE_TILES
+    extents = out.shape
+    rows, columns, depth = next(each for each in tiles if _has_several(extents, each[:2]))
+    count = -(-extents[0] // rows) * -(-extents[1] // columns)
+    static = {"rows": rows, "columns": columns, "depth": depth}
+    launch(matmul_mma, count, THREADS, a, b, out, **static)
+
+
+def _has_several(extents: tuple[int, ...], tile: tuple[int, ...]) -> bool:
+    """Return whether a product has two tiles along each axis, or tiles are the smallest."""
+    pairs = zip(extents, tile, strict=True)
+    return tile[0] == LEAST or all(extent >= 2 * side for extent, side in pairs)
