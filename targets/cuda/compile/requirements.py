@@ -35,7 +35,7 @@ def preferred_ptx(specialization: Specialization, arch: Architecture) -> PtxVers
 
     ``None`` says that the oldest that serves will do.
     """
-    uses = specialization.unit.all_uses()
+    uses = list(specialization.unit.all_uses())
     number, version = FLOAT8_PRODUCTS
     if arch.number >= number and choose_ptx_version(arch) < version:
         kinds = (str(getattr(kind, "dtype", "")) for kind in specialization.kinds)
