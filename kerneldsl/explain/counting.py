@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
 
 import numpy as np
 
@@ -29,20 +30,30 @@ def count_operation(run: LaneMemory, operation: Operation, values: Sequence[Valu
     if result.element.is_float or result.element.is_complex:
         if found.name not in SELECTIONS:
             count_floats(run, operation, result, found.name)
-    elif found.name in ("div", "mod") and constant_number(operation.operands[1]) is None:
+    elif (
+        found.name in ("div", "mod")
+        and constant_number(operation.operands[1]) is None
+        and not operation.attributes.get("is_implied")
+    ):
         _divide(run, operation, result, values)
 
 
-def count_floats(run: LaneMemory, operation: Operation, kind: ScalarKind, name: str) -> None:
-    """Count an operation on floats, or on complex numbers of floats."""
+def count_floats(
+    run: LaneMemory,
+    operation: Operation,
+    kind: ScalarKind,
+    name: str,
+    times: Fraction = Fraction(1),
+) -> None:
+    """Count an operation on floats, or on complex numbers of floats, so often for each thread."""
     dtype = kind.dtype
     if kind.element.is_complex:
         dtype, name = kind.element.arithmetic, f"complex {name}"
     site = site_of(operation)
-    made = FloatTally(site, dtype, name)
+    made = FloatTally(site, dtype, name, times)
     tally = run.tallies.floats.setdefault((site.node, dtype, name), made)
     tally.operations[operation] = None
-    tally.count += run.weight * run.active.threads
+    tally.count += run.weight * run.active.threads * float(times)
 
 
 def _divide(

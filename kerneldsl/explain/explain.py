@@ -22,7 +22,7 @@ from kerneldsl.explain.arithmetic import (
     integer_division,
 )
 from kerneldsl.explain.doubles import double_arithmetic
-from kerneldsl.explain.explanation import FLOPS, Explanation, Finding
+from kerneldsl.explain.explanation import FLOPS, TENSOR_FMA, Explanation, Finding
 from kerneldsl.explain.findings import bank_conflicts, coalescing, local_arrays, whole_array_work
 from kerneldsl.explain.formulas import launch_formulas
 from kerneldsl.explain.indices import Indices
@@ -193,7 +193,8 @@ def _flops(operations: Mapping[tuple[str, str], float], *, is_double: bool) -> f
     return sum(
         FLOPS.get(name, 0) * count
         for (dtype, name), count in operations.items()
-        if ELEMENT_TYPES[dtype].is_double == is_double
+        # Nothing says at which rate tensor cores multiply.
+        if ELEMENT_TYPES[dtype].is_double == is_double and name != TENSOR_FMA
     )
 
 

@@ -16,13 +16,15 @@ from kerneldsl.utilities.shown import Shown, ShownTuple
 if TYPE_CHECKING:
     from kerneldsl.explain.formulas import Formulas
 
-__all__ = ["FLOPS", "ArrayTraffic", "BranchReport", "Explanation", "Finding"]
+__all__ = ["FLOPS", "TENSOR_FMA", "ArrayTraffic", "BranchReport", "Explanation", "Finding"]
 
+#: A product of tensor cores with the sum that it is added to.
+TENSOR_FMA = "tensor fma"
 #: Operations that count as arithmetic on floats, and as how many. Those of complex numbers are four
 #: products and two sums. A division is three divisions and five fused products and sums, as Smith's
 #: algorithm computes both of its choices.
 FLOPS = {
-    **{"add": 1, "sub": 1, "mul": 1, "div": 1, "fma": 2},
+    **{"add": 1, "sub": 1, "mul": 1, "div": 1, "fma": 2, TENSOR_FMA: 2},
     **{"complex add": 2, "complex sub": 2, "complex mul": 6, "complex div": 13},
 }
 

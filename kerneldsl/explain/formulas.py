@@ -118,7 +118,9 @@ def launch_formulas(
     flops: dict[str, Expression] = defaultdict(lambda: sympy.Integer(0))
     for each in tallies.floats.values():
         if each.name in FLOPS and each.count:
-            flops[each.dtype] += FLOPS[each.name] * terms.of(each.site, each.operations, each.count)
+            executions_of = terms.of(each.site, each.operations, each.count / float(each.times))
+            times = sympy.Rational(*(FLOPS[each.name] * each.times).as_integer_ratio())
+            flops[each.dtype] += times * executions_of
     asked: dict[tuple[Any, ...], _Asked] = {}
     for access in tallies.accesses.values():
         if access.memory.space is Space.GLOBAL and access.asked_bytes:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from kerneldsl.explain.counting import count_floats
+from kerneldsl.explain.explanation import TENSOR_FMA
 from kerneldsl.explain.lane_memory import LaneMemory, parts_of
 from kerneldsl.explain.reading import kind_of
 from kerneldsl.explain.requests import WARP_LANES
@@ -145,6 +148,19 @@ def _tile_operation(run: LaneMemory, operation: Operation) -> Value:
     return UNKNOWN
 
 
+def _product(run: LaneMemory, operation: Operation) -> Value:
+    """Count the products of floats of a block, the same number for each thread."""
+    dtype = str(operation.operands[0].type.dtype)
+    if ELEMENT_TYPES[dtype].is_float:
+        attributes = operation.attributes
+        count = math.prod((*attributes["shape"], attributes["depth"]))
+        is_ordered = dtype in ("float32", "float64") and attributes["precision"] != "tf32"
+        name = "fma" if is_ordered or attributes["precision"] == "reference" else TENSOR_FMA
+        times = Fraction(count, math.prod(run.threads.block_dim))
+        count_floats(run, operation, ScalarKind(dtype), name, times)
+    return UNKNOWN
+
+
 def _tile_elements(run: LaneMemory, operation: Operation) -> None:
     """Run what is computed of elements, once for each thread."""
     if operation.regions:
@@ -166,12 +182,13 @@ INTRINSICS: dict[str, Callable[[LaneMemory, Operation], Value]] = {
     "selp": _select,
     "shared.array": _array,
     "tile.load": _load_tile,
+    "tile.mma": _product,
     "tile.place": _same,
     "tile.store": _store_tile,
     **dict.fromkeys(
         (
             *("tile.argsort", "tile.fold", "tile.map", "tile.of", "tile.own", "tile.scan"),
-            *("tile.mma", "tile.sort", "tile.take"),
+            *("tile.sort", "tile.take"),
         ),
         _tile_operation,
     ),

@@ -281,6 +281,8 @@ class FloatTally:
     site: Site
     dtype: str
     name: str
+    #: Operations of a thread each time.
+    times: Fraction = Fraction(1)
     #: One for each call of a function.
     operations: dict[Operation, None] = field(default_factory=dict)
     count: float = 0.0

@@ -22,7 +22,7 @@ from kerneldsl.ir.frontend.exits import has
 from kerneldsl.ir.frontend.members import type_of
 from kerneldsl.ir.frontend.outside_calls import call_function
 from kerneldsl.ir.frontend.reader import Reader
-from kerneldsl.ir.operations import Value
+from kerneldsl.ir.operations import Operation, Value
 from kerneldsl.ir.refusals import Refusal, words
 from kerneldsl.language.intrinsics.table import INTRINSICS
 from kerneldsl.language.intrinsics.tiles import MAX_TILE_RANK
@@ -66,13 +66,21 @@ def tile_loop(reader: Reader, node: ast.For, use: IntrinsicUse) -> BlockLoop:
         places: list[Value] = []
         for count, extent in zip(counts[::-1], shape[::-1], strict=True):
             is_outermost = len(places) == len(shape) - 1
-            place = number if is_outermost else reader.numba(operator.mod, [number, count])
+            place = number if is_outermost else _implied(reader, operator.mod, number, count)
             places.append(reader.numba(operator.mul, [place, reader.constant(extent)]))
             if not is_outermost:
-                number = reader.numba(operator.floordiv, [number, count])
+                number = _implied(reader, operator.floordiv, number, count)
         return places[0] if len(places) == 1 else tuple(places[::-1])
 
     return BlockLoop([first, total, step], _INT64, item, {"tiles": shape})
+
+
+def _implied(reader: Reader, function: Any, number: Value, count: Value) -> Value:
+    """Divide by the tiles along an axis, which the program does not write."""
+    found = reader.numba(function, [number, count])
+    if isinstance(found.owner, Operation):
+        found.owner.attributes["is_implied"] = True
+    return found
 
 
 def _extents(reader: Reader, node: ast.expr, shape: tuple[int, ...]) -> list[Value]:

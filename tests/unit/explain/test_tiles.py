@@ -138,3 +138,24 @@ def test_what_is_counted_is_not_left_out() -> None:
     assert explained(rows, ROWS, 4096).left_out == ()
     formulas = explained(rows, ROWS, 4096).formulas
     assert formulas.evaluate(formulas.requested_bytes) == 2 * 8 * 4096 * 4
+
+
+@kd.kernel
+def product(a, b, c):
+    for m, n in kd.tiles(c.shape, (32, 64)):
+        acc = kd.tile.zeros((32, 64), kd.float32)
+        for k in kd.pipelined(range(0, a.shape[1], 16)):
+            x = kd.tile.load(a, (m, k), (32, 16))
+            acc = kd.mma(x, kd.tile.load(b, (n, k), (64, 16)).T, acc)
+        kd.tile.store(c, (m, n), acc)
+
+
+@pytest.mark.parametrize(("dtype", "name"), [("float32", "fma"), ("float16", "tensor fma")])
+def test_products(dtype: str, name: str) -> None:
+    signature = f"{dtype}[:, ::1], {dtype}[:, ::1], float32[:, ::1]"
+    sizes = {"a": (128, 80), "b": (128, 80), "c": (128, 128)}
+    found = product.explain(signature, grid=(4,), block=96, sizes=sizes, arch="sm_90")
+    assert found.operations[dtype, name] == 128 * 128 * 80
+    assert found.flops(dtype) == found.formulas.evaluate(found.formulas.flops[dtype])
+    assert found.left_out == ()
+    assert not [each for each in found.findings if each.kind == "integer division"]
