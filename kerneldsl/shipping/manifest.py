@@ -10,6 +10,7 @@
       "sources": {"mypkg.kernels": "mypkg.kernels-….py"},
       "analyses": {"unchanged": ["…", …]},
       "kernels": ["mypkg.kernels.axpy", …],
+      "lengths": [1234, 5678, 910, 1112],
       "entries": [
         {
           "key": "…",
@@ -35,7 +36,8 @@ thousands, and parses nothing else.
 (``unchanged``). ``forms`` has what describes kernels (:mod:`kerneldsl.shipping.forms`), by
 :func:`~kerneldsl.shipping.forms.form_key`.
 ``works`` has what kernels do for one index (:class:`kerneldsl.analysis.work.KernelWork`), by
-:func:`~kerneldsl.shipping.key.work_digest`. Names of
+:func:`~kerneldsl.shipping.key.work_digest`. ``lengths`` are the bytes of the lines of entries,
+forms, works and files. Names of
 files consist of letters, digits, ``.``, ``_`` and ``-``, and are in the folder of the manifest.
 """
 
@@ -261,16 +263,16 @@ class Index:
     def __init__(self, data: bytes) -> None:
         self._data = _checked(data)
         try:
-            first, self._begin = _line(data, data.index(b"\n") + 1)
+            first, start = _line(data, data.index(b"\n") + 1)
+            document = parse_json(b"{" + first.removesuffix(_OPENING) + b"}")
             #: Where the lines of each part begin and end.
             self._parts: dict[str, tuple[int, int]] = {}
-            part, start = "entries", self._begin
-            for following, mark in _MARKS.items():
-                end = data.index(mark, start - 1)
-                self._parts[part] = start, end + 1
-                part, start = following, end + len(mark)
-            self._parts[part] = start, len(data)
-            document = parse_json(b"{" + first.removesuffix(_OPENING) + b"}")
+            for part, length in zip(("entries", *_MARKS), document["lengths"], strict=True):
+                start += len(_MARKS.get(part, b""))
+                self._parts[part] = start, start + length + 1
+                start += length or (-1 if part == "entries" else 0)
+            if data[start:] != _END:
+                raise ManifestError("it is not as long as it says")
             self._sources = dict(document["sources"])
             #: Version of kerneldsl that compiled it.
             self.kerneldsl = document["kerneldsl"]
@@ -319,6 +321,7 @@ class Index:
 _UNREADABLE = (ValueError, KeyError, TypeError, AttributeError)
 #: The end of the line before the entries.
 _OPENING = b',"entries":['
+_END = b"\n}}\n"
 #: What begins each of the following parts.
 _MARKS = {"forms": b'\n],"forms":{\n'} | {
     part: b'\n},"%s":{\n' % part.encode() for part in ("works", "files")
@@ -327,20 +330,21 @@ _MARKS = {"forms": b'\n],"forms":{\n'} | {
 
 def encode_document(document: Mapping[str, Any]) -> bytes:
     """Return the JSON of a manifest, line by line."""
-    head = {
-        name: each for name, each in document.items() if name not in ("format", "entries", *_MARKS)
-    }
-    entries = ",\n".join(map(_dump, document["entries"]))
-    parts = (
-        mark + ",\n".join(_dump({n: each})[1:-1] for n, each in document[part].items()).encode()
-        for part, mark in _MARKS.items()
-    )
+    derived = ("format", "sha256", "lengths", "entries", *_MARKS)
+    head = {name: each for name, each in document.items() if name not in derived}
+    entries = ",\n".join(map(_dump, document["entries"])).encode()
+    parts = [
+        ",\n".join(_dump({n: each})[1:-1] for n, each in document[part].items()).encode()
+        for part in _MARKS
+    ]
+    head["lengths"] = [len(each) for each in (entries, *parts)]
+    marked = (mark + part for mark, part in zip(_MARKS.values(), parts, strict=True))
     rest = b"".join(
         (
             _dump(head)[1:-1].encode() + _OPENING,
-            b"\n" + entries.encode() if entries else b"",
-            *parts,
-            b"\n}}\n",
+            b"\n" + entries if entries else b"",
+            *marked,
+            _END,
         )
     )
     digest = hashlib.sha256(rest).hexdigest()
@@ -354,7 +358,7 @@ def _dump(value: Any) -> str:
 def _checked(data: bytes) -> bytes:
     """Return the manifest if its format is known, and it is not damaged."""
     try:
-        first = data.partition(b"\n")[0]
+        first = data[: data.find(b"\n") + 1].removesuffix(b"\n") or data
         # In another format it may be all.
         head = parse_json(first[:-1] + b"}" if first.endswith(b",") else first)
         if head["format"] != _FORMAT:

@@ -62,7 +62,11 @@ _FIRST_LAUNCH = ("targets.cuda.device.executable", "targets.cuda.compile.stored"
 #: Modules of a launch that depend on what the program has imported: kernels of CUDA C++, PTX and
 #: cubins, and packages that ship their kernels.
 _FIRST_AFTER = {
-    "kerneldsl.shipping.packages": ("kerneldsl.shipping.analyses", "kerneldsl.launch.shipped"),
+    "kerneldsl.shipping.packages": (
+        "kerneldsl.shipping.analyses",
+        "kerneldsl.shipping.forms",
+        "kerneldsl.launch.shipped",
+    ),
     "kerneldsl.kernels.cuda_kernel": (
         "kerneldsl.launch.own_code",
         "targets.cuda.compile.code_stored",
