@@ -198,7 +198,7 @@ def _lower(
     body = ir.Function(module, BODY, f"{entry_name.removesuffix(ENTRY_SUFFIX)}.body")
     body.linkage = "internal"
     builder = ir.IRBuilder(body.append_basic_block("entry"))
-    emitter = CpuEmitter(context, builder, spec)
+    emitter = CpuEmitter(context, builder, spec, region)
     with context.push_code_library(library):
         names = {each.name for each in region.walk()}
         _register(emitter, names)

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
 from llvmlite import ir
+from numba import types
 
 from kerneldsl.contract import Specialization
 from kerneldsl.ir.emission import Emitter
 from kerneldsl.ir.frontend.reader import NotReadError
-from kerneldsl.ir.operations import Operation, Value
+from kerneldsl.ir.operations import Operation, Region, Value
+from kerneldsl.ir.ranges import INTERVALS, Interval, ranges_of_region
+from kerneldsl.ir.recognize import operands_of, operator_of
 from kerneldsl.lowering.loop_marks import mark_loop
 from kerneldsl.lowering.numba_internals.arrays import suspend_emission
+from kerneldsl.utilities.cached_property import cached_property
 from targets.cpu.codegen.code import ALIGNMENT
 from targets.cpu.codegen.storage import (
     STACK_BYTES,
@@ -28,6 +33,14 @@ from targets.cpu.codegen.storage import (
 __all__ = ["CountedLoop", "CpuEmitter"]
 
 _I32, _I64 = ir.IntType(32), ir.IntType(64)
+#: Operators that may compute in float32 what is rounded to it, if operands are numbers of float32.
+#: A float64 has more than twice their digits. Integers below the next number are such operands.
+_EXACT = {
+    **dict.fromkeys((operator.add, operator.iadd), "fadd"),
+    **dict.fromkeys((operator.sub, operator.isub), "fsub"),
+    **dict.fromkeys((operator.mul, operator.imul), "fmul"),
+}
+_EXACT_INTEGERS = 2**24
 
 
 class CountedLoop:
@@ -68,9 +81,9 @@ class CountedLoop:
 class CpuEmitter(Emitter):
     """Writes the regions of a kernel; modules add the handlers of their operations."""
 
-    def __init__(self, context: Any, builder: Any, spec: Specialization) -> None:
+    def __init__(self, context: Any, builder: Any, spec: Specialization, body: Region) -> None:
         super().__init__(context, builder)
-        self.spec = spec
+        self.spec, self.body = spec, body
         self.memory, _, self.first, self.last, self.launch = builder.function.args
         # What a block keeps while it waits for others is not on the stack.
         most_stack_bytes = 0 if spec.traits.syncs_grid else STACK_BYTES
@@ -207,6 +220,39 @@ class CpuEmitter(Emitter):
         if self.scopes is not None and self._accessed is not None:
             self.scopes.mark(access, self._accessed)
         return access
+
+    # -- numbers ----------------------------------------------------------------------------------
+
+    def cast(self, operation: Operation) -> None:
+        (value,) = operation.operands
+        made = value.owner
+        is_rounded = value.type == types.float64 and operation.result.type == types.float32
+        if is_rounded and isinstance(made, Operation) and operator_of(made) in _EXACT:
+            found = [self._as_single(each) for each in operands_of(made)]
+            if None not in found:
+                write = getattr(self.builder, _EXACT[operator_of(made)])
+                # Without any flag, LLVM might contract it with another operation.
+                self.set(operation, write(*found, flags=("arcp",)))
+                return
+        super().cast(operation)
+
+    def _as_single(self, value: Value) -> ir.Value | None:
+        """Write a number as a float32, if it is known to be one."""
+        if value.type == types.float32:
+            return self.get(value)
+        if not isinstance(value.type, types.Integer):
+            return None
+        low, high = self.ranges.get(value, (_EXACT_INTEGERS, _EXACT_INTEGERS))
+        if not -_EXACT_INTEGERS < low <= high < _EXACT_INTEGERS:
+            return None
+        found = self.get(value)
+        short = found if found.type.width <= 32 else self.builder.trunc(found, _I32)
+        return self.builder.sitofp(short, ir.FloatType())
+
+    @cached_property
+    def ranges(self) -> dict[Value, Interval]:
+        """Intervals of the integers of the kernel."""
+        return ranges_of_region(self.body, INTERVALS)
 
     # -- exceptions, which the launch raises -------------------------------------------------------
 

@@ -64,3 +64,48 @@ def test_results_are_those_of_int64(name: str, count: int, seed: int) -> None:
         kernel[-(-count // 32), 32](x, places, found)
         alone[-(-count // 32), 32](x, places, expected)
     np.testing.assert_array_equal(found, expected)
+
+
+@kd.kernel
+def by_threads(x, y, product, total, difference, contracted):
+    i, t = kd.grid(1), kd.threadIdx.x
+    product[i] = x[i] * t
+    total[i] = (t - 500) + x[i]
+    difference[i] = x[i] - (t << 14)
+    contracted[i] = kd.float32(x[i] * t) + y[i]
+
+
+def test_products_of_float32_and_small_integers_are_rounded_once() -> None:
+    """They are float64, and stored as float32: an operation of float32 gives the same bits."""
+    rng = np.random.default_rng(0)
+    bits = rng.integers(0, 2**32, 512 * 64, np.uint32)
+    bits[:8] = [0, 1 << 31, 1, 0x7F7FFFFF, 0x7F800000, 0xFF800000, 0x00800000, 0x7FC00000]
+    x = np.concatenate([bits.view(f32), rng.standard_normal(512 * 64).astype(f32)])
+    x[np.isnan(x)] = np.nan
+    y = rng.standard_normal(x.size).astype(f32)
+    found = [np.zeros_like(x) for _ in range(4)]
+    with kd.use("cpu"):
+        by_threads[x.size // 512, 512](x, y, *found)
+        code = by_threads.asm(x, y, *found, block=512, target="cpu")
+    t = np.arange(x.size) % 512
+    with np.errstate(all="ignore"):
+        wide = x.astype(np.float64)
+        expected = [(wide * t).astype(f32), ((t - 500) + wide).astype(f32)]
+        expected += [(wide - (t << 14)).astype(f32), (wide * t).astype(f32) + y]
+    for mine, theirs in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+        np.testing.assert_array_equal(np.signbit(mine), np.signbit(theirs))
+    assert "cvtps2pd" not in code
+
+
+def test_a_large_integer_takes_float64() -> None:
+    @kd.kernel
+    def by_elements(x, n, out):
+        i = kd.grid(1)
+        if i < out.size:
+            out[i] = x[i] * n
+
+    x, out = np.full(64, 3.0, f32), np.zeros(64, f32)
+    with kd.use("cpu"):
+        by_elements.forall(64)(x, 2**24 + 1, out)
+    np.testing.assert_array_equal(out, (x.astype(np.float64) * (2**24 + 1)).astype(f32))
