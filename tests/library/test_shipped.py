@@ -21,21 +21,26 @@ import stdlib_kernels
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("kerneldsl", "targets", "stdlib_kernels")
 LEVEL = {"x86_64": "x86-64-v2"}.get(platform.machine(), "aarch64")
-TRACE = """
+#: The calls with bounds on their first times (``benchmarks/first_calls.py``).
+CALLS = """
 import numpy as np
-from stdlib_kernels import sum
+from stdlib_kernels import argmax, cumsum, histogram, softmax, sort, sum, var
 
-sum(np.ones(100_000, np.float32))
+x = np.arange(100_000, dtype=np.float32) % 100
+found = [sum(x), var(x), argmax(x), cumsum(x)[-1], sort(x)[-1], histogram(x, 64)[0][0]]
+found.append(softmax(x.reshape(100, 1000))[0, 99])
 """
-USE = """
+USE = f"""
 import json, sys
-import numpy as np
 import kerneldsl as kd
-from stdlib_kernels import sum
-
 with kd.use("cpu"):
-    found = float(sum(np.ones(100_000, np.float32)))
-print(json.dumps([found, "numba" in sys.modules, kd.cache.stats().to_dict()["misses"]]))
+    {CALLS.strip().replace(chr(10), chr(10) + "    ")}
+needless = ("numba", "kerneldsl.frontend.normalize")
+print(json.dumps([
+    list(map(float, found)),
+    [name for name in needless if name in sys.modules],
+    kd.cache.stats().to_dict()["misses"],
+]))
 """
 
 
@@ -57,12 +62,18 @@ def test_a_first_call_finds_what_the_package_ships(tmp_path: Path) -> None:
     for name in PACKAGES:
         ignored = shutil.ignore_patterns("__pycache__", "_kernels")
         shutil.copytree(ROOT / name, tmp_path / name, ignore=ignored)
-    (tmp_path / "trace.py").write_text(TRACE)
+    (tmp_path / "trace.py").write_text(CALLS)
     command = ["-m", "kerneldsl", "build", "stdlib_kernels", "--trace", "trace.py", "--cpu", LEVEL]
     _run(*command, "--json", path=tmp_path, cache=tmp_path / "cache")
     assert (tmp_path / "stdlib_kernels" / "_kernels" / "manifest.json").is_file()
     used = _run("-c", USE, path=tmp_path, cache=tmp_path / "empty")
-    assert json.loads(used) == [100_000.0, False, {}]
+    found, imported, misses = json.loads(used)
+    x = np.arange(100_000, dtype=np.float32) % 100
+    powers = np.exp(x.reshape(100, 1000)[0] - 99)
+    counts = np.histogram(x, 64)[0]
+    expected = [x.sum(), x.var(), 99, x.sum(), 99, counts[0], (powers / powers.sum())[99]]
+    assert np.allclose(found, expected, rtol=1e-5)
+    assert (imported, misses) == ([], {})
 
 
 def test_the_wheel_includes_what_git_ignores(tmp_path: Path) -> None:
