@@ -6,6 +6,8 @@ bfloat16 of a CPU that has them.
 
 from __future__ import annotations
 
+import os
+
 import kerneldsl as kd
 from kerneldsl.repeating.recorded_calls import launch
 from stdlib_kernels.arrays import is_on_host
@@ -13,13 +15,14 @@ from stdlib_kernels.checks import Array
 
 __all__ = ["fits_mma", "multiply_mma"]
 
-#: Fewest rows and columns of products and of their tiles.
+#: Fewest rows and columns of products, and of their tiles.
 LEAST = 64
-#: Rows, columns and extents along k of tiles: for the caches of a CPU, and for blocks of four warps
-#: of a GPU. The first ones that fit twice along each axis are taken.
-HOST_TILES = ((512, 512, 256), (256, 256, 256), (LEAST, LEAST, 128))
-DEVICE_TILES = ((128, 128, 32), (LEAST, LEAST, 32))
-THREADS = 128
+#: Rows, columns, extents along k, and threads of a block: for the caches of a CPU, and for one or
+#: two warpgroups of a GPU. The largest tiles are taken that keep all processors at work.
+HOST_TILES = ((512, 512, 256, 128), (256, 256, 256, 128), (LEAST, LEAST, 128, 128))
+DEVICE_TILES = ((128, 256, 64, 256), (128, 128, 32, 128), (LEAST, LEAST, 32, 128))
+#: Fewest tiles that keep a large GPU at work.
+MIN_TILES = 96
 #: Lowest compute capability with tensor cores for bfloat16, in tenths.
 MIN_ARCHITECTURE = 80
 
@@ -55,15 +58,17 @@ def _has_tensor_cores(out: Array) -> bool:
 
 def multiply_mma(a: Array, b: Array, out: Array) -> None:
     """Multiply two matrices into a third one of fitting size."""
-    tiles = HOST_TILES if is_on_host(out) else DEVICE_TILES
-    extents = out.shape
-    rows, columns, depth = next(each for each in tiles if _has_several(extents, each[:2]))
-    count = -(-extents[0] // rows) * -(-extents[1] // columns)
+    is_host = is_on_host(out)
+    wanted = 2 * (os.cpu_count() or 1) if is_host else MIN_TILES
+    tiles = HOST_TILES if is_host else DEVICE_TILES
+    large = (each for each in tiles if _count(out, each) >= wanted)
+    tile = next(large, tiles[-1])
+    rows, columns, depth, threads = tile
     static = {"rows": rows, "columns": columns, "depth": depth}
-    launch(matmul_mma, count, THREADS, a, b, out, **static)
+    launch(matmul_mma, _count(out, tile), threads, a, b, out, **static)
 
 
-def _has_several(extents: tuple[int, ...], tile: tuple[int, ...]) -> bool:
-    """Return whether a product has two tiles along each axis, or tiles are the smallest."""
-    pairs = zip(extents, tile, strict=True)
-    return tile[0] == LEAST or all(extent >= 2 * side for extent, side in pairs)
+def _count(out: Array, tile: tuple[int, ...]) -> int:
+    """Return the number of tiles of a product."""
+    rows, columns = out.shape
+    return -(-rows // tile[0]) * -(-columns // tile[1])

@@ -89,9 +89,10 @@ for _dtype in _DTYPES:
     for _transposed in ((False, False), (False, True), (True, False), (True, True)):
         _add(_dtype, (33, 50, 70), transposed=_transposed)
 for _extent in (1, 7, 8, 63, 64, 65, 127, 129):
-    _add("float32", (_extent, 9, 40), (8, 8, 32), (False, True))
-    _add("bfloat16", (9, _extent, 40), (16, 16, 16), (False, True))
-    _add("int8", (9, 17, _extent), (16, 16, 32), (False, True))
+    for _dtype in _DTYPES:
+        _add(_dtype, (_extent, 9, 40), (16, 16, 32), (False, True))
+        _add(_dtype, (9, _extent, 40), (16, 16, 32), (False, True))
+        _add(_dtype, (9, 17, _extent), (16, 16, 32), (False, True))
 for _turns in (0, 1, 2, 3, 4, 5):
     _add("float16", (20, 20, 32 * _turns), (16, 16, 32), (False, True), block=100)
 _add("float32", (40, 40, 20), (8, 8, 4), grid=(2, 2, 2), block=7)
@@ -133,3 +134,57 @@ def _add_ordered(dtype: str) -> None:
 for _dtype in _DTYPES:
     if element_name(np.dtype(_dtype))[0] in "fb" and "8" not in _dtype:
         _add_ordered(_dtype)
+
+
+@kd.kernel
+def _special(a, b, c):
+    x, y = kd.tile.load(a, (0, 0), (16, 32)), kd.tile.load(b, (0, 0), (32, 16))
+    kd.tile.store(c, (0, 0), kd.mma(x, y))
+
+
+def _add_special(dtype: str) -> None:
+    """NaN and infinities reach the elements that they belong to, and no others; -0 adds nothing."""
+
+    def make(rng: np.random.Generator) -> tuple[Any, ...]:
+        a = small_integers(rng, (16, 32), "float32")
+        b = np.abs(small_integers(rng, (32, 16), "float32")) + 1
+        a[1, 3], a[4, 5], a[6, 7], a[8] = np.nan, np.inf, -np.inf, -0.0
+        return a.astype(dtype), b.astype(dtype), poisoned((16, 16), ACCUMULATORS[dtype])
+
+    def expected(a: Any, b: Any, c: Any) -> dict[int, Any]:
+        found = np.empty((16, 16), c.dtype)
+        for row in range(16):
+            found[row] = a[row].astype(c.dtype) @ b.astype(c.dtype)
+        found[8] = 0
+        return {2: found}
+
+    _LIST.add(f"special.{dtype}", _special, make, block=(64,), expected=expected)
+
+
+for _dtype in ("float16", "bfloat16", "float32", "float64"):
+    if _dtype in _DTYPES:
+        _add_special(_dtype)
+
+
+@kd.kernel
+def _mixed(a, b, c, d):
+    x, y = kd.tile.load(a, (0, 0), (16, 32)), kd.tile.load(b, (0, 0), (16, 32))
+    kd.tile.store(c, (0, 0), kd.mma(x, y.T))
+    kd.tile.store(d, (0, 0), kd.mma(y, x.T))
+
+
+def _add_mixed(one: str, two: str) -> None:
+    def make(rng: np.random.Generator) -> tuple[Any, ...]:
+        a, b = (small_integers(rng, (16, 32), dtype) for dtype in (one, two))
+        return a, b, *(poisoned((16, 16), ACCUMULATORS[one]) for _ in range(2))
+
+    def expected(a: Any, b: Any, c: Any, d: Any) -> dict[int, Any]:
+        found = a.astype(c.dtype) @ b.astype(c.dtype).T
+        return {2: found, 3: np.ascontiguousarray(found.T)}
+
+    _LIST.add(f"mixed.{one}.{two}", _mixed, make, block=(64,), expected=expected)
+
+
+_add_mixed("int8", "uint8")
+if "float8_e5m2" in _DTYPES:
+    _add_mixed("float8_e4m3fn", "float8_e5m2")
