@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         bfloat16 as bfloat16,
         float8_e4m3fn as float8_e4m3fn,
         float8_e5m2 as float8_e5m2,
+        float8_e8m0fnu as float8_e8m0fnu,
     )
     from numpy import (
         bool_ as bool_,
@@ -331,7 +332,7 @@ _MODULES = {
         "bool_ complex64 complex128 float16 float32 float64 int8 int16 int32 int64 uint8 uint16 "
         "uint32 uint64"
     ),
-    "ml_dtypes": "bfloat16 float8_e4m3fn float8_e5m2",
+    "ml_dtypes": "bfloat16 float8_e4m3fn float8_e5m2 float8_e8m0fnu",
     "kerneldsl": "cache random",
     "kerneldsl.contract": "Device DeviceInfo ElementMapping HostShare",
     "kerneldsl.contract.error_entries": "ErrorEntry",

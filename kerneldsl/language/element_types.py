@@ -89,7 +89,8 @@ class ElementType:
     alignment : int
         What an element's address is a multiple of, in bytes.
     typestr : str
-        Name in ``__array_interface__`` and ``__cuda_array_interface__``.
+        Name in ``__array_interface__`` and ``__cuda_array_interface__``; empty if another type has
+        it, too.
     struct_code : str
         Format character of :mod:`struct` for a parameter of it; empty for a complex number, which
         is passed as its two components.
@@ -216,6 +217,7 @@ def _rows() -> tuple[ElementType, ...]:
         row("uint64", unsigned, 8, 8, "<u8", "Q", 1, "i64", "uint64", counter),
         row("float8_e4m3fn", real, 1, 1, "<V1", "B", 10, "i8", "float32", package="ml_dtypes"),
         row("float8_e5m2", real, 1, 1, "<f1", "B", 12, "i8", "float32", package="ml_dtypes"),
+        row("float8_e8m0fnu", real, 1, 1, "", "B", 14, "i8", "float32", package="ml_dtypes"),
         row("float16", real, 2, 2, "<f2", "e", 2, "half", "float32", numeric),
         row("bfloat16", real, 2, 2, "<V2", "H", 4, "i16", "float32", numeric, "ml_dtypes"),
         row("float32", real, 4, 4, "<f4", "f", 2, "float", "float32", numeric),

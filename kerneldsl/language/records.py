@@ -26,7 +26,7 @@ __all__ = ["Field", "RecordLayout", "layout_of_name", "record_name"]
 _FIELD_TYPES = frozenset(
     {
         *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
-        *("float8_e4m3fn", "float8_e5m2", "float16", "bfloat16"),
+        *("float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu", "float16", "bfloat16"),
         *("float32", "float64", "complex64", "complex128"),
     }
 )

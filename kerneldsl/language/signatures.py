@@ -24,7 +24,7 @@ __all__ = [
 
 #: Other names of element types; short ones, such as "f4", are those of the array interface.
 _ALIASES = {
-    **{row.typestr[1:]: row.name for row in ELEMENT_TYPES.values()},
+    **{row.typestr[1:]: row.name for row in ELEMENT_TYPES.values() if row.typestr},
     **{"b1": "bool", "boolean": "bool", "bool_": "bool", "byte": "uint8", "char": "int8"},
     **{"uchar": "uint8", "short": "int16", "ushort": "uint16", "intc": "int32", "uintc": "uint32"},
     **{"int": "int64", "int_": "int64", "long_": "int64", "longlong": "int64", "intp": "int64"},

@@ -37,7 +37,14 @@ from kerneldsl.lowering.numba_internals.operators import (
     supported_ufuncs,
 )
 
-__all__ = ["BFLOAT16", "FLOAT8_E4M3FN", "FLOAT8_E5M2", "FLOAT16", "NarrowFloat"]
+__all__ = [
+    "BFLOAT16",
+    "FLOAT8_E4M3FN",
+    "FLOAT8_E5M2",
+    "FLOAT8_E8M0FNU",
+    "FLOAT16",
+    "NarrowFloat",
+]
 
 _F32, _I32, _I16 = ir.FloatType(), ir.IntType(32), ir.IntType(16)
 
@@ -79,6 +86,7 @@ FLOAT16 = NarrowFloat("float16")
 BFLOAT16 = NarrowFloat("bfloat16")
 FLOAT8_E4M3FN = NarrowFloat("float8_e4m3fn")
 FLOAT8_E5M2 = NarrowFloat("float8_e5m2")
+FLOAT8_E8M0FNU = NarrowFloat("float8_e8m0fnu")
 
 
 # --------------------------------------------------------------------------- in memory
@@ -100,7 +108,7 @@ class _NarrowModel(models.PrimitiveModel):
         """Narrow a value, which an element can hold."""
         if self._kind == FLOAT16:
             return builder.fptrunc(value, ir.HalfType())
-        if self._kind.name in float8.FORMATS:
+        if self._kind.bitwidth == 8:
             return float8.to_bits(builder, self._kind.name, value)
         return builder.trunc(builder.lshr(builder.bitcast(value, _I32), _I32(16)), _I16)
 
@@ -108,7 +116,7 @@ class _NarrowModel(models.PrimitiveModel):
         """Widen an element to a float32."""
         if self._kind == FLOAT16:
             return builder.fpext(value, _F32)
-        if self._kind.name in float8.FORMATS:
+        if self._kind.bitwidth == 8:
             return float8.from_bits(builder, self._kind.name, value)
         wide = builder.shl(builder.zext(value, _I32), _I32(16))
         return builder.bitcast(wide, _F32)
@@ -140,7 +148,7 @@ def _rounded(context: Any, builder: ir.IRBuilder, kind: NarrowFloat, value: ir.V
     model = context.data_model_manager[kind]
     if kind == FLOAT16:
         element = builder.fptrunc(value, ir.HalfType())
-    elif kind.name in float8.FORMATS:
+    elif kind.bitwidth == 8:
         element = float8.to_bits(builder, kind.name, value)
     else:
         element = builder.call(_round_to_bfloat16(builder.module), [value])

@@ -19,7 +19,7 @@ from kerneldsl.streams.current import stream_of
 
 __all__ = ["as_geometry", "from_cuda_array_interface", "has_protocol"]
 
-_TYPESTRS = {row.typestr: name for name, row in ELEMENT_TYPES.items()}
+_TYPESTRS = {row.typestr: name for name, row in ELEMENT_TYPES.items() if row.typestr}
 
 
 def as_geometry(obj: Any) -> ArrayGeometry:

@@ -52,7 +52,7 @@ def imported_by(package):
 
 
 #: Names that an optional package has.
-_OPTIONAL = {"bfloat16", "float8_e4m3fn", "float8_e5m2"}
+_OPTIONAL = {"bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu"}
 
 
 def test_table_imports_and_all_are_the_same_names():
