@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from kerneldsl.contract.limits import Dim3
     from kerneldsl.contract.native import NativeEntry
     from kerneldsl.contract.passes import PassRemark
+    from kerneldsl.contract.tensor_maps import TensorMap
     from kerneldsl.frontend.unit import FunctionUnit
     from kerneldsl.language.kinds import Kind
 
@@ -158,6 +159,9 @@ class Artifact(ABC):
     #: What the kernel does for one index, by which the core shares a launch among threads of the
     #: host. A target **should** set it if its devices are shared out (`Device.is_shared_out`).
     work: KernelWork | None = None
+    #: Tensor maps that it takes after the parameters of its arguments. A launch describes arrays
+    #: by them that :meth:`Promises.array` promises to be aligned to 16 bytes.
+    tensor_maps: tuple[TensorMap, ...] = ()
     #: Messages of a compiler about the source, such as warnings. **May** be left empty.
     log: str = ""
     #: What to warn of in the kernel. Code that is not compiled in this process has none.

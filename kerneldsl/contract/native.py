@@ -122,6 +122,9 @@ class DriverEntry:
         Places in the parameter buffer. The driver is given their addresses, one for each parameter
         that the kernel declares. If it is empty, the driver is given the whole buffer, which is
         then packed as the kernel declares it.
+    encode : int
+        Address of ``cuTensorMapEncodeTiled``, for a kernel that takes tensor maps
+        (`Artifact.tensor_maps`).
     holds : tuple of Holds
         What must hold, such as that the device is not lost.
     keep : tuple
@@ -145,6 +148,7 @@ class DriverEntry:
     note: Callable[[Any], Any]
     noted: Any
     offsets: tuple[int, ...] = ()
+    encode: int = 0
     holds: tuple[Holds, ...] = ()
     keep: tuple[Any, ...] = field(default=(), repr=False)
 

@@ -101,6 +101,7 @@ class NullExecutable(Executable):
         self._record = record
         self._driver = driver
         self._layout = artifact.layout
+        self._additions = artifact.additions
         artifact.require(self.device.arch, self.device.extra.get("cuda_version", (13, 0)))
         if artifact.specialization.code is None:
             check_ptx(artifact.ptx, artifact.entry_name, self.device)
@@ -130,11 +131,12 @@ class NullExecutable(Executable):
         return self._driver.entry(self, config)
 
     def examine(self, config: LaunchConfig, parameters: bytes) -> LaunchRecord:
-        """Check a launch as a driver would, and describe it."""
+        """Check a launch as a driver would, and describe it, without what its code adds."""
         name, layout = self.artifact.entry_name, self._layout
-        check_config(name, config, self.device)
-        check_resources(name, self.resources, self.device, config)
-        self.carveout.is_raised_by(config)
+        added = self._additions.added_to(config)
+        check_config(name, added, self.device)
+        check_resources(name, self.resources, self.device, added)
+        self.carveout.is_raised_by(added)
         stream_handle(config.stream)
         values = unpack_parameters(name, layout, parameters)
         check_arrays(layout, values, self._space)

@@ -16,11 +16,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kerneldsl.contract import LaunchConfig
+from kerneldsl.contract.tensor_maps import TENSOR_MAP_BYTES
 from kerneldsl.errors import KernelError
 from kerneldsl.utilities.dataclasses import dataclass
 from targets.cuda.compile.artifact import CudaArtifact
 from targets.cuda.device.streams import stream_handle
 from targets.null.faults import FaultPlan
+from targets.null.tensor_maps import ENCODE, encode, with_maps
 
 if TYPE_CHECKING:
     from kerneldsl.contract import DriverEntry
@@ -63,6 +65,7 @@ class NativeDriver:
         self._launch = _LAUNCH(self._take_launch)
         self._get = _GET_CONTEXT(self._take_get)
         self._set = _SET_CONTEXT(self._take_set)
+        self._encode = ENCODE(encode)
 
     @property
     def context(self) -> int:
@@ -87,6 +90,7 @@ class NativeDriver:
         watch, stream = self._faults.watch, stream_handle(config.stream)
         kernel = _Kernel(executable, config)
         self._kernels[id(kernel)] = kernel
+        added = artifact.additions.added_to(config)
         return DriverEntry(
             launch=_address(self._launch),
             get_context=_address(self._get),
@@ -94,8 +98,8 @@ class NativeDriver:
             context=self.context_of(index),
             may_stay=index == 0,
             function=id(kernel),
-            grid_dim=config.grid_dim,
-            block_dim=config.block_dim,
+            grid_dim=added.grid_dim,
+            block_dim=added.block_dim,
             shared_bytes=config.shared_bytes,
             stream=stream,
             note=watch.launches(index).append,
@@ -106,6 +110,7 @@ class NativeDriver:
                 Holds(watch.lost, None, is_missing=True),
             ),
             offsets=artifact.offsets if artifact.passes_addresses else (),
+            encode=_address(self._encode) if artifact.tensor_maps else 0,
             keep=(self, kernel),
         )
 
@@ -129,11 +134,19 @@ class NativeDriver:
             return _UNKNOWN
         if stream != stream_handle(config.stream):
             return _INVALID_VALUE
-        parameters = _read_parameters(executable, arrays, extra)
-        if parameters is None:
+        given = _read_parameters(executable, arrays, extra)
+        if given is None:
+            return _INVALID_VALUE
+        artifact = executable.artifact
+        assert isinstance(artifact, CudaArtifact)
+        parameters, added = given[: artifact.layout.nbytes], artifact.additions
+        if given != with_maps(parameters, artifact.layout, artifact.tensor_maps):
             return _INVALID_VALUE
         config = replace(
-            config, grid_dim=(gx, gy, gz), block_dim=(bx, by, bz), shared_bytes=shared_bytes
+            config,
+            grid_dim=(gx, gy, gz),
+            block_dim=(bx - added.threads, by, bz),
+            shared_bytes=shared_bytes,
         )
         try:
             self._record(executable.examine(config, parameters))
@@ -157,12 +170,15 @@ def _read_parameters(executable: NullExecutable, arrays: int, extra: int) -> byt
     if not arrays:
         return _read_extra(extra) if extra else b""
     # A driver reads what the kernel declares; all of the buffer is looked at here.
-    first, layout = artifact.offsets[0], artifact.layout
+    first = artifact.offsets[0]
+    nbytes = artifact.layout.nbytes
+    if artifact.tensor_maps:
+        nbytes = artifact.offsets[-1] + TENSOR_MAP_BYTES
     addresses = (_ADDRESS * len(artifact.offsets)).from_address(arrays)
     start = addresses[0] - first
     if [address - start for address in addresses] != list(artifact.offsets):
         return None
-    return ctypes.string_at(start, layout.nbytes)
+    return ctypes.string_at(start, nbytes)
 
 
 def _read_extra(extra: int) -> bytes | None:

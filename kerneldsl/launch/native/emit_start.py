@@ -9,6 +9,7 @@ from llvmlite import ir
 from kerneldsl.contract import MemoryType
 from kerneldsl.contract.launch_counter import EVERY, LONG_NS, CounterWord
 from kerneldsl.launch.native.builder import I32, I64, POINTER, Function
+from kerneldsl.launch.native.emit_maps import emit_maps
 from kerneldsl.launch.native.launch_table import DriverWord, EntryKind, HostWord, Word
 
 __all__ = ["emit_start", "emit_timed_start"]
@@ -22,17 +23,23 @@ def emit_start(module: ir.Module) -> Any:
 
     -1 is a kernel that failed; its error is raised.
     """
+    maps = emit_maps(module)
     f = Function(module, "start", I32, [POINTER, POINTER], is_internal=True)
     table, buffer = f.args
     bad = f.block("bad")
     _require_default_stream(f, table, bad)
     switch = f.b.switch(f.load(table, 8 * Word.ENTRY), bad)
-    for kind, write in (
-        (EntryKind.HOST, _start_on_host),
-        (EntryKind.DRIVER, _start_by_driver),
-    ):
-        f.case(switch, kind, kind.name.lower())
-        write(f, table, buffer, bad)
+    f.case(switch, EntryKind.HOST, "host")
+    _start_on_host(f, table, buffer, bad)
+    f.case(switch, EntryKind.DRIVER, "driver")
+    count, go_on, encode = _word(f, table, DriverWord.MAP_COUNT), f.block("mapped"), f.block("maps")
+    f.b.cbranch(f.equal(count, I64(0)), go_on, encode)
+    f.b.position_at_end(encode)
+    records, function = (_word(f, table, each) for each in (DriverWord.MAPS, DriverWord.ENCODE))
+    encoded = f.b.call(maps, [f.b.inttoptr(records, POINTER), count, function, buffer])
+    f.b.cbranch(f.equal(encoded, I32(1)), go_on, bad)
+    f.b.position_at_end(go_on)
+    _start_by_driver(f, table, buffer, bad)
     return f.refuse(bad)
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Iterable, Sequence
 from enum import IntEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kerneldsl.contract import Device
 from kerneldsl.contract.launch_counter import LaunchCounter
@@ -25,6 +25,9 @@ from kerneldsl.launch.native.conditions import PackedCondition
 from kerneldsl.launch.native.layout import builtin_method, host_clock
 from kerneldsl.launch.native.step_kinds import ArgumentStep
 from kerneldsl.utilities.dataclasses import dataclass
+
+if TYPE_CHECKING:
+    from kerneldsl.launch.native.map_records import MapRecord
 
 __all__ = [
     "GUARD_WORDS",
@@ -107,6 +110,10 @@ class DriverWord(IntEnum):
     #: Number and offsets of the parameters that are passed by address; 0 for the whole buffer.
     PARAMETER_COUNT = 38
     OFFSETS = 39
+    #: The driver's function that encodes tensor maps, their number and records.
+    ENCODE = 40
+    MAP_COUNT = 41
+    MAPS = 42
 
 
 _TABLE_WORDS = max(*HostWord, *DriverWord) + 1
@@ -225,6 +232,8 @@ class TableParts:
     entry: NativeEntry
     #: Counts the launches.
     counter: LaunchCounter
+    #: Tensor maps that the kernel takes.
+    maps: tuple[MapRecord, ...]
     #: Other objects that must exist as long as the table.
     keep: tuple[Any, ...]
 
@@ -234,7 +243,10 @@ def make_table(parts: TableParts) -> LaunchTable:
     table = LaunchTable()
     memory, entry = _Memory(), parts.entry
     head = entry.header if isinstance(entry, HostEntry) else b""
-    image = bytearray(head + parts.parameters)
+    # Maps are after the parameters of a driver's entry, which has no head.
+    end = max((each.end for each in parts.maps), default=0)
+    parameters = parts.parameters.ljust(end, b"\0")
+    image = bytearray(head + parameters)
     steps = [step.moved(len(head)) for step in parts.steps]
     for step in steps:
         step.fill_in(image)
@@ -257,13 +269,13 @@ def make_table(parts: TableParts) -> LaunchTable:
     table[Word.BUFFER] = ctypes.addressof(buffer)
     table[Word.BUFFER_WORDS] = len(padded) // 8
     table[Word.PARAMETERS] = len(head)
-    table[Word.PARAMETER_BYTES] = len(parts.parameters)
+    table[Word.PARAMETER_BYTES] = len(parameters)
     table[Word.CURRENT_STREAM] = parts.current_stream
     table[Word.DEVICE_INDEX] = parts.device.index
     if parts.stream_getter is not None:
         table[Word.STREAM_GETTER] = id(parts.stream_getter)
         table[Word.STREAM_HANDLE] = id(_HANDLE)
-    _write_entry(table, entry, memory)
+    _write_entry(table, entry, memory, parts.maps)
     table.key = parts.key
     table.counter = parts.counter
     parts.counter.is_timed_by_native = isinstance(entry, HostEntry) and host_clock() is not None
@@ -271,7 +283,9 @@ def make_table(parts: TableParts) -> LaunchTable:
     return table
 
 
-def _write_entry(table: LaunchTable, entry: NativeEntry, memory: _Memory) -> None:
+def _write_entry(
+    table: LaunchTable, entry: NativeEntry, memory: _Memory, maps: Sequence[MapRecord]
+) -> None:
     if isinstance(entry, HostEntry):
         table[Word.ENTRY] = EntryKind.HOST
         table[HostWord.ADDRESS] = entry.address
@@ -300,6 +314,10 @@ def _write_entry(table: LaunchTable, entry: NativeEntry, memory: _Memory) -> Non
     table[DriverWord.NOTED] = id(entry.noted)
     table[DriverWord.PARAMETER_COUNT] = len(entry.offsets)
     table[DriverWord.OFFSETS] = memory.put(entry.offsets)
+    table[DriverWord.ENCODE] = _signed(entry.encode)
+    table[DriverWord.MAP_COUNT] = len(maps)
+    records = [word for each in maps for word in each.words(memory.put, memory.kept)]
+    table[DriverWord.MAPS] = memory.put(records)
 
 
 def _signed(handle: int) -> int:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Collection, Iterator, Sequence
 from itertools import combinations
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kerneldsl.contract import Executable, LaunchConfig
 from kerneldsl.contract.abi import ArrayParameters, ParameterLayout
@@ -39,6 +39,10 @@ from kerneldsl.launch.native.layout import UnknownLayout
 from kerneldsl.launch.native.steps import StepMaker
 from kerneldsl.launch.request import Request, arrays_overlap
 from kerneldsl.launch.shape import LaunchShape
+
+if TYPE_CHECKING:
+    from kerneldsl.contract.tensor_maps import TensorMap
+    from kerneldsl.launch.native.map_records import MapRecord
 
 __all__ = ["conditions_of", "prepare"]
 
@@ -106,6 +110,7 @@ def _prepare(
         current_stream=maker.exchanges[0].current_stream if has_streams and maker.exchanges else 0,
         stream_getter=maker.attribute_names[0].current_stream if maker.attribute_names else None,
         entry=entry,
+        maps=_maps(executable, layout),
         counter=executable.counter,
         keep=(state, executable, maker),
     )
@@ -131,6 +136,8 @@ def _conditions(
             for array in arrays
             if array.position in facts.chain_states
         ]
+    for wanted in executable.artifact.tensor_maps:
+        conditions += _of_map(wanted, arrays[wanted.array])
     if facts.overlap_matters:
         conditions += [
             Distinct(first, second)
@@ -138,6 +145,15 @@ def _conditions(
             if first.position in written or second.position in written
         ]
     return conditions
+
+
+def _maps(executable: Executable, layout: ParameterLayout) -> tuple[MapRecord, ...]:
+    """Return the records of the kernel's tensor maps."""
+    if not executable.artifact.tensor_maps:
+        return ()
+    from kerneldsl.launch.native.map_records import map_records
+
+    return map_records(executable.artifact.tensor_maps, layout)
 
 
 def _image(layout: ParameterLayout, extent: tuple[int, ...] | None) -> bytes:
@@ -205,6 +221,16 @@ def _of_array(
     if promised.is_extent:
         for parameter, n in zip(array.extents, extent, strict=False):
             yield Within(parameter, n, n, is_of_array=True)
+
+
+def _of_map(wanted: TensorMap, array: ArrayParameters) -> Iterator[Condition]:
+    """Yield what must hold so that a map describes an array, beyond its alignment."""
+    from kerneldsl.contract.tensor_maps import MAX_MAP_EXTENT, MAX_MAP_STRIDE
+
+    for extent in array.extents:
+        yield Within(extent, 1, MAX_MAP_EXTENT, is_of_array=True)
+    for axis in wanted.axes[1:] if array.strides else ():
+        yield Within(array.strides[axis], 1, MAX_MAP_STRIDE, is_of_array=True)
 
 
 def _no_better(array: ArrayParameters, alignment: int) -> Iterator[Condition]:

@@ -12,6 +12,7 @@ from kerneldsl.contract.findings import NO_BARRIERS, BarrierFacts
 from kerneldsl.lowering.captured_arrays import CAPTURED, elements, large_arrays
 from kerneldsl.utilities.locks import ForkSafeLock
 from targets.cuda.architectures import Architecture, PtxVersion, parse_arch
+from targets.cuda.compile.additions import NO_ADDITIONS, LaunchAdditions
 from targets.cuda.compile.inline_errors import naming_inline_text
 from targets.cuda.compile.ptx_text import matrix_shared_bytes, shared_bytes
 
@@ -36,7 +37,7 @@ class CudaArtifact(Artifact):
     `llvm` is the optimized module that the PTX was written from, or a function that compiles it
     again. `fault_table` says in debug mode what the sites in a fault record mean. `timings` are
     seconds of ``prepare``, ``numba``, ``link`` and ``llvm``. `cubin` is the machine code, if it is
-    known.
+    known. `additions` are what each launch has beyond what the program declares.
     """
 
     arch: str
@@ -57,6 +58,7 @@ class CudaArtifact(Artifact):
         cubin: bytes | None = None,
         findings: tuple[Finding, ...] = (),
         barriers: BarrierFacts = NO_BARRIERS,
+        additions: LaunchAdditions = NO_ADDITIONS,
     ) -> None:
         self.specialization = specialization
         self.entry_name = entry_name
@@ -69,6 +71,8 @@ class CudaArtifact(Artifact):
         self._passes = passes
         self.findings = findings
         self.barriers = barriers
+        self.additions = additions
+        self.tensor_maps = additions.tensor_maps
         self._cubin = cubin
         self._llvm = llvm
         self._lock = ForkSafeLock()
@@ -136,7 +140,12 @@ class CudaArtifact(Artifact):
     @property
     def offsets(self) -> tuple[int, ...]:
         """Offsets of the declared parameters in the parameter buffer of a launch."""
-        return tuple(each.offset for each in self.layout.parameters)
+        found = tuple(each.offset for each in self.layout.parameters)
+        if not self.tensor_maps:
+            return found
+        from kerneldsl.contract.tensor_maps import map_offsets
+
+        return (*found, *map_offsets(self.layout.nbytes, len(self.tensor_maps)))
 
     @property
     def passes(self) -> tuple[PassRemark, ...]:  # type: ignore[override]
@@ -147,8 +156,12 @@ class CudaArtifact(Artifact):
 
     @property
     def passes_addresses(self) -> bool:
-        """True if the driver is given the parameters at the offsets alone, and not the buffer."""
-        return False
+        """True if the driver is given the parameters at the offsets alone, and not the buffer.
+
+        An assembler aligns tensor maps in the memory where the device has parameters, so the places
+        that it gives them are not those of PTX.
+        """
+        return bool(self.tensor_maps)
 
     @property
     def uses_dynamic_shared(self) -> bool:

@@ -21,6 +21,7 @@ from targets.cuda.architectures import (
     older_architectures,
     parse_arch,
 )
+from targets.cuda.compile.additions import dump_additions, restore_additions
 from targets.cuda.compile.artifact import CudaArtifact
 from targets.cuda.compile.cubin_file import read_cubin
 from targets.cuda.compile.ptx_text import read_header
@@ -62,6 +63,7 @@ def dump(artifact: CudaArtifact) -> dict[str, bytes] | None:
         "parameters": [[p.name, p.dtype, p.offset] for p in artifact.layout.parameters],
         "static_shared_bytes": artifact.static_shared_bytes,
         "passes": dump_remarks(artifact.passes, artifact.specialization),
+        **dump_additions(artifact.additions),
     }
     sections = {"metadata": json.dumps(metadata).encode(), "ptx": artifact.ptx.encode()}
     if artifact.binaries:
@@ -89,6 +91,7 @@ def ship(artifact: CudaArtifact) -> dict[str, bytes]:
         "arch": artifact.arch,
         "parameters": [[p.name, p.dtype, p.offset] for p in artifact.layout.parameters],
         "passes": dump_remarks(artifact.passes, artifact.specialization),
+        **dump_additions(artifact.additions),
     }
     return {
         "metadata": json.dumps(metadata).encode(),
@@ -156,6 +159,7 @@ def restore(
         uses_libdevice=libdevice is not None,
         passes=passes,
         cubin=cubin,
+        additions=restore_additions(metadata, len(specialization.layout.arrays)),
     )
     if made.binaries and is_shipped and cubin is None:
         raise UnusableCodeError("it has compiled code for another architecture")

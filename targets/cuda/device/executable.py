@@ -33,6 +33,7 @@ from targets.cuda.driver.driver import Driver
 
 if TYPE_CHECKING:
     from kerneldsl.contract import DriverEntry
+    from targets.cuda.device.tensor_maps import MapEncoder
 
 __all__ = ["CudaExecutable"]
 
@@ -110,6 +111,12 @@ class CudaExecutable(Executable):
         #: Dynamic shared memory that a launch may have currently.
         self._allowed_shared_bytes = _SHARED_BYTES_WITHOUT_OPT_IN - static_bytes
         self._carveout = Carveout(device, self._resources)
+        self._additions = artifact.additions
+        self._maps: MapEncoder | None = None
+        if artifact.tensor_maps:
+            from targets.cuda.device.tensor_maps import MapEncoder
+
+            self._maps = MapEncoder(driver, artifact.layout, artifact.tensor_maps)
         _log.debug(
             "loaded %s on %s in %.1f ms: %s",
             artifact.entry_name,
@@ -124,7 +131,7 @@ class CudaExecutable(Executable):
 
     def launch(self, config: LaunchConfig, parameters: bytes) -> None:
         if config is not self._last_config:
-            self._check(config)
+            self._check(self._additions.added_to(config))
             self._last_config = config
         stream = stream_handle(config.stream)
         if self._is_debug:
@@ -140,6 +147,7 @@ class CudaExecutable(Executable):
         """
         from kerneldsl.contract import DriverEntry
 
+        config = self._additions.added_to(config)
         driver, index = self._driver, self.device.index
         retained = driver.contexts.get(index)
         if retained is None or self._is_debug:
@@ -150,10 +158,11 @@ class CudaExecutable(Executable):
             launch, get_context, set_context = map(
                 driver.address, ("cuLaunchKernel", "cuCtxGetCurrent", "cuCtxSetCurrent")
             )
+            encode = 0 if self._maps is None else driver.address("cuTensorMapEncodeTiled")
         except DriverError as error:
             _log.debug("%s", error)
             return None
-        if not (launch and get_context and set_context):
+        if not (launch and get_context and set_context and (encode or self._maps is None)):
             return None
         return DriverEntry(
             launch,
@@ -169,6 +178,7 @@ class CudaExecutable(Executable):
             note=function.launches.append,
             noted=(function.kernel, config.grid_dim, config.block_dim, stream),
             offsets=self._offsets if self._passes_addresses else (),
+            encode=encode,
             keep=(self,),
         )
 
@@ -191,6 +201,9 @@ class CudaExecutable(Executable):
         self._allowed_shared_bytes = allowed
 
     def _start(self, config: LaunchConfig, parameters: bytes, stream: int) -> None:
+        config = self._additions.added_to(config)
+        if self._maps is not None:
+            parameters = self._maps.append(parameters)
         functions.launch(
             self._driver,
             self._function,
