@@ -38,6 +38,8 @@ def analyze(unit: FunctionUnit) -> KernelTraits:
         written=written,
         augmented=augmented_values(unit),
         uses_tiles=unit.uses_tiles(),
+        uses_products=any(use.intrinsic.name == "mma" for use in uses),
+        loops_over_tiles=any(use.intrinsic.name == "tiles" for use in uses),
         views_vectors=any(use.intrinsic.typing is Typing.VIEW for use in uses),
         syncs_grid=syncs_grid(unit),
     )

@@ -33,6 +33,10 @@ class KernelTraits:
     augmented: tuple[Augmented, ...]
     #: It works on tiles, whose elements are spread over the threads of a block of known size.
     uses_tiles: bool = False
+    #: It multiplies tiles.
+    uses_products: bool = False
+    #: It loops over tiles that blocks of any grid take in turn.
+    loops_over_tiles: bool = False
     #: It views arrays as vectors, of which it accesses several elements at once.
     views_vectors: bool = False
     #: It has a barrier of the whole grid, so that all blocks of a launch run at the same time.

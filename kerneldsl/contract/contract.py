@@ -65,6 +65,14 @@ class Compiler(Observable, ABC):
         """Return whether the code depends on the shape of the block. **May** be overridden."""
         return False
 
+    def launch_arch(self, traits: KernelTraits, arch: str) -> str:
+        """Return the architecture that a kernel is compiled for, to run on a device of one.
+
+        **May** be overridden, if a device runs code of several architectures, and one of them
+        alone has instructions that the kernel needs.
+        """
+        return arch
+
     @abstractmethod
     def forall_config(
         self, executable: Executable, extent: tuple[int, ...], block_dim: Dim3 | None

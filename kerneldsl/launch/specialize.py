@@ -124,7 +124,7 @@ def _make(request: Request, mapping: ElementMapping, promises: Promises) -> Spec
         request.kinds,
         request.shape.mode,
         request.shape.block_dim,
-        request.device.arch,
+        request.device.compiler.launch_arch(request.state.traits, request.device.arch),
         mapping=mapping,
         promises=promises,
     )

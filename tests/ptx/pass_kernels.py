@@ -276,6 +276,18 @@ def multiplied(a, b, c):
 
 
 _MATRICES = "bfloat16[:, ::1], bfloat16[:, ::1], float32[:, ::1]"
+
+
+def product(a, b, c):
+    for m, n in kd.tiles(c.shape, (128, 64)):
+        total = kd.tile.zeros((128, 64), kd.float32)
+        for k in kd.pipelined(range(0, a.shape[1], 64)):
+            x = kd.tile.load(a, (m, k), (128, 64))
+            y = kd.tile.load(b, (n, k), (64, 64))
+            total = kd.mma(x, y.T, total)
+        kd.tile.store(c, (m, n), total)
+
+
 #: A kernel that each pass is for, and its signature.
 PASS_KERNELS: dict[str, tuple[Callable[..., Any], str]] = {
     "unroll-strides": (strided, _INTEGERS),
@@ -285,6 +297,7 @@ PASS_KERNELS: dict[str, tuple[Callable[..., Any], str]] = {
     "unroll-arithmetic": (drawn, _INTEGERS),
     "narrow-variables": (halved, _INTEGERS),
     "share-extents": (tripled, _INTEGERS),
+    "multiply-by-warpgroups": (product, _MATRICES),
     "multiply-by-warps": (multiplied, _MATRICES),
     "load-factors-early": (multiplied, _MATRICES),
     "simplify-divisions": (divided, _INTEGERS),
@@ -319,9 +332,11 @@ def artifact_for_pass(name: str, *disabled: str) -> CudaArtifact:
     function, signature = PASS_KERNELS[name]
     count = len(list(array_kinds(parse_signature(signature))))
     mode = LaunchMode(1) if name in OVER_EXTENTS else EXPLICIT
-    array = ArrayPromises(is_extent=name in OVER_EXTENTS)
+    is_product = function is product
+    array = ArrayPromises(16 if is_product else 1, is_extent=name in OVER_EXTENTS)
     promises = Promises((array,) * count, is_disjoint=True, is_narrow=True)
     specialization = specialize(
         function, signature, mode, promises=promises, disabled_passes=disabled
     )
-    return compile_kernel(specialization, arch=ARCH, ptx_version=PTX_VERSION)
+    arch = f"{ARCH}a" if is_product else ARCH
+    return compile_kernel(specialization, arch=arch, ptx_version=PTX_VERSION)

@@ -83,7 +83,14 @@ class PromiseTable:
         key: tuple[Any, ...],
     ) -> int:
         arrays, written = binding.passed_arrays(), self._traits.written
-        found = promises_of(arrays, extent or (), threads, binding.integers, written=written)
+        found = promises_of(
+            arrays,
+            extent or (),
+            threads,
+            binding.integers,
+            written=written,
+            are_mapped=self._traits.uses_products,
+        )
         number = self.number(found)
         with self._lock:
             if len(self._known) >= _MAX_KNOWN:
@@ -108,6 +115,7 @@ def promises_of(
     integers: Collection[int] = (),
     *,
     written: Collection[int],
+    are_mapped: bool = False,
 ) -> Promises:
     """Find all that holds of a launch's arguments.
 
@@ -124,6 +132,8 @@ def promises_of(
     written : collection of int
         Positions of the arguments that the kernel may write
         (:attr:`~kerneldsl.analysis.traits.KernelTraits.written`).
+    are_mapped : bool
+        Whether only arrays that a tensor map can describe are promised to be aligned.
 
     Returns
     -------
@@ -140,12 +150,17 @@ def promises_of(
     >>> found.is_disjoint, found.array(0).alignment, found.array(1).alignment
     (True, 16, 8)
     """
+    if are_mapped:
+        from kerneldsl.contract.tensor_maps import can_be_mapped
     promises: list[ArrayPromises] = []
     for number, array in enumerate(arrays):
         same = next((i for i in range(number) if arrays[i].is_same(array)), None)
         unit_axis = _unit_axis(array)
         is_extent = bool(extent) and array.shape[: len(extent)] == extent
-        promises.append(ArrayPromises(_alignment(array, unit_axis), unit_axis, same, is_extent))
+        alignment = _alignment(array, unit_axis)
+        if are_mapped and not can_be_mapped(array.shape, array.strides, _skipped(array, unit_axis)):
+            alignment = 1
+        promises.append(ArrayPromises(alignment, unit_axis, same, is_extent))
     return Promises(
         tuple(promises),
         _is_disjoint(arrays, promises, written),
@@ -164,16 +179,19 @@ def _unit_axis(array: PassedArray) -> int | None:
 
 def _alignment(array: PassedArray, unit_axis: int | None) -> int:
     """Return the largest power of two that divides the location and every stride but one."""
-    skipped = unit_axis
-    if array.kind.layout == "C":
-        skipped = array.kind.ndim - 1
-    elif array.kind.layout == "F":
-        skipped = 0
+    skipped = _skipped(array, unit_axis)
     bits = alignment_number(array.location) | MAX_ALIGNMENT
     for axis, stride in enumerate(array.strides):
         if axis != skipped:
             bits |= stride
     return bits & -bits
+
+
+def _skipped(array: PassedArray, unit_axis: int | None) -> int | None:
+    """Return the axis along which elements are side by side."""
+    if array.kind.layout == "C":
+        return array.kind.ndim - 1
+    return 0 if array.kind.layout == "F" else unit_axis
 
 
 def _is_disjoint(

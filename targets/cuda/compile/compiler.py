@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 import math
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from kerneldsl.contract import ONE_EACH, CompileOptions, Specialization
+from kerneldsl.contract import ONE_EACH, CompileOptions, PassRemark, Specialization
 from kerneldsl.errors import ArgumentValueError, CompileError, ResourceLimitError
 from kerneldsl.language.element_types import ELEMENT_TYPES
 from kerneldsl.language.intrinsics.intrinsic import Effect
@@ -19,6 +20,7 @@ from targets.cuda.architectures import (
     choose_ptx_version,
     parse_arch,
 )
+from targets.cuda.compile.additions import NO_ADDITIONS
 from targets.cuda.compile.addresses.facts import facts_of
 from targets.cuda.compile.artifact import CudaArtifact
 from targets.cuda.compile.lowered import LoweredKernel, linked_symbols, with_bounds
@@ -75,11 +77,29 @@ def compile_kernel(
     from kerneldsl.lowering.numba_internals.compiling import collector_paused
 
     with collector_paused():
-        return write_kernel(lower_kernel(specialization, architecture), architecture, version)
+        lowered = lower_kernel(specialization, architecture)
+        artifact = write_kernel(lowered, architecture, version)
+        if lowered.additions is NO_ADDITIONS:
+            return artifact
+        from targets.cuda.compile.mma.gate import find_problem
+        from targets.cuda.compile.pipeline import MULTIPLY_BY_WARPGROUPS
+
+        problem = find_problem(artifact.ptx, artifact.entry_name, architecture.name)
+        if problem is None:
+            return artifact
+        lowered = lower_kernel(specialization, architecture, by_warpgroups=False)
+        text = f"1 kernel unchanged: {problem}"
+        remark = PassRemark(MULTIPLY_BY_WARPGROUPS, 1, text, is_missed=True)
+        lowered = replace(lowered, remarks=(remark, *lowered.remarks))
+        return write_kernel(lowered, architecture, version)
 
 
-def lower_kernel(specialization: Specialization, arch: Architecture = OLDEST) -> LoweredKernel:
+def lower_kernel(
+    specialization: Specialization, arch: Architecture = OLDEST, *, by_warpgroups: bool = True
+) -> LoweredKernel:
     """Do what depends on the architecture for products of tiles alone.
+
+    Without `by_warpgroups`, warpgroups multiply no tiles.
 
     Raises `BarrierDivergenceError`, `KernelTypingError`, `CompileError` as :func:`compile_kernel`.
     """
@@ -98,11 +118,11 @@ def lower_kernel(specialization: Specialization, arch: Architecture = OLDEST) ->
         explained_errors(specialization.unit, specialization.kinds, where="on a GPU"),
     ):
         try:
-            return lower_regions(specialization, arch)
+            return lower_regions(specialization, arch, by_warpgroups=by_warpgroups)
         except errors.NumbaError:
             if not load_array_functions(descriptor()):
                 raise
-            return lower_regions(specialization, arch)
+            return lower_regions(specialization, arch, by_warpgroups=by_warpgroups)
 
 
 def write_kernel(
@@ -126,7 +146,7 @@ def write_kernel(
     with global_compiler_lock:
         started = time.perf_counter()
         try:
-            options = with_bounds(specialization)
+            options = with_bounds(specialization, lowered.additions)
             external = linked_symbols(specialization)
             linked = ptx.link(
                 lowered.entry_text, lowered.body_texts, name, options, pipeline, external
@@ -178,6 +198,7 @@ def write_kernel(
         uses_libdevice=bool(linked.libdevice_functions),
         passes=(*lowered.remarks, *pipeline.remarks()),
         findings=lowered.findings,
+        additions=lowered.additions,
     )
     _check_shared(specialization, artifact.static_shared_bytes, arch)
     return artifact

@@ -10,6 +10,7 @@ from kerneldsl.contract import CompileOptions, PassRemark, Specialization
 from kerneldsl.contract.findings import BarrierFacts, Finding
 from kerneldsl.lowering.faults import FaultTable
 from kerneldsl.utilities.dataclasses import dataclass
+from targets.cuda.compile.additions import NO_ADDITIONS, LaunchAdditions
 from targets.cuda.compile.tile_block import DEFAULT_TILE_BLOCK
 
 __all__ = ["LoweredKernel", "linked_symbols", "with_bounds"]
@@ -37,6 +38,8 @@ class LoweredKernel:
     findings: tuple[Finding, ...]
     #: What is known of its barriers.
     barriers: BarrierFacts
+    #: What each launch has beyond what the program declares.
+    additions: LaunchAdditions = NO_ADDITIONS
 
 
 def linked_symbols(specialization: Specialization) -> frozenset[str]:
@@ -45,7 +48,9 @@ def linked_symbols(specialization: Specialization) -> frozenset[str]:
     return frozenset(code.symbol for code in codes)
 
 
-def with_bounds(specialization: Specialization) -> CompileOptions:
+def with_bounds(
+    specialization: Specialization, additions: LaunchAdditions = NO_ADDITIONS
+) -> CompileOptions:
     """Return the options; of a kernel with tiles with the one block that it is launched with.
 
     The assembler then gives a thread no more registers than the block can have.
@@ -54,4 +59,5 @@ def with_bounds(specialization: Specialization) -> CompileOptions:
     if not specialization.traits.uses_tiles or options.launch_bounds is not None:
         return options
     block_dim = specialization.block_dim or DEFAULT_TILE_BLOCK
-    return replace(options, launch_bounds=(math.prod(block_dim),))
+    threads = math.prod(block_dim) + additions.threads
+    return replace(options, launch_bounds=(threads, 1) if additions.threads else (threads,))

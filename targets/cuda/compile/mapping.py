@@ -9,15 +9,19 @@ has the first axis along x, one element a thread.
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, NoReturn
 
-from kerneldsl.contract import ONE_EACH, Device, Dim3, ElementMapping, LaunchConfig
-from kerneldsl.errors import LaunchConfigError
+from kerneldsl.contract import ONE_EACH, Device, Dim3, ElementMapping, LaunchConfig, Resources
+from kerneldsl.errors import ArgumentValueError, LaunchConfigError
+from kerneldsl.planner import DeviceOccupancyLimits, KernelResources, occupancy
 
 if TYPE_CHECKING:
     from kerneldsl.analysis.traits import KernelTraits
+    from targets.cuda.compile.additions import LaunchAdditions
 
-__all__ = ["DEFAULT_BLOCKS", "choose_block", "map_extent"]
+__all__ = ["DEFAULT_BLOCKS", "choose_block", "fill_device", "map_extent"]
 
 #: Block by rank of the extent. 256 threads: on an H200, axpy ran at 83 % of torch's speed with
 #: this block, and at 60 % and 78 % with 128 and 512.
@@ -79,6 +83,31 @@ def map_extent(
             _refuse_grid(extent, block_dim, grid, axis, device)
         grid[axis] = limit
     return LaunchConfig((grid[0], grid[1], grid[2]), block_dim, extent)
+
+
+def fill_device(
+    device: Device,
+    resources: Resources,
+    additions: LaunchAdditions,
+    extent: tuple[int, ...],
+    block_dim: Dim3,
+) -> LaunchConfig:
+    """Return a configuration of as many blocks as run on a device at once.
+
+    They take tiles in turn, so others would only begin when these have ended.
+    """
+    config = LaunchConfig((1, 1, 1), block_dim, extent)
+    added = additions.added_to(config)
+    blocks = 1
+    try:
+        limits = DeviceOccupancyLimits.from_device(device)
+        kernel = KernelResources.from_resources(resources, limits)
+        threads = math.prod(added.block_dim)
+        blocks = occupancy(limits, kernel, threads, added.shared_bytes).active_blocks
+    except ArgumentValueError:  # older than the model of occupancy, or its registers are unknown
+        pass
+    count = max(1, blocks) * device.limits.multiprocessor_count
+    return replace(config, grid_dim=(count, 1, 1))
 
 
 def _refuse_grid(

@@ -18,8 +18,10 @@ from numba import types
 
 from kerneldsl.contract import ArrayPromises, Specialization
 from kerneldsl.contract.abi import ParameterLayout, parameter_count
+from kerneldsl.contract.tensor_maps import TENSOR_MAP_BYTES
 from kerneldsl.language.intrinsics.intrinsic import Effect
 from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind, array_kinds
+from kerneldsl.language.reserved import RESERVED_PREFIX
 from kerneldsl.lowering.numba_internals.arrays import array_value
 from kerneldsl.lowering.numba_internals.llvm import assume_aligned, assumption, mark_only_read
 from kerneldsl.lowering.records import record_value
@@ -55,6 +57,22 @@ def parameter_types(context: Any, layout: ParameterLayout) -> Iterator[ir.Type]:
 def natural_alignment(context: Any, element: ir.Type) -> int:
     """Return the alignment of an element in bytes. Numba has LLVM read a module to find it."""
     return int(context.get_abi_alignment(element))
+
+
+#: A tensor map: one copy for all threads.
+TENSOR_MAP = ir.ArrayType(ir.IntType(8), TENSOR_MAP_BYTES)
+
+
+def mark_tensor_maps(arguments: Sequence[ir.Argument]) -> list[ir.Value]:
+    """Say of parameters that they are tensor maps in place of addresses; return addresses of them.
+
+    :func:`targets.cuda.compile.ptx.link` says that the kernel only reads them.
+    """
+    for number, argument in enumerate(arguments):
+        argument.name = f"{RESERVED_PREFIX}map{number}"
+        argument.attributes.add("byval")
+        argument.attributes.align = TENSOR_MAP_BYTES
+    return list(arguments)
 
 
 def _data_type(context: Any, dtype: str) -> ir.Type:
@@ -94,6 +112,7 @@ class ParameterReader:
         builder: ir.IRBuilder,
         specialization: Specialization,
         pipeline: Pipeline,
+        parameters: Sequence[ir.Argument],
     ) -> None:
         self._context = context
         self._builder = builder
@@ -107,7 +126,7 @@ class ParameterReader:
         self._sees_others = _sees_others(specialization)
         #: Each array so far.
         self._arrays: list[_Array] = []
-        arguments = list(builder.function.args)
+        arguments = list(parameters)
         #: Debug mode: where the fault record is.
         self.fault = arguments.pop() if specialization.options.debug else None
         ndim = specialization.mode.forall_ndim or 0

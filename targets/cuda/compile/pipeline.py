@@ -1,9 +1,9 @@
 """The optimizing passes of CUDA code, by name and in their order.
 
-A kernel is rewritten in five stages. The first is its region IR, the second what its parameters are
-read as. The third is the LLVM IR that is linked with it, the fourth the PTX that LLVM writes. If
-that calls linked functions, it is the last stage with their PTX. Results are the same without any
-pass. Rewrites that keep results right are not in the table, such as
+A kernel is rewritten in stages (:class:`Stage`). The first is its region IR. Others are its tiles,
+its parameters, the LLVM IR that is linked with it, and the PTX that LLVM writes. If that calls
+linked functions, it is the last stage with their PTX. Results are the same without any pass.
+Rewrites that keep results right are not in the table, such as
 :mod:`targets.cuda.compile.ptxas_workarounds`.
 
 To find the cause of a wrong result or of a slow kernel, passes are disabled by their names.
@@ -17,7 +17,7 @@ from functools import partial
 from importlib import import_module
 from typing import Any, NamedTuple, TypeVar
 
-from kerneldsl.contract import PassRemark, Report
+from kerneldsl.contract import PassRemark, Report, Specialization
 from kerneldsl.errors import SourceLocation
 from kerneldsl.lowering.quotients import simplify_divisions
 from kerneldsl.utilities.formatting import format_count
@@ -44,7 +44,7 @@ from targets.cuda.compile.step_pointers import step_pointers
 from targets.cuda.compile.unroll_remainders import unroll_remainders
 from targets.cuda.compile.widen_products import widen_products
 
-__all__ = ["PASSES", "Known", "Pass", "Pipeline", "Stage"]
+__all__ = ["MULTIPLY_BY_WARPGROUPS", "PASSES", "Known", "Pass", "Pipeline", "Stage"]
 
 Code = TypeVar("Code")
 
@@ -56,6 +56,8 @@ class Stage(Enum):
     REGION = "region IR"
     #: The numbers of arrays with the lengths of the extent, and the `Promises` of a launch.
     PARAMETERS = "parameters"
+    #: No plan, then the `Function`, its `Specialization`, and intervals of its integers.
+    ROLES = "roles of threads"
     #: `TileLayouts` without products, then the `Function`, threads of a block, and `Architecture`.
     PRODUCTS = "tile products"
     #: No loops, then the `Function`, its `TileLayouts`, `Accesses`, and bytes of shared memory.
@@ -162,6 +164,24 @@ def _variables_of_regions(function: Any, known: Known, report: Report) -> Any:
     return function
 
 
+def _by_warpgroups(
+    plan: Any, function: Any, specialization: Specialization, known: Any, report: Report
+) -> Any:
+    from targets.cuda.compile.mma.exchanged_axes import read_as_stored
+    from targets.cuda.compile.mma.split_pipeline import split_pipeline
+    from targets.cuda.compile.mma.warpgroup_plan import NotPlanned, plan_warpgroups
+
+    read_as_stored(function)
+    try:
+        found = plan_warpgroups(function, specialization)
+        split_pipeline(function, found, known)
+    except NotPlanned as reason:
+        report("kernel", f"unchanged: {reason}", is_missed=True)
+        return plan
+    report("product", f"in a ring of {found.slots} slots", len(found.forms))
+    return found
+
+
 def _by_warps(layouts: Any, function: Any, threads: int, arch: Any, report: Report) -> Any:
     from targets.cuda.compile.mma.layouts import TileLayouts
     from targets.cuda.compile.regions.walks import location
@@ -198,6 +218,8 @@ def _on_text(
     return lambda ptx, facts, report: rewrite(ptx, report)
 
 
+#: Name of a pass. An assembler may make its result slow.
+MULTIPLY_BY_WARPGROUPS = "multiply-by-warpgroups"
 #: In the order in which they run.
 PASSES = (
     Pass(
@@ -241,6 +263,12 @@ PASSES = (
         "Take lengths of arrays from the extent of `forall` if they are equal to it.",
         Stage.PARAMETERS,
         share_extents,
+    ),
+    Pass(
+        MULTIPLY_BY_WARPGROUPS,
+        "Multiply tiles by warpgroups of sm_90a, for which another thread copies tiles early.",
+        Stage.ROLES,
+        _by_warpgroups,
     ),
     Pass(
         "multiply-by-warps",

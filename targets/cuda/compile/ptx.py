@@ -59,6 +59,8 @@ _SYSTEM_CALLS = frozenset({"vprintf"})
 _TAKEN = _SYSTEM_CALLS | {DYNAMIC_SHARED, "WARP_SZ"}
 #: A flag that is there already says that the operation is exact (:mod:`kerneldsl.lowering.groups`).
 _FLOAT_OPERATION = re.compile(r"= (fadd|fsub|fmul|fdiv|frem|fneg|fcmp) (?!fast|contract|arcp)")
+#: A tensor map among the parameters.
+_BY_VALUE = re.compile(r"(byval\(\[\d+ x i8\]\) align \d+)")
 _FLOAT_CALL = re.compile(r"= call (float|double) ")
 
 
@@ -136,6 +138,7 @@ def link(
     """
     initialize_nvptx()
     entry_text = _with_attributes(entry_text, entry_name, entry_attributes(options))
+    entry_text = _BY_VALUE.sub(r'\1 "nvvm.grid_constant"', entry_text)
     module = _parse(with_declared_roots(entry_text))
     body_texts = tuple(body_texts)
     calls = count_divisions([entry_text, *body_texts]) + count_roots([entry_text])

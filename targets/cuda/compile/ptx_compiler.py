@@ -46,6 +46,10 @@ class PtxCompiler(Compiler):
         """Return whether threads are told at compile time which elements of tiles are theirs."""
         return traits.uses_tiles
 
+    def launch_arch(self, traits: KernelTraits, arch: str) -> str:
+        """Return the architecture with ``wgmma`` for products of tiles, of a device that has it."""
+        return "sm_90a" if traits.uses_products and arch == "sm_90" else arch
+
     def check_barriers(self, problems: Sequence[BarrierProblem]) -> None:
         """Refuse barriers that provably diverge; warn, once for each place, of those that might."""
         from targets.cuda.compile.barriers import check_barriers
@@ -135,9 +139,18 @@ class PtxCompiler(Compiler):
     ) -> LaunchConfig:
         from targets.cuda.compile.mapping import map_extent
 
-        specialization = executable.artifact.specialization
+        artifact = executable.artifact
+        specialization = artifact.specialization
         if specialization.traits.uses_tiles:
             block_dim = specialization.block_dim or DEFAULT_TILE_BLOCK
+        if specialization.traits.loops_over_tiles:
+            from targets.cuda.compile.artifact import CudaArtifact
+            from targets.cuda.compile.mapping import fill_device
+
+            assert isinstance(artifact, CudaArtifact)
+            assert block_dim is not None
+            blocks = (executable.device, executable.resources, artifact.additions)
+            return fill_device(*blocks, extent, block_dim)
         return map_extent(
             specialization.traits,
             executable.device,

@@ -7,10 +7,10 @@ So nothing is called, inlined or linked.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache, partial
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
 from llvmlite import ir
@@ -51,6 +51,7 @@ from kerneldsl.lowering.numba_internals.line_marks import LineMarks
 from kerneldsl.lowering.numba_internals.llvm_modules import module_text, without_errors
 from targets.cuda.architectures import OLDEST, Architecture
 from targets.cuda.compile import ptx
+from targets.cuda.compile.additions import NO_ADDITIONS
 from targets.cuda.compile.barriers import check_barriers
 from targets.cuda.compile.calling import (
     GuardAction,
@@ -65,11 +66,13 @@ from targets.cuda.compile.lowered import LoweredKernel, linked_symbols, with_bou
 from targets.cuda.compile.math_symbols import rename_math
 from targets.cuda.compile.numba_device import TARGET_NAME, descriptor
 from targets.cuda.compile.parameters import (
+    TENSOR_MAP,
     ParameterReader,
+    mark_tensor_maps,
     natural_alignment,
     parameter_types,
 )
-from targets.cuda.compile.pipeline import Pipeline
+from targets.cuda.compile.pipeline import Pipeline, Stage
 from targets.cuda.compile.ptx import entry_identifier
 from targets.cuda.compile.regions.loops import LoopEmitter, conditions
 from targets.cuda.compile.regions.narrow_arithmetic import narrow_arithmetic, write_narrow
@@ -83,6 +86,9 @@ from targets.cuda.intrinsics.hinted import load_with_hint, store_with_hint
 from targets.cuda.intrinsics.libdevice import libdevice_emitter
 from targets.cuda.intrinsics.memory import dynamic_shared, local_memory, static_shared
 from targets.cuda.intrinsics.table import EMITTERS
+
+if TYPE_CHECKING:
+    from targets.cuda.compile.mma.warpgroup_plan import WarpgroupPlan
 
 __all__ = [
     "count_kernel",
@@ -230,8 +236,12 @@ def device_texts(
     return text, *bodies
 
 
-def lower_regions(specialization: Specialization, arch: Architecture = OLDEST) -> LoweredKernel:
+def lower_regions(
+    specialization: Specialization, arch: Architecture = OLDEST, *, by_warpgroups: bool = True
+) -> LoweredKernel:
     """Do what depends on the architecture for products of tiles alone.
+
+    Without `by_warpgroups`, warpgroups multiply no tiles.
 
     The caller holds Numba's compiler lock, and has made this target the current one.
 
@@ -245,16 +255,22 @@ def lower_regions(specialization: Specialization, arch: Architecture = OLDEST) -
     with offering(unit):
         function, known = read_kernel(specialization)
         optimize(function, specialization, INTERVALS, pipeline)
+        plan: WarpgroupPlan | None = None
+        if by_warpgroups and arch.name == "sm_90a" and specialization.traits.uses_products:
+            plan = pipeline.run(Stage.ROLES, plan, function, specialization, known)
         read = time.perf_counter()
         name = entry_identifier(unit.name, linked_symbols(specialization))
-        text, bodies = _write(function, known, specialization, name, pipeline, arch)
-    options = with_bounds(specialization)
+        text, bodies = _write(function, known, specialization, name, pipeline, arch, plan)
+    additions = NO_ADDITIONS if plan is None else plan.additions
+    options = with_bounds(specialization, additions)
     text = ptx.with_float_flags(define_conversions(text, write_conversion), options)
     text = rename_math(text, fastmath=options.fastmath)
     timings = {"prepare": read - started, "numba": time.perf_counter() - read}
     table = FaultTable(function.fault_sites)
     remarks, found = pipeline.remarks(), (function.findings, function.barriers)
-    return LoweredKernel(specialization, name, text, bodies, table, timings, remarks, *found)
+    return LoweredKernel(
+        specialization, name, text, bodies, table, timings, remarks, *found, additions
+    )
 
 
 def _write(
@@ -264,23 +280,28 @@ def _write(
     name: str,
     pipeline: Pipeline,
     arch: Architecture,
+    plan: WarpgroupPlan | None = None,
 ) -> tuple[str, tuple[str, ...]]:
     context = _target_context()
     library = context.codegen().create_library(name)
     module = context.create_module(name)
     layout = spec.layout
-    entry_type = ir.FunctionType(ir.VoidType(), list(parameter_types(context, layout)))
+    map_count = 0 if plan is None else len(plan.tensor_maps)
+    types = [*parameter_types(context, layout), *[TENSOR_MAP.as_pointer()] * map_count]
+    entry_type = ir.FunctionType(ir.VoidType(), types)
     entry = ir.Function(module, entry_type, name)
     entry.calling_convention = "ptx_kernel"
-    for argument, parameter in zip(entry.args, layout.parameters, strict=True):
+    count = len(types) - map_count
+    maps = mark_tensor_maps(entry.args[count:])
+    for argument, parameter in zip(entry.args[:count], layout.parameters, strict=True):
         argument.name = parameter.name
         if isinstance(argument.type, ir.PointerType):
             argument.attributes.align = natural_alignment(context, argument.type.pointee)
     builder = ir.IRBuilder(entry.append_basic_block("entry"))
     lines = LineMarks(context, builder, spec.unit) if spec.options.lineinfo else None
-    reader = ParameterReader(context, builder, spec, pipeline)
+    reader = ParameterReader(context, builder, spec, pipeline, entry.args[:count])
     set_fault_record(builder, reader.fault)
-    emitter = _CudaEmitter(context, builder, function, known, spec, arch, pipeline)
+    emitter = _CudaEmitter(context, builder, function, known, spec, arch, pipeline, plan, maps)
     emitter.mark = None if lines is None else lines.mark
     for value, kind in zip(function.body.arguments, spec.kinds, strict=True):
         emitter.values[value] = _parameter(reader, kind, value.type)
@@ -365,6 +386,8 @@ class _CudaEmitter(LoopEmitter):
         spec: Specialization,
         arch: Architecture,
         pipeline: Pipeline,
+        plan: WarpgroupPlan | None,
+        maps: Sequence[ir.Value],
     ) -> None:
         super().__init__(context, builder)
         self.known = known
@@ -387,7 +410,7 @@ class _CudaEmitter(LoopEmitter):
             "local.array": self.local,
         }
         if spec.traits.uses_tiles:
-            self.handlers |= tile_handlers(self, function, spec, arch, pipeline)
+            self.handlers |= tile_handlers(self, function, spec, arch, pipeline, plan, maps)
 
     def passes(self, guard: Guard) -> ir.Value:
         """Return whether the index passes a guard."""

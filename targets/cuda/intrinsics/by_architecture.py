@@ -51,6 +51,10 @@ def _operation(symbol: str) -> Any:
         from targets.cuda.compile.mma.functions import FUNCTIONS
 
         return FUNCTIONS.get(name)
+    if name.startswith("warpgroup_"):
+        from targets.cuda.compile.mma.wgmma import find_function
+
+        return find_function(name)
     return _OPERATIONS.get(name)
 
 

@@ -31,6 +31,7 @@ from targets.cuda.architectures import NEWEST_PTX, Architecture
 from targets.cuda.compile.mma.fragments import Fragments, RowFragments, divisions
 from targets.cuda.compile.mma.instructions import Form, Step, find_step
 from targets.cuda.compile.mma.operands import Operand
+from targets.cuda.intrinsics.groups.lanes import WARP_SIZE
 
 __all__ = ["Product", "TileLayouts"]
 
@@ -68,8 +69,16 @@ class TileLayouts(Layouts):
         The architecture. Without it, products have no instruction.
     """
 
-    def __init__(self, function: Function, threads: int, arch: Architecture | None = None) -> None:
+    def __init__(
+        self,
+        function: Function,
+        threads: int,
+        arch: Architecture | None = None,
+        *,
+        by_warpgroups: bool = False,
+    ) -> None:
         self._threads = threads
+        self._by_warpgroups = by_warpgroups
         self._arch = arch
         operations = list(function.body.walk())
         products = [each for each in operations if each.name == "tile.mma"]
@@ -174,6 +183,8 @@ class TileLayouts(Layouts):
         shapes = {each: each.attributes["shape"] for each in found}
         has_rows = any(map(_folds_rows, operations))
         common = self._common_row_warps(set(shapes.values())) if has_rows else None
+        if self._by_warpgroups:
+            common = self._threads // WARP_SIZE
         made = {}
         for each, (step, a, b) in found.items():
             rows, columns = shapes[each]

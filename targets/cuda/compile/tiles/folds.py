@@ -24,7 +24,6 @@ from targets.cuda.compile.tiles.fold_rows import RowFold
 from targets.cuda.compile.tiles.lanes import Lanes
 from targets.cuda.compile.tiles.thread_code import Memory
 from targets.cuda.intrinsics.groups.lanes import WARP_SIZE
-from targets.cuda.intrinsics.synchronize import call_nvvm
 
 if TYPE_CHECKING:
     from targets.cuda.compile.tiles.writer import TileWriter
@@ -83,13 +82,12 @@ class Fold:
 
     def _whole(self) -> ir.Value:
         """Combine all elements; every thread has the result."""
-        writer, code, builder = self.writer, self.code, self.code.builder
+        writer, code = self.writer, self.code
         layout = writer.layout(self.operation)
         own = OperationCode(writer, self.operation).held(self.kind)
         total = self._of_thread(own, layout)
         if self.combiner.vote:
-            name = f"barrier.cta.red.{self.combiner.vote}.aligned.all"
-            return call_nvvm(builder, name, _I1, [_I32(0), total])
+            return code.vote(self.combiner.vote, total)
         lanes, width = Lanes(code), min(code.threads, WARP_SIZE)
         count = lanes.count if code.threads % WARP_SIZE else None
         total = lanes.met(total, self.combiner.combined, width, lanes.lane, count)

@@ -20,6 +20,7 @@ from numba import types
 from kerneldsl.ir.array_parts import ArrayParts
 from kerneldsl.ir.operations import Effect, Operation, Value
 from kerneldsl.ir.tiles.elements import Slot, write_place
+from kerneldsl.ir.tiles.layout import Layout
 from targets.cuda.compile.tiles.elements import OperationCode
 from targets.cuda.compile.tiles.thread_code import Memory
 
@@ -48,7 +49,7 @@ def write_load(writer: TileWriter, operation: Operation) -> None:
     """Write a tile of the elements of an array."""
     array, other, *at = operation.operands
     code = OperationCode(writer, operation)
-    access = _Access(writer, code, array, at)
+    access = Access(writer, code, array, at)
     if writer.layouts is not None and (factor := writer.layouts.factor(operation)) is not None:
         from targets.cuda.compile.mma.copies import write_factor
 
@@ -85,11 +86,11 @@ def write_store(writer: TileWriter, operation: Operation) -> None:
     """Write the elements of an expression to an array."""
     code = OperationCode(writer, operation)
     array, *at = operation.operands[: 1 + len(code.shape)]
-    access = _Access(writer, code, array, at)
+    access = Access(writer, code, array, at)
     if operation.attributes.get("waits"):
         _store_afterwards(code, access)
     elif len(at) > 1:
-        access.store(code.element)
+        _store_rows(code, access)
     elif all(map(is_harmless, operation.regions[0].walk())):
         _store_neighbours(code, access)
     else:
@@ -99,6 +100,24 @@ def write_store(writer: TileWriter, operation: Operation) -> None:
                 _store_neighbours(code, access)
             with narrow:
                 access.store(code.element)
+
+
+def _store_rows(code: OperationCode, access: Access) -> None:
+    """Compute and store the elements of a tile with two axes."""
+    if isinstance(code.layout, Layout) or not access.may_be_in_vectors:
+        access.store(code.element)
+        return
+    from targets.cuda.compile.mma.fragment_stores import has_pairs, store_pairs
+    from targets.cuda.compile.mma.fragments import Fragments
+
+    if not isinstance(code.layout, Fragments):
+        access.store(code.element)
+        return
+    with code.builder.if_else(has_pairs(access, code.layout)) as (whole, part):
+        with whole:
+            store_pairs(access, code.layout, code.element)
+        with part:
+            access.store(code.element)
 
 
 def is_harmless(operation: Operation) -> bool:
@@ -111,7 +130,7 @@ def is_harmless(operation: Operation) -> bool:
     )
 
 
-def _store_neighbours(code: OperationCode, access: _Access) -> None:
+def _store_neighbours(code: OperationCode, access: Access) -> None:
     """Compute all elements, and store groups of neighbours if possible."""
     own = code.held(access.dtype)
 
@@ -123,7 +142,7 @@ def _store_neighbours(code: OperationCode, access: _Access) -> None:
     access.move(own.kind, groups, lambda: access.store(_held(own), has_all=True))
 
 
-def _store_afterwards(code: OperationCode, access: _Access) -> None:
+def _store_afterwards(code: OperationCode, access: Access) -> None:
     """Compute each element that the array has a place for, then store them."""
     own = code.registers(access.dtype)
     with access.slots() as (slot, is_inside, _), code.builder.if_then(is_inside):
@@ -136,31 +155,34 @@ def _held(own: Memory) -> Callable[[Slot], ir.Value]:
     return lambda slot: own.get(slot.slot)
 
 
-class _Access:
+class Access:
     """The elements of an array that belong to a tile."""
 
     def __init__(
         self, writer: TileWriter, code: OperationCode, array: Value, at: list[Value]
     ) -> None:
         emitter = writer.emitter
-        self._context, self._builder = emitter.context, emitter.builder
+        self._context, self.builder = emitter.context, emitter.builder
         self._code, self._layout = code, code.layout
         self.thread = writer.code
         found = emitter.get(array)
         if not isinstance(found, ArrayParts):
-            found = ArrayParts.of_structure(self._context, self._builder, array.type, found)
+            found = ArrayParts.of_structure(self._context, self.builder, array.type, found)
         if found.kind.layout != "C":
             # LLVM computes products with strides before the loops.
-            strides = found.byte_strides(self._context, self._builder)
+            strides = found.byte_strides(self._context, self.builder)
             found = ArrayParts(found.data, found.shape, found.kind, strides)
         self.parts = found
         #: Type of the elements, and how they are in memory.
         self.dtype = array.type.dtype
         self._model = self._context.data_model_manager[self.dtype]
         stored = self._context.get_data_type(self.dtype)
-        self._may_be_wide = array.type.layout == "C" and isinstance(stored, _SCALAR)
+        #: Whether vectors of elements may be accessed.
+        self.may_be_in_vectors = isinstance(stored, _SCALAR)
+        self.item_bytes = self._context.get_abi_sizeof(stored)
+        self._may_be_wide = array.type.layout == "C" and self.may_be_in_vectors
         #: The index of the first element along each axis.
-        self._starts = [write_place(emitter, place) for place in at]
+        self.starts = [write_place(emitter, place) for place in at]
 
     # -- element by element -----------------------------------------------------------------------
 
@@ -173,9 +195,9 @@ class _Access:
         It gets whether the array has a place for the element, and its indices there. With `has_all`
         it also runs for slots that have no element, and no place then.
         """
-        builder = self._builder
+        builder = self.builder
         with self.thread.slots(self._layout, has_all=has_all) as slot:
-            pairs = zip(self._starts, self._code.indices(slot), strict=True)
+            pairs = zip(self.starts, self._code.indices(slot), strict=True)
             indices = [builder.add(*pair) for pair in pairs]
             tests = []
             for index, extent in zip(indices, self.parts.shape, strict=True):
@@ -190,7 +212,7 @@ class _Access:
 
     def store(self, value: Callable[[Slot], ir.Value], *, has_all: bool = False) -> None:
         """Store each element that the array has a place for."""
-        builder = self._builder
+        builder = self.builder
         with (
             self.slots(has_all=has_all) as (slot, is_inside, indices),
             builder.if_then(builder.and_(is_inside, self._is_first())),
@@ -201,12 +223,17 @@ class _Access:
     def _is_first(self) -> ir.Value:
         """Say whether the thread stores its elements, if several threads have them."""
         repeated = getattr(self._layout, "is_first", None)
-        return _I1(1) if repeated is None else repeated(self._builder, self.thread.thread)
+        return _I1(1) if repeated is None else repeated(self.builder, self.thread.thread)
+
+    def stored(self, value: ir.Value) -> ir.Value:
+        """Return an element as it is in a vector in memory."""
+        found = self._model.as_data(self.builder, value)
+        return self.builder.bitcast(found, _lanes(found.type))
 
     def read(self, indices: Sequence[ir.Value]) -> ir.Value:
         """Return an element."""
-        loaded = self._builder.load(self.parts.element(self._builder, indices))
-        return self._model.from_data(self._builder, loaded)
+        loaded = self.builder.load(self.parts.element(self.builder, indices))
+        return self._model.from_data(self.builder, loaded)
 
     # -- groups of neighbours ---------------------------------------------------------------------
 
@@ -216,7 +243,7 @@ class _Access:
         if self._layout.group == 1 or not isinstance(stored, _SCALAR) or not self._may_be_wide:
             each()
         else:
-            with self._builder.if_else(self.is_wide()) as (wide, narrow):
+            with self.builder.if_else(self.is_wide()) as (wide, narrow):
                 with wide:
                     groups()
                 with narrow:
@@ -224,7 +251,7 @@ class _Access:
 
     def is_wide(self) -> ir.Value:
         """Say whether the tile is within the array, and groups may be accessed."""
-        builder, (first, *_), layout = self._builder, self._starts, self._layout
+        builder, (first, *_), layout = self.builder, self.starts, self._layout
         if not self._may_be_wide:
             return _I1(0)
         end = builder.add(first, _I64(layout.count))
@@ -243,15 +270,15 @@ class _Access:
 
         It gets the index of the first element in the array, and its number in registers.
         """
-        builder, group = self._builder, _I64(self._layout.group)
+        builder, group = self.builder, _I64(self._layout.group)
         with self.thread.unrolled(self._layout.rounds) as turn:
             number = builder.add(builder.mul(turn, _I64(self._layout.threads)), self.thread.thread)
-            index = builder.add(self._starts[0], builder.mul(number, group))
+            index = builder.add(self.starts[0], builder.mul(number, group))
             yield index, builder.mul(turn, group)
 
     def read_group(self, data: ir.Value, start: ir.Value, kind: Any) -> list[ir.Value]:
         """Return neighbours, loaded by wide instructions."""
-        builder, stored = self._builder, self._context.get_data_type(kind)
+        builder, stored = self.builder, self._context.get_data_type(kind)
         model, values = self._context.data_model_manager[kind], []
         for place, vector in self._vectors(data, start, stored):
             loaded = builder.load(place)
@@ -269,7 +296,7 @@ class _Access:
         values: Iterator[ir.Value] | list[ir.Value],
     ) -> None:
         """Store neighbours by wide instructions."""
-        builder, stored = self._builder, self._context.get_data_type(kind)
+        builder, stored = self.builder, self._context.get_data_type(kind)
         model = self._context.data_model_manager[kind]
         left = [builder.bitcast(model.as_data(builder, value), _lanes(stored)) for value in values]
         for place, vector in self._vectors(data, start, stored):
@@ -283,7 +310,7 @@ class _Access:
         self, data: ir.Value, start: ir.Value, stored: ir.Type
     ) -> Iterator[tuple[ir.Value, ir.VectorType]]:
         """Yield the address and the type of the vectors that a group is made of."""
-        builder, group = self._builder, self._layout.group
+        builder, group = self.builder, self._layout.group
         width = min(group, max(1, _MAX_BYTES // self._context.get_abi_sizeof(stored)))
         vector = ir.VectorType(_lanes(stored), width)
         for offset in range(0, group, width):

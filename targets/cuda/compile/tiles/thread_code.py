@@ -23,6 +23,8 @@ __all__ = ["Memory", "ThreadCode"]
 
 _I32, _I64 = ir.IntType(32), ir.IntType(64)
 _ALL_LANES = 0xFFFFFFFF
+#: Number of the barrier by which the declared threads wait for each other.
+_DECLARED = 1
 #: Turns of a loop over a thread's elements beyond which it is not unrolled. More elements than
 #: half of the 255 registers of a thread (CUDA C++ Programming Guide, "Technical Specifications per
 #: Compute Capability") are in local memory anyway. LLVM gives up at some number and warns. Before
@@ -76,6 +78,8 @@ class ThreadCode:
         self, context: Any, builder: ir.IRBuilder, block_dim: tuple[int, int, int]
     ) -> None:
         self.context = context
+        #: How many threads wait for each other, if the block has more than the declared ones.
+        self.waiting: int | None = None
         self.builder = builder
         self.threads = math.prod(block_dim)
         self._block_dim = block_dim
@@ -126,7 +130,18 @@ class ThreadCode:
 
     def wait(self) -> None:
         """Let the threads of the block wait for each other."""
-        call_nvvm(self.builder, "barrier.cta.sync.aligned.all", ir.VoidType(), [_I32(0)])
+        self._barrier("sync", ir.VoidType())
+
+    def vote(self, operation: str, condition: ir.Value) -> ir.Value:
+        """Combine conditions of the threads of the block, which wait for each other."""
+        return self._barrier(f"red.{operation}", condition.type, condition)
+
+    def _barrier(self, operation: str, result: ir.Type, *values: ir.Value) -> ir.Value:
+        which, numbers = "all", [_I32(0)]
+        if self.waiting is not None:
+            which, numbers = "count", [_I32(_DECLARED), _I32(self.waiting)]
+        name = f"barrier.cta.{operation}.aligned.{which}"
+        return call_nvvm(self.builder, name, result, [*numbers, *values])
 
     def wait_for_warp(self) -> None:
         """Let the threads of a whole warp wait for each other."""

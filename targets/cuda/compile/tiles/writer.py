@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from functools import partial
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from targets.cuda.compile.mma.factors import Factors
     from targets.cuda.compile.mma.layouts import TileLayouts
     from targets.cuda.compile.mma.rings import Ring
+    from targets.cuda.compile.mma.warpgroup_plan import WarpgroupPlan
 
 __all__ = ["Storage", "TileWriter", "tile_handlers"]
 
@@ -85,6 +86,8 @@ class TileWriter:
         The architecture.
     pipeline : Pipeline
         Its passes plan products.
+    by_warpgroups : bool
+        Whether warpgroups multiply its tiles.
     """
 
     def __init__(
@@ -95,6 +98,8 @@ class TileWriter:
         accesses: Accesses,
         arch: Architecture,
         pipeline: Pipeline,
+        *,
+        by_warpgroups: bool,
     ) -> None:
         self.emitter = emitter
         self.code = ThreadCode(emitter.context, emitter.builder, block_dim)
@@ -108,12 +113,16 @@ class TileWriter:
             from targets.cuda.compile.mma.factors import Factors
             from targets.cuda.compile.mma.layouts import TileLayouts
 
-            read_as_stored(function)
-            layouts, threads = TileLayouts(function, self.code.threads), self.code.threads
-            layouts = pipeline.run(Stage.PRODUCTS, layouts, function, threads, arch)
+            threads = self.code.threads
             rings: dict[Operation, Ring] = {}
-            limit = arch.max_shared_bytes
-            rings = pipeline.run(Stage.FACTORS, rings, function, layouts, accesses, limit)
+            if by_warpgroups:
+                layouts = TileLayouts(function, threads, arch, by_warpgroups=True)
+            else:
+                read_as_stored(function)
+                layouts = TileLayouts(function, threads)
+                layouts = pipeline.run(Stage.PRODUCTS, layouts, function, threads, arch)
+                limit = arch.max_shared_bytes
+                rings = pipeline.run(Stage.FACTORS, rings, function, layouts, accesses, limit)
             self.layouts, self.factors = layouts, Factors(self, function, layouts, rings)
             self._placement = Placement(function, self.code.threads, self.layouts)
         else:
@@ -222,6 +231,8 @@ def tile_handlers(
     specialization: Specialization,
     arch: Architecture,
     pipeline: Pipeline,
+    plan: WarpgroupPlan | None = None,
+    maps: Sequence[ir.Value] = (),
 ) -> dict[str, _Handler]:
     """Return what writes tile operations, and loops with the number of those around them.
 
@@ -235,10 +246,19 @@ def tile_handlers(
     about = specialization.kinds, specialization.promises
     order_tiles(function, *about)
     accesses = Accesses(function, *about)
-    writer = TileWriter(emitter, function, block_dim, accesses, arch, pipeline)
+    by_warpgroups = plan is not None
+    writer = TileWriter(
+        emitter, function, block_dim, accesses, arch, pipeline, by_warpgroups=by_warpgroups
+    )
     inside = {name: partial(_inside, writer, emitter.handlers[name]) for name in LOOPS}
     undefined = partial(_undefined, emitter.handlers["undefined"])
-    return {**dict.fromkeys(_WRITE, writer.write), **inside, "undefined": undefined}
+    found: dict[str, _Handler] = {**dict.fromkeys(_WRITE, writer.write), **inside}
+    found["undefined"] = undefined
+    if plan is not None:
+        from targets.cuda.compile.mma.warpgroup_writer import Ring
+
+        found |= Ring(writer, plan, maps).handlers
+    return found
 
 
 def _inside(writer: TileWriter, write: _Handler, operation: Operation) -> None:

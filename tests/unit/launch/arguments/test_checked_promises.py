@@ -26,7 +26,7 @@ from kerneldsl.memory.strided import layout_of
 from tests.support.extent import examples
 
 _BASE = 1 << 20
-_traits_of_nothing: Any = SimpleNamespace(written=frozenset())
+_traits_of_nothing: Any = SimpleNamespace(written=frozenset(), uses_products=False)
 
 
 def _promises(
@@ -326,7 +326,7 @@ def test_only_what_is_passed_of_arrays_is_looked_at_again(monkeypatch: pytest.Mo
         return found[-1]
 
     monkeypatch.setattr(checked_promises, "promises_of", counted)
-    traits: Any = SimpleNamespace(written=frozenset({1}))
+    traits: Any = SimpleNamespace(written=frozenset({1}), uses_products=False)
     table = PromiseTable(traits)
     vector, strided = np.zeros(8, np.float32), np.zeros(8, np.float32)[::2]
 
@@ -338,3 +338,19 @@ def test_only_what_is_passed_of_arrays_is_looked_at_again(monkeypatch: pytest.Mo
     assert number_of(strided, 2.0) != number_of(vector, 2.0)
     assert number_of(vector[:4], 2.0) != number_of(vector, 2.0)
     assert len(found) == 3
+
+
+@pytest.mark.parametrize(
+    ("values", "alignment"),
+    [
+        ((16, 4, 8, 64, 4), 16),
+        ((16, 4, 8, 0, 4), 1),
+        ((16, 4, 8, -64, 4), 1),
+        ((16, 4, 8, 64, 8), 1),
+        ((16, 0, 8, 64, 4), 1),
+    ],
+)
+def test_arrays_for_tensor_maps_are_aligned_only_if_there_is_one_of_them(values, alignment):
+    arrays = passed_arrays(array_parameters(parse_signature("float32[:, :]")), list(values))
+    found = promises_of(arrays, written=(), are_mapped=True)
+    assert found.array(0).alignment == alignment

@@ -1,0 +1,310 @@
+"""Write the ring of copies of a kernel, and the products of what is in it.
+
+References
+----------
+PTX ISA, sections "mbarrier", "setmaxnreg" and "barrier".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from llvmlite import ir
+from numba.core import cgutils
+
+from kerneldsl.ir.operations import Operation, Value
+from kerneldsl.ir.tiles.elements import Variable, write_place
+from targets.cuda.compile.mma import mbarriers, wgmma
+from targets.cuda.compile.mma.box_copies import copy_box
+from targets.cuda.compile.mma.tile_order import number_in_groups
+from targets.cuda.compile.mma.warpgroup_plan import RING_ALIGNMENT, Part, WarpgroupPlan
+from targets.cuda.compile.ptx_text import MATRIX_SHARED
+from targets.cuda.compile.tiles.thread_code import Memory
+from targets.cuda.intrinsics.by_architecture import call_by_architecture
+from targets.cuda.intrinsics.memory import SHARED_SPACE
+from targets.cuda.intrinsics.shuffles import shuffle
+from targets.cuda.intrinsics.synchronize import call_nvvm
+
+if TYPE_CHECKING:
+    from targets.cuda.compile.tiles.writer import TileWriter
+
+__all__ = ["Ring"]
+
+_VOID = ir.VoidType()
+_I8, _I32, _I64 = (ir.IntType(bits) for bits in (8, 32, 64))
+_ALL_LANES = _I32(0xFFFFFFFF)
+
+
+class _Turns:
+    """The slot of a turn of the ring, and the parity of its phase."""
+
+    def __init__(self, builder: ir.IRBuilder, count: int, first_parity: int) -> None:
+        self._builder, self._count = builder, count
+        self._slot = Variable(builder, _I32(0))
+        self._parity = Variable(builder, _I32(first_parity))
+
+    @property
+    def slot(self) -> ir.Value:
+        """The current slot."""
+        return self._slot.get()
+
+    @property
+    def parity(self) -> ir.Value:
+        """The parity of the phase that ends the wait for the slot."""
+        return self._parity.get()
+
+    def advance(self) -> None:
+        """Go on to the next slot."""
+        builder = self._builder
+        following = builder.add(self.slot, _I32(1))
+        is_last = builder.icmp_unsigned("==", following, _I32(self._count))
+        self._slot.set(builder.select(is_last, _I32(0), following))
+        self._parity.set(builder.xor(self.parity, builder.zext(is_last, _I32)))
+
+
+class Ring:
+    """Writes the operations of a ring.
+
+    Parameters
+    ----------
+    writer : TileWriter
+        Writes the tiles.
+    plan : WarpgroupPlan
+        The plan of the kernel.
+    maps : sequence of ir.Value
+        Its tensor maps, which are parameters.
+    """
+
+    def __init__(self, writer: TileWriter, plan: WarpgroupPlan, maps: Sequence[ir.Value]) -> None:
+        self._writer, self._plan, self._maps = writer, plan, maps
+        self._builder: ir.IRBuilder = writer.code.builder
+        builder = self._builder
+        memory = cgutils.add_global_variable(
+            builder.module,
+            ir.ArrayType(_I8, 0),
+            f"{MATRIX_SHARED}{plan.shared_bytes}",
+            addrspace=SHARED_SPACE,
+        )
+        memory.linkage, memory.align = "external", RING_ALIGNMENT
+        self._memory = builder.bitcast(memory, _I8.as_pointer(SHARED_SPACE))
+        # Before the first turn all slots are free.
+        writer.code.waiting = plan.threads
+        self._copied = _Turns(builder, plan.slots, 1)
+        self._received = _Turns(builder, plan.slots, 0)
+        #: The memory of the slot of a turn.
+        self._slot: ir.Value = None
+        self._barrier: ir.Value = None
+        #: Number of the warpgroup.
+        self._warpgroup: ir.Value = None
+        self.handlers = {
+            "ring.begin": self._begin,
+            "ring.produce": self._produce,
+            "ring.multiply": self._multiply_here,
+            "ring.tile": self._tile,
+            "ring.reserve": self._reserve,
+            "ring.copy": self._copy,
+            "ring.next": self._next,
+            "ring.receive": self._receive,
+            "ring.release": self._release,
+            "tile.part": self._part,
+            "tile.mma": self._multiply,
+        }
+
+    # -- memory -----------------------------------------------------------------------------------
+
+    def _at(self, offset: ir.Value | int) -> ir.Value:
+        number = _I32(offset) if isinstance(offset, int) else offset
+        return self._builder.gep(self._memory, [number])
+
+    def _full(self, slot: ir.Value | int) -> ir.Value:
+        """Return the barrier that says that copies are there."""
+        return self._at(self._barrier_place(slot, 0))
+
+    def _empty(self, slot: ir.Value | int) -> ir.Value:
+        """Return the barrier that says that nothing reads a slot any more."""
+        return self._at(self._barrier_place(slot, self._plan.slots))
+
+    def _barrier_place(self, slot: ir.Value | int, first: int) -> ir.Value | int:
+        start = self._plan.slots * self._plan.slot_bytes + mbarriers.BARRIER_BYTES * first
+        if isinstance(slot, int):
+            return start + mbarriers.BARRIER_BYTES * slot
+        return self._builder.add(
+            self._builder.mul(slot, _I32(mbarriers.BARRIER_BYTES)), _I32(start)
+        )
+
+    # -- the threads ------------------------------------------------------------------------------
+
+    def _begin(self, operation: Operation) -> None:
+        """Make the barriers; say whether this thread is the producer."""
+        builder, plan = self._builder, self._plan
+        thread = call_nvvm(builder, "read.ptx.sreg.tid.x", _I32, [])
+        with builder.if_then(builder.icmp_unsigned("==", thread, _I32(0))):
+            for slot in range(plan.slots):
+                mbarriers.initialize(builder, self._full(slot), 1)
+                mbarriers.initialize(builder, self._empty(slot), plan.warpgroups)
+            mbarriers.make_visible(builder)
+        call_nvvm(builder, "barrier.cta.sync.aligned.all", _VOID, [_I32(0)])
+        is_added = builder.icmp_unsigned(">=", thread, _I32(plan.threads))
+        self._writer.emitter.set(operation, is_added)
+
+    def _produce(self, operation: Operation) -> None:
+        """Begin the code of the producer, which is one of the threads that were added."""
+        builder, plan = self._builder, self._plan
+        if plan.registers is not None:
+            _set_registers(builder, "dec", plan.registers[0])
+        thread = call_nvvm(builder, "read.ptx.sreg.tid.x", _I32, [])
+        with builder.if_then(builder.icmp_unsigned("!=", thread, _I32(plan.threads))):
+            builder.ret_void()
+
+    def _multiply_here(self, operation: Operation) -> None:
+        """Begin the code of the declared threads."""
+        builder = self._builder
+        if self._plan.registers is not None:
+            _set_registers(builder, "inc", self._plan.registers[1])
+        thread = call_nvvm(builder, "read.ptx.sreg.tid.x", _I32, [])
+        number = builder.udiv(thread, _I32(wgmma.WARPGROUP))
+        # Of a value of one lane the assembler knows that it is the same in all.
+        self._warpgroup = shuffle(builder, "idx", _ALL_LANES, number, _I32(0))
+
+    def _tile(self, operation: Operation) -> None:
+        emitter = self._writer.emitter
+        number, total, width = (emitter.get(each) for each in operation.operands)
+        group = operation.attributes["group"]
+        found = number_in_groups(self._builder, number, total, width, group)
+        emitter.set(operation, found)
+
+    def _reserve(self, operation: Operation) -> None:
+        slot = self._copied.slot
+        mbarriers.wait_for(self._builder, self._empty(slot), self._copied.parity)
+        self._barrier = self._full(slot)
+        mbarriers.expect_bytes(self._builder, self._barrier, self._plan.slot_bytes)
+        self._slot = self._builder.mul(slot, _I32(self._plan.slot_bytes))
+
+    def _copy(self, operation: Operation) -> None:
+        """Begin the copies of the panels of a tile."""
+        part: Part = operation.attributes["part"]
+        builder, emitter = self._builder, self._writer.emitter
+        row, column = (write_place(emitter, each) for each in operation.operands)
+        for panel in range(part.panels):
+            offset = builder.add(self._slot, _I32(part.start + panel * part.panel_bytes))
+            first = builder.add(column, column.type(panel * part.row_elements))
+            place = [first, row]
+            copy_box(builder, self._at(offset), self._barrier, self._maps[part.tensor_map], place)
+
+    def _next(self, operation: Operation) -> None:
+        self._copied.advance()
+
+    def _receive(self, operation: Operation) -> None:
+        slot = self._received.slot
+        mbarriers.wait_for(self._builder, self._full(slot), self._received.parity)
+        base = self._builder.ptrtoint(self._memory, _I32)
+        self._slot = self._builder.add(base, self._builder.mul(slot, _I32(self._plan.slot_bytes)))
+        self._barrier = self._empty(slot)
+
+    def _release(self, operation: Operation) -> None:
+        builder = self._builder
+        thread = call_nvvm(builder, "read.ptx.sreg.tid.x", _I32, [])
+        place = builder.and_(thread, _I32(wgmma.WARPGROUP - 1))
+        with builder.if_then(builder.icmp_unsigned("==", place, _I32(0))):
+            mbarriers.arrive(builder, self._barrier)
+        self._received.advance()
+
+    def _part(self, operation: Operation) -> None:
+        """Write nothing: products read the slot."""
+
+    # -- products ---------------------------------------------------------------------------------
+
+    def _multiply(self, operation: Operation) -> None:
+        """Write a product of two parts of the slot, and wait for it."""
+        form: wgmma.Form = operation.attributes["form"]
+        target = self._writer.storage(operation.result).memory
+        rows, columns = operation.attributes["shape"]
+        blocks = rows // (wgmma.WARPGROUP_ROWS * self._plan.warpgroups)
+        count = blocks * columns // 2  # results of a thread
+        adds = False
+        for added in operation.operands[2:]:
+            source, adds = self._writer.storage(added).memory, True
+            if source is not target:
+                for number in range(count):
+                    target.set(_I64(number), source.get(_I64(number)))
+        depth, promote = operation.attributes["depth"], operation.attributes["promote"]
+        together = promote if form.is_promoted and promote is not None else depth
+        for first in range(0, depth, together):
+            places = range(first, min(first + together, depth), form.depth)
+            if not adds or together is depth:
+                self._product(operation, blocks, places, target, adds=adds)
+            else:
+                sums = self._writer.code.local(target.kind, count)
+                self._product(operation, blocks, places, sums, adds=False)
+                for number in map(_I64, range(count)):
+                    total = self._builder.fadd(target.get(number), sums.get(number))
+                    target.set(number, total)
+            adds = True
+
+    def _product(
+        self,
+        operation: Operation,
+        blocks: int,
+        places: Sequence[int],
+        target: Memory,
+        *,
+        adds: bool,
+    ) -> None:
+        """Multiply at some places along k, for all blocks of rows of a warpgroup."""
+        builder = self._builder
+        form: wgmma.Form = operation.attributes["form"]
+        columns = operation.attributes["shape"][1]
+        a, b = (_part_of(each) for each in operation.operands[:2])
+        wgmma.begin(builder)
+        for place in places:
+            step = place // form.depth
+            second = self._operand(b, step)
+            for block in range(blocks):
+                exchanged = (a.is_exchanged, b.is_exchanged)
+                found = wgmma.Instruction(form, columns, exchanged, adds or place > places[0])
+                registers = builder.gep(target.data, [_I32(block * found.count)])
+                factors = [self._rows(a, step, block), second]
+                call_by_architecture(builder, found.name, _VOID, [registers, *factors])
+        wgmma.commit(builder)
+        wait = wgmma.Wait(form.register, blocks * columns // 2)
+        call_by_architecture(builder, wait.name, _VOID, [target.data])
+
+    def _rows(self, part: Part, step: int, block: int) -> ir.Value:
+        """Describe a block of the rows of this warpgroup, in a step along k."""
+        unit = self._unit(part)
+        first = self._builder.mul(self._warpgroup, _I32(unit))
+        return self._operand(part, step, first, block * self._plan.warpgroups * unit)
+
+    def _unit(self, part: Part) -> int:
+        """Return the bytes from the rows of a warpgroup to those of the next one."""
+        if part.is_exchanged:
+            return part.panel_bytes
+        return wgmma.WARPGROUP_ROWS * wgmma.ROW_BYTES
+
+    def _operand(
+        self, part: Part, step: int, first: ir.Value | None = None, offset: int = 0
+    ) -> ir.Value:
+        """Describe a factor in a step along k, from a byte of it on."""
+        builder = self._builder
+        if part.is_exchanged:  # a step is so many rows of all panels
+            offset += step * wgmma.STEP_BYTES // 2 * wgmma.ROW_BYTES
+        else:
+            panel, within = divmod(step * wgmma.STEP_BYTES, wgmma.ROW_BYTES)
+            offset += panel * part.panel_bytes + within
+        start = builder.add(self._slot, _I32(part.start))
+        if first is not None:
+            start = builder.add(start, first)
+        found = wgmma.descriptor(builder, start, part.panel_bytes if part.is_exchanged else 0)
+        return wgmma.moved(builder, found, offset)
+
+
+def _part_of(value: Value) -> Part:
+    """Return the part of the ring that a factor is."""
+    assert isinstance(value.owner, Operation)
+    found: Part = value.owner.attributes["part"]
+    return found
+
+
+def _set_registers(builder: ir.IRBuilder, change: str, count: int) -> None:
+    call_nvvm(builder, f"setmaxnreg.{change}.sync.aligned.u32", _VOID, [_I32(count)])

@@ -1,0 +1,72 @@
+"""Products by warpgroups on a device of compute capability 9.0: exact for small integers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import kerneldsl as kd
+from tests.support.native import is_native, require_native, warm_up
+from tests.support.products import product
+
+_MEMBERS = [
+    ((128, 256, 64), 256, "bfloat16", {}),
+    ((128, 256, 64), 256, "float16", {"is_b_turned": False}),
+    ((128, 256, 64), 256, "bfloat16", {"is_a_turned": True, "is_b_turned": False}),
+    ((256, 128, 64), 256, "bfloat16", {"is_a_turned": True}),
+    ((128, 128, 128), 256, "bfloat16", {}),
+    ((64, 256, 64), 128, "bfloat16", {}),
+    ((192, 192, 64), 384, "bfloat16", {}),
+    ((128, 128, 32), 256, "float32", {"precision": "tf32"}),
+    ((128, 128, 128), 256, "float8_e4m3fn", {}),
+    ((128, 256, 128), 256, "float8_e5m2", {"promote": None}),
+    ((128, 256, 128), 256, "int8", {"sums": kd.int32}),
+]
+
+
+@pytest.fixture(autouse=True)
+def has_warpgroups() -> None:
+    if kd.devices("cuda")[0].arch != "sm_90":
+        pytest.skip("the device is not of compute capability 9.0")
+
+
+def _check(launch: Any, dtype: str, shape: tuple[int, int, int], options: dict[str, Any]) -> None:
+    rows, columns, depth = shape
+    rng = np.random.default_rng(depth)
+    one, two = rng.integers(-1, 2, (rows, depth)), rng.integers(-1, 2, (columns, depth))
+    a = one.T if options.get("is_a_turned") else one
+    b = two if options.get("is_b_turned", True) else two.T
+    kind = np.dtype(getattr(ml_dtypes, dtype, dtype))
+    c = kd.to_device(np.full((rows, columns), 77, np.int32 if dtype == "int8" else np.float32))
+    launch(*(kd.to_device(np.ascontiguousarray(each).astype(kind)) for each in (a, b)), c)
+    expected = one.astype(np.float32) @ two.T.astype(np.float32)
+    np.testing.assert_array_equal(c.copy_to_host(), expected)
+
+
+@pytest.mark.parametrize(("tile", "threads", "dtype", "options"), _MEMBERS)
+def test_products_are_exact(tile, threads, dtype, options):
+    rows, columns, depth = tile
+    launch = product(*tile, **options)[24, threads]
+    for turns in (1, 0, 2, 3, 4, 5, 7, 8, 9, 17):
+        _check(launch, dtype, (2 * rows, 2 * columns, turns * depth), options)
+    for shape in (
+        (rows + 48, columns + 80, 3 * depth + 16),
+        (16, 16, 16),
+        (9 * rows, 7 * columns, 2 * depth),
+    ):
+        _check(launch, dtype, shape, options)
+
+
+def test_native_launches_encode_maps_of_other_arrays():
+    require_native()
+    kernel = product(128, 64, 64)
+    launch = kernel[24, 256]
+    arrays = [kd.to_device(np.ones((256, 64), np.float16)) for _ in range(2)]
+    c = kd.to_device(np.zeros((256, 256), np.float32))
+    warm_up(launch, *arrays, c)
+    with is_native(launch):
+        for _ in range(3):
+            _check(kernel[24, 256], "float16", (256, 256, 64), {})

@@ -1,0 +1,96 @@
+"""Products by warpgroups on a simulated device: exact for integers, in any order of copies."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import kerneldsl as kd
+from targets.cuda.compile.mma import tile_order, warpgroup_writer
+from tests.support.extent import sample
+from tests.support.products import product, specialize_product
+from tests.support.warpgroup_threads import simulate_warpgroups
+
+
+def _check(
+    tile: tuple[int, int, int],
+    threads: int,
+    dtype: str,
+    shape: tuple[int, int, int],
+    *,
+    is_reversed: bool = False,
+    **options: Any,
+) -> None:
+    """Compare a product of small integers by some tiles with NumPy's."""
+    rows, columns, depth = shape
+    rng = np.random.default_rng(depth)
+    one, two = rng.integers(-2, 3, (rows, depth)), rng.integers(-2, 3, (columns, depth))
+    a = one.T if options.get("is_a_turned") else one
+    b = two if options.get("is_b_turned", True) else two.T
+    kind = np.dtype(getattr(ml_dtypes, dtype, dtype))
+    c = np.full((rows, columns), 77, np.int32 if dtype == "int8" else np.float32)
+    signature = f"{dtype}[:, ::1], {dtype}[:, ::1], {c.dtype}[:, ::1]"
+    specialization = specialize_product(product(*tile, **options), signature, threads=threads)
+    given = tuple(np.ascontiguousarray(each).astype(kind) for each in (a, b))
+    simulate_warpgroups(specialization, (2,), (*given, c), is_reversed=is_reversed)
+    np.testing.assert_array_equal(c, one @ two.T)
+
+
+_TURNS = [0, 1, 2, 3, 4, 17]
+
+
+@pytest.mark.parametrize("is_reversed", [False, True])
+@pytest.mark.parametrize("turns", sample(_TURNS, count=3))
+def test_any_number_of_turns_is_exact(turns, is_reversed):
+    """With a ring of three slots, which three tiles go through one after the other."""
+    shape = (5 * 64, 64, 64 * turns)
+    _check((64, 64, 64), 128, "bfloat16", shape, is_reversed=is_reversed, stages=2)
+
+
+@pytest.mark.parametrize(
+    ("tile", "threads", "dtype", "options"),
+    [
+        ((128, 64, 64), 256, "bfloat16", {}),
+        ((192, 64, 64), 384, "float16", {}),
+        ((128, 64, 64), 128, "float16", {}),
+        ((64, 128, 128), 128, "bfloat16", {}),
+        ((64, 128, 64), 128, "float16", {"is_b_turned": False}),
+        ((128, 64, 64), 128, "bfloat16", {"is_a_turned": True}),
+        ((128, 128, 64), 256, "float16", {"is_a_turned": True, "is_b_turned": False}),
+        ((64, 64, 32), 128, "float32", {"precision": "tf32"}),
+        ((64, 64, 128), 128, "int8", {"sums": kd.int32}),
+        ((64, 64, 256), 128, "float8_e4m3fn", {}),
+        ((64, 64, 128), 128, "float8_e5m2", {"promote": None}),
+    ],
+)
+def test_all_dtypes_and_orders_of_axes_are_exact(tile, threads, dtype, options):
+    rows, columns, depth = tile
+    shape = (rows + 8, columns + 16, 2 * depth + 16)  # the last tiles are beyond the arrays
+    _check(tile, threads, dtype, shape, is_reversed=True, **options)
+
+
+def test_a_slot_that_is_freed_too_early_shows(monkeypatch):
+    """A fault that the simulated device must find: products read what the next copy brings."""
+    release = warpgroup_writer.Ring._release
+    monkeypatch.setattr(
+        warpgroup_writer.Ring, "_multiply", _after(release, warpgroup_writer.Ring._multiply)
+    )
+    monkeypatch.setattr(warpgroup_writer.Ring, "_release", lambda self, operation: None)
+    with pytest.raises(AssertionError, match="Mismatched elements"):
+        _check((64, 64, 64), 128, "bfloat16", (64, 64, 64 * 9), stages=1)
+
+
+def _after(first: Any, second: Any) -> Any:
+    def write(self: Any, operation: Any) -> None:
+        first(self, operation)
+        second(self, operation)
+
+    return write
+
+
+def test_groups_have_each_tile_once(monkeypatch):
+    monkeypatch.setattr(tile_order, "_BLOCKS", 9)  # groups of about three rows
+    _check((64, 64, 64), 128, "bfloat16", (64 * 7, 64 * 3, 64))

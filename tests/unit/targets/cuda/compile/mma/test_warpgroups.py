@@ -1,0 +1,378 @@
+"""Products of tiles by warpgroups: members assemble as they are meant, others say why not."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import numpy as np
+import pytest
+
+import kerneldsl as kd
+from kerneldsl.contract.tensor_maps import TensorMap
+from targets.cuda.compile import stored
+from targets.cuda.compile.additions import NO_ADDITIONS, LaunchAdditions
+from targets.cuda.compile.artifact import CudaArtifact
+from targets.cuda.compile.mma import gate
+from targets.cuda.compile.mma.gate import problem_of
+from targets.cuda.compile.ptxas import Assembled, assemble
+from tests.support.extent import sample
+from tests.support.launched import null_in_use
+from tests.support.products import compile_product, product
+
+#: Tile, threads, dtypes of the factors and the result, and what else is said.
+_MEMBERS = [
+    ((128, 256, 64), 256, "bfloat16", "float32", {}),
+    ((128, 256, 64), 256, "float16", "float16", {"is_b_turned": False}),
+    ((128, 128, 64), 256, "bfloat16", "bfloat16", {"is_a_turned": True, "is_b_turned": False}),
+    ((256, 128, 64), 256, "bfloat16", "float32", {"is_a_turned": True}),
+    ((64, 256, 64), 128, "bfloat16", "float32", {}),
+    ((192, 192, 64), 384, "bfloat16", "float32", {}),
+    ((128, 128, 32), 256, "float32", "float32", {"precision": "tf32"}),
+    ((128, 128, 128), 256, "float8_e4m3fn", "float32", {}),
+    ((128, 256, 128), 256, "float8_e5m2", "float32", {"promote": None}),
+    ((128, 256, 128), 256, "int8", "int32", {"sums": kd.int32}),
+]
+
+
+def _signature(factors: str, result: str) -> str:
+    return f"{factors}[:, ::1], {factors}[:, ::1], {result}[:, ::1]"
+
+
+def _reason(artifact: CudaArtifact) -> str:
+    assert artifact.additions == NO_ADDITIONS
+    return next(each.text for each in artifact.passes if each.name == "multiply-by-warpgroups")
+
+
+@pytest.mark.parametrize(
+    ("tile", "threads", "factors", "result", "others"), sample(_MEMBERS, count=3)
+)
+def test_members_assemble_without_waits_between_instructions(
+    tile, threads, factors, result, others
+):
+    kernel = product(*tile, **others)
+    artifact = compile_product(kernel, _signature(factors, result), threads=threads)
+    assert artifact.additions.threads == 128
+    assert len(artifact.tensor_maps) == 2
+    assert problem_of(assemble(artifact.ptx, "sm_90a"), artifact.entry_name) is None
+    assert f".maxntid {threads + 128}" in artifact.ptx
+    assert artifact.ptx.count(".param .align 128 .b8") == 2
+    depth = {"bfloat16": 16, "float16": 16, "float32": 8}.get(factors, 32)
+    assert artifact.ptx.count("wgmma.mma_async") == tile[2] // depth * max(
+        1, tile[0] // threads * 2
+    )
+
+
+def test_maps_are_of_boxes_with_rows_of_128_bytes():
+    artifact = compile_product(product(128, 256, 128), _signature("bfloat16", "float32"))
+    assert artifact.tensor_maps == (
+        TensorMap(0, (1, 0), (64, 128), 128),
+        TensorMap(1, (1, 0), (64, 256), 128),
+    )
+    slot = 2 * 128 * (128 + 256)
+    assert artifact.matrix_shared_bytes == 1024 + 2 * (slot + 16)
+
+
+def test_stages_say_how_many_iterations_a_copy_is_early():
+    found = [
+        compile_product(product(128, 128, 64, stages=n), _signature("bfloat16", "float32"))
+        for n in (1, 2, None)
+    ]
+    slots = [(each.matrix_shared_bytes - 1024) // (2 * 64 * 256 + 16) for each in found]
+    assert slots == [2, 3, 6]
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"alignment": 8}, "multiples of 16 bytes"),
+        ({"is_disjoint": False}, "overlap"),
+        ({"threads": 192}, "one to three warpgroups"),
+        ({"threads": 512}, "one to three warpgroups"),
+    ],
+)
+def test_launches_that_copies_do_not_fit_have_other_code(options, reason):
+    artifact = compile_product(product(128, 64, 64), _signature("bfloat16", "float32"), **options)
+    assert reason in _reason(artifact)
+    assert "wgmma" not in artifact.ptx
+
+
+@pytest.mark.parametrize(
+    ("tile", "factors", "others", "reason"),
+    [
+        ((64, 64, 64), "bfloat16", {}, "64 rows are no multiple of 128"),
+        ((128, 64, 32), "bfloat16", {}, "whole boxes"),
+        ((128, 64, 32), "float32", {}, "do not multiply float32 by float32"),
+        ((128, 64, 64), "float16", {"precision": "reference"}, "the reference"),
+        ((128, 64, 32), "float32", {"precision": "tf32", "is_b_turned": False}, "16 bits"),
+    ],
+)
+def test_tiles_that_warpgroups_do_not_multiply_have_other_code(tile, factors, others, reason):
+    artifact = compile_product(product(*tile, **others), _signature(factors, "float32"))
+    assert reason in _reason(artifact)
+
+
+def test_other_architectures_have_other_code():
+    artifact = compile_product(
+        product(128, 64, 64), _signature("bfloat16", "float32"), arch="sm_90"
+    )
+    assert artifact.additions == NO_ADDITIONS
+    assert "wgmma" not in artifact.ptx
+
+
+@kd.kernel
+def scaled(a, b, c, scale):
+    for m, n in kd.tiles(c.shape, (128, 128)):
+        total = kd.tile.zeros((128, 128), kd.float32)
+        for k in kd.pipelined(range(0, a.shape[1], 64)):
+            x = kd.tile.load(a, (m, k), (128, 64))
+            y = kd.tile.load(b, (n, k), (128, 64))
+            total = kd.mma(x, y.T, total)
+        kd.tile.store(c, (m, n), total * scale)
+
+
+def test_what_follows_the_loop_is_on_the_results():
+    artifact = compile_product(
+        scaled, "bfloat16[:, ::1], bfloat16[:, ::1], float32[:, ::1], float32"
+    )
+    assert artifact.additions.threads == 128
+    assert problem_of(assemble(artifact.ptx, "sm_90a"), artifact.entry_name) is None
+
+
+@kd.kernel
+def normalized(a, b, c):
+    for m in kd.tiles(c.shape[0], 128):
+        total = kd.tile.zeros((128, 64), kd.float32)
+        for k in kd.pipelined(range(0, a.shape[1], 64)):
+            x = kd.tile.load(a, (m, k), (128, 64))
+            y = kd.tile.load(b, (0, k), (64, 64))
+            total = kd.mma(x, y.T, total)
+        shares = math.exp(total - total.max(axis=1))
+        kd.tile.store(c, (m, 0), shares / shares.sum(axis=1))
+
+
+def test_rows_of_results_are_folded_in_registers():
+    artifact = compile_product(normalized, "float16[:, ::1], float16[:, ::1], float32[:, ::1]")
+    assert artifact.additions.threads == 128
+    assert artifact.static_shared_bytes == 0
+    assert problem_of(assemble(artifact.ptx, "sm_90a"), artifact.entry_name) is None
+
+
+@kd.kernel
+def centered(a, b, c):
+    for m in kd.tiles(c.shape[0], 128):
+        total = kd.tile.zeros((128, 64), kd.float32)
+        for k in kd.pipelined(range(0, a.shape[1], 64)):
+            x = kd.tile.load(a, (m, k), (128, 64))
+            y = kd.tile.load(b, (0, k), (64, 64))
+            total = kd.mma(x, y.T, total)
+        if (total > 7).any():
+            total = total - total.sum()
+        kd.tile.store(c, (m, 0), total)
+
+
+def test_only_the_declared_threads_wait_for_each_other():
+    artifact = compile_product(centered, "float16[:, ::1], float16[:, ::1], float32[:, ::1]")
+    assert artifact.additions.threads == 128
+    first, *others = re.findall(r"^\s*(bar(?:rier)?[.\w]*\s+[^;]*);", artifact.ptx, re.MULTILINE)
+    assert first.split() == ["bar.sync", "0"]  # before the threads part
+    assert others
+    assert all(re.search(r"\b256\b", each) for each in others)
+
+
+@kd.kernel
+def doubled(a, b, c):
+    for m, n in kd.tiles(c.shape, (128, 128)):
+        total = kd.tile.zeros((128, 128), kd.float32)
+        for k in kd.pipelined(range(0, a.shape[1], 64)):
+            x = kd.tile.load(a, (m, k), (128, 64))
+            y = kd.tile.load(b, (n, k), (128, 64))
+            total = kd.mma(x + x, y.T, total)
+        kd.tile.store(c, (m, n), total)
+
+
+def test_a_factor_that_is_computed_is_not_copied():
+    artifact = compile_product(
+        doubled, "bfloat16[:, ::1], bfloat16[:, ::1], float32[:, ::1]", threads=256
+    )
+    assert "factor" in _reason(artifact)
+
+
+@kd.kernel
+def in_place(a, b, c):
+    for m, n in kd.tiles(c.shape, (128, 64)):
+        total = kd.tile.zeros((128, 64), kd.float32)
+        for k in kd.pipelined(range(0, a.shape[1], 64)):
+            x = kd.tile.load(a, (m, k), (128, 64))
+            y = kd.tile.load(b, (n, k), (64, 64))
+            total = kd.mma(x, y.T, total)
+        kd.tile.store(c, (m, n), total)
+        kd.tile.store(a, (m, n), total.astype(a.dtype))
+
+
+@kd.kernel
+def of_pages(a, b, c):
+    for m, n in kd.tiles(c.shape, (128, 64)):
+        total = kd.tile.zeros((128, 64), kd.float32)
+        for k in kd.pipelined(range(0, a.shape[1], 64)):
+            x = kd.tile.load(a, (m, int(c[0, k])), (128, 64))
+            y = kd.tile.load(b, (n, k), (64, 64))
+            total = kd.mma(x, y.T, total)
+        kd.tile.store(c, (m, n), total)
+
+
+@kd.kernel
+def until_large(a, b, c):
+    for m, n in kd.tiles(c.shape, (128, 64)):
+        total = kd.tile.zeros((128, 64), kd.float32)
+        for k in kd.pipelined(range(0, a.shape[1], 64)):
+            x = kd.tile.load(a, (m, k), (128, 64))
+            y = kd.tile.load(b, (n, k), (64, 64))
+            total = kd.mma(x, y.T, total)
+            if total.max() > 100:
+                break
+        kd.tile.store(c, (m, n), total)
+
+
+@kd.kernel
+def with_a_barrier(a, b, c):
+    for m, n in kd.tiles(c.shape, (128, 64)):
+        total = kd.tile.zeros((128, 64), kd.float32)
+        for k in kd.pipelined(range(0, a.shape[1], 64)):
+            x = kd.tile.load(a, (m, k), (128, 64))
+            y = kd.tile.load(b, (n, k), (64, 64))
+            total = kd.mma(x, y.T, total)
+        kd.syncthreads()
+        kd.tile.store(c, (m, n), total)
+
+
+@kd.kernel
+def of_its_size(a, b, c):
+    for m, n in kd.tiles(c.shape, (128, 64)):
+        total = kd.tile.zeros((128, 64), kd.float32)
+        for k in kd.pipelined(range(0, a.shape[1], 64)):
+            x = kd.tile.load(a, (m, k), (128, 64))
+            y = kd.tile.load(b, (n, k), (64, 64))
+            total = kd.mma(x, y.T, total)
+        kd.tile.store(c, (m, n), total * kd.float32(kd.blockDim.x))
+
+
+@kd.kernel
+def with_another_product(a, b, c):
+    for m, n in kd.tiles(c.shape, (128, 64)):
+        total = kd.tile.zeros((128, 64), kd.float32)
+        for k in kd.pipelined(range(0, a.shape[1], 64)):
+            x = kd.tile.load(a, (m, k), (128, 64))
+            y = kd.tile.load(b, (n, k), (64, 64))
+            total = kd.mma(x, y.T, total)
+        x = kd.tile.load(a, (m, 0), (128, 64))
+        y = kd.tile.load(b, (n, 0), (64, 64))
+        kd.tile.store(c, (m, n), kd.mma(x, y.T, total))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "reason"),
+    [
+        (in_place, "writes an array of factors"),
+        (of_pages, "depends on an array"),
+        (until_large, "depends on products"),
+        (with_a_barrier, "has syncthreads"),
+        (of_its_size, "has blockDim.x"),
+        (with_another_product, "outside the loop"),
+    ],
+)
+def test_what_early_copies_would_change_has_other_code(kernel, reason):
+    artifact = compile_product(kernel, _signature("bfloat16", "float32"))
+    assert reason in _reason(artifact)
+
+
+def test_code_that_an_assembler_makes_slow_is_not_taken(monkeypatch):
+    monkeypatch.setattr(gate, "find_problem", lambda *args: "it is slow")
+    artifact = compile_product(product(128, 64, 64), _signature("bfloat16", "float32"))
+    assert _reason(artifact) == "1 kernel unchanged: it is slow"
+
+
+_LOG = """
+ptxas info    : Compiling entry function 'k' for 'sm_90a'
+ptxas info    : Function properties for k
+    {stack} bytes stack frame, {stores} bytes spill stores, 0 bytes spill loads
+ptxas info    : Used 168 registers, used 1 barriers
+"""
+_SERIALIZED = (
+    "ptxas info    : (C7510) Potential Performance Loss: wgmma.mma_async instructions are "
+    "serialized due to insufficient register resources for the wgmma pipeline in function 'k'"
+)
+
+
+@pytest.mark.parametrize(
+    ("log", "problem"),
+    [
+        (_LOG.format(stack=0, stores=0), None),
+        (_LOG.format(stack=16, stores=16), "a thread spills 16 bytes"),
+        (_SERIALIZED + _LOG.format(stack=0, stores=0), "ptxas serializes the products (C7510)"),
+    ],
+)
+def test_what_ptxas_says_of_code(log, problem):
+    from targets.cuda.compile.ptxas import _parse
+
+    assert problem_of(Assembled(b"", log, _parse(log, "sm_90a")), "k") == problem
+
+
+def test_stored_code_has_what_its_launches_add():
+    artifact = compile_product(product(128, 128, 64), _signature("bfloat16", "float32"))
+    for sections in (stored.dump(artifact), stored.ship(artifact)):
+        restored = stored.restore(artifact.specialization, sections, "sm_90a")
+        assert restored.additions == artifact.additions
+        assert restored.tensor_maps == artifact.tensor_maps
+        assert restored.offsets == artifact.offsets
+        assert restored.matrix_shared_bytes == artifact.matrix_shared_bytes
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"maps": [[9, [1, 0], [64, 128], 128]], "threads": 128},
+        {"maps": [[0, [1, 1], [64, 128], 128]], "threads": 128},
+        {"maps": [[0, [1, 0], [64, 512], 128]], "threads": 128},
+        {"maps": [[0, [1, 0], [64, 128], 7]], "threads": 128},
+        {"maps": [[0]], "threads": 128},
+        {"threads": 128},
+        7,
+    ],
+)
+def test_additions_that_are_none_are_refused(broken):
+    from kerneldsl.contract import UnusableCodeError
+    from targets.cuda.compile.additions import restore_additions
+
+    with pytest.raises(UnusableCodeError):
+        restore_additions({"additions": broken}, 3)
+    assert restore_additions({}, 3) == NO_ADDITIONS == LaunchAdditions()
+
+
+def _arrays(*shapes):
+    return [kd.to_device(np.zeros(shape, np.float16)) for shape in shapes]
+
+
+def test_launches_use_warpgroups_where_arguments_allow_it():
+    kernel = product(128, 64, 64)
+    with null_in_use() as null:
+        (a, b), c = _arrays((256, 64), (128, 64)), kd.to_device(np.zeros((256, 128), np.float32))
+        kernel[4, 256](a, b, c)
+        kernel.forall(256, 128, block=256)(a, b, c)
+        narrow = _arrays((256, 62), (128, 62))  # rows of 124 bytes
+        kernel[4, 256](*narrow, c)
+        found = [each.artifact for each in kernel._dispatcher.state().loaded.values()]
+        assert [each.arch for each in found] == ["sm_90a"] * len(found)
+        assert sorted({each.additions.threads for each in found}) == [0, 128]
+        # As many blocks as multiprocessors, as one alone has room there.
+        count = null.devices()[0].limits.multiprocessor_count
+        assert [each.config.grid_dim[0] for each in null.launches] == [4, count, 4]
+
+
+def test_arrays_without_elements_have_other_code():
+    kernel = product(128, 64, 64)
+    with null_in_use():
+        c = kd.to_device(np.zeros((256, 128), np.float32))
+        kernel[4, 256](*_arrays((256, 0), (128, 0)), c)
+        (found,) = (each.artifact for each in kernel._dispatcher.state().loaded.values())
+    assert "multiples of 16 bytes" in _reason(found)
