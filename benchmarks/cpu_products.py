@@ -2,7 +2,8 @@
 
 Run ``python -m benchmarks.cpu_products [extent] [turns] [dtype …]``. Each turn measures a product
 of square matrices by ``kd.mma`` and by NumPy, in processor time of one thread. The result is the
-median of the ratios of neighbours, and the best rate of each, in 10⁹ operations per second.
+median of the ratios of neighbours, and the best rate of each, in 10⁹ operations per second. The
+dtype may be ``ternary``: int8 by packed weights.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import numpy as np
 import kerneldsl as kd
 
 #: Rows, columns, and the extent along k of the tiles.
-TILES = ((256, 256, 256), (512, 512, 256))
+TILES = ((256, 256, 256), (512, 512, 256), (1024, 128, 512))
 
 
 @kd.kernel
@@ -33,6 +34,16 @@ def product(a, b, c, *, BM, BN, BK, SUMS):
             y = kd.tile.load(b, (k, n), (BK, BN))
             acc = kd.mma(x, y, acc)
         kd.tile.store(c, (m, n), acc)
+
+
+@kd.kernel
+def ternary(x, words, y, *, BM, BN, BK, SUMS):
+    for m, n in kd.tiles(y.shape, (BM, BN)):
+        acc = kd.tile.zeros((BM, BN), SUMS)
+        for k in kd.pipelined(range(0, x.shape[1], BK)):
+            w = kd.tile.load(kd.packed(words, kd.ternary), (n, k), (BN, BK))
+            acc = kd.mma(kd.tile.load(x, (m, k), (BM, BK)), w.T, acc)
+        kd.tile.store(y, (m, n), acc)
 
 
 def measure(run: Callable[[], object]) -> float:
@@ -47,11 +58,16 @@ def main(extent: int, turns: int, dtypes: list[str]) -> None:
     rng = np.random.default_rng(0)
     plain = [rng.standard_normal((extent, extent)).astype(np.float32) for _ in range(2)]
     for dtype in dtypes:
-        sums = "int32" if dtype in ("int8", "uint8") else "float32"
-        a, b = ((50 * each).astype(np.dtype(getattr(kd, dtype))) for each in plain)
+        is_ternary = dtype == "ternary"
+        element = np.dtype(np.int8 if is_ternary else getattr(kd, dtype))
+        sums = "int32" if element.kind in "iu" else "float32"
+        a, b = ((50 * each).astype(element) for each in plain)
+        if is_ternary:
+            b = kd.ternary.pack(np.sign(b))
         c = np.empty((extent, extent), sums)
         for rows, columns, depth in TILES:
-            fixed = product.member(BM=rows, BN=columns, BK=depth, SUMS=sums)
+            kernel = ternary if is_ternary else product
+            fixed = kernel.member(BM=rows, BN=columns, BK=depth, SUMS=sums)
             launch = fixed[(-(-extent // rows) * -(-extent // columns)), 128]
 
             def ours() -> None:
