@@ -71,9 +71,11 @@ def launch(kernel: Any, grid: Any, block: Any, /, *args: Any, **constants: Any) 
     _start((kernel.member(**constants) if constants else kernel)[grid, block], args)
 
 
-def launch_over(kernel: Any, extent: tuple[int, ...], /, *args: Any, **constants: Any) -> None:
-    """Launch ``kernel.forall(*extent)``; see `launch`."""
-    _start((kernel.member(**constants) if constants else kernel).forall(*extent), args)
+def launch_over(
+    kernel: Any, extent: tuple[int, ...], /, *args: Any, block: Any = None, **constants: Any
+) -> None:
+    """Launch ``kernel.forall(*extent, block=block)``; see `launch`."""
+    _start((kernel.member(**constants) if constants else kernel).forall(*extent, block=block), args)
 
 
 def _start(started: Any, args: tuple[Any, ...]) -> None:

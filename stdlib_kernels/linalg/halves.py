@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 
 import kerneldsl as kd
-from kerneldsl.repeating.recorded_calls import launch
+from kerneldsl.repeating.recorded_calls import launch, launch_over
 from stdlib_kernels.arrays import is_on_host
 from stdlib_kernels.checks import Array
 
@@ -65,7 +65,10 @@ def multiply_mma(a: Array, b: Array, out: Array) -> None:
     tile = next(large, tiles[-1])
     rows, columns, depth, threads = tile
     static = {"rows": rows, "columns": columns, "depth": depth}
-    launch(matmul_mma, _count(out, tile), threads, a, b, out, **static)
+    if is_host:
+        launch(matmul_mma, _count(out, tile), threads, a, b, out, **static)
+    else:  # as many blocks as run at once, each of which loads its next tile early
+        launch_over(matmul_mma, out.shape, a, b, out, block=threads, **static)
 
 
 def _count(out: Array, tile: tuple[int, ...]) -> int:

@@ -10,6 +10,8 @@ import pytest
 
 import kerneldsl as kd
 from kerneldsl.contract.tensor_maps import TensorMap
+from stdlib_kernels.linalg import matmul
+from stdlib_kernels.linalg.halves import DEVICE_TILES, matmul_mma
 from targets.cuda.compile import stored
 from targets.cuda.compile.additions import NO_ADDITIONS, LaunchAdditions
 from targets.cuda.compile.artifact import CudaArtifact
@@ -376,3 +378,16 @@ def test_arrays_without_elements_have_other_code():
         kernel[4, 256](*_arrays((256, 0), (128, 0)), c)
         (found,) = (each.artifact for each in kernel._dispatcher.state().loaded.values())
     assert "multiples of 16 bytes" in _reason(found)
+
+
+def test_the_product_of_the_library_has_as_many_blocks_as_run_at_once():
+    with null_in_use() as null:
+        a, b = _arrays((4096, 128), (128, 4096))
+        matmul(a, b)
+        (launch,) = (each for each in null.launches if each.kernel == "matmul_mma")
+        count = null.devices()[0].limits.multiprocessor_count
+    assert launch.config.grid_dim == (count, 1, 1)
+    rows, columns, depth, _ = DEVICE_TILES[0]
+    member = matmul_mma.member(rows=rows, columns=columns, depth=depth)
+    (found,) = (each.artifact for each in member._dispatcher.state().loaded.values())
+    assert found.additions.threads == 128
