@@ -68,7 +68,7 @@ class BodyWork:
     #: Reads and writes of array parameters, each distinct place once.
     accesses: tuple[Access, ...] = ()
     #: What is computed of values (not of indices), by the names of
-    #: :mod:`~kerneldsl.analysis.operations`, and ``"compare"``, ``"select"`` and ``"intrinsic"``.
+    #: :mod:`~kerneldsl.ir.operation_classes`, and ``"compare"``, ``"select"`` and ``"intrinsic"``.
     operations: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
     #: Rounds of loops, each of which takes some instructions of its own.
     rounds: float = 0.0

@@ -20,7 +20,6 @@ from kerneldsl.frontend.frozen import FrozenArrays, WatchedArrays, freeze, priva
 from kerneldsl.frontend.unit import Captured
 from kerneldsl.language.element_types import DTYPE_NAMES, ELEMENT_TYPES
 from kerneldsl.language.intrinsics.intrinsic import Typing
-from kerneldsl.language.times import is_time_name
 
 __all__ = [
     "CAPTURABLE",
@@ -91,6 +90,8 @@ def constant_problem(value: object) -> tuple[str, str] | None:
             return f"is an array of dtype {value.dtype}", "Pass it as an argument"
     elif isinstance(value, np.generic):
         if value.dtype.name not in DTYPE_NAMES:
+            from kerneldsl.language.times import is_time_name
+
             return (
                 f"is a NumPy scalar of dtype {value.dtype}",
                 "Pass it as an argument"

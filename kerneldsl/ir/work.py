@@ -2,7 +2,7 @@
 
 It is one walk over the regions of a kernel as it was read, before any pass. Indices are sums of
 atoms (:mod:`kerneldsl.ir.linear_forms`). Atoms grow with the axes of a block and of ``grid``, and
-with rounds of loops (:mod:`kerneldsl.ir.growth`).
+with rounds of loops (:mod:`kerneldsl.ir.linear_forms`).
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from kerneldsl.analysis.index_forms import LOADED, UNIFORM, IndexForm
 from kerneldsl.analysis.work import BranchWork, KernelWork, LoopWork, Place, RegionWork
 from kerneldsl.contract.findings import numbered
 from kerneldsl.frontend.unit import IntrinsicUse
-from kerneldsl.ir.growth import GrowthForms
 from kerneldsl.ir.guard import find_guard
+from kerneldsl.ir.linear_forms import GrowthForms
 from kerneldsl.ir.operation_classes import class_of, joins_conditions
 from kerneldsl.ir.operations import (
     LOOPS,

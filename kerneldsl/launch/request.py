@@ -27,7 +27,6 @@ from kerneldsl.errors import (
 from kerneldsl.errors.values import safe_repr
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import Kind, array_kinds, for_parameters
-from kerneldsl.language.other_names import closest_name
 from kerneldsl.launch.arguments.arguments import bind, check_writable, overlap
 from kerneldsl.launch.arguments.binding import Binding, code_of, kinds_of
 from kerneldsl.launch.arguments.checked_promises import NOTHING
@@ -345,6 +344,8 @@ def in_order(unit: FunctionUnit, args: tuple[Any, ...], named: dict[str, Any]) -
     wrong = [name for name in named if name not in rest]
     if wrong:
         known = wrong[0] in unit.parameters
+        from kerneldsl.language.other_names import closest_name
+
         near = None if known else closest_name(wrong[0], rest)
         raise ArgumentTypeError(
             f"{unit.qualname} was given the argument {wrong[0]!r} "

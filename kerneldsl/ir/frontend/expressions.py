@@ -13,8 +13,8 @@ from numba import types
 from kerneldsl.frontend.expressions import folded
 from kerneldsl.frontend.parts import Part
 from kerneldsl.frontend.unit import IntrinsicUse
+from kerneldsl.ir.frontend.control import known_test
 from kerneldsl.ir.frontend.functions import read_call_of
-from kerneldsl.ir.frontend.known_tests import known_test
 from kerneldsl.ir.frontend.members import packed, settled, unpacked
 from kerneldsl.ir.frontend.merging import End, common, fitted, merge
 from kerneldsl.ir.frontend.origins import Origin
