@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import kerneldsl as kd
 from targets.cuda.compile.compiler import compile_kernel
 from tests.ptx.helpers import body_of, compile_ptx, specialize
+from tests.support.ptx_machine import run_thread
 from tests.support.simulated_grid import SimulatedGrid
 
 _NAME = "unroll-strides"
@@ -114,6 +115,19 @@ def over_two_blocks(x, sums, ends):
         i += kd.blockDim.x
     sums[t] = total
     ends[t] = i
+
+
+def filling(x, sums, ends):
+    t = kd.threadIdx.x
+    tile = kd.shared.array(64, np.int64)
+    for k in range(t, kd.blockDim.x + 16, kd.blockDim.x):
+        tile[k] = x[min(k + 3, x.size - 1)] * 2 + x[k] * k
+    kd.syncthreads()
+    total = 0
+    for k in range(kd.blockDim.x + 16):
+        total = total * 3 + tile[k]
+    sums[t] = total
+    ends[t] = tile[t]
 
 
 def to_an_argument(x, sums, ends, n):
@@ -229,6 +243,58 @@ def test_turns_over_a_block_and_its_border(threads: int, data: st.DataObject) ->
                 total = total * 3 + int(x[i])
             assert sums[t] == (total + 2**63) % 2**64 - 2**63
             assert ends[t] == (i if function is over_a_border else i + threads)
+
+
+@cache
+def _filling(*disabled: str) -> str:
+    """Return the PTX up to the barrier, with its stores to shared memory as the machine notes."""
+    ptx = compile_ptx(filling, _SIGNATURE, disabled_passes=disabled).ptx
+    return ptx.partition("\tbar.sync")[0].replace("st.shared", "st.global") + "\tret;\n}\n"
+
+
+@settings(deadline=None)
+@given(threads=st.integers(1, 1024), data=st.data(), size=st.integers(1040, 2000))
+def test_a_tile_and_its_border_are_filled(threads: int, data: st.DataObject, size: int) -> None:
+    thread = data.draw(st.integers(0, threads - 1))
+    special = {"%tid.x": thread, "%ntid.x": threads}
+    pointers = 0x7F00_0000_0000, 0x7F10_0000_0000, 0x7F20_0000_0000
+    parameters = [part for each in pointers for part in (each, size)]
+    stored, plainly = (
+        [each[1:] for each in run_thread(ptx, parameters, special) if each[0].startswith("st")]
+        for ptx in (_filling(), _filling(_NAME))
+    )
+    assert stored == plainly
+    assert len(stored) == len(range(thread, threads + 16, threads))
+
+
+def test_loads_of_a_tile_are_before_its_stores() -> None:
+    artifact = compile_ptx(filling, _SIGNATURE)
+    texts = [each.text for each in artifact.passes if each.name == _NAME]
+    assert "1 loop unrolled by four, each with a test" in texts
+    filled = body_of(artifact).partition("bar.sync")[0]
+    accesses = re.findall(r"(ld)\.global|(st)\.shared", filled)
+    assert accesses == [("ld", "")] * 8 + [("", "st")] * 4
+    assert re.search(r"and\.b\d\d\s+%\w+, %\w+, 2047;", filled)
+
+
+def overwriting(x, out, step):
+    for k in range(kd.threadIdx.x, kd.blockDim.x + 16, kd.blockDim.x):
+        out[k] = x[k]
+
+
+def filling_under_a_condition(x, out, step):
+    tile = kd.shared.array(64, np.int64)
+    for k in range(kd.threadIdx.x, kd.blockDim.x + 16, kd.blockDim.x):
+        if x[k] > 0:
+            tile[k] = x[k]
+    kd.syncthreads()
+    out[kd.threadIdx.x] = tile[0]
+
+
+@pytest.mark.parametrize("function", [overwriting, filling_under_a_condition, over_a_border])
+def test_other_short_loops_are_plain(function) -> None:
+    texts = [each.text for each in compile_ptx(function, _SIGNATURE).passes if each.name == _NAME]
+    assert texts == ["1 loop not unrolled: few iterations"]
 
 
 def test_loops_of_few_iterations_are_short() -> None:

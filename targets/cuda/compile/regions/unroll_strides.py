@@ -19,7 +19,9 @@ the others:
         i += stride
 
 Loops over a block and its border, ``range(threadIdx.x, blockDim.x + 16, blockDim.x)``, have fewer
-than four iterations in most launches. They are only the plain loop.
+than four iterations in most launches. They are only the plain loop. If they fill shared memory,
+four iterations are tested one by one, with their loads before their stores. CUDA C that does so
+takes 5 % less time on an H200.
 
 The stride is known to be positive. The end is known not to be negative and far from overflow, as a
 size is, or the kernel tests that. Each of the four iterations computes its addresses from the
@@ -32,6 +34,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Collection, Mapping
+from functools import partial
 from typing import Any
 
 from numba import types
@@ -45,6 +48,7 @@ from kerneldsl.ir.rewriter import Builder, clone, clone_region
 from kerneldsl.ir.typing import Typing
 from kerneldsl.lowering.loop_marks import FULLY_UNROLLED, NOT_UNROLLED
 from kerneldsl.utilities.dataclasses import dataclass
+from targets.cuda.compile.regions.loads_ahead import loads_ahead
 from targets.cuda.compile.regions.walks import (
     INVARIANT,
     LOOPS,
@@ -64,6 +68,8 @@ _MOST_LOADS = 4
 _MOST_STATEMENTS = 8
 #: Numbers beyond whole strides at the end of a loop with few iterations: a border on both sides.
 _MOST_BEYOND = 64
+#: Ends up to which a mask shows that a counter is small.
+_SMALL = 2**16
 #: No counter of an int64 overflows in a step from here.
 _LARGEST_END = 2**62
 _INT64 = types.int64
@@ -80,7 +86,7 @@ def unroll_strides(
         return
     known, forms = ranges_of(function, intervals), LinearForms()
     chosen: dict[Operation, _Loop] = {}
-    short: set[Operation] = set()
+    short: dict[Operation, list[Operation]] = {}
     for loop in strided:
         refusal = _refusal(loop, known)
         where = [location(function, loop.operation)]
@@ -88,11 +94,16 @@ def unroll_strides(
             report("loop", f"not unrolled: {refusal}", where=where, is_missed=True)
             continue
         if _is_short(loop, known, forms):
-            report("loop", "not unrolled: few iterations", where=where, is_missed=True)
-            short.add(loop.operation)
+            ahead = []
+            if loop.number is None:
+                ahead = loads_ahead(loop.operation, frozenset(function.body.arguments))
+                short[loop.operation] = ahead
+            if ahead:
+                report("loop", "unrolled by four, each with a test", where=where)
+            else:
+                report("loop", "not unrolled: few iterations", where=where, is_missed=True)
             if loop.number is not None:
                 continue
-            report("loop", "stepped without a division", where=where)
         else:
             report("loop", "unrolled by four", where=where)
         chosen[loop.operation] = loop
@@ -221,11 +232,14 @@ def _rewrite(region: Region, chosen: Mapping[Operation, _Loop], writer: _Writer)
 
 class _Writer(Builder):
     def __init__(
-        self, typing: Typing, known: Mapping[Value, Interval], short: Collection[Operation]
+        self,
+        typing: Typing,
+        known: Mapping[Value, Interval],
+        short: Mapping[Operation, list[Operation]],
     ) -> None:
         super().__init__(typing)
         self._known = known
-        #: Loops with few iterations.
+        #: Loops with few iterations, and their loads that may be moved before all stores.
         self._short = short
 
     def written(self, loop: _Loop) -> list[Operation]:
@@ -261,6 +275,8 @@ class _Writer(Builder):
 
         def counted() -> list[Value]:
             variables = [self.cast(loop.start), *carried]
+            if self._short.get(operation):
+                return self._tested(variables, loop, stop, step)[1:]
             if operation not in self._short:
                 variables = self._turns(variables, 0, loop, stop, step)
             return self._rest(variables, loop, stop, step)[1:]
@@ -306,7 +322,7 @@ class _Writer(Builder):
         last = self.numba(operator.sub, stop, ahead)
 
         def four(variables: list[Value]) -> list[Value]:
-            hidden = self.operation(HIDDEN, [self.cast(variables[number])], (_INT64,)).result
+            hidden = self._hidden(self.cast(variables[number]))
             first = [*variables[:number], hidden, *variables[number + 1 :]]
             kinds = tuple(value.type for value in first)
             body = Region((_INT64, *kinds))
@@ -316,6 +332,58 @@ class _Writer(Builder):
             return self.operation("for", [*bounds, *first], kinds, attributes, [body]).results
 
         return self._loop(given, number, last, four)
+
+    def _tested(self, given: list[Value], loop: _Loop, stop: Value, step: Value) -> list[Value]:
+        """Write what runs four iterations at a time, each if it is before the end.
+
+        Their loads come before their stores.
+        """
+        loads = self._short[loop.operation]
+
+        def four(variables: list[Value]) -> list[Value]:
+            counters = [self._masked(variables[0], stop)]
+            for _ in range(_TURNS - 1):
+                counters.append(self.numba(operator.add, counters[-1], step))
+            tests = [self.numba(operator.lt, each, stop) for each in counters[1:]]
+
+            def loaded(counter: Value) -> list[Value]:
+                values = {loop.counter: self.cast(counter, loop.counter.type)}
+                copies = clone_region(_part_of(loop, loads[-1]), values)
+                self.operations += copies.operations
+                return [values[each.result] for each in loads]
+
+            def stored(counter: Value, found: list[Value]) -> list[Value]:
+                values = {loop.counter: self.cast(counter, loop.counter.type)}
+                values.update(zip((each.result for each in loads), found, strict=True))
+                self.operations += clone_region(_part_of(loop, without=loads), values).operations
+                return []
+
+            def nothing() -> list[Value]:
+                return [self.cast(self.constant(0), each.result.type) for each in loads]
+
+            found = [loaded(counters[0])]
+            for test, counter in zip(tests, counters[1:], strict=True):
+                found.append(self._either(test, partial(loaded, counter), nothing))
+            stored(counters[0], found[0])
+            for test, counter, each in zip(tests, counters[1:], found[1:], strict=True):
+                self._either(test, partial(stored, counter, each), list)
+            return [self.numba(operator.add, counters[-1], step)]
+
+        return self._loop(given, 0, stop, four)
+
+    def _hidden(self, counter: Value) -> Value:
+        return self.operation(HIDDEN, [counter], (_INT64,)).result
+
+    def _masked(self, counter: Value, stop: Value) -> Value:
+        """Return a counter that is known to be small, as one before the end is.
+
+        LLVM steps no addresses by it, and PTX that is computed from it is in 32 bits.
+        """
+        most = self._known.get(stop, (0, _LARGEST_END))[1]
+        if not 0 < most <= _SMALL:
+            return counter
+        mask = self.constant((1 << most.bit_length()) - 1)
+        return self.numba(operator.and_, self._hidden(counter), mask)
 
     def _rest(self, given: list[Value], loop: _Loop, stop: Value, step: Value) -> list[Value]:
         return self._loop(given, 0, stop, lambda found: self._iteration(found, 0, loop, step))
@@ -379,6 +447,19 @@ class _Writer(Builder):
         self.operation("yield", found)
         self.operations = outer
         return found
+
+
+def _part_of(
+    loop: _Loop, last: Operation | None = None, *, without: Collection[Operation] = ()
+) -> Region:
+    """Return the operations of a loop up to the last one, or all but some. They need no end."""
+    *operations, _ = loop.operation.regions[-1].operations
+    if last is not None:
+        operations = operations[: operations.index(last) + 1]
+        operations = [each for each in operations if each.name != "array.store"]
+    part = Region()
+    part.operations = [each for each in operations if each not in without]
+    return part
 
 
 def _without_arguments(body: Region) -> Region:
