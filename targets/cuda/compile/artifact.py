@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kerneldsl.contract import Artifact, Resources, Specialization
@@ -249,24 +250,30 @@ class CudaArtifact(Artifact):
         return make_fatbin({each.arch: each.code("cubin") for each in made}, ptx)
 
     def resources(self) -> Resources:
-        """Return what ptxas says the kernel takes; assembled once.
+        """Return what ptxas says the kernel takes, with the memory that each launch adds.
 
-        Raises `ToolMissingError` where there is no ptxas. Raises `CompileError` where ptxas refuses
-        the PTX.
+        It is assembled once. Raises `ToolMissingError` where there is no ptxas. Raises
+        `CompileError` where ptxas refuses the PTX.
         """
         if self._cubin is not None:
             from targets.cuda.compile.cubin_file import read_cubin
 
             known = read_cubin(self._cubin, self.entry_name).entries[self.entry_name].resources
             if known is not None:
-                return known
+                return self._with_own_shared(known)
         from targets.cuda.compile.ptxas import assemble
 
         with self._lock, self.explaining():
             if self._resources is None:
                 assembled = assemble(self.ptx, self.arch, is_whole=not self.binaries)
-                self._resources = assembled.resources[self.entry_name]
+                found = assembled.resources[self.entry_name]
+                self._resources = self._with_own_shared(found)
             return self._resources
+
+    def _with_own_shared(self, resources: Resources) -> Resources:
+        own = self.matrix_shared_bytes
+        static_bytes = resources.static_shared_bytes + own
+        return replace(resources, static_shared_bytes=static_bytes) if own else resources
 
 
 def _binaries_of(unit: FunctionUnit, ptx: str) -> tuple[LinkedCode, ...]:

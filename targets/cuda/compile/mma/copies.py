@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 from llvmlite import ir
 
 from kerneldsl.ir.array_parts import ArrayParts
-from kerneldsl.ir.operations import Operation
+from kerneldsl.ir.operations import Operation, Region, Value
 from kerneldsl.ir.tiles.elements import write_place
 from targets.cuda.compile.mma.functions import GLOBAL
-from targets.cuda.compile.mma.operands import GROUP_BYTES, Operand
+from targets.cuda.compile.mma.operands import EXCHANGED_BYTES, GROUP_BYTES, Operand
 from targets.cuda.intrinsics.by_architecture import call_by_architecture
 from targets.cuda.intrinsics.memory import SHARED_SPACE
 from targets.cuda.intrinsics.synchronize import call_nvvm
@@ -27,7 +27,7 @@ from targets.cuda.intrinsics.synchronize import call_nvvm
 if TYPE_CHECKING:
     from targets.cuda.compile.tiles.writer import TileWriter
 
-__all__ = ["copy_factor", "write_factor"]
+__all__ = ["always_in_groups", "copy_factor", "copy_groups", "put_element", "write_factor"]
 
 _VOID, _I1, _I8, _I32, _I64 = ir.VoidType(), *(ir.IntType(bits) for bits in (1, 8, 32, 64))
 _GLOBAL_SPACE = 1
@@ -51,9 +51,64 @@ def copy_factor(
     _Copy(writer, operation, factor, target).write()
 
 
+def copy_groups(
+    writer: TileWriter, operation: Operation, factor: Operand, target: ir.Value, when: ir.Value
+) -> None:
+    """Write the same without branches if :func:`always_in_groups` holds. Else copy zeros."""
+    _Copy(writer, operation, factor, target).groups(when)
+
+
+def always_in_groups(
+    writer: TileWriter, operation: Operation, factor: Operand, loop: Operation
+) -> ir.Value | None:
+    """Say before a loop whether all its iterations copy a factor in groups of 16 bytes.
+
+    ``None`` says that this is not known before the loop.
+    """
+    (body,) = loop.regions
+    inside = set(body.walk())
+    array, other, *at = operation.operands
+    start, _, step = map(writer.emitter.get, loop.operands[:3])
+    column: Any = at[1].owner
+    if isinstance(column, Operation) and column in inside and column.name == "tile.place":
+        counter = column.operands[0]
+    else:
+        counter = at[1]
+    places = []
+    if counter is body.arguments[0]:
+        places = [start, step]
+    elif not _is_of_loop(counter, inside, loop):
+        places = [writer.emitter.get(counter)]
+    if not places or _is_of_loop(array, inside, loop) or not _is_zero(other):
+        return None
+    return _Copy(writer, operation, factor, None, places).is_aligned()
+
+
+def _is_of_loop(value: Value, inside: set[Operation], loop: Operation) -> bool:
+    made = value.owner
+    if isinstance(made, Region):
+        return made in loop.regions or any(made in each.regions for each in inside)
+    return made in inside
+
+
+def _is_zero(value: Value) -> bool:
+    """Return whether a value is the number 0."""
+    made = value.owner
+    if isinstance(made, Operation) and made.name == "cast":
+        return _is_zero(made.operands[0])
+    if not isinstance(made, Operation) or made.name != "const":
+        return False
+    return str(made.attributes["value"]) in ("0", "0.0", "False")
+
+
 class _Copy:
     def __init__(
-        self, writer: TileWriter, operation: Operation, factor: Operand, target: ir.Value
+        self,
+        writer: TileWriter,
+        operation: Operation,
+        factor: Operand,
+        target: ir.Value | None,
+        columns: Sequence[ir.Value] = (),
     ) -> None:
         array, other, *at = operation.operands
         emitter = writer.emitter
@@ -64,23 +119,30 @@ class _Copy:
             parts = ArrayParts.of_structure(self._context, self._builder, array.type, parts)
         self._parts = parts
         self._strides = parts.byte_strides(self._context, self._builder)
-        self._model = self._context.data_model_manager[array.type.dtype]
-        self._rest = self._model.as_data(self._builder, emitter.get(other))
-        self._starts = [write_place(emitter, place) for place in at]
         self._shape: tuple[int, int] = operation.attributes["shape"]
+        #: What must be multiples of a group for its first column to be one.
+        self._columns = list(columns)
+        if columns:
+            return
+        model = self._context.data_model_manager[array.type.dtype]
+        self._rest = model.as_data(self._builder, emitter.get(other))
+        self._starts = [write_place(emitter, place) for place in at]
+        self._columns = self._starts[1:]
+        self._is_zero = _is_zero(other)
 
     def write(self) -> None:
-        is_aligned = self._is_aligned()
+        """Write the copy, which tests how it can be done."""
+        is_aligned = self.is_aligned()
         if is_aligned is None:
             self._each()
             return
         with self._builder.if_else(is_aligned) as (yes, no):
             with yes, self._builder.if_else(self._is_inside()) as (whole, part):
                 with whole:
-                    self._groups(is_whole=True)
+                    self.groups(None)
                 with part:
-                    if self._is_zero():
-                        self._groups(is_whole=False)
+                    if self._is_zero:
+                        self.groups(_I1(1))
                     else:
                         self._each()
             with no:
@@ -88,12 +150,7 @@ class _Copy:
 
     # -- what holds -------------------------------------------------------------------------------
 
-    def _is_zero(self) -> bool:
-        """Return whether elements beyond the array are zeros."""
-        rest = self._rest
-        return isinstance(rest, ir.Constant) and rest.constant in (0, 0.0, None)
-
-    def _is_aligned(self) -> ir.Value | None:
+    def is_aligned(self) -> ir.Value | None:
         """Say whether groups can be copied; ``None`` if they never can."""
         builder, size = self._builder, self._factor.itemsize
         if self._factor.is_turned or self._parts.data.type.addrspace == SHARED_SPACE:
@@ -102,7 +159,9 @@ class _Copy:
         if self._parts.kind.layout == "F":
             return None
         bits = builder.or_(builder.ptrtoint(self._parts.data, _I64), row)
-        bits = builder.or_(bits, builder.mul(self._starts[1], _I64(size)))
+        for each in self._columns:
+            wide = each if each.type == _I64 else builder.sext(each, _I64)
+            bits = builder.or_(bits, builder.mul(wide, _I64(size)))
         rest = builder.and_(bits, _I64(GROUP_BYTES - 1))
         found = builder.icmp_unsigned("==", rest, _I64(0))
         if self._parts.kind.layout == "A":
@@ -129,18 +188,53 @@ class _Copy:
 
     # -- groups of 16 bytes -----------------------------------------------------------------------
 
-    def _groups(self, *, is_whole: bool) -> None:
+    def groups(self, when: ir.Value | None) -> None:
+        """Copy groups. With `when`, elements beyond the array are zeros, and all if it is false."""
         builder, code, factor = self._builder, self._code, self._factor
-        in_row = factor.row_bytes // GROUP_BYTES
+        in_row, threads = factor.row_bytes // GROUP_BYTES, code.threads
         total = factor.rows * in_row
-        base = self._first_byte()
-        with code.unrolled(-(-total // code.threads)) as turn:
-            number = builder.add(builder.mul(turn, _I64(code.threads)), code.thread)
-            if total % code.threads == 0:
-                self._group(base, number, in_row, is_whole=is_whole)
-            else:
+        if threads % in_row:
+            with code.unrolled(-(-total // threads)) as turn:
+                number = builder.add(builder.mul(turn, _I64(threads)), code.thread)
+                row, group = code.line_and_place(number, in_row)
                 with code.when(code.is_below(number, total)):
-                    self._group(base, number, in_row, is_whole=is_whole)
+                    self._rows(row, group, 1, 1, when)
+            return
+        row, group = code.line_and_place(code.thread, in_row)
+        self._rows(row, group, -(-total // threads), threads // in_row, when)
+
+    def _rows(
+        self, row: ir.Value, group: ir.Value, count: int, step: int, when: ir.Value | None
+    ) -> None:
+        """Copy one group of each of several rows, `step` rows apart, at one column."""
+        builder, factor = self._builder, self._factor
+        column = builder.mul(group, _I64(GROUP_BYTES))
+        start = builder.add(builder.mul(row, self._strides[0]), column)
+        source = builder.gep(self._first_byte(), [start])
+        ahead = builder.mul(self._strides[0], _I64(step))
+        column = builder.trunc(column, _I32)
+        target = self._place(row, column)
+        nbytes = None if when is None else self._bytes_of_row(group, when)
+        for number in range(count):
+            own = row
+            if number:
+                own = builder.add(row, _I64(number * step))
+                source = builder.gep(source, [ahead])
+                if step * factor.row_bytes % EXCHANGED_BYTES == 0:
+                    target = builder.gep(target, [_I32(step * factor.row_bytes)])
+                else:
+                    target = self._place(own, column)
+            size = _I32(GROUP_BYTES) if nbytes is None else self._in_row(own, nbytes)
+            args = [target, source, size]
+            if (number + 1) * step <= factor.rows:
+                call_by_architecture(builder, "matrix_copy", _VOID, args)
+                continue
+            with builder.if_then(builder.icmp_unsigned("<", own, _I64(factor.rows))):
+                call_by_architecture(builder, "matrix_copy", _VOID, args)
+
+    def _place(self, row: ir.Value, column: ir.Value) -> ir.Value:
+        offset = self._factor.offset(self._builder, self._builder.trunc(row, _I32), column)
+        return self._builder.gep(self._target, [offset])
 
     def _first_byte(self) -> ir.Value:
         """Return the address of the tile's first element."""
@@ -152,31 +246,27 @@ class _Copy:
         column = builder.mul(self._starts[1], _I64(self._factor.itemsize))
         return builder.gep(builder.bitcast(data, GLOBAL), [builder.add(row, column)])
 
-    def _group(self, base: ir.Value, number: ir.Value, in_row: int, *, is_whole: bool) -> None:
-        builder, factor, size = self._builder, self._factor, self._factor.itemsize
-        row, group = self._code.line_and_place(number, in_row)
-        column = builder.mul(group, _I64(GROUP_BYTES))
-        place = builder.add(builder.mul(row, self._strides[0]), column)
-        source = builder.gep(base, [place])
-        offset = factor.offset(builder, builder.trunc(row, _I32), builder.trunc(column, _I32))
-        target = builder.gep(self._target, [offset])
-        nbytes: ir.Value = _I32(GROUP_BYTES)
-        if not is_whole:
-            left = builder.sub(self._parts.shape[1], self._starts[1])
-            left = builder.sub(builder.mul(left, _I64(size)), column)
-            is_there = builder.icmp_signed(">", left, _I64(0))
-            first = builder.add(self._starts[1], builder.mul(group, _I64(GROUP_BYTES // size)))
-            at = builder.add(self._starts[0], row)
-            for test in (
-                builder.icmp_signed(">=", first, _I64(0)),
-                builder.icmp_signed(">=", at, _I64(0)),
-                builder.icmp_signed("<", at, self._parts.shape[0]),
-            ):
-                is_there = builder.and_(is_there, test)
-            most = _I64(GROUP_BYTES)
-            left = builder.select(builder.icmp_signed("<", left, most), left, most)
-            nbytes = builder.trunc(builder.select(is_there, left, _I64(0)), _I32)
-        call_by_architecture(builder, "matrix_copy", _VOID, [target, source, nbytes])
+    def _bytes_of_row(self, group: ir.Value, when: ir.Value) -> ir.Value:
+        """Return how many bytes of a group are in a row of the array; none if not `when`."""
+        builder, size = self._builder, self._factor.itemsize
+        first = builder.add(self._starts[1], builder.mul(group, _I64(GROUP_BYTES // size)))
+        left = builder.sub(self._parts.shape[1], first)
+        most = _I64(GROUP_BYTES // size)
+        left = builder.select(builder.icmp_signed("<", left, most), left, most)
+        for test in (
+            builder.icmp_signed(">", left, _I64(0)),
+            builder.icmp_signed(">=", first, _I64(0)),
+        ):
+            when = builder.and_(when, test)
+        return builder.trunc(builder.select(when, builder.mul(left, _I64(size)), _I64(0)), _I32)
+
+    def _in_row(self, row: ir.Value, nbytes: ir.Value) -> ir.Value:
+        """Return a number of bytes, or 0 if the array has no such row."""
+        builder = self._builder
+        at = builder.add(self._starts[0], row)
+        # An index below 0 is a large number without a sign.
+        is_there = builder.icmp_unsigned("<", at, self._parts.shape[0])
+        return builder.select(is_there, nbytes, _I32(0))
 
     # -- elements ---------------------------------------------------------------------------------
 

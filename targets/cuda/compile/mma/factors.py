@@ -51,7 +51,7 @@ class Factors:
         layouts: TileLayouts,
         rings: Mapping[Operation, Ring],
     ) -> None:
-        self._writer = writer
+        self._writer, self._layouts = writer, layouts
         self.rings = rings
         self._ring_of = {load: ring for ring in rings.values() for load in ring.early.loads}
         self._rooms = dict(rooms_of(function, layouts))
@@ -77,6 +77,28 @@ class Factors:
     def is_early(self, load: Operation) -> bool:
         """Return whether the factor is loaded some iterations early."""
         return load in self._ring_of
+
+    def has_room(self, key: Any) -> bool:
+        """Return whether there is memory for a factor."""
+        return key in self._rooms
+
+    def has_product(self, loop: Operation) -> bool:
+        """Return whether each iteration of a loop has a product of what it loads early."""
+        return any(self._multiplies(each, loop) for each in loop.regions[0].operations)
+
+    def _multiplies(self, product: Operation, loop: Operation) -> bool:
+        loads = self.rings[loop].early.loads
+        is_product = product.name == "tile.mma" and self._layouts.has_instruction(product)
+        return is_product and any(value.owner in loads for value in product.operands[:2])
+
+    def start_copies(self, product: Operation) -> None:
+        """Start copies of a later iteration, after a product has loaded its first fragments.
+
+        An assembler moves no load from shared memory across a copy to it.
+        """
+        for loop, ring in self.rings.items():
+            if ring.start_copies is not None and product in loop.regions[0].operations:
+                ring.start_copies()
 
     def room(self, key: Any) -> ir.Value:
         """Return the first byte of the memory of a factor."""

@@ -53,8 +53,15 @@ class Form:
     since_ptx: PtxVersion
     #: Writes it.
     write: _Writer
-    #: Whether its sums may have fewer bits than the accumulators.
-    is_narrow: bool = False
+    #: Whether it multiplies floats of 8 bits.
+    is_of_8_bits: bool = False
+
+    def has_narrow_sums(self, arch: Architecture) -> bool:
+        """Return whether its sums may have fewer bits than the accumulators.
+
+        For compute capability 9.0 to 11.0, ptxas converts 8-bit floats to float16 for it.
+        """
+        return self.is_of_8_bits and not 90 <= arch.number < 120
 
     def is_in(self, arch: Architecture, ptx_version: PtxVersion) -> bool:
         """Return whether an architecture and a PTX ISA version have it."""

@@ -117,6 +117,18 @@ class TileLayouts(Layouts):
         """Return whether a tile is a factor in shared memory."""
         return value.owner in self._factors
 
+    def has_own_rows(self, operation: Operation) -> bool:
+        """Return whether each thread has its elements of a product's first factor in registers."""
+        product, value = self._products[operation], operation.operands[0]
+        found, wanted = self.of_tile(value), product.fragments
+        return (
+            isinstance(found, Fragments)
+            and product.a.itemsize == 2
+            and not operation.attributes["exchanged"][0]
+            and found.column_warps == wanted.column_warps == 1
+            and found.row_warps == wanted.row_warps
+        )
+
     def of_tile(self, value: Value) -> _Layout:
         """Return the layout of a tile's registers, ``None`` if it is linear."""
         found = self._layouts.get(self._root(value), ())
@@ -206,8 +218,9 @@ class TileLayouts(Layouts):
 
     def _promoted(self, product: Operation, step: Step) -> int:
         """Return how many steps are added before their sum is added as float32, 0 for all."""
+        assert self._arch is not None
         promote, form = product.attributes["promote"], self._form(step)
-        return max(1, promote // step.depth) if promote and form.is_narrow else 0
+        return max(1, promote // step.depth) if promote and form.has_narrow_sums(self._arch) else 0
 
     def _common_row_warps(self, shapes: set[tuple[int, int]]) -> int | None:
         """Return the most warps along the rows that all products can have.

@@ -18,7 +18,7 @@ from kerneldsl.utilities.dataclasses import dataclass
 from targets.cuda.compile.mma.instructions import STEP_BYTES
 from targets.cuda.intrinsics.by_architecture import call_by_architecture
 
-__all__ = ["GROUP_BYTES", "Operand", "OperandMemory"]
+__all__ = ["EXCHANGED_BYTES", "GROUP_BYTES", "Operand", "OperandMemory"]
 
 _VOID, _I32 = ir.VoidType(), ir.IntType(32)
 #: Bytes that stay together.
@@ -26,6 +26,8 @@ GROUP_BYTES = 16
 #: Bytes of all banks, and the groups in them.
 _LINE_BYTES = 128
 _GROUPS = _LINE_BYTES // GROUP_BYTES
+#: Bytes after which groups are exchanged in the same way.
+EXCHANGED_BYTES = _LINE_BYTES * _GROUPS
 
 
 @dataclass(frozen=True)
@@ -99,11 +101,22 @@ class OperandMemory:
         Its first byte in shared memory.
     lane : ir.Value
         The number of the thread in its warp, as 32 bits.
+    start : ir.Value
+        The first row or column of the warp, along m or n.
+    stride : int
+        Rows or columns from one block of the warp to the next.
     """
 
     def __init__(
-        self, builder: ir.IRBuilder, operand: Operand, data: ir.Value, lane: ir.Value
+        self,
+        builder: ir.IRBuilder,
+        operand: Operand,
+        data: ir.Value,
+        lane: ir.Value,
+        start: ir.Value,
+        stride: int,
     ) -> None:
+        self._start, self._stride = start, stride
         self._builder = builder
         self._operand = operand
         self._data = data
@@ -119,9 +132,12 @@ class OperandMemory:
         with self._builder.goto_entry_block():
             return self._builder.alloca(ir.ArrayType(_I32, 4))
 
-    def rows_of_a(self, start: ir.Value, step: int) -> list[ir.Value]:
-        """Load 16 rows from `start` on, at a step along k: four registers."""
-        lane, builder = self._lane, self._builder
+    def _of_block(self, block: int) -> ir.Value:
+        return self._builder.add(self._start, _I32(block * self._stride))
+
+    def rows_of_a(self, block: int, step: int) -> list[ir.Value]:
+        """Load the 16 rows of a block, at a step along k: four registers."""
+        lane, builder, start = self._lane, self._builder, self._of_block(block)
         low, high = builder.and_(lane, _I32(15)), builder.lshr(lane, _I32(4))
         if self._operand.is_along_k:
             return self._load(start, step, low, high, 4)
@@ -129,9 +145,9 @@ class OperandMemory:
         along = builder.add(builder.and_(lane, _I32(7)), builder.shl(high, _I32(3)))
         return self._load(start, step, along, odd, 4)
 
-    def columns_of_b(self, start: ir.Value, step: int, count: int) -> list[list[ir.Value]]:
-        """Load 8 or 16 columns from `start` on, at a step along k: two registers for each 8."""
-        lane, builder = self._lane, self._builder
+    def columns_of_b(self, block: int, step: int, count: int) -> list[list[ir.Value]]:
+        """Load the columns of one or two blocks of 8, at a step along k: two registers each."""
+        lane, builder, start = self._lane, self._builder, self._of_block(block)
         half, odd = self._halves()
         if self._operand.is_along_k:
             along = builder.add(builder.and_(lane, _I32(7)), builder.shl(half, _I32(3)))

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from llvmlite import ir
 
 from kerneldsl.ir.operations import Effect, Operation
-from targets.cuda.compile.mma.copies import copy_factor
+from targets.cuda.compile.mma.copies import always_in_groups, copy_factor, copy_groups
 from targets.cuda.intrinsics.by_architecture import call_by_architecture
 
 if TYPE_CHECKING:
@@ -35,26 +35,67 @@ def write_pipelined(writer: TileWriter, write: _Handler, operation: Operation, r
     _Pipeline(writer, operation, ring).write(write)
 
 
+def _call(write: Callable[[], None]) -> Operation:
+    """Return an operation that writes code."""
+    return Operation("tile.turn", [], (), {"write": write}, None, Effect.WAIT)
+
+
 class _Pipeline:
     def __init__(self, writer: TileWriter, loop: Operation, ring: Ring) -> None:
         self._writer, self._loop, self._ring = writer, loop, ring
         self._builder = writer.code.builder
         self._start, self._stop, self._step = map(writer.emitter.get, loop.operands[:3])
+        self._is_in_groups = False
         #: Number of the room that the current iteration reads.
         self._slot = writer.code.variable(_I32(ring.stages - 1))
 
     def write(self, write: _Handler) -> None:
+        """Write the loop: without branches around copies, if all of them are of groups."""
+        emitter, builder, loop = self._writer.emitter, self._builder, self._loop
+        in_groups = self._always_in_groups()
+        if in_groups is None:
+            self._loop_with(write)
+            return
+        ends = []
+        with builder.if_else(in_groups) as (yes, no):
+            for branch, is_in_groups in ((yes, True), (no, False)):
+                with branch:
+                    self._is_in_groups = is_in_groups
+                    self._loop_with(write)
+                    results = [emitter.get(value) for value in loop.results]
+                    ends.append((builder.block, results))
+        emitter.join(loop, ends)
+
+    def _always_in_groups(self) -> ir.Value | None:
+        """Say whether all iterations copy in groups; ``None`` if it is not known before."""
+        layouts, early = self._writer.layouts, self._ring.early
+        assert layouts is not None
+        if any(each.effects() for each in early.operations if each not in early.loads):
+            return None
+        found: ir.Value | None = None
+        for load in early.loads:
+            factor = layouts.factor(load)
+            assert factor is not None
+            test = always_in_groups(self._writer, load, factor, self._loop)
+            if test is None:
+                return None
+            found = test if found is None else self._builder.and_(found, test)
+        return found
+
+    def _loop_with(self, write: _Handler) -> None:
         code, builder, stages = self._writer.code, self._builder, self._ring.stages
+        # A loop that was left by break has not waited for its copies.
+        call_by_architecture(builder, "matrix_wait_0", _VOID, [])
         code.wait()  # all have written what the loads read, and read what is overwritten
         self._slot.set(_I32(stages - 1))
         for number in range(stages - 1):
             ahead = builder.mul(self._step, self._step.type(number))
             self._load(builder.add(self._start, ahead), _I32(number))
         (body,) = self._loop.regions
-        turn = Operation("tile.turn", [], (), {"write": self._turn}, None, Effect.WAIT)
-        body.operations.insert(0, turn)
+        operations = body.operations
+        body.operations = [_call(self._turn), *operations[:-1], _call(self._end), operations[-1]]
         write(self._loop)
-        body.operations.remove(turn)
+        body.operations = operations
         call_by_architecture(builder, "matrix_wait_0", _VOID, [])
         code.wait()
 
@@ -69,8 +110,22 @@ class _Pipeline:
         self._slot.set(slot)
         counter = self._writer.emitter.get(self._loop.regions[0].arguments[0])
         ahead = builder.mul(self._step, self._step.type(stages - 1))
-        self._load(builder.add(counter, ahead), last)
-        self._ring.slot = slot
+        following = builder.add(counter, ahead)
+
+        def start_copies() -> None:
+            self._ring.start_copies = None
+            self._load(following, last)
+            self._ring.slot = slot
+
+        if self._is_in_groups and self._writer.factors.has_product(self._loop):
+            self._ring.slot, self._ring.start_copies = slot, start_copies
+        else:
+            start_copies()
+
+    def _end(self) -> None:
+        """Write the end of an iteration."""
+        if self._ring.start_copies is not None:
+            self._ring.start_copies()
 
     def _load(self, counter: ir.Value, slot: ir.Value) -> None:
         """Start the copies of an iteration, if there is one."""
@@ -80,11 +135,14 @@ class _Pipeline:
             is_up = builder.icmp_signed(">", step, step.type(0))
             is_before = builder.icmp_signed(">", counter, self._stop)
             is_next = builder.select(is_up, is_next, is_before)
-        with builder.if_then(is_next):
-            self._copies(counter, slot)
+        if self._is_in_groups:
+            self._copies(counter, slot, is_next)
+        else:
+            with builder.if_then(is_next):
+                self._copies(counter, slot)
         call_by_architecture(builder, "matrix_commit", _VOID, [])
 
-    def _copies(self, counter: ir.Value, slot: ir.Value) -> None:
+    def _copies(self, counter: ir.Value, slot: ir.Value, when: ir.Value | None = None) -> None:
         emitter, ring, layouts = self._writer.emitter, self._ring, self._writer.layouts
         known, narrow = emitter.values, emitter.narrow
         argument = self._loop.regions[0].arguments[0]
@@ -96,7 +154,11 @@ class _Pipeline:
                 assert layouts is not None
                 factor = layouts.factor(each)
                 assert factor is not None
-                copy_factor(self._writer, each, factor, self._writer.factors.memory(each))
+                about = self._writer, each, factor, self._writer.factors.memory(each)
+                if when is None:
+                    copy_factor(*about)
+                else:
+                    copy_groups(*about, when)
             else:
                 emitter.operations([each])
         emitter.values, emitter.narrow = known, narrow

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from llvmlite import ir
 
-from kerneldsl.ir.operations import Operation, Value
+from kerneldsl.ir.operations import Operation
+from kerneldsl.ir.tiles.elements import Slot
 from targets.cuda.compile.mma.copies import put_element
-from targets.cuda.compile.mma.fragments import BLOCK_COLUMNS, BLOCK_ROWS
+from targets.cuda.compile.mma.fragments import BLOCK_COLUMNS, BLOCK_ROWS, Fragments
 from targets.cuda.compile.mma.layouts import Product
 from targets.cuda.compile.mma.operands import Operand, OperandMemory
 from targets.cuda.compile.tiles.thread_code import Memory
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["write_product"]
 
-_VOID, _I32, _I64 = ir.VoidType(), ir.IntType(32), ir.IntType(64)
+_VOID, _I16, _I32, _I64 = ir.VoidType(), *(ir.IntType(bits) for bits in (16, 32, 64))
 _WARP = 32
 
 
@@ -27,15 +29,11 @@ def write_product(writer: TileWriter, operation: Operation, product: Product) ->
     """Write a product, with the tile that is added."""
     code, target = writer.code, writer.storage(operation.result)
     own = target.memory if not target.is_shared else _registers(writer, operation, product)
+    steps = _Steps(writer, operation, product, own)
+    # A factor may be in the registers that get the result.
     _begin(writer, operation, product, own)
-    places = [
-        _factor(writer, operation, value, factor, number)
-        for number, (value, factor) in enumerate(
-            zip(operation.operands[:2], product.factors, strict=True)
-        )
-    ]
-    _Steps(writer, product, own, places).write()
-    if any(not _is_loaded(writer, value) for value in operation.operands[:2]):
+    steps.write()
+    if any(writer.factors.has_room((operation, number)) for number in range(2)):
         code.wait()  # no thread writes the next factor while another one reads
     if target.is_shared:
         with writer.written(target), code.slots(product.fragments) as slot:
@@ -56,18 +54,17 @@ def _begin(writer: TileWriter, operation: Operation, product: Product, own: Memo
         own.set(slot.slot, added[0].own(slot) if added else ir.Constant(kind, 0))
 
 
-def _is_loaded(writer: TileWriter, value: Value) -> bool:
-    assert writer.layouts is not None
-    return writer.layouts.is_factor(value)
-
-
 def _factor(
-    writer: TileWriter, operation: Operation, value: Value, factor: Operand, number: int
-) -> ir.Value:
-    """Return the first byte of a factor in shared memory."""
-    if _is_loaded(writer, value):
+    writer: TileWriter, operation: Operation, factor: Operand, number: int
+) -> ir.Value | None:
+    """Return the first byte of a factor in shared memory, ``None`` if it is in registers."""
+    value, layouts = operation.operands[number], writer.layouts
+    assert layouts is not None
+    if layouts.is_factor(value):
         assert isinstance(value.owner, Operation)
         return writer.factors.memory(value.owner)
+    if not writer.factors.has_room((operation, number)):
+        return None
     code, builder = writer.code, writer.code.builder
     storage = writer.storage(value)
     room = writer.factors.room((operation, number))
@@ -81,28 +78,62 @@ def _factor(
     return room
 
 
+class _OwnRows:
+    """The first factor in registers, as a product has left it there."""
+
+    def __init__(self, writer: TileWriter, storage: Storage, layout: Fragments) -> None:
+        self._code, self._storage, self._layout = writer.code, storage, layout
+        self._model = writer.emitter.context.data_model_manager[storage.kind]
+
+    def rows_of_a(self, block: int, step: int) -> list[ir.Value]:
+        """Return four registers: two neighbours in each, of both halves of two fragments."""
+        found = []
+        for column_block in (2 * step, 2 * step + 1):
+            first = self._layout.first(block, column_block)
+            found += [self._pair(first), self._pair(first + 2)]
+        return found
+
+    def _pair(self, first: int) -> ir.Value:
+        builder = self._code.builder
+        low, high = (self._bits(number) for number in (first, first + 1))
+        return builder.or_(low, builder.shl(high, _I32(16)))
+
+    def _bits(self, number: int) -> ir.Value:
+        code, builder, slot = self._code, self._code.builder, _I64(number)
+        row, column = self._layout.indices(builder, code.thread, slot)
+        own = Slot(code.at(row, self._layout.columns, column), slot)
+        value = self._model.as_data(builder, self._storage.own(own))
+        return builder.zext(builder.bitcast(value, _I16), _I32)
+
+
 class _Steps:
     """Writes the steps of a warp."""
 
     def __init__(
-        self, writer: TileWriter, product: Product, own: Memory, places: list[ir.Value]
+        self, writer: TileWriter, operation: Operation, product: Product, own: Memory
     ) -> None:
-        code = writer.code
-        self._code, self._builder, self._product, self._own = code, code.builder, product, own
-        thread = code.builder.trunc(code.thread, _I32)
-        warp = code.builder.udiv(thread, _I32(_WARP))
-        lane = code.builder.urem(thread, _I32(_WARP))
-        fragments = product.fragments
-        row = code.builder.urem(warp, _I32(fragments.row_warps))
-        column = code.builder.udiv(warp, _I32(fragments.row_warps))
-        width = BLOCK_COLUMNS * fragments.column_blocks
-        self._row = code.builder.mul(row, _I32(BLOCK_ROWS))
-        self._column = code.builder.mul(column, _I32(width))
-        self._a, self._b = (
-            OperandMemory(code.builder, factor, place, lane)
-            for factor, place in zip(product.factors, places, strict=True)
-        )
+        code, builder, fragments = writer.code, writer.code.builder, product.fragments
+        self._code, self._builder, self._product, self._own = code, builder, product, own
+        self._after_first = partial(writer.factors.start_copies, operation)
         self._is_rounded = product.step.dtypes == ("float32", "float32")
+        thread = builder.trunc(code.thread, _I32)
+        warp, lane = builder.udiv(thread, _I32(_WARP)), builder.urem(thread, _I32(_WARP))
+        row = builder.urem(warp, _I32(fragments.row_warps))
+        column = builder.udiv(warp, _I32(fragments.row_warps))
+        row = builder.mul(row, _I32(BLOCK_ROWS))
+        column = builder.mul(column, _I32(BLOCK_COLUMNS * fragments.column_blocks))
+        a, b = (_factor(writer, operation, product.factors[n], n) for n in range(2))
+        self._a: OperandMemory | _OwnRows
+        if a is None:
+            storage = writer.storage(operation.operands[0])
+            assert writer.layouts is not None
+            layout = writer.layouts.of_tile(operation.operands[0])
+            assert isinstance(layout, Fragments)
+            self._a = _OwnRows(writer, storage, layout)
+        else:
+            stride = BLOCK_ROWS * fragments.row_warps
+            self._a = OperandMemory(builder, product.a, a, lane, row, stride)
+        self._b = OperandMemory(builder, product.b, b, lane, column, BLOCK_COLUMNS)
 
     def write(self) -> None:
         """Write all steps along k."""
@@ -126,25 +157,20 @@ class _Steps:
     def _step(self, step: int, target: Memory) -> None:
         fragments = self._product.fragments
         rows = [
-            self._rounded(self._a.rows_of_a(self._at(self._row, block, is_row=True), step))
-            for block in range(fragments.row_blocks)
+            self._rounded(self._a.rows_of_a(block, step)) for block in range(fragments.row_blocks)
         ]
         columns = self._columns(step)
+        if step == 0:
+            self._after_first()
         for row_block, a in enumerate(rows):
             for column_block, b in enumerate(columns):
                 self._multiply(target, fragments.first(row_block, column_block), [*a, *b])
-
-    def _at(self, start: ir.Value, block: int, *, is_row: bool) -> ir.Value:
-        fragments = self._product.fragments
-        stride = BLOCK_ROWS * fragments.row_warps if is_row else BLOCK_COLUMNS
-        return self._builder.add(start, _I32(block * stride))
 
     def _columns(self, step: int) -> list[list[ir.Value]]:
         found: list[list[ir.Value]] = []
         count = self._product.fragments.column_blocks
         while len(found) < count:
-            start = self._at(self._column, len(found), is_row=False)
-            found += self._b.columns_of_b(start, step, min(2, count - len(found)))
+            found += self._b.columns_of_b(len(found), step, min(2, count - len(found)))
         return [self._rounded(each) for each in found]
 
     def _rounded(self, words: list[ir.Value]) -> list[ir.Value]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from llvmlite import ir
@@ -36,6 +36,8 @@ class Ring:
     stages: int
     #: Number of the room that an iteration reads, or that is loaded, while code is written.
     slot: ir.Value | None = None
+    #: Starts the copies of a later iteration, if that is not done yet in this one.
+    start_copies: Callable[[], None] | None = None
 
 
 def plan_rings(
@@ -95,5 +97,6 @@ def rooms_of(function: Function, layouts: TileLayouts) -> Iterator[tuple[Any, Op
             yield each, factor
         if product is not None:
             for number, factor in enumerate(product.factors):
-                if not layouts.is_factor(each.operands[number]):
+                is_own = number == 0 and layouts.has_own_rows(each)
+                if not is_own and not layouts.is_factor(each.operands[number]):
                     yield (each, number), factor

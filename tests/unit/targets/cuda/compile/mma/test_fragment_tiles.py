@@ -75,6 +75,13 @@ def of_a_computed_factor(a, b, c):
     kd.tile.store(c, (0, 0), q)
 
 
+def of_itself(a, b, c):
+    x = kd.tile.load(c, (0, 0), (16, 16))
+    for _ in range(2):
+        x = kd.mma(x, kd.tile.load(c, (16, 0), (16, 16)), precision="tf32")
+    kd.tile.store(c, (0, 0), x)
+
+
 def chosen(a, b, c):
     x = kd.tile.load(a, (0, 0), (32, 16))
     y = kd.tile.load(b, (0, 0), (16, 16))
@@ -137,18 +144,20 @@ _KERNELS: dict[Callable[..., Any], Callable[..., Any]] = {
     folded_in_other_ways: lambda s, a, b, c: _in_other_ways(s),
     exchanged: lambda s, a, b, c: _exchanged(s),
     of_a_computed_factor: lambda s, a, b, c: (s + a) @ (2 * b.astype(np.float32)),
+    of_itself: lambda s, a, b, c: np.concatenate([c[:16] @ c[16:] @ c[16:], c[16:]]),
     chosen: lambda s, a, b, c: s + 2,
     of_rows: lambda s, a, b, c: _of_rows(s, b, c),
 }
 
 
+@pytest.mark.parametrize("threads", [32, 64])
 @pytest.mark.parametrize("kernel", _KERNELS, ids=lambda each: each.__name__)
-def test_operations_on_a_product_are_those_on_its_elements(kernel: Any) -> None:
+def test_operations_on_a_product_are_those_on_its_elements(kernel: Any, threads: int) -> None:
     rng = np.random.default_rng(46)
     a, b = _factors(rng)
     c = rng.integers(-3, 4, (_ROWS, _COLUMNS)).astype(np.float32)
     expected = _KERNELS[kernel](_product(a, b), a, b, c)
-    spec = specialize(kernel, _SIGNATURE, block=_BLOCK)
+    spec = specialize(kernel, _SIGNATURE, block=(threads, 1, 1))
     simulate_device(spec, (1,), (a, b, c))
     np.testing.assert_array_equal(c, expected)
 
@@ -220,3 +229,42 @@ def test_a_place_may_be_read_early() -> None:
         used = chosen[: chosen.index(-1)] if -1 in chosen else chosen
         parts = [_product(a[:, 16 * n : 16 * n + 16], b[:, 16 * n : 16 * n + 16]) for n in used]
         np.testing.assert_array_equal(c, sum(parts, np.zeros_like(c)))
+
+
+def left_early(a, b, c):
+    for m in range(0, a.shape[0], 16):
+        acc = kd.tile.zeros((16, 16), kd.float32)
+        for k in kd.pipelined(range(0, a.shape[1], 16), stages=3):
+            if k > m:
+                break
+            x = kd.tile.load(a, (m, k), (16, 16), other=2)
+            y = kd.tile.load(b, (0, k), (16, 16))
+            acc = kd.mma(x, y.T, acc)
+        kd.tile.store(c, (m, 0), acc)
+
+
+def test_a_loop_that_is_left_early_may_begin_again() -> None:
+    rng = np.random.default_rng(46)
+    a, b = _factors(rng, 90)
+    c = np.full((_ROWS, _COLUMNS), 99, np.float32)
+    simulate_device(specialize(left_early, _SIGNATURE, block=(32, 1, 1)), (1,), (a, b, c))
+    expected = [_product(a[:16, :16], b[:, :16]), _product(a[16:, :32], b[:, :32])]
+    np.testing.assert_array_equal(c, np.concatenate(expected))
+
+
+def test_elements_beyond_the_array_are_other() -> None:
+    def beyond(a, b, c):
+        acc = kd.tile.zeros((32, 16), kd.float32)
+        for k in kd.pipelined(range(0, a.shape[1], 16)):
+            x = kd.tile.load(a, (0, k), (32, 16), other=2)
+            y = kd.tile.load(b, (0, k), (16, 16), other=3)
+            acc = kd.mma(x, y.T, acc)
+        kd.tile.store(c, (0, 0), acc)
+
+    a, b = _factors(np.random.default_rng(46), 40)
+    a, b = a[:30], b[:13]
+    c = np.full((_ROWS, _COLUMNS), 99, np.float32)
+    simulate_device(specialize(beyond, _SIGNATURE, block=_BLOCK), (1,), (a, b, c))
+    left = np.pad(a, ((0, 2), (0, 8)), constant_values=2)
+    right = np.pad(b, ((0, 3), (0, 8)), constant_values=3)
+    np.testing.assert_array_equal(c, _product(left, right))
