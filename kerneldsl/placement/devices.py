@@ -229,7 +229,7 @@ class use(Choice["Device | FallbackDevice"]):
         if device is None and mma is None:
             raise ArgumentTypeError(
                 "use() chooses nothing",
-                remedy='Write kd.use("cpu"), or kd.use(mma="reference")',
+                remedy='Name a device, or write kd.use(mma="reference")',
             )
         self._mma = mma
         self._mma_before = None if mma is None else product_precision.choose(mma)
