@@ -90,6 +90,7 @@ def _find(
     If nothing is compiled in their place, `problems` takes them instead.
     """
     keys = shipped_keys(specialization, compiler.code_family, architectures)
+    found, instead, failed = None, "The kernel is compiled", list[str]()
     for arch in architectures:
         entry = shipped.find(keys[arch].digest)
         if entry is None:
@@ -97,10 +98,13 @@ def _find(
         try:
             artifact = compiler.restore(specialization, shipped.sections(entry))
         except (DamagedFileError, UnusableCodeError) as error:
-            if shipped.strict:
-                problems.append(str(error))
-            else:
-                shipped.report(str(error))
+            failed.append(str(error))
         else:
-            return Shipped(artifact, entry.metadata)
-    return None
+            found, instead = Shipped(artifact, entry.metadata), f"Code for {arch} is used"
+            break
+    if shipped.strict and found is None:
+        problems += failed
+    else:
+        for each in failed:
+            shipped.report(each, instead)
+    return found

@@ -279,12 +279,12 @@ class ShippedKernels:
             raise DamagedFileError(f"{self.folder}/{name} is damaged: its SHA-256 differs")
         return data
 
-    def report(self, problem: str) -> None:
-        """Warn of a file that is not used, once."""
+    def report(self, problem: str, instead: str = "The kernel is compiled") -> None:
+        """Warn of a file that is not used, once; say what is done instead."""
         if problem not in self._reported:
             self._reported.add(problem)
             warn_user(
-                f"the shipped kernels of {self.package}: {problem}. The kernel is compiled. "
+                f"the shipped kernels of {self.package}: {problem}. {instead}. "
                 "Install the package again, or build it anew",
                 CacheWarning,
             )

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from kerneldsl.placement.registry import get_target
 from kerneldsl.shipping.manifest import MANIFEST, Manifest, encode_document
 from tests.shipping.programs import build, run, use, write_package
 from tests.support.extent import full_beyond
@@ -136,6 +137,19 @@ def test_a_damaged_file_is_a_miss_with_a_warning(installed: Path, how: str) -> N
     assert report["warnings"]
     assert all("axpy-" in each and "is damaged" in each for each in report["warnings"])
     assert report["results"] == pytest.approx(expected)
+
+
+def test_code_for_an_earlier_level_is_used_instead_of_a_damaged_file(installed: Path) -> None:
+    best, other, *_ = get_target("cpu").compiler.shipped_architectures("native")
+    folder = installed / "mypkg" / "_kernels"
+    for each in Manifest.decode((folder / MANIFEST).read_bytes()).entries:
+        if each.arch == best and each.kernel == "mypkg.kernels.axpy":
+            path = folder / each.files["object"]
+            path.write_bytes(path.read_bytes()[:-1])
+    report = use(installed)
+    assert report["modules"] == []
+    assert report["warnings"]
+    assert all(f"differs. Code for {other} is used" in each for each in report["warnings"])
 
 
 def test_code_that_its_digest_agrees_with_is_still_checked(installed: Path) -> None:
