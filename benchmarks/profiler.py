@@ -20,7 +20,7 @@ On a GPU, `--cuda` does the same.
 
 References
 ----------
-:mod:`kerneldsl.tools.comparison.significance` for the test by ranks.
+:mod:`kerneldsl.tools.comparison.compare` for the test by ranks.
 """
 
 from __future__ import annotations
@@ -263,7 +263,7 @@ def in_process(folder: Path, options: argparse.Namespace) -> dict[str, list[floa
 
 def compare(old: list[float], new: list[float]) -> tuple[float, float, tuple[float, float]]:
     """Return the ratio of the medians, its probability by chance, and an interval for it."""
-    from kerneldsl.tools.comparison.significance import bootstrap_interval, mann_whitney
+    from kerneldsl.tools.comparison.compare import bootstrap_interval, mann_whitney
 
     ratio = statistics.median(new) / statistics.median(old)
     return ratio, mann_whitney(old, new), bootstrap_interval(old, new, 0.95)

@@ -39,7 +39,7 @@ CARDS = {
     "kerneldsl.profiling.profile.Profile": "tables.profile_card",
     "kerneldsl.streams.streams.Stream": "devices.stream_card",
     "kerneldsl.utilities.formatting.AsTable": "tables.table_card",
-    "kerneldsl.utilities.shown.ShownTuple": "tuples.tuple_card",
+    "kerneldsl.utilities.shown.ShownTuple": "explanations.tuple_card",
 }
 #: Of these the plain text is what ``print`` shows, since their repr is a line.
 _PRINTED = (
@@ -52,7 +52,7 @@ _IN_TERMINALS = {
     "kerneldsl.kernels.kernel.Kernel": "kernels.kernel_text",
     "kerneldsl.planner.block_occupancy.Occupancy": "launches.occupancy_text",
     "kerneldsl.profiling.profile.Profile": "tables.profile_text",
-    "kerneldsl.utilities.shown.ShownTuple": "tuples.tuple_text",
+    "kerneldsl.utilities.shown.ShownTuple": "explanations.tuple_text",
 }
 
 

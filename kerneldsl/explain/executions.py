@@ -11,9 +11,8 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
-from kerneldsl.explain.contexts import Context, Contexts, Guard, Leaving, Round
 from kerneldsl.explain.indices import Indices
 from kerneldsl.explain.joined_conditions import comparisons
 from kerneldsl.explain.sites import site_of
@@ -25,13 +24,13 @@ from kerneldsl.explain.symbols import (
     symbol,
 )
 from kerneldsl.explain.tally import BranchTally
-from kerneldsl.ir.operations import Function, Operation
+from kerneldsl.ir.operations import LOOPS, Function, Label, Operation, Region
 
-__all__ = ["Count", "Executions"]
+__all__ = ["Context", "Contexts", "Count", "Executions", "Guard", "Leaving", "Round"]
 
 
 class Count(NamedTuple):
-    """Executions of a node, as far as guards and loops say them.
+    """Executions of a node, by guards and loops.
 
     Parameters
     ----------
@@ -265,3 +264,87 @@ def _varies(expression: Expression) -> bool:
         for each in expression.free_symbols
         if ".shape[" not in str(each)
     )
+
+
+# -- contexts -------------------------------------------------------------------------------------
+
+
+class Guard(NamedTuple):
+    """A branch with a condition that holds where an operation is executed, or that does not."""
+
+    branch: Operation
+    holds: bool
+
+
+class Leaving(NamedTuple):
+    """An operation before, in which some lanes left."""
+
+    operation: Operation
+
+
+class Round(NamedTuple):
+    """A loop around an operation."""
+
+    loop: Operation
+
+
+Context: TypeAlias = tuple["Guard | Leaving | Round", ...]
+
+
+class Contexts:
+    """The context of each operation of a kernel.
+
+    Parameters
+    ----------
+    function : Function
+        The kernel.
+    """
+
+    def __init__(self, function: Function) -> None:
+        self._contexts: dict[Operation, Context] = {}
+        #: Operations to the ``leave`` operations in them by which lanes leave them.
+        self._leaves: dict[Operation, list[Operation]] = {}
+        self._find_leaves(function.body)
+        self._enter(function.body, ())
+
+    def of(self, operation: Operation) -> Context:
+        """Return what is around an operation, outermost first."""
+        return self._contexts[operation]
+
+    def is_left(self, operation: Operation) -> bool:
+        """Return whether lanes may leave an operation before its end."""
+        return bool(self._leaves[operation])
+
+    def _find_leaves(self, region: Region) -> list[Operation]:
+        found = []
+        for each in region.operations:
+            inside = [leave for inner in each.regions for leave in self._find_leaves(inner)]
+            label: Label | None = each.attributes.get("label")
+            if each.name == "leave":
+                inside.append(each)
+            elif label is not None:
+                inside = [leave for leave in inside if leave.attributes["label"] is not label]
+            self._leaves[each] = inside
+            found += inside
+        return found
+
+    def _enter(self, region: Region, context: Context) -> None:
+        for each in region.operations:
+            self._contexts[each] = context
+            for number, inner in enumerate(each.regions):
+                if each.name == "if":
+                    self._enter(inner, (*context, Guard(each, number == 0)))
+                elif each.name in LOOPS:
+                    self._enter(inner, (*context, Round(each)))
+                else:
+                    self._enter(inner, context)
+            if self._leaves[each]:
+                context = (*context, self._after(each))
+
+    def _after(self, operation: Operation) -> Guard | Leaving:
+        """Return what holds after an operation in which lanes may have left."""
+        if operation.name == "if" and len(self._leaves[operation]) == 1:
+            for number, region in enumerate(operation.regions):
+                if region.is_left:
+                    return Guard(operation, number != 0)
+        return Leaving(operation)

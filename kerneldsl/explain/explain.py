@@ -15,22 +15,26 @@ from kerneldsl.contract import Artifact, Compiler, Device, Dim3, Specialization
 from kerneldsl.contract.promises import has_narrow_integers, is_narrow
 from kerneldsl.errors import ArgumentTypeError, ToolMissingError
 from kerneldsl.errors.values import safe_repr
+from kerneldsl.explain.accesses import AccessReport, Certainty, source_text
 from kerneldsl.explain.arguments import Given, read_given
 from kerneldsl.explain.arithmetic import (
     divergence,
+    double_arithmetic,
     index_arithmetic,
     integer_division,
 )
-from kerneldsl.explain.doubles import double_arithmetic
-from kerneldsl.explain.explanation import FLOPS, TENSOR_FMA, Explanation, Finding
+from kerneldsl.explain.explanation import FLOPS, TENSOR_FMA, BranchReport, Explanation, Finding
 from kerneldsl.explain.findings import bank_conflicts, coalescing, local_arrays, whole_array_work
 from kerneldsl.explain.formulas import launch_formulas
 from kerneldsl.explain.indices import Indices
 from kerneldsl.explain.launched import Launched, launched
 from kerneldsl.explain.reading import WrittenReader
-from kerneldsl.explain.reports import report_access, report_branch
 from kerneldsl.explain.reuse import array_traffic, reuse
 from kerneldsl.explain.roofline import roofline
+from kerneldsl.explain.sites import Site
+from kerneldsl.explain.symbols import Expression, neighbour_stride
+from kerneldsl.explain.tally import AccessTally, BranchTally
+from kerneldsl.explain.values import Space
 from kerneldsl.frontend.arguments.rows.expand import before_expansion
 from kerneldsl.language.element_types import ELEMENT_TYPES
 from kerneldsl.language.kinds import ScalarKind, format_signature
@@ -38,7 +42,7 @@ from kerneldsl.placement.registry import get_target
 from kerneldsl.planner import DeviceOccupancyLimits, KernelResources, occupancy
 from kerneldsl.planner.block_occupancy import Occupancy
 
-__all__ = ["explain_kernel", "explained_device"]
+__all__ = ["explain_kernel", "explained_device", "report_access", "report_branch"]
 
 #: Architecture that is described if none is named and no GPU is there.
 _ARCH = "sm_90"
@@ -78,7 +82,7 @@ def explain_kernel(
     arguments : sequence or None
         The arguments; ``None`` where their types alone are known.
     device : Device
-        Where it would be launched.
+        The device that it would be launched on.
     compiled : callable, optional
         Compiles the kernel, for its registers and for what the optimizing passes did.
     block, grid : tuple of int, optional
@@ -219,3 +223,74 @@ def _in_order(tallies: Any) -> list[Any]:
 
 def _by_weight(findings: Sequence[Finding]) -> tuple[Finding, ...]:
     return tuple(sorted(findings, key=lambda each: -each.weight))
+
+
+# -- reports --------------------------------------------------------------------------------------
+
+
+def report_access(tally: AccessTally, indices: Indices) -> AccessReport:
+    """Return the report of an access."""
+    is_tile = tally.tile_share is not None
+    index, offset = ((), None) if is_tile else indices.place(tally.operations)
+    operation = "atomic" if tally.is_atomic else "store" if tally.is_store else "load"
+    certainty: Certainty = "exact"
+    if tally.depends_on_data:
+        certainty = "estimate"
+    elif tally.is_uncertain:
+        certainty = "bound"
+    memory = tally.memory
+    is_counted = memory.space is Space.GLOBAL
+    return AccessReport(
+        array=memory.name,
+        space=memory.space.value,
+        operation=operation,
+        text=shown_text(tally.site),
+        where=tally.site.where,
+        itemsize=tally.itemsize,
+        index=index,
+        offset=offset,
+        stride=_stride(tally, offset),
+        requests=tally.requests,
+        threads=tally.lanes,
+        sectors=tally.sectors if is_counted else 0.0,
+        needed_bytes=tally.needed_bytes if is_counted else 0.0,
+        wavefronts=tally.wavefronts,
+        least_wavefronts=tally.least_wavefronts,
+        same_address=tally.lanes / tally.addresses if tally.addresses else 1.0,
+        certainty=certainty,
+        is_tile=is_tile,
+        record_bytes=0 if tally.part is None else tally.part.record_bytes,
+        field_offset=0 if tally.part is None else tally.part.offset,
+        is_bytewise=tally.part is not None and not tally.part.is_aligned,
+        axis_bytes=tuple(
+            nbytes if extent > 1 else 0
+            for nbytes, extent in zip(memory.strides, memory.shape, strict=True)
+        ),
+    )
+
+
+def _stride(tally: AccessTally, offset: Expression | None) -> Expression | int | None:
+    """Return the stride as a formula if it contains symbols, else the counted number."""
+    met = tally.stride
+    if met is None or tally.depends_on_data:
+        return None
+    formula = None if offset is None else neighbour_stride(offset)
+    return formula if formula is not None and formula.free_symbols else met
+
+
+def report_branch(tally: BranchTally) -> BranchReport:
+    """Return the report of a branch or a loop."""
+    return BranchReport(
+        tally.site.where,
+        shown_text(tally.site),
+        tally.is_loop,
+        tally.warps,
+        tally.divergent,
+        tally.share,
+        tally.depends_on_data,
+    )
+
+
+def shown_text(site: Site) -> str:
+    """Return the user's text."""
+    return source_text(site.where) or site.text

@@ -135,7 +135,7 @@ def _check_parameter(wrt: str, parameters: Sequence[str], name: str) -> None:
 
 def _of_expressions(kernel: ExpressionKernel, wrt: str) -> ExpressionKernel:
     """Differentiate the expressions themselves."""
-    from kerneldsl.symbolic.differentiation import differentiated
+    from kerneldsl.symbolic.derived_sources import differentiated
 
     system = kernel.system
     _check_parameter(wrt, system.inputs, kernel.__qualname__)
@@ -155,8 +155,7 @@ def _of_expressions(kernel: ExpressionKernel, wrt: str) -> ExpressionKernel:
 
 
 def _of_kernel(kernel: Any, unit: FunctionUnit, wrt: str, name: str) -> ElementKernel:
-    from kerneldsl.symbolic.derived_sources import derived_text
-    from kerneldsl.symbolic.differentiation import differentiated
+    from kerneldsl.symbolic.derived_sources import derived_text, differentiated
     from kerneldsl.symbolic.reading import read_unit
     from kerneldsl.symbolic.sources import NAMESPACE
 
@@ -182,7 +181,7 @@ def _of_kernel(kernel: Any, unit: FunctionUnit, wrt: str, name: str) -> ElementK
 def _of_function(unit: FunctionUnit, wrt: str, name: str) -> Any:
     import sympy
 
-    from kerneldsl.symbolic.differentiation import differentiated
+    from kerneldsl.symbolic.derived_sources import differentiated
     from kerneldsl.symbolic.element_functions import function_text
     from kerneldsl.symbolic.reading import one_of, read_unit
     from kerneldsl.symbolic.sources import NAMESPACE

@@ -1,14 +1,22 @@
-"""The measurements of one launch: what is found in records, what is checked and timed."""
+"""The measurements of one launch: what is found in records, what is checked and timed.
+
+The arrays that a kernel writes are put back after each run, and compared with the right ones. The
+progress is shown on a terminal or in a notebook.
+"""
 
 from __future__ import annotations
 
 import math
+import sys
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any
 
+import numpy as np
+
 from kerneldsl.cache.reasons import UncacheableError
-from kerneldsl.errors import KernelError, LaunchConfigError
+from kerneldsl.errors import ArgumentTypeError, KernelError, LaunchConfigError
 from kerneldsl.launch.measured import (
     Measured,
     PlanChoices,
@@ -20,18 +28,19 @@ from kerneldsl.launch.measured import (
 )
 from kerneldsl.launch.request import Request
 from kerneldsl.launch.tuned_launch import tuned_launch
+from kerneldsl.memory.copies import copy
+from kerneldsl.memory.creation import as_array, empty_like
 from kerneldsl.planner.choose import TIE
 from kerneldsl.planner.plan import LaunchPlan
-from kerneldsl.tuning.arguments import Arguments
 from kerneldsl.tuning.candidates import TuningCandidate
 from kerneldsl.tuning.compile_ahead import CompileAhead
 from kerneldsl.tuning.measuring import Stopwatch, make_flush
 from kerneldsl.tuning.options import TuningOptions
-from kerneldsl.tuning.progress import ProgressBar
 from kerneldsl.tuning.report import TunedPlan
 from kerneldsl.utilities.cached_property import cached_property
+from kerneldsl.utilities.progress import MOMENT_S, NotebookBar, notebook_bar, screen
 
-__all__ = ["Session", "plan_of"]
+__all__ = ["Arguments", "ProgressBar", "Session", "plan_of"]
 
 
 class Session:
@@ -130,7 +139,7 @@ class Session:
         )
 
     def _find_what_is_right(self) -> None:
-        """Ask the reference for its results, or else run what the planner would launch."""
+        """Compute the results of the reference, or else run what the planner would launch."""
         self._knows_what_is_right = True
         reference = self._options.policy.reference
         if reference is not None:
@@ -160,7 +169,7 @@ class Session:
         self.progress.step(len(self.tried), self._best_ns)
 
     def _about(self, number: int) -> dict[str, Any]:
-        """Return what readers of the records are told of a measurement."""
+        """Return what the records say of a measurement."""
         candidate, model = self._candidates[number], self._candidates[number].model
         return {
             **self.about_launch,
@@ -225,3 +234,180 @@ def plan_of(request: Request, plan: PlanChoices) -> LaunchPlan:
         parameters=plan.parameters,
         host=plan.host,
     )
+
+
+# -- progress -------------------------------------------------------------------------------------
+
+
+class ProgressBar:
+    """Shows how many plans were measured: in a notebook, or on a terminal's standard error.
+
+    Parameters
+    ----------
+    total : int
+        Plans that there are.
+    tell : callable or None
+        Gets a line of text for each plan, in the place of a bar.
+    is_shown : bool
+        Whether there is a bar without it.
+    """
+
+    def __init__(self, total: int, tell: Callable[[str], object] | None, is_shown: bool) -> None:
+        self._total = total
+        self._tell = tell
+        self._notebook = notebook_bar() if is_shown and tell is None else None
+        is_terminal = sys.stderr is not None and sys.stderr.isatty()
+        self._is_shown = is_shown and tell is None and (is_terminal or self._notebook is not None)
+        self._started = time.perf_counter()
+        self._bar: Any = None
+        self._task: Any = None
+
+    def step(self, done: int, best_ns: float) -> None:
+        """Say that so many plans were measured, the best in so many nanoseconds."""
+        text = f"{done} of {self._total} plans, best {best_ns / 1e3:.1f} µs"
+        if self._tell is not None:
+            self._tell(text)
+        elif self._is_shown and time.perf_counter() - self._started > MOMENT_S:
+            if self._bar is None:
+                screen.take()
+                self._open()
+            if isinstance(self._bar, NotebookBar):
+                self._bar.show(f"tuning: {text}", done, self._total)
+            else:
+                self._bar.update(self._task, completed=done, description=text)
+
+    def close(self) -> None:
+        """Take the bar away."""
+        if self._bar is not None:
+            screen.leave()
+            stop = self._bar.close if isinstance(self._bar, NotebookBar) else self._bar.stop
+            stop()
+
+    def _open(self) -> None:
+        if self._notebook is not None:
+            self._bar = self._notebook
+            return
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+        self._bar = Progress(
+            TextColumn("tuning: {task.description}"),
+            BarColumn(),
+            TimeElapsedColumn(),
+            console=Console(stderr=True),
+            transient=True,
+        )
+        self._task = self._bar.add_task("", total=self._total)
+        self._bar.start()
+
+
+# -- arrays that a kernel writes ------------------------------------------------------------------
+
+
+class Arguments:
+    """Arguments of a launch that is made many times.
+
+    Parameters
+    ----------
+    args : sequence
+        As the launch takes them.
+    written : collection of int
+        Positions of the arrays that the kernel writes.
+    rtol : float or None
+        How far floats may lie from what is right, relative to the largest of an array. By default
+        it is the square root of the element type's precision. Integers have to be equal.
+    """
+
+    def __init__(
+        self, args: Sequence[Any], written: frozenset[int], rtol: float | None = None
+    ) -> None:
+        self._rtol = rtol
+        self._arrays = [_Written(args[position], position) for position in sorted(written)]
+        self._expected: list[np.ndarray[Any, Any]] | None = None
+
+    def restore(self) -> None:
+        """Put back what the arrays held."""
+        for array in self._arrays:
+            array.restore()
+
+    def check(self, launch: Callable[[], object]) -> str:
+        """Run the launch once; say what is wrong with its results, or nothing.
+
+        The first launch says what is right, unless :meth:`expect` did.
+        """
+        self.restore()
+        launch()
+        results = [array.read() for array in self._arrays]
+        if self._expected is None:
+            self._expected = results
+            return ""
+        for array, found, wanted in zip(self._arrays, results, self._expected, strict=True):
+            problem = _difference(found, wanted, self._rtol)
+            if problem:
+                return f"argument {array.position + 1}: {problem}"
+        return ""
+
+    def expect(self, results: Sequence[Any]) -> None:
+        """Take these for right: an array for each that the kernel writes, in their order.
+
+        Raises
+        ------
+        ArgumentTypeError
+            If they are not as many.
+        """
+        if len(results) != len(self._arrays):
+            raise ArgumentTypeError(
+                f"the reference gave {len(results)} arrays",
+                value=len(results),
+                limit=f"The kernel writes {len(self._arrays)} of its arguments",
+                remedy="Return one for each of them, in the order of the parameters",
+            )
+        self._expected = [
+            np.broadcast_to(np.asarray(result), array.shape)
+            for array, result in zip(self._arrays, results, strict=True)
+        ]
+
+
+class _Written:
+    """An array that the kernel writes."""
+
+    def __init__(self, array: Any, position: int) -> None:
+        self.position = position
+        self._array = array if isinstance(array, np.ndarray) else as_array(array)
+        is_host = isinstance(self._array, np.ndarray)
+        self._before = np.empty_like(array) if is_host else empty_like(self._array)
+        copy(self._before, self._array)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(self._array.shape)
+
+    def restore(self) -> None:
+        copy(self._array, self._before)
+
+    def read(self) -> np.ndarray[Any, Any]:
+        if isinstance(self._array, np.ndarray):
+            return self._array.copy()
+        return np.asarray(self._array.copy_to_host())
+
+
+def _difference(
+    found: np.ndarray[Any, Any], wanted: np.ndarray[Any, Any], rtol: float | None
+) -> str:
+    """Say how results differ, or nothing if they do not."""
+    if found.dtype.kind in "fc" or found.dtype.kind == "V":
+        precision = np.finfo(found.dtype).eps if found.dtype.kind in "fc" else 2.0**-7
+        limit = math.sqrt(precision) if rtol is None else rtol
+        left, right = (each.astype(np.complex128) for each in (found, wanted))
+        both = np.isfinite(left) & np.isfinite(right)
+        same = both | (np.isnan(left) & np.isnan(right)) | (left == right)
+        scale = float(np.max(np.abs(right[both]), initial=0.0))
+        apart = np.abs(np.where(both, left - right, 0.0))
+        wrong = ~same | (apart > limit * scale)
+    else:
+        wrong = found != wanted
+    count = int(np.count_nonzero(wrong))
+    if not count:
+        return ""
+    place = tuple(int(i) for i in np.argwhere(wrong)[0])
+    return f"{count} of {found.size} elements are wrong, the first at {place}: {found[place]!r}"

@@ -2,5 +2,5 @@
 
 :mod:`~targets.c_library.writer` writes them from the code of all targets, and
 :mod:`~targets.c_library.declarations` the declarations of a header. ``runtime/`` contains the
-sources that every such library has. :mod:`~targets.c_library.link` calls the system's C compiler.
+sources that every such library has. :mod:`~targets.c_library.writer` calls the system's C compiler.
 """

@@ -1,8 +1,12 @@
-"""Writes a C library of compiled kernels: headers, sources, object files and a shared object."""
+"""Write a C library of compiled kernels: headers, sources, object files and a shared object."""
 
 from __future__ import annotations
 
+import os
 import platform
+import shlex
+import shutil
+import subprocess
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import field
@@ -13,18 +17,33 @@ from typing import Any
 from kerneldsl._version import __version__
 from kerneldsl.contract import NO_PROMISES, ONE_EACH, Artifact
 from kerneldsl.contract.abi import ParameterLayout
-from kerneldsl.errors import ArgumentValueError
+from kerneldsl.errors import ArgumentValueError, CompileError, ToolMissingError
 from kerneldsl.language.kinds import format_signature, leaf_kinds
 from kerneldsl.utilities.dataclasses import dataclass
 from targets.c_library.declarations import Declaration, array_types, c_name, fields_of
-from targets.c_library.link import find_compiler, link_shared
-from targets.c_library.numbers import numbers_header
+from targets.cpu.codegen.code import (
+    ALIGNMENT,
+    FAILURE_WORD,
+    FINISHED,
+    FIRST_UNITS_WORD,
+    HEADER_BYTES,
+    OVERRUN,
+    PARTS_WORD,
+    SPACE_WORDS,
+)
 from targets.cpu.codegen.levels import LEVELS
-from targets.cpu.runtime.artifact import CpuArtifact
+from targets.cpu.runtime.artifact import (
+    LEAST_SEGMENT,
+    LEAST_STEP_THREADS,
+    SERIAL_THREADS,
+    STEPS_PER_THREAD,
+    CpuArtifact,
+)
+from targets.cpu.runtime.native_tables import SLOT_BYTES, PoolPlace
 from targets.cpu.runtime.process_code import POOL_CODE
 from targets.cuda.compile.artifact import CudaArtifact
 
-__all__ = ["CLibrary"]
+__all__ = ["CLibrary", "find_compiler", "link_shared", "numbers_header"]
 
 _RUNTIME = ("kerneldsl.h", "kerneldsl_code.h", "kerneldsl_cpu.c", "kerneldsl_cuda.c")
 _POOL = "kerneldsl_pool.o"
@@ -309,3 +328,84 @@ def _image(name: str, artifact: CudaArtifact, is_cubin: bool) -> str:
     lines = (data[at : at + _COLUMNS] for at in range(0, len(data), _COLUMNS))
     text = "".join(f"    {','.join(map(str, line))},\n" for line in lines)
     return f"static const unsigned char {name}[] __attribute__((aligned(64))) = {{\n{text}}};\n"
+
+
+# -- numbers that the C runtime shares with the CPU target ----------------------------------------
+
+
+#: The first word of the space in the header; the words before it are the units.
+_SPACE = 2
+_NUMBERS = {
+    "STEP_UNITS": 0,
+    "ALL_UNITS": 1,
+    "SPACE": _SPACE,
+    "SHARED_BYTES": _SPACE + SPACE_WORDS,
+    "FAILURE": FAILURE_WORD,
+    "FIRST_UNITS": FIRST_UNITS_WORD,
+    "PARTS": PARTS_WORD,
+    "HEADER_WORDS": HEADER_BYTES // 8,
+    "OVERRUN": OVERRUN,
+    "FINISHED": FINISHED,
+    "ALIGNMENT": ALIGNMENT,
+    "SERIAL_THREADS": SERIAL_THREADS,
+    "STEPS_PER_THREAD": STEPS_PER_THREAD,
+    "LEAST_STEP_THREADS": LEAST_STEP_THREADS,
+    "LEAST_ROW": LEAST_SEGMENT,
+    "POOL_SLOTS": int(PoolPlace.SLOTS),
+    "POOL_SLOT_BYTES": SLOT_BYTES,
+    "POOL_PARALLEL_FOR": int(PoolPlace.PARALLEL_FOR),
+}
+
+
+def numbers_header() -> str:
+    """Return ``kerneldsl_numbers.h``."""
+    rows = "".join(f"#define {name} ({value})\n" for name, value in _NUMBERS.items())
+    return f"/* Numbers of the code that kerneldsl has written; not for programs. */\n{rows}"
+
+
+# -- the system's C compiler ----------------------------------------------------------------------
+
+
+#: Functions that no library has are refused here; no path or time becomes part of the file.
+_OPTIONS = (
+    *("-std=gnu11", "-O2", "-fPIC", "-shared", "-pthread"),
+    *("-Wl,-z,defs", "-Wl,-z,noexecstack", "-Wl,--build-id=none"),
+)
+_LIBRARIES = ("-lm", "-ldl")
+
+
+def find_compiler() -> list[str]:
+    """Return the command of the C compiler: ``CC`` of the environment, else ``cc``.
+
+    Raises `ToolMissingError` if there is none.
+    """
+    command = shlex.split(os.environ.get("CC", "")) or ["cc"]
+    if shutil.which(command[0]) is None:
+        raise ToolMissingError(
+            f"the C compiler {command[0]} was not found",
+            value=command[0],
+            limit="A C library of kernels is linked by the system's C compiler, CC or cc",
+            remedy="Install gcc or clang, or name one with CC",
+        )
+    return command
+
+
+def link_shared(folder: Path, output: str, files: Sequence[str]) -> None:
+    """Compile and link sources and object files of a folder into a shared object there.
+
+    Raises
+    ------
+    CompileError
+        The compiler refuses them; its messages are part of the error.
+    ToolMissingError
+        There is no compiler.
+    """
+    # In the folder, so that no other path becomes part of the file.
+    command = [*find_compiler(), *_OPTIONS, "-o", output, *files, *_LIBRARIES]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise CompileError(
+            f"{command[0]} could not link {output}:\n{done.stderr.strip()}",
+            value=output,
+            limit=f"It was called in {folder} as: {shlex.join(command)}",
+        )

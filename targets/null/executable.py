@@ -1,27 +1,44 @@
-"""A compiled kernel on a described device: it can be launched, and does not run."""
+"""A compiled kernel on a described device: it can be launched, and does not run.
+
+Errors are those that a driver would report: PTX for another device, impossible grids, invalid
+pointers.
+"""
 
 from __future__ import annotations
 
 import logging
+import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kerneldsl.contract import Device, Executable, LaunchConfig, Resources
-from kerneldsl.errors import ToolMissingError
+from kerneldsl.contract.abi import ParameterLayout
+from kerneldsl.errors import CompileError, LaunchConfigError, ToolMissingError
 from kerneldsl.utilities.dataclasses import dataclass
+from kerneldsl.utilities.formatting import format_version
+from targets.cuda.architectures import parse_arch, ptx_version_for_driver
 from targets.cuda.compile.artifact import CudaArtifact
+from targets.cuda.compile.ptx_text import read_header
 from targets.cuda.device.carveout import Carveout
 from targets.cuda.device.resource_limits import check_resources
 from targets.cuda.device.streams import stream_handle
-from targets.null.checks import check_arrays, check_config, check_ptx, unpack_parameters
 from targets.null.memory import AddressSpace
 from targets.null.native import NativeDriver
 
 if TYPE_CHECKING:
     from kerneldsl.contract import DriverEntry
 
-__all__ = ["LaunchRecord", "NullExecutable", "estimate_resources"]
+__all__ = [
+    "LaunchRecord",
+    "NullExecutable",
+    "check_arrays",
+    "check_config",
+    "check_ptx",
+    "estimate_resources",
+    "unpack_parameters",
+]
 
 _log = logging.getLogger("kerneldsl.null")
 
@@ -37,7 +54,7 @@ class LaunchRecord:
     kernel : str
         The name of its function in Python.
     device : Device
-        Where it would have run.
+        The device that it would have run on.
     config : LaunchConfig
         Grid, block, extent, stream and dynamic shared memory.
     parameters : bytes
@@ -57,8 +74,8 @@ class LaunchRecord:
 def estimate_resources(artifact: CudaArtifact, device: Device) -> Resources:
     """Return what a kernel takes, where no assembler can say.
 
-    Registers, spills and the stack frame are unknown (``None``); shared memory is what the PTX
-    declares; the largest block is what ``launch_bounds`` promises, else the device's, which is too
+    Registers, spills and the stack frame are unknown (``None``). Shared memory is what the PTX
+    declares. The largest block is what ``launch_bounds`` promises, else the device's. That is too
     many for a kernel that needs more registers than 65536 / threads.
     """
     specialization = artifact.specialization
@@ -85,7 +102,7 @@ class NullExecutable(Executable):
     resources : Resources
         From ptxas if it is installed and knows the architecture, else estimated.
     carveout : Carveout
-        What a driver would have been asked to prefer.
+        The preference that a driver would have got.
     """
 
     def __init__(
@@ -142,3 +159,126 @@ class NullExecutable(Executable):
         check_arrays(layout, values, self._space)
         kernel = self.artifact.specialization.unit.name
         return LaunchRecord(name, kernel, self.device, config, bytes(parameters), values)
+
+
+# -- errors that a driver would report ------------------------------------------------------------
+
+
+def check_ptx(ptx: str, entry_name: str, device: Device) -> None:
+    """Refuse PTX that a driver for the device would refuse to load.
+
+    Raises `CompileError` where the entry is missing, or ``.version`` or ``.target`` are beyond the
+    device.
+    """
+    header = read_header(ptx)
+    entries = re.findall(r"\.entry\s+([\w$]+)", ptx)
+    if header is None:
+        raise CompileError(
+            f"the PTX of {entry_name} lacks .version or .target",
+            limit="PTX ISA: both must be first in a module",
+        )
+    if entry_name not in entries:
+        raise CompileError(
+            f"the PTX has no entry {entry_name}", value=entries, limit=f"It has {entries}"
+        )
+    cuda_version = device.extra.get("cuda_version", (13, 0))
+    newest = ptx_version_for_driver(1000 * cuda_version[0] + 10 * cuda_version[1])
+    found, target = header
+    if found > newest:
+        raise CompileError(
+            f"{entry_name} is PTX {format_version(found)}",
+            value=found,
+            limit=f"The driver of {device} takes up to {format_version(newest)} "
+            "(CUDA_ERROR_UNSUPPORTED_PTX_VERSION)",
+            remedy="Compile for an older PTX version",
+        )
+    if not _runs_on(target, device.arch):
+        raise CompileError(
+            f"{entry_name} is compiled for {target}",
+            value=target,
+            limit=f"{device} is {device.arch} (CUDA_ERROR_NO_BINARY_FOR_GPU)",
+            remedy=f"Compile for {device.arch}",
+        )
+
+
+def _runs_on(compiled_for: str, arch: str) -> bool:
+    """Return whether PTX for one architecture can be assembled for a device of another."""
+    code, device = parse_arch(compiled_for), parse_arch(arch)
+    if code.suffix == "a":
+        return code.number == device.number
+    if code.suffix == "f":
+        same_family = code.compute_capability[0] == device.compute_capability[0]
+        return same_family and code.number <= device.number
+    return code.number <= device.number
+
+
+def check_config(name: str, config: LaunchConfig, device: Device) -> None:
+    """Refuse a grid or block that the device cannot have.
+
+    Raises `LaunchConfigError` for an extent below one or above its limit, or too many threads in a
+    block.
+    """
+    limits = device.limits
+    for what, found, allowed in (
+        ("grid_dim", config.grid_dim, limits.max_grid_dim),
+        ("block_dim", config.block_dim, limits.max_block_dim),
+    ):
+        for axis, extent, limit in zip("xyz", found, allowed, strict=True):
+            if not 1 <= extent <= limit:
+                raise LaunchConfigError(
+                    f"{what} {found} of {name} is {extent} along {axis}",
+                    value=found,
+                    limit=f"{device} allows 1 to {limit} (MAX_{what.upper()}_{axis.upper()})",
+                    remedy=f"Change {what}",
+                )
+    threads = math.prod(config.block_dim)
+    if threads > limits.max_threads_per_block:
+        raise LaunchConfigError(
+            f"block_dim {config.block_dim} of {name} needs {threads} threads",
+            value=config.block_dim,
+            limit=f"{device} allows {limits.max_threads_per_block} (MAX_THREADS_PER_BLOCK)",
+            remedy="Reduce block_dim",
+        )
+
+
+def unpack_parameters(name: str, layout: ParameterLayout, parameters: bytes) -> Mapping[str, Any]:
+    """Read a parameter buffer by its layout, without the pointer to the fault record.
+
+    Raises `LaunchConfigError` where the buffer is not as long as the layout says.
+    """
+    plain = replace(layout, debug=False) if layout.debug else layout
+    if len(parameters) != plain.nbytes:
+        raise LaunchConfigError(
+            f"{name} was launched with {len(parameters)} bytes of parameters",
+            value=len(parameters),
+            limit=f"Its entry declares {plain.nbytes}:\n{plain.describe()}",
+        )
+    names = [p.name for p in plain.parameters]
+    return dict(zip(names, plain.packer.unpack(parameters), strict=True))
+
+
+def check_arrays(layout: ParameterLayout, values: Mapping[str, Any], space: AddressSpace) -> None:
+    """Check that every array parameter is within one live allocation.
+
+    Raises `DriverError` where an array reaches beyond an allocation, into freed memory, or is on
+    the host.
+    """
+    names = [parameter.name for parameter in layout.parameters]
+    for array in layout.arrays:
+        pointer, *rest = (values[names[number]] for number in array.numbers)
+        shape, strides = rest[: array.kind.ndim], rest[array.kind.ndim :]
+        first, nbytes = _span(pointer, shape, strides, array.item_bytes)
+        name = names[array.pointer].removesuffix(".data")
+        space.check(first, nbytes, f"launch with the array {name}")
+
+
+def _span(pointer: int, shape: list[int], strides: list[int], item: int) -> tuple[int, int]:
+    """Return the first address and number of bytes up to the end of the last element."""
+    if 0 in shape:
+        return pointer, 0
+    if not strides:
+        return pointer, item * math.prod(shape)
+    reaches = [(extent - 1) * stride for extent, stride in zip(shape, strides, strict=True)]
+    before = sum(reach for reach in reaches if reach < 0)
+    after = sum(reach for reach in reaches if reach > 0)
+    return pointer + before, after - before + item

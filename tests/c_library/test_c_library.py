@@ -12,8 +12,7 @@ import kerneldsl as kd
 from kerneldsl.contract.promises import Promises
 from kerneldsl.errors import ArgumentValueError, CompileError, ToolMissingError
 from targets.c_library.declarations import fields_of
-from targets.c_library.link import link_shared
-from targets.c_library.writer import CLibrary
+from targets.c_library.writer import CLibrary, link_shared
 from tests.c_library import kernels
 from tests.c_library.library import (
     LAUNCHES,

@@ -13,8 +13,8 @@ import pytest
 import sympy
 
 import kerneldsl as kd
-from kerneldsl.cards import annotations, bundle, kernels
-from kerneldsl.cards.forms import code_forms, short_names
+from kerneldsl.cards import bundle, kernels
+from kerneldsl.cards.kernels import code_forms, short_names
 from kerneldsl.cards.magics import Code
 from kerneldsl.contract import Resources
 from kerneldsl.launch.specialization_info import SpecializationInfo
@@ -78,7 +78,7 @@ def things() -> dict[str, Any]:
         kd.to_device(x)
     code = Code("add.s32 <r1>;")
     code.heading, code.language = "PTX of k", "ptx"
-    explained = annotations._explained(declared, annotations._specialization(declared))
+    explained = kernels._explained(declared, kernels._specialization(declared))
     assert explained is not None
     return {
         "Code": code,
@@ -273,7 +273,7 @@ def test_much_work_in_loops_is_left_to_explain(monkeypatch: pytest.MonkeyPatch) 
         for j in range(8):
             out[i] += a * x[i + j]
 
-    monkeypatch.setattr(annotations, "_MAX_LOOPED_STATEMENTS", 1)
+    monkeypatch.setattr(kernels, "_MAX_LOOPED_STATEMENTS", 1)
     assert "Explained for" not in read_card(looped._repr_html_())
 
 
@@ -392,6 +392,6 @@ def test_only_what_is_wanted_is_made() -> None:
 
 def test_a_card_explains_once(monkeypatch: pytest.MonkeyPatch) -> None:
     text = read_card(declared._repr_html_())
-    monkeypatch.setattr(annotations, "_explain", None)
+    monkeypatch.setattr(kernels, "_explain", None)
     assert "Explained for" in text
     assert read_card(declared._repr_html_()) == text

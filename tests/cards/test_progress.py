@@ -16,7 +16,7 @@ import pytest
 
 import kerneldsl as kd
 from kerneldsl.launch import artifact
-from kerneldsl.tuning.progress import ProgressBar
+from kerneldsl.tuning.session import ProgressBar
 from kerneldsl.utilities import progress
 from kerneldsl.utilities.progress import NotebookBar, said_after_a_moment, screen
 
@@ -61,7 +61,7 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
 def notebook(monkeypatch: pytest.MonkeyPatch) -> Display:
     made = Display()
     monkeypatch.setattr(progress, "notebook_bar", lambda: NotebookBar(made))
-    monkeypatch.setattr("kerneldsl.tuning.progress.notebook_bar", lambda: NotebookBar(made))
+    monkeypatch.setattr("kerneldsl.tuning.session.notebook_bar", lambda: NotebookBar(made))
     return made
 
 

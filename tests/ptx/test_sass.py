@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import kerneldsl as kd
-from kerneldsl.cards.forms import code_forms, joined_lines
+from kerneldsl.cards.kernels import code_forms, joined_lines
 from targets.cuda.compile import sass, tools
 
 SIGNATURE = "float32[::1], float32[::1]"

@@ -16,7 +16,7 @@ from kerneldsl.launch import artifact
 from kerneldsl.tuning import compile_ahead
 from kerneldsl.tuning.candidates import find_candidates
 from kerneldsl.tuning.compile_ahead import CompileAhead, compile_in_children
-from kerneldsl.tuning.progress import ProgressBar
+from kerneldsl.tuning.session import ProgressBar
 from targets.cpu.runtime.processors import runnable_threads
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")

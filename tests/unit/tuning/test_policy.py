@@ -263,7 +263,7 @@ def test_what_copies_arguments_is_not_tuned_within(
     measured: list[Any], monkeypatch: pytest.MonkeyPatch
 ):
     """A copy of a strided array is a launch of the library's, and has arguments of its own."""
-    from kerneldsl.tuning import arguments
+    from kerneldsl.tuning import session
 
     inner = make_sums()
     copied = 0
@@ -274,7 +274,7 @@ def test_what_copies_arguments_is_not_tuned_within(
         inner.forall(640)(np.zeros(640), np.zeros(1))
         target[...] = source
 
-    monkeypatch.setattr(arguments, "copy", copy)
+    monkeypatch.setattr(session, "copy", copy)
     with kd.use("cpu"), kd.tune("full"):
         assert launch(make_sums()) == FAST
     assert copied >= 2

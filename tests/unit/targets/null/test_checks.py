@@ -10,8 +10,8 @@ from kerneldsl.contract import LaunchConfig
 from kerneldsl.contract.abi import LaunchMode, ParameterLayout
 from kerneldsl.errors import CompileError, DriverError, LaunchConfigError
 from kerneldsl.language.signatures import parse_signature
-from targets.null.checks import check_arrays, check_config, check_ptx, unpack_parameters
 from targets.null.devices import H100, SMALL_OLD_CARD
+from targets.null.executable import check_arrays, check_config, check_ptx, unpack_parameters
 from targets.null.memory import AddressSpace
 
 

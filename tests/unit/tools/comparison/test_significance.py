@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kerneldsl.tools.comparison.figures import Quartiles
-from kerneldsl.tools.comparison.significance import (
+from kerneldsl.tools.comparison.compare import (
     bootstrap_interval,
     false_discovery,
     mann_whitney,
@@ -19,6 +18,7 @@ from kerneldsl.tools.comparison.significance import (
     quartile_interval,
     quartile_test,
 )
+from kerneldsl.tools.comparison.figures import Quartiles
 
 stats = pytest.importorskip("scipy.stats")
 

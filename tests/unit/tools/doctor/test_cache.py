@@ -1,4 +1,4 @@
-"""``kd.preflight()``: each thing that can be wrong with the folder of the cache, simulated."""
+"""``kd.preflight()``: each thing that can be wrong with the folder of the checkup, simulated."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from kerneldsl.errors import CacheError
-from kerneldsl.tools.doctor import cache
+from kerneldsl.tools.doctor import checkup
 from kerneldsl.utilities import environment
 from tests.support.checkups import by_name, forget_variables
 
@@ -25,7 +25,7 @@ def plain_environment(monkeypatch):
 
 def cache_checks(monkeypatch, folder):
     monkeypatch.setenv("KERNELDSL_CACHE_DIR", str(folder))
-    return by_name(cache.check_cache_folder())
+    return by_name(checkup.check_cache_folder())
 
 
 def test_a_cache_folder_that_can_be_made(monkeypatch, tmp_path):
@@ -54,7 +54,7 @@ def test_modes_of_the_cache_folder(monkeypatch, tmp_path, mode, status):
 
 @posix
 def test_a_cache_folder_of_another_user(monkeypatch, tmp_path):
-    monkeypatch.setattr(cache.os, "getuid", lambda: os.stat(tmp_path).st_uid + 1)
+    monkeypatch.setattr(checkup.os, "getuid", lambda: os.stat(tmp_path).st_uid + 1)
     check = cache_checks(monkeypatch, tmp_path)["cache.folder"]
     assert check.status == "problem"
     assert "belongs to user" in check.found
@@ -72,7 +72,7 @@ def test_a_cache_folder_that_cannot_be_written_to(monkeypatch, tmp_path):
     def refuse(dir):
         raise OSError(30, "Read-only file system", str(dir))
 
-    monkeypatch.setattr(cache.tempfile, "TemporaryFile", refuse)
+    monkeypatch.setattr(checkup.tempfile, "TemporaryFile", refuse)
     for folder, verb in ((tmp_path, "be written to"), (tmp_path / "new", "be made")):
         check = cache_checks(monkeypatch, folder)["cache.folder"]
         assert check.status == "warning"
@@ -83,7 +83,7 @@ def test_a_cache_folder_that_cannot_be_written_to(monkeypatch, tmp_path):
 
 def test_little_room(monkeypatch, tmp_path):
     usage = namedtuple("usage", "total used free")
-    monkeypatch.setattr(cache.shutil, "disk_usage", lambda path: usage(1, 1, 3 * 2**20))
+    monkeypatch.setattr(checkup.shutil, "disk_usage", lambda path: usage(1, 1, 3 * 2**20))
     check = cache_checks(monkeypatch, tmp_path)["cache.space"]
     assert check.status == "warning"
     assert "3 MiB" in check.found
@@ -94,13 +94,13 @@ def test_no_home_and_no_platformdirs(monkeypatch):
         raise CacheError("there is no home directory for the cache")
 
     monkeypatch.setattr(environment, "cache_folder", fail)
-    (check,) = cache.check_cache_folder()
+    (check,) = checkup.check_cache_folder()
     assert check.status == "warning"
     monkeypatch.undo()
     monkeypatch.delenv("KERNELDSL_CACHE_DIR", raising=False)
     monkeypatch.setitem(sys.modules, "platformdirs", None)
     monkeypatch.setattr(sys, "platform", "darwin")  # on Linux it is not needed
-    (check,) = cache.check_cache_folder()
+    (check,) = checkup.check_cache_folder()
     assert "pip install platformdirs" in check.remedy
 
 

@@ -20,7 +20,7 @@ from kerneldsl._version import TESTED_RANGES
 from kerneldsl.errors import DeviceMemoryError
 from kerneldsl.placement import fallback
 from kerneldsl.tools import versions
-from kerneldsl.tools.doctor import host, packages, preflight, trial
+from kerneldsl.tools.doctor import host, preflight, trial
 from kerneldsl.tools.doctor.checkup import _complete
 from kerneldsl.utilities import environment
 from targets import null as null_target
@@ -157,14 +157,14 @@ def test_tested_ranges_are_those_of_the_metadata():
     [("0.68.0", "ok"), ("0.68.1rc1", "ok"), ("0.67.9", "warning"), ("0.69.0", "warning")],
 )
 def test_versions_outside_of_the_tested_range(monkeypatch, version, status):
-    real = packages.importlib.metadata.distribution
+    real = host.importlib.metadata.distribution
 
     def distribution(name):
         found = real(name)
         return SimpleNamespace(version=version, locate_file=found.locate_file)
 
     monkeypatch.setattr("importlib.metadata.distribution", distribution)
-    check = packages._check_package("numba", "0.68", "0.69")
+    check = host._check_package("numba", "0.68", "0.69")
     assert check.status == status
     if status != "ok":
         assert "numba>=0.68,<0.69" in check.remedy
@@ -178,7 +178,7 @@ def test_a_missing_package(monkeypatch, name, status):
         raise PackageNotFoundError(name)
 
     monkeypatch.setattr("importlib.metadata.distribution", missing)
-    check = packages._check_package(name, "1.0", None)
+    check = host._check_package(name, "1.0", None)
     assert check.status == status
     assert "pip install" in check.remedy
 
@@ -190,7 +190,7 @@ def test_a_hidden_package(tmp_path, monkeypatch, form):
     place.write_text("")
     monkeypatch.syspath_prepend(tmp_path)
     unload(monkeypatch, "psutil")
-    check = packages._check_package("psutil", "6.0", None)
+    check = host._check_package("psutil", "6.0", None)
     assert check.status == "problem"
     assert str(tmp_path / "psutil") in check.found
     assert "Rename" in check.remedy
@@ -201,7 +201,7 @@ def test_own_packages_hidden(tmp_path, monkeypatch):
     place.write_text("")
     monkeypatch.syspath_prepend(tmp_path)
     unload(monkeypatch, "stdlib_kernels")
-    check = packages._check_own_packages()
+    check = host._check_own_packages()
     assert check.status == "problem"
     assert str(place) in check.found
     assert "Rename" in check.remedy
@@ -215,9 +215,9 @@ def test_pythons(monkeypatch, version, bits, status):
     made = SimpleNamespace(
         version_info=version, version=f"{version[0]}.{version[1]}.0 (x)", executable="/py"
     )
-    monkeypatch.setattr(packages, "sys", made)
-    monkeypatch.setattr(packages.struct, "calcsize", lambda form: bits // 8)
-    (check,) = by_name(packages.check_python()).values()
+    monkeypatch.setattr(host, "sys", made)
+    monkeypatch.setattr(host.struct, "calcsize", lambda form: bits // 8)
+    (check,) = by_name(host.check_python()).values()
     assert check.status == (status or "problem")
 
 
