@@ -19,7 +19,7 @@ from kerneldsl.ir.array_parts import ArrayParts
 from kerneldsl.ir.operations import Operation, Region, Value
 from kerneldsl.ir.tiles.elements import write_place
 from targets.cuda.compile.mma.functions import GLOBAL
-from targets.cuda.compile.mma.operands import EXCHANGED_BYTES, GROUP_BYTES, Operand
+from targets.cuda.compile.mma.operands import GROUP_BYTES, Operand
 from targets.cuda.intrinsics.by_architecture import call_by_architecture
 from targets.cuda.intrinsics.memory import SHARED_SPACE
 from targets.cuda.intrinsics.synchronize import call_nvvm
@@ -220,7 +220,7 @@ class _Copy:
             if number:
                 own = builder.add(row, _I64(number * step))
                 source = builder.gep(source, [ahead])
-                if step * factor.row_bytes % EXCHANGED_BYTES == 0:
+                if factor.is_exchanged_alike(step):
                     target = builder.gep(target, [_I32(step * factor.row_bytes)])
                 else:
                     target = self._place(own, column)

@@ -18,7 +18,7 @@ from kerneldsl.utilities.dataclasses import dataclass
 from targets.cuda.compile.mma.instructions import STEP_BYTES
 from targets.cuda.intrinsics.by_architecture import call_by_architecture
 
-__all__ = ["EXCHANGED_BYTES", "GROUP_BYTES", "Operand", "OperandMemory"]
+__all__ = ["GROUP_BYTES", "Operand", "OperandMemory"]
 
 _VOID, _I32 = ir.VoidType(), ir.IntType(32)
 #: Bytes that stay together.
@@ -26,8 +26,6 @@ GROUP_BYTES = 16
 #: Bytes of all banks, and the groups in them.
 _LINE_BYTES = 128
 _GROUPS = _LINE_BYTES // GROUP_BYTES
-#: Bytes after which groups are exchanged in the same way.
-EXCHANGED_BYTES = _LINE_BYTES * _GROUPS
 
 
 @dataclass(frozen=True)
@@ -73,6 +71,11 @@ class Operand:
     def is_loadable(self) -> bool:
         """True if matrices of it can be loaded: elements of 16 bits, or neighbours along k."""
         return self.row_bytes % GROUP_BYTES == 0 and (self.is_along_k or self.itemsize == 2)
+
+    def is_exchanged_alike(self, rows: int) -> bool:
+        """Return whether groups are exchanged in the same way some rows later."""
+        lines = rows if self.row_bytes % _LINE_BYTES == 0 else rows * self.row_bytes / _LINE_BYTES
+        return lines % _GROUPS == 0
 
     def offset(self, builder: ir.IRBuilder, row: ir.Value, column: ir.Value) -> ir.Value:
         """Return where a byte of a row is, as 32 bits."""

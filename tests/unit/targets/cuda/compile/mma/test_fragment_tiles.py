@@ -268,3 +268,18 @@ def test_elements_beyond_the_array_are_other() -> None:
     left = np.pad(a, ((0, 2), (0, 8)), constant_values=2)
     right = np.pad(b, ((0, 3), (0, 8)), constant_values=3)
     np.testing.assert_array_equal(c, _product(left, right))
+
+
+@pytest.mark.parametrize(
+    ("width", "threads"), [(64, 32), (128, 32), (128, 64), (256, 32), (48, 64)]
+)
+def test_rows_of_any_length_are_copied(width: int, threads: int) -> None:
+    def product(a, b, c):
+        x = kd.tile.load(a, (0, 0), (32, width))
+        y = kd.tile.load(b, (0, 0), (16, width))
+        kd.tile.store(c, (0, 0), kd.mma(x, y.T))
+
+    a, b = _factors(np.random.default_rng(46), width)
+    c = np.full((_ROWS, _COLUMNS), 99, np.float32)
+    simulate_device(specialize(product, _SIGNATURE, block=(threads, 1, 1)), (1,), (a, b, c))
+    np.testing.assert_array_equal(c, _product(a, b))
