@@ -26,7 +26,7 @@ _CONVENTION = (
     "targets/cpu/runtime/native_tables.py",
     "targets/cuda/compile/parameters.py",
 )
-_DIGEST = "1 cc15c90aa54f9173"
+_DIGEST = "1 ce333ac945a8fd8e"
 #: What the code of the process is made by, which packages ship, too.
 _PROCESS_CODE = (
     "targets/cpu/runtime/native_tables.py",
