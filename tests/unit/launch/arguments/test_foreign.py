@@ -95,7 +95,7 @@ def test_tensors_and_numpy_together_are_staged_in_the_stream(torch, cuda):
 @pytest.mark.parametrize(
     ("options", "error", "words"),
     [
-        ({"dtype": "torch.float8_e8m0fnu"}, kd.ArgumentTypeError, "float8_e8m0fnu"),
+        ({"dtype": "torch.float8_e4m3fnuz"}, kd.ArgumentTypeError, "float8_e4m3fnuz"),
         ({"requires_grad": True}, kd.ArgumentValueError, "detach"),
         ({"lazy": "neg"}, kd.ArgumentValueError, "resolve_neg"),
         ({"lazy": "conj", "dtype": "torch.complex64"}, kd.ArgumentValueError, "resolve_conj"),
