@@ -35,7 +35,6 @@ from kerneldsl.explain.sites import Site
 from kerneldsl.explain.symbols import Expression, neighbour_stride
 from kerneldsl.explain.tally import AccessTally, BranchTally
 from kerneldsl.explain.values import Space
-from kerneldsl.frontend.arguments.rows.expand import before_expansion
 from kerneldsl.language.element_types import ELEMENT_TYPES
 from kerneldsl.language.kinds import ScalarKind, format_signature
 from kerneldsl.placement.registry import get_target
@@ -145,7 +144,7 @@ def explain_kernel(
         *divergence(branches),
         *double_arithmetic(function, specialization.kinds, tallies),
         *integer_division(tallies),
-        *whole_array_work(before_expansion(unit), launch, given.arrays),
+        *whole_array_work(unit, launch, given.arrays),
         *(index_arithmetic(function, tallies) if specialization.options.wraparound else ()),
     ]
     return Explanation(

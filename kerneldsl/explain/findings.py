@@ -15,7 +15,7 @@ from kerneldsl.explain.symbols import Expression, neighbour_stride
 from kerneldsl.explain.tally import AccessTally, Tallies
 from kerneldsl.explain.text import short_number
 from kerneldsl.explain.values import Memory, Space
-from kerneldsl.frontend.arguments.rows.whole_arrays import whole_arrays
+from kerneldsl.frontend.rows.whole_arrays import whole_arrays
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.planner.work import SECTOR_BYTES
 

@@ -36,11 +36,14 @@ class WrittenReader(Reader):
     def statement(self, node: ast.stmt) -> None:
         if not isinstance(node, _COMPOUND):
             written = node.value if isinstance(node, ast.Expr) else node
-            self.at(written, self.add, "statement", [])
+            self.at(written, self.begin, written)
         super().statement(node)
 
-    def value(self, node: ast.expr) -> Any:
-        return self.at(node, self._value, node)
+    def begin(self, node: ast.AST) -> None:
+        self.add("statement", [])
+
+    def value(self, node: ast.expr, read: Callable[..., Any] | None = None) -> Any:
+        return self.at(node, self._value, node, read)
 
     def at(self, node: ast.AST, act: Callable[..., Any], *values: Any) -> Any:
         around, self.source = self.source, Part(self.unit, node)

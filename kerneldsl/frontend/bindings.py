@@ -1,8 +1,7 @@
 """Find what the variables of a function may be bound to, without regard to order.
 
 Analyses that need the same answer at every point of a function iterate over its bindings until
-nothing changes. Those that follow control flow are domains of
-:mod:`kerneldsl.frontend.arguments.dataflow`.
+nothing changes.
 """
 
 from __future__ import annotations

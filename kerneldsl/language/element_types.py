@@ -39,6 +39,7 @@ __all__ = [
     "element_name",
     "names_of",
     "numpy_dtype",
+    "result_of_sum",
     "vector_names",
 ]
 
@@ -396,3 +397,19 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
             remedy=f"pip install {package}",
         ) from error
     return np.dtype(name)
+
+
+def result_of_sum(name: str) -> str:
+    """Return the type in which the elements of a tile or row are added up, as NumPy chooses it.
+
+    Floats of fewer than 32 bits are added up in float32.
+
+    Examples
+    --------
+    >>> result_of_sum("int8"), result_of_sum("uint32"), result_of_sum("float16")
+    ('int64', 'uint64', 'float32')
+    """
+    row = ELEMENT_TYPES[name]
+    if row.kind in (ElementKind.BOOL, ElementKind.SIGNED, ElementKind.UNSIGNED):
+        return "uint64" if row.is_unsigned else "int64"
+    return row.arithmetic if row.is_narrow else name

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from kerneldsl.contract import ONE_EACH, Artifact, Dim3, ElementMapping
 from kerneldsl.errors import LaunchConfigError
-from kerneldsl.frontend.arguments.rows.whole_arrays import whole_arrays
+from kerneldsl.frontend.rows.whole_arrays import whole_arrays
 from kerneldsl.language.kinds import ArrayKind
 from kerneldsl.launch.attributes import runs_at_once
 from kerneldsl.launch.configuration import host_work, shared_extent

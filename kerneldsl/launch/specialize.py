@@ -15,8 +15,6 @@ from kerneldsl.contract import (
 )
 from kerneldsl.contract.abi import LaunchMode
 from kerneldsl.errors import UnsupportedConstructError
-from kerneldsl.frontend.arguments.for_arguments import rewrite_for
-from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import ArrayKind, Kind
 from kerneldsl.launch.recorded import is_recording
 from kerneldsl.launch.request import Request
@@ -25,7 +23,6 @@ from kerneldsl.utilities.modules import may_be_shipped
 
 __all__ = [
     "make_specialization",
-    "rewritten",
     "specialize",
     "specialize_anew",
     "useful_promises",
@@ -103,7 +100,7 @@ def make_specialization(
     """
     _refuse_hidden_writes(state, kinds)
     return Specialization(
-        rewritten(state.unit, kinds),
+        state.unit,
         state.traits,
         kinds,
         state.options,
@@ -128,16 +125,6 @@ def _make(request: Request, mapping: ElementMapping, promises: Promises) -> Spec
         mapping=mapping,
         promises=promises,
     )
-
-
-def rewritten(unit: FunctionUnit, kinds: tuple[Kind, ...]) -> FunctionUnit:
-    """Return a kernel as it is compiled for its arguments."""
-    if may_be_shipped():
-        from kerneldsl.shipping.analyses import needs_no_rewrite
-
-        if needs_no_rewrite(unit, kinds):
-            return unit
-    return rewrite_for(unit, kinds)
 
 
 def _serves(compiled: Promises, found: Promises) -> bool:

@@ -14,12 +14,10 @@ from kerneldsl.analysis.index_forms import IndexForm
 from kerneldsl.analysis.work import KernelWork, Place, RegionWork
 from kerneldsl.contract import Compiler, Dim3
 from kerneldsl.contract.findings import finding_text, from_numbers
-from kerneldsl.errors import KernelError
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import ArrayKind, Kind, format_signature
 from kerneldsl.launch.nesting import refuse_moved_names
 from kerneldsl.launch.recorded import Counted, is_recording, note_work
-from kerneldsl.launch.specialize import rewritten
 from kerneldsl.utilities.modules import may_be_shipped
 from kerneldsl.utilities.untrusted import parse_json
 
@@ -48,13 +46,9 @@ def kernel_work(request: Request, block_dim: Dim3 | None = None) -> KernelWork:
     found = state.works.get(key)
     if found is not None and not is_recording():
         return found
-    try:
-        unit = rewritten(state.counted, kinds)
-    except KernelError:  # specializing it raises the same
-        return _NOTHING
     if found is None:
-        found = state.works[key] = _find(compiler, unit, kinds, block_dim)
-    note_work(Counted(unit, kinds, block_dim, found))
+        found = state.works[key] = _find(compiler, state.counted, kinds, block_dim)
+    note_work(Counted(state.counted, kinds, block_dim, found))
     return found
 
 
@@ -63,7 +57,7 @@ def wide_stores(request: Request) -> tuple[str, ...]:
     stored, counted = kernel_work(request).wide_stores, request.state.counted
     if not stored or counted is None:
         return ()
-    return tuple(map(finding_text, from_numbers(stored, rewritten(counted, request.kinds))))
+    return tuple(map(finding_text, from_numbers(stored, counted)))
 
 
 def assumed_work(kinds: tuple[Kind, ...]) -> KernelWork:
@@ -83,7 +77,7 @@ def _find(
     compiler: Compiler, unit: FunctionUnit, kinds: tuple[Kind, ...], block_dim: Dim3 | None
 ) -> KernelWork:
     if may_be_shipped() and not is_recording():
-        from kerneldsl.shipping.analyses import work_of
+        from kerneldsl.shipping.works import work_of
 
         shipped = work_of(unit, kinds, block_dim)
         if shipped is not None:

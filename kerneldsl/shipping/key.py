@@ -18,7 +18,7 @@ from kerneldsl.frontend.fingerprint import UnidentifiedError, fingerprint
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import Kind, format_signature
 
-__all__ = ["CALLING_CONVENTION", "describe_launch", "shipped_keys", "unit_digest", "work_digest"]
+__all__ = ["CALLING_CONVENTION", "describe_launch", "shipped_keys", "work_digest"]
 
 #: Version of how compiled code is called: the layout of parameters (:mod:`kerneldsl.contract.abi`),
 #: and the header and frame of an entry on the CPU (``targets/cpu/codegen/code.py``,
@@ -71,15 +71,6 @@ def describe_launch(specialization: Specialization) -> str:
     if specialization.block_dim is not None:
         text += f", block {specialization.block_dim}"
     return text
-
-
-def unit_digest(unit: FunctionUnit, kinds: tuple[Kind, ...] | None = None) -> str:
-    """Return the SHA-256 of what a kernel computes, for arguments of some kinds.
-
-    Raises `UncacheableError` as :func:`shipped_keys`.
-    """
-    signature = {} if kinds is None else {"signature": format_signature(kinds)}
-    return Key({"kernel": _identify(unit), **signature}).digest
 
 
 def work_digest(unit: FunctionUnit, kinds: tuple[Kind, ...], block_dim: Dim3 | None) -> str:

@@ -3,12 +3,11 @@
 ::
 
     {
-      "format": 4,
+      "format": 5,
       "sha256": "…",
       "package": "mypkg",
       "kerneldsl": "0.9.0",
       "sources": {"mypkg.kernels": "mypkg.kernels-….py"},
-      "analyses": {"unchanged": ["…", …]},
       "kernels": ["mypkg.kernels.axpy", …],
       "lengths": [1234, 5678, 910, 1112],
       "entries": [
@@ -31,14 +30,12 @@ The first line has the format and the digest of the following lines. Each entry,
 is a line, in the order of keys and names. So a launch searches the few lines that it uses, of
 thousands, and parses nothing else.
 
-``key`` is the SHA-256 of :func:`kerneldsl.shipping.key.shipped_keys`. ``analyses`` has a
-:func:`~kerneldsl.shipping.key.unit_digest` of each kernel and kinds of arguments without a rewrite
-(``unchanged``). ``forms`` has what describes kernels (:mod:`kerneldsl.shipping.forms`), by
-:func:`~kerneldsl.shipping.forms.form_key`.
-``works`` has what kernels do for one index (:class:`kerneldsl.analysis.work.KernelWork`), by
+``key`` is the SHA-256 of :func:`kerneldsl.shipping.key.shipped_keys`. ``forms`` has what describes
+kernels (:mod:`kerneldsl.shipping.forms`), by :func:`~kerneldsl.shipping.forms.form_key`. ``works``
+has what kernels do for one index (:class:`kerneldsl.analysis.work.KernelWork`), by
 :func:`~kerneldsl.shipping.key.work_digest`. ``lengths`` are the bytes of the lines of entries,
-forms, works and files. Names of
-files consist of letters, digits, ``.``, ``_`` and ``-``, and are in the folder of the manifest.
+forms, works and files. Names of files consist of letters, digits, ``.``, ``_`` and ``-``, and are
+in the folder of the manifest.
 """
 
 from __future__ import annotations
@@ -66,7 +63,7 @@ __all__ = [
 
 #: Name of the file.
 MANIFEST = "manifest.json"
-_FORMAT = 4
+_FORMAT = 5
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*", re.ASCII)
 _DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
@@ -160,8 +157,6 @@ class Manifest:
         The compiled kernels.
     sources : mapping of str to str
         Name of a module to the name of a file with the text of its kernels.
-    analyses : mapping of str to frozenset of str
-        What was found (:mod:`kerneldsl.shipping.analyses`), to the digests of the kernels.
     works : mapping of str to list
         Digest of a kernel, its arguments and block, to its work as JSON has it.
     forms : mapping of str to list
@@ -173,7 +168,6 @@ class Manifest:
     files: Mapping[str, File]
     entries: tuple[Entry, ...]
     sources: Mapping[str, str] = field(default_factory=dict)
-    analyses: Mapping[str, frozenset[str]] = field(default_factory=dict)
     works: Mapping[str, Any] = field(default_factory=dict)
     forms: Mapping[str, Any] = field(default_factory=dict)
 
@@ -185,7 +179,6 @@ class Manifest:
                 "package": self.package,
                 "kerneldsl": self.kerneldsl,
                 "sources": dict(sorted(self.sources.items())),
-                "analyses": {name: sorted(each) for name, each in sorted(self.analyses.items())},
                 "kernels": sorted({each.kernel for each in self.entries}),
                 "entries": [
                     {
@@ -226,10 +219,6 @@ class Manifest:
                 files,
                 entries,
                 sources,
-                {
-                    str(name): frozenset(map(_digest, each))
-                    for name, each in document["analyses"].items()
-                },
                 *(
                     {_digest(key): each for key, each in document[part].items()}
                     for part in ("works", "forms")
@@ -276,8 +265,6 @@ class Index:
             self._sources = dict(document["sources"])
             #: Version of kerneldsl that compiled it.
             self.kerneldsl = document["kerneldsl"]
-            #: What was found, to the digests of the kernels.
-            self.analyses = {name: frozenset(each) for name, each in document["analyses"].items()}
             #: Modules and qualified names of the kernels.
             self.kernels = frozenset(document["kernels"])
         except _UNREADABLE as error:

@@ -210,13 +210,6 @@ class ShippedKernels:
         index, _ = self._found
         return index is not None and name in index.kernels
 
-    def analyses(self, name: str) -> frozenset[str]:
-        """Return digests of the kernels for which this version of kerneldsl found something."""
-        index, _ = self._found
-        if index is None or index.kerneldsl != __version__:
-            return frozenset()
-        return index.analyses.get(name, frozenset())
-
     def work(self, key: str) -> Any:
         """Return the work of a kernel as JSON has it, if this version of kerneldsl counted it."""
         return self._value("works", key)

@@ -16,12 +16,11 @@ from kerneldsl._version import __version__
 from kerneldsl.analysis.work import KernelWork
 from kerneldsl.cache.folders import nearest_existing
 from kerneldsl.contract import Artifact, Compiler, Dim3, Specialization
-from kerneldsl.errors import ArgumentValueError, KernelError
-from kerneldsl.frontend.arguments.for_arguments import rewrite_for
+from kerneldsl.errors import ArgumentValueError
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import Kind, format_signature
 from kerneldsl.shipping.form_writing import make_form
-from kerneldsl.shipping.key import describe_launch, shipped_keys, unit_digest, work_digest
+from kerneldsl.shipping.key import describe_launch, shipped_keys, work_digest
 from kerneldsl.shipping.manifest import MANIFEST, Entry, File, Manifest
 
 __all__ = ["PackageWriter", "require_writable"]
@@ -57,7 +56,6 @@ class PackageWriter:
         self._files: dict[str, bytes] = {}
         self._entries: dict[str, Entry] = {}
         self._sources: dict[str, str] = {}
-        self._analyses: defaultdict[str, set[str]] = defaultdict(set)
         self._works: dict[str, Any] = {}
         self._forms: defaultdict[str, list[Any]] = defaultdict(list)
 
@@ -114,7 +112,7 @@ class PackageWriter:
             files,
         )
         self._entries[key.digest] = entry
-        self._analyze(specialization)
+        self._describe(specialization)
         return entry
 
     def add_work(
@@ -141,22 +139,13 @@ class PackageWriter:
         self._files.update(other._files)
         self._sources.update(other._sources)
         self._works.update(other._works)
-        for name, digests in other._analyses.items():
-            self._analyses[name] |= digests
         for key, forms in other._forms.items():
             for form in forms:
                 self._add_form(key, form)
 
-    def _analyze(self, specialization: Specialization) -> None:
-        """Note what launches need not find again, of a kernel that is not rewritten."""
-        unit, kinds = specialization.unit, specialization.kinds
-        try:
-            if rewrite_for(unit, kinds) is not unit:
-                return
-        except KernelError:  # a launch finds it again
-            return
-        self._analyses["unchanged"].add(unit_digest(unit, kinds))
-        found = make_form(unit, specialization.traits)
+    def _describe(self, specialization: Specialization) -> None:
+        """Note what describes a kernel, so that launches need not read it again."""
+        found = make_form(specialization.unit, specialization.traits)
         if found is not None:
             self._add_form(*found)
 
@@ -184,7 +173,6 @@ class PackageWriter:
             files,
             self.entries,
             self._sources,
-            {name: frozenset(digests) for name, digests in self._analyses.items()},
             self._works,
             {key: sorted(forms, key=json.dumps) for key, forms in self._forms.items()},
         )

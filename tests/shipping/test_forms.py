@@ -15,7 +15,6 @@ from typing import Any
 
 import pytest
 
-import kerneldsl as kd
 from kerneldsl._version import __version__
 from kerneldsl.analysis.analyze import analyze
 from kerneldsl.frontend import unit as unit_module
@@ -356,13 +355,3 @@ def test_kernels_that_depend_on_more_have_no_form(module: ModuleType) -> None:
     assert form(_made(module, "plain")) is None
     module.NUMBER = module.IntEnum("Number", {"TWO": 2}).TWO
     assert form(_made(module, "plain")) is None
-
-    @kd.kernel
-    def rewritten(x, out):
-        out[:] = x
-
-    unit = rewritten._dispatcher.state().unit
-    _, found = rewritten.specialization("float32[::1], float32[::1]", target="cpu")
-    assert found.unit is not unit
-    assert form(found.unit) is None
-    assert form(unit) is not None

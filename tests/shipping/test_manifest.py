@@ -34,7 +34,6 @@ GOOD = Manifest(
         ),
     ),
     {"mypkg.kernels": "mypkg.kernels-00.py.txt"},
-    {"uniform": frozenset({DIGEST})},
     {DIGEST: [{"add": 1}, [], 0, 0]},
     {DIGEST: [[1, "x"]]},
 )
@@ -86,7 +85,6 @@ def test_the_order_does_not_matter() -> None:
         (lambda d: d["entries"][0].update(metadata=[]), "metadata"),
         (lambda d: d["entries"][0].update(files=[]), "cannot be read"),
         (lambda d: d.update(entries=[3]), "cannot be read"),
-        (lambda d: d["analyses"].update(uniform=["x"]), "not a SHA-256"),
     ],
 )
 def test_a_bad_manifest_is_refused(change, said: str) -> None:
@@ -102,7 +100,7 @@ def test_an_index_reads_what_is_wanted() -> None:
     assert index.find(DIGEST) == GOOD.entries[0]
     assert index.find("1" * 64) is None
     assert index.kernels == {"mypkg.axpy"}
-    assert (index.kerneldsl, index.analyses) == ("1.0", {"uniform": {DIGEST}})
+    assert index.kerneldsl == "1.0"
     assert index.file("axpy-00.o") == GOOD.files["axpy-00.o"]
     assert index.source("mypkg.kernels") == "mypkg.kernels-00.py.txt"
     assert index.source("mypkg.others") is None

@@ -59,7 +59,7 @@ def test_a_tuned_plan_of_a_shipped_kernel_is_found(installed: Path, tmp_path: Pa
     assert found.stdout == "True\n", found.stderr
 
 
-#: Launches the kernel with a barrier and two axes; prints the analyses made, or that it is refused.
+#: Launches the kernel with a barrier and two axes; prints if Numba is imported, or it is refused.
 TURN = """
 import sys
 import numpy as np
@@ -71,32 +71,18 @@ with kd.use("cpu"):
     try:
         turn[1, (16, 4)](x)
         assert np.array_equal(x, expected), x
-        modules = ("numba", "kerneldsl.frontend.arguments.rows.expand")
-        print(*(name.rpartition(".")[2] for name in modules if name in sys.modules))
+        print("numba" in sys.modules)
     except kd.BarrierDivergenceError:
         print("refused")
 """
 
 
-OF_OTHERS = {"unchanged": frozenset({"0" * 64})}
-
-
-@pytest.mark.parametrize(
-    ("change", "made"),
-    [
-        ({}, ""),
-        ({"analyses": {}}, "expand"),
-        ({"analyses": OF_OTHERS}, "expand"),
-        ({"kerneldsl": "0.0.1"}, "expand"),
-    ],
-)
-def test_shipped_kernels_are_not_analyzed_again(
-    installed: Path, change: dict[str, Any], made: str
-) -> None:
+@pytest.mark.parametrize("change", [{}, {"kerneldsl": "0.0.1"}])
+def test_shipped_kernels_are_not_analyzed_again(installed: Path, change: dict[str, Any]) -> None:
     path = installed / "mypkg" / "_kernels" / MANIFEST
     path.write_bytes(replace(Manifest.decode(path.read_bytes()), **change).encode())
     done = run(TURN, installed)
-    assert (done.stdout.strip(), done.returncode) == (made, 0), done.stderr
+    assert (done.stdout.strip(), done.returncode) == ("False", 0), done.stderr
 
 
 def test_barriers_of_a_changed_kernel_are_analyzed(installed: Path) -> None:
@@ -176,7 +162,7 @@ def test_code_that_its_digest_agrees_with_is_still_checked(installed: Path) -> N
         pytest.param("", "cannot be read", id="empty", marks=pytest.mark.full),
         pytest.param("[]", "cannot be read", id="list", marks=pytest.mark.full),
         pytest.param('{"format":1,"package":"mypkg"}\n', "its format is 1", id="format"),
-        pytest.param('{"format":4,"sha256":"%s",\n"package' % ("0" * 64), "damaged", id="cut"),
+        pytest.param('{"format":5,"sha256":"%s",\n"package' % ("0" * 64), "damaged", id="cut"),
         pytest.param("{" * 100_000, "cannot be read", id="nested", marks=pytest.mark.full),
     ],
 )

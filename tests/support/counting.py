@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from kerneldsl.analysis.work import KernelWork
-from kerneldsl.frontend.arguments.for_arguments import rewrite_for
 from kerneldsl.language.signatures import parse_signature
 from kerneldsl.placement.registry import get_target
 from tests.support.python_kernels import unit_of
@@ -18,7 +17,6 @@ def counted(
 ) -> KernelWork:
     """Return the work of a kernel, or of a Python function, for arguments of a signature."""
     kinds = parse_signature(signature)
-    unit = rewrite_for(unit_of(kernel), kinds)
-    found = get_target("null").compiler.work(unit, kinds, block_dim)
+    found = get_target("null").compiler.work(unit_of(kernel), kinds, block_dim)
     assert found is not None
     return found

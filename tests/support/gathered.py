@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from kerneldsl.frontend.arguments.rows.expand import expand_rows
 from kerneldsl.frontend.tiles.separate import separate_tiles
 from kerneldsl.language.kinds import Kind
 from tests.conformance.kernels import CASES
@@ -43,4 +42,4 @@ def gathered_kernels(programs: int, quick: int) -> Iterator[tuple[str, Any, Sequ
             kinds = tuple(kind_of(argument) for argument in program.arguments(0))
         else:
             name, kernel, kinds = each.name, each.kernel, each.kinds
-        yield name, expand_rows(separate_tiles(unit_of(kernel)), kinds), kinds
+        yield name, separate_tiles(unit_of(kernel)), kinds

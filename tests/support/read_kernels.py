@@ -8,7 +8,6 @@ from typing import Any
 from kerneldsl.analysis.analyze import analyze
 from kerneldsl.contract import Specialization
 from kerneldsl.contract.findings import BarrierFacts
-from kerneldsl.frontend.arguments.for_arguments import rewrite_for
 from kerneldsl.frontend.normalize import make_unit
 from kerneldsl.frontend.tiles.separate import separate_tiles
 from kerneldsl.frontend.unit import FunctionUnit
@@ -39,7 +38,7 @@ def read_kernel_for(
 def read_unit(unit: FunctionUnit, kinds: Sequence[Kind]) -> tuple[Function, Specialization]:
     """Return a kernel in normal form for arguments of some kinds, before any pass."""
     kinds = tuple(kinds)
-    spec = Specialization(rewrite_for(unit, kinds), analyze(unit), kinds)
+    spec = Specialization(unit, analyze(unit), kinds)
     with global_compiler_lock:
         arguments, typing = argument_types(spec.unit, kinds), host_contexts().typing_context
         typing.refresh()

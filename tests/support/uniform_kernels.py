@@ -224,8 +224,8 @@ def recording_nodes(nodes: list[_Read]) -> Iterator[None]:
     """Note the expressions of a kernel while it is read."""
     read = Reader._value
 
-    def noting(reader: Reader, node: ast.expr) -> Any:
-        found = read(reader, node)
+    def noting(reader: Reader, node: ast.expr, *otherwise: Any) -> Any:
+        found = read(reader, node, *otherwise)
         if reader.depth == 0:
             nodes.append(_Read(node, found, reader.region))
         return found

@@ -25,7 +25,15 @@ from kerneldsl.ir.frontend.reader import Reader, constant_of, reads_statement
 from kerneldsl.ir.operations import Region, Value
 from kerneldsl.utilities.operators import COMPARISONS
 
-__all__ = ["BeforeEnd", "assigned", "known_test", "read_body", "read_branches", "read_loop"]
+__all__ = [
+    "BeforeEnd",
+    "assigned",
+    "known_test",
+    "read_body",
+    "read_branches",
+    "read_branches_of",
+    "read_loop",
+]
 
 #: Readings of a loop's body until the types of its variables are known.
 _ROUNDS = 10
@@ -58,6 +66,18 @@ def read_branches(
         (body if known else orelse)()
         return
     condition = reader.truth(reader.value(test), test)
+    read_branches_of(reader, condition, body, orelse, ends_kernel=ends_kernel)
+
+
+def read_branches_of(
+    reader: Reader,
+    condition: Value,
+    body: Callable[[], None],
+    orelse: Callable[[], None],
+    *,
+    ends_kernel: bool = False,
+) -> None:
+    """Read a branch by a condition that is read already."""
     before, regions, ends = reader.variables, [], []
     for read in (body, orelse):
         region = Region()

@@ -29,7 +29,7 @@ from kerneldsl.utilities.operators import (
     UNARY_OPERATORS,
 )
 
-__all__ = ["IN_PLACE", "binary", "read_name"]
+__all__ = ["IN_PLACE", "binary", "compared", "read_name", "signed"]
 
 #: What ``x op= y`` computes, by its operator.
 IN_PLACE: dict[type[ast.operator], Any] = {
@@ -46,6 +46,10 @@ IN_PLACE: dict[type[ast.operator], Any] = {
     ast.BitOr: operator.ior,
     ast.BitXor: operator.ixor,
 }
+#: Names of functions and methods of arrays that are reductions.
+_REDUCTIONS = frozenset(
+    "sum prod mean max min argmax argmin any all dot amax amin".split()  # noqa: SIM905 - words
+)
 _COMPARISONS = {**COMPARISONS, ast.Is: operator.is_, ast.IsNot: operator.is_not}
 _FOLDED = frozenset((operator.add, operator.sub, operator.mul, operator.floordiv, operator.mod))
 
@@ -88,7 +92,7 @@ def read_unary(reader: Reader, node: ast.UnaryOp) -> Any:
                     found = reader.numba(COMPARISONS[OPPOSITES[type(op)]], both)
                     reader.note(node.operand, found)
                     return found
-                found = _compared(reader, op, *both)
+                found = compared(reader, op, *both)
                 reader.note(node.operand, found)
                 return reader.numba(operator.not_, [found])
         condition = reader.truth(reader.value(node.operand), node.operand)
@@ -96,13 +100,16 @@ def read_unary(reader: Reader, node: ast.UnaryOp) -> Any:
     literal = folded(node)
     if literal is not None:
         return reader.constant(literal.value)
-    found = reader.value(node.operand)
+    return signed(reader, UNARY_OPERATORS[type(node.op)], reader.value(node.operand))
+
+
+def signed(reader: Reader, function: Any, found: Value) -> Value:
+    """Return the result of a sign or ``~``."""
     constant = constant_of(found)
-    if isinstance(node.op, ast.USub) and _is_negated_now(found.type, constant):
-        negated = reader.constant(-constant, found.type)
+    if function is operator.neg and _is_negated_now(found.type, constant):
+        negated: Value = reader.constant(-constant, found.type)
         reader.origins.set(negated, Origin.OTHER)
         return negated
-    function = UNARY_OPERATORS[type(node.op)]
     result = reader.numba(function, [found])
     reader.origins.set_signed(function, found, result)
     return result
@@ -141,14 +148,14 @@ def comparison(reader: Reader, left: Value, ops: list[ast.cmpop], rights: list[a
         first = _member(reader, rights[0], left, right, is_in=isinstance(ops[0], ast.In))
     else:
         right = reader.value(rights[0])
-        first = _compared(reader, ops[0], left, right)
+        first = compared(reader, ops[0], left, right)
     if len(ops) == 1:
         return first
     rest = partial(comparison, reader, right, ops[1:], rights[1:])
     return either(reader, rights[0], first, rest, is_both=True)
 
 
-def _compared(reader: Reader, op: ast.cmpop, one: Any, two: Any) -> Value:
+def compared(reader: Reader, op: ast.cmpop, one: Any, two: Any) -> Value:
     return reader.numba(_COMPARISONS[type(op)], [packed(reader, one), packed(reader, two)])
 
 
@@ -160,7 +167,7 @@ def _member(reader: Reader, node: ast.expr, value: Value, found: Any, *, is_in: 
         return result if is_in else reader.numba(operator.not_, [result])
     result = reader.constant(False)
     for position, each in enumerate(found):
-        equal = partial(_compared, reader, ast.Eq(), value, each)
+        equal = partial(compared, reader, ast.Eq(), value, each)
         is_first = position == 0
         result = equal() if is_first else either(reader, node, result, equal, is_both=False)
     return result if is_in else reader.numba(operator.not_, [result])
@@ -270,9 +277,26 @@ def read_call(reader: Reader, node: ast.Call) -> Any:
         if reader.notes is not None:
             reader.notes.add_call(node, reader.notes.of_call(callee, arguments), found)
         return found
+    # Many kernels have no such calls.
+    if _may_reduce(reader, node):
+        from kerneldsl.ir.frontend.row_reductions import reduced_row
+
+        found = reduced_row(reader, node)
+        if found is not None:
+            return found
     from kerneldsl.ir.frontend.outside_calls import read_outside_call
 
     return read_outside_call(reader, node)
+
+
+def _may_reduce(reader: Reader, node: ast.Call) -> bool:
+    """Return whether a call has the name of a reduction of arrays."""
+    if node.keywords or reader.unit.is_plain_numba:
+        return False
+    if isinstance(node.func, ast.Attribute):
+        return node.func.attr in _REDUCTIONS
+    name = getattr(reader.outside(node.func), "__name__", None)
+    return name in _REDUCTIONS
 
 
 def _read_id(reader: Reader, node: ast.Call, use: IntrinsicUse) -> Any:

@@ -20,7 +20,7 @@ from kerneldsl.ir.operations import Effect, Value
 if TYPE_CHECKING:
     from kerneldsl.lowering.faults import FaultSite
 
-__all__ = ["Faults", "read_index"]
+__all__ = ["Faults", "fault", "read_index"]
 
 
 class Faults:
@@ -121,7 +121,7 @@ def read_assert(reader: Reader, node: ast.Assert) -> None:
     message = str(node.msg.value) if isinstance(node.msg, ast.Constant) else ""
     site = reader.faults.number(reader, node, AssertionError, message)
     negated = ast.copy_location(ast.UnaryOp(ast.Not(), node.test), node.test)
-    read_branches(reader, negated, lambda: _fault(reader, site), lambda: None)
+    read_branches(reader, negated, lambda: fault(reader, site), lambda: None)
 
 
 @reads_statement(ast.Raise)
@@ -136,8 +136,9 @@ def read_raise(reader: Reader, node: ast.Raise) -> None:
         kind = kind.func
     assert kind is not None
     # The front end has seen that it is a class of exceptions.
-    _fault(reader, reader.faults.number(reader, node, reader.outside(kind), message))
+    fault(reader, reader.faults.number(reader, node, reader.outside(kind), message))
 
 
-def _fault(reader: Reader, site: int) -> None:
+def fault(reader: Reader, site: int) -> None:
+    """End the thread."""
     reader.add("fault", [], (), {"site": site}, effect=Effect.WRITE)

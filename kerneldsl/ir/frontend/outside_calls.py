@@ -18,7 +18,7 @@ from kerneldsl.ir.typing import name_of
 from kerneldsl.lowering.numba_internals.calling import fold_arguments
 from kerneldsl.lowering.types import PackedView
 
-__all__ = ["call_function", "read_outside_call"]
+__all__ = ["call_function", "called", "read_outside_call"]
 
 
 def read_outside_call(reader: Reader, node: ast.Call) -> Any:
@@ -31,6 +31,18 @@ def read_outside_call(reader: Reader, node: ast.Call) -> Any:
     callee = None if function is not None else reader.number(node.func)
     arguments = [reader.value(each) for each in node.args]
     keywords = {str(each.arg): reader.value(each.value) for each in node.keywords}
+    return called(reader, node, function, arguments, keywords, callee)
+
+
+def called(
+    reader: Reader,
+    node: ast.Call,
+    function: Any,
+    arguments: list[Any],
+    keywords: dict[str, Any],
+    callee: Value | None = None,
+) -> Any:
+    """Return the result of a call; `callee` is what is called if that is no outside object."""
     named = class_of(function)
     if named is not None:
         return NamedMembers.called(named, arguments, keywords, reader.constant)

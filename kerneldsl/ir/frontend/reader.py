@@ -275,18 +275,21 @@ class Reader:
         self.place = outer
         return found
 
-    def value(self, node: ast.expr) -> Any:
-        """Read an expression: a value, or a tuple of values."""
+    def begin(self, node: ast.AST) -> None:
+        """Note that a statement begins; one over rows begins for each element."""
+
+    def value(self, node: ast.expr, read: Callable[..., Any] | None = None) -> Any:
+        """Read an expression: a value, or a tuple of values. `read` reads it otherwise."""
         outer = self.place
         if getattr(node, "lineno", outer.line) == outer.line:
-            return self._value(node)
+            return self._value(node, read)
         self.place = self.place_of(node)
-        found = self._value(node)
+        found = self._value(node, read)
         self.place = outer
         return found
 
-    def _value(self, node: ast.expr) -> Any:
-        read = _EXPRESSIONS.get(type(node))
+    def _value(self, node: ast.expr, read: Callable[..., Any] | None) -> Any:
+        read = read or _EXPRESSIONS.get(type(node))
         if read is None:
             raise NotReadError(ast.unparse(node))
         around, self.source = self.source, Part(self.unit, node)

@@ -19,6 +19,13 @@ from kerneldsl.language.intrinsics.intrinsic import Typing
 
 @reads_statement(ast.Assign)
 def read_assign(reader: Reader, node: ast.Assign) -> None:
+    target = node.targets[0]
+    if len(node.targets) == 1 and _may_be_row(reader, target):
+        from kerneldsl.ir.frontend.rows import assign_row, row_of_target
+
+        row = row_of_target(reader, target)
+        if row is not None and assign_row(reader, node, target, row):
+            return
     try:
         value = reader.value(node.value)
     except Refusal as refusal:
@@ -34,6 +41,17 @@ def read_assign(reader: Reader, node: ast.Assign) -> None:
         made = reader.operations[-1]
         if made.name == "array.store":
             made.attributes["hint"] = use.static["cache"]
+
+
+def _may_be_row(reader: Reader, target: ast.expr) -> bool:
+    """Return whether a target may be an array with axes, and no element."""
+    match target:
+        case ast.Subscript(value=ast.Name(id=name), slice=index) if name in reader.variables:
+            kind = type_of(reader.known(name))
+            parts = index.elts if isinstance(index, ast.Tuple) else [index]
+            has_slices = any(isinstance(each, ast.Slice) for each in parts)
+            return has_slices or (isinstance(kind, types.Array) and kind.ndim > len(parts))
+    return isinstance(target, ast.Subscript)
 
 
 @reads_statement(ast.AnnAssign)
@@ -52,6 +70,11 @@ def read_augmented(reader: Reader, node: ast.AugAssign) -> None:
         case target:
             place = place_of(reader, target)
             old = place.load()
+            if isinstance(type_of(old), types.Array) and type_of(old).ndim:
+                from kerneldsl.ir.frontend.rows import assign_row
+
+                if assign_row(reader, node, target, old):
+                    return
     value = reader.value(node.value)
     found = binary(reader, function, old, value)
     reader.note(node, found)

@@ -15,10 +15,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kerneldsl.language.element_types import ELEMENT_TYPES, ElementKind
+from kerneldsl.language.element_types import ELEMENT_TYPES, ElementKind, result_of_sum
 from kerneldsl.language.intrinsics.intrinsic import Effect, Intrinsic, IntrinsicGroup, Scope, Typing
 from kerneldsl.language.intrinsics.tile_forms import ResultShape, TileForm
-from kerneldsl.language.promotion import result_of_sum
 
 __all__ = ["INTERNAL", "MAX_TILE_RANK", "element_words", "tile"]
 

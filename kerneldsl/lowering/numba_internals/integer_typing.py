@@ -3,8 +3,8 @@
 Numba unifies uint64 with a signed type to float64: of a variable, a comparison, ``min`` and
 ``max``, ``divmod`` and NumPy's functions. Bits are lost from 2**53 on, without a word. A kernel's
 typing context keeps integers integers: comparisons and extremes are exact, everything else is
-computed modulo 2**64 as int64, which is what Numba's operators do. The rules without Numba are
-:mod:`kerneldsl.language.promotion`; the decision is ``docs/adr/0031``.
+computed modulo 2**64 as int64, which is what Numba's operators do. The
+decision is ``docs/adr/0031``.
 """
 
 from __future__ import annotations

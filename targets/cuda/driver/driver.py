@@ -63,7 +63,7 @@ _FIRST_LAUNCH = ("targets.cuda.device.executable", "targets.cuda.compile.stored"
 #: cubins, and packages that ship their kernels.
 _FIRST_AFTER = {
     "kerneldsl.shipping.packages": (
-        "kerneldsl.shipping.analyses",
+        "kerneldsl.shipping.works",
         "kerneldsl.shipping.forms",
         "kerneldsl.launch.shipped",
     ),

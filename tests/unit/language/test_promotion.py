@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 from numba.core.errors import NumbaError
 
-from kerneldsl.language import promotion
 from kerneldsl.language.element_types import DTYPE_NAMES, ELEMENT_TYPES, numpy_dtype
 from kerneldsl.lowering import math_functions as _registers  # noqa: F401
 from kerneldsl.lowering.numba_internals.compiling import global_compiler_lock, target_override
 from kerneldsl.lowering.numba_internals.host_code import host_contexts
 from kerneldsl.lowering.types import element_type
 from targets.cuda.compile.numba_device import TARGET_NAME, descriptor
+from tests.support import promotion
 from tests.support.extent import sample
 
 TARGETS = ("cpu", "cuda")

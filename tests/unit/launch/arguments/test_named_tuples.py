@@ -9,8 +9,6 @@ import numpy as np
 import pytest
 
 import kerneldsl as kd
-from kerneldsl.frontend.arguments.members import number_members
-from kerneldsl.frontend.normalize import make_unit
 from kerneldsl.language.kinds import ScalarKind, TupleKind, format_signature
 from kerneldsl.language.signatures import parse_signature
 from kerneldsl.launch.arguments.arguments import READERS, find_reader
@@ -45,18 +43,6 @@ def test_names_are_part_of_the_kind() -> None:
 )
 def test_kinds_are_written_and_read(text: str) -> None:
     assert format_signature(parse_signature(text)) == text
-
-
-def test_members_have_numbers() -> None:
-    def kernel(params, out):
-        out[0] = params.inner.x[0] + params.n
-
-    kinds = parse_signature("{n: int64, inner: {x: float32[::1]}}, float32[::1]")
-    unit = make_unit(kernel)
-    numbered = number_members(unit, kinds)
-    assert "params[1][0][0] + params[0]" in numbered.source()
-    assert number_members(unit, kinds) is numbered
-    assert number_members(unit, parse_signature("(int64, int64), float32[::1]")) is unit
 
 
 @kd.kernel

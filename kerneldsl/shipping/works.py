@@ -1,7 +1,6 @@
-"""Results of analyses that a package ships with its kernels, so that no launch repeats them.
+"""The work of kernels that a package ships, so that no launch counts it again.
 
-Each is a list of digests of what was analyzed, in the manifest. The work of kernels has a line for
-each digest. Another version of kerneldsl, which may analyze otherwise, does not use them.
+Another version of kerneldsl, which may count otherwise, does not use it.
 """
 
 from __future__ import annotations
@@ -11,21 +10,10 @@ from kerneldsl.cache.reasons import UncacheableError
 from kerneldsl.contract import Dim3
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import Kind
-from kerneldsl.shipping.key import unit_digest, work_digest
+from kerneldsl.shipping.key import work_digest
 from kerneldsl.shipping.packages import shipped_kernels_of
 
-__all__ = ["needs_no_rewrite", "work_of"]
-
-
-def needs_no_rewrite(unit: FunctionUnit, kinds: tuple[Kind, ...]) -> bool:
-    """Return whether the package says that arguments of some kinds leave a kernel as it is."""
-    shipped = shipped_kernels_of(unit.module)
-    if shipped is None:
-        return False
-    try:
-        return unit_digest(unit, kinds) in shipped.analyses("unchanged")
-    except UncacheableError:
-        return False
+__all__ = ["work_of"]
 
 
 def work_of(

@@ -25,7 +25,6 @@ __all__ = [
     "result_of_function",
     "result_of_operator",
     "result_of_range",
-    "result_of_sum",
     "result_of_unary",
     "unified",
 ]
@@ -127,21 +126,6 @@ def result_of_range(arguments: Sequence[str]) -> str | None:
     if rows and all(row.is_signed or row.name == "bool" for row in rows):
         return "int64" if "int64" in arguments else "int32"
     return None
-
-
-def result_of_sum(name: str) -> str:
-    """Return the type in which the elements of a tile or row are added up, as NumPy chooses it.
-
-    Floats of fewer than 32 bits are added up in float32.
-
-    Examples
-    --------
-    >>> result_of_sum("int8"), result_of_sum("uint32"), result_of_sum("float16")
-    ('int64', 'uint64', 'float32')
-    """
-    if _is_whole(name):
-        return "uint64" if ELEMENT_TYPES[name].is_unsigned else "int64"
-    return _computed_in(name)
 
 
 def unified(types: Sequence[str]) -> str | None:

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from kerneldsl.errors import SourceLocation
-from kerneldsl.frontend.arguments.rows.reductions import FUNCTIONS, REDUCTIONS
 from kerneldsl.frontend.expressions import assigned_names, index_parts
 from kerneldsl.frontend.library_names import library_name
+from kerneldsl.frontend.rows.reductions import FUNCTIONS, METHODS
 from kerneldsl.frontend.trees import walk_here
 from kerneldsl.frontend.unit import FunctionUnit
 
@@ -128,10 +128,10 @@ class _Finder:
     def _reduced(self, node: ast.Call) -> list[ast.expr]:
         """Return the arrays that a call reduces."""
         function = library_name(node.func, self.unit.namespace)
-        if function in FUNCTIONS or function == "numpy.dot":
+        if function in FUNCTIONS:
             return node.args[:1]
         if isinstance(node.func, ast.Attribute) and function is None:
-            return [node.func.value] if node.func.attr in (*REDUCTIONS, "dot") else []
+            return [node.func.value] if node.func.attr in METHODS else []
         return []
 
     def _found(self, node: ast.AST, array: ast.expr, *, is_store: bool) -> Iterator[WholeArray]:

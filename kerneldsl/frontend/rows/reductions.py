@@ -13,33 +13,27 @@ from typing import Any
 
 import numpy as np
 
-from kerneldsl.frontend.arguments.quick_tests import REDUCED
 from kerneldsl.frontend.normalize import make_unit
 from kerneldsl.frontend.unit import FunctionUnit
-from kerneldsl.language.element_types import ELEMENT_TYPES, numpy_dtype
-from kerneldsl.language.promotion import result_of_sum
+from kerneldsl.language.element_types import ELEMENT_TYPES, numpy_dtype, result_of_sum
 
-__all__ = ["FUNCTIONS", "REDUCTIONS", "dot_unit", "reduction_unit"]
+__all__ = ["FUNCTIONS", "METHODS", "REDUCTIONS", "reduction_unit"]
 
 
 @cache
-def reduction_unit(name: str, dtype: str) -> FunctionUnit:
-    """Return the device function that reduces an array of one dimension.
+def reduction_unit(name: str, *dtypes: str) -> FunctionUnit:
+    """Return the device function that reduces a row.
 
     Parameters
     ----------
     name : str
-        One of `REDUCTIONS`.
-    dtype : str
-        Element type of the array.
+        One of `REDUCTIONS`, or ``"dot"``: the sum of the products of two rows.
+    *dtypes : str
+        Element types of the rows.
     """
-    return make_unit(REDUCTIONS[name](dtype), is_device=True)
-
-
-@cache
-def dot_unit(one: str, other: str) -> FunctionUnit:
-    """Return the device function that sums the products of two rows, by their element types."""
-    return make_unit(_dot(_total_type(one)(0), _total_type(other)(0)), is_device=True)
+    if name == "dot":
+        return make_unit(_dot(*(_total_type(dtype)(0) for dtype in dtypes)), is_device=True)
+    return make_unit(REDUCTIONS[name](*dtypes), is_device=True)
 
 
 def _total_type(dtype: str) -> Any:
@@ -187,12 +181,22 @@ def _all(dtype: str) -> Callable[..., Any]:
 
 
 #: Method of arrays to what makes the function for an element type.
-REDUCTIONS: dict[str, Callable[[str], Callable[..., Any]]] = dict(
-    zip(REDUCED, (_sum, _product, _mean, _max, _min, _argmax, _argmin, _any, _all), strict=True)
-)
+REDUCTIONS: dict[str, Callable[[str], Callable[..., Any]]] = {
+    "sum": _sum,
+    "prod": _product,
+    "mean": _mean,
+    "max": _max,
+    "min": _min,
+    "argmax": _argmax,
+    "argmin": _argmin,
+    "any": _any,
+    "all": _all,
+}
 
-#: NumPy's functions of one array that are methods, too.
-FUNCTIONS = {f"numpy.{name}": name for name in REDUCTIONS} | {
+#: Those methods, and that of two arrays.
+METHODS = (*REDUCTIONS, "dot")
+#: NumPy's functions of arrays that are methods, too.
+FUNCTIONS = {f"numpy.{name}": name for name in METHODS} | {
     "numpy.amax": "max",
     "numpy.amin": "min",
 }

@@ -1,1 +1,0 @@
-"""Rewrites of a normal form for the kinds of its arguments."""

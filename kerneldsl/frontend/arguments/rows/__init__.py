@@ -1,1 +1,0 @@
-"""Rows of arrays in statements and expressions, as loops over their elements."""

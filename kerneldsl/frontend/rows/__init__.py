@@ -1,0 +1,1 @@
+"""Rows of arrays: reductions, and statements that go through whole arrays."""

@@ -1,0 +1,1 @@
+"""Tests of `kerneldsl/frontend/rows`."""
