@@ -45,7 +45,7 @@ _C_TYPES = {
 _LLVM_TYPES = {
     "void": None,
     "i1": ctypes.c_bool,
-    **dict.fromkeys(("i8*", "i32*", "float*"), ctypes.c_void_p),
+    **dict.fromkeys(("i8*", "i32*", "float*", "double*"), ctypes.c_void_p),
     "float": ctypes.c_float,
     "double": ctypes.c_double,
     **{f"i{bits}": getattr(ctypes, f"c_int{bits}") for bits in (8, 16, 32, 64)},

@@ -66,11 +66,15 @@ def give_matrices(name: str, given: Sequence[Sequence[int]]) -> None:
         _load(name, given)
         return
     step = STEPS[name]
-    kind = np.dtype(step.accumulator)
-    registers = np.array([lane[1:] for lane in given], np.int64).astype(np.uint32)
+    kind, count = np.dtype(step.accumulator), len(step.factors[0])
+    word = np.float64 if step.itemsize == 8 else np.uint32
+    registers = np.array([lane[1:] for lane in given])
+    registers = (registers if step.itemsize == 8 else registers.astype(np.int64)).astype(word)
     memory = [_array(lane[0], 4, kind) for lane in given]
     added = np.stack(memory)
-    found = multiply(step.dtypes, list(registers[:, :4].T), list(registers[:, 4:].T), list(added.T))
+    found = multiply(
+        step.dtypes, list(registers[:, :count].T), list(registers[:, count:].T), list(added.T)
+    )
     for lane, values in zip(memory, np.stack(found, 1), strict=True):
         lane[:] = values
 

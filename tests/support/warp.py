@@ -6,8 +6,8 @@ A value has an element for each of the 32 lanes. Memory is a list of values.
 
 References
 ----------
-PTX ISA, sections "Matrix Fragments for mma.m8n8k16", "… mma.m16n8k8", "… mma.m16n8k16 with
-floating point type", "… mma.m16n8k32", "prmt".
+PTX ISA, sections "Matrix Fragments for mma.m8n8k16", "… mma.m8n8k4 with .f64 floating point type",
+"… mma.m16n8k8", "… mma.m16n8k16 with floating point type", "… mma.m16n8k32", "prmt".
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ LANES = np.arange(32)
 _GROUP, _PLACE = LANES // 4, LANES % 4
 _DTYPES = {
     "f16": np.float16,
+    "f64": np.float64,
     "bf16": ml_dtypes.bfloat16,
     "tf32": np.float32,
     "s8": np.int8,
@@ -44,6 +45,12 @@ def fragment_places(shape: str, operand: str, number: int) -> tuple[Any, Any]:
         case "m8n8k16", "b":
             return _PLACE * 4 + i, _GROUP
         case "m8n8k16", "c":
+            return _GROUP, _PLACE * 2 + i
+        case "m8n8k4", "a":
+            return _GROUP, _PLACE
+        case "m8n8k4", "b":
+            return _PLACE, _GROUP
+        case "m8n8k4", "c":
             return _GROUP, _PLACE * 2 + i
         case "m16n8k8.tf32", "a":
             return _GROUP + 8 * (i in (1, 3)), _PLACE + 4 * (i in (2, 3))
@@ -70,6 +77,8 @@ def fragment_places(shape: str, operand: str, number: int) -> tuple[Any, Any]:
 
 def _words(values: Sequence[Any], dtype: Any) -> Any:
     """Return the elements of each lane in registers: an array with a row for each lane."""
+    if np.dtype(dtype).itemsize == 8:
+        return np.stack(values, 1)
     registers = np.stack([np.asarray(each).reshape(32, -1).view(np.uint32) for each in values], 1)
     return (
         np.ascontiguousarray(registers).reshape(32, -1).view(np.uint8).reshape(32, -1).view(dtype)
@@ -84,7 +93,8 @@ def _mma(name: str, given: Sequence[Any]) -> list[Any]:
     kinds = kinds * 2 if len(kinds) == 1 else kinds
     rows, columns, depth = (int(found[n]) for n in (2, 3, 4))
     one, two = (np.dtype(_DTYPES[each]) for each in kinds)
-    counts = [rows * depth * one.itemsize // 128, columns * depth * two.itemsize // 128]
+    size = 8 if one.itemsize == 8 else 4
+    counts = [each * depth * one.itemsize // 32 // size for each in (rows, columns)]
     a, b, c = given[: counts[0]], given[counts[0] : sum(counts)], given[sum(counts) :]
     shape = found[1] + (".tf32" if kinds[0] == "tf32" else "")
 
@@ -97,7 +107,7 @@ def _mma(name: str, given: Sequence[Any]) -> list[Any]:
     total = np.int64 if kinds[0] in ("s8", "u8") else np.float64
     left = matrix("a", _words(a, one), (rows, depth), one).astype(total)
     right = matrix("b", _words(b, two), (depth, columns), two).astype(total)
-    kind = np.int32 if total is np.int64 else np.float32
+    kind = np.int32 if total is np.int64 else np.float64 if size == 8 else np.float32
     added = matrix("c", np.stack([each.view(kind) for each in c], 1), (rows, columns), total)
     result = (left @ right + added).astype(kind)
     return [result[fragment_places(shape, "c", number)] for number in range(len(c))]
@@ -107,6 +117,9 @@ def multiply(dtypes: tuple[str, str], a: Any, b: Any, c: Any) -> list[Any]:
     """Multiply fragments of 32 bytes along k by the largest instruction for their dtypes."""
     letters = {np.dtype(kind).name: name for name, kind in _DTYPES.items()}
     names = list(dict.fromkeys(letters[each] for each in dtypes))
+    if names == ["f64"]:
+        low, high = (_mma("m8n8k4.row.col.f64", [a[n], *b, *c[2 * n : 2 * n + 2]]) for n in (0, 1))
+        return [*low, *high]
     shape = {"f16": "m16n8k16", "bf16": "m16n8k16", "tf32": "m16n8k8"}.get(names[0], "m16n8k32")
     kinds = "f32.f32" if names == ["f16"] else ".".join(names)
     return _mma(f"{shape}.row.col.{kinds}", [*a, *b, *c])

@@ -1,7 +1,8 @@
 """Instructions that multiply the fragments of a warp, for each dtype and architecture.
 
 One *step* multiplies 16 rows of `a` and 8 columns of `b` over 32 bytes along k. It adds to the
-four accumulators of each lane. A lane has four registers of `a` and two of `b`. All instructions
+four accumulators of each lane. A lane has four registers of `a` and two of `b`, or two elements
+and one of 64 bits. All instructions
 of the table have the operands in this order, so a step is the same code for every architecture.
 
 A step calls a function by name, which is defined once the architecture is known
@@ -10,7 +11,8 @@ A step calls a function by name, which is defined once the architecture is known
 References
 ----------
 PTX ISA, sections "Matrix multiply-accumulate operation using mma instruction" (figures of the
-fragments of m16n8k8, m16n8k16, m16n8k32 and m8n8k16), "PTX ISA Notes" and "Target ISA Notes".
+fragments of m16n8k8, m16n8k16, m16n8k32, m8n8k16 and m8n8k4), "PTX ISA Notes" and "Target ISA
+Notes".
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ __all__ = ["STEPS", "STEP_BYTES", "Form", "Step", "find_step"]
 #: Bytes along k of one step.
 STEP_BYTES = 32
 
-_I32, _FLOAT = ir.IntType(32), ir.FloatType()
+_I32, _FLOAT, _DOUBLE = ir.IntType(32), ir.FloatType(), ir.DoubleType()
 _HALVES = ir.VectorType(ir.HalfType(), 2)
 
 #: Multiplies: of the builder, four registers of `a`, two of `b` and four accumulators.
@@ -94,13 +96,18 @@ class Step:
     @property
     def register(self) -> ir.Type:
         """Type of an accumulator."""
-        return _FLOAT if self.accumulator == "float32" else _I32
+        return {"float32": _FLOAT, "float64": _DOUBLE}.get(self.accumulator, _I32)
+
+    @property
+    def factors(self) -> tuple[list[ir.Type], list[ir.Type]]:
+        """Types of the registers of `a` and of `b`: elements of 64 bits, or words."""
+        return ([_DOUBLE] * 2, [_DOUBLE]) if self.itemsize == 8 else ([_I32] * 4, [_I32] * 2)
 
     @property
     def kind(self) -> ir.FunctionType:
         """Type of the function: the four accumulators in memory, and the registers."""
-        pointer = self.register.as_pointer()
-        return ir.FunctionType(ir.VoidType(), (pointer, *[_I32] * 6))
+        pointer, (a, b) = self.register.as_pointer(), self.factors
+        return ir.FunctionType(ir.VoidType(), (pointer, *a, *b))
 
     def form(self, arch: Architecture, ptx_version: PtxVersion) -> Form | None:
         """Return the instruction of an architecture, ``None`` if it has none."""
@@ -119,7 +126,8 @@ class Step:
         given = [builder.load(place) for place in places]
         form = self.form(arch, ptx_version)
         assert form is not None
-        found = form.write(builder, registers[:4], registers[4:], given)
+        count = len(self.factors[0])
+        found = form.write(builder, registers[:count], registers[count:], given)
         for place, value in zip(places, found, strict=True):
             builder.store(value, place)
 
@@ -134,7 +142,7 @@ def _call(
 ) -> list[ir.Value]:
     """Write one instruction; `operand` is the type that LLVM has for the registers of `a`, `b`."""
     result = ir.LiteralStructType([each.type for each in c])
-    given = [each if operand == _I32 else builder.bitcast(each, operand) for each in (*a, *b)]
+    given = [each if each.type == operand else builder.bitcast(each, operand) for each in (*a, *b)]
     found = call_nvvm(builder, f"mma.{name}", result, [*given, *c])
     return [builder.extract_value(found, number) for number in range(len(c))]
 
@@ -151,6 +159,18 @@ def _twice(
     for half in range(2):
         c = _call(name, operand, builder, a[2 * half : 2 * half + 2], b[half : half + 1], c)
     return c
+
+
+def _by_rows(
+    name: str,
+    builder: ir.IRBuilder,
+    a: Sequence[ir.Value],
+    b: Sequence[ir.Value],
+    c: Sequence[ir.Value],
+) -> Sequence[ir.Value]:
+    """Write two instructions of half the rows."""
+    low = _call(name, b[0].type, builder, a[:1], b, c[:2])
+    return [*low, *_call(name, b[0].type, builder, a[1:], b, c[2:])]
 
 
 def _by_quarters(
@@ -194,6 +214,7 @@ def _as_halves(
 _HALF_80 = Form("m16n8k16.f16", 80, (7, 0), partial(_call, "m16n8k16.row.col.f32.f32", _HALVES))
 _HALF_75 = Form("m16n8k8.f16", 75, (6, 5), partial(_twice, "m16n8k8.row.col.f32.f32", _HALVES))
 _BRAIN = Form("m16n8k16.bf16", 80, (7, 0), partial(_call, "m16n8k16.row.col.bf16", _I32))
+_DOUBLES = Form("m8n8k4.f64", 80, (7, 0), partial(_by_rows, "m8n8k4.row.col.f64"))
 _SINGLE = Form("m16n8k8.tf32", 80, (7, 0), partial(_call, "m16n8k8.row.col.tf32", _I32))
 
 
@@ -243,6 +264,7 @@ STEPS = {
         Step(("float16", "float16"), "float32", 2, (_HALF_80, _HALF_75)),
         Step(("bfloat16", "bfloat16"), "float32", 2, (_BRAIN,)),
         Step(("float32", "float32"), "float32", 4, (_SINGLE,)),
+        Step(("float64", "float64"), "float64", 8, (_DOUBLES,)),
         *_integers(),
         *_eight_bits(),
     )

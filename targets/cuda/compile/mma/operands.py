@@ -17,10 +17,11 @@ from kerneldsl.utilities.cached_property import cached_property
 from kerneldsl.utilities.dataclasses import dataclass
 from targets.cuda.compile.mma.instructions import STEP_BYTES
 from targets.cuda.intrinsics.by_architecture import call_by_architecture
+from targets.cuda.intrinsics.memory import SHARED_SPACE
 
 __all__ = ["GROUP_BYTES", "Operand", "OperandMemory"]
 
-_VOID, _I32 = ir.VoidType(), ir.IntType(32)
+_VOID, _I32, _DOUBLE = ir.VoidType(), ir.IntType(32), ir.DoubleType()
 #: Bytes that stay together.
 GROUP_BYTES = 16
 #: Bytes of all banks, and the groups in them.
@@ -69,8 +70,13 @@ class Operand:
 
     @property
     def is_loadable(self) -> bool:
-        """True if matrices of it can be loaded: elements of 16 bits, or neighbours along k."""
-        return self.row_bytes % GROUP_BYTES == 0 and (self.is_along_k or self.itemsize == 2)
+        """True if its fragments can be loaded without another copy.
+
+        Matrices have elements of 16 bits, or neighbours along k. Elements of 64 bits are loaded
+        one by one.
+        """
+        is_possible = self.is_along_k or self.itemsize in (2, 8)
+        return self.row_bytes % GROUP_BYTES == 0 and is_possible
 
     def is_exchanged_alike(self, rows: int) -> bool:
         """Return whether groups are exchanged in the same way some rows later."""
@@ -139,8 +145,10 @@ class OperandMemory:
         return self._builder.add(self._start, _I32(block * self._stride))
 
     def rows_of_a(self, block: int, step: int) -> list[ir.Value]:
-        """Load the 16 rows of a block, at a step along k: four registers."""
+        """Load the 16 rows of a block, at a step along k: four registers, or two elements."""
         lane, builder, start = self._lane, self._builder, self._of_block(block)
+        if self._operand.itemsize == 8:
+            return [self._element(builder.add(start, _I32(half)), step) for half in (0, 8)]
         low, high = builder.and_(lane, _I32(15)), builder.lshr(lane, _I32(4))
         if self._operand.is_along_k:
             return self._load(start, step, low, high, 4)
@@ -149,8 +157,14 @@ class OperandMemory:
         return self._load(start, step, along, odd, 4)
 
     def columns_of_b(self, block: int, step: int, count: int) -> list[list[ir.Value]]:
-        """Load the columns of one or two blocks of 8, at a step along k: two registers each."""
+        """Load the columns of one or two blocks of 8, at a step along k.
+
+        Each has two registers, or one element.
+        """
         lane, builder, start = self._lane, self._builder, self._of_block(block)
+        if self._operand.itemsize == 8:
+            starts = [builder.add(start, _I32(8 * number)) for number in range(count)]
+            return [[self._element(each, step)] for each in starts]
         half, odd = self._halves()
         if self._operand.is_along_k:
             along = builder.add(builder.and_(lane, _I32(7)), builder.shl(half, _I32(3)))
@@ -159,6 +173,15 @@ class OperandMemory:
             low = builder.and_(lane, _I32(15))
             found = self._load(start, step, low, half, 2 * count)
         return [found[2 * number : 2 * number + 2] for number in range(count)]
+
+    def _element(self, start: ir.Value, step: int) -> ir.Value:
+        """Load the element of 64 bits of lane 4·g + t: at start + g along m or n, t along k."""
+        builder, operand = self._builder, self._operand
+        along = builder.add(start, builder.lshr(self._lane, _I32(2)))
+        depth = builder.add(builder.and_(self._lane, _I32(3)), _I32(step * STEP_BYTES // 8))
+        row, column = (along, depth) if operand.is_along_k else (depth, along)
+        place = self.place(row, builder.mul(column, _I32(8)))
+        return builder.load(builder.bitcast(place, _DOUBLE.as_pointer(SHARED_SPACE)))
 
     def _halves(self) -> tuple[ir.Value, ir.Value]:
         """Return the bits of the lane that choose the last two of four matrices, and odd ones."""

@@ -18,17 +18,23 @@ from targets.cuda.compile.ptxas import assemble
 from tests.ptx.helpers import specialize
 from tests.support.extent import full_beyond
 
-_DTYPES = ("float16", "bfloat16", "float32", "int8", "float8_e4m3fn")
+_DTYPES = ("float16", "bfloat16", "float32", "float64", "int8", "float8_e4m3fn")
 _ARCHS = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_120a")
 _CELLS = [(dtype, arch) for dtype in _DTYPES for arch in _ARCHS]
-_QUICK = [("float16", "sm_75"), ("bfloat16", "sm_80"), ("int8", "sm_90a"), ("float32", "sm_120a")]
+_QUICK = [
+    ("float16", "sm_75"),
+    ("float64", "sm_80"),
+    ("bfloat16", "sm_80"),
+    ("int8", "sm_90a"),
+    ("float32", "sm_120a"),
+]
 
 
 @cache
 def _compiled(dtype: str, arch: str) -> CudaArtifact:
     step = find_step(dtype, dtype)
     assert step is not None
-    total = kd.int32 if step.accumulator == "int32" else kd.float32
+    total = getattr(kd, step.accumulator)
     precision, depth = "tf32" if dtype == "float32" else "ieee", 2 * step.depth
 
     def product(a, b, c):

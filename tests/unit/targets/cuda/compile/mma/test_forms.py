@@ -14,6 +14,7 @@ from tests.support.warp import fragment_places, run_warp
 #: An architecture for each form of a step.
 _ARCHS = ("sm_75", "sm_80", "sm_89")
 _SHAPES = {1: "m16n8k32", 2: "m16n8k16", 4: "m16n8k8.tf32"}
+_ROWS_OF_64_BITS = (0, 8)
 
 
 def _dtype(name: str) -> np.dtype:
@@ -22,6 +23,10 @@ def _dtype(name: str) -> np.dtype:
 
 def _registers(matrix: np.ndarray, operand: str, itemsize: int, count: int) -> list[np.ndarray]:
     """Distribute a matrix to the lanes, after the figure of the instruction of 32 bytes."""
+    if itemsize == 8:
+        row, column = fragment_places("m8n8k4", operand, 0)
+        starts = _ROWS_OF_64_BITS if operand == "a" else (0,)
+        return [matrix[row + start, column] for start in starts]
     elements = 4 // itemsize
     lanes = np.stack(
         [

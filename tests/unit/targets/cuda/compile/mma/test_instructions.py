@@ -32,19 +32,21 @@ def _compiled(arch: str, name: str) -> str:
     room.initializer = ir.Constant(room.value_type, ir.Undefined)
     function, number = FUNCTIONS[name], 0
     result = None
-    own = builder.alloca(ir.ArrayType(_I32, 4))
+    own = builder.alloca(ir.ArrayType(_I32, 8))
 
     def word() -> ir.Value:
         nonlocal number
         number += 1
         return builder.load(builder.gep(entry.args[0], [_I32(number)]))
 
-    for place in range(4):
+    for place in range(8):
         builder.store(word(), builder.gep(own, [_I32(0), _I32(place)]))
     for _ in range(2):
         args = []
         for kind in function.kind.args:
-            if not isinstance(kind, ir.PointerType):
+            if isinstance(kind, ir.DoubleType):
+                args.append(builder.uitofp(word(), kind))
+            elif not isinstance(kind, ir.PointerType):
                 args.append(word())
             elif kind.addrspace == SHARED_SPACE:
                 args.append(
@@ -55,11 +57,11 @@ def _compiled(arch: str, name: str) -> str:
             else:
                 args.append(builder.bitcast(own, kind))
         result = call_by_architecture(builder, name, function.kind.return_type, args)
-    for place in range(4):
+    for place in range(8):
         value = builder.load(builder.gep(own, [_I32(0), _I32(place)]))
         builder.store(value, builder.gep(entry.args[1], [_I32(place)]))
     if not isinstance(function.kind.return_type, ir.VoidType):
-        builder.store(result, builder.gep(entry.args[1], [_I32(5)]))
+        builder.store(result, builder.gep(entry.args[1], [_I32(8)]))
     builder.ret_void()
     architecture = parse_arch(arch)
     version = choose_ptx_version(architecture, "8.4" if arch == "sm_89" else None)

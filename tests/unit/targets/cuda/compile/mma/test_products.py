@@ -19,11 +19,17 @@ from tests.support.device_threads import simulate_device
 from tests.support.extent import full_beyond
 
 _PAIRS = (
-    *(("float16",) * 2, ("bfloat16",) * 2, ("float32",) * 2),
+    *(("float16",) * 2, ("bfloat16",) * 2, ("float32",) * 2, ("float64",) * 2),
     *itertools.product(("int8", "uint8"), repeat=2),
     *itertools.product(("float8_e4m3fn", "float8_e5m2"), repeat=2),
 )
-_QUICK = (("float16",) * 2, ("float32",) * 2, ("int8", "uint8"), ("float8_e4m3fn",) * 2)
+_QUICK = (
+    ("float16",) * 2,
+    ("float32",) * 2,
+    ("float64",) * 2,
+    ("int8", "uint8"),
+    ("float8_e4m3fn",) * 2,
+)
 _TILE = (32, 16)
 
 
@@ -33,6 +39,11 @@ def _dtype(name: str) -> np.dtype:
 
 def _depth(dtype: str) -> int:
     return 64 // _dtype(dtype).itemsize
+
+
+def _total(dtype: str) -> str:
+    """Name of the dtype of sums."""
+    return "int32" if "int" in dtype else "float64" if dtype == "float64" else "float32"
 
 
 @cache
@@ -45,7 +56,7 @@ def _product(one: str, two: str, turned: tuple[bool, bool]) -> Specialization:
 
     def product(a, b, c):
         m, n = kd.blockIdx.y * rows, kd.blockIdx.x * columns
-        total = kd.int32 if is_integer else kd.float32
+        total = kd.int32 if is_integer else kd.float64 if one == "float64" else kd.float32
         acc = kd.tile.zeros((rows, columns), total)
         extent = a.shape[0] if turned_a else a.shape[1]
         for k in range(0, extent, depth):
@@ -60,7 +71,7 @@ def _product(one: str, two: str, turned: tuple[bool, bool]) -> Specialization:
             acc = kd.mma(x, y, acc, precision=precision)
         kd.tile.store(c, (m, n), acc)
 
-    total = "int32" if is_integer else "float32"
+    total = _total(one)
     signature = f"{one}[:,::1], {two}[:,::1], {total}[:,::1]"
     return specialize(product, signature, block=(64, 1, 1))
 
@@ -88,7 +99,7 @@ def test_a_product_is_exact(
     m, n, k = (e + more for e, more in zip((*_TILE, 2 * _depth(dtypes[0])), edges, strict=True))
     a = _matrix(rng, (k, m) if turned[0] else (m, k), dtypes[0])
     b = _matrix(rng, (n, k) if turned[1] else (k, n), dtypes[1])
-    c = np.full((m, n), 99, np.int32 if "int" in dtypes[0] else np.float32)
+    c = np.full((m, n), 99, _total(dtypes[0]))
     simulate_device(spec, (-(-n // _TILE[1]), -(-m // _TILE[0])), (a, b, c))
     left, right = (
         x.astype(c.dtype).T if t else x.astype(c.dtype) for x, t in zip((a, b), turned, strict=True)
