@@ -1,8 +1,8 @@
-"""Tell LLVM what to do with a loop, by a mark that generated code leaves as its last statement.
+"""Mark loops for LLVM: what it does with them.
 
-The mark becomes metadata of the loop's back edge when the module is written. Of a loop that is
-marked as parallel, the accesses to arrays in its function are a group, which LLVM may reorder
-between iterations; what a function keeps on its stack is not of it.
+A mark becomes metadata of the loop's back edge when the module is written. If a loop is marked as
+parallel, the accesses to arrays in its function are a group, which LLVM may reorder between
+iterations. Accesses to the function's stack are not in the group.
 
 References
 ----------
@@ -52,7 +52,7 @@ UNROLLED_AS_VECTORS = "llvm.loop.vectorize.followup_all"
 #: Iterations may run in any order, and in turns.
 PARALLEL = "llvm.loop.parallel_accesses"
 #: What the vectorizer writes at such a loop: nothing that LLVM knows, since it warns on standard
-#: error of a loop that it was told to unroll and cannot.
+#: error of a loop that it must unroll and cannot.
 _OF_VECTORS = "kerneldsl.vectors"
 
 _MARK, _GROUP = "kerneldsl.loop", "kerneldsl.accesses"
@@ -61,7 +61,7 @@ _GROUPED = re.compile(r'^!(\d+) = !{ !"kerneldsl\.accesses" }$', re.MULTILINE)
 
 
 def mark_loop(builder: ir.IRBuilder, *wishes: str) -> None:
-    """Mark the loop whose body ends where a builder stands."""
+    """Mark the loop with a body that ends at a builder's place."""
     _marks(builder.module).append((builder.block, wishes))
 
 
@@ -95,17 +95,17 @@ def with_loop_marks(module: ir.Module, text_of: Any) -> str:
 
 
 def has_vectors_to_unroll(text: str) -> bool:
-    """Return whether the text of a module has loops that are to be unrolled as vectors."""
+    """Return whether the text of a module has loops that must be unrolled as vectors."""
     return _OF_VECTORS in text
 
 
 def unroll_in_full(text: str) -> str:
-    """Return the text of a module in which LLVM is told to unroll what the vectorizer has made."""
+    """Return the text of a module in which LLVM must unroll what the vectorizer has made."""
     return text.replace(_OF_VECTORS, FULLY_UNROLLED)
 
 
 def leave_as_it_is(text: str) -> str:
-    """Return the text of a module in which LLVM is no longer told to unroll what it could not."""
+    """Return the text of a module in which LLVM need not unroll what it could not."""
     return text.replace(FULLY_UNROLLED, _OF_VECTORS)
 
 

@@ -44,7 +44,7 @@ _DEFAULT_BLOCKS: dict[int, Dim3] = {1: (256, 1, 1), 2: (32, 8, 1), 3: (32, 4, 2)
 
 
 class CpuCompiler(Compiler):
-    """Generates Python, and compiles it with Numba."""
+    """Compiles kernels by the region IR, for this machine or for a level of processors."""
 
     name = "cpu"
     usual_architectures = tuple(LEVELS)
@@ -179,7 +179,7 @@ class CpuDevice(Device):
         return thread_count()
 
     def thread_pool(self) -> tuple[int, float] | None:
-        """Return Numba's threads, and what waking them costs."""
+        """Return the threads that share a launch, and the cost of waking them."""
         from targets.cpu.runtime.threads import threading_layer, wake_ns
 
         layer = threading_layer()

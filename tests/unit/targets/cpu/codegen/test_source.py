@@ -1,4 +1,4 @@
-"""The Python that the CPU target writes: what is cut, narrowed, interchanged and kept."""
+"""The regions that the CPU target compiles: what is split, narrowed, interchanged and kept."""
 
 from __future__ import annotations
 
