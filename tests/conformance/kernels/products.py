@@ -188,3 +188,55 @@ def _add_mixed(one: str, two: str) -> None:
 _add_mixed("int8", "uint8")
 if "float8_e5m2" in _DTYPES:
     _add_mixed("float8_e4m3fn", "float8_e5m2")
+
+
+@kd.func
+def _block_product(a, b, m, n):
+    acc = kd.tile.zeros((16, 16), kd.float32)
+    for k in kd.pipelined(range(0, a.shape[1], 16), stages=3):
+        x = kd.tile.load(a, (m, k), (16, 16))
+        acc = kd.mma(x, kd.tile.load(b, (n, k), (16, 16)).T, acc)
+    return acc
+
+
+@kd.func
+def _whole_product(a, b, c):
+    for place in kd.tiles(c.shape, (16, 16)):
+        m, n = place
+        kd.tile.store(c, place, _block_product(a, b, m, n))
+
+
+@kd.kernel
+def _by_functions(a, b, c):
+    _whole_product(a, b, c)
+
+
+@kd.kernel
+def _through_shared(a, b, c):
+    held = kd.shared.array((16, 16), kd.float32)
+    for m, n in kd.tiles(c.shape, (16, 16)):
+        kd.tile.store(held, (0, 0), _block_product(a, b, m, n))
+        kd.syncthreads()
+        i = kd.threadIdx.x
+        while i < 256:
+            row, column = m + i // 16, n + i % 16
+            if row < c.shape[0] and column < c.shape[1]:
+                c[row, column] = held[i // 16, i % 16]
+            i += kd.blockDim.x
+        kd.syncthreads()
+
+
+def _factors(rng: np.random.Generator) -> tuple[Any, ...]:
+    a, b = (small_integers(rng, shape, "float16") for shape in ((37, 50), (41, 50)))
+    return a, b, poisoned((37, 41), "float32")
+
+
+for _kernel in (_by_functions, _through_shared):
+    _LIST.add(
+        f"program.{_kernel.__name__.strip('_')}",
+        _kernel,
+        _factors,
+        grid=(3,),
+        block=(64,),
+        expected=lambda a, b, c: {2: a.astype(c.dtype) @ b.astype(c.dtype).T},
+    )
