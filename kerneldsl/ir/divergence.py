@@ -15,11 +15,21 @@ from typing import TypeAlias
 
 from kerneldsl.errors import SourceLocation
 from kerneldsl.frontend.parts import Part
-from kerneldsl.ir.operations import Binding
+from kerneldsl.ir.operations import Binding, Operation
 from kerneldsl.language.intrinsics.intrinsic import Scope
 from kerneldsl.utilities.dataclasses import dataclass
 
-__all__ = ["Divergence", "Fact", "Level", "are_equal", "holding", "join", "level_of"]
+__all__ = [
+    "Divergence",
+    "Fact",
+    "Level",
+    "are_equal",
+    "holding",
+    "join",
+    "level_of",
+    "shown_part",
+    "used_bindings",
+]
 
 _MOST_LINKS = 8
 
@@ -148,3 +158,27 @@ def holding(fact: Divergence, binding: Binding) -> Divergence:
         return fact.because("`{text}` returns what varies", binding.source)
     form = f"`{binding.name}` is assigned `{{text}}`"
     return fact.because(form, binding.source.assigned(binding.name))
+
+
+# -- what a message shows --------------------------------------------------------------------------
+
+
+def shown_part(operation: Operation) -> Part | None:
+    """Return the expression that an operation was read from."""
+    source: Part | None = operation.source
+    return None if source is None else source.shown
+
+
+def used_bindings(bindings: list[Binding], user: Part | str | None) -> list[int]:
+    """Return the numbers of the bindings through which a value is used, the first one first."""
+    if len(bindings) == 1 or user is None:
+        return list(range(len(bindings)))[:1]
+    parts = {user} if isinstance(user, str) else user.mentioned
+    found, is_returned = list[int](), False
+    for number in reversed(range(len(bindings))):
+        binding = bindings[number]
+        if is_returned or (binding.name or binding.source.node) in parts:
+            found.insert(0, number)
+            parts = binding.source.shown.mentioned
+            is_returned = binding.name is None
+    return found or [0]

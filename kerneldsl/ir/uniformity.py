@@ -25,12 +25,19 @@ from kerneldsl.contract.promises import NO_PROMISES, Promises
 from kerneldsl.frontend.effects.library_effects import EXTENT_ATTRIBUTES, TYPE_ATTRIBUTES
 from kerneldsl.frontend.parts import Part
 from kerneldsl.ir.accesses import Accesses, has_memory, is_of_block, is_own
-from kerneldsl.ir.divergence import Divergence, Fact, are_equal, holding, join
+from kerneldsl.ir.divergence import (
+    Divergence,
+    Fact,
+    are_equal,
+    holding,
+    join,
+    shown_part,
+    used_bindings,
+)
 from kerneldsl.ir.frontend.source_names import RESULT
 from kerneldsl.ir.intervals import Intervals
 from kerneldsl.ir.operations import (
     LOOPS,
-    Binding,
     Effect,
     Function,
     Label,
@@ -164,7 +171,7 @@ class Uniformity:
         bindings = self._bindings.get(value)
         if fact is None or not bindings:
             return fact
-        for number in _used(bindings, user):
+        for number in used_bindings(bindings, user):
             key = value, number, fact
             if key not in self._held:
                 self._held[key] = holding(fact, bindings[number])
@@ -215,7 +222,7 @@ class Uniformity:
         made = array.owner
         if isinstance(made, Operation) and made.source is not None and made.source.is_expression:
             return "`{text}`", made.source
-        return "`{text}`", _shown(operation)
+        return "`{text}`", shown_part(operation)
 
     def _doubt(self, owners: frozenset[Any], operation: Operation) -> tuple[Scope, str] | None:
         """Return for which threads memory is the same, if not for all, and what memory it is."""
@@ -303,7 +310,7 @@ class Uniformity:
         return facts, extents
 
     def _own(self, operation: Operation, scope: Scope, index: Scope, form: str) -> Fact:
-        return Divergence(scope, index, f"`{{text}}` {form}", _shown(operation))
+        return Divergence(scope, index, f"`{{text}}` {form}", shown_part(operation))
 
     def _attribute(self, operation: Operation) -> tuple[Fact, Fact]:
         (owner,), name = operation.operands, operation.attributes["attribute"]
@@ -378,7 +385,7 @@ class Uniformity:
 
     def _condition(self, value: Value, operation: Operation) -> Fact:
         """Return how the truth of a value varies."""
-        test = _shown(operation)
+        test = shown_part(operation)
         found = self._whole(value, test)
         form = "the condition `{text}` {varies}"
         return None if found is None else found.because(form, test)
@@ -447,7 +454,7 @@ class Uniformity:
         first = len(operation.operands) - count
         given, initial = operation.operands[:first], operation.operands[first:]
         head = len(body.arguments) - count
-        shown = _shown(operation)
+        shown = shown_part(operation)
         bounds = join(*(self._whole(value, shown) for value in given))
         way: Fact = None
         if operation.name == "for" and bounds is not None:
@@ -492,7 +499,7 @@ class Uniformity:
 
     def _set_items(self, operation: Operation, given: list[Value], arguments: list[Value]) -> None:
         """Set the facts of the elements that a loop is over: one column for each argument."""
-        shown = _shown(operation)
+        shown = shown_part(operation)
         for number, argument in enumerate(arguments):
             column = given[number :: len(arguments)]
             fact = join(*(self._fact_in(value, shown) for value in column))
@@ -528,24 +535,3 @@ def _intrinsic_of(operation: Operation) -> Intrinsic | None:
         use = operation.source.use
     found: Intrinsic | None = _INDICES.get(operation.name) if use is None else use.intrinsic
     return found
-
-
-def _shown(operation: Operation) -> Part | None:
-    """Return the expression that an operation was read from."""
-    source: Part | None = operation.source
-    return None if source is None else source.shown
-
-
-def _used(bindings: list[Binding], user: Part | str | None) -> list[int]:
-    """Return the numbers of the bindings through which a value is used, the first one first."""
-    if len(bindings) == 1 or user is None:
-        return list(range(len(bindings)))[:1]
-    parts = {user} if isinstance(user, str) else user.mentioned
-    found, is_returned = list[int](), False
-    for number in reversed(range(len(bindings))):
-        binding = bindings[number]
-        if is_returned or (binding.name or binding.source.node) in parts:
-            found.insert(0, number)
-            parts = binding.source.shown.mentioned
-            is_returned = binding.name is None
-    return found or [0]
