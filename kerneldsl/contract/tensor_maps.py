@@ -81,7 +81,7 @@ class TensorMap:
 
 
 class MapGeometry(NamedTuple):
-    """What a tensor map describes, in the order of its axes.
+    """The array that a tensor map describes, in the order of its axes.
 
     Attributes
     ----------

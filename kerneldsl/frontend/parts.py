@@ -41,12 +41,12 @@ class Part(NamedTuple):
 
     @property
     def is_expression(self) -> bool:
-        """Whether it is no statement."""
+        """True if it is not a statement."""
         return isinstance(self.node, ast.expr)
 
     @property
     def is_control(self) -> bool:
-        """Whether it is a branch or a loop, and a statement."""
+        """True if it is a statement, and a branch or a loop."""
         return isinstance(self.node, ast.If | ast.For | ast.While)
 
     @property

@@ -110,7 +110,7 @@ class Request(NamedTuple):
 
     @property
     def mapping(self) -> ElementMapping:
-        """How the indices of the launch are mapped to threads, once that is decided."""
+        """The mapping of the indices of the launch to threads, once it is decided."""
         if self.candidate is None or not self.state.traits.uses_grid_only:
             return ONE_EACH
         return self.candidate.mapping

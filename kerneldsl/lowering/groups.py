@@ -65,7 +65,10 @@ class Combination(ABC):
 
     @property
     def neutral(self) -> ir.Constant:
-        """What leaves every bit of a number as it is, if the operation is vectorizable."""
+        """The number that leaves every bit of another one as it is.
+
+        Vectorizable operations alone have one.
+        """
         raise NotImplementedError(f"{type(self).__name__} has no neutral element")
 
     def finish(self, builder: ir.IRBuilder, value: ir.Value) -> ir.Value:

@@ -27,7 +27,7 @@ _MAX_GROUP = 4
 
 
 class TileLayout(Protocol):
-    """What all layouts of a tile in the registers of threads have."""
+    """A layout of a tile in the registers of threads."""
 
     @property
     def count(self) -> int: ...
