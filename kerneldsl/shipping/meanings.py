@@ -1,4 +1,4 @@
-"""What the front end reads to make a kernel's normal form, in words that can be compared.
+"""The source, names and values that a kernel's normal form is made of, as text to compare.
 
 That is the text of a function, with the place of its code there, and what names from outside mean.
 """

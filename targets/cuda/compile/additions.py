@@ -1,4 +1,4 @@
-"""What a launch has beyond what a program declares, because its compiled code needs it."""
+"""Tensor maps and threads that compiled code adds to a launch."""
 
 from __future__ import annotations
 

@@ -150,7 +150,7 @@ class CudaArtifact(Artifact):
 
     @property
     def passes(self) -> tuple[PassRemark, ...]:  # type: ignore[override]
-        """What the optimizing passes did."""
+        """The remarks of the optimizing passes."""
         if callable(self._passes):
             self._passes = self._passes()
         return self._passes

@@ -1,4 +1,4 @@
-"""Whether an assembler keeps what code of warpgroups means to be fast.
+"""Refuse code of warpgroups that an assembler makes slow.
 
 Where ptxas does not see that results stay in their registers it puts waits between instructions,
 which it reports (C7508 to C7520). A thread with too few registers spills them. Such code is right,

@@ -45,7 +45,7 @@ _Writer: TypeAlias = Callable[
 
 @dataclass(frozen=True)
 class Form:
-    """What a step is on some architectures."""
+    """The instruction of a step on some architectures."""
 
     #: The instruction, as PTX spells its shape and types.
     instruction: str

@@ -40,7 +40,7 @@ _Layout: TypeAlias = Fragments | RowFragments | None
 
 @dataclass(frozen=True)
 class Product:
-    """How a product is computed."""
+    """The way in which a product is computed."""
 
     step: Step
     fragments: Fragments

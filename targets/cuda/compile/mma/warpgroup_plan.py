@@ -1,4 +1,4 @@
-"""Whether and how warpgroups multiply the tiles of a kernel: the plan of its ring of copies.
+"""Plan products by warpgroups: the ring of copies of a kernel, or the reason against it.
 
 A product in a loop takes its factors from a *ring* of slots in shared memory. Each slot has the
 tiles of one iteration. A thread beyond the declared ones begins the copies into the slots, and the
@@ -47,7 +47,7 @@ _MAX_RESULTS = {1: 128, 2: 128, 3: 96}
 
 
 class NotPlanned(Exception):
-    """Why the tiles of a kernel are multiplied otherwise."""
+    """The reason why the tiles of a kernel are multiplied otherwise."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class Part:
 
 @dataclass(frozen=True)
 class WarpgroupPlan:
-    """How warpgroups multiply the tiles of one kernel."""
+    """The plan of a kernel with tiles that warpgroups multiply."""
 
     #: Declared warpgroups, which multiply.
     warpgroups: int
@@ -113,7 +113,7 @@ class WarpgroupPlan:
 
     @property
     def additions(self) -> LaunchAdditions:
-        """What each launch has beyond what the kernel declares."""
+        """The additions to each launch of the kernel."""
         return LaunchAdditions(self.tensor_maps, WARPGROUP)
 
     @property
