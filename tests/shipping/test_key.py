@@ -36,7 +36,7 @@ _PROCESS_CODE = (
     "targets/cpu/runtime/runner_code.py",
     "targets/cpu/runtime/signal_handlers.py",
 )
-_PROCESS_DIGEST = "1 5ba96d6052362903"
+_PROCESS_DIGEST = "1 ff498b70a3f6e66f"
 
 
 @kd.kernel
