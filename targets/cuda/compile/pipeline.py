@@ -182,13 +182,21 @@ def _by_warpgroups(
     return found
 
 
+#: Sums of a thread beyond which they are in local memory: half of its registers.
+_MOST_SUMS = 128
+
+
 def _by_warps(layouts: Any, function: Any, threads: int, arch: Any, report: Report) -> Any:
     from targets.cuda.compile.mma.layouts import TileLayouts
     from targets.cuda.compile.regions.walks import location
 
     layouts = TileLayouts(function, threads, arch)
-    for product, instruction in layouts.instructions():
-        report("product", f"computed by {instruction}", where=[location(function, product)])
+    for product, instruction, sums in layouts.instructions():
+        where = [location(function, product)]
+        report("product", f"computed by {instruction}", where=where)
+        if sums > _MOST_SUMS:
+            slow = f"with {sums} sums in each thread, which are not in registers"
+            report("product", slow, where=where, is_missed=True)
     for product, reason in layouts.reasons.items():
         where = [location(function, product)]
         report("product", f"computed element by element: {reason}", where=where, is_missed=True)

@@ -211,10 +211,10 @@ class TileLayouts(Layouts):
         assert form is not None
         return form
 
-    def instructions(self) -> Iterator[tuple[Operation, str]]:
-        """Return each product with an instruction, and the instruction."""
+    def instructions(self) -> Iterator[tuple[Operation, str, int]]:
+        """Return each product with an instruction, the instruction, and the sums of a thread."""
         for operation, product in self._products.items():
-            yield operation, self._form(product.step).instruction
+            yield operation, self._form(product.step).instruction, product.fragments.slot_count
 
     def _promoted(self, product: Operation, step: Step) -> int:
         """Return how many steps are added before their sum is added as float32, 0 for all."""

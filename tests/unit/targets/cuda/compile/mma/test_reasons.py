@@ -57,6 +57,18 @@ def test_an_instruction_is_named() -> None:
     assert _remarks(_product(16), arch="sm_75") == ["1 product computed by m16n8k8.f16"]
 
 
+def test_sums_that_are_not_in_registers_are_named() -> None:
+    def wide(a, b, c, places):
+        x, y = kd.tile.load(a, (0, 0), (64, 16)), kd.tile.load(b, (0, 0), (128, 16))
+        kd.tile.store(c, (0, 0), kd.mma(x, y.T))
+
+    assert _remarks(wide, threads=64) == ["1 product computed by m16n8k16.f16"]
+    assert _remarks(wide, threads=32) == [
+        "1 product computed by m16n8k16.f16",
+        "1 product with 256 sums in each thread, which are not in registers",
+    ]
+
+
 def written_by_the_loop(a, b, c, places):
     acc = kd.tile.zeros((32, 16), kd.float32)
     for k in kd.pipelined(range(0, a.shape[1], 16)):
