@@ -222,6 +222,11 @@ class FunctionUnit:
         """Return whether this unit, or one that it calls, has operations on tiles."""
         return any(use.is_of_tiles for use in self.all_uses())
 
+    def straight_nodes(self) -> int:
+        """Return the nodes of this unit and those it calls; 0 if there is a loop."""
+        nodes = [node for unit in self.reachable() for node in walk_here(unit.tree)]
+        return 0 if any(isinstance(node, ast.For | ast.While) for node in nodes) else len(nodes)
+
     def __deepcopy__(self, memo: dict[int, Any]) -> FunctionUnit:
         """Return the unit itself: it is never changed, so copying a tree copies no unit."""
         return self

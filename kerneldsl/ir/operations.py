@@ -236,6 +236,8 @@ class Function:
         self.work = KernelWork()
         #: In debug mode, the places that can fail, by their number.
         self.fault_sites: tuple[Any, ...] = ()
+        #: Whether it had loops when it was read, also over the elements of rows.
+        self.has_loops = False
         #: What to warn of.
         self.findings: tuple[Any, ...] = ()
         #: Stores to float32 arrays of what is computed in float64.

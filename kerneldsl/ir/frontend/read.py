@@ -23,7 +23,7 @@ from kerneldsl.ir.frontend.findings.find import add_findings
 from kerneldsl.ir.frontend.functions import read_kernel_body
 from kerneldsl.ir.frontend.members import unpacked
 from kerneldsl.ir.frontend.reader import Reader, reads_statement
-from kerneldsl.ir.operations import Function, Operation, Region, Value
+from kerneldsl.ir.operations import LOOPS, Function, Operation, Region, Value
 from kerneldsl.ir.rewriter import rewrite
 from kerneldsl.ir.typing import Typing
 from kerneldsl.language.kinds import Kind
@@ -109,6 +109,7 @@ def read_function(
 
     reader.into(function.body, read)
     set_late_types(function.body)
+    function.has_loops = any(each.name in LOOPS for each in function.body.walk())
     add_findings(function, reader.names)
     rewrite(function.body, {"cast": _plain})
     if reader.faults is not None:

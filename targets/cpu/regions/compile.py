@@ -6,7 +6,6 @@ reads its arguments from the launch. It runs a range of blocks, or of pieces of 
 
 from __future__ import annotations
 
-import ast
 import itertools
 import operator
 import time
@@ -22,7 +21,6 @@ from kerneldsl.analysis.operations import CONVERSIONS, SELECTIONS
 from kerneldsl.contract import Specialization
 from kerneldsl.contract.abi import RECORD_WORD_BYTES
 from kerneldsl.errors import KernelError
-from kerneldsl.frontend.trees import walk_here
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.ir.array_parts import ArrayParts
 from kerneldsl.ir.explained_errors import explained_errors, translate
@@ -155,7 +153,7 @@ def _compile(spec: Specialization, library: Any, level: str | None) -> CpuArtifa
         function.findings,
         function.barriers,
         function.work,
-        _straight_nodes(spec.unit),
+        0 if function.has_loops else spec.unit.straight_nodes(),
     )
 
 
@@ -163,12 +161,6 @@ def _fault_table(function: Function) -> FaultTable:
     from kerneldsl.lowering.faults import FaultTable
 
     return FaultTable(function.fault_sites)
-
-
-def _straight_nodes(unit: FunctionUnit) -> int:
-    """Return the nodes of a kernel and of the functions that it calls; 0 if there is a loop."""
-    nodes = [node for reached in unit.reachable() for node in walk_here(reached.tree)]
-    return 0 if any(isinstance(node, ast.For | ast.While) for node in nodes) else len(nodes)
 
 
 _numbers = itertools.count()

@@ -42,6 +42,12 @@ def test_a_row_depends_on_the_rank():
     assert re.search(r"array.store %o, %i, %kd__k", found)
 
 
+def test_a_statement_over_rows_may_take_long():
+    kernel = kd.kernel(double)
+    assert not kernel.artifact("float64[::1], float64[::1]", forall=1, target="cpu").has_loops
+    assert kernel.artifact(MATRICES, forall=1, target="cpu").has_loops
+
+
 def test_what_is_computed_once_is_before_the_loops():
     def scaled(o, a):
         i = kd.grid(1)
