@@ -452,3 +452,17 @@ def test_a_wave_counts_while_its_blocks_wait() -> None:
     assert counted < wave < waited + counted / 2
     # A second wave is counted when the first has been.
     assert _counting(32, 4 * rates.multiprocessor_count, 1024) > wave + counted / 2
+
+
+def test_a_block_of_128_threads_if_the_number_of_blocks_does_not_matter() -> None:
+    long = ElementWork(written_bytes=8, stores=1, operations=2000, widest_bytes=0, places=1)
+    short = long._replace(operations=1)
+    one = ElementMapping((1, 1, 1), grid_stride="")
+    for work, threads in ((long, 128), (short, 384)):
+        times = {}
+        for each in rank([problem((1 << 26,), work)], {}, [one]):
+            times.setdefault(each.candidate.block_threads, each.prediction.time_ns)
+        assert (times[128] <= times[256]) == (threads == 128)
+        assert next(iter(times)) == threads
+    first = rank([problem((1 << 13, 1 << 13), long)], {}, [one])[0]
+    assert first.candidate.block_threads == 256
