@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import operator
 
+from kerneldsl.frontend.operators import BINARY_OPERATORS
 from kerneldsl.language.element_types import REAL_KINDS, names_of
-from kerneldsl.utilities.operators import BINARY_OPERATORS
 
 __all__ = ["CONVERSIONS", "OPERATORS", "SELECTIONS"]
 

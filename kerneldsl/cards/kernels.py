@@ -5,7 +5,6 @@ Forms of the compiled code are joined to the source by line, and so are remarks 
 
 from __future__ import annotations
 
-import ast
 import inspect
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -18,6 +17,7 @@ from kerneldsl.cards.measured import specializations_rows, specializations_table
 from kerneldsl.contract import Artifact, Specialization
 from kerneldsl.errors import KernelError
 from kerneldsl.explain import AccessReport, Explanation, Finding
+from kerneldsl.frontend.trees import statements_in_loops
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.kernels.kernel import DeviceFunction, Kernel
 from kerneldsl.language.kinds import format_signature
@@ -365,7 +365,7 @@ def _explained(kernel: Kernel[..., Any], specialization: Specialization) -> Expl
 
 
 def _explain(kernel: Kernel[..., Any], specialization: Specialization) -> Explanation | None:
-    if sum(1 for _ in _looped_statements(specialization.unit.tree)) > _MAX_LOOPED_STATEMENTS:
+    if statements_in_loops(specialization.unit.tree) > _MAX_LOOPED_STATEMENTS:
         return None
     from kerneldsl.explain.explain import explain_kernel, explained_device
 
@@ -379,9 +379,3 @@ def _explain(kernel: Kernel[..., Any], specialization: Specialization) -> Explan
         block=specialization.block_dim or kernel._block,
         extent=None if ndim is None else _extent(ndim),
     )
-
-
-def _looped_statements(tree: ast.AST) -> Iterator[ast.stmt]:
-    for loop in ast.walk(tree):
-        if isinstance(loop, ast.For | ast.While):
-            yield from (each for each in ast.walk(loop) if isinstance(each, ast.stmt))

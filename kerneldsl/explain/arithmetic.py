@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 from kerneldsl.explain.accesses import source_text
 from kerneldsl.explain.explanation import BranchReport, Finding
-from kerneldsl.explain.reading import kind_of
 from kerneldsl.explain.sites import Site, site_of
 from kerneldsl.explain.tally import AccessTally, FloatTally, Tallies
 from kerneldsl.explain.text import short_number
+from kerneldsl.ir.frontend.written import kind_of
 from kerneldsl.ir.nonnegative import mark_indices
 from kerneldsl.ir.operations import (
     CONTROL,

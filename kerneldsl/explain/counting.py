@@ -9,10 +9,10 @@ import numpy as np
 
 from kerneldsl.analysis.operations import SELECTIONS
 from kerneldsl.explain.lane_memory import LaneMemory
-from kerneldsl.explain.reading import kind_of
 from kerneldsl.explain.sites import site_of
 from kerneldsl.explain.tally import DivisionTally, FloatTally
 from kerneldsl.explain.values import Value
+from kerneldsl.ir.frontend.written import kind_of
 from kerneldsl.ir.operation_classes import class_of
 from kerneldsl.ir.operations import Operation
 from kerneldsl.ir.recognize import constant_number

@@ -28,13 +28,13 @@ from kerneldsl.explain.findings import bank_conflicts, coalescing, local_arrays,
 from kerneldsl.explain.formulas import launch_formulas
 from kerneldsl.explain.indices import Indices
 from kerneldsl.explain.launched import Launched, launched
-from kerneldsl.explain.reading import WrittenReader
 from kerneldsl.explain.reuse import array_traffic, reuse
 from kerneldsl.explain.roofline import roofline
 from kerneldsl.explain.sites import Site
 from kerneldsl.explain.symbols import Expression, neighbour_stride
 from kerneldsl.explain.tally import AccessTally, BranchTally
 from kerneldsl.explain.values import Space
+from kerneldsl.ir.frontend.written import WrittenReader
 from kerneldsl.language.element_types import ELEMENT_TYPES
 from kerneldsl.language.kinds import ScalarKind, format_signature
 from kerneldsl.placement.registry import get_target

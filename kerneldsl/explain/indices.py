@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 from numba import types
 
 from kerneldsl.explain.lane_memory import record_type
-from kerneldsl.explain.reading import kind_of
 from kerneldsl.explain.sites import site_of
 from kerneldsl.explain.symbols import (
     Expression,
@@ -23,6 +22,7 @@ from kerneldsl.explain.symbols import (
     symbol,
     variable,
 )
+from kerneldsl.ir.frontend.written import kind_of
 from kerneldsl.ir.operations import Function, Operation, Value
 from kerneldsl.ir.recognize import operands_of, operator_of
 

@@ -18,11 +18,11 @@ from kerneldsl.analysis.work import UNKNOWN_TRIPS
 from kerneldsl.explain.joined_conditions import Join, join_of
 from kerneldsl.explain.lane_memory import ActiveLanes, LaneMemory
 from kerneldsl.explain.operations import EVALUATED, call_of_language
-from kerneldsl.explain.reading import kind_of
 from kerneldsl.explain.sites import site_of
 from kerneldsl.explain.tally import BranchTally, Tallies
 from kerneldsl.explain.threads import Threads
 from kerneldsl.explain.values import UNKNOWN, Maybe, Value, View, as_dtype, choose, possible
+from kerneldsl.ir.frontend.written import kind_of
 from kerneldsl.ir.operations import Function, Label, Operation, Region, given_to
 
 __all__ = ["MAX_ROUNDS", "Interpreter"]

@@ -19,7 +19,6 @@ import numpy as np
 from kerneldsl.explain.counting import count_floats, count_operation
 from kerneldsl.explain.explanation import TENSOR_FMA
 from kerneldsl.explain.lane_memory import LaneMemory, parts_of, record_type
-from kerneldsl.explain.reading import kind_of, language_type
 from kerneldsl.explain.requests import WARP_LANES
 from kerneldsl.explain.sites import site_of
 from kerneldsl.explain.subscripts import elements, view_as, view_of
@@ -34,6 +33,7 @@ from kerneldsl.explain.values import (
     possible,
 )
 from kerneldsl.frontend.unit import IntrinsicUse
+from kerneldsl.ir.frontend.written import kind_of, language_type
 from kerneldsl.ir.operations import Operation
 from kerneldsl.ir.recognize import operands_of, operator_of
 from kerneldsl.language.element_types import ELEMENT_TYPES

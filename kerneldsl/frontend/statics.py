@@ -10,10 +10,10 @@ import numpy as np
 
 from kerneldsl.errors.values import safe_repr
 from kerneldsl.frontend.foreign import is_numba_type
+from kerneldsl.frontend.operators import BINARY_OPERATORS, COMPARISONS, UNARY_OPERATORS
 from kerneldsl.frontend.report import Reporter
 from kerneldsl.language.element_types import DTYPE_NAMES, ELEMENT_TYPES, element_name
 from kerneldsl.language.intrinsics.intrinsic import Intrinsic, IntrinsicGroup, Typing
-from kerneldsl.utilities.operators import BINARY_OPERATORS, COMPARISONS, UNARY_OPERATORS
 
 __all__ = ["StaticEvaluator", "dtype_name"]
 

@@ -19,6 +19,9 @@ __all__ = [
     "fill_locations",
     "origin_of",
     "set_origin",
+    "slices_of",
+    "statements_in_loops",
+    "statements_of",
     "walk_here",
 ]
 
@@ -206,3 +209,21 @@ def _copy(node: ast.AST) -> ast.AST:
     if kind is ast.Compare:
         state["ops"] = list(state["ops"])
     return new
+
+
+def statements_of(tree: ast.AST) -> list[ast.stmt]:
+    """Return the statements of a function, in an order that is the same for equal trees."""
+    return [node for node in walk_here(tree) if isinstance(node, ast.stmt)]
+
+
+def statements_in_loops(tree: ast.AST) -> int:
+    """Return how many statements loops repeat, each counted for each loop around it."""
+    loops = (node for node in ast.walk(tree) if isinstance(node, ast.For | ast.While))
+    return sum(isinstance(node, ast.stmt) for loop in loops for node in ast.walk(loop))
+
+
+def slices_of(tree: ast.AST) -> Iterator[ast.Subscript]:
+    """Yield the subscripts of a function that are slices."""
+    for node in walk_here(tree):
+        if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice):
+            yield node

@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 from numba import types
 
 from kerneldsl.analysis.operations import CONVERSIONS, OPERATORS, SELECTIONS
+from kerneldsl.frontend.operators import COMPARISONS
 from kerneldsl.frontend.unit import IntrinsicUse
 from kerneldsl.ir.operations import Operation
 from kerneldsl.ir.recognize import is_false, operands_of, operator_of, plain_operator
 from kerneldsl.language.intrinsics.intrinsic import Effect as LanguageEffect
 from kerneldsl.language.intrinsics.intrinsic import Intrinsic, Scope, Typing
-from kerneldsl.utilities.operators import COMPARISONS
 
 __all__ = ["OperationClass", "class_of", "joins_conditions"]
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from numba import types
 
+from kerneldsl.frontend.operators import BINARY_OPERATORS
 from kerneldsl.ir.operations import Operation, Value
-from kerneldsl.utilities.operators import BINARY_OPERATORS
 
 __all__ = ["constant_number", "is_false", "operands_of", "operator_of", "plain_operator"]
 

@@ -156,7 +156,7 @@ def _of_expressions(kernel: ExpressionKernel, wrt: str) -> ExpressionKernel:
 
 def _of_kernel(kernel: Any, unit: FunctionUnit, wrt: str, name: str) -> ElementKernel:
     from kerneldsl.symbolic.derived_sources import derived_text, differentiated
-    from kerneldsl.symbolic.reading import read_unit
+    from kerneldsl.symbolic.frontend.reading import read_unit
     from kerneldsl.symbolic.sources import NAMESPACE
 
     reading = read_unit(unit, wrt)
@@ -183,7 +183,7 @@ def _of_function(unit: FunctionUnit, wrt: str, name: str) -> Any:
 
     from kerneldsl.symbolic.derived_sources import differentiated
     from kerneldsl.symbolic.element_functions import function_text
-    from kerneldsl.symbolic.reading import one_of, read_unit
+    from kerneldsl.symbolic.frontend.reading import one_of, read_unit
     from kerneldsl.symbolic.sources import NAMESPACE
 
     reading = read_unit(unit, wrt)

@@ -15,8 +15,8 @@ import sympy
 from sympy.codegen import cfunctions
 
 from kerneldsl.errors import ArgumentValueError, UnsupportedConstructError
+from kerneldsl.symbolic.frontend.readings import Reading, Store
 from kerneldsl.symbolic.printing import Printer, needs_floats
-from kerneldsl.symbolic.readings import Reading, Store
 from kerneldsl.symbolic.sources import FreshNames, value_lines
 
 __all__ = ["derived_text", "differentiated"]

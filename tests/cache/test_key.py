@@ -379,7 +379,7 @@ def _path_of(root: Path, module: str) -> str:
         "kerneldsl/launch/native/builder.py",
         "kerneldsl/lowering/loop_marks.py",
         "kerneldsl/planner/work.py",
-        "kerneldsl/utilities/operators.py",
+        "kerneldsl/frontend/operators.py",
         "targets/cpu/regions/compile.py",
         "targets/cuda/compile/stored.py",
     ],

@@ -18,12 +18,12 @@ from typing import Any
 from numba import types
 
 from kerneldsl.frontend.library_names import outside_value
+from kerneldsl.frontend.operators import COMPARISONS
 from kerneldsl.frontend.trees import walk_here
 from kerneldsl.ir.frontend.exits import has, labeled, unreachable
 from kerneldsl.ir.frontend.merging import End, LoopVariables, merge
 from kerneldsl.ir.frontend.reader import Reader, constant_of, reads_statement
 from kerneldsl.ir.operations import Region, Value
-from kerneldsl.utilities.operators import COMPARISONS
 
 __all__ = [
     "BeforeEnd",

@@ -11,6 +11,12 @@ from typing import Any
 from numba import types
 
 from kerneldsl.frontend.expressions import folded
+from kerneldsl.frontend.operators import (
+    BINARY_OPERATORS,
+    COMPARISONS,
+    OPPOSITES,
+    UNARY_OPERATORS,
+)
 from kerneldsl.frontend.parts import Part
 from kerneldsl.frontend.unit import IntrinsicUse
 from kerneldsl.ir.frontend.control import known_test
@@ -22,12 +28,6 @@ from kerneldsl.ir.frontend.reader import NotReadError, Reader, constant_of, read
 from kerneldsl.ir.frontend.source_names import CHOSEN
 from kerneldsl.ir.operations import Region, Value
 from kerneldsl.ir.refusals import undefined_refusal
-from kerneldsl.utilities.operators import (
-    BINARY_OPERATORS,
-    COMPARISONS,
-    OPPOSITES,
-    UNARY_OPERATORS,
-)
 
 __all__ = ["IN_PLACE", "binary", "compared", "read_name", "signed"]
 

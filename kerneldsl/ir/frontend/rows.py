@@ -19,6 +19,7 @@ from numba import types
 
 from kerneldsl.errors import UnsupportedConstructError
 from kerneldsl.frontend.expressions import folded, index_parts
+from kerneldsl.frontend.operators import BINARY_OPERATORS, UNARY_OPERATORS
 from kerneldsl.frontend.parts import Part
 from kerneldsl.ir.frontend.arrays import load, store
 from kerneldsl.ir.frontend.control import read_branches_of, read_loop
@@ -29,7 +30,6 @@ from kerneldsl.ir.frontend.merging import LoopVariables
 from kerneldsl.ir.frontend.outside_calls import called
 from kerneldsl.ir.frontend.reader import Reader, constant_of
 from kerneldsl.ir.operations import Operation, Region, Value
-from kerneldsl.utilities.operators import BINARY_OPERATORS, UNARY_OPERATORS
 
 __all__ = ["assign_row", "is_row", "row_of_target"]
 

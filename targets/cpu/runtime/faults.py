@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import ast
 import builtins
 import ctypes
 import errno
 import os
 import struct
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, NoReturn
 
 from kerneldsl.contract import LaunchConfig
 from kerneldsl.errors import LaunchConfigError, OutOfMemoryError, fault_class
-from kerneldsl.frontend.trees import walk_here
-from kerneldsl.frontend.unit import FunctionUnit
+from kerneldsl.frontend.trees import slices_of
 from kerneldsl.lowering.faults import FAULT_FIELDS, raise_fault
 from kerneldsl.utilities.formatting import format_bytes
 from targets.cpu.codegen.code import OVERRUN, STOPPED, read_dynamic_failure
@@ -81,7 +78,9 @@ def raise_incomplete(artifact: CpuArtifact, failure: int, shared_bytes: int) -> 
 def _raise_too_small(artifact: CpuArtifact, line: int, nbytes: int, shared_bytes: int) -> NoReturn:
     """Raise for a slice of dynamic shared memory that ends beyond it."""
     kernel = artifact.specialization.unit
-    unit, node = next(_slices_at(kernel, line), (kernel, kernel.tree))
+    slices = ((unit, node) for unit in kernel.reachable() for node in slices_of(unit.tree))
+    found = (each for each in slices if each[1].lineno == line)
+    unit, node = next(found, (kernel, kernel.tree))
     raise LaunchConfigError(
         f"a slice of dynamic shared memory in {kernel.qualname} ends at byte {nbytes}",
         where=unit.locate(node),
@@ -90,14 +89,6 @@ def _raise_too_small(artifact: CpuArtifact, line: int, nbytes: int, shared_bytes
         "incomplete",
         remedy=f"Launch it as kernel[grid, block, stream, {nbytes}], or with more",
     )
-
-
-def _slices_at(unit: FunctionUnit, line: int) -> Iterator[tuple[FunctionUnit, ast.Subscript]]:
-    """Yield the slices in a line of a kernel or a function that it calls."""
-    for reached in unit.reachable():
-        for node in walk_here(reached.tree):
-            if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice):
-                yield from [(reached, node)] if node.lineno == line else []
 
 
 def _raise_overrun(artifact: CpuArtifact, shared_bytes: int) -> NoReturn:

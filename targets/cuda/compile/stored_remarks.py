@@ -6,15 +6,13 @@ lines. So places are statements: the number of a function, and the number of a s
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable, Iterable
 from operator import index
 from typing import Any
 
 from kerneldsl.contract import PassRemark, Specialization
 from kerneldsl.errors import SourceLocation
-from kerneldsl.frontend.trees import walk_here
-from kerneldsl.frontend.unit import FunctionUnit
+from kerneldsl.frontend.trees import statements_of
 
 __all__ = ["dump_remarks", "restore_remarks"]
 
@@ -24,7 +22,7 @@ def dump_remarks(remarks: Iterable[PassRemark], specialization: Specialization) 
     numbers: dict[SourceLocation, list[int]] = {}
     if any(each.where for each in remarks):
         for function, unit in enumerate(specialization.unit.reachable()):
-            for statement, node in enumerate(_statements(unit)):
+            for statement, node in enumerate(statements_of(unit.tree)):
                 numbers.setdefault(unit.locate(node), [function, statement])
     return [
         [
@@ -61,7 +59,7 @@ def restore_remarks(
         places = {
             (function, statement): unit.locate(node)
             for function, unit in enumerate(specialization.unit.reachable())
-            for statement, node in enumerate(_statements(unit))
+            for statement, node in enumerate(statements_of(unit.tree))
         }
         return tuple(
             PassRemark(name, count, text, tuple(places[n] for n in where if n in places), is_missed)
@@ -69,7 +67,3 @@ def restore_remarks(
         )
 
     return restore
-
-
-def _statements(unit: FunctionUnit) -> list[ast.stmt]:
-    return [node for node in walk_here(unit.tree) if isinstance(node, ast.stmt)]

@@ -9,7 +9,7 @@ import sympy
 import kerneldsl as kd
 from kerneldsl.contract import Compiler
 from kerneldsl.errors import ArgumentValueError
-from kerneldsl.explain.reading import WrittenReader
+from kerneldsl.ir.frontend.written import WrittenReader
 from kerneldsl.placement.registry import get_target
 from tests.support.regions.reading import specialized
 from tests.unit.explain.test_accesses import _agree

@@ -14,8 +14,8 @@ import sympy
 
 from kerneldsl.frontend.library_names import library_name
 from kerneldsl.frontend.unit import FunctionUnit
-from kerneldsl.symbolic.reading_values import ValueReader, either, first_line
-from kerneldsl.symbolic.readings import Array, Reading, Shape, Store
+from kerneldsl.symbolic.frontend.readings import Array, Reading, Shape, Store
+from kerneldsl.symbolic.frontend.values import ValueReader, either, first_line
 
 __all__ = ["one_of", "read_unit"]
 
