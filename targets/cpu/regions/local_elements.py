@@ -26,11 +26,13 @@ _CONTROL = ("if", "labeled", *_LOOPS)
 def name_elements(function: Function, *, wraparound: bool) -> None:
     """Give elements of local arrays variables, in place, if all of them can have one."""
     body = function.body
-    arrays = [each for _, each in _arrays(body)]
-    if not arrays or not all(_has_plain_uses(body, each.result) for each in arrays):
+    if not any(_arrays(body)):
         return
     copy = _copied(body)
+    simplify(copy)  # extents are constants
     copied = list(_arrays(copy))
+    if not all(_has_plain_uses(copy, each.result) for _, each in copied):
+        return
     if not unroll_indices(copy, [each.result for _, each in copied]):
         return
     simplify(copy)
