@@ -118,13 +118,13 @@ def over_two_blocks(x, sums, ends):
 
 
 def filling(x, sums, ends):
-    t = kd.threadIdx.x
+    t = kd.threadIdx.y
     tile = kd.shared.array(64, np.int64)
-    for k in range(t, kd.blockDim.x + 16, kd.blockDim.x):
+    for k in range(t, kd.blockDim.y + 16, kd.blockDim.y):
         tile[k] = x[min(k + 3, x.size - 1)] * 2 + x[k] * k
     kd.syncthreads()
     total = 0
-    for k in range(kd.blockDim.x + 16):
+    for k in range(kd.blockDim.y + 16):
         total = total * 3 + tile[k]
     sums[t] = total
     ends[t] = tile[t]
@@ -256,7 +256,7 @@ def _filling(*disabled: str) -> str:
 @given(threads=st.integers(1, 1024), data=st.data(), size=st.integers(1040, 2000))
 def test_a_tile_and_its_border_are_filled(threads: int, data: st.DataObject, size: int) -> None:
     thread = data.draw(st.integers(0, threads - 1))
-    special = {"%tid.x": thread, "%ntid.x": threads}
+    special = {"%tid.y": thread, "%ntid.y": threads}
     pointers = 0x7F00_0000_0000, 0x7F10_0000_0000, 0x7F20_0000_0000
     parameters = [part for each in pointers for part in (each, size)]
     stored, plainly = (
@@ -291,7 +291,17 @@ def filling_under_a_condition(x, out, step):
     out[kd.threadIdx.x] = tile[0]
 
 
-@pytest.mark.parametrize("function", [overwriting, filling_under_a_condition, over_a_border])
+def filling_along_x(x, out, step):
+    tile = kd.shared.array(64, np.int64)
+    for k in range(kd.threadIdx.x, kd.blockDim.x + 16, kd.blockDim.x):
+        tile[k] = x[k]
+    kd.syncthreads()
+    out[kd.threadIdx.x] = tile[0]
+
+
+@pytest.mark.parametrize(
+    "function", [overwriting, filling_under_a_condition, filling_along_x, over_a_border]
+)
 def test_other_short_loops_are_plain(function) -> None:
     texts = [each.text for each in compile_ptx(function, _SIGNATURE).passes if each.name == _NAME]
     assert texts == ["1 loop not unrolled: few iterations"]
