@@ -22,6 +22,8 @@ __all__ = ["ALIGNMENT", "Ring", "plan_rings", "rooms_of"]
 
 #: Factors begin at multiples of this, so that groups can be exchanged.
 ALIGNMENT = 1024
+#: Bytes for what is planned later: folds of rows, changes of layout, shared arrays of the kernel.
+_OTHERS = 8 * 1024
 #: Most stages that the compiler chooses: loads are three iterations early.
 _MOST_STAGES = 4
 #: Accumulators of a thread up to which two blocks fit a multiprocessor.
@@ -79,7 +81,7 @@ def _stages(
 ) -> int:
     """Return for how many iterations there are rooms."""
     size = sum(rooms[each].nbytes for each in loads)
-    rest = ALIGNMENT + sum(each.nbytes for key, each in rooms.items() if key not in loads)
+    rest = ALIGNMENT + _OTHERS + sum(each.nbytes for key, each in rooms.items() if key not in loads)
     most = max(0, limit - rest) // size
     stages: int = loop.attributes["pipelined"]
     if not stages:

@@ -88,8 +88,8 @@ def from_an_earlier_iteration(a, b, c, places):
 
 def large(a, b, c, places):
     acc = kd.tile.zeros((32, 16), kd.float32)
-    for k in kd.pipelined(range(0, a.shape[1], 1024)):
-        x, y = kd.tile.load(a, (0, k), (32, 1024)), kd.tile.load(b, (0, k), (16, 1024))
+    for k in kd.pipelined(range(0, a.shape[1], 896)):
+        x, y = kd.tile.load(a, (0, k), (32, 896)), kd.tile.load(b, (0, k), (16, 896))
         acc = kd.mma(x, y.T, acc)
     kd.tile.store(c, (0, 0), acc)
 
@@ -121,3 +121,26 @@ def test_a_factor_that_is_loaded_in_its_iteration(
 ) -> None:
     found = [each for each in _remarks(kernel, arch) if "factor" in each]
     assert found == expected
+
+
+def below(s, i, j):
+    return s if j <= i else kd.float32(-1e30)
+
+
+def folded(a, b, c):
+    rows, columns = kd.tile.arange((1, 128)).T, kd.tile.arange((1, 128))
+    x = kd.tile.load(a, (0, 0), (128, 128))
+    top = kd.tile.full((128, 1), -1e30, kd.float32)
+    acc = kd.tile.zeros((128, 128), kd.float32)
+    for k in kd.pipelined(range(0, b.shape[0], 128)):
+        s = kd.mma(x, kd.tile.load(b, (k, 0), (128, 128)).T).map(below, rows, k + columns)
+        top = max(top, s.max(axis=1))
+        acc = kd.mma((s - top).astype(a.dtype), kd.tile.load(b, (k, 0), (128, 128)), acc)
+    kd.tile.store(c, (0, 0), acc)
+
+
+def test_other_operations_have_room_beside_the_factors() -> None:
+    kernel = kd.kernel(folded)
+    halves = "float16[:, ::1], float16[:, ::1], float32[:, ::1]"
+    resources = kernel.artifact(halves, arch="sm_90", block=256).resources()
+    assert resources.static_shared_bytes <= 227 * 1024
