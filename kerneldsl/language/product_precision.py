@@ -19,7 +19,7 @@ chosen = "fast"
 def choose(value: str) -> str:
     """Choose for all kernels of the process; return the choice before."""
     global chosen
-    if value not in CHOICES:
+    if not isinstance(value, str) or value not in CHOICES:
         raise ArgumentValueError(
             f"mma is {safe_repr(value)}",
             value=value,

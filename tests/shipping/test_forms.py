@@ -102,7 +102,12 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleTy
     yield importlib.import_module("kernels_of_forms")
     for name in ("kernels_of_forms", "settings_of_forms"):
         sys.modules.pop(name, None)
-    linecache.clearcache()
+    _forget(tmp_path / "kernels_of_forms.py")
+
+
+def _forget(path: Path) -> None:
+    """Let the text of a file be read anew; that of generated functions is nowhere else."""
+    linecache.cache.pop(str(path), None)
 
 
 def _import_anew(module: ModuleType, change: Callable[[str], str]) -> ModuleType:
@@ -111,7 +116,7 @@ def _import_anew(module: ModuleType, change: Callable[[str], str]) -> ModuleType
     changed = change(path.read_text())
     assert changed != path.read_text()
     path.write_text(changed)
-    linecache.clearcache()
+    _forget(path)
     del sys.modules[module.__name__]
     importlib.invalidate_caches()
     return importlib.import_module(module.__name__)
@@ -274,7 +279,7 @@ def test_a_text_that_is_not_that_of_the_code_is_a_miss(
     shipped = path.read_text()
     module = _import_anew(module, lambda text: text.replace("v ** power", "v * power"))
     path.write_text(shipped)
-    linecache.clearcache()
+    _forget(path)
     assert find_form(module.plain.function, {}) is None
 
 

@@ -164,9 +164,9 @@ def launch(target):
 for target, module, owner, name, file in (
     ("cpu", "compiler", "", "DefaultPassBuilder", "compiling.py"),
     ("cpu", "compiler_lock", "", "global_compiler_lock", "compiling.py"),
-    ("cpu", "callconv", "", "MinimalCallConv", "calling.py"),
     ("cpu", "codegen", "CPUCodeLibrary", "_optimize_final_module", "host_code.HostLibrary"),
     ("cpu", "codegen", "CPUCodeLibrary", "_finalize_final_module", "host_code.HostLibrary"),
+    ("null", "callconv", "", "MinimalCallConv", "calling.py"),
     ("null", "base", "BaseContext", "insert_const_string", "device_target.DeviceContext"),
     ("null", "target_extension", "", "dispatcher_registry", "device_target.py"),
 ):

@@ -62,7 +62,7 @@ print("launched")
 @pytest.mark.parametrize(
     "modules",
     [
-        ["kerneldsl.planner.candidates", "targets.cpu.regions.compile"],
+        ["kerneldsl.planner.candidates", "targets.cpu.regions.emitter"],
         ["kerneldsl.launch.arguments.binding", "kerneldsl.launch.configuration"],
     ],
     ids=["shape", "dispatch"],

@@ -15,8 +15,7 @@ import typer
 from typer.testing import CliRunner
 
 import kerneldsl as kd
-from kerneldsl.placement import devices as placement
-from kerneldsl.placement import registry
+from kerneldsl.placement import described, devices, registry
 from kerneldsl.tools import ranking
 from kerneldsl.tools.cli import app, health, machine, output
 from tests.support.fake_target import FakeTarget
@@ -375,7 +374,7 @@ def test_refusals_are_one_message_and_code_2(capsys, arguments, words):
 def test_a_fallback_is_one_message(monkeypatch, capsys):
     monkeypatch.setenv("KERNELDSL_TARGET", "absent")
     monkeypatch.setattr(registry, "get_target", get_absent(registry.get_target))
-    monkeypatch.setattr(placement, "get_target", registry.get_target)
+    monkeypatch.setattr(devices, "get_target", registry.get_target)
     with pytest.raises(SystemExit) as ended:
         app.run(["status"])
     assert ended.value.code == 0
@@ -394,7 +393,7 @@ def test_other_warnings_stay_as_they_are(monkeypatch):
 
 def test_a_target_without_devices_says_why(monkeypatch):
     monkeypatch.setattr(registry, "get_target", get_absent(registry.get_target))
-    monkeypatch.setattr(placement, "get_target", registry.get_target)
+    monkeypatch.setattr(described, "get_target", registry.get_target)
     result = invoke("devices", "--target", "absent")
     assert result.exit_code == 0
     assert result.stdout == "No devices of absent: it is at home\n"
