@@ -147,9 +147,12 @@ def _preferring_shipped(request: Request, problem: Problem) -> Problem:
 
 def _untuned(request: Request) -> Request:
     """Leave out the members of a space that are taken once they were measured alone."""
-    space = request.shape.space
-    first = None if space is None else space.first()
-    if first is None or first is space:
+    space, extent = request.shape.space, request.shape.extent
+    if space is None:
+        return request
+    dtypes = [each.dtype for each in array_kinds(request.kinds)]
+    first = space.first_for(request.device, extent or (), dtypes)
+    if first is space:
         return request
     return request._replace(shape=request.shape.within(first))
 

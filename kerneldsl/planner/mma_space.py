@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
-from kerneldsl.contract import Dim3
+from kerneldsl.contract import Device, Dim3
 from kerneldsl.errors import ArgumentTypeError
 from kerneldsl.planner.space import Member, Space
 from kerneldsl.utilities.tracebacks import shorten_errors
@@ -16,14 +17,23 @@ __all__ = ["mma_space"]
 _EXTENTS = ((64, 128), (64, 128, 256), (32, 64))
 #: Those of launches that are not tuned.
 _FIRST = (64, 64, 64)
+#: Rates of larger tiles along m and n by 256 threads, as measured for bfloat16 on an H200
+#: (`benchmarks/results/products-h200.json`). Along k they have 64 elements.
+_RATES = {(128, 256): 1.0, (128, 128): 0.85}
+#: They are taken on these architectures, for these dtypes, and from these rows and columns on.
+_ARCHITECTURES = ("sm_90", "sm_90a")
+_DTYPES = ("float16", "bfloat16")
+_LEAST = 256
 
 
 @shorten_errors
 def mma_space(*names: str, block: Sequence[int] = (128, 256)) -> Space:
     """Return a space for kernels that multiply tiles, with `kd.mma` in `kd.tiles`.
 
-    A block computes one tile of the extent of ``forall``, the shape of the result. Launches use
-    tiles of 64 by 64 and 64 along k until they are tuned.
+    A block computes tiles of the extent of ``forall``, the shape of the result. Until they are
+    tuned, launches use tiles of 64 by 64 and 64 along k. On GPUs of compute capability 9.0, tiles
+    of 128 by 256 or 128 by 128 are used for large matrices of 16-bit floats. The expected time
+    decides: the tiles of the busiest multiprocessor over the measured rate of such tiles.
 
     Parameters
     ----------
@@ -61,4 +71,24 @@ def mma_space(*names: str, block: Sequence[int] = (128, 256)) -> Space:
         return tuple(getattr(member, name) for name in names) == _FIRST[: len(names)]
 
     values: dict[str, Any] = dict(zip(names, _EXTENTS, strict=False))
-    return Space(block=list(block), covers=covers, first=is_first, **values)
+    space = Space(block=list(block), covers=covers, first=is_first, **values)
+    if len(names) == len(_FIRST):
+        space._best_for = partial(best_for, names)
+    return space
+
+
+def best_for(
+    names: Sequence[str], device: Device, extent: tuple[int, ...], dtypes: Sequence[str]
+) -> Mapping[str, int] | None:
+    """Return the values of the larger member with the least expected time, if one is taken."""
+    is_measured = device.arch in _ARCHITECTURES and bool(dtypes) and dtypes[0] in _DTYPES
+    if not is_measured or len(extent) != 2 or min(extent) < _LEAST:
+        return None
+
+    def time(tile: tuple[int, int]) -> float:
+        count = -(-extent[0] // tile[0]) * -(-extent[1] // tile[1])
+        turns = -(-count // device.limits.multiprocessor_count)
+        return turns * tile[0] * tile[1] / _RATES[tile]
+
+    rows, columns = min(_RATES, key=time)
+    return {**dict(zip(names, (rows, columns, 64), strict=True)), "block": 256}

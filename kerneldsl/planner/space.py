@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from kerneldsl.contract import Dim3
+from kerneldsl.contract import Device, Dim3
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
 from kerneldsl.errors.values import safe_repr
 from kerneldsl.utilities.cached_property import cached_property
@@ -100,6 +100,9 @@ class Space(Shown):
     >>> print(space.members[0])
     block=64, tile=1
     """
+
+    #: Takes the arguments of :meth:`first_for`, and returns values of members, or ``None``.
+    _best_for: Callable[..., Mapping[str, Any] | None] | None = None
 
     @shorten_errors
     def __init__(
@@ -227,6 +230,29 @@ class Space(Shown):
         """Return the space of the members for untuned launches; all members if there are none."""
         members = [member for member in self.members if self.is_first(member)]
         return self if len(members) in (0, len(self)) else self.subset(members)
+
+    def first_for(self, device: Device, extent: tuple[int, ...], dtypes: Sequence[str]) -> Space:
+        """Return the space of the members for an untuned launch, such as the best for its arrays.
+
+        Parameters
+        ----------
+        device : Device
+            The device of the launch.
+        extent : tuple of int
+            The extent of ``forall``.
+        dtypes : sequence of str
+            The dtypes of the arrays that are passed.
+        """
+        wanted = None if self._best_for is None else self._best_for(device, extent, dtypes)
+        found = () if wanted is None else self._with(wanted)
+        return self.subset(found) if found else self.first()
+
+    def _with(self, wanted: Mapping[str, Any]) -> tuple[Member, ...]:
+        return tuple(
+            member
+            for member in self.members
+            if all(getattr(member, name) == value for name, value in wanted.items())
+        )
 
     def subset(self, members: Iterable[Member]) -> Space:
         """Return the space of some of the members."""
