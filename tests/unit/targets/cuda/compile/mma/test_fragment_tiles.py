@@ -14,6 +14,7 @@ from targets.cuda.architectures import parse_arch
 from targets.cuda.compile.region_code import device_texts
 from tests.ptx.helpers import specialize
 from tests.support.device_threads import simulate_device
+from tests.support.extent import full_beyond
 
 _ROWS, _COLUMNS, _DEPTH = 32, 16, 16
 _BLOCK = (64, 1, 1)
@@ -150,7 +151,7 @@ _KERNELS: dict[Callable[..., Any], Callable[..., Any]] = {
 }
 
 
-@pytest.mark.parametrize("threads", [32, 64])
+@pytest.mark.parametrize("threads", full_beyond([32, 64], [64]))
 @pytest.mark.parametrize("kernel", _KERNELS, ids=lambda each: each.__name__)
 def test_operations_on_a_product_are_those_on_its_elements(kernel: Any, threads: int) -> None:
     rng = np.random.default_rng(46)
@@ -207,7 +208,7 @@ def _pipelined(stages: int | None, is_gathered: bool) -> Any:
     return specialize(pipelined, _SIGNATURE, block=_BLOCK)
 
 
-@pytest.mark.parametrize("stages", [2, 3, 4, None])
+@pytest.mark.parametrize("stages", full_beyond([2, 3, 4, None], [3, None]))
 @pytest.mark.parametrize("edge", [0, 5])
 def test_each_number_of_iterations_is_right(stages: int | None, edge: int) -> None:
     spec, rng = _pipelined(stages, False), np.random.default_rng(46)
