@@ -30,44 +30,23 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 import kerneldsl as kd
 
 
-@kd.kernel(space=kd.mma_space("BM", "BN", "BK"))
-def product(a, b, c, *, BM, BN, BK):
-    for m, n in kd.tiles(c.shape, (BM, BN)):
-        acc = kd.tile.zeros((BM, BN), kd.float32)
-        for k in kd.pipelined(range(0, a.shape[1], BK)):
-            x = kd.tile.load(a, (m, k), (BM, BK))
-            acc = kd.mma(x, kd.tile.load(b, (n, k), (BN, BK)).T, acc)
-        kd.tile.store(c, (m, n), acc)
+def make_product(sums: Any = kd.float32, precision: str = "ieee", promote: Any = 128) -> Any:
+    """Return a kernel of ``a @ b.T``; the arguments are constants in it."""
+
+    @kd.kernel(space=kd.mma_space("BM", "BN", "BK"))
+    def product(a, b, c, *, BM, BN, BK):
+        for m, n in kd.tiles(c.shape, (BM, BN)):
+            acc = kd.tile.zeros((BM, BN), sums)
+            for k in kd.pipelined(range(0, a.shape[1], BK)):
+                x, y = kd.tile.load(a, (m, k), (BM, BK)), kd.tile.load(b, (n, k), (BN, BK))
+                acc = kd.mma(x, y.T, acc, precision=precision, promote=promote)
+            kd.tile.store(c, (m, n), acc)
+
+    return product
 
 
-@kd.kernel(space=kd.mma_space("BM", "BN", "BK"))
-def product_fast(a, b, c, *, BM, BN, BK):
-    for m, n in kd.tiles(c.shape, (BM, BN)):
-        acc = kd.tile.zeros((BM, BN), kd.float32)
-        for k in kd.pipelined(range(0, a.shape[1], BK)):
-            x, y = kd.tile.load(a, (m, k), (BM, BK)), kd.tile.load(b, (n, k), (BN, BK))
-            acc = kd.mma(x, y.T, acc, promote=None)
-        kd.tile.store(c, (m, n), acc)
-
-
-@kd.kernel(space=kd.mma_space("BM", "BN", "BK"))
-def product_tf32(a, b, c, *, BM, BN, BK):
-    for m, n in kd.tiles(c.shape, (BM, BN)):
-        acc = kd.tile.zeros((BM, BN), kd.float32)
-        for k in kd.pipelined(range(0, a.shape[1], BK)):
-            x, y = kd.tile.load(a, (m, k), (BM, BK)), kd.tile.load(b, (n, k), (BN, BK))
-            acc = kd.mma(x, y.T, acc, precision="tf32")
-        kd.tile.store(c, (m, n), acc)
-
-
-@kd.kernel(space=kd.mma_space("BM", "BN", "BK"))
-def product_int(a, b, c, *, BM, BN, BK):
-    for m, n in kd.tiles(c.shape, (BM, BN)):
-        acc = kd.tile.zeros((BM, BN), kd.int32)
-        for k in kd.pipelined(range(0, a.shape[1], BK)):
-            x = kd.tile.load(a, (m, k), (BM, BK))
-            acc = kd.mma(x, kd.tile.load(b, (n, k), (BN, BK)).T, acc)
-        kd.tile.store(c, (m, n), acc)
+product, product_int = make_product(), make_product(kd.int32)
+product_tf32, product_fast = make_product(precision="tf32"), make_product(promote=None)
 
 
 def gelu_of_sum(v, i, j, bias, rest, m, n):

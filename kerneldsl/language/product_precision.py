@@ -9,21 +9,26 @@ from __future__ import annotations
 from kerneldsl.errors import ArgumentValueError
 from kerneldsl.errors.values import safe_repr
 
-__all__ = ["CHOICES", "choose"]
+__all__ = ["CHOICES", "check", "choose"]
 
 CHOICES = ("fast", "reference")
 #: ``"reference"``: every product has this precision. ``"fast"``: each has its own.
 chosen = "fast"
 
 
-def choose(value: str) -> str:
-    """Choose for all kernels of the process; return the choice before."""
-    global chosen
+def check(value: str) -> None:
+    """Raise an `ArgumentValueError` for what is not a choice."""
     if not isinstance(value, str) or value not in CHOICES:
         raise ArgumentValueError(
             f"mma is {safe_repr(value)}",
             value=value,
             limit=f"It is one of {', '.join(map(repr, CHOICES))}",
         )
+
+
+def choose(value: str) -> str:
+    """Choose for all kernels of the process; return the choice before."""
+    global chosen
+    check(value)
     before, chosen = chosen, value
     return before

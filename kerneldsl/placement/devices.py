@@ -231,10 +231,13 @@ class use(Choice["Device | FallbackDevice"]):
                 "use() chooses nothing",
                 remedy='Name a device, or write kd.use(mma="reference")',
             )
-        self._mma = mma
-        self._mma_before = None if mma is None else product_precision.choose(mma)
+        # Nothing is chosen if one of the arguments is wrong.
+        if mma is not None:
+            product_precision.check(mma)
         if device is not None:
             super().__init__(_device_or_fallback(device))
+        self._mma = mma
+        self._mma_before = None if mma is None else product_precision.choose(mma)
 
     def __enter__(self) -> Self:
         return super().__enter__() if hasattr(self, "_value") else self

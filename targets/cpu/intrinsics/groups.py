@@ -320,8 +320,7 @@ def scan_before(name: str, scope: Scope, room: Buffer, call: Call) -> ir.Value:
     return call.context.get_dummy_value()
 
 
-# -- steps of single values, and the table
-# -----------------------------------------------------------
+# -- steps of single values, and the table --------------------------------------------------------
 
 
 def _groups() -> dict[str, Exchange]:

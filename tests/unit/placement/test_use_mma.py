@@ -42,3 +42,12 @@ def test_refusals() -> None:
         kd.use(mma="exact")
     with pytest.raises(kd.ArgumentTypeError, match="chooses nothing"):
         kd.use()
+
+
+@pytest.mark.parametrize("about", [{"device": "no such target"}, {"mma": "exact"}])
+def test_a_wrong_argument_chooses_nothing(about: dict[str, str]) -> None:
+    before = kd.current_target()
+    with pytest.raises(kd.KernelError):
+        kd.use(**{"device": "null", "mma": "reference", **about})
+    assert kd.current_target() == before
+    assert _precisions() == {"ieee"}
