@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any
 
 from kerneldsl.contract import Device, Dim3
@@ -71,10 +70,20 @@ def mma_space(*names: str, block: Sequence[int] = (128, 256)) -> Space:
         return tuple(getattr(member, name) for name in names) == _FIRST[: len(names)]
 
     values: dict[str, Any] = dict(zip(names, _EXTENTS, strict=False))
-    space = Space(block=list(block), covers=covers, first=is_first, **values)
-    if len(names) == len(_FIRST):
-        space._best_for = partial(best_for, names)
-    return space
+    make = Space if len(names) < len(_FIRST) else _ProductSpace
+    return make(block=list(block), covers=covers, first=is_first, **values)
+
+
+class _ProductSpace(Space):
+    """A space with the extents along m, n and k, in this order after the block."""
+
+    def first_for(self, device: Device, extent: tuple[int, ...], dtypes: Sequence[str]) -> Space:
+        _, *names = self.parameters
+        wanted = best_for(names, device, extent, dtypes)
+        if wanted is None:
+            return self.first()
+        found = [m for m in self if all(getattr(m, each) == v for each, v in wanted.items())]
+        return self.subset(found) if found else self.first()
 
 
 def best_for(

@@ -101,9 +101,6 @@ class Space(Shown):
     block=64, tile=1
     """
 
-    #: Takes the arguments of :meth:`first_for`, and returns values of members, or ``None``.
-    _best_for: Callable[..., Mapping[str, Any] | None] | None = None
-
     @shorten_errors
     def __init__(
         self,
@@ -243,16 +240,7 @@ class Space(Shown):
         dtypes : sequence of str
             The dtypes of the arrays that are passed.
         """
-        wanted = None if self._best_for is None else self._best_for(device, extent, dtypes)
-        found = () if wanted is None else self._with(wanted)
-        return self.subset(found) if found else self.first()
-
-    def _with(self, wanted: Mapping[str, Any]) -> tuple[Member, ...]:
-        return tuple(
-            member
-            for member in self.members
-            if all(getattr(member, name) == value for name, value in wanted.items())
-        )
+        return self.first()
 
     def subset(self, members: Iterable[Member]) -> Space:
         """Return the space of some of the members."""
