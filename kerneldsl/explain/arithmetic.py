@@ -17,16 +17,7 @@ from kerneldsl.explain.tally import AccessTally, FloatTally, Tallies
 from kerneldsl.explain.text import short_number
 from kerneldsl.ir.frontend.written import kind_of
 from kerneldsl.ir.nonnegative import mark_indices
-from kerneldsl.ir.operations import (
-    CONTROL,
-    LOOPS,
-    Function,
-    Operation,
-    Value,
-    carried_arguments,
-    ends_of,
-    given_to,
-)
+from kerneldsl.ir.operations import LOOPS, Function, Operation, Value, handed_on
 from kerneldsl.ir.ranges import INTERVALS
 from kerneldsl.language.element_types import ELEMENT_TYPES, ElementType
 from kerneldsl.language.kinds import Kind, ScalarKind, leaf_kinds
@@ -126,6 +117,13 @@ class _Roots:
             for region in each.regions
             for value in region.arguments
         }
+        #: What branches and loops hand on.
+        self._variables = {
+            value: each
+            for operation in function.body.walk()
+            for each in handed_on(operation)
+            for value in each.targets
+        }
 
     def of(self, tally: FloatTally) -> Iterator[Site]:
         """Yield what makes an operation float64."""
@@ -145,32 +143,20 @@ class _Roots:
         element = kind.element if isinstance(kind, ScalarKind) else None
         if element is not None and element.is_float and not element.is_double:
             return
-        made = self._loops.get(value, value.owner)
+        made, variable = self._loops.get(value, value.owner), self._variables.get(value)
         is_root = element is not None and element.is_integer
         if not is_root and value in asked:
             return
         asked.add(value)
-        number = _number_of(made, value) if isinstance(made, Operation) else None
-        if not is_root and isinstance(made, Operation) and number is not None:
-            for values in (given_to(made), *(end.operands for end in ends_of(made))):
-                for each in values[number : number + 1]:
-                    yield from self._of_value(each, None, asked)
+        if not is_root and variable is not None:
+            for each in variable.sources:
+                yield from self._of_value(each, None, asked)
         elif not is_root and isinstance(made, Operation) and made.name in _COMPUTED:
             yield from self._of_operation(made, asked)
         elif is_root and site is not None:
             yield site
         elif isinstance(made, Operation):
             yield site_of(made, made.source.without_signs)
-
-
-def _number_of(made: Operation, value: Value) -> int | None:
-    """Return the number of a result of control, or of what a loop carries; else ``None``."""
-    if made.name not in CONTROL:
-        return None
-    for values in (made.results, *carried_arguments(made)):
-        if value in values:
-            return values.index(value)
-    return None
 
 
 # -- branches and integers ------------------------------------------------------------------------

@@ -6,6 +6,7 @@ promised that they are not.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
@@ -21,15 +22,12 @@ from kerneldsl.frontend.effects.library_effects import (
 )
 from kerneldsl.frontend.unit import IntrinsicUse
 from kerneldsl.ir.operations import (
-    CONTROL,
     Effect,
     Function,
     Operation,
     Region,
     Value,
-    carried_arguments,
-    ends_of,
-    given_to,
+    handed_on,
 )
 from kerneldsl.language.intrinsics.intrinsic import ARRAY_ACCESS
 from kerneldsl.language.intrinsics.intrinsic import Effect as LanguageEffect
@@ -173,7 +171,7 @@ class Accesses:
     def _region(self, region: Region) -> None:
         for operation in region.operations:
             if operation.regions and not operation.name.startswith("tile."):
-                for given, value in _handed_on(operation):
+                for given, value in _sources_and_targets(operation):
                     self._add(value, self.owners(given))
             for inner in operation.regions:
                 self._region(inner)
@@ -228,14 +226,10 @@ def method_of(function: types.BoundFunction) -> str:
     return str(key[-1]) if isinstance(key, tuple) else str(key).rpartition(".")[2]
 
 
-def _handed_on(operation: Operation) -> Iterator[tuple[Value, Value]]:
+def _sources_and_targets(operation: Operation) -> Iterator[tuple[Value, Value]]:
     """Return the values that an operation is given and that its regions give, and their targets."""
-    if operation.name not in CONTROL:
-        return
-    sources = [*(end.operands for end in ends_of(operation)), given_to(operation)]
-    for target in (operation.results, *carried_arguments(operation)):
-        for source in sources:
-            yield from zip(source, target, strict=False)
+    for targets, sources in handed_on(operation):
+        yield from itertools.product(sources, targets)
     if operation.name == "for_each":
         # The elements that the loop is over.
         count = len(operation.results)

@@ -29,6 +29,7 @@ __all__ = [
     "Binding",
     "Effect",
     "Function",
+    "HandedOn",
     "Label",
     "Operation",
     "Region",
@@ -37,6 +38,7 @@ __all__ = [
     "carried_arguments",
     "ends_of",
     "given_to",
+    "handed_on",
     "keep_results",
 ]
 
@@ -294,3 +296,27 @@ def carried_arguments(operation: Operation) -> list[list[Value]]:
     if not count or operation.name not in LOOPS:
         return []
     return [region.arguments[-count:] for region in operation.regions]
+
+
+class HandedOn(NamedTuple):
+    """A variable that a branch or loop hands on."""
+
+    #: Its result, and the arguments of the regions of a loop that carry it.
+    targets: list[Value]
+    #: The value that a loop begins with, and those at the ends of regions.
+    sources: list[Value]
+
+
+def handed_on(operation: Operation) -> list[HandedOn]:
+    """Return what a branch or loop hands on, one for each result."""
+    if operation.name not in CONTROL:
+        return []
+    arguments, ends = carried_arguments(operation), ends_of(operation)
+    given = [given_to(operation)] if operation.name in LOOPS else []
+    sources = [*given, *(end.operands for end in ends)]
+    return [
+        HandedOn(
+            [result, *(each[number] for each in arguments)], [each[number] for each in sources]
+        )
+        for number, result in enumerate(operation.results)
+    ]

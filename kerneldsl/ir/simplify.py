@@ -11,12 +11,12 @@ from kerneldsl.ir.operations import (
     CONTROL,
     TOGETHER,
     Effect,
+    HandedOn,
     Operation,
     Region,
     Value,
-    carried_arguments,
-    ends_of,
     given_to,
+    handed_on,
     keep_results,
 )
 from kerneldsl.ir.recognize import operands_of, operator_of
@@ -38,8 +38,8 @@ class _Needed:
 
     def __init__(self, region: Region) -> None:
         self._around: dict[Operation, Operation] = {}
-        #: What a branch or loop hands on to an operation or an iteration, and its number.
-        self._handed_on: dict[Value, tuple[Operation, int]] = {}
+        #: What a branch or loop hands on, with that operation.
+        self._handed_on: dict[Value, tuple[Operation, HandedOn]] = {}
         self._operations: set[Operation] = set()
         self._values: set[Value] = set()
         self._pending: list[Operation | Value] = list(region.yielded)
@@ -61,10 +61,8 @@ class _Needed:
             if operation.name == "unreachable" and number:
                 # Without what is before it, control would get here.
                 self._pending.append(region.operations[number - 1])
-            if operation.name in CONTROL:
-                for values in (operation.results, *carried_arguments(operation)):
-                    pairs = enumerate(values)
-                    self._handed_on.update((value, (operation, n)) for n, value in pairs)
+            for each in handed_on(operation):
+                self._handed_on.update(dict.fromkeys(each.targets, (operation, each)))
             for inner in operation.regions:
                 self._collect(inner, operation)
 
@@ -72,16 +70,12 @@ class _Needed:
         if value in self._values:
             return
         self._values.add(value)
-        handed_on = self._handed_on.get(value)
-        if handed_on is None:
-            if isinstance(value.owner, Operation):
-                self._pending.append(value.owner)
-            return
-        operation, number = handed_on
-        self._pending.append(operation)
-        self._pending += [end.operands[number] for end in ends_of(operation)]
-        for values in (operation.results, given_to(operation), *carried_arguments(operation)):
-            self._pending += values[number : number + 1]
+        found = self._handed_on.get(value)
+        if found is not None:
+            operation, variable = found
+            self._pending += [operation, *variable.sources, *variable.targets]
+        elif isinstance(value.owner, Operation):
+            self._pending.append(value.owner)
 
     def _need_operation(self, operation: Operation) -> None:
         around = self._around.get(operation)

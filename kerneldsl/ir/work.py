@@ -23,7 +23,7 @@ from kerneldsl.ir.guard import find_guard
 from kerneldsl.ir.linear_forms import GrowthForms
 from kerneldsl.ir.operation_classes import class_of, joins_conditions
 from kerneldsl.ir.operations import (
-    LOOPS,
+    CONTROL,
     Effect,
     Function,
     Operation,
@@ -32,6 +32,7 @@ from kerneldsl.ir.operations import (
     carried_arguments,
     ends_of,
     given_to,
+    handed_on,
 )
 from kerneldsl.ir.recognize import (
     constant_number,
@@ -253,14 +254,11 @@ class _Counter:
                     index.reverse()
                 case "view" if index:
                     index[-1] = index[-1].times(len(made.result.type.dtype.fields))
-                case "if" | "labeled":
-                    ends = ends_of(made)
-                    if not ends:
+                case name if name in CONTROL:
+                    sources = handed_on(made)[made.results.index(array)].sources
+                    if not sources:
                         return None
-                    array = ends[0].operands[made.results.index(array)]
-                    continue
-                case name if name in LOOPS:
-                    array = given_to(made)[made.results.index(array)]
+                    array = sources[0]
                     continue
                 case "tuple.member":
                     members.append(made.attributes["number"])

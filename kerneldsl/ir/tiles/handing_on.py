@@ -14,9 +14,9 @@ from kerneldsl.ir.operations import (
     Operation,
     Region,
     Value,
-    carried_arguments,
     ends_of,
     given_to,
+    handed_on,
     keep_results,
 )
 from kerneldsl.ir.tiles.live_ranges import is_tile
@@ -47,27 +47,21 @@ def drop_casts(function: Function) -> None:
 def drop_unread(function: Function) -> None:
     """Drop the tiles that branches and loops hand on and that no operation reads."""
     controls = [each for each in function.body.walk() if each.name in CONTROL]
-    #: What a control operation hands on to the operation, and its number there.
-    handed_on: dict[Value, tuple[Operation, int]] = {}
-    for control in controls:
-        for values in (control.results, *carried_arguments(control)):
-            for number, value in enumerate(values):
-                handed_on[value] = control, number
+    variables = {
+        value: each for control in controls for each in handed_on(control) for value in each.targets
+    }
     read: list[Value] = []
     for operation in function.body.walk():
         if operation.name not in (*CONTROL, "yield", "leave"):
             read += operation.operands
-    needed: set[tuple[Operation, int]] = set()
+    needed: set[Value] = set()
     while read:
-        found = handed_on.get(read.pop())
-        if found is None or found in needed:
-            continue
-        needed.add(found)
-        control, number = found
-        sources = [*(end.operands for end in ends_of(control)), given_to(control)]
-        read += [values[number] for values in sources if values]
+        found = variables.get(read.pop())
+        if found is not None and found.targets[0] not in needed:
+            needed.add(found.targets[0])
+            read += found.sources
     for control in controls:
-        kept = [not is_tile(v) or (control, n) in needed for n, v in enumerate(control.results)]
+        kept = [not is_tile(value) or value in needed for value in control.results]
         if not all(kept):
             keep_results(control, kept)
 

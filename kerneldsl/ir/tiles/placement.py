@@ -13,19 +13,11 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 from kerneldsl.frontend.tiles.shapes import OF_BLOCK, Shape
-from kerneldsl.ir.operations import (
-    CONTROL,
-    Function,
-    Operation,
-    Value,
-    carried_arguments,
-    ends_of,
-    given_to,
-)
+from kerneldsl.ir.operations import Function, Operation, Value, handed_on
 from kerneldsl.ir.tiles.live_ranges import LiveRanges, is_tile
 from kerneldsl.utilities.dataclasses import dataclass
 
@@ -116,8 +108,9 @@ class Placement:
         for operation in operations:
             self._join_arguments(operation)
         for operation in operations:
-            for one, two in _handed_on(operation):
-                self._join(one, two)
+            for targets, sources in handed_on(operation):
+                for value in filter(is_tile, sources):
+                    self._join(value, targets[0])
         self._places = self._number()
 
     def __getitem__(self, value: Value) -> Place:
@@ -170,10 +163,9 @@ class Placement:
 
     def _join_arguments(self, operation: Operation) -> None:
         """Let the arguments and results of a loop have one memory."""
-        for arguments in carried_arguments(operation):
-            for result, argument in zip(operation.results, arguments, strict=True):
-                if is_tile(result):
-                    self._unite(result, argument)
+        for (result, *arguments), _ in handed_on(operation):
+            for argument in arguments if is_tile(result) else ():
+                self._unite(result, argument)
 
     def _join(self, one: Value, two: Value) -> None:
         """Let two tiles have one memory if they are not alive at the same time.
@@ -219,12 +211,3 @@ class Placement:
                 found[root] = Place(len(used), *same)
                 used.append((found[root], list(members)))
         return found
-
-
-def _handed_on(operation: Operation) -> Iterator[tuple[Value, Value]]:
-    """Return the tiles that an operation hands on, and what they become."""
-    if operation.name in CONTROL:
-        for values in (*(end.operands for end in ends_of(operation)), given_to(operation)):
-            for value, result in zip(values, operation.results, strict=False):
-                if is_tile(value):
-                    yield value, result

@@ -25,9 +25,7 @@ from kerneldsl.ir.operations import (
     Operation,
     Region,
     Value,
-    carried_arguments,
-    ends_of,
-    given_to,
+    handed_on,
 )
 from kerneldsl.ir.ranges import INTERVALS, Interval, ranges_of
 from kerneldsl.ir.recognize import constant_number, operator_of
@@ -95,20 +93,11 @@ class Flow:
             for inner in operation.regions:
                 self.holder_of[inner] = operation
                 self._region(inner)
-            if operation.name in CONTROL and operation.results:
-                self._merge(operation)
-
-    def _merge(self, operation: Operation) -> None:
-        ends = ends_of(operation)
-        columns = [given_to(operation), *(each.operands for each in ends)]
-        arguments = carried_arguments(operation)
-        for number, result in enumerate(operation.results):
-            targets = [result, *(column[number] for column in arguments)]
-            for column in columns:
-                if column:
-                    self._next.setdefault(column[number], []).extend(targets)
-                    for each in targets:
-                        self._previous.setdefault(each, []).append(column[number])
+            for targets, sources in handed_on(operation):
+                for source in sources:
+                    self._next.setdefault(source, []).extend(targets)
+                for target in targets:
+                    self._previous.setdefault(target, []).extend(sources)
 
     # -- merges -----------------------------------------------------------------------------------
 

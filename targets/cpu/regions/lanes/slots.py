@@ -5,6 +5,7 @@ An integer has a slot of 32 bits if nothing reads more of it.
 
 from __future__ import annotations
 
+import itertools
 import operator
 from collections import defaultdict
 from typing import Any
@@ -18,9 +19,8 @@ from kerneldsl.ir.operations import (
     Operation,
     Region,
     Value,
-    carried_arguments,
-    ends_of,
     given_to,
+    handed_on,
 )
 from kerneldsl.ir.ranges import Interval, ranges_of_region
 from kerneldsl.ir.recognize import operator_of
@@ -128,15 +128,10 @@ def _read_whole(operation: Operation, hand_on: object) -> list[Value]:
     if operation.name in ("yield", "leave"):
         return []  # what they lead to says it
     if operation.name in CONTROL:
-        carried = carried_arguments(operation)
         count = len(given_to(operation))
-        for number, result in enumerate(operation.results):
-            same = [result, *(arguments[number] for arguments in carried)]
-            sources = [end.operands[number] for end in ends_of(operation)]
-            sources += given_to(operation)[number : number + 1]
-            for one in same:
-                for other in (*same, *sources):
-                    hand_on(other, one)
+        for targets, sources in handed_on(operation):
+            for target, source in itertools.product(targets, (*targets, *sources)):
+                hand_on(source, target)
         tests = operation.regions[0].yielded[:1] if operation.name == "while" else []
         return [*operation.operands[: len(operation.operands) - count], *tests]
     if operation.name == "cast" and _is_narrow(operation.result):

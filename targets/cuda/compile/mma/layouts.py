@@ -14,15 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
-from kerneldsl.ir.operations import (
-    CONTROL,
-    Function,
-    Operation,
-    Value,
-    carried_arguments,
-    ends_of,
-    given_to,
-)
+from kerneldsl.ir.operations import CONTROL, Function, Operation, Value, handed_on
 from kerneldsl.ir.tiles.live_ranges import is_tile
 from kerneldsl.ir.tiles.placement import Layouts
 from kerneldsl.language.element_types import ELEMENT_TYPES
@@ -295,11 +287,9 @@ class TileLayouts(Layouts):
     def _connected(self, operation: Operation) -> Iterator[tuple[Value, Value]]:
         """Return pairs of tiles that have one layout."""
         if operation.name in CONTROL:
-            given = [*(end.operands for end in ends_of(operation)), given_to(operation)]
-            for values in (*given, *carried_arguments(operation)):
-                for value, result in zip(values, operation.results, strict=False):
-                    if is_tile(value):
-                        yield value, result
+            for (result, *arguments), sources in handed_on(operation):
+                for value in filter(is_tile, (*sources, *arguments)):
+                    yield value, result
         elif operation.name == "tile.map":
             for tile in _own_tiles(operation):
                 yield tile, operation.result
