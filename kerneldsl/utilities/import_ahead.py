@@ -17,10 +17,10 @@ from importlib import import_module
 from kerneldsl.utilities.environment import logger
 from kerneldsl.utilities.locks import no_fork
 
-__all__ = ["FIRST_LAUNCH", "import_ahead"]
+__all__ = ["FIRST_LAUNCH", "OWN_KERNEL", "import_ahead"]
 
-#: What a first launch with everything in the cache imports, beside what a target does. Each takes a
-#: few milliseconds where those before it have been imported.
+#: What every first launch imports, beside what a target does. Each takes a few milliseconds where
+#: those before it have been imported.
 FIRST_LAUNCH = (
     "kerneldsl.language.kinds",
     "kerneldsl.contract.abi",
@@ -34,19 +34,24 @@ FIRST_LAUNCH = (
     "kerneldsl.launch.request",
     "kerneldsl.launch.decision",
     "kerneldsl.launch.work",
-    "kerneldsl.launch.fitted_models",
-    "kerneldsl.launch.measured",
-    "kerneldsl.cache.disk",
     "kerneldsl.cache.key",
-    "kerneldsl.cache.toolchain",
-    "kerneldsl.cache.remembered",
     "kerneldsl.launch.dispatch",
     "kerneldsl.streams.waiting",
     "kerneldsl.lowering.captured_arrays",
+    "kerneldsl.frontend.code_form",
+    "kerneldsl.launch.measured",
+    "kerneldsl.cache.disk",
+)
+
+#: What a kernel of this program takes further, with its code in the cache. A kernel that a package
+#: ships, or of CUDA C++, needs none of them, so that they come after what those need.
+OWN_KERNEL = (
+    "kerneldsl.launch.fitted_models",
+    "kerneldsl.cache.toolchain",
+    "kerneldsl.cache.remembered",
     "kerneldsl.analysis.analyze",
     "kerneldsl.frontend.tiles.separate",
     "kerneldsl.frontend.normalize",
-    "kerneldsl.frontend.code_form",
     "kerneldsl.language.intrinsics.table",
 )
 
@@ -68,9 +73,9 @@ _done: set[tuple[str, ...]] = set()
 def import_ahead(*modules: str) -> Iterator[None]:
     """Return a context manager in which the interpreter's lock is given up for long.
 
-    `modules` are imported beside what every first launch takes.
+    `modules` are imported after what every first launch takes.
     """
-    wanted = (*FIRST_LAUNCH, *modules)
+    wanted = (*FIRST_LAUNCH, *modules, *OWN_KERNEL)
     # NumPy's modules import one another. If two threads begin to import it, one may get a module
     # that is half initialized. So this thread never imports it first. When the interpreter ends, a
     # thread might never begin.

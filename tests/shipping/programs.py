@@ -62,6 +62,7 @@ USE = """
 import json, sys, warnings
 import numpy as np
 import kerneldsl as kd
+from kerneldsl.utilities.import_ahead import OWN_KERNEL
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
     results = []
@@ -80,6 +81,7 @@ print(json.dumps({{
     "warnings": [str(each.message) for each in caught],
     "modules": [name for name in ("numba", "llvmlite") if name in sys.modules],
     "parsed": "kerneldsl.frontend.normalize" in sys.modules,
+    "of_own_kernels": [name for name in OWN_KERNEL if name in sys.modules],
     "cache": kd.cache.stats().to_dict(),
 }}))
 """

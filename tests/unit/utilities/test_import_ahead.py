@@ -16,7 +16,7 @@ import pytest
 import kerneldsl as kd
 from kerneldsl.launch import dispatch
 from kerneldsl.utilities import import_ahead as module
-from kerneldsl.utilities.import_ahead import FIRST_LAUNCH, import_ahead
+from kerneldsl.utilities.import_ahead import FIRST_LAUNCH, OWN_KERNEL, import_ahead
 from kerneldsl.utilities.locks import no_fork
 
 ROOT = Path(__file__).parents[3]
@@ -70,7 +70,7 @@ def test_decorating_imports_little(tmp_path: Path) -> None:
         "planner",
         "registry",
     }
-    assert not set(said.split()) & set(FIRST_LAUNCH)
+    assert not set(said.split()) & {*FIRST_LAUNCH, *OWN_KERNEL}
 
 
 def test_a_long_wait_is_used(tmp_path: Path) -> None:
@@ -116,11 +116,11 @@ def test_a_wait_that_ends_leaves_the_rest_to_the_next(monkeypatch: pytest.Monkey
     assert threading.active_count() == threads
     with import_ahead("one.more"):
         assert last.wait(60)
-    assert steps[2:] == [*FIRST_LAUNCH, "one.more", "identity"]
+    assert steps[2:] == [*FIRST_LAUNCH, "one.more", *OWN_KERNEL, "identity"]
     with import_ahead("one.more"):
         assert threading.active_count() == threads
         time.sleep(0.05)
-    assert steps[2:] == [*FIRST_LAUNCH, "one.more", "identity"]
+    assert steps[2:] == [*FIRST_LAUNCH, "one.more", *OWN_KERNEL, "identity"]
 
 
 def test_without_numpy_nothing_is_read(tmp_path: Path) -> None:
@@ -159,10 +159,10 @@ def test_nothing_is_left_for_a_first_launch_to_import(tmp_path: Path) -> None:
     # A target brings modules of its own; the core has been imported.
     program = """
         import importlib
-        from kerneldsl.utilities.import_ahead import FIRST_LAUNCH
+        from kerneldsl.utilities.import_ahead import FIRST_LAUNCH, OWN_KERNEL
 
         with kd.use("null"):
-            for name in FIRST_LAUNCH:
+            for name in (*FIRST_LAUNCH, *OWN_KERNEL):
                 importlib.import_module(name)
             before = imported()
             x = kd.zeros(100, np.float32)
