@@ -107,15 +107,15 @@ def _store_rows(code: OperationCode, access: Access) -> None:
     if isinstance(code.layout, Layout) or not access.may_be_in_vectors:
         access.store(code.element)
         return
-    from targets.cuda.compile.mma.fragment_stores import has_pairs, store_pairs
+    from targets.cuda.compile.mma.fragment_stores import has_vectors, store_vectors
     from targets.cuda.compile.mma.fragments import Fragments
 
     if not isinstance(code.layout, Fragments):
         access.store(code.element)
         return
-    with code.builder.if_else(has_pairs(access, code.layout)) as (whole, part):
+    with code.builder.if_else(has_vectors(access, code.layout)) as (whole, part):
         with whole:
-            store_pairs(access, code.layout, code.element)
+            store_vectors(access, code.layout, code.element)
         with part:
             access.store(code.element)
 

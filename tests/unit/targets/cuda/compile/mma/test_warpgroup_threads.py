@@ -22,6 +22,7 @@ def _check(
     shape: tuple[int, int, int],
     *,
     is_reversed: bool = False,
+    result: str = "",
     **options: Any,
 ) -> None:
     """Compare a product of small integers by some tiles with NumPy's."""
@@ -31,12 +32,13 @@ def _check(
     a = one.T if options.get("is_a_turned") else one
     b = two if options.get("is_b_turned", True) else two.T
     kind = np.dtype(getattr(ml_dtypes, dtype, dtype))
-    c = np.full((rows, columns), 77, np.int32 if dtype == "int8" else np.float32)
-    signature = f"{dtype}[:, ::1], {dtype}[:, ::1], {c.dtype}[:, ::1]"
+    result = result or ("int32" if dtype == "int8" else "float32")
+    c = np.full((rows, columns), 77, getattr(ml_dtypes, result, result))
+    signature = f"{dtype}[:, ::1], {dtype}[:, ::1], {result}[:, ::1]"
     specialization = specialize_product(product(*tile, **options), signature, threads=threads)
     given = tuple(np.ascontiguousarray(each).astype(kind) for each in (a, b))
     simulate_warpgroups(specialization, (2,), (*given, c), is_reversed=is_reversed)
-    np.testing.assert_array_equal(c, one @ two.T)
+    np.testing.assert_array_equal(c.astype(np.float64), one @ two.T)
 
 
 _TURNS = [0, 1, 2, 3, 4, 17]
@@ -73,6 +75,14 @@ def test_all_dtypes_and_orders_of_axes_are_exact(tile, threads, dtype, options):
     rows, columns, depth = tile
     shape = (rows + 8, columns + 16, 2 * depth + 16)  # the last tiles are beyond the arrays
     _check(tile, threads, dtype, shape, is_reversed=True, **options)
+
+
+@pytest.mark.parametrize("result", ["int8", "int16", "int32", "int64"])
+@pytest.mark.parametrize("columns", [64, 48])
+def test_results_of_all_sizes_are_exact(result, columns):
+    """Sums of at most 64, of whole tiles and of parts of tiles."""
+    shape = (128 + 8, 2 * columns + 16, 16)
+    _check((64, columns, 128), 128, "int8", shape, result=result, sums=kd.int32)
 
 
 def test_a_slot_that_is_freed_too_early_shows(monkeypatch):

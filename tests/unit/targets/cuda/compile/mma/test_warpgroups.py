@@ -65,6 +65,14 @@ def test_members_assemble_without_waits_between_instructions(
     )
 
 
+@pytest.mark.parametrize(
+    ("result", "count"), [("bfloat16", 128 * 2), ("float32", 128 * 4), ("float64", 0)]
+)
+def test_a_thread_stores_16_bytes_of_a_row(result, count):
+    artifact = compile_product(product(128, 128, 64), _signature("bfloat16", result))
+    assert artifact.ptx.count("st.global.v4") == 128 * 128 * count // (128 * 256 * 16)
+
+
 def test_maps_are_of_boxes_with_rows_of_128_bytes():
     artifact = compile_product(product(128, 256, 128), _signature("bfloat16", "float32"))
     assert artifact.tensor_maps == (
