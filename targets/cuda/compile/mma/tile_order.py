@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Sequence
 
 from llvmlite import ir
 
 from kerneldsl.ir.operations import Operation, Region, Value
 
-__all__ = ["group_tiles", "number_in_groups"]
+__all__ = ["group_tiles", "place_in_groups"]
 
-_I64 = ir.IntType(64)
+_I32, _I64 = ir.IntType(32), ir.IntType(64)
 #: Multiprocessors of an H100 or H200; each has one tile at a time.
 _BLOCKS = 132
 
@@ -31,36 +32,69 @@ def group_tiles(region: Region) -> None:
 
 def _group(loop: Operation, rows: int, columns: int) -> None:
     (body,) = loop.regions
-    number, total = body.arguments[0], loop.operands[1]
-    width = next((each.operands[1] for each in body.operations if _is_column(each, number)), None)
-    if width is None:
+    number = body.arguments[0]
+    total = loop.operands[1].owner
+    column, row = (_by_width(body, number, each) for each in (operator.mod, operator.floordiv))
+    if column is None or row is None or not isinstance(total, Operation):
+        return
+    width = column.operands[1]
+    if width not in total.operands or row.operands[1] is not width:
         return
     wanted = math.sqrt(_BLOCKS * columns / rows)
     attributes = {"group": 2 ** round(math.log2(wanted))}
-    made = Operation("ring.tile", [number, total, width], (number.type,), attributes)
+    types = (number.type, number.type)
+    made = Operation("ring.tile", [number, *total.operands], types, attributes)
+    places = dict(zip((row.result, column.result), made.results, strict=True))
+    body.operations = [made, *(each for each in body.operations if each not in (row, column))]
     for operation in body.walk():
-        operation.operands = [made.result if v is number else v for v in operation.operands]
-    body.operations.insert(0, made)
+        operation.operands = [places.get(value, value) for value in operation.operands]
 
 
-def _is_column(operation: Operation, number: Value) -> bool:
-    """Return whether an operation computes the column of a tile by its number."""
-    attributes = operation.attributes
-    return attributes.get("function") is operator.mod and operation.operands[0] is number
+def _by_width(body: Region, number: Value, function: object) -> Operation | None:
+    """Return the operation that computes the row or the column of a tile by its number."""
+    for each in body.operations:
+        if each.attributes.get("function") is function and each.operands[0] is number:
+            return each
+    return None
 
 
-def number_in_groups(
-    builder: ir.IRBuilder, number: ir.Value, total: ir.Value, width: ir.Value, group: int
-) -> ir.Value:
-    """Return the tile that is taken in place of another one.
+def place_in_groups(
+    builder: ir.IRBuilder, number: ir.Value, height: ir.Value, width: ir.Value, group: int
+) -> tuple[ir.Value, ir.Value]:
+    """Return the row and the column of the tile that is taken as one of some number.
 
-    `total` is how many there are, `width` how many are in a row, and `group` the rows of a group.
+    `height` and `width` are how many there are along each axis, and `group` the rows of a group.
     """
-    of_group = builder.mul(width, _I64(group))
-    which, within = builder.udiv(number, of_group), builder.urem(number, of_group)
-    first = builder.mul(which, _I64(group))
-    rest = builder.sub(builder.udiv(total, width), first)
-    is_whole = builder.icmp_unsigned("<", _I64(group), rest)
-    rows = builder.select(is_whole, _I64(group), rest)
-    row = builder.add(first, builder.urem(within, rows))
-    return builder.add(builder.mul(row, width), builder.udiv(within, rows))
+    # Integers of 32 bits are divided several times as fast as those of 64 bits.
+    is_short = builder.icmp_unsigned("<", builder.mul(height, width), _I64(2**32 // group))
+    with builder.if_else(is_short) as (short, long):
+        with short:
+            few = [builder.trunc(each, _I32) for each in (number, height, width)]
+            row, column = (builder.zext(v, _I64) for v in _placed(builder, few, group))
+            from_short = builder.block
+        with long:
+            whole = _placed(builder, (number, height, width), group)
+            from_long = builder.block
+    found = []
+    for one, two in zip((row, column), whole, strict=True):
+        phi = builder.phi(_I64)
+        phi.add_incoming(one, from_short)
+        phi.add_incoming(two, from_long)
+        found.append(phi)
+    return found[0], found[1]
+
+
+def _placed(
+    builder: ir.IRBuilder, about: Sequence[ir.Value], group: int
+) -> tuple[ir.Value, ir.Value]:
+    number, height, width = about
+    most = number.type(group)
+    of_group = builder.mul(width, most)
+    which = builder.udiv(number, of_group)
+    within = builder.sub(number, builder.mul(which, of_group))
+    first = builder.mul(which, most)
+    rest = builder.sub(height, first)
+    rows = builder.select(builder.icmp_unsigned("<", most, rest), most, rest)
+    column = builder.udiv(within, rows)
+    row = builder.sub(within, builder.mul(column, rows))
+    return builder.add(first, row), column

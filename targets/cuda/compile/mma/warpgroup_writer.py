@@ -17,7 +17,7 @@ from kerneldsl.ir.operations import Operation, Value
 from kerneldsl.ir.tiles.elements import Variable, write_place
 from targets.cuda.compile.mma import mbarriers, wgmma
 from targets.cuda.compile.mma.box_copies import copy_box
-from targets.cuda.compile.mma.tile_order import number_in_groups
+from targets.cuda.compile.mma.tile_order import place_in_groups
 from targets.cuda.compile.mma.warpgroup_plan import RING_ALIGNMENT, Part, WarpgroupPlan
 from targets.cuda.compile.ptx_text import MATRIX_SHARED
 from targets.cuda.compile.tiles.thread_code import Memory
@@ -169,10 +169,11 @@ class Ring:
 
     def _tile(self, operation: Operation) -> None:
         emitter = self._writer.emitter
-        number, total, width = (emitter.get(each) for each in operation.operands)
+        number, height, width = (emitter.get(each) for each in operation.operands)
         group = operation.attributes["group"]
-        found = number_in_groups(self._builder, number, total, width, group)
-        emitter.set(operation, found)
+        found = place_in_groups(self._builder, number, height, width, group)
+        for result, place in zip(operation.results, found, strict=True):
+            emitter.values[result] = place
 
     def _reserve(self, operation: Operation) -> None:
         slot = self._copied.slot
