@@ -12,7 +12,7 @@ TARGETS = {
         forms=("asm", "source"),
         files={".s": "asm", ".ll": "llvm"},
         memory=(MemoryType.CPU, MemoryType.CUDA_HOST),
-        probe="targets.cpu.probe:find_cpu",
+        probe="targets.cpu.checks:find_cpu",
     ),
     "cuda": TargetEntry(
         "targets.cuda.target:CudaTarget",

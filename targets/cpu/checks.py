@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import os
+import platform
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kerneldsl.contract import Check
 from kerneldsl.contract.checks import said_by
 from kerneldsl.errors import ArgumentValueError, TargetUnavailableError
+from kerneldsl.tools.detection.probes import Finding
 from kerneldsl.utilities.formatting import format_count
 
 if TYPE_CHECKING:
     from targets.cpu.runtime.processors import Runnable
 
-__all__ = ["check_cpu"]
+__all__ = ["check_cpu", "find_cpu"]
+
+
+def find_cpu() -> Finding:
+    """Say which processors these are."""
+    return Finding(True, f"this machine's processors ({platform.machine()})")
 
 
 def check_cpu() -> Iterator[Check]:
