@@ -11,14 +11,49 @@ from kerneldsl.ir.rules.groups import GROUP_RULES
 from kerneldsl.ir.rules.linked import linked_array_rule, linked_rule
 from kerneldsl.ir.rules.tiles import tile_rule
 from kerneldsl.ir.rules.values import VALUE_RULES, check_integer, element_rule
-from kerneldsl.ir.rules.vectors import vector_rule, view_rule
+from kerneldsl.language.element_types import ELEMENT_TYPES
 from kerneldsl.language.intrinsics.intrinsic import Intrinsic, Typing
 from kerneldsl.lowering.index_rules import check_index
 from kerneldsl.lowering.packed_views import packed_rule
 from kerneldsl.lowering.types import element_type
-from kerneldsl.lowering.vectors import VectorType
+from kerneldsl.lowering.vectors import VectorType, is_real
 
 __all__ = ["typing_rule"]
+
+
+def vector_rule(intrinsic: Intrinsic, args: tuple[Any, ...], static: Mapping[str, Any]) -> Any:
+    """Type a call such as ``kd.float32x4(x, y, z, w)``."""
+    kind = element_type(intrinsic.name)
+    for name, arg in zip(intrinsic.parameters, args, strict=True):
+        if not is_real(arg):
+            raise errors.TypingError(f"{intrinsic!r}: {name} must be a real number, and is {arg}")
+    return kind(*[kind.item for _ in args])
+
+
+def view_rule(intrinsic: Intrinsic, args: tuple[Any, ...], static: Mapping[str, Any]) -> Any:
+    """Type a call of ``kd.view``."""
+    (array,), row = args, ELEMENT_TYPES[static["dtype"]]
+    if not row.is_vector:
+        raise errors.TypingError(
+            f"{intrinsic!r}: dtype must be a vector's, as kd.float32x4, and is {row.name}. View an "
+            "array with another dtype outside the kernel, array.view(dtype)"
+        )
+    item = row.fields[0].dtype
+    if not isinstance(array, types.Array) or not array.ndim or str(array.dtype) != item:
+        raise errors.TypingError(
+            f"{intrinsic!r}: a view as {row.name} needs an array of {item} with one axis or more, "
+            f"and array is {array}"
+        )
+    if array.layout != "C":
+        raise errors.TypingError(
+            f"{intrinsic!r}: a view as {row.name} needs numbers side by side along the last axis, "
+            f"an array of layout C, and array is {array}. Pass np.ascontiguousarray(array), or "
+            "take its elements one by one"
+        )
+    # The rows of more than one axis may have numbers at their ends that are in no vector.
+    layout = "C" if array.ndim == 1 else "A"
+    kind = element_type(row.name)
+    return types.Array(kind, array.ndim, layout, readonly=not array.mutable)(array)
 
 
 def typing_rule(intrinsic: Intrinsic) -> Any:

@@ -5,15 +5,18 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import cache
+from operator import index
 from pathlib import Path
+from typing import Any
 
 from kerneldsl.cache.reasons import UncacheableError
-from kerneldsl.contract import Specialization, UnusableCodeError
-from kerneldsl.errors import CompileError, DeviceCodeError, ToolMissingError
+from kerneldsl.contract import PassRemark, Specialization, UnusableCodeError
+from kerneldsl.errors import CompileError, DeviceCodeError, SourceLocation, ToolMissingError
 from kerneldsl.frontend.code_form import CodeForm
+from kerneldsl.frontend.trees import statements_of
 from kerneldsl.utilities.untrusted import parse_json
 from targets.cuda.architectures import (
     Architecture,
@@ -25,9 +28,9 @@ from targets.cuda.compile.additions import dump_additions, restore_additions
 from targets.cuda.compile.artifact import CudaArtifact
 from targets.cuda.compile.cubin_file import read_cubin
 from targets.cuda.compile.ptx_text import read_header
-from targets.cuda.compile.stored_remarks import dump_remarks, restore_remarks
 
 __all__ = ["code_identity", "dump", "restore", "ship"]
+
 
 #: PTX ISA, "Identifiers".
 _IDENTIFIER = re.compile(r"[A-Za-z][\w$]*|[_$%][\w$]+", re.ASCII)
@@ -196,3 +199,62 @@ def _digest_of_libdevice() -> str | None:
 @cache
 def _digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+# -- remarks of passes -----------------------------------------------------------------------------
+# Remarks of passes in cached code.
+#
+# Code that is found in the cache belongs to the same syntax tree, but a comment may have moved its
+# lines. So places are statements: the number of a function, and the number of a statement in it.
+
+
+def dump_remarks(remarks: Iterable[PassRemark], specialization: Specialization) -> list[list[Any]]:
+    """Return remarks as JSON has them; a place that is no statement of the kernel is left out."""
+    numbers: dict[SourceLocation, list[int]] = {}
+    if any(each.where for each in remarks):
+        for function, unit in enumerate(specialization.unit.reachable()):
+            for statement, node in enumerate(statements_of(unit.tree)):
+                numbers.setdefault(unit.locate(node), [function, statement])
+    return [
+        [
+            each.name,
+            each.count,
+            each.text,
+            [numbers[place] for place in each.where if place in numbers],
+            each.is_missed,
+        ]
+        for each in remarks
+    ]
+
+
+def restore_remarks(
+    rows: Any, specialization: Specialization
+) -> Callable[[], tuple[PassRemark, ...]]:
+    """Return what makes the remarks that :func:`dump_remarks` wrote: a launch does not read them.
+
+    A place that is no statement of the kernel is left out. Raises `ValueError`, `TypeError` or
+    `LookupError` for anything else.
+    """
+    read = [
+        (
+            str(name),
+            int(count),
+            str(text),
+            [(index(n), index(m)) for n, m in where],
+            bool(is_missed),
+        )
+        for name, count, text, where, is_missed in rows
+    ]
+
+    def restore() -> tuple[PassRemark, ...]:
+        places = {
+            (function, statement): unit.locate(node)
+            for function, unit in enumerate(specialization.unit.reachable())
+            for statement, node in enumerate(statements_of(unit.tree))
+        }
+        return tuple(
+            PassRemark(name, count, text, tuple(places[n] for n in where if n in places), is_missed)
+            for name, count, text, where, is_missed in read
+        )
+
+    return restore

@@ -1,9 +1,9 @@
 """Pools of CUDA device memory: the driver's stream-ordered allocator.
 
 The driver keeps what is freed and gives it out again without waiting for the device: in the same
-stream at once, in another one after the work before the free. A few blocks of the default stream's
-do not even go through the driver: :mod:`~targets.cuda.device.ready_blocks`. Devices without such
-pools, and ``KERNELDSL_POOL=off``, take the plain allocator, whose free waits for the device.
+stream at once, in another one after the work before the free. A few blocks of the default stream
+do not go through the driver: :class:`ReadyBlocks`. Devices without such pools, and
+``KERNELDSL_POOL=off``, take the plain allocator. Its free waits for the device.
 
 References
 ----------
@@ -22,7 +22,6 @@ from kerneldsl.contract.memory import WHOLE_DEVICE
 from kerneldsl.errors import DriverError
 from kerneldsl.utilities.environment import pool_is_off
 from targets.cuda.device import memory, peers
-from targets.cuda.device.ready_blocks import MAX_BLOCK_BYTES, ReadyBlocks
 from targets.cuda.device.streams import LEGACY_DEFAULT_STREAM, stream_handle, synchronize_stream
 from targets.cuda.driver.fork import fork_guard
 from targets.cuda.driver.marks import Mark, is_recording
@@ -31,14 +30,76 @@ if TYPE_CHECKING:
     from kerneldsl.contract import Device
     from targets.cuda.driver.driver import Driver
 
-__all__ = ["PlainPool", "StreamOrderedPool", "create_pool"]
+__all__ = ["MAX_BLOCK_BYTES", "PlainPool", "ReadyBlocks", "StreamOrderedPool", "create_pool"]
+
+
+# -- blocks of the default stream that wait to be used there again ---------------------------------
+
+# A block that was used in the default stream alone may be allocated again at once for the next work
+# in that stream: the stream keeps the two uses apart. That needs no call of the driver, which takes
+# longer. Few blocks are kept, and the driver can join neighbouring blocks and cut large ones.
+
+
+#: For larger blocks the time of a call does not matter.
+MAX_BLOCK_BYTES = 1 << 26
+#: So much is kept, in so many blocks and sizes; the next block makes room by giving up all.
+_MAX_BYTES, _MAX_BLOCKS, _MAX_SIZES = 1 << 28, 64, 128
+
+
+class ReadyBlocks:
+    """Unused blocks by size.
+
+    One method is called at a time, except for `take`, which a finalizer may call in the middle of
+    another one.
+    """
+
+    __slots__ = ("_by_size", "_count", "_nbytes")
+
+    def __init__(self) -> None:
+        self._by_size: dict[int, list[int]] = {}
+        self._count = self._nbytes = 0
+
+    def take(self, nbytes: int) -> int:
+        """Return the block of this size that came back last; 0 if there is none."""
+        blocks = self._by_size.get(nbytes)
+        if not blocks:
+            return 0
+        try:
+            pointer = blocks.pop()
+        except IndexError:  # a finalizer was faster
+            return 0
+        self._count -= 1
+        self._nbytes -= nbytes
+        return pointer
+
+    def keep(self, pointer: int, nbytes: int) -> bool:
+        """Keep a block; say whether there is room for one more."""
+        blocks = self._by_size.get(nbytes)
+        if blocks is None:
+            self._by_size[nbytes] = [pointer]
+        else:
+            blocks.append(pointer)
+        self._count += 1
+        self._nbytes += nbytes
+        return (
+            self._count < _MAX_BLOCKS
+            and self._nbytes < _MAX_BYTES
+            and len(self._by_size) < _MAX_SIZES
+        )
+
+    def give_up(self) -> list[int]:
+        """Return all blocks, and keep none."""
+        by_size, self._by_size = self._by_size, {}
+        self._count = self._nbytes = 0
+        return [pointer for blocks in by_size.values() for pointer in blocks]
+
 
 #: More than any device has.
 _EVERYTHING = 2**64 - 1
 
 #: The driver's pools that were closed here, by device, to be used again. They are not destroyed:
-#: after ``cuMemPoolDestroy`` of a pool whose memory was partly in use, the driver 580.159 ended the
-#: process in the first allocation from the next pool.
+#: after ``cuMemPoolDestroy`` of a pool with memory in use, the driver 580.159 ended the process in
+#: the first allocation from the next pool.
 _idle: defaultdict[int, list[Any]] = defaultdict(list)
 
 

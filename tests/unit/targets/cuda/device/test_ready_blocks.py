@@ -9,7 +9,7 @@ import pytest
 from kerneldsl.contract.memory import WHOLE_DEVICE
 from kerneldsl.errors import DriverError
 from targets.cuda.device import pools
-from targets.cuda.device.ready_blocks import MAX_BLOCK_BYTES, ReadyBlocks
+from targets.cuda.device.pools import MAX_BLOCK_BYTES, ReadyBlocks
 from targets.cuda.device.streams import LEGACY_DEFAULT_STREAM
 from targets.cuda.driver.driver import Driver
 from targets.cuda.driver.fork import fork_guard

@@ -11,7 +11,7 @@ import pytest
 import kerneldsl as kd
 from kerneldsl.contract.tensor_maps import TensorMap
 from stdlib_kernels.linalg import matmul
-from stdlib_kernels.linalg.halves import DEVICE_TILES, matmul_mma
+from stdlib_kernels.linalg.product import DEVICE_TILES, matmul_mma
 from targets.cuda.compile import stored
 from targets.cuda.compile.additions import NO_ADDITIONS, LaunchAdditions
 from targets.cuda.compile.artifact import CudaArtifact
