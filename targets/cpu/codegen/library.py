@@ -41,10 +41,15 @@ ENTRY_SUFFIX = ".entry"
 _SHIFTS = re.compile(r"= (shl|lshr|ashr) ")
 _CONVERSIONS = re.compile(r"= fpto[su]i ")
 _DIVISIONS = re.compile(r"= [su](div|rem) ")
+_VECTOR_CALL = re.compile(r' @"?kerneldsl\.(dot4|prefetch)\.')
 
 
 def _write(module: ir.Module) -> str:
     text = with_loop_marks(module, module_text)
+    if _VECTOR_CALL.search(text) is not None:
+        from targets.cpu.codegen.vector_calls import with_variants
+
+        text = with_variants(text)
     if _SHIFTS.search(text) is None:
         return text
     from kerneldsl.lowering.shifts import define_shifts
@@ -113,6 +118,10 @@ def _optimize(module: Any, machine: Any) -> Any:
     restore()
     if has_vectors_to_unroll(text):
         module = _unroll_strips(module, builder)
+    if _VECTOR_CALL.search(text) is not None:
+        from targets.cpu.codegen.vector_calls import define_calls
+
+        define_calls(module, builder)
     if "kerneldsl.lowering.narrow_floats" in sys.modules:
         from targets.cpu.math.float_conversions import add_missing
 

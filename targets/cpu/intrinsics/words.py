@@ -1,14 +1,8 @@
 """Meanings of PTX's own words on a CPU, and products of bytes.
 
-The instruction for products of bytes multiplies bytes without a sign with bytes that have one. It
-takes four words at a time, and its sums wrap around. Numbers of the other kind become those by 128,
-which is their highest bit. What that adds is subtracted. For one word LLVM writes a vector of many
-threads instead.
-
 References
 ----------
 PTX ISA, sections "prmt", "lop3", "bfe", "bfi" and "bfind", with their semantics as code.
-Intel, "64 and IA-32 Architectures Software Developer's Manual", volume 2, "VPDPBUSD".
 """
 
 from __future__ import annotations
@@ -26,7 +20,7 @@ from numba.extending import register_jitable
 from kerneldsl.lowering import scalars
 from kerneldsl.lowering.calls import Call, Emitter
 from kerneldsl.lowering.vectors import VectorType
-from targets.cpu.codegen.levels import features_in_use
+from targets.cpu.codegen.vector_calls import add_products, most_words
 from targets.cpu.math.libdevice.emitters import compiled
 
 __all__ = ["EMITTERS", "REFUSED"]
@@ -126,50 +120,20 @@ def _exact(function: Callable[[Any], Any]) -> Emitter:
 
 
 _I32 = ir.IntType(32)
-_FOUR_WORDS, _BYTES = ir.VectorType(_I32, 4), ir.VectorType(ir.IntType(8), 16)
-_INSTRUCTION = "llvm.x86.avx512.vpdpbusd.128"
-#: LLVM's names of the extensions that have it: all of one of these.
-_EXTENSIONS = (frozenset({"avx512vnni", "avx512vl"}), frozenset({"avxvnni"}))
-#: The highest bit of each byte.
-_HIGHEST = 0x80808080
-
-
-def _has_instruction() -> bool:
-    return any(each <= features_in_use() for each in _EXTENSIONS)
+_FOUR_WORDS = ir.VectorType(_I32, 4)
 
 
 def _dot(call: Call) -> ir.Value:
-    kind = call.signature.return_type
-    if not (isinstance(kind, VectorType) and len(kind.fields) == 4 and _has_instruction()):
+    kind, signs = call.signature.return_type, scalars.signs_of(call)
+    is_vector = isinstance(kind, VectorType)
+    if not most_words() or (is_vector and len(kind.fields) != 4):
         return scalars.EMITTERS["dot4"](call)
     builder = call.builder
-    first, second, total = (_words(builder, arg) for arg in call.args)
-    signs = scalars.signs_of(call)
-    flip = _FOUR_WORDS([_HIGHEST] * 4)
-    if signs == (True, False):
-        first, second = second, first
-    found = _products(
-        builder,
-        total,
-        builder.xor(first, flip) if all(signs) else first,
-        second if any(signs) else builder.xor(second, flip),
-    )
-    if all(signs):
-        found = builder.sub(found, _products(builder, _FOUR_WORDS([0] * 4), flip, second))
-    elif not any(signs):
-        found = builder.sub(found, _products(builder, _FOUR_WORDS([0] * 4), first, flip))
+    if not is_vector:
+        return add_products(builder, call.args, signs)
+    found = add_products(builder, tuple(_words(builder, arg) for arg in call.args), signs)
     parts = [builder.extract_element(found, _I32(n)) for n in range(4)]
     return cgutils.pack_struct(builder, parts)
-
-
-def _products(
-    builder: ir.IRBuilder, total: ir.Value, unsigned: ir.Value, signed: ir.Value
-) -> ir.Value:
-    """Add the products of bytes without and with a sign to four words."""
-    kind = ir.FunctionType(_FOUR_WORDS, [_FOUR_WORDS, _BYTES, _BYTES])
-    instruction = cgutils.get_or_insert_function(builder.module, kind, _INSTRUCTION)
-    factors = [builder.bitcast(each, _BYTES) for each in (unsigned, signed)]
-    return builder.call(instruction, [total, *factors])
 
 
 def _words(builder: ir.IRBuilder, value: ir.Value) -> ir.Value:

@@ -29,6 +29,7 @@ from targets.cpu.codegen.storage import (
     Storage,
     is_of_block,
 )
+from targets.cpu.codegen.vector_calls import prefetch_after
 
 __all__ = ["CountedLoop", "CpuEmitter"]
 
@@ -101,8 +102,9 @@ class CpuEmitter(Emitter):
         self.group = builder.module.add_metadata(["kerneldsl.accesses"])
         #: Marks accesses to arrays, if there are local ones.
         self.scopes: LocalScopes | None = None
-        #: The array that is accessed.
+        #: The array that is accessed, and whether each element is read once.
         self._accessed: Value | None = None
+        self._streams = False
         #: Copies of arrays in which atomic operations are gathered.
         self.gathered: dict[Value, Any] = {}
         #: The memory of local arrays, by the names of it.
@@ -194,8 +196,10 @@ class CpuEmitter(Emitter):
         return found
 
     def load(self, operation: Operation) -> None:
+        self._streams = operation.attributes.get("hint") == "streaming"
         with self._accessing(operation.operands[0]):
             super().load(operation)
+        self._streams = False
 
     def store(self, operation: Operation) -> None:
         with self._accessing(operation.operands[0]):
@@ -209,6 +213,9 @@ class CpuEmitter(Emitter):
 
     def read(self, place: Any) -> Any:
         """Load from memory that threads may access in any order."""
+        if self._streams:
+            size = self.context.get_abi_sizeof(place.type.pointee)
+            prefetch_after(self.builder, place, size)
         return self._marked(self.builder.load(place))
 
     def write(self, value: Any, place: Any) -> None:
