@@ -55,7 +55,7 @@ def test_the_faster_tiles_are_chosen(extent: tuple[int, int], tile: tuple[int, i
     "about",
     [
         {"dtype": "float32"},
-        {"dtype": "int8"},
+        {"dtype": "float64"},
         {"arch": "sm_80"},
         {"extent": (255, 4096)},
         {"extent": (4096, 64)},
@@ -63,6 +63,20 @@ def test_the_faster_tiles_are_chosen(extent: tuple[int, int], tile: tuple[int, i
 )
 def test_other_launches_take_the_first_member(about: dict[str, Any]) -> None:
     assert _values(**{"extent": (4096, 4096), **about}) is None
+
+
+@pytest.mark.parametrize(
+    ("dtype", "columns"), [("int8", 256), ("uint8", 256), ("float8_e4m3fn", 128)]
+)
+def test_rows_of_128_bytes_along_k_are_chosen(dtype: str, columns: int) -> None:
+    found = _values((8192, 8192), dtype)
+    assert found == {"BM": 128, "BN": columns, "BK": 128, "block": 256}
+
+
+def test_results_of_all_members_are_in_registers() -> None:
+    space = kd.mma_space(*NAMES)
+    assert max(each.BM * each.BN / each.block_threads for each in space) == 128
+    assert {each.BK for each in space} == {32, 64, 128}
 
 
 def test_arrays_are_optional() -> None:
