@@ -8,6 +8,7 @@ before it is full, or written before it is free, gives a wrong result.
 from __future__ import annotations
 
 import ctypes
+import operator
 import re
 import struct
 from collections.abc import Callable
@@ -73,7 +74,7 @@ def simulate_warpgroups(
 
 
 def _text(text: str) -> str:
-    text = device_threads._SPACE.sub("", text)
+    text = device_threads._SPACE.sub("", text).replace("__nv_exp2f", "exp2f")
     text = _RING.sub(r'@"\1" = global [\2 x i8] zeroinitializer', text)
     return device_threads._numbered(re.sub(r"byval\(\[128 x i8\]\) ", "", text))
 
@@ -103,12 +104,18 @@ class _Ring(_Block):
         self.base = 0
         self._barriers: dict[int, _Barrier] = {}
         self._copies: list[Callable[[], None]] = []
-        self._products: dict[Any, list[tuple[Instruction, int, int]]] = {}
+        #: What a thread multiplies, and how much it has multiplied before.
+        self._products: dict[int, list[tuple[Instruction, int, tuple[int, ...], int]]] = {}
+        self._counts: dict[int, int] = {}
+        #: Factors by thread and number, as other threads have them in registers.
+        self._own: dict[tuple[int, int], tuple[int, ...]] = {}
         self._polls = 0
 
     def run(self, call: Callable[[], None], grid_dim: Any, place: Any) -> None:
         self._barriers.clear()
         self._products.clear()
+        self._counts.clear()
+        self._own.clear()
         super().run(call, grid_dim, place)
         assert not self._copies, "a block ends before its copies are there"
 
@@ -191,16 +198,19 @@ class _Ring(_Block):
         words = struct.unpack("=Q3I5Q4Q5I", ctypes.string_at(map_at, 112))
         address, _, rank, swizzle = words[:4]
         extents, strides, box = words[4:9], words[9:13], words[13:18]
-        assert (rank, swizzle) == (2, 3)
+        assert swizzle == 3
+        assert rank == 2 or set(box[2:rank]) == {1}
         assert target % 1024 == 0
-        column, row = given[:2]
+        column, row, *others = given[:rank]
         size = _ROW_BYTES // box[0]
+        address += sum(map(operator.mul, others, strides[1:]))
+        is_inside = all(0 <= each < extents[2 + n] for n, each in enumerate(others))
 
         def copy() -> None:
             for number in range(box[1]):
                 line = np.zeros(_ROW_BYTES, np.uint8)
                 first, last = max(column, 0), min(column + box[0], extents[0])
-                if 0 <= row + number < extents[1] and first < last:
+                if is_inside and 0 <= row + number < extents[1] and first < last:
                     source = address + (row + number) * strides[0] + first * size
                     found = _memory(source, (last - first) * size)
                     start = (first - column) * size
@@ -217,10 +227,11 @@ class _Ring(_Block):
     # -- products ---------------------------------------------------------------------------------
 
     def _multiplying(self, found: Instruction) -> Callable[..., None]:
-        def call(registers: int, one: int, two: int) -> None:
-            self._products.setdefault(self.current.number, []).append(
-                (found, registers, (one, two))  # type: ignore[arg-type]
-            )
+        def call(registers: int, *factors: int) -> None:
+            thread = self.current.number
+            number = self._counts[thread] = self._counts.get(thread, 0) + 1
+            self._products.setdefault(thread, []).append((found, registers, factors, number))
+            self._own[thread, number] = factors
 
         return call
 
@@ -228,13 +239,15 @@ class _Ring(_Block):
         def call(registers: int) -> None:
             warpgroup = self.current.number // _WARPGROUP
             self.exchange(f"warpgroup{warpgroup}.count", -1, (~warpgroup, _WARPGROUP))
-            for found, place, factors in self._products.pop(self.current.number):
+            for found, place, factors, number in self._products.pop(self.current.number):
                 assert registers <= place < registers + 4 * wait.count
-                self._multiply(found, place, factors)  # type: ignore[arg-type]
+                self._multiply(found, place, factors, number)
 
         return call
 
-    def _multiply(self, found: Instruction, registers: int, factors: tuple[int, int]) -> None:
+    def _multiply(
+        self, found: Instruction, registers: int, factors: tuple[int, ...], number: int
+    ) -> None:
         """Compute the results of one thread."""
         thread, form = self.current.number, found.form
         warp, lane = thread // 32 % 4, thread % 32
@@ -243,11 +256,23 @@ class _Ring(_Block):
         results = _memory(registers, 4 * found.count).view(kind)
         rows = np.array([row, row + 8])
         columns = np.add.outer(8 * np.arange(found.columns // 8), [2 * place, 2 * place + 1])
-        pairs = zip(factors, (rows, columns.ravel()), form.dtypes, found.exchanged, strict=True)
-        a, b = (self._factor(form, *each) for each in pairs)
+        if found.has_own_rows:
+            a = self._own_rows(form, number)
+        else:
+            a = self._factor(form, factors[0], rows, form.dtypes[0], found.exchanged[0])
+        b = self._factor(form, factors[-1], columns.ravel(), form.dtypes[1], found.exchanged[1])
         products = (a @ b.T).reshape(2, -1, 2).transpose(1, 0, 2).ravel()
         before = results if found.adds else np.zeros_like(results)
         results[:] = before + products.astype(kind)
+
+    def _own_rows(self, form: Any, number: int) -> Any:
+        """Return two rows of a factor in the registers of four threads."""
+        thread = self.current.number
+        words = [self._own[thread & ~3 | lane, number][:4] for lane in range(4)]
+        kind = np.dtype(getattr(ml_dtypes, form.dtypes[0], form.dtypes[0]))
+        # By thread, then halves of the columns, halves of the rows, and pairs.
+        found = np.array(words, np.uint32).view(kind).reshape(4, 2, 2, 2)
+        return found.transpose(2, 1, 0, 3).reshape(2, 16).astype(np.float64)
 
     def _factor(self, form: Any, descriptor: int, rows: Any, dtype: str, is_exchanged: bool) -> Any:
         """Return rows of a factor in one step."""

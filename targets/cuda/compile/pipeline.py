@@ -167,14 +167,17 @@ def _variables_of_regions(function: Any, known: Known, report: Report) -> Any:
 def _by_warpgroups(
     plan: Any, function: Any, specialization: Specialization, known: Any, report: Report
 ) -> Any:
+    from kerneldsl.ir.tiles.handing_on import drop_casts
     from targets.cuda.compile.mma.exchanged_axes import read_as_stored
+    from targets.cuda.compile.mma.mapped_loads import NotPlanned
     from targets.cuda.compile.mma.split_pipeline import split_pipeline
-    from targets.cuda.compile.mma.warpgroup_plan import NotPlanned, plan_warpgroups
+    from targets.cuda.compile.mma.warpgroup_plan import plan_warpgroups
 
     read_as_stored(function)
+    drop_casts(function)
     try:
         found = plan_warpgroups(function, specialization)
-        split_pipeline(function, found, known)
+        split_pipeline(function, found, specialization, known)
     except NotPlanned as reason:
         report("kernel", f"unchanged: {reason}", is_missed=True)
         return plan

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from llvmlite import ir
 
-from kerneldsl.ir.operations import Operation
+from kerneldsl.ir.operations import Operation, Value
 from kerneldsl.ir.tiles.elements import Slot
 from targets.cuda.compile.mma.copies import put_element
 from targets.cuda.compile.mma.fragments import BLOCK_COLUMNS, BLOCK_ROWS, Fragments
@@ -19,9 +19,9 @@ from targets.cuda.intrinsics.by_architecture import call_by_architecture
 if TYPE_CHECKING:
     from targets.cuda.compile.tiles.writer import Storage, TileWriter
 
-__all__ = ["write_product"]
+__all__ = ["OwnRows", "write_product"]
 
-_VOID, _I16, _I32, _I64 = ir.VoidType(), *(ir.IntType(bits) for bits in (16, 32, 64))
+_VOID, _I32, _I64 = ir.VoidType(), ir.IntType(32), ir.IntType(64)
 _WARP = 32
 
 
@@ -78,12 +78,15 @@ def _factor(
     return room
 
 
-class _OwnRows:
+class OwnRows:
     """The first factor in registers, as a product has left it there."""
 
-    def __init__(self, writer: TileWriter, storage: Storage, layout: Fragments) -> None:
-        self._code, self._storage, self._layout = writer.code, storage, layout
-        self._model = writer.emitter.context.data_model_manager[storage.kind]
+    def __init__(self, writer: TileWriter, value: Value) -> None:
+        assert writer.layouts is not None
+        layout = writer.layouts.of_tile(value)
+        assert isinstance(layout, Fragments)
+        self._code, self._storage, self._layout = writer.code, writer.storage(value), layout
+        self._model = writer.emitter.context.data_model_manager[self._storage.kind]
 
     def rows_of_a(self, block: int, step: int) -> list[ir.Value]:
         """Return four registers: two neighbours in each, of both halves of two fragments."""
@@ -95,15 +98,19 @@ class _OwnRows:
 
     def _pair(self, first: int) -> ir.Value:
         builder = self._code.builder
-        low, high = (self._bits(number) for number in (first, first + 1))
-        return builder.or_(low, builder.shl(high, _I32(16)))
+        pair: ir.Value = None
+        for place in range(2):
+            element = self._element(first + place)
+            if pair is None:
+                pair = ir.Constant(ir.VectorType(element.type, 2), ir.Undefined)
+            pair = builder.insert_element(pair, element, _I32(place))
+        return builder.bitcast(pair, _I32)
 
-    def _bits(self, number: int) -> ir.Value:
+    def _element(self, number: int) -> ir.Value:
         code, builder, slot = self._code, self._code.builder, _I64(number)
         row, column = self._layout.indices(builder, code.thread, slot)
         own = Slot(code.at(row, self._layout.columns, column), slot)
-        value = self._model.as_data(builder, self._storage.own(own))
-        return builder.zext(builder.bitcast(value, _I16), _I32)
+        return self._model.as_data(builder, self._storage.own(own))
 
 
 class _Steps:
@@ -123,13 +130,9 @@ class _Steps:
         row = builder.mul(row, _I32(BLOCK_ROWS))
         column = builder.mul(column, _I32(BLOCK_COLUMNS * fragments.column_blocks))
         a, b = (_factor(writer, operation, product.factors[n], n) for n in range(2))
-        self._a: OperandMemory | _OwnRows
+        self._a: OperandMemory | OwnRows
         if a is None:
-            storage = writer.storage(operation.operands[0])
-            assert writer.layouts is not None
-            layout = writer.layouts.of_tile(operation.operands[0])
-            assert isinstance(layout, Fragments)
-            self._a = _OwnRows(writer, storage, layout)
+            self._a = OwnRows(writer, operation.operands[0])
         else:
             stride = BLOCK_ROWS * fragments.row_warps
             self._a = OperandMemory(builder, product.a, a, lane, row, stride)

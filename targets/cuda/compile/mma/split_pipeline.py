@@ -3,36 +3,46 @@
 Both run the same control flow. The *producer* keeps the loads of factors, and what their places and
 the loops around them are computed from. The other threads keep everything else.
 
-Each iteration has a slot of the ring. The producer waits until the slot is free (``ring.reserve``),
+Each iteration has a slot of a ring. The producer waits until the slot is free (``ring.reserve``),
 begins the copies (``ring.copy``) and goes on to the next slot (``ring.next``). The others wait
-until the copies are there (``ring.receive``), multiply, and free the slot (``ring.release``).
+until the copies are there (``ring.receive``), multiply, and free the slot (``ring.release``). They
+receive the factors of a product before it, and free them after the last product that reads them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from typing import Any
 
 from numba import types
 
+from kerneldsl.contract import Specialization
 from kerneldsl.ir.operations import TOGETHER, Effect, Function, Operation, Region, Value
 from kerneldsl.ir.ranges import Interval
 from kerneldsl.ir.rewriter import clone_region, drop_unused
 from kerneldsl.ir.tiles.handing_on import drop_casts, drop_unread
+from targets.cuda.compile.mma.mapped_loads import NotPlanned, arguments_of, whole_of
 from targets.cuda.compile.mma.tile_order import group_tiles
-from targets.cuda.compile.mma.warpgroup_plan import NotPlanned, Part, WarpgroupPlan
+from targets.cuda.compile.mma.warpgroup_plan import Part, RingPlan, WarpgroupPlan
 
 __all__ = ["split_pipeline"]
 
 
-def split_pipeline(function: Function, plan: WarpgroupPlan, known: dict[Value, Interval]) -> None:
+def split_pipeline(
+    function: Function,
+    plan: WarpgroupPlan,
+    specialization: Specialization,
+    known: dict[Value, Interval],
+) -> None:
     """Split the body of a kernel in place; `known` are intervals of its integers.
 
     Raises `NotPlanned` if places of loads, or loops around them, depend on what is multiplied.
     """
     body = function.body
+    constant = _constant_arrays(function, specialization)
     producer, values = Region(), dict[Value, Value]()
     copy = clone_region(body, values)
-    parts = {values[load.result]: part for load, part in plan.parts.items()}
+    parts = {values[load.result]: part for ring in plan.rings for load, part in ring.parts.items()}
     copy.operations.pop()
     # The arguments of the kernel are those of both.
     back = dict(zip(copy.arguments, body.arguments, strict=True))
@@ -40,7 +50,7 @@ def split_pipeline(function: Function, plan: WarpgroupPlan, known: dict[Value, I
         operation.operands = [back.get(value, value) for value in operation.operands]
     known |= {new: known[old] for old, new in values.items() if old in known}
     producer.operations = [*copy.operations, Operation("yield", [])]
-    _keep_copies(function, producer, parts)
+    _keep_copies(function, producer, parts, constant)
     producer.operations.insert(0, _ring("ring.produce"))
     _take_parts(plan)
     ending = body.operations.pop()
@@ -53,7 +63,18 @@ def split_pipeline(function: Function, plan: WarpgroupPlan, known: dict[Value, I
     body.operations = [begin, branch, ending]
 
 
-def _keep_copies(function: Function, region: Region, parts: Mapping[Value, Part]) -> None:
+def _constant_arrays(function: Function, specialization: Specialization) -> set[Value]:
+    """Return the arguments whose elements the kernel does not write under any name."""
+    if not specialization.promises.is_disjoint:
+        return set()
+    arrays, written = specialization.layout.arrays, specialization.traits.written
+    found = arguments_of(function, specialization).items()
+    return {value for value, number in found if arrays[number].position not in written}
+
+
+def _keep_copies(
+    function: Function, region: Region, parts: Mapping[Value, Part], constant: Collection[Value]
+) -> None:
     """Keep the loads of factors in a region, as copies, and what they depend on."""
 
     def is_copy(operation: Operation) -> bool:
@@ -64,15 +85,16 @@ def _keep_copies(function: Function, region: Region, parts: Mapping[Value, Part]
     def visit(region: Region) -> None:
         kept: list[Operation] = []
         copies = [each for each in region.operations if is_copy(each)]
+        rings = [parts[each.result].ring for each in copies]
         for operation in region.operations:
             if is_copy(operation):
-                if operation is copies[0]:
-                    kept.append(_ring("ring.reserve"))
-                _, _, *place = operation.operands
-                attributes = {"part": parts[operation.result]}
-                kept.append(_ring("ring.copy", place, attributes))
-                if operation is copies[-1]:
-                    kept.append(_ring("ring.next"))
+                part = parts[operation.result]
+                place = copies.index(operation)
+                if part.ring not in rings[:place]:
+                    kept.append(_ring("ring.reserve", part.ring))
+                kept.append(_copy(operation, part))
+                if part.ring not in rings[place + 1 :]:
+                    kept.append(_ring("ring.next", part.ring))
                 dropped.update(operation.results)
                 continue
             is_control = bool(operation.regions) and not operation.name.startswith("tile.")
@@ -94,7 +116,7 @@ def _keep_copies(function: Function, region: Region, parts: Mapping[Value, Part]
     for operation in region.walk():
         if any(value in dropped for value in operation.operands):
             raise NotPlanned("the place of a load, or a loop around it, depends on products")
-        if operation.effect & Effect.READ:
+        if operation.effect & Effect.READ and whole_of(operation.operands[0])[0] not in constant:
             raise NotPlanned("the place of a load, or a loop around it, depends on an array")
 
 
@@ -103,27 +125,43 @@ def _is_of_others(operation: Operation) -> bool:
     return operation.name.startswith("tile.") or bool(operation.effect & (Effect.WRITE | TOGETHER))
 
 
+def _copy(load: Operation, part: Part) -> Operation:
+    """Return what begins the copy of a tile: of the whole array, at indices of the part and of it.
+
+    The indices of the part may be negative, as far as they are not marked.
+    """
+    array, _, *place = load.operands
+    whole, taken = whole_of(array)
+    marks: tuple[bool, ...] = ()
+    for each in taken:
+        place = [*each.operands[1:], *place]
+        marks = (*each.attributes["nonnegative"], *marks)
+    attributes = {"part": part, "nonnegative": marks}
+    return Operation("ring.copy", [whole, *place], (), attributes, effect=Effect.WAIT)
+
+
 def _take_parts(plan: WarpgroupPlan) -> None:
-    """Let products take their factors from the ring."""
-    region = plan.region
+    """Let products take their factors from the rings."""
     for product, form in plan.forms.items():
         product.attributes["form"] = form
-    products = [each for each in region.operations if each.name == "tile.mma"]
-    out: list[Operation] = []
-    for operation in region.operations:
-        if operation in plan.parts:
-            operation.name = "tile.part"
-            operation.operands = []
-            operation.attributes["part"] = plan.parts[operation]
-        if operation is products[0]:
-            out.append(_ring("ring.receive"))
-        out.append(operation)
-        if operation is products[-1]:
-            out.append(_ring("ring.release"))
-    region.operations = out
+    for number, ring in enumerate(plan.rings):
+        for load, part in ring.parts.items():
+            load.name = "tile.part"
+            load.operands = []
+            load.attributes["part"] = part
+        _receive(number, ring)
 
 
-def _ring(
-    name: str, operands: list[Value] | None = None, attributes: dict[str, Part] | None = None
-) -> Operation:
-    return Operation(name, operands or [], (), attributes, effect=Effect.WAIT)
+def _receive(number: int, ring: RingPlan) -> None:
+    """Receive the factors of a ring before the first product of them; free them after the last."""
+    operations = ring.region.operations
+    readers = [
+        place for place, each in enumerate(operations) if not ring.products.isdisjoint(each.walk())
+    ]
+    operations.insert(readers[-1] + 1, _ring("ring.release", number))
+    operations.insert(readers[0], _ring("ring.receive", number))
+
+
+def _ring(name: str, ring: int | None = None) -> Operation:
+    attributes: dict[str, Any] = {} if ring is None else {"ring": ring}
+    return Operation(name, [], (), attributes, effect=Effect.WAIT)

@@ -1,23 +1,26 @@
-"""Plan products by warpgroups: the ring of copies of a kernel, or the reason against it.
+"""Plan products by warpgroups: the rings of copies of a kernel, or the reason against it.
 
 A product in a loop takes its factors from a *ring* of slots in shared memory. Each slot has the
 tiles of one iteration. A thread beyond the declared ones begins the copies into the slots, and the
-declared threads multiply what is there.
+declared threads multiply what is there. Factors that are loaded before the loop have a ring of one
+slot. A first factor that is computed from products stays in registers.
 
-A kernel has such a plan if tensor maps can copy what its loop loads. These are whole boxes of
-arrays that are aligned, and that the kernel does not write. Otherwise the reason is given.
+A kernel has such a plan if tensor maps can copy what it loads
+(:mod:`targets.cuda.compile.mma.mapped_loads`). Otherwise the reason is given.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from kerneldsl.contract import Specialization
-from kerneldsl.contract.tensor_maps import MAP_ALIGNMENT, MAP_DTYPES, TensorMap
+from kerneldsl.contract.tensor_maps import TensorMap
 from kerneldsl.ir.operations import Effect, Function, Operation, Region, Value
-from kerneldsl.language.kinds import ArrayKind, array_kinds
 from kerneldsl.utilities.dataclasses import dataclass
 from targets.cuda.compile.additions import LaunchAdditions
+from targets.cuda.compile.mma.mapped_loads import NotPlanned, map_of
 from targets.cuda.compile.mma.mbarriers import BARRIER_BYTES
 from targets.cuda.compile.mma.wgmma import (
     FORMS,
@@ -29,7 +32,10 @@ from targets.cuda.compile.mma.wgmma import (
 )
 from targets.cuda.compile.tile_block import DEFAULT_TILE_BLOCK
 
-__all__ = ["NotPlanned", "Part", "WarpgroupPlan", "plan_warpgroups"]
+if TYPE_CHECKING:
+    from targets.cuda.compile.mma.layouts import TileLayouts
+
+__all__ = ["Part", "RingPlan", "WarpgroupPlan", "plan_warpgroups"]
 
 #: Shared memory that a block of sm_90 can have, and what is left for other tiles.
 _SHARED_BYTES, _OTHER_BYTES = 227 * 1024, 8 * 1024
@@ -37,8 +43,6 @@ _SHARED_BYTES, _OTHER_BYTES = 227 * 1024, 8 * 1024
 RING_ALIGNMENT = 1024
 #: Most slots.
 _MAX_SLOTS = 8
-#: Most rows of a box.
-_MAX_BOX = 256
 #: Registers of a thread of the producer and of the others, by number of warpgroups that multiply.
 #: With one, a thread has all that it can have anyway.
 _REGISTERS = {1: None, 2: (40, 232), 3: (32, 160)}
@@ -46,19 +50,15 @@ _REGISTERS = {1: None, 2: (40, 232), 3: (32, 160)}
 _MAX_RESULTS = {1: 128, 2: 128, 3: 96}
 
 
-class NotPlanned(Exception):
-    """The reason why the tiles of a kernel are multiplied otherwise."""
-
-
 @dataclass(frozen=True)
 class Part:
-    """One factor of a product in a slot of the ring.
+    """One factor of a product in a slot of a ring.
 
     It is in panels, one after the other, with rows of 128 bytes. The rows are along k, or across.
     """
 
-    #: Number of the array among the arguments, and of its map.
-    array: int
+    #: Numbers of its ring, and of its tensor map.
+    ring: int
     tensor_map: int
     #: Its first byte in the slot.
     start: int
@@ -82,19 +82,16 @@ class Part:
 
 
 @dataclass(frozen=True)
-class WarpgroupPlan:
-    """The plan of a kernel with tiles that warpgroups multiply."""
+class RingPlan:
+    """The slots of the factors that one region loads for one product."""
 
-    #: Declared warpgroups, which multiply.
-    warpgroups: int
-    slots: int
+    #: The region with the loads.
+    region: Region
     #: By the load of each.
     parts: dict[Operation, Part]
-    #: Instructions by the product.
-    forms: dict[Operation, Form]
-    #: The region with the loads and products.
-    region: Region
-    tensor_maps: tuple[TensorMap, ...]
+    #: The products that read them.
+    products: frozenset[Operation]
+    slots: int
 
     @property
     def slot_bytes(self) -> int:
@@ -102,9 +99,31 @@ class WarpgroupPlan:
         return sum(part.nbytes for part in self.parts.values())
 
     @property
+    def bytes_of_each(self) -> int:
+        """Size of a slot with its barriers."""
+        return self.slot_bytes + 2 * BARRIER_BYTES
+
+
+@dataclass(frozen=True)
+class WarpgroupPlan:
+    """The plan of a kernel with tiles that warpgroups multiply."""
+
+    #: Declared warpgroups, which multiply.
+    warpgroups: int
+    rings: tuple[RingPlan, ...]
+    #: Instructions by the product.
+    forms: dict[Operation, Form]
+    tensor_maps: tuple[TensorMap, ...]
+
+    @property
+    def slots(self) -> int:
+        """Most slots of a ring."""
+        return max(ring.slots for ring in self.rings)
+
+    @property
     def shared_bytes(self) -> int:
-        """Size of the ring with its barriers, wherever it begins."""
-        return RING_ALIGNMENT + self.slots * (self.slot_bytes + 2 * BARRIER_BYTES)
+        """Size of the rings with their barriers, wherever they begin."""
+        return RING_ALIGNMENT + sum(ring.slots * ring.bytes_of_each for ring in self.rings)
 
     @property
     def threads(self) -> int:
@@ -141,16 +160,10 @@ def plan_warpgroups(function: Function, specialization: Specialization) -> Warpg
     _check_others(function)
     products = [each for each in function.body.walk() if each.name == "tile.mma"]
     forms = {each: _form(each, warpgroups) for each in products}
-    region = _region_of(function, products)
-    parts, maps = _parts(function, specialization, region, products)
-    loop = next(each for each in function.body.walk() if region in each.regions)
-    plan = WarpgroupPlan(warpgroups, 1, parts, forms, region, maps)
-    most = (_SHARED_BYTES - _OTHER_BYTES - RING_ALIGNMENT) // (plan.slot_bytes + 2 * BARRIER_BYTES)
-    early = loop.attributes["pipelined"]
-    slots = min(most, early + 1 if early else _MAX_SLOTS)
-    if slots < 2:
-        raise NotPlanned(f"shared memory has no room for two slots of {plan.slot_bytes} bytes")
-    return WarpgroupPlan(warpgroups, slots, parts, forms, region, maps)
+    loops = _check_loops(function, products)
+    maps: list[TensorMap] = []
+    rings = _rings(function, specialization, forms, maps)
+    return WarpgroupPlan(warpgroups, _with_slots(rings, loops), forms, tuple(maps))
 
 
 def _check_others(function: Function) -> None:
@@ -196,100 +209,110 @@ def _exchanges(product: Operation) -> tuple[bool, bool]:
     return one, not two
 
 
-def _region_of(function: Function, products: Sequence[Operation]) -> Region:
-    """Return the body of the pipelined loop that has all products."""
-    found = [
-        operation.regions[0]
-        for operation in function.body.walk()
-        if operation.name == "for" and "pipelined" in operation.attributes
-    ]
-    if len(found) != 1:
-        raise NotPlanned(f"the kernel has {len(found)} loops over kd.pipelined")
-    if any(product not in found[0].operations for product in products):
+def _check_loops(function: Function, products: Sequence[Operation]) -> dict[Region, int]:
+    """Return the bodies of the pipelined loops, which have all products, with their stages."""
+    found = {
+        each.regions[0]: each.attributes["pipelined"]
+        for each in function.body.walk()
+        if each.name == "for" and "pipelined" in each.attributes
+    }
+    if not found:
+        raise NotPlanned("the kernel has no loop over kd.pipelined")
+    inside = {each for region in found for each in region.operations}
+    if not inside.issuperset(products):
         raise NotPlanned("a product is outside the loop over kd.pipelined")
-    return found[0]
+    return found
 
 
-def _parts(
+def _rings(
     function: Function,
     specialization: Specialization,
-    region: Region,
-    products: Sequence[Operation],
-) -> tuple[dict[Operation, Part], tuple[TensorMap, ...]]:
-    """Return the part of each load, and the maps of all."""
+    forms: Mapping[Operation, Form],
+    maps: list[TensorMap],
+) -> list[RingPlan]:
+    """Return the rings, with one slot each; `maps` gets the maps of their copies."""
     uses: dict[Value, list[Operation]] = {}
+    region_of: dict[Operation, Region] = {}
     for operation in function.body.walk():
         for value in operation.operands:
             uses.setdefault(value, []).append(operation)
-    parts: dict[Operation, Part] = {}
-    maps: list[TensorMap] = []
-    start = 0
-    for product in products:
-        for factor, is_exchanged in zip(product.operands, _exchanges(product), strict=False):
+        region_of |= {each: region for region in operation.regions for each in region.operations}
+    region_of |= dict.fromkeys(function.body.operations, function.body)
+    layouts: TileLayouts | None = None
+    exchanges: dict[Operation, bool] = {}
+    #: By the region of the loads and the first product that reads them.
+    loads: dict[tuple[Region, Operation], list[Operation]] = {}
+    for product, form in forms.items():
+        for number, is_exchanged in enumerate(_exchanges(product)):
+            factor = product.operands[number]
             load = factor.owner
-            if load in parts:
-                if parts[load].is_exchanged != is_exchanged:
+            if load in exchanges:
+                if exchanges[load] != is_exchanged:
                     raise NotPlanned("a tile is a factor as it is, and with its axes exchanged")
                 continue
-            if not isinstance(load, Operation) or load not in region.operations:
-                raise NotPlanned("a factor is not loaded in the loop")
-            if any(each.name != "tile.mma" or factor in each.operands[2:] for each in uses[factor]):
-                raise NotPlanned("a factor is read by other operations than kd.mma")
-            wanted = _map_of(function, specialization, load)
+            if isinstance(load, Operation) and load.name == "tile.load":
+                if any(
+                    each.name != "tile.mma" or factor in each.operands[2:] for each in uses[factor]
+                ):
+                    raise NotPlanned("a factor is read by other operations than kd.mma")
+                exchanges[load] = is_exchanged
+                loads.setdefault((region_of[load], product), []).append(load)
+                continue
+            if layouts is None:
+                layouts = _layouts(function, specialization)
+            if number or not form.may_exchange or not layouts.has_own_rows(product):
+                raise NotPlanned("a factor is computed")
+    rings: list[RingPlan] = []
+    for (region, _), own in loads.items():
+        parts, start = {}, 0
+        for load in own:
+            wanted = map_of(function, specialization, load)
             if wanted not in maps:
                 maps.append(wanted)
-            rows, columns = load.attributes["shape"]
-            panels = columns // wanted.box[0]
-            made = (rows, panels, wanted.box[0], is_exchanged)
-            parts[load] = Part(wanted.array, maps.index(wanted), start, *made)
+            columns = load.attributes["shape"][1]
+            row, rows = wanted.box[:2]
+            made = (rows, columns // row, row, exchanges[load])
+            parts[load] = Part(len(rings), maps.index(wanted), start, *made)
             start += parts[load].nbytes
-    return parts, tuple(maps)
+        readers = frozenset(each for load in own for each in uses[load.result])
+        _check_ways(region, own, readers)
+        rings.append(RingPlan(region, parts, readers, 1))
+    return rings
 
 
-def _map_of(function: Function, specialization: Specialization, load: Operation) -> TensorMap:
-    """Return the map by which a tile is copied."""
-    if load.name != "tile.load":
-        raise NotPlanned("a factor is computed")
-    array, other = load.operands[:2]
-    number = next((n for n, value in _arrays(function, specialization) if value is array), None)
-    if number is None:
-        raise NotPlanned("a factor is loaded from another array than an argument")
-    kind = array.type
-    itemsize = kind.dtype.bitwidth // 8
-    rows, columns = load.attributes["shape"]
-    if str(kind.dtype) not in MAP_DTYPES or kind.dtype != load.result.type.dtype or kind.ndim != 2:
-        raise NotPlanned("a factor is converted when it is loaded, or has not two axes")
-    if not _is_zero(other):
-        raise NotPlanned("a factor has other elements than zeros beyond its array")
-    if columns * itemsize % ROW_BYTES or rows > _MAX_BOX or rows % 8:
-        raise NotPlanned(f"a tile ({rows}, {columns}) of {kind.dtype} is not of whole boxes")
-    promises = specialization.promises
-    unit_axis = 1 if kind.layout == "C" else promises.array(number).unit_axis
-    if unit_axis != 1:
-        raise NotPlanned("the rows of a factor have gaps between their elements")
-    if promises.array(number).alignment % MAP_ALIGNMENT:
-        raise NotPlanned("the address or the rows of a factor are no multiples of 16 bytes")
-    if not promises.is_disjoint:
-        raise NotPlanned("arguments overlap")
-    if specialization.layout.arrays[number].position in specialization.traits.written:
-        raise NotPlanned("the kernel writes an array of factors")
-    return TensorMap(number, (1, 0), (ROW_BYTES // itemsize, rows), ROW_BYTES)
+def _check_ways(region: Region, loads: Sequence[Operation], readers: Set[Operation]) -> None:
+    """Refuse ways on which a factor is copied, but not read: its slot would not become free."""
+    needed = {*loads, *readers}
+    places = [n for n, each in enumerate(region.operations) if not needed.isdisjoint(each.walk())]
+    for between in region.operations[places[0] : places[-1] + 1]:
+        if between.effects() & Effect.LEAVE:
+            raise NotPlanned("a factor is loaded, and not always read")
 
 
-def _arrays(function: Function, specialization: Specialization) -> Iterator[tuple[int, Value]]:
-    """Return the arguments that are arrays, with their numbers."""
-    number = 0
-    for value, kind in zip(function.body.arguments, specialization.kinds, strict=True):
-        if isinstance(kind, ArrayKind):
-            yield number, value
-            number += 1
-        else:
-            number += sum(1 for _ in array_kinds((kind,)))
+def _layouts(function: Function, specialization: Specialization) -> TileLayouts:
+    """Return the layouts of the tiles that warpgroups multiply."""
+    from targets.cuda.architectures import parse_arch
+    from targets.cuda.compile.mma.layouts import TileLayouts
+
+    threads = (specialization.block_dim or DEFAULT_TILE_BLOCK)[0]
+    return TileLayouts(function, threads, parse_arch("sm_90a"), by_warpgroups=True)
 
 
-def _is_zero(value: Value) -> bool:
-    """Return whether a value is the constant 0."""
-    owner = value.owner
-    while isinstance(owner, Operation) and owner.name == "cast":
-        owner = owner.operands[0].owner
-    return isinstance(owner, Operation) and owner.name == "const" and not owner.attributes["value"]
+def _with_slots(rings: Sequence[RingPlan], loops: Mapping[Region, int]) -> tuple[RingPlan, ...]:
+    """Give the rings of pipelined loops as many slots as there is room for."""
+    fixed = sum(ring.bytes_of_each for ring in rings if ring.region not in loops)
+    most = _SHARED_BYTES - _OTHER_BYTES - RING_ALIGNMENT - fixed
+    size = sum(ring.bytes_of_each for ring in rings if ring.region in loops)
+    if not size:
+        raise NotPlanned("a factor is not loaded in the loop")
+    found = []
+    for ring in rings:
+        slots = 1
+        if ring.region in loops:
+            early = loops[ring.region]
+            slots = min(most // size, early + 1 if early else _MAX_SLOTS)
+            if slots < 2:
+                nbytes = ring.slot_bytes
+                raise NotPlanned(f"shared memory has no room for two slots of {nbytes} bytes")
+        found.append(replace(ring, slots=slots))
+    return tuple(found)

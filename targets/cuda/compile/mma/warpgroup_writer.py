@@ -1,4 +1,4 @@
-"""Write the ring of copies of a kernel, and the products of what is in it.
+"""Write the rings of copies of a kernel, and the products of what is in it.
 
 References
 ----------
@@ -8,6 +8,7 @@ PTX ISA, sections "mbarrier", "setmaxnreg" and "barrier".
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from llvmlite import ir
@@ -17,6 +18,7 @@ from kerneldsl.ir.operations import Operation, Value
 from kerneldsl.ir.tiles.elements import Variable, write_place
 from targets.cuda.compile.mma import mbarriers, wgmma
 from targets.cuda.compile.mma.box_copies import copy_box
+from targets.cuda.compile.mma.products import OwnRows
 from targets.cuda.compile.mma.tile_order import place_in_groups
 from targets.cuda.compile.mma.warpgroup_plan import RING_ALIGNMENT, Part, WarpgroupPlan
 from targets.cuda.compile.ptx_text import MATRIX_SHARED
@@ -64,7 +66,7 @@ class _Turns:
 
 
 class Ring:
-    """Writes the operations of a ring.
+    """Writes the operations of rings.
 
     Parameters
     ----------
@@ -90,11 +92,13 @@ class Ring:
         self._memory = builder.bitcast(memory, _I8.as_pointer(SHARED_SPACE))
         # Before the first turn all slots are free.
         writer.code.waiting = plan.threads
-        self._copied = _Turns(builder, plan.slots, 1)
-        self._received = _Turns(builder, plan.slots, 0)
-        #: The memory of the slot of a turn.
-        self._slot: ir.Value = None
-        self._barrier: ir.Value = None
+        #: By the number of the ring.
+        self._copied = [_Turns(builder, ring.slots, 1) for ring in plan.rings]
+        self._received = [_Turns(builder, ring.slots, 0) for ring in plan.rings]
+        self._places = _places(plan)
+        #: The memory of the slots of a turn.
+        self._slots: list[ir.Value] = [None] * len(plan.rings)
+        self._barriers: list[ir.Value] = [None] * len(plan.rings)
         #: Number of the warpgroup.
         self._warpgroup: ir.Value = None
         self.handlers = {
@@ -117,16 +121,16 @@ class Ring:
         number = _I32(offset) if isinstance(offset, int) else offset
         return self._builder.gep(self._memory, [number])
 
-    def _full(self, slot: ir.Value | int) -> ir.Value:
+    def _full(self, ring: int, slot: ir.Value | int) -> ir.Value:
         """Return the barrier that says that copies are there."""
-        return self._at(self._barrier_place(slot, 0))
+        return self._at(self._barrier_place(slot, self._places[ring][1]))
 
-    def _empty(self, slot: ir.Value | int) -> ir.Value:
+    def _empty(self, ring: int, slot: ir.Value | int) -> ir.Value:
         """Return the barrier that says that nothing reads a slot any more."""
-        return self._at(self._barrier_place(slot, self._plan.slots))
+        start = self._places[ring][1] + mbarriers.BARRIER_BYTES * self._plan.rings[ring].slots
+        return self._at(self._barrier_place(slot, start))
 
-    def _barrier_place(self, slot: ir.Value | int, first: int) -> ir.Value | int:
-        start = self._plan.slots * self._plan.slot_bytes + mbarriers.BARRIER_BYTES * first
+    def _barrier_place(self, slot: ir.Value | int, start: int) -> ir.Value | int:
         if isinstance(slot, int):
             return start + mbarriers.BARRIER_BYTES * slot
         return self._builder.add(
@@ -140,9 +144,10 @@ class Ring:
         builder, plan = self._builder, self._plan
         thread = call_nvvm(builder, "read.ptx.sreg.tid.x", _I32, [])
         with builder.if_then(builder.icmp_unsigned("==", thread, _I32(0))):
-            for slot in range(plan.slots):
-                mbarriers.initialize(builder, self._full(slot), 1)
-                mbarriers.initialize(builder, self._empty(slot), plan.warpgroups)
+            for number, ring in enumerate(plan.rings):
+                for slot in range(ring.slots):
+                    mbarriers.initialize(builder, self._full(number, slot), 1)
+                    mbarriers.initialize(builder, self._empty(number, slot), plan.warpgroups)
             mbarriers.make_visible(builder)
         call_nvvm(builder, "barrier.cta.sync.aligned.all", _VOID, [_I32(0)])
         is_added = builder.icmp_unsigned(">=", thread, _I32(plan.threads))
@@ -176,43 +181,53 @@ class Ring:
             emitter.values[result] = place
 
     def _reserve(self, operation: Operation) -> None:
-        slot = self._copied.slot
-        mbarriers.wait_for(self._builder, self._empty(slot), self._copied.parity)
-        self._barrier = self._full(slot)
-        mbarriers.expect_bytes(self._builder, self._barrier, self._plan.slot_bytes)
-        self._slot = self._builder.mul(slot, _I32(self._plan.slot_bytes))
+        number: int = operation.attributes["ring"]
+        slot, nbytes = self._copied[number].slot, self._plan.rings[number].slot_bytes
+        mbarriers.wait_for(self._builder, self._empty(number, slot), self._copied[number].parity)
+        self._barriers[number] = self._full(number, slot)
+        mbarriers.expect_bytes(self._builder, self._barriers[number], nbytes)
+        self._slots[number] = self._slot_place(number, slot)
+
+    def _slot_place(self, ring: int, slot: ir.Value) -> ir.Value:
+        builder, nbytes = self._builder, self._plan.rings[ring].slot_bytes
+        return builder.add(builder.mul(slot, _I32(nbytes)), _I32(self._places[ring][0]))
 
     def _copy(self, operation: Operation) -> None:
         """Begin the copies of the panels of a tile."""
         part: Part = operation.attributes["part"]
         builder, emitter = self._builder, self._writer.emitter
-        row, column = (write_place(emitter, each) for each in operation.operands)
+        array, *values = operation.operands
+        row, column = (write_place(emitter, each) for each in values[-2:])
+        of_part = emitter.indices(emitter.get(array), operation, values[:-2])
         for panel in range(part.panels):
-            offset = builder.add(self._slot, _I32(part.start + panel * part.panel_bytes))
+            start = part.start + panel * part.panel_bytes
+            target = self._at(builder.add(self._slots[part.ring], _I32(start)))
             first = builder.add(column, column.type(panel * part.row_elements))
-            place = [first, row]
-            copy_box(builder, self._at(offset), self._barrier, self._maps[part.tensor_map], place)
+            place = [first, row, *(_wide(builder, each) for each in reversed(of_part))]
+            barrier, tensor_map = self._barriers[part.ring], self._maps[part.tensor_map]
+            copy_box(builder, target, barrier, tensor_map, place)
 
     def _next(self, operation: Operation) -> None:
-        self._copied.advance()
+        self._copied[operation.attributes["ring"]].advance()
 
     def _receive(self, operation: Operation) -> None:
-        slot = self._received.slot
-        mbarriers.wait_for(self._builder, self._full(slot), self._received.parity)
+        number: int = operation.attributes["ring"]
+        slot = self._received[number].slot
+        mbarriers.wait_for(self._builder, self._full(number, slot), self._received[number].parity)
         base = self._builder.ptrtoint(self._memory, _I32)
-        self._slot = self._builder.add(base, self._builder.mul(slot, _I32(self._plan.slot_bytes)))
-        self._barrier = self._empty(slot)
+        self._slots[number] = self._builder.add(base, self._slot_place(number, slot))
+        self._barriers[number] = self._empty(number, slot)
 
     def _release(self, operation: Operation) -> None:
-        builder = self._builder
+        builder, number = self._builder, operation.attributes["ring"]
         thread = call_nvvm(builder, "read.ptx.sreg.tid.x", _I32, [])
         place = builder.and_(thread, _I32(wgmma.WARPGROUP - 1))
         with builder.if_then(builder.icmp_unsigned("==", place, _I32(0))):
-            mbarriers.arrive(builder, self._barrier)
-        self._received.advance()
+            mbarriers.arrive(builder, self._barriers[number])
+        self._received[number].advance()
 
     def _part(self, operation: Operation) -> None:
-        """Write nothing: products read the slot."""
+        """Write nothing: products read the slots."""
 
     # -- products ---------------------------------------------------------------------------------
 
@@ -257,25 +272,36 @@ class Ring:
         form: wgmma.Form = operation.attributes["form"]
         columns = operation.attributes["shape"][1]
         a, b = (_part_of(each) for each in operation.operands[:2])
+        assert b is not None
+        steps = [place // form.depth for place in places]
+        rows = [
+            [self._rows(operation, a, step, block) for block in range(blocks)] for step in steps
+        ]
         wgmma.begin(builder)
-        for place in places:
-            step = place // form.depth
+        for step, blocks_of_step in zip(steps, rows, strict=True):
             second = self._operand(b, step)
-            for block in range(blocks):
-                exchanged = (a.is_exchanged, b.is_exchanged)
-                found = wgmma.Instruction(form, columns, exchanged, adds or place > places[0])
+            for block, first in enumerate(blocks_of_step):
+                exchanged = (a is not None and a.is_exchanged, b.is_exchanged)
+                is_sum = adds or step > steps[0]
+                found = wgmma.Instruction(form, columns, exchanged, is_sum, a is None)
                 registers = builder.gep(target.data, [_I32(block * found.count)])
-                factors = [self._rows(a, step, block), second]
-                call_by_architecture(builder, found.name, _VOID, [registers, *factors])
+                call_by_architecture(builder, found.name, _VOID, [registers, *first, second])
         wgmma.commit(builder)
         wait = wgmma.Wait(form.register, blocks * columns // 2)
         call_by_architecture(builder, wait.name, _VOID, [target.data])
 
-    def _rows(self, part: Part, step: int, block: int) -> ir.Value:
-        """Describe a block of the rows of this warpgroup, in a step along k."""
+    def _rows(
+        self, operation: Operation, part: Part | None, step: int, block: int
+    ) -> list[ir.Value]:
+        """Describe a block of the rows of this warpgroup, in a step along k.
+
+        A factor without a part is in four registers.
+        """
+        if part is None:
+            return OwnRows(self._writer, operation.operands[0]).rows_of_a(block, step)
         unit = self._unit(part)
         first = self._builder.mul(self._warpgroup, _I32(unit))
-        return self._operand(part, step, first, block * self._plan.warpgroups * unit)
+        return [self._operand(part, step, first, block * self._plan.warpgroups * unit)]
 
     def _unit(self, part: Part) -> int:
         """Return the bytes from the rows of a warpgroup to those of the next one."""
@@ -293,18 +319,29 @@ class Ring:
         else:
             panel, within = divmod(step * wgmma.STEP_BYTES, wgmma.ROW_BYTES)
             offset += panel * part.panel_bytes + within
-        start = builder.add(self._slot, _I32(part.start))
+        start = builder.add(self._slots[part.ring], _I32(part.start))
         if first is not None:
             start = builder.add(start, first)
         found = wgmma.descriptor(builder, start, part.panel_bytes if part.is_exchanged else 0)
         return wgmma.moved(builder, found, offset)
 
 
-def _part_of(value: Value) -> Part:
-    """Return the part of the ring that a factor is."""
+def _places(plan: WarpgroupPlan) -> list[tuple[int, int]]:
+    """Return the places of each ring in shared memory: of its slots, and of its barriers."""
+    slots = list(accumulate((each.slots * each.slot_bytes for each in plan.rings), initial=0))
+    size = 2 * mbarriers.BARRIER_BYTES
+    barriers = accumulate((each.slots * size for each in plan.rings), initial=slots[-1])
+    return list(zip(slots, barriers, strict=True))[:-1]
+
+
+def _part_of(value: Value) -> Part | None:
+    """Return the part of a ring that a factor is, ``None`` if it is computed."""
     assert isinstance(value.owner, Operation)
-    found: Part = value.owner.attributes["part"]
-    return found
+    return value.owner.attributes.get("part")
+
+
+def _wide(builder: ir.IRBuilder, index: ir.Value) -> ir.Value:
+    return index if index.type == _I64 else builder.sext(index, _I64)
 
 
 def _set_registers(builder: ir.IRBuilder, change: str, count: int) -> None:

@@ -146,23 +146,25 @@ class Instruction:
     #: Columns of the result.
     columns: int
     #: For each factor, whether its rows are across k.
-    exchanged: tuple[bool, bool]
+    exchanged: tuple[bool, ...]
     #: Whether products are added to what is in the registers.
     adds: bool
+    #: Whether the first factor is in registers, four of them.
+    has_own_rows: bool = False
 
     @property
     def name(self) -> str:
         """Name of the function."""
         words = [*self.form.dtypes, str(self.columns)]
-        flags = "".join(str(int(each)) for each in (*self.exchanged, self.adds))
+        flags = "".join(str(int(each)) for each in (*self.exchanged, self.adds, self.has_own_rows))
         return f"{_MULTIPLY}{'-'.join(words)}-{flags}".replace("-", "__")
 
     @classmethod
     def of_name(cls, name: str) -> Instruction:
         """Return the instruction of a function."""
         one, two, columns, flags = name.removeprefix(_MULTIPLY).split("__")
-        first, second, adds = (each == "1" for each in flags)
-        return cls(FORMS[one, two], int(columns), (first, second), adds)
+        first, second, adds, own = (each == "1" for each in flags)
+        return cls(FORMS[one, two], int(columns), (first, second), adds, own)
 
     @property
     def count(self) -> int:
@@ -172,7 +174,8 @@ class Instruction:
     @property
     def kind(self) -> ir.FunctionType:
         """Type of the function."""
-        return ir.FunctionType(_VOID, (self.form.register.as_pointer(), _I64, _I64))
+        first = [_I32] * 4 if self.has_own_rows else [_I64]
+        return ir.FunctionType(_VOID, (self.form.register.as_pointer(), *first, _I64))
 
     def define(
         self,
@@ -183,17 +186,22 @@ class Instruction:
     ) -> None:
         """Write the body of the function."""
         form, count = self.form, self.count
-        registers = ", ".join(f"${number}" for number in range(count))
+        memory, *factors = args
+        numbers = [f"${number}" for number in range(count + len(factors))]
+        registers, first = ", ".join(numbers[:count]), ", ".join(numbers[count:-1])
+        exchanged = self.exchanged
+        if self.has_own_rows:
+            first, exchanged = f"{{{first}}}", exchanged[1:]
         modifiers = form.modifiers
         if form.may_exchange:
-            modifiers += "".join(f", {int(each)}" for each in self.exchanged)
+            modifiers += "".join(f", {int(each)}" for each in exchanged)
         text = (
             f"{{ .reg .pred p; setp.ne.b32 p, {int(self.adds)}, 0; "
             f"wgmma.mma_async.sync.aligned.m64n{self.columns}k{form.depth}.{form.types} "
-            f"{{{registers}}}, ${count}, ${count + 1}, p{modifiers}; }}"
+            f"{{{registers}}}, {first}, {numbers[-1]}, p{modifiers}; }}"
         )
-        memory, *descriptors = args
-        _change(builder, text, ["l", "l"], descriptors, memory, count)
+        letters = ["l" if each.type == _I64 else "r" for each in factors]
+        _change(builder, text, letters, factors, memory, count)
 
 
 @dataclass(frozen=True)

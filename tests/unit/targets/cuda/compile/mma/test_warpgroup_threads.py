@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import kerneldsl as kd
+from kerneldsl.ir.operations import Operation
 from targets.cuda.compile.mma import tile_order, warpgroup_writer
 from tests.support.extent import sample
 from tests.support.products import product, specialize_product
@@ -98,7 +99,7 @@ def test_a_slot_that_is_freed_too_early_shows(monkeypatch):
 
 def _after(first: Any, second: Any) -> Any:
     def write(self: Any, operation: Any) -> None:
-        first(self, operation)
+        first(self, Operation("ring.release", [], (), {"ring": 0}))
         second(self, operation)
 
     return write
@@ -107,3 +108,60 @@ def _after(first: Any, second: Any) -> Any:
 def test_groups_have_each_tile_once(monkeypatch):
     monkeypatch.setattr(tile_order, "_BLOCKS", 9)  # groups of about three rows
     _check((64, 64, 64), 128, "bfloat16", (64 * 7, 64 * 3, 64))
+
+
+@kd.kernel
+def summed_heads(a, b, c, *, backwards):
+    """Multiply small integers: scores of rows, in 16 bits, by more rows, for each head."""
+    head = kd.blockIdx.y
+    rows = kd.blockIdx.x * 64
+    x = kd.tile.load(a[head - backwards], (rows, 0), (64, 64))
+    total = kd.tile.zeros((64, 64), kd.float32)
+    for k in kd.pipelined(range(0, b.shape[1], 64)):
+        scores = kd.mma(x, kd.tile.load(b[head], (k, 0), (64, 64)).T)
+        if k > 0:
+            scores = scores + kd.float32(1)
+        y = kd.tile.load(b[head], (k, 0), (64, 64))
+        total = kd.mma(scores.astype(b.dtype), y, total * kd.float32(2))
+    kd.tile.store(c[head], (rows, 0), total)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize(("backwards", "is_reversed"), [(0, False), (2, True)])
+def test_products_of_products_in_parts_of_arrays_are_exact(dtype, backwards, is_reversed):
+    """The second head of two is number 1, or -1."""
+    rng, kind = np.random.default_rng(5), np.dtype(getattr(ml_dtypes, dtype, dtype))
+    one, two = rng.integers(0, 2, (2, 100, 64)), rng.integers(0, 2, (2, 130, 64))
+    c = np.full((2, 100, 64), 77, np.float32)
+    signature = f"{dtype}[:, :, ::1], {dtype}[:, :, ::1], float32[:, :, ::1]"
+    kernel = summed_heads.member(backwards=backwards)
+    specialization = specialize_product(kernel, signature, threads=128)
+    given = one.astype(kind), two.astype(kind), c
+    simulate_warpgroups(specialization, (2, 2), given, is_reversed=is_reversed)
+    wanted = np.zeros_like(c)
+    for start in range(0, 130, 64):
+        part = two[:, start : start + 64]
+        scores = one @ part.transpose(0, 2, 1) + (start > 0)
+        wanted = wanted * 2 + scores @ part
+    np.testing.assert_array_equal(c, wanted)
+
+
+@kd.kernel
+def of_pages(a, b, pages, c):
+    total = kd.tile.zeros((64, 64), kd.float32)
+    for k in kd.pipelined(range(pages.size)):
+        x = kd.tile.load(a, (kd.blockIdx.x * 64, k * 64), (64, 64))
+        y = kd.tile.load(b[pages[k], 1], (0, 0), (64, 64))
+        total = kd.mma(x, y.T, total)
+    kd.tile.store(c, (kd.blockIdx.x * 64, 0), total)
+
+
+def test_pages_are_copied_by_their_numbers():
+    rng = np.random.default_rng(6)
+    a, b = rng.integers(-2, 3, (100, 192)), rng.integers(-2, 3, (5, 2, 64, 64))
+    pages, c = np.array([4, 0, 3]), np.full((100, 64), 77, np.float32)
+    signature = "float16[:, ::1], float16[:, :, :, ::1], int64[::1], float32[:, ::1]"
+    specialization = specialize_product(of_pages, signature, threads=128)
+    given = a.astype(np.float16), b.astype(np.float16), pages, c
+    simulate_warpgroups(specialization, (2,), given, is_reversed=True)
+    np.testing.assert_array_equal(c, a @ np.concatenate(b[pages, 1], axis=1).T)

@@ -209,6 +209,39 @@ def test_a_factor_that_is_computed_is_not_copied():
 
 
 @kd.kernel
+def attended(q, k, v, out, scale, *, columns, width):
+    first, head = kd.blockIdx.x * 128, kd.blockIdx.y
+    x = kd.tile.load(q[head], (first, 0), (128, width))
+    acc = kd.tile.zeros((128, width), kd.float32)
+    top, total = kd.tile.full((128, 1), -1e30, kd.float32), kd.tile.zeros((128, 1), kd.float32)
+    for j in kd.pipelined(range(0, k.shape[1], columns)):
+        s = kd.mma(x, kd.tile.load(k[head], (j, 0), (columns, width)).T) * scale
+        high = max(top, s.max(axis=1))
+        p, fade = math.exp2(s - high), math.exp2(top - high)
+        total, top = total * fade + p.sum(axis=1), high
+        y = kd.tile.load(v[head], (j, 0), (columns, width))
+        acc = kd.mma(p.astype(v.dtype), y, acc * fade)
+    kd.tile.store(out[head], (first, 0), acc / total)
+
+
+@pytest.mark.parametrize(("columns", "width"), [(128, 128), (128, 64)])
+def test_attention_has_its_scores_in_registers(columns, width):
+    kind = "bfloat16[:, :, ::1]"
+    kernel = attended.member(columns=columns, width=width)
+    artifact = compile_product(kernel, f"{kind}, {kind}, {kind}, {kind}, float32")
+    assert artifact.additions.threads == 128
+    assert artifact.static_shared_bytes == 0
+    assert artifact.tensor_maps == tuple(
+        TensorMap(n, (2, 1, 0), (64, 128, 1), 128) for n in range(3)
+    )
+    assert artifact.ptx.count("wgmma.mma_async") == width // 16 + columns // 16
+    assert len(
+        re.findall(r"wgmma.mma_async.* \{%r\d+, %r\d+, %r\d+, %r\d+\}, %rd", artifact.ptx)
+    ) == (columns // 16)
+    assert problem_of(assemble(artifact.ptx, "sm_90a"), artifact.entry_name) is None
+
+
+@kd.kernel
 def in_place(a, b, c):
     for m, n in kd.tiles(c.shape, (128, 64)):
         total = kd.tile.zeros((128, 64), kd.float32)
@@ -280,9 +313,22 @@ def with_another_product(a, b, c):
         kd.tile.store(c, (m, n), kd.mma(x, y.T, total))
 
 
+@kd.kernel
+def sometimes(a, b, c):
+    for m in kd.tiles(c.shape[0], 128):
+        x = kd.tile.load(a, (m, 0), (128, 64))
+        if m == 128:
+            continue
+        total = kd.tile.zeros((128, 64), kd.float32)
+        for k in kd.pipelined(range(0, b.shape[0], 64)):
+            total = kd.mma(x, kd.tile.load(b, (k, 0), (64, 64)).T, total)
+        kd.tile.store(c, (m, 0), total)
+
+
 @pytest.mark.parametrize(
     ("kernel", "reason"),
     [
+        (sometimes, "not always read"),
         (in_place, "writes an array of factors"),
         (of_pages, "depends on an array"),
         (until_large, "depends on products"),

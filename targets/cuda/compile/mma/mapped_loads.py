@@ -1,0 +1,94 @@
+"""The tensor map by which a factor of a product is copied, or the reason why there is none.
+
+A factor is a tile of an argument, or of a part of one at some indices: of one head of an array of
+heads, or of one page of an array of pages. The map is of the whole argument. So its first axes have
+boxes of one element, and a copy takes the indices of the part, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kerneldsl.contract import Specialization
+from kerneldsl.contract.tensor_maps import MAP_ALIGNMENT, MAP_DTYPES, MAX_MAP_RANK, TensorMap
+from kerneldsl.ir.operations import Function, Operation, Value
+from kerneldsl.language.kinds import ArrayKind, array_kinds
+from targets.cuda.compile.mma.wgmma import ROW_BYTES
+
+__all__ = ["NotPlanned", "arguments_of", "map_of", "whole_of"]
+
+#: Most rows of a box.
+_MAX_BOX = 256
+
+
+class NotPlanned(Exception):
+    """The reason why the tiles of a kernel are multiplied otherwise."""
+
+
+def map_of(function: Function, specialization: Specialization, load: Operation) -> TensorMap:
+    """Return the map by which a tile is copied.
+
+    Raises
+    ------
+    NotPlanned
+        With the reason why it is not copied by one.
+    """
+    array, other = load.operands[:2]
+    whole, _ = whole_of(array)
+    number = arguments_of(function, specialization).get(whole)
+    if number is None:
+        raise NotPlanned("a factor is loaded from another array than an argument")
+    kind = whole.type
+    itemsize = kind.dtype.bitwidth // 8
+    rows, columns = load.attributes["shape"]
+    is_as_stored = str(kind.dtype) in MAP_DTYPES and kind.dtype == load.result.type.dtype
+    if not is_as_stored or array.type.ndim != 2 or kind.ndim > MAX_MAP_RANK:
+        raise NotPlanned("a factor is converted when it is loaded, or has not two axes")
+    if not _is_zero(other):
+        raise NotPlanned("a factor has other elements than zeros beyond its array")
+    if columns * itemsize % ROW_BYTES or rows > _MAX_BOX or rows % 8:
+        raise NotPlanned(f"a tile ({rows}, {columns}) of {kind.dtype} is not of whole boxes")
+    promises, last = specialization.promises, kind.ndim - 1
+    unit_axis = last if kind.layout == "C" else promises.array(number).unit_axis
+    if unit_axis != last:
+        raise NotPlanned("the rows of a factor have gaps between their elements")
+    if promises.array(number).alignment % MAP_ALIGNMENT:
+        raise NotPlanned("the address or the rows of a factor are no multiples of 16 bytes")
+    if not promises.is_disjoint:
+        raise NotPlanned("arguments overlap")
+    if specialization.layout.arrays[number].position in specialization.traits.written:
+        raise NotPlanned("the kernel writes an array of factors")
+    box = (ROW_BYTES // itemsize, rows, *[1] * (kind.ndim - 2))
+    return TensorMap(number, tuple(range(last, -1, -1)), box, ROW_BYTES)
+
+
+def whole_of(array: Value) -> tuple[Value, list[Operation]]:
+    """Return the array that another one is a part of, and what takes parts, the last one first."""
+    parts = []
+    while isinstance(array.owner, Operation) and array.owner.name == "array.part":
+        parts.append(array.owner)
+        array = array.owner.operands[0]
+    return array, parts
+
+
+def arguments_of(function: Function, specialization: Specialization) -> dict[Value, int]:
+    """Return the arguments that are arrays, with their numbers."""
+    return dict(_numbered(function, specialization))
+
+
+def _numbered(function: Function, specialization: Specialization) -> Iterator[tuple[Value, int]]:
+    number = 0
+    for value, kind in zip(function.body.arguments, specialization.kinds, strict=True):
+        if isinstance(kind, ArrayKind):
+            yield value, number
+            number += 1
+        else:
+            number += sum(1 for _ in array_kinds((kind,)))
+
+
+def _is_zero(value: Value) -> bool:
+    """Return whether a value is the constant 0."""
+    owner = value.owner
+    while isinstance(owner, Operation) and owner.name == "cast":
+        owner = owner.operands[0].owner
+    return isinstance(owner, Operation) and owner.name == "const" and not owner.attributes["value"]
