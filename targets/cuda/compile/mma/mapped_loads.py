@@ -1,8 +1,8 @@
 """The tensor map by which a factor of a product is copied, or the reason why there is none.
 
-A factor is a tile of an argument, or of a part of one at some indices: of one head of an array of
-heads, or of one page of an array of pages. The map is of the whole argument. So its first axes have
-boxes of one element, and a copy takes the indices of the part, too.
+A factor is a tile of an argument, or of a part of one at some indices: of a head, or of a page.
+The map is of the whole argument. So a box has one element along the first axes, and a copy takes
+the indices of the part, too.
 """
 
 from __future__ import annotations

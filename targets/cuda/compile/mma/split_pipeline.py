@@ -64,7 +64,7 @@ def split_pipeline(
 
 
 def _constant_arrays(function: Function, specialization: Specialization) -> set[Value]:
-    """Return the arguments whose elements the kernel does not write under any name."""
+    """Return the arguments with elements that the kernel does not write under any name."""
     if not specialization.promises.is_disjoint:
         return set()
     arrays, written = specialization.layout.arrays, specialization.traits.written
@@ -128,7 +128,7 @@ def _is_of_others(operation: Operation) -> bool:
 def _copy(load: Operation, part: Part) -> Operation:
     """Return what begins the copy of a tile: of the whole array, at indices of the part and of it.
 
-    The indices of the part may be negative, as far as they are not marked.
+    An index of the part that is not marked may be negative.
     """
     array, _, *place = load.operands
     whole, taken = whole_of(array)
