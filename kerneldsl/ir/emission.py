@@ -369,18 +369,22 @@ class Emitter(ValueEmitter):
         )
         builder.branch(head)
         builder.position_at_end(head)
+        wraps = not _is_without_overflow(stop, step)
+        is_next = builder.phi(ir.IntType(1)) if wraps else None
         counter, *phis = self._phis(body.arguments, [start, *given], entry)
-        is_up = builder.icmp_signed("<", counter[0], stop)
-        if not (isinstance(step, ir.Constant) and step.constant > 0):
-            zero = step.type(0)
-            is_down = builder.icmp_signed(">", counter[0], stop)
-            is_down = builder.and_(is_down, builder.icmp_signed("<", step, zero))
-            is_up = builder.and_(is_up, builder.icmp_signed(">", step, zero))
-            is_up = builder.or_(is_up, is_down)
-        builder.cbranch(is_up, inner, end)
+        if is_next is None:
+            is_next = builder.icmp_signed("<", counter[0], stop)
+        else:
+            with builder.goto_block(entry):
+                # An iteration follows one with a smaller counter than this.
+                last = _saturating_sub(builder, stop, step)
+                is_next.add_incoming(_is_before(builder, start, stop, step), entry)
+        builder.cbranch(is_next, inner, end)
         self.begin(inner)
         if self.part_of_control(body) is not None:
             self.end_of_body(operation)
+            if wraps:
+                is_next.add_incoming(_is_before(builder, counter[0], last, step), builder.block)
             counter[0].add_incoming(builder.add(counter[0], step), builder.block)
             self._next_iteration(phis, body.arguments[1:], body)
             builder.branch(head)
@@ -406,3 +410,31 @@ class Emitter(ValueEmitter):
                 return
             carried = found
         self.set(operation, *carried)
+
+
+def _is_without_overflow(stop: ir.Value, step: ir.Value) -> bool:
+    """Return whether the counter of a range surely does not overflow after the last iteration."""
+    if not isinstance(step, ir.Constant) or step.constant <= 0:
+        return False
+    largest = 2 ** (step.type.width - 1) - 1
+    is_known = isinstance(stop, ir.Constant)
+    return bool(step.constant == 1 or (is_known and stop.constant <= largest - step.constant))
+
+
+def _saturating_sub(builder: ir.IRBuilder, one: ir.Value, two: ir.Value) -> ir.Value:
+    """Return a difference of signed integers, or the limit of their type that is nearest to it."""
+    kind = ir.FunctionType(one.type, [one.type, one.type])
+    return builder.call(
+        builder.module.declare_intrinsic("llvm.ssub.sat", [one.type], kind), [one, two]
+    )
+
+
+def _is_before(builder: ir.IRBuilder, one: ir.Value, two: ir.Value, step: ir.Value) -> ir.Value:
+    """Return whether a number is before another one, in the direction of a step."""
+    is_less = builder.icmp_signed("<", one, two)
+    is_greater = builder.icmp_signed(">", one, two)
+    if isinstance(step, ir.Constant):
+        return is_less if step.constant > 0 else is_greater
+    zero = step.type(0)
+    up = builder.and_(is_less, builder.icmp_signed(">", step, zero))
+    return builder.or_(up, builder.and_(is_greater, builder.icmp_signed("<", step, zero)))

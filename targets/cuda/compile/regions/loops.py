@@ -8,6 +8,7 @@ A ``while`` tests before the first iteration and at the end of each, as CPython 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 from llvmlite import ir
@@ -15,7 +16,8 @@ from numba import types
 
 from kerneldsl.ir.emission import Emitter
 from kerneldsl.ir.operations import Function, Operation, Region, Value
-from kerneldsl.ir.recognize import is_false
+from kerneldsl.ir.ranges import Interval
+from kerneldsl.ir.recognize import constant_number, is_false
 from kerneldsl.lowering.loop_marks import ITS_OWN, has_marked_loops, mark_loop
 
 __all__ = ["LoopEmitter", "conditions"]
@@ -31,6 +33,8 @@ class LoopEmitter(Emitter):
         #: Arguments of loops that a pass keeps in 32 bits.
         self._narrowed: set[Value] = set()
         self.fits_32 = self._narrowed.__contains__
+        #: Known intervals of integers.
+        self.known: Mapping[Value, Interval] = {}
         #: Conditions by ``and`` and ``or`` that branches alone read, written as branches.
         self.deferred: frozenset[Operation] = frozenset()
 
@@ -63,7 +67,11 @@ class LoopEmitter(Emitter):
         is_open = not isinstance(stop, ir.Constant)
         is_left_early = is_open and _is_left_early(body)
         is_compared = by_one and is_open and not is_left_early and _is_read(body.arguments[0], body)
-        turns = stop if is_compared else _turns(builder, start, stop, step)
+        is_near = self._is_near(*operation.operands[:2])
+        turns, ends = stop, ">"
+        if not is_compared:
+            turns = (_turns if is_near else _many_turns)(builder, start, stop, step)
+            ends = ">" if is_near else "!="
         entry = builder.block
         head, inner, end = self._blocks("for", "do", "done")
         builder.branch(head)
@@ -75,7 +83,7 @@ class LoopEmitter(Emitter):
         else:
             left = builder.phi(start.type, "left")
             left.add_incoming(turns, entry)
-            test = builder.icmp_signed(">", left, left.type(0))
+            test = builder.icmp_signed(ends, left, left.type(0))
         one, by = counter.type(1), step
         if is_left_early:
             # What follows is computed before the test. So only the early exit reads the counter's
@@ -84,7 +92,7 @@ class LoopEmitter(Emitter):
         else:
             builder.cbranch(test, inner, end)
             builder.position_at_end(inner)
-        rest = None if left is None else builder.sub(left, one, flags=["nsw"])
+        rest = None if left is None else builder.sub(left, one, flags=["nsw"] if is_near else [])
         following = builder.add(counter, by, flags=["nsw"] if is_compared else [])
         if is_left_early:
             builder.cbranch(test, inner, end)
@@ -99,6 +107,16 @@ class LoopEmitter(Emitter):
             builder.branch(head)
         self.begin(end)
         self.set(operation, *(self.values[value] for value in body.arguments[1:]))
+
+    def _is_near(self, start: Value, stop: Value) -> bool:
+        """Return whether the distance of a range fits in the type of its counter."""
+        (first, last), (low, high) = self._interval(start), self._interval(stop)
+        least, most = _limits(start.type)
+        return least <= low - last and high - first <= most
+
+    def _interval(self, value: Value) -> Interval:
+        number = constant_number(value)
+        return self.known.get(value, _limits(value.type)) if number is None else (number, number)
 
     def while_loop(self, operation: Operation) -> None:
         before, body = operation.regions
@@ -228,7 +246,10 @@ def _is_left_early(body: Region) -> bool:
 
 
 def _turns(builder: ir.IRBuilder, start: ir.Value, stop: ir.Value, step: ir.Value) -> ir.Value:
-    """Return the number of iterations of a range; 0 or less if there is none."""
+    """Return the number of iterations of a range; 0 or less if there is none.
+
+    The distance from start to stop does not overflow.
+    """
     zero, one = step.type(0), step.type(1)
     distance = builder.sub(stop, start)
     if isinstance(step, ir.Constant) and step.constant == 1:
@@ -247,3 +268,25 @@ def _turns(builder: ir.IRBuilder, start: ir.Value, stop: ir.Value, step: ir.Valu
     turns.add_incoming(zero, before)
     turns.add_incoming(count, inside)
     return turns
+
+
+def _many_turns(builder: ir.IRBuilder, start: ir.Value, stop: ir.Value, step: ir.Value) -> ir.Value:
+    """Return the number of iterations of any range, without a sign."""
+    zero, one = step.type(0), step.type(1)
+    is_up = builder.icmp_signed(">", step, zero)
+    up, down = builder.icmp_signed("<", start, stop), builder.icmp_signed(">", start, stop)
+    has_any = builder.select(is_up, up, builder.and_(down, builder.icmp_signed("<", step, zero)))
+    before = builder.block
+    with builder.if_then(has_any):
+        distance = builder.select(is_up, builder.sub(stop, start), builder.sub(start, stop))
+        size = builder.select(is_up, step, builder.neg(step))
+        count = builder.add(builder.udiv(builder.sub(distance, one), size), one)
+        inside = builder.block
+    turns = builder.phi(step.type, "turns")
+    turns.add_incoming(zero, before)
+    turns.add_incoming(count, inside)
+    return turns
+
+
+def _limits(kind: types.Integer) -> Interval:
+    return int(kind.minval), int(kind.maxval)
