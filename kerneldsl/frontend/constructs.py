@@ -132,12 +132,6 @@ def _check_raise(node: ast.Raise, reporter: Reporter) -> None:
         _refuse(node.cause, "raise … from", "Raise without a cause", reporter)
 
 
-def _check_loop(node: ast.For | ast.While, reporter: Reporter) -> None:
-    if node.orelse:
-        remedy = "Set a flag before break, and test it"
-        _refuse(node.orelse[0], "else after a loop", remedy, reporter)
-
-
 def _check_name(node: ast.Name, reporter: Reporter) -> None:
     _refuse_reserved(node.id, node, reporter)
 
@@ -181,8 +175,6 @@ _CHECKS: dict[type[ast.AST], Callable[[Any, Reporter], None]] = {
     ast.List: _check_sequence,
     ast.Tuple: _check_sequence,
     ast.Raise: _check_raise,
-    ast.For: _check_loop,
-    ast.While: _check_loop,
     ast.Name: _check_name,
     ast.arg: _check_parameter,
     ast.BinOp: _check_operator,

@@ -21,6 +21,7 @@ from kerneldsl.frontend.local_functions import (
     name_every_parameter,
     take_local_functions,
 )
+from kerneldsl.frontend.loop_else import has_loop_else, write_loop_else_as_if
 from kerneldsl.frontend.names import (
     clean_function,
     has_functions,
@@ -214,6 +215,8 @@ class _Session:
         if is_device and not is_plain:
             name_every_parameter(tree)
         clean_function(tree)
+        if has_loop_else(tree):
+            write_loop_else_as_if(tree, used_names(tree))
         tree.args.kwonlyargs, tree.args.kw_defaults = [], []
         tree.name = source.node.name if is_lambda(function.__code__) else function.__name__
         body = _Body(
@@ -319,6 +322,8 @@ class _Session:
         functions = take_local_functions(tree, reporter) if has_functions(tree) else {}
         name_every_parameter(tree)
         clean_function(tree)
+        if has_loop_else(tree):
+            write_loop_else_as_if(tree, used_names(tree))
         constants = {n: e for n, e in around.local_constants.items() if n in needed}
         tree.args.args += [ast.copy_location(ast.arg(each), tree) for each in needed]
         body = _Body(

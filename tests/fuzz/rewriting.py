@@ -201,11 +201,13 @@ class _Rewriter(ast.NodeTransformer):
     def visit_For(self, node: ast.For) -> ast.For:
         node.iter = _call("iterate", _name(_THREAD), _position(node), self.visit(node.iter))
         node.body = [made for s in node.body for made in self._statements(s)]
+        node.orelse = [made for s in node.orelse for made in self._statements(s)]
         return node
 
     def visit_While(self, node: ast.While) -> ast.For:
         """Count the turns, too."""
-        leave = ast.If(ast.UnaryOp(ast.Not(), self.visit(node.test)), [ast.Break()], [])
+        last = [made for s in node.orelse for made in self._statements(s)]  # without jumps
+        leave = ast.If(ast.UnaryOp(ast.Not(), self.visit(node.test)), [*last, ast.Break()], [])
         body = [made for s in node.body for made in self._statements(s)]
         turns = _call("forever", _name(_THREAD), _position(node))
         return ast.For(ast.Name("of_turn_", ast.Store()), turns, [leave, *body], [])

@@ -187,13 +187,16 @@ def _for(body: Body, depth: int) -> None:
     header = body.expressions.choose(
         (f"range({count})", f"range({count})", f"range(1, {count} + 1)", f"range({count}, 0, -1)")
     )
+    jumps = body.expressions.chance(5)
     with body.block(f"for {name} in {header}:", Expression(name, "int64"), uniform=(name,)):
         _inner(body, depth)
-        if body.expressions.chance(5):
+        if jumps:
             body.features.add("break or continue")
             body.emit(f"if {body.expressions.condition(0)}:")
             body.emit(f"    {body.expressions.choose(('break', 'continue'))}")
             body.assign()
+    if jumps and body.expressions.chance(2):
+        _else_after_loop(body)
 
 
 def _varying_for(body: Body, depth: int) -> None:
@@ -210,6 +213,14 @@ def _while(body: Body, depth: int) -> None:
     with body.block(f"while {name} < 4{test}:", Expression(name, "int64")):
         body.emit(f"{name} += 1")
         _inner(body, depth)
+    if body.expressions.chance(8):
+        _else_after_loop(body)
+
+
+def _else_after_loop(body: Body) -> None:
+    body.features.add("else after a loop")
+    with body.block("else:"):
+        body.assign()
 
 
 def _ring(body: Body, depth: int = 0) -> None:

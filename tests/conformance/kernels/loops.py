@@ -113,3 +113,34 @@ def constant_array(x, out):
     steps = kd.const.array_like(STEPS)
     i = kd.grid(1)
     out[i] = steps[i % 4] * x[i, 0] + kd.const.array_like(STEPS)[1] + steps.size
+
+
+@_case
+@kd.kernel
+def else_after_loops(x, out):
+    i = kd.grid(1)
+    total, n = 0, 0
+    for v in x[i]:
+        for w in WEIGHTS:
+            if v % w == 2:
+                break
+            if v < 0:
+                continue
+            total += w
+        else:
+            total += 1000
+            if total > 2500:
+                break
+    else:
+        total = -total
+    while n < x[i, 0] % 7:
+        n += 1
+        if n == x[i, 1] % 7:
+            break
+    else:
+        n += 100
+    for _ in range(2):
+        total += n
+    else:
+        total *= 2
+    out[i] = total

@@ -341,12 +341,6 @@ def test_unsupported_constructs_name_their_place_and_a_remedy():
         if (y := x[0]) > 1:
             x[0] = y
 
-    def loop_else(x):
-        for i in range(3):
-            x[i] = 1
-        else:
-            x[0] = 2
-
     def percent(x):
         print("%d" % x[0])
 
@@ -362,7 +356,6 @@ def test_unsupported_constructs_name_their_place_and_a_remedy():
     assert "lambda" in refusal(lambdas, "lambda y: y").what
     assert "*" in refusal(stars, "*b").what
     assert ":=" in refusal(walrus, "y := x[0]").what
-    assert "else after a loop" in refusal(loop_else, "x[0] = 2").what
     assert "string formatting" in refusal(percent, '"%d" % x[0]').what
     assert "kd_" in refusal(reserved, "kd_i").what
     assert "attribute" in refusal(sets_attribute, "x.shape").what
