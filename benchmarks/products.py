@@ -28,6 +28,7 @@ from contest import Bound, Case, Prepared, make_parser, report
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import kerneldsl as kd
+from stdlib_kernels.linalg import matmul
 
 
 def make_product(sums: Any = kd.float32, precision: str = "ieee", promote: Any = 128) -> Any:
@@ -134,6 +135,9 @@ def cases() -> Iterator[Case]:
     for shape in SHORT:
         yield _product(torch.bfloat16, shape, 0.90)
     yield _product(torch.bfloat16, DEEP, 0.95)
+    for shape in (DEEP, *((rows, _WIDE, _WIDE) for rows in FEW if rows >= 64)):
+        name = f"library {' x '.join(map(str, shape))}"
+        yield Case(name, lambda s=shape: _of_library(s), (Bound("cuBLAS", 0.95),))
     for rows in ROWS:
         for n, k in LAYERS:
             yield _product(torch.bfloat16, (rows, n, k), 0.90)
@@ -186,6 +190,31 @@ def _prepared(dtype: torch.dtype, shape: tuple[int, int, int]) -> Prepared:
     contenders["cuBLAS"] = peer
     count = max(1, min(50, int(_SAMPLE_S / (2 * m * n * k / 5e14 + 1e-6))))
     return Prepared(contenders, out, _error_to(reference), tolerance, 0, count)
+
+
+def _of_library(shape: tuple[int, int, int]) -> Prepared:
+    """Return products by `linalg.matmul`, of which two runs must have equal bits."""
+    m, n, k = shape
+    a, b = _random((m, k), torch.bfloat16), _random((k, n), torch.bfloat16)
+    error = _error_to(a.double() @ b.double())
+    out = {"ours": torch.empty((m, n), dtype=torch.bfloat16, device="cuda")}
+    mine = [kd.as_array(each) for each in (a, b, out["ours"])]
+
+    def ours() -> None:
+        matmul(*mine)
+
+    def theirs() -> Any:
+        return torch.matmul(a, b)
+
+    ours()
+    before = out["ours"].clone()
+
+    def off(result: Any) -> float:
+        is_same = result is not out["ours"] or bool((result == before).all())
+        return error(result) if is_same else math.inf
+
+    count = max(1, min(20, int(_SAMPLE_S / (2 * m * n * k / 5e14))))
+    return Prepared({"ours": ours, "cuBLAS": theirs}, out, off, 8e-3, 0, count)
 
 
 def _launches(kernel: Any, m: int, n: int, size: int) -> Iterator[tuple[str, Any]]:

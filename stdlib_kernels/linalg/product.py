@@ -320,23 +320,38 @@ LEAST = 64
 #: Rows, columns, extents along k, and threads of a block: for the caches of a CPU, and for one or
 #: two warpgroups of a GPU. The largest tiles are taken that keep all processors at work.
 HOST_TILES = ((512, 512, 256, 128), (256, 256, 256, 128), (LEAST, LEAST, 128, 128))
-DEVICE_TILES = ((128, 256, 64, 256), (128, 128, 32, 128), (LEAST, LEAST, 32, 128))
-#: Fewest tiles that keep a large GPU at work.
-MIN_TILES = 96
+DEVICE_TILES = ((128, 256, 64, 256), (128, 128, 64, 256), (LEAST, LEAST, 64, 128))
+#: Fewest tiles that keep a large GPU at work, and most that it computes at once. Several blocks
+#: compute a tile in parts along k, which have at least this extent.
+MIN_TILES, MAX_TILES, MIN_PART = 96, 128, 2048
 #: Lowest compute capability with tensor cores for bfloat16, in tenths.
 MIN_ARCHITECTURE = 80
 
 
 @kd.kernel(wraparound=False)
-def matmul_mma(a, b, out, *, rows, columns, depth):
-    """Multiply two matrices: ``a[m, k], b[k, n], out[m, n]``."""
+def matmul_mma(a, b, out, *, rows, columns, depth, parts):
+    """Multiply two matrices: ``a[m, k], b[k, n], out[m, n]``; parts along k are below each other.
+
+    Each part then has whole tiles.
+    """
+    height, length = out.shape[0] // parts, -(-a.shape[1] // (depth * parts)) * depth
     for m, n in kd.tiles(out.shape, (rows, columns)):
+        part = m // height if parts > 1 else 0
         acc = kd.tile.zeros((rows, columns), kd.float32)
-        for k in kd.pipelined(range(0, a.shape[1], depth)):
-            x = kd.tile.load(a, (m, k), (rows, depth))
-            y = kd.tile.load(b, (k, n), (depth, columns))
-            acc = kd.mma(x, y, acc)
+        for k in kd.pipelined(range(part * length, min((part + 1) * length, a.shape[1]), depth)):
+            x = kd.tile.load(a, (m - part * height, k), (rows, depth))
+            acc = kd.mma(x, kd.tile.load(b, (k, n), (depth, columns)), acc)
         kd.tile.store(out, (m, n), acc)
+
+
+@kd.kernel(wraparound=False)
+def add_parts(sums, out, *, parts):
+    """Add the parts of a product in their order, which are below each other."""
+    i, j = kd.grid(2)
+    height, total = sums.shape[0] // parts, sums[i, j]
+    for part in range(1, parts):
+        total += sums[part * height + i, j]
+    out[i, j] = total
 
 
 def fits_mma(a: Array, b: Array, out: Array) -> bool:
@@ -344,34 +359,38 @@ def fits_mma(a: Array, b: Array, out: Array) -> bool:
 
     On a CPU, and on GPUs without such tensor cores, float16 is faster as float32.
     """
-    names = ("bfloat16",) if is_on_host(out) else ("bfloat16", "float16")
-    is_of_halves = out.dtype.name in names and a.dtype == b.dtype == out.dtype
+    is_of_halves = out.dtype.name == "bfloat16" or (out.dtype == "float16" and not is_on_host(out))
     is_large = out.ndim == 2 and min(*out.shape, a.shape[1]) >= LEAST
-    return is_of_halves and is_large and (is_on_host(out) or _has_tensor_cores(out))
+    digits = "".join(filter(str.isdigit, getattr(out.device, "arch", None) or "0"))
+    is_fast = is_on_host(out) or int(digits) >= MIN_ARCHITECTURE
+    return is_of_halves and a.dtype == b.dtype == out.dtype and is_large and is_fast
 
 
-def _has_tensor_cores(out: Array) -> bool:
-    """Return whether the GPU of an array multiplies bfloat16: from compute capability 8.0 on."""
-    digits = "".join(filter(str.isdigit, getattr(out.device, "arch", None) or ""))
-    return bool(digits) and int(digits) >= MIN_ARCHITECTURE
+def parts_of(extents: tuple[int, ...], depth: int) -> int:
+    """Return in how many parts along k a GPU computes each of the largest tiles of a product."""
+    return max(1, min(MAX_TILES // _count(extents, DEVICE_TILES[0]), depth // MIN_PART))
 
 
 def multiply_mma(a: Array, b: Array, out: Array) -> None:
     """Multiply two matrices into a third one of fitting size."""
-    is_host = is_on_host(out)
+    is_host, extents, sums = is_on_host(out), tuple(out.shape), out
     wanted = 2 * (os.cpu_count() or 1) if is_host else MIN_TILES
     tiles = HOST_TILES if is_host else DEVICE_TILES
-    large = (each for each in tiles if _count(out, each) >= wanted)
-    tile = next(large, tiles[-1])
-    rows, columns, depth, threads = tile
-    static = {"rows": rows, "columns": columns, "depth": depth}
+    large = (each for each in tiles if _count(extents, each) >= wanted)
+    parts = 1 if is_host else parts_of(extents, a.shape[1])
+    tile = next(large, tiles[-1]) if parts == 1 else tiles[0]
+    if parts > 1:
+        height = parts * -(-extents[0] // tile[0]) * tile[0]
+        sums = allocate(out, (height, extents[1]), np.dtype(np.float32))
+    static = dict(zip(("rows", "columns", "depth"), tile, strict=False), parts=parts)
     if is_host:
-        launch(matmul_mma, _count(out, tile), threads, a, b, out, **static)
+        launch(matmul_mma, _count(extents, tile), tile[3], a, b, out, **static)
     else:  # as many blocks as run at once, each of which loads its next tile early
-        launch_over(matmul_mma, out.shape, a, b, out, block=threads, **static)
+        launch_over(matmul_mma, tuple(sums.shape), a, b, sums, block=tile[3], **static)
+    if parts > 1:
+        launch_over(add_parts, extents, sums, out, parts=parts)
 
 
-def _count(out: Array, tile: tuple[int, ...]) -> int:
+def _count(extents: tuple[int, ...], tile: tuple[int, ...]) -> int:
     """Return the number of tiles of a product."""
-    rows, columns = out.shape
-    return -(-rows // tile[0]) * -(-columns // tile[1])
+    return -(-extents[0] // tile[0]) * -(-extents[1] // tile[1])

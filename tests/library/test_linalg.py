@@ -15,6 +15,7 @@ from kerneldsl.language.element_types import ELEMENT_TYPES, NUMPY_NAMES
 from stdlib_kernels.linalg import batches, blocks, dot, matmul, product, transpose
 from tests.support.arrays import HOST_DTYPES, assert_same_bits, poisoned, random_array, strided
 from tests.support.extent import examples, full_beyond
+from tests.support.launched import null_in_use
 
 #: What the library takes.
 NAMES = [name for name in NUMPY_NAMES if not ELEMENT_TYPES[name].is_narrow]
@@ -251,6 +252,38 @@ def test_matmul_of_large_matrices_of_16_bits(call, rng, dtype, shape):
     a, b = (rng.random(each) - 0.4 for each in ((m, k), (n, k)))
     a, b = a.astype(dtype), b.astype(dtype).T
     assert_rounded_product(call(matmul, a, b), a, b)
+
+
+@pytest.mark.parametrize("parts", [1, 3, 5])
+@pytest.mark.parametrize("depth", [64, 500])
+def test_parts_of_a_product_are_added_in_their_order(target, rng, parts, depth):
+    """Also if the last parts have nothing to add."""
+    a, b = (rng.integers(-2, 3, each).astype(np.float16) for each in ((70, depth), (depth, 90)))
+    tile = {"rows": 64, "columns": 64, "depth": 64}
+    sums = np.full((parts * 128, 90), np.nan, np.float32)
+    product.matmul_mma.member(**tile, parts=parts)[3, 128](a, b, sums)
+    out = np.empty((70, 90), np.float16)
+    product.add_parts.member(parts=parts).forall(70, 90)(sums, out)
+    np.testing.assert_array_equal(out, a.astype(np.float64) @ b.astype(np.float64))
+
+
+@pytest.mark.parametrize(
+    ("shape", "parts"),
+    [
+        ((512, 512, 65536), 16),
+        ((300, 512, 65536), 21),
+        ((512, 512, 4096), 2),
+        ((512, 512, 2048), 1),
+    ],
+)
+def test_few_tiles_of_a_deep_product_are_in_parts(shape, parts):
+    rows, columns, depth = shape
+    with null_in_use() as null:
+        a, b = (kd.empty(each, np.float16) for each in ((rows, depth), (depth, columns)))
+        matmul(a, b)
+        found = [each.kernel for each in null.launches]
+    assert found == ["matmul_mma", "add_parts"][: 1 + (parts > 1)]
+    assert product.parts_of((rows, columns), depth) == parts
 
 
 @pytest.mark.parametrize("dtype", full_beyond(NARROW_OR_BOOL, ["float16", "bool"]))
