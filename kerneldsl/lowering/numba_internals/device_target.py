@@ -299,13 +299,13 @@ class DeviceDescriptor(TargetDescriptor):
 def load_array_functions(descriptor: DeviceDescriptor) -> bool:
     """Install NumPy's functions of whole arrays; say whether they were not there before.
 
-    Few kernels use one, and their module looks for a BLAS library, which imports SciPy: so they
-    are loaded when a kernel could not be typed without them.
+    Few kernels use one, so they are loaded when a kernel could not be typed without them.
     """
     if descriptor.has_array_functions:
         return False
-    from numba.np import arraymath  # noqa: F401 - registers
+    from kerneldsl.lowering.numba_internals.array_functions import import_array_functions
 
+    import_array_functions()
     descriptor.typing_context.refresh()
     descriptor.target_context.refresh()
     descriptor.has_array_functions = True

@@ -20,6 +20,7 @@ from numba.core.targetconfig import ConfigStack
 from numba.core.typing import Context
 
 from kerneldsl.lowering.captured_arrays import symbol_of
+from kerneldsl.lowering.numba_internals.array_functions import import_array_functions
 from kerneldsl.lowering.numba_internals.arrays import array_value
 from kerneldsl.lowering.numba_internals.compiling import kernel_flags
 from kerneldsl.lowering.numba_internals.integer_typing import IntegerTyping
@@ -31,7 +32,7 @@ from kerneldsl.lowering.numba_internals.scalar_lowerings import (
     ufunc_loops,
 )
 
-__all__ = ["HostLibrary", "helpers_of_kernels", "host_contexts"]
+__all__ = ["HostLibrary", "helpers_of_kernels", "host_contexts", "kernel_typing"]
 
 #: Writes a module that Numba lowered.
 Writer: TypeAlias = Callable[[ir.Module], str]
@@ -68,11 +69,17 @@ class HostContexts(NamedTuple):
     target_context: Any
 
 
+def kernel_typing() -> Any:
+    """Return the processor's typing context of kernels, as it was when one was last read."""
+    return _kernel_target().typing_context
+
+
 def host_contexts() -> HostContexts:
     """Return the processor's contexts, which know what was registered so far.
 
     The caller holds Numba's compiler lock.
     """
+    import_array_functions()
     cpu_target.typing_context.refresh()
     cpu_target.target_context.refresh()
     target = _kernel_target()

@@ -85,12 +85,11 @@ def _check_address_space() -> Iterator[Check]:
     found = f"this process may use {format_bytes(addresses.limit_bytes)} of addresses (ulimit -v)"
     missing = addresses.missing()
     if missing is not None:
-        needed, remedy = missing
         found += (
             f", of which {format_bytes(addresses.left_bytes)} are left: compiling needs "
-            f"{format_bytes(needed)}"
+            f"{format_bytes(missing)}"
         )
-        yield Check(name, "problem", found, remedy)
+        yield Check(name, "problem", found, RAISE_LIMIT)
     else:
         yield Check(
             name,

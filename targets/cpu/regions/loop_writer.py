@@ -13,7 +13,7 @@ from kerneldsl.ir.operations import Effect, Operation, Value
 from kerneldsl.ir.recognize import constant_number
 from kerneldsl.ir.rewriter import Builder
 from kerneldsl.ir.typing import Typing
-from kerneldsl.lowering.numba_internals.host_code import host_contexts
+from kerneldsl.lowering.numba_internals.host_code import kernel_typing
 from targets.cpu.regions.emitter import CpuEmitter
 
 __all__ = ["HANDLERS", "LoopWriter"]
@@ -27,7 +27,7 @@ class LoopWriter(Builder):
     """Appends operations to a list, on int64 and on values that each lane keeps."""
 
     def __init__(self, operations: list[Operation] | None = None) -> None:
-        super().__init__(Typing.of(host_contexts().typing_context), operations)
+        super().__init__(Typing.of(kernel_typing()), operations)
 
     def smaller(self, one: Value, two: Value) -> Value:
         """Return the smaller number."""
