@@ -28,6 +28,7 @@ from targets.cuda.architectures import parse_arch
 from targets.cuda.compile.ptx_text import MATRIX_SHARED
 from targets.cuda.compile.region_code import device_texts
 from tests.support.matrix_threads import Copies, give_matrices, is_of_warp, rounded
+from tests.support.turns import taken_lock
 
 __all__ = ["simulate_device"]
 
@@ -214,7 +215,7 @@ class _Thread:
         self.number = number
         self.index = number % width, number // width % height, number // (width * height)
         self.lane = number % _WARP
-        self.may_run = threading.Semaphore(0)
+        self.may_run = taken_lock()
         #: What it waits in, with the lanes that it names, and what it gives and gets there.
         self.waiting: tuple[str, int] | None = None
         self.given: tuple[int, ...] = ()
@@ -229,7 +230,7 @@ class _Block:
     def __init__(self, block_dim: tuple[int, int, int], *, is_reversed: bool) -> None:
         self.block_dim = block_dim
         self._is_reversed = is_reversed
-        self._ended = threading.Semaphore(0)
+        self._ended = taken_lock()
         self._local = threading.local()
         self._threads: list[_Thread] = []
         self._errors: list[BaseException] = []

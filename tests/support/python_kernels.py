@@ -25,6 +25,7 @@ from kerneldsl.language.packed_numbers import PACKED_NUMBERS
 from tests.support.groups import GROUPS
 from tests.support.scalars import SCALARS
 from tests.support.simt import GRID_BARRIER, STOPS, Launch, Stop, Thread
+from tests.support.turns import taken_lock
 from tests.support.vectors import VECTORS
 
 __all__ = ["Language", "PausingThread", "python_function", "simulate", "simulate_forall", "unit_of"]
@@ -128,7 +129,7 @@ class PausingThread:
     def __init__(self, thread: Thread, language: Language, body: Callable[[], Any]) -> None:
         self.thread = thread
         self._language = language
-        self._turn, self._pause = threading.Semaphore(0), threading.Semaphore(0)
+        self._turn, self._pause = taken_lock(), taken_lock()
         self._stop: Stop | None = None
         self._answer: Any = None
         self._error: BaseException | None = None

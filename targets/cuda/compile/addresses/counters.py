@@ -12,7 +12,7 @@ Muchnick, "Advanced Compiler Design and Implementation", 1997, section 14.1.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import reduce
 from typing import NamedTuple
 
@@ -87,7 +87,9 @@ def counter_intervals(function: Function, facts: ParameterFacts) -> Mapping[str,
     loops.sort(key=lambda each: function.blocks[each.head].rank)
     reached = {each.head: _leading_to(function, each.head) for each in loops}
     found: dict[str, Interval] = {}
-    for _ in range(_PASSES if loops else 0):
+    for number in range(_PASSES if loops else 0):
+        if number and not found:
+            break  # it would find as little as before
         known = _Known(function, loops, reached, _writes(function, facts, found))
         for loop in loops:
             known.note(loop, _of_loop(function, loop, known))
@@ -112,6 +114,8 @@ class _Known:
         #: The blocks that may lead to the head of a loop.
         self._leading = leading
         self._writes = writes
+        #: Those of registers that are written more than once, which counters are.
+        self._repeated = {name: made for name, made in writes.items() if len(made) > 1}
         #: The intervals of counters in loops.
         self._stepped: dict[tuple[str, _Loop], Interval] = {}
 
@@ -131,12 +135,16 @@ class _Known:
         interval = self._hull(register, made) if made else None
         return None if interval is None else (interval, min(each.power for each in made))
 
+    def is_written(self, register: str, loop: _Loop) -> bool:
+        """Return whether a loop writes a register."""
+        return any(each.block in loop.body for each in self._writes.get(register, ()))
+
     def counters(self, loop: _Loop) -> Iterator[_Counter]:
         """Yield the registers that each turn of a loop makes more, or each turn makes less."""
         latches = _latches(self._function, loop)
-        for register, made in self._writes.items():
+        for register, made in self._repeated.items():
             inside = [each for each in made if each.block in loop.body]
-            if len(inside) != 1 or len(made) < 2:
+            if len(inside) != 1:
                 continue
             (write,) = inside
             block, step = write.block, write.step
@@ -251,13 +259,12 @@ def _of_loop(
     known: _Known,
 ) -> dict[str, Interval]:
     """Return the intervals of the counters of a loop."""
-    blocks, counters = function.blocks, list(known.counters(loop))
-    changed = {r for n in loop.body for each in blocks[n].instructions for r in results(each)}
+    counters = list(known.counters(loop))
     turns: list[int] = []
     limits: dict[str, int] = {}
-    for test in _tests(function, loop):
+    for test in _tests(function, loop) if counters else ():
         for each in counters:
-            way = _way(function, each, loop, test, known, changed)
+            way = _way(function, each, loop, test, known)
             if way is not None:
                 limits[each.register] = min(way.farthest, limits.get(each.register, _FAR))
                 if each.is_each_turn:
@@ -312,7 +319,6 @@ def _way(
     loop: _Loop,
     test: _Test,
     known: _Known,
-    changed: Collection[str],
 ) -> _Way | None:
     """Return how far a counter goes, as of a test of it; ``None`` if that is unknown.
 
@@ -338,7 +344,7 @@ def _way(
     if relation == "ne":
         # It meets the bound, unless it begins beyond it, or steps over it.
         is_met = most == 1 or (low == high == 0 and power % most == 0)
-        if least != most or not is_met or high > bound[0] or other in changed:
+        if least != most or not is_met or high > bound[0] or known.is_written(other, loop):
             return None
         farthest = bound[1]
         turns = max(0, bound[1] - low) // least + (not _is_stepped_before(function, counter, test))

@@ -158,22 +158,17 @@ def _add_unknown(block: Block, writes: Counter[str], number: int, line: str) -> 
 
 def results(instruction: Instruction) -> tuple[str, ...]:
     """Return the registers that an instruction writes."""
-    if instruction.opcode == UNKNOWN:
-        return instruction.operands
-    if not instruction.operands or _has_no_result(instruction.opcode):
-        return ()
-    return _registers(instruction.operands[0])
+    return _results(instruction.opcode, instruction.operands)
 
 
 # Several passes read the same lines, so what they are is found once.
 @lru_cache(maxsize=1 << 14)
-def _registers(operand: str) -> tuple[str, ...]:
-    return tuple(_REGISTER.findall(operand))
-
-
-@lru_cache(maxsize=1 << 10)
-def _has_no_result(opcode: str) -> bool:
-    return _WITHOUT_RESULT.match(opcode) is not None
+def _results(opcode: str, operands: tuple[str, ...]) -> tuple[str, ...]:
+    if opcode == UNKNOWN:
+        return operands
+    if not operands or _WITHOUT_RESULT.match(opcode) is not None:
+        return ()
+    return tuple(_REGISTER.findall(operands[0]))
 
 
 def _read(number: int, line: str) -> Instruction | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from types import MappingProxyType
 
 from kerneldsl.contract.promises import NARROW_THREADS
@@ -60,6 +61,7 @@ _NO_COUNTERS: Mapping[str, Interval] = MappingProxyType({})
 _NARROW_START: Interval = (0, NARROW_THREADS)
 
 
+@lru_cache(maxsize=1 << 14)
 def is_literal(operand: str) -> bool:
     """Return whether an operand is an integer."""
     return _LITERAL.fullmatch(operand) is not None
