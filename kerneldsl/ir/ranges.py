@@ -17,7 +17,7 @@ Interval = tuple[int, int]
 #: Intervals of what operations give, by their names.
 INTERVALS: dict[str, Interval] = {
     "grid": (0, 2**62),
-    "gridsize": (1, 2**62),
+    "gridsize": (1, 2**60),
     "laneid": (0, 31),
     "warpsize": (32, 32),
     **dict.fromkeys(("clz", "ffs", "popc"), (0, 64)),

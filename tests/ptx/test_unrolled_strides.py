@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import kerneldsl as kd
@@ -159,8 +159,6 @@ _ENDS = st.integers(0, 50) | st.sampled_from([-1, 3 - 2**62, -(2**63), 3 - 2**63
 @settings(deadline=None)
 @given(n=_ENDS, threads=st.integers(1, 9))
 def test_ends_that_may_be_negative(function, n: int, threads: int) -> None:
-    # The length of a range that is greater than an int64 is another number in Numba.
-    assume(function is to_an_argument or n >= -(2**62))
     x = np.arange(50, dtype=np.int64) - 20
     sums, ends = np.zeros((2, threads), np.int64)
     values = [part for a in (x, sums, ends) for part in (a.ctypes.data, a.size)]
@@ -188,6 +186,30 @@ def test_ends_near_overflow() -> None:
     for end in (2**62, 2**62 + 1, 2**63 - 1):
         _grid(far_away, signature).run((1, 1, 1), (2, 1, 1), [*values, end])
         assert sums.tolist() == [3, 3]
+
+
+def by_an_argument(x, sums, ends, n):
+    for i in range(kd.threadIdx.x, x.size, max(n, 1)):
+        sums[kd.threadIdx.x] += x[i]
+
+
+def until_by_an_argument(x, sums, ends, n):
+    i = kd.threadIdx.x
+    step = max(n, 1)
+    while i < x.size:
+        sums[kd.threadIdx.x] += x[i]
+        i += step
+
+
+@pytest.mark.parametrize("function", [by_an_argument, until_by_an_argument])
+@pytest.mark.parametrize("step", [3, 2**60, 2**60 + 1, 2**62, 3 * 2**61, 2**63 - 50])
+def test_strides_near_overflow(function: Callable[..., None], step: int) -> None:
+    signature = f"{_SIGNATURE}, int64"
+    assert _is_unrolled(function, signature)
+    x, sums, ends = np.arange(50), np.zeros(2, np.int64), np.zeros(2, np.int64)
+    values = [part for a in (x, sums, ends) for part in (a.ctypes.data, a.size)]
+    _grid(function, signature).run((1, 1, 1), (2, 1, 1), [*values, step])
+    assert sums.tolist() == [sum(range(t, 50, step)) for t in range(2)]
 
 
 @cache
