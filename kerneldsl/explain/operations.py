@@ -260,7 +260,7 @@ _SPECIAL: dict[Any, _Evaluated] = {
 EVALUATED: dict[str, _Evaluated] = {
     **dict.fromkeys(("array.load", "array.part", "array.view", "packed.load"), _load),
     **dict.fromkeys(("attribute", "item"), _field),
-    **dict.fromkeys(("attribute.set", "item.set"), _set_field),
+    "item.set": _set_field,
     **dict.fromkeys(("bound", "undefined"), lambda run, operation: UNKNOWN),
     "array.extent": _of_view(lambda view, made: view.shape[made.attributes["axis"]]),
     "array.size": _of_view(lambda view, made: math.prod(map(int, view.shape))),

@@ -159,13 +159,6 @@ def _check_call(node: ast.Call, reporter: Reporter) -> None:
             _refuse(odd[0], f"{odd[0].arg}= of print", remedy, reporter)
 
 
-def _check_attribute(node: ast.Attribute, reporter: Reporter) -> None:
-    # Of an element it may be a field.
-    if not isinstance(node.ctx, ast.Load) and not _is_of_element(node.value):
-        remedy = "Assign to a variable or an element; to a field of a record as record['field']"
-        _refuse(node, "assigning to an attribute", remedy, reporter)
-
-
 def _refuse_formatting(node: ast.AST, reporter: Reporter) -> None:
     _refuse(node, "string formatting", "Give print the values, separated by commas", reporter)
 
@@ -180,15 +173,7 @@ _CHECKS: dict[type[ast.AST], Callable[[Any, Reporter], None]] = {
     ast.BinOp: _check_operator,
     ast.AugAssign: _check_operator,
     ast.Call: _check_call,
-    ast.Attribute: _check_attribute,
 }
-
-
-def _is_of_element(node: ast.expr) -> bool:
-    """Return whether an expression is an element, or a field of one."""
-    while isinstance(node, ast.Attribute):
-        node = node.value
-    return isinstance(node, ast.Subscript)
 
 
 def _is_string(node: ast.expr) -> bool:

@@ -44,7 +44,6 @@ class ValueEmitter:
             "tuple.make": self.make_tuple,
             "tuple.member": self.member,
             "attribute": self.attribute,
-            "attribute.set": self.set_attribute,
             "item": self.item,
             "item.set": self.set_item,
             "bound": self.nothing,
@@ -148,13 +147,6 @@ class ValueEmitter:
         value = self.plain(self.get(whole), whole.type)
         found = read(self.context, self.builder, whole.type, value, name)
         self.set(operation, self.wrapped(found, kind))
-
-    def set_attribute(self, operation: Operation) -> None:
-        whole, value = operation.operands
-        signature = operation.attributes["signature"]
-        write = self.context.get_setattr(operation.attributes["attribute"], signature)
-        kinds = signature.args
-        write(self.builder, [self.converted(whole, kinds[0]), self.converted(value, kinds[1])])
 
     def item(self, operation: Operation) -> None:
         (whole,), signature = operation.operands, operation.attributes["signature"]

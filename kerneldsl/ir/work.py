@@ -369,7 +369,7 @@ def _accesses(operation: Operation) -> Iterator[tuple[Value, list[Value], bool]]
             yield operands[0], operands[1:], False
         case "array.store":
             yield operands[0], operands[1:-1], True
-        case "attribute" | "item" | "attribute.set" | "item.set":
+        case "attribute" | "item" | "item.set":
             record = operands[0].owner
             if isinstance(record, Operation) and record.name == "array.load":
                 yield record.operands[0], record.operands[1:], operation.name.endswith(".set")

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 from numba import types
 
-from kerneldsl.ir.frontend.attributes import attribute, set_attribute
 from kerneldsl.ir.frontend.faults import read_index
 from kerneldsl.ir.frontend.members import packed, unpacked
 from kerneldsl.ir.frontend.reader import NotReadError, Reader, constant_of, reads
@@ -18,6 +17,7 @@ from kerneldsl.ir.operations import Effect, Value
 from kerneldsl.ir.refusals import (
     Refusal,
     attribute_refusal,
+    field_refusal,
     index_refusal,
     store_refusal,
     tuple_index_refusal,
@@ -56,12 +56,6 @@ def place_of(reader: Reader, node: ast.expr) -> Place:
     match node:
         case ast.Subscript():
             found = subscript(reader, node)
-        case ast.Attribute(value=inner, attr=name):
-            owner = reader.number(inner)
-            found = Place(
-                lambda: attribute(reader, owner, name),
-                lambda value: set_attribute(reader, owner, name, value),
-            )
         case _:
             raise NotReadError(ast.unparse(node))
     return Place(*(partial(reader.at, node, act) for act in found))
@@ -79,6 +73,8 @@ def subscript(reader: Reader, node: ast.Subscript) -> Place:
         return Place(lambda: _member(reader, owner, index), _refuse_store)
     name = constant_of(index) if isinstance(index, Value) else None
     if isinstance(name, str):
+        if isinstance(node.ctx, ast.Store) and not isinstance(owner.type, types.Record):
+            raise field_refusal(owner.type, name)
         return Place(
             lambda: _item(reader, owner, name), lambda value: _set_item(reader, owner, name, value)
         )

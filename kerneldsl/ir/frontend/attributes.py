@@ -7,13 +7,13 @@ from typing import Any
 
 from numba import types
 
-from kerneldsl.ir.frontend.members import NamedMembers, packed, type_of, unpacked
+from kerneldsl.ir.frontend.members import NamedMembers, type_of, unpacked
 from kerneldsl.ir.frontend.reader import Reader, reads
 from kerneldsl.ir.operations import Effect, Value
 from kerneldsl.ir.refusals import attribute_refusal
 from kerneldsl.lowering.types import PackedView
 
-__all__ = ["set_attribute"]
+__all__ = ["attribute"]
 
 _INT64 = types.int64
 
@@ -45,16 +45,6 @@ def attribute(reader: Reader, owner: Any, name: str) -> Any:
     effect = Effect.READ if isinstance(kind, types.Record) else Effect.NONE
     made = reader.add("attribute", [owner], (found,), {"attribute": name}, effect=effect)
     return unpacked(reader, made.result)
-
-
-def set_attribute(reader: Reader, owner: Value, name: str, value: Any) -> None:
-    """Set an attribute, a field of a record."""
-    given = packed(reader, value)
-    signature = reader.typing.context.resolve_setattr(owner.type, name, given.type)
-    if signature is None:
-        raise attribute_refusal(owner.type, name)
-    attributes = {"attribute": name, "signature": signature}
-    reader.add("attribute.set", [owner, given], (), attributes, effect=Effect.WRITE)
 
 
 def _size(reader: Reader, array: Value) -> Value:

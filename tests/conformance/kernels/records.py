@@ -107,12 +107,16 @@ def write_attributes(a):
         a[i].x = a[i].x * np.float32(2)
         a[i].y -= np.int32(7)
         a[i].m[1, 1] = 3.0
+        record = a[i]
+        record.count, record.n = np.uint64(i), np.int8(4)
+        record.n += np.int8(1)
 
 
 def _write_attributes(a):
     a["x"] *= 2
     a["y"] -= 7
     a["m"][:, 1, 1] = 3
+    a["count"], a["n"] = np.arange(a.size), 5
     return {0: a}
 
 

@@ -117,18 +117,15 @@ def _item(operation: Operation) -> Callable[[Any], Any]:
     return lambda whole: finish(whole[index])
 
 
-def _set_field(key: str) -> Callable[[Operation], Callable[[Any, Any], None]]:
-    def setter(operation: Operation) -> Callable[[Any, Any], None]:
-        name = operation.attributes[key]
-        kinds = operation.attributes["signature"].args
-        convert = converter(operation.operands[1].type, kinds[-1])
+def _set_field(operation: Operation) -> Callable[[Any, Any], None]:
+    name = operation.attributes["index"]
+    kinds = operation.attributes["signature"].args
+    convert = converter(operation.operands[1].type, kinds[-1])
 
-        def set_field(whole: Any, value: Any) -> None:
-            whole[name] = convert(value)
+    def set_field(whole: Any, value: Any) -> None:
+        whole[name] = convert(value)
 
-        return set_field
-
-    return setter
+    return set_field
 
 
 def _fault(operation: Operation) -> Callable[[], None]:
@@ -162,9 +159,8 @@ ARRAY_OPERATIONS: dict[str, Callable[[Operation], Callable[..., Any]]] = {
     "tuple.make": _make,
     "tuple.member": _member,
     "attribute": _attribute,
-    "attribute.set": _set_field("attribute"),
     "item": _item,
     "fault": _fault,
     "fault.check": _check,
-    "item.set": _set_field("index"),
+    "item.set": _set_field,
 }

@@ -51,6 +51,14 @@ def indexed_constant(x):
     x[0] = three[0]
 
 
+def attribute_of_an_array(x):
+    x.shape = 3
+
+
+def attribute_of_a_number(x, n):
+    n.real = 3
+
+
 def beyond_a_tuple(x):
     pair = (1, 2)
     x[0] = pair[2]
@@ -94,6 +102,8 @@ def length_of_scalar(x):
         (indexed_number, (VECTOR, N), "a number of type int64 is indexed", 1, "n[1]"),
         (indexed_number_beside_an_array, (VECTOR, N), "a number of type int64", 1, "n[1]"),
         (indexed_constant, (VECTOR,), "a number of type int64 is indexed", 2, "three[0]"),
+        (attribute_of_an_array, (VECTOR,), "'shape' of float32[::1] is assigned", 1, "x.shape"),
+        (attribute_of_a_number, (VECTOR, N), "'real' of int64 is assigned", 1, "n.real"),
         (beyond_a_tuple, (VECTOR,), "a tuple is indexed beyond its elements", 2, "pair[2]"),
         (too_many_indices, (VECTOR,), "float32[::1] is indexed with 2 indices", 1, "x[0, 1]"),
         (two_types, (VECTOR, N), "float32[::1]", 5, "y"),

@@ -14,7 +14,6 @@ from kerneldsl.errors import (
     ArgumentTypeError,
     ArgumentValueError,
     KernelTypingError,
-    UnsupportedConstructError,
 )
 from kerneldsl.language.element_types import element_name
 from kerneldsl.language.kinds import ArrayKind
@@ -97,13 +96,26 @@ def test_a_field_that_is_not_there_is_named():
         wrong.forall(1)(_records(ALIGNED), np.zeros(1))
 
 
-def test_attributes_of_variables_are_not_assigned():
+def test_fields_of_variables_are_assigned():
+    @kd.kernel
+    def right(a):
+        record = a[0]
+        record.x, record.tag = 7, 3
+        record.x += 1
+
+    records = _records(ALIGNED)
+    with kd.use("cpu"):
+        right[1, 1](records)
+    assert (records["x"][0], records["tag"][0]) == (8, 3)
+
+
+def test_fields_that_are_not_there_are_not_assigned():
     @kd.kernel
     def wrong(a):
         record = a[0]
-        record.x = 1
+        record.y = 1
 
-    with pytest.raises(UnsupportedConstructError, match=r"record\['field'\]"):
+    with pytest.raises(KernelTypingError, match="no field 'y'; its fields are tag, x, m"):
         wrong.forall(1)(_records(ALIGNED))
 
 
