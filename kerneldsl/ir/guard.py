@@ -74,8 +74,7 @@ def find_guard(function: Function) -> Guard | None:
             if not forms.is_convex(branch.operands[0], truth=False):
                 break
             guard.add(branch, 1, before)
-            region = Region()
-            region.operations = rest
+            region = Region((), rest)
         else:
             break
     return guard if guard.branches else None

@@ -16,7 +16,7 @@ regions of a branch end with ``leave``.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import compress
 from typing import Any, NamedTuple
 
@@ -128,6 +128,22 @@ class Operation:
         #: The :class:`~kerneldsl.frontend.parts.Part` that it was read from, for findings.
         self.source: Any = None
 
+    def take_results(self, results: list[Value]) -> Operation:
+        """Give this operation the results of one that it takes the place of; return it."""
+        self.results = results
+        for value in results:
+            value.owner = self
+        return self
+
+    def defined(self) -> set[Value]:
+        """Return the values that are defined in its regions."""
+        found: set[Value] = set()
+        for region in self.regions:
+            found.update(region.arguments)
+            for each in region.operations:
+                found.update(each.results, each.defined())
+        return found
+
     def leaves(self) -> Iterator[Operation]:
         """Return the ``leave`` operations in its regions that lead to it."""
         label = self.attributes.get("label")
@@ -197,9 +213,16 @@ class Region:
 
     __slots__ = ("arguments", "operations")
 
-    def __init__(self, argument_types: tuple[Any, ...] = ()) -> None:
+    def __init__(
+        self, argument_types: tuple[Any, ...] = (), operations: Iterable[Operation] = ()
+    ) -> None:
         self.arguments = [Value(each, self) for each in argument_types]
-        self.operations: list[Operation] = []
+        self.operations = list(operations)
+
+    @classmethod
+    def of(cls, operations: Iterable[Operation], *yielded: Value) -> Region:
+        """Return a region without arguments that yields some values."""
+        return cls((), [*operations, Operation("yield", [*yielded])])
 
     @property
     def yielded(self) -> list[Value]:

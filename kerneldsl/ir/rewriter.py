@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from numba import types
@@ -10,7 +10,17 @@ from numba import types
 from kerneldsl.ir.operations import TOGETHER, Effect, Operation, Region, Value
 from kerneldsl.ir.typing import Typing
 
-__all__ = ["Builder", "Pattern", "clone_region", "drop_unused", "replace_values", "rewrite"]
+__all__ = [
+    "Builder",
+    "Pattern",
+    "clone",
+    "clone_inside",
+    "clone_region",
+    "drop_unused",
+    "if_then",
+    "replace_values",
+    "rewrite",
+]
 
 #: Returns the operations and the values that take the place of an operation and its results, or
 #: ``None`` if it does not fit.
@@ -84,14 +94,23 @@ def clone_region(region: Region, values: dict[Value, Value]) -> Region:
     return copy
 
 
-def clone(operation: Operation, values: dict[Value, Value]) -> Operation:
-    """Return a copy of an operation."""
+def clone_inside(region: Region, values: dict[Value, Value]) -> Region:
+    """Return a copy of the operations of a region; `values` has what its arguments are."""
+    return Region((), [clone(operation, values) for operation in region.operations])
+
+
+def clone(
+    operation: Operation, values: dict[Value, Value], regions: list[Region] | None = None
+) -> Operation:
+    """Return a copy of an operation, with copies of its regions if none are given."""
+    if regions is None:
+        regions = [clone_region(region, values) for region in operation.regions]
     copy = Operation(
         operation.name,
         [values.get(value, value) for value in operation.operands],
         tuple(value.type for value in operation.results),
         dict(operation.attributes),
-        [clone_region(region, values) for region in operation.regions],
+        regions,
         operation.effect,
         operation.place,
     )
@@ -99,6 +118,11 @@ def clone(operation: Operation, values: dict[Value, Value]) -> Operation:
         new.name = old.name
         values[old] = new
     return copy
+
+
+def if_then(condition: Value, yes: Iterable[Operation], no: Iterable[Operation] = ()) -> Operation:
+    """Return a branch without results."""
+    return Operation("if", [condition], (), None, [Region.of(yes), Region.of(no)])
 
 
 class Builder:

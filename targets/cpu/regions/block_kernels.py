@@ -86,8 +86,7 @@ def _in_whole_strips(row: Operation, known: Mapping[Value, Interval]) -> list[Op
     found = in_strips(row)
     if row in found:
         return found
-    region = Region()
-    region.operations = found
+    region = Region((), found)
     replace_rows(region, partial(as_a_whole, known=known))
     return region.operations
 

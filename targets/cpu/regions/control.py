@@ -94,9 +94,7 @@ def _branch_of_threads(fission: Fission, operation: Operation, code: Code) -> No
         if is_any is None:
             code.out += inner.out
             continue
-        nothing = Region()
-        nothing.operations = [Operation("yield", [])]
-        regions = [closed(inner.out, []), nothing]
+        regions = [closed(inner.out, []), Region.of([])]
         code.out.append(Operation("if", [is_any], (), None, regions))
 
 
@@ -335,10 +333,7 @@ def _as_while(fission: Fission, operation: Operation) -> Operation:
         following = add.cast(add.numba(operator.add, body.arguments[0], step), counter.type)
         body.operations = [*operations, Operation("yield", [following, *end.operands])]
     made = Operation("while", [start, *given], (), operation.attributes, [before, body])
-    made.results = [Value(counter.type, made, counter.name), *operation.results]
-    for value in operation.results:
-        value.owner = made
-    return made
+    return made.take_results([Value(counter.type, made, counter.name), *operation.results])
 
 
 def _unrolled(fission: Fission, operation: Operation) -> list[Operation]:
@@ -370,7 +365,4 @@ def _unrolled(fission: Fission, operation: Operation) -> list[Operation]:
 
 def _renamed(result: Value, value: Value) -> Operation:
     """Return an operation that gives a result another value."""
-    made = Operation("cast", [value])
-    made.results = [result]
-    result.owner = made
-    return made
+    return Operation("cast", [value]).take_results([result])

@@ -92,13 +92,7 @@ class Crossing:
 
     def complete(self, loop: Operation) -> None:
         (region,) = loop.regions
-        own = {value for operation in loop.walk() for value in operation.results}
-        own |= {
-            value
-            for operation in loop.walk()
-            for inner in operation.regions
-            for value in inner.arguments
-        }
+        own = loop.defined()
         values: dict[Value, Value] = {}
         front: list[Operation] = []
         for operation in list(region.walk()):

@@ -141,10 +141,8 @@ class Expansion:
 
 def _with_results(made: Operation, operation: Operation, effect: Effect) -> Operation:
     """Give an operation the results of the one that it takes the place of."""
-    made.results, made.effect, made.place = operation.results, effect, operation.place
-    for result in made.results:
-        result.owner = made
-    return made
+    made.effect, made.place = effect, operation.place
+    return made.take_results(operation.results)
 
 
 # -- reads of another lane

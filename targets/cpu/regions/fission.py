@@ -62,8 +62,7 @@ def split_at_barriers(
     code = Code()
     fission.split(function.body.operations, code)
     fission.flush(code)
-    region = Region()
-    region.operations = [*fission.slots, *code.out, Operation("yield", [])]
+    region = Region.of([*fission.slots, *code.out])
     Crossing(fission, region).run()
     place_local_arrays(region)
     check_dynamic_slices(region, by_threads=waits)
@@ -189,9 +188,7 @@ class Fission:
 
     def take_results(self, made: Operation, operation: Operation, kept: list[int]) -> None:
         """Give an operation of the block the results that the block has of an operation."""
-        made.results = [operation.results[number] for number in kept]
-        for value in made.results:
-            value.owner = made
+        made.take_results([operation.results[number] for number in kept])
         self.available.update(made.results)
 
     # -- operations -------------------------------------------------------------------------------
@@ -204,9 +201,7 @@ class Fission:
 
     def loop(self, operations: list[Operation], masks: list[Mask]) -> Operation:
         """Return a loop over the threads that pass some masks."""
-        region = Region()
-        region.operations = [*under(masks, operations), Operation("yield", [])]
-        return Operation("threads", [], (), {}, [region])
+        return Operation("threads", [], (), {}, [Region.of(under(masks, operations))])
 
     def split(self, operations: list[Operation], code: Code) -> None:
         """Split operations; the ``yield`` at their end is dropped."""
@@ -307,9 +302,7 @@ class Fission:
             effect=Effect.READ,
             place=operation.place,
         )
-        taken.results = operation.results
-        for result in taken.results:
-            result.owner = taken
+        taken.take_results(operation.results)
         wait = Operation("exchange.wait", [], effect=Effect.WAIT)
         return [converted, store(posted, converted.result), wait, taken]
 
@@ -323,9 +316,7 @@ class Fission:
 
 def _outside_values(operation: Operation) -> list[Value]:
     """Return the values that an operation takes from outside of its regions."""
-    own = {value for each in operation.walk() for value in each.results}
-    for each in operation.walk():
-        own.update(value for region in each.regions for value in region.arguments)
+    own = operation.defined()
     return [value for value in operation.used() if value not in own]
 
 

@@ -11,9 +11,9 @@ from typing import Any
 from numba import types
 
 from kerneldsl.contract import Dim3, Specialization
-from kerneldsl.ir.operations import Function, Operation, Region, Value
+from kerneldsl.ir.operations import Function, Operation, Value
 from kerneldsl.ir.recognize import constant_number
-from kerneldsl.ir.rewriter import Builder, Pattern
+from kerneldsl.ir.rewriter import Builder, Pattern, if_then
 from kerneldsl.ir.typing import Typing
 from targets.cpu.intrinsics.exchange import WARP_SIZE
 from targets.cpu.regions.warps import divided
@@ -47,12 +47,7 @@ def guard_extent(function: Function, typing: Typing, ndim: int) -> None:
         assert isinstance(index.owner, Operation)
         index.owner.attributes |= {"ndim": 1, "axis": axis}
         test = build.numba(operator.lt, index, build.add(f"extent.{_AXES[axis]}"))
-        yes, no = Region(), Region()
-        yes.operations, no.operations = (
-            [*operations, Operation("yield", [])],
-            [Operation("yield", [])],
-        )
-        operations = [*build.operations, Operation("if", [test], (), None, [yes, no])]
+        operations = [*build.operations, if_then(test, operations)]
     body.operations = [*operations, end]
 
 

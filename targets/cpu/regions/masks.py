@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from numba import types
 
 from kerneldsl.ir.operations import Effect, Label, Operation, Region, Value
+from kerneldsl.ir.rewriter import if_then
 from kerneldsl.utilities.dataclasses import dataclass
 
 if TYPE_CHECKING:
@@ -97,26 +98,19 @@ def under(masks: list[Mask], operations: list[Operation]) -> list[Operation]:
             kinds = (types.boolean,)
             before = [Operation("slot.load", [condition], kinds, effect=Effect.READ)]
             condition = before[0].result
-        regions = [Region(), Region()]
-        for region in regions:
-            region.operations = [Operation("yield", [])]
-        regions[mask.is_negated].operations = [*operations, Operation("yield", [])]
-        operations = [*before, Operation("if", [condition], (), None, regions)]
+        branch = if_then(condition, *(((), operations) if mask.is_negated else (operations,)))
+        operations = [*before, branch]
     return operations
 
 
 def closed(operations: list[Operation], yielded: list[Value]) -> Region:
     """Return a region of what a block does; values are not yielded if it never gets to its end."""
-    region = Region()
-    region.operations = list(operations)
     last = operations[-1] if operations else None
     if last is not None and last.name == "leave":
-        return region
+        return Region((), operations)
     if last is not None and _never_ends(last):
-        region.operations.append(Operation("unreachable", [], effect=Effect.LEAVE))
-    else:
-        region.operations.append(Operation("yield", yielded))
-    return region
+        return Region((), [*operations, Operation("unreachable", [], effect=Effect.LEAVE)])
+    return Region.of(operations, *yielded)
 
 
 def _never_ends(operation: Operation) -> bool:
@@ -213,9 +207,7 @@ def leave_if_empty(fission: Fission, code: Code) -> None:
     if frame is None or not is_left_together(fission, frame):
         return
     is_any = fission.any_thread(code)
-    regions = [Region(), Region()]
-    regions[0].operations = [Operation("yield", [])]
-    regions[1].operations = [_leave(frame.label)]
+    regions = [Region.of([]), Region((), [_leave(frame.label)])]
     frame.is_left = True
     code.out.append(Operation("if", [is_any], (), None, regions))
     fission.checked = list(fission.masks)
@@ -259,8 +251,7 @@ def _plain_exit(fission: Fission, operation: Operation, code: Code) -> Mask | No
         return None
     given = ends[number][0].operands
     if given:
-        region = operation.regions[number]
-        region.operations = [*map(store, frame.slots, given), Operation("yield", [])]
+        operation.regions[number] = Region.of(map(store, frame.slots, given))
         code.group.append(operation)
     return Mask(operation.operands[0], is_negated=number == 0, frame=frame)
 
@@ -271,17 +262,9 @@ def _contained(fission: Fission, operation: Operation) -> Operation:
     results = operation.results
     operation.results = [Value(each.type, operation, each.name) for each in results]
     _redirect(fission, operation, label, [each.type for each in results])
-    region = Region()
-    never_ends = operation.name == "if" and all(each.is_left for each in operation.regions)
-    end = Operation("yield", list(operation.results))
-    if never_ends:
-        end = Operation("unreachable", [], effect=Effect.LEAVE)
-    region.operations = [operation, end]
+    region = closed([operation], operation.results)
     made = Operation("labeled", [], (), {"label": label}, [region], place=operation.place)
-    made.results = results
-    for value in results:
-        value.owner = made
-    return made
+    return made.take_results(results)
 
 
 def _redirect(fission: Fission, operation: Operation, label: Label, kinds: list[object]) -> None:

@@ -58,18 +58,9 @@ def _versions(loop: Operation) -> list[Operation]:
     out: list[Operation] = []
     make = LoopWriter(out)
     test = make.numba(operator.ge, make.cast(start), make.constant(0))
-    branch = Operation("if", [test], (), None, [_around(upward), _around(loop)])
-    branch.results, loop.results = loop.results, [Value(v.type, loop) for v in loop.results]
-    branch.regions[1].operations[-1].operands = list(loop.results)
-    for value in branch.results:
-        value.owner = branch
-    return [*out, branch]
-
-
-def _around(loop: Operation) -> Region:
-    region = Region()
-    region.operations = [loop, Operation("yield", list(loop.results))]
-    return region
+    results, loop.results = loop.results, [Value(v.type, loop) for v in loop.results]
+    regions = [Region.of([each], *each.results) for each in (upward, loop)]
+    return [*out, Operation("if", [test], (), None, regions).take_results(results)]
 
 
 def _nonnegative(loop: Operation) -> set[Value]:

@@ -19,13 +19,13 @@ from numba import types
 from kerneldsl.ir.operations import Operation, Region, Value
 from kerneldsl.ir.ranges import Interval
 from kerneldsl.ir.recognize import operands_of, operator_of
-from kerneldsl.ir.rewriter import clone, clone_region
+from kerneldsl.ir.rewriter import clone, clone_region, if_then
 from kerneldsl.ir.simplify import simplify
 from kerneldsl.lowering.loop_marks import NOT_UNROLLED, NOT_VECTORIZED
 from kerneldsl.utilities.dataclasses import dataclass
 from targets.cpu.regions.index_forms import SMALL, Bounds, Comparison, Form, IndexForms
 from targets.cpu.regions.loop_writer import LoopWriter
-from targets.cpu.regions.row_regions import defined_in, if_then, row_like
+from targets.cpu.regions.row_regions import row_like
 
 __all__ = ["as_a_whole", "in_parts"]
 
@@ -46,7 +46,7 @@ def in_parts(row: Operation, known: Mapping[Value, Interval]) -> list[Operation]
         1 for _ in region.walk()
     ) > _MOST_OPERATIONS:
         return [row]
-    inside = defined_in(row)
+    inside = row.defined()
     *before, last = region.operations[:-1] or region.operations
     is_choice = _is_choice(last)
     if is_choice and last.operands[0] not in inside:
@@ -70,7 +70,7 @@ def as_a_whole(row: Operation, known: Mapping[Value, Interval]) -> list[Operatio
     keeps_values = any(map(_is_in_register, operations))
     if "rare" in row.attributes or keeps_values or len(operations) > _MOST_OPERATIONS:
         return [row]
-    forms = IndexForms(region.arguments[0], defined_in(row), known)
+    forms = IndexForms(region.arguments[0], row.defined(), known)
     proof = _Proof(region, forms, takes_guards=True)
     proof.find()
     if not proof.changes:
@@ -126,9 +126,8 @@ def _decided(
 
 def _with_body(row: Operation, operations: list[Operation]) -> Operation:
     """Return a row like another one that runs a copy of other operations."""
-    whole = Region()
+    whole = Region((), operations)
     whole.arguments = row.regions[0].arguments
-    whole.operations = operations
     copied = clone_region(whole, {})
     simplify(copied)
     return row_like(row, copied)
@@ -373,22 +372,8 @@ class _Proof:
         return out
 
     def copied_branch(self, operation: Operation) -> Operation:
-        made = Operation(
-            "if",
-            [self.values.get(value, value) for value in operation.operands],
-            tuple(value.type for value in operation.results),
-            dict(operation.attributes),
-            effect=operation.effect,
-            place=operation.place,
-        )
-        for region in operation.regions:
-            inner = Region()
-            inner.operations = self.copied(region)
-            made.regions.append(inner)
-        for old, new in zip(operation.results, made.results, strict=True):
-            new.name = old.name
-            self.values[old] = new
-        return made
+        regions = [Region((), self.copied(region)) for region in operation.regions]
+        return clone(operation, self.values, regions)
 
     def index_of(self, value: Value, out: list[Operation]) -> Value:
         form = self.plain[value]

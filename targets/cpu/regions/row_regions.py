@@ -21,7 +21,7 @@ from numba import types
 from kerneldsl.ir.operations import Effect, Function, Operation, Region, Value
 from kerneldsl.ir.ranges import Interval
 from kerneldsl.ir.recognize import is_false, operands_of, operator_of
-from kerneldsl.ir.rewriter import clone, clone_region, drop_unused, replace_values
+from kerneldsl.ir.rewriter import clone, clone_region, drop_unused, if_then, replace_values
 from kerneldsl.ir.simplify import simplify
 from kerneldsl.language.intrinsics.intrinsic import Effect as LanguageEffect
 from kerneldsl.utilities.dataclasses import dataclass
@@ -29,10 +29,8 @@ from targets.cpu.regions.index_forms import Bounds, IndexForms
 from targets.cpu.regions.loop_writer import LoopWriter
 
 __all__ = [
-    "defined_in",
     "element_rows",
     "has_effects",
-    "if_then",
     "loaded_once",
     "loop_takes_any_order",
     "move_shared",
@@ -63,25 +61,6 @@ def row_of(low: Value, high: Value, region: Region) -> Operation:
 def row_like(row: Operation, region: Region, bounds: Sequence[Value] = ()) -> Operation:
     """Return a row like another one, with another body, and with its bounds if none are given."""
     return Operation("row", [*(bounds or row.operands)], (), dict(row.attributes), [region])
-
-
-def if_then(condition: Value, yes: Iterable[Operation], no: Iterable[Operation] = ()) -> Operation:
-    """Return a branch without results."""
-    regions = []
-    for operations in (yes, no):
-        region = Region()
-        region.operations = [*operations, Operation("yield", [])]
-        regions.append(region)
-    return Operation("if", [condition], (), None, regions)
-
-
-def defined_in(operation: Operation) -> set[Value]:
-    """Return the values that are defined in the regions of an operation."""
-    found = {value for each in operation.walk() for value in each.results}
-    found -= set(operation.results)
-    return found | {
-        value for each in operation.walk() for region in each.regions for value in region.arguments
-    }
 
 
 def replace_rows(region: Region, write: Callable[[Operation], list[Operation]]) -> None:
@@ -139,7 +118,7 @@ class _Shared:
 
     def __init__(self, row: Operation) -> None:
         self.row = row
-        self.inside = defined_in(row)
+        self.inside = row.defined()
         self.moved: list[Operation] = []
         self.same: dict[Value, Value] = {}
         self._known: dict[Any, Operation] = {}
@@ -225,7 +204,7 @@ def loaded_once(row: Operation) -> list[Operation]:
     (region,) = row.regions
     if not loop_takes_any_order(region):
         return [row]
-    inside = defined_in(row)
+    inside = row.defined()
     loads: list[Operation] = []
     known: dict[Any, Operation] = {}
     same: dict[Value, Value] = {}
@@ -299,7 +278,7 @@ def narrowed(row: Operation, known: Mapping[Value, Interval]) -> list[Operation]
     (region,) = row.regions
     layers, body = _layers(region)
     copied = {value for layer in layers for each in layer.operations for value in each.results}
-    forms = IndexForms(region.arguments[0], defined_in(row) | copied, known)
+    forms = IndexForms(region.arguments[0], row.defined() | copied, known)
     bounds, is_left = Bounds(), []
     for layer in layers:
         found = forms.bounds_of(layer.condition, truth=layer.truth)

@@ -74,9 +74,7 @@ def _may_wait(operation: Operation) -> bool:
 
 def in_warps(operations: list[Operation], spec: Specialization) -> Operation:
     """Return the loop over the warps of a block around what each of them does."""
-    region = Region()
-    region.operations = [*operations, Operation("yield", [])]
-    return Operation("warps", [], (), {"block_dim": spec.block_dim}, [region])
+    return Operation("warps", [], (), {"block_dim": spec.block_dim}, [Region.of(operations)])
 
 
 # -- divisions ------------------------------------------------------------------------------------

@@ -24,12 +24,12 @@ from numba import types
 
 from kerneldsl.ir.operations import Effect, Operation, Region, Value
 from kerneldsl.ir.recognize import constant_number, operator_of
-from kerneldsl.ir.rewriter import clone
+from kerneldsl.ir.rewriter import clone, if_then
 from kerneldsl.lowering.loop_marks import NOT_UNROLLED
 from targets.cpu.regions.lanes.slots import needs_thread
 from targets.cpu.regions.lanes.values import LaneValues, of_first_thread
 from targets.cpu.regions.loop_writer import LoopWriter
-from targets.cpu.regions.row_regions import defined_in, has_effects, if_then, row_of
+from targets.cpu.regions.row_regions import has_effects, row_of
 
 __all__ = ["in_halves"]
 
@@ -58,7 +58,7 @@ def in_halves(row: Operation) -> list[Operation]:
     if not xors or len(operations) > _MOST_OPERATIONS:
         return [row]
     values = LaneValues(row)
-    inside = defined_in(row)
+    inside = row.defined()
     pairs = (_own_and_step(each, values) for each in xors)
     found = {pair for pair in pairs if pair is not None and pair[1] not in inside}
     if len(found) != 1 or any(
@@ -85,7 +85,7 @@ class _Stage:
         self.row = row
         self.values = values
         self.own, self.step = own, step
-        self.inside = defined_in(row)
+        self.inside = row.defined()
         #: What else the index is combined with by ``&``: multiples of a group's length.
         self.spans: list[Value] = []
 
@@ -232,19 +232,7 @@ class _Half:
             self.operations(old.operations[:-1], inner)
             inner.operations.append(clone(old.operations[-1], self.values))
             regions.append(region)
-        bare = Operation(
-            operation.name,
-            operation.operands,
-            tuple(value.type for value in operation.results),
-            operation.attributes,
-            None,
-            operation.effect,
-            operation.place,
-        )
-        made = clone(bare, self.values)
-        made.regions = regions
-        self.values.update(zip(operation.results, made.results, strict=True))
-        out.operations.append(made)
+        out.operations.append(clone(operation, self.values, regions))
 
     def written(self, operation: Operation, out: LoopWriter) -> Value | None:
         """Return what an operation is in this half, if that is simpler."""

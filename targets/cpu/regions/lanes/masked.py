@@ -28,7 +28,7 @@ from numba import types
 
 from kerneldsl.ir.operations import Effect, Label, Operation, Region, Value, given_to
 from kerneldsl.ir.recognize import constant_number, operands_of, operator_of
-from kerneldsl.ir.rewriter import clone_region
+from kerneldsl.ir.rewriter import clone_inside
 from targets.cpu.math.vector.define import FUNCTIONS
 from targets.cpu.regions.lanes.values import LaneValues, leaves_operation
 from targets.cpu.regions.loop_writer import LoopWriter
@@ -242,7 +242,7 @@ class _Rounds:
         """Write the test of the loop for values of its counter and variables."""
         if self.loop.name == "while":
             before = self.loop.regions[0]
-            copy = clone_region(_bare(before), dict(zip(before.arguments, variables, strict=True)))
+            copy = clone_inside(before, dict(zip(before.arguments, variables, strict=True)))
             writer.operations += copy.operations[:-1]
             return copy.yielded[0]
         _, stop, step, *_ = self.loop.operands
@@ -263,7 +263,7 @@ class _Rounds:
             counter = [now, self.following(now, writer)]
             writer.store(self.counter, counter[1])
         values = dict(zip(self.body.arguments, [*counter[:1], *old], strict=True))
-        copy = clone_region(_bare(self.body), values)
+        copy = clone_inside(self.body, values)
         if self.masked.labeled is None:
             writer.operations += copy.operations[:-1]
             new, goes_on = copy.yielded, self.test([*counter[1:], *copy.yielded], writer)
@@ -320,10 +320,3 @@ class _Rounds:
         stays, *rest = made.results
         count = len(labeled.results)
         return stays, rest[:count], rest[count:]
-
-
-def _bare(region: Region) -> Region:
-    """Return a region of the same operations, with arguments that are values outside it."""
-    made = Region()
-    made.operations = region.operations
-    return made

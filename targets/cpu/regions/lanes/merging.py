@@ -24,12 +24,11 @@ from numba import types
 
 from kerneldsl.ir.operations import Effect, Operation, Region, Value
 from kerneldsl.ir.recognize import constant_number, operands_of, operator_of
-from kerneldsl.ir.rewriter import clone_region
+from kerneldsl.ir.rewriter import clone_inside, if_then
 from kerneldsl.lowering.loop_marks import NOT_UNROLLED, UNROLLED_AS_VECTORS
 from targets.cpu.regions.lanes.choice import STRIP
 from targets.cpu.regions.lanes.values import LaneValues, of_first_thread
 from targets.cpu.regions.loop_writer import LoopWriter
-from targets.cpu.regions.row_regions import defined_in, if_then
 
 __all__ = ["merge_rows"]
 
@@ -110,7 +109,7 @@ def _order(first: Operation, second: Operation, out: LoopWriter) -> tuple[bool, 
     before, after = (_accesses(each) for each in (first, second))
     if before is None or after is None:
         return None
-    inside = defined_in(first) | defined_in(second)
+    inside = first.defined() | second.defined()
     signs: list[int] = []
     distances: list[Value] = []
     for one in before:
@@ -232,9 +231,7 @@ class _Strips:
         lane.name = "lane"
         inner = LoopWriter(region.operations)
         index = inner.numba(operator.add, strip, lane)
-        bare = Region()
-        bare.operations = row.regions[0].operations
-        copy = clone_region(bare, {row.regions[0].arguments[0]: index})
+        copy = clone_inside(row.regions[0], {row.regions[0].arguments[0]: index})
         for each in copy.walk():
             place = self.places.get(each.operands[0]) if each.name.startswith("slot.") else None
             if place is not None:

@@ -17,7 +17,7 @@ from numba import types
 
 from kerneldsl.ir.operations import Operation, Region, Value
 from kerneldsl.ir.recognize import constant_number
-from kerneldsl.ir.rewriter import clone
+from kerneldsl.ir.rewriter import clone, if_then
 from kerneldsl.language.element_types import ELEMENT_TYPES
 from targets.cpu.regions.lanes.choice import IN_REGISTERS, STRIP, Choice
 from targets.cpu.regions.lanes.masked import LANES, masked_loop
@@ -25,7 +25,6 @@ from targets.cpu.regions.lanes.slots import NotStrippedError
 from targets.cpu.regions.lanes.strips import Strip
 from targets.cpu.regions.lanes.values import LaneValues, loads_of_bounds
 from targets.cpu.regions.loop_writer import LoopWriter
-from targets.cpu.regions.row_regions import if_then
 
 __all__ = ["LaneArrays", "in_strips", "is_of_one_thread", "runs_as_one"]
 

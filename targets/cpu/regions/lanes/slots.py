@@ -29,7 +29,6 @@ from targets.cpu.regions.emitter import CpuEmitter
 from targets.cpu.regions.lanes.choice import IN_REGISTERS
 from targets.cpu.regions.lanes.values import LaneValues
 from targets.cpu.regions.loop_writer import LoopWriter
-from targets.cpu.regions.row_regions import defined_in
 
 __all__ = ["HANDLERS", "Crossing", "LaneSlots", "NotStrippedError", "low_bits_only", "needs_thread"]
 
@@ -287,7 +286,7 @@ class Crossing:
         """Bring the values of others into a row."""
         (region,) = row.regions
         (lane,) = region.arguments
-        own = defined_in(row)
+        own = row.defined()
         front = LoopWriter()
         values: dict[Value, Value] = {}
         for operation in list(region.walk()):

@@ -18,14 +18,13 @@ from numba import types
 
 from kerneldsl.ir.operations import Effect, Operation, Region, Value, given_to, keep_results
 from kerneldsl.ir.recognize import constant_number
-from kerneldsl.ir.rewriter import clone
+from kerneldsl.ir.rewriter import clone, if_then
 from kerneldsl.lowering.loop_marks import IN_SHORT_VECTORS, NOT_UNROLLED, UNROLLED_AS_VECTORS
 from targets.cpu.regions.lanes.choice import IN_REGISTERS, Choice
 from targets.cpu.regions.lanes.masked import masked_loop, write_masked
 from targets.cpu.regions.lanes.slots import Crossing, LaneSlots
 from targets.cpu.regions.lanes.values import LaneValues, loads_of_bounds, of_first_thread
 from targets.cpu.regions.loop_writer import LoopWriter
-from targets.cpu.regions.row_regions import if_then
 
 __all__ = ["Strip", "shared_slots"]
 

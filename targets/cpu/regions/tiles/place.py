@@ -141,9 +141,8 @@ class _Placing:
         build = Builder(self._typing)
         operands = [self._memory(tile), position_of(build, self._block_dim)]
         made = Operation("array.load", operands, (), {"nonnegative": (True,)}, effect=Effect.READ)
-        made.results, made.place = operation.results, operation.place
-        made.result.owner = made
-        return [*build.operations, made]
+        made.place = operation.place
+        return [*build.operations, made.take_results(operation.results)]
 
     def _of(self, operation: Operation) -> list[Operation]:
         (value,) = operation.operands

@@ -44,7 +44,7 @@ from kerneldsl.ir.linear_forms import LinearForms
 from kerneldsl.ir.operations import Effect, Function, Operation, Region, Value
 from kerneldsl.ir.ranges import Interval, ranges_of
 from kerneldsl.ir.recognize import constant_number, operator_of
-from kerneldsl.ir.rewriter import Builder, clone, clone_region
+from kerneldsl.ir.rewriter import Builder, clone, clone_inside
 from kerneldsl.ir.typing import Typing
 from kerneldsl.lowering.loop_marks import FULLY_UNROLLED, NOT_UNROLLED
 from kerneldsl.utilities.dataclasses import dataclass
@@ -326,17 +326,9 @@ class _Writer(Builder):
         """Give the results of a loop to what is read after it."""
         if not results:
             return
-        branch = Operation(
-            "if", [self.constant(True, types.boolean)], tuple(value.type for value in results)
-        )
-        yes, no = Region(), Region()
-        yes.operations = [Operation("yield", found)]
-        no.operations = [Operation("yield", list(found))]
-        branch.regions = [yes, no]
-        branch.results = results
-        for value in results:
-            value.owner = branch
-        self.operations.append(branch)
+        regions = [Region.of([], *found), Region.of([], *found)]
+        branch = Operation("if", [self.constant(True, types.boolean)], (), None, regions)
+        self.operations.append(branch.take_results(results))
 
     # -- loops ------------------------------------------------------------------------------------
 
@@ -374,14 +366,14 @@ class _Writer(Builder):
 
             def loaded(counter: Value) -> list[Value]:
                 values = {loop.counter: self.cast(counter, loop.counter.type)}
-                copies = clone_region(_part_of(loop, loads[-1]), values)
+                copies = clone_inside(_part_of(loop, loads[-1]), values)
                 self.operations += copies.operations
                 return [values[each.result] for each in loads]
 
             def stored(counter: Value, found: list[Value]) -> list[Value]:
                 values = {loop.counter: self.cast(counter, loop.counter.type)}
                 values.update(zip((each.result for each in loads), found, strict=True))
-                self.operations += clone_region(_part_of(loop, without=loads), values).operations
+                self.operations += clone_inside(_part_of(loop, without=loads), values).operations
                 return []
 
             def nothing() -> list[Value]:
@@ -434,7 +426,7 @@ class _Writer(Builder):
             values = dict(zip(body.arguments, [counter, *variables[1:]], strict=True))
         else:
             values = dict(zip(body.arguments, variables, strict=True))
-        copies = clone_region(_without_arguments(body), values)
+        copies = clone_inside(body, values)
         *operations, last = copies.operations
         self.operations += operations
         following = list(last.operands)
@@ -483,13 +475,4 @@ def _part_of(
     if last is not None:
         operations = operations[: operations.index(last) + 1]
         operations = [each for each in operations if each.name != "array.store"]
-    part = Region()
-    part.operations = [each for each in operations if each not in without]
-    return part
-
-
-def _without_arguments(body: Region) -> Region:
-    """Return a region of the same operations. Its arguments are values outside it."""
-    bare = Region()
-    bare.operations = body.operations
-    return bare
+    return Region((), (each for each in operations if each not in without))
