@@ -12,7 +12,7 @@ import operator
 import re
 import struct
 from collections.abc import Callable
-from itertools import product
+from itertools import chain, product
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -104,8 +104,9 @@ class _Ring(_Block):
         self.base = 0
         self._barriers: dict[int, _Barrier] = {}
         self._copies: list[Callable[[], None]] = []
-        #: What a thread multiplies, and how much it has multiplied before.
-        self._products: dict[int, list[tuple[Instruction, int, tuple[int, ...], int]]] = {}
+        #: What a thread multiplies, and how much it has multiplied before. It is in groups, the
+        #: last of which is not complete.
+        self._products: dict[int, list[list[tuple[Instruction, int, tuple[int, ...], int]]]] = {}
         self._counts: dict[int, int] = {}
         #: Factors by thread and number, as other threads have them in registers.
         self._own: dict[tuple[int, int], tuple[int, ...]] = {}
@@ -134,6 +135,8 @@ class _Ring(_Block):
                 call = lambda at, count: self._barriers[at].change(arrived=count) or 0
             case ["cp", "async", "bulk", *_]:
                 call = self._copy
+            case ["wgmma", word, *_] if word.startswith("commit"):
+                call = lambda: self._groups().append([])
             case ["setmaxnreg" | "fence" | "wgmma", *_]:
                 call = lambda *given: None
             case [word] if word.startswith("warpgroup_"):
@@ -226,11 +229,14 @@ class _Ring(_Block):
 
     # -- products ---------------------------------------------------------------------------------
 
+    def _groups(self) -> list[list[tuple[Instruction, int, tuple[int, ...], int]]]:
+        return self._products.setdefault(self.current.number, [[]])
+
     def _multiplying(self, found: Instruction) -> Callable[..., None]:
         def call(registers: int, *factors: int) -> None:
             thread = self.current.number
             number = self._counts[thread] = self._counts.get(thread, 0) + 1
-            self._products.setdefault(thread, []).append((found, registers, factors, number))
+            self._groups()[-1].append((found, registers, factors, number))
             self._own[thread, number] = factors
 
         return call
@@ -239,7 +245,10 @@ class _Ring(_Block):
         def call(registers: int) -> None:
             warpgroup = self.current.number // _WARPGROUP
             self.exchange(f"warpgroup{warpgroup}.count", -1, (~warpgroup, _WARPGROUP))
-            for found, place, factors, number in self._products.pop(self.current.number):
+            groups = self._groups()
+            done = groups[: max(0, len(groups) - 1 - wait.pending)]
+            del groups[: len(done)]
+            for found, place, factors, number in chain.from_iterable(done):
                 assert registers <= place < registers + 4 * wait.count
                 self._multiply(found, place, factors, number)
 

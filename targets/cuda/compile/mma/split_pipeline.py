@@ -7,6 +7,10 @@ Each iteration has a slot of a ring. The producer waits until the slot is free (
 begins the copies (``ring.copy``) and goes on to the next slot (``ring.next``). The others wait
 until the copies are there (``ring.receive``), multiply, and free the slot (``ring.release``). They
 receive the factors of a product before it, and free them after the last product that reads them.
+
+If all products of a loop add to one tile, the tensor cores multiply one iteration while the threads
+begin the next one. They free a slot one iteration later then. After the loop they wait for the last
+products (``ring.drain``).
 """
 
 from __future__ import annotations
@@ -26,6 +30,9 @@ from targets.cuda.compile.mma.tile_order import group_tiles
 from targets.cuda.compile.mma.warpgroup_plan import Part, RingPlan, WarpgroupPlan
 
 __all__ = ["split_pipeline"]
+
+#: A ring has at least so many slots if they are free an iteration later.
+_LATE_SLOTS = 3
 
 
 def split_pipeline(
@@ -52,7 +59,7 @@ def split_pipeline(
     producer.operations = [*copy.operations, Operation("yield", [])]
     _keep_copies(function, producer, parts, constant)
     producer.operations.insert(0, _ring("ring.produce"))
-    _take_parts(plan)
+    _take_parts(function, plan)
     ending = body.operations.pop()
     others = Region()
     others.operations = [_ring("ring.multiply"), *body.operations, Operation("yield", [])]
@@ -140,25 +147,57 @@ def _copy(load: Operation, part: Part) -> Operation:
     return Operation("ring.copy", [whole, *place], (), attributes, effect=Effect.WAIT)
 
 
-def _take_parts(plan: WarpgroupPlan) -> None:
+def _take_parts(function: Function, plan: WarpgroupPlan) -> None:
     """Let products take their factors from the rings."""
     for product, form in plan.forms.items():
         product.attributes["form"] = form
+    is_late = len(plan.rings) == 1 and plan.slots >= _LATE_SLOTS and _is_chain(plan)
     for number, ring in enumerate(plan.rings):
         for load, part in ring.parts.items():
             load.name = "tile.part"
             load.operands = []
             load.attributes["part"] = part
-        _receive(number, ring)
+        _receive(number, ring, is_late=is_late)
+    if is_late:
+        for product in plan.forms:
+            product.attributes["is_pending"] = True
+        _drain(function.body, plan.rings[0].region)
 
 
-def _receive(number: int, ring: RingPlan) -> None:
+def _is_chain(plan: WarpgroupPlan) -> bool:
+    """Return whether a loop has one product, which adds to the tile of the last iteration."""
+    region, (product, *others) = plan.rings[0].region, plan.forms
+    added = product.operands[2:]
+    if others or product not in region.operations or not added or added[0] not in region.arguments:
+        return False
+    if plan.forms[product].is_promoted and product.attributes["promote"] is not None:
+        return False
+    tiles = (added[0], product.result)
+    uses = [each for each in region.walk() if any(value in tiles for value in each.operands)]
+    end = region.operations[-1]
+    place = region.arguments.index(added[0]) - 1  # the counter is first
+    return uses == [product, end] and end.operands[place] is product.result
+
+
+def _drain(body: Region, region: Region) -> None:
+    """Wait for the last products after the loop with a region."""
+    for place, operation in enumerate(body.operations):
+        if region in operation.regions:
+            body.operations.insert(place + 1, _ring("ring.drain", 0))
+            return
+        for inner in operation.regions:
+            _drain(inner, region)
+
+
+def _receive(number: int, ring: RingPlan, *, is_late: bool) -> None:
     """Receive the factors of a ring before the first product of them; free them after the last."""
     operations = ring.region.operations
     readers = [
         place for place, each in enumerate(operations) if not ring.products.isdisjoint(each.walk())
     ]
-    operations.insert(readers[-1] + 1, _ring("ring.release", number))
+    release = _ring("ring.release", number)
+    release.attributes["is_late"] = is_late
+    operations.insert(readers[-1] + 1, release)
     operations.insert(readers[0], _ring("ring.receive", number))
 
 

@@ -7,7 +7,8 @@ PTX ISA, sections "mbarrier", "setmaxnreg" and "barrier".
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["Ring"]
 
 _VOID = ir.VoidType()
-_I8, _I32, _I64 = (ir.IntType(bits) for bits in (8, 32, 64))
+_I1, _I8, _I32, _I64 = (ir.IntType(bits) for bits in (1, 8, 32, 64))
 _ALL_LANES = _I32(0xFFFFFFFF)
 
 
@@ -101,6 +102,9 @@ class Ring:
         self._barriers: list[ir.Value] = [None] * len(plan.rings)
         #: Number of the warpgroup.
         self._warpgroup: ir.Value = None
+        #: Whether a slot is free when products that still run end, and how to wait for them.
+        self._is_pending = Variable(builder, _I1(0))
+        self._wait: Callable[[], None] | None = None
         self.handlers = {
             "ring.begin": self._begin,
             "ring.produce": self._produce,
@@ -111,6 +115,7 @@ class Ring:
             "ring.next": self._next,
             "ring.receive": self._receive,
             "ring.release": self._release,
+            "ring.drain": self._drain,
             "tile.part": self._part,
             "tile.mma": self._multiply,
         }
@@ -219,12 +224,39 @@ class Ring:
         self._barriers[number] = self._empty(number, slot)
 
     def _release(self, operation: Operation) -> None:
-        builder, number = self._builder, operation.attributes["ring"]
+        number: int = operation.attributes["ring"]
+        if operation.attributes["is_late"]:
+            self._free_last(number)
+            self._is_pending.set(_I1(1))
+        else:
+            self._free(self._barriers[number])
+        self._received[number].advance()
+
+    def _drain(self, operation: Operation) -> None:
+        """Wait for the products of the last iteration, and free its slot."""
+        assert self._wait is not None
+        self._wait()
+        self._free_last(operation.attributes["ring"])
+        self._is_pending.set(_I1(0))
+
+    def _free_last(self, number: int) -> None:
+        """Free the slot of the iteration before, if there is one."""
+        builder, slot = self._builder, self._received[number].slot
+        count = _I32(self._plan.rings[number].slots)
+        is_first = builder.icmp_unsigned("==", slot, _I32(0))
+        before = builder.sub(builder.select(is_first, count, slot), _I32(1))
+        self._free(self._empty(number, before), self._is_pending.get())
+
+    def _free(self, barrier: ir.Value, condition: ir.Value = None) -> None:
+        """Let one thread of the warpgroup say that nothing of it reads a slot any more."""
+        builder = self._builder
         thread = call_nvvm(builder, "read.ptx.sreg.tid.x", _I32, [])
         place = builder.and_(thread, _I32(wgmma.WARPGROUP - 1))
-        with builder.if_then(builder.icmp_unsigned("==", place, _I32(0))):
-            mbarriers.arrive(builder, self._barriers[number])
-        self._received[number].advance()
+        arrives = builder.icmp_unsigned("==", place, _I32(0))
+        if condition is not None:
+            arrives = builder.and_(arrives, condition)
+        with builder.if_then(arrives):
+            mbarriers.arrive(builder, barrier)
 
     def _part(self, operation: Operation) -> None:
         """Write nothing: products read the slots."""
@@ -232,7 +264,7 @@ class Ring:
     # -- products ---------------------------------------------------------------------------------
 
     def _multiply(self, operation: Operation) -> None:
-        """Write a product of two parts of the slot, and wait for it."""
+        """Write a product of two parts of the slot, and wait for it or for the one before."""
         form: wgmma.Form = operation.attributes["form"]
         target = self._writer.storage(operation.result).memory
         rows, columns = operation.attributes["shape"]
@@ -287,8 +319,13 @@ class Ring:
                 registers = builder.gep(target.data, [_I32(block * found.count)])
                 call_by_architecture(builder, found.name, _VOID, [registers, *first, second])
         wgmma.commit(builder)
-        wait = wgmma.Wait(form.register, blocks * columns // 2)
-        call_by_architecture(builder, wait.name, _VOID, [target.data])
+
+        def wait(pending: int) -> None:
+            found = wgmma.Wait(form.register, blocks * columns // 2, pending)
+            call_by_architecture(builder, found.name, _VOID, [target.data])
+
+        self._wait = partial(wait, 0)
+        wait(1 if operation.attributes.get("is_pending") else 0)
 
     def _rows(
         self, operation: Operation, part: Part | None, step: int, block: int

@@ -206,22 +206,25 @@ class Instruction:
 
 @dataclass(frozen=True)
 class Wait:
-    """The wait for all instructions, as a function of the registers that they change."""
+    """The wait for instructions, as a function of the registers that they change."""
 
     register: ir.Type
     #: Registers of a thread.
     count: int
+    #: Newest groups of instructions that may still run.
+    pending: int = 0
 
     @property
     def name(self) -> str:
         """Name of the function."""
-        return f"{_WAIT}{self.count}_{'float' if self.register == _FLOAT else 'int'}"
+        kind = "float" if self.register == _FLOAT else "int"
+        return f"{_WAIT}{self.count}_{kind}_{self.pending}"
 
     @classmethod
     def of_name(cls, name: str) -> Wait:
         """Return the wait of a function."""
-        count, register = name.removeprefix(_WAIT).split("_")
-        return cls(_FLOAT if register == "float" else _I32, int(count))
+        count, register, pending = name.removeprefix(_WAIT).split("_")
+        return cls(_FLOAT if register == "float" else _I32, int(count), int(pending))
 
     @property
     def kind(self) -> ir.FunctionType:
@@ -236,7 +239,7 @@ class Wait:
         ptx_version: PtxVersion,
     ) -> None:
         """Write the body of the function."""
-        text = "wgmma.wait_group.sync.aligned 0;"
+        text = f"wgmma.wait_group.sync.aligned {self.pending};"
         _change(builder, text, [], [], args[0], self.count, also=["~{memory}"])
 
 

@@ -97,9 +97,23 @@ def test_a_slot_that_is_freed_too_early_shows(monkeypatch):
         _check((64, 64, 64), 128, "bfloat16", (64, 64, 64 * 9), stages=1)
 
 
+def test_a_slot_of_products_that_still_run_shows_if_it_is_freed(monkeypatch):
+    """Another fault: a slot is freed in its iteration, which does not wait for its products."""
+
+    def release(self: Any, operation: Any) -> None:
+        number = operation.attributes["ring"]
+        self._free(self._barriers[number])
+        self._received[number].advance()
+
+    monkeypatch.setattr(warpgroup_writer.Ring, "_release", release)
+    monkeypatch.setattr(warpgroup_writer.Ring, "_drain", lambda self, operation: self._wait())
+    with pytest.raises(AssertionError, match="Mismatched elements"):
+        _check((64, 64, 64), 128, "bfloat16", (64, 64, 64 * 9), stages=2)
+
+
 def _after(first: Any, second: Any) -> Any:
     def write(self: Any, operation: Any) -> None:
-        first(self, Operation("ring.release", [], (), {"ring": 0}))
+        first(self, Operation("ring.release", [], (), {"ring": 0, "is_late": False}))
         second(self, operation)
 
     return write

@@ -73,6 +73,24 @@ def test_a_thread_stores_16_bytes_of_a_row(result, count):
     assert artifact.ptx.count("st.global.v4") == 128 * 128 * count // (128 * 256 * 16)
 
 
+@pytest.mark.parametrize(
+    ("tile", "others", "pending"),
+    [
+        ((128, 128, 64), {}, ["1", "0"]),
+        ((128, 256, 128), {}, ["0"]),  # a ring of two slots
+        ((128, 128, 64), {"stages": 1}, ["0"]),
+    ],
+)
+def test_products_of_an_iteration_still_run_in_the_next_one(tile, others, pending):
+    artifact = compile_product(product(*tile, **others), _signature("bfloat16", "float32"))
+    assert re.findall(r"wgmma.wait_group.sync.aligned (\d)", artifact.ptx) == pending
+
+
+def test_promoted_sums_are_complete_in_their_iteration():
+    artifact = compile_product(product(128, 128, 128), _signature("float8_e4m3fn", "float32"))
+    assert set(re.findall(r"wgmma.wait_group.sync.aligned (\d)", artifact.ptx)) == {"0"}
+
+
 def test_maps_are_of_boxes_with_rows_of_128_bytes():
     artifact = compile_product(product(128, 256, 128), _signature("bfloat16", "float32"))
     assert artifact.tensor_maps == (
