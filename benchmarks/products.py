@@ -104,6 +104,8 @@ MEMBERS = (
     (64, 64, 128),
 )
 _OF_EVERY_DTYPE = 2
+#: Fewest rows of a tile by warpgroups.
+_FEWEST = 64
 _ROW_BYTES = 128
 #: (m, n, k), and the least ratio to cuBLAS.
 SQUARES = {1024: 0.90, 2048: 1.00, 4096: 0.98, 8192: 1.00}
@@ -111,7 +113,7 @@ SQUARES = {1024: 0.90, 2048: 1.00, 4096: 0.98, 8192: 1.00}
 LAYERS = ((6144, 4096), (28672, 4096), (4096, 14336), (10240, 8192), (8192, 28672))
 ROWS = (256, 1024, 4096)
 #: Rows of few, by a square matrix.
-FEW = (64, 16)
+FEW = (1, 64)
 _WIDE = 8192
 SHORT = ((8192, 8192, 256), (8192, 8192, 512))
 DEEP = (512, 512, 65536)
@@ -135,7 +137,7 @@ def cases() -> Iterator[Case]:
     for shape in SHORT:
         yield _product(torch.bfloat16, shape, 0.90)
     yield _product(torch.bfloat16, DEEP, 0.95)
-    for shape in (DEEP, *((rows, _WIDE, _WIDE) for rows in FEW if rows >= 64)):
+    for shape in (DEEP, *((rows, _WIDE, _WIDE) for rows in FEW if rows >= _FEWEST)):
         name = f"library {' x '.join(map(str, shape))}"
         yield Case(name, lambda s=shape: _of_library(s), (Bound("cuBLAS", 0.95),))
     for rows in ROWS:
@@ -223,7 +225,7 @@ def _launches(kernel: Any, m: int, n: int, size: int) -> Iterator[tuple[str, Any
     depth = _ROW_BYTES // size
     members = MEMBERS if kernel is product else MEMBERS[:_OF_EVERY_DTYPE]
     for rows, columns, threads in members:
-        if rows >= 2 * max(m, 32) or columns >= 2 * n:
+        if rows >= 2 * max(m, _FEWEST) or columns >= 2 * n:
             continue
         member = kernel.member(BM=rows, BN=columns, BK=depth)
         tiles = -(-m // rows) * -(-n // columns)
