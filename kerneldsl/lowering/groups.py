@@ -22,7 +22,7 @@ __all__ = [
     "Combination",
     "Sum",
     "WrittenOperation",
-    "behind_initial",
+    "after_initial",
     "combination",
     "combination_of",
     "fenced",
@@ -193,7 +193,7 @@ def sorts_before(builder: ir.IRBuilder, kind: Any, a: ir.Value, b: ir.Value) -> 
     return builder.or_(builder.fcmp_ordered("<", a, b), is_before_nan)
 
 
-def behind_initial(call: Call, found: Combination, has_any: ir.Value, before: ir.Value) -> ir.Value:
+def after_initial(call: Call, found: Combination, has_any: ir.Value, before: ir.Value) -> ir.Value:
     """Return what a thread of an exclusive scan gets.
 
     `before` are the values before the thread's, combined, if `has_any` says that there are any.

@@ -37,7 +37,7 @@ MAX_BYTES = (1 << 63) - 1
 
 
 @kd.kernel(wraparound=False)
-def move_along(x, out, shift, before, behind, *, origin, is_last):
+def move_along(x, out, shift, before, after, *, origin, is_last):
     """Move elements along the middle one of three axes, by their indices; -1 is no element."""
     i, j, k = kd.grid(3)
     if is_last:
@@ -46,7 +46,7 @@ def move_along(x, out, shift, before, behind, *, origin, is_last):
     if at >= 0:
         out[i, j, k] = x[i, at, k]
     else:
-        out[i, j, k] = before if j < shift else behind
+        out[i, j, k] = before if j < shift else after
 
 
 #: The indices from which the elements of an axis of n come, as functions and their arguments.
@@ -60,12 +60,12 @@ _ORIGINS = {
 
 
 def moved(
-    x: Array, axis: int, extent: int, origin: Any, shift: int, before: Any = 0, behind: Any = 0
+    x: Array, axis: int, extent: int, origin: Any, shift: int, before: Any = 0, after: Any = 0
 ) -> Array:
     """Return an array with another extent along an axis, with elements from given indices.
 
-    If an index has no element, it is filled from `before` up to `shift`, and from `behind` after
-    it.
+    An index without an element is filled with `before` up to `shift`, and with `after` from there
+    on.
     """
     shape = (*x.shape[:axis], extent, *x.shape[axis + 1 :])
     if math.prod(shape) * x.dtype.itemsize > MAX_BYTES:
@@ -78,7 +78,7 @@ def moved(
     found = allocate(x, shape, x.dtype)
     if found.size:
         given = around_axis(found, axis)
-        numbers = shift, x.dtype.type(before), x.dtype.type(behind)
+        numbers = shift, x.dtype.type(before), x.dtype.type(after)
         over(move_along, given.shape, around_axis(x, axis), given, *numbers, origin=origin)
     return found
 

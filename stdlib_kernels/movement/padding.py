@@ -58,14 +58,14 @@ def ramp_along(x, out, before, start, end, *, number, rounded, store, is_last):
     i, j, k = kd.grid(3)
     if is_last:
         j, k = k, j
-    n, behind = x.shape[1], out.shape[1] - before - x.shape[1]
+    n, after = x.shape[1], out.shape[1] - before - x.shape[1]
     if j < before:
         step = (number(x[i, 0, k]) - start) / number(before)
         out[i, j, k] = store(rounded(number(j) * step + start))
     elif j < before + n:
         out[i, j, k] = x[i, j - before, k]
     else:
-        step = (number(x[i, n - 1, k]) - end) / number(behind)
+        step = (number(x[i, n - 1, k]) - end) / number(after)
         out[i, j, k] = store(rounded(number(out.shape[1] - 1 - j) * step + end))
 
 
@@ -204,12 +204,12 @@ def pad(
     fills = _fills("constant_values", constant_values, x)
     ends = _fills("end_values", end_values, x)
     found = on_device(x)
-    for axis, (before, behind) in enumerate(widths):
-        extent = before + x.shape[axis] + behind
-        if before + behind and mode not in ("constant", "empty") and not x.shape[axis]:
+    for axis, (before, after) in enumerate(widths):
+        extent = before + x.shape[axis] + after
+        if before + after and mode not in ("constant", "empty") and not x.shape[axis]:
             limit = f"Along axis {axis} are no elements, which only a constant surrounds"
             raise wrong_value("mode", mode, limit, "Say mode='constant'")
-        if not before + behind:
+        if not before + after:
             continue
         if mode == "linear_ramp":
             found = _ramped(found, axis, extent, before, ends[axis])
@@ -249,11 +249,11 @@ def _reflected(x: Array, axis: int, extent: int, before: int, lacking: int) -> A
 def _sides(x: Array, axis: int, statistic: Any, lengths: tuple[Any, Any]) -> tuple[Array, Array]:
     """Return a statistic of the first elements along an axis, and of the last ones."""
     n = x.shape[axis]
-    before, behind = (n if each is None else min(each, n) for each in lengths)
+    before, after = (n if each is None else min(each, n) for each in lengths)
     first: tuple[Any, ...] = (*(slice(None),) * axis, slice(0, before))
-    last: tuple[Any, ...] = (*(slice(None),) * axis, slice(n - behind, n))
+    last: tuple[Any, ...] = (*(slice(None),) * axis, slice(n - after, n))
     low = _stored(statistic(contiguous(x[first]), axis), x.dtype)
-    if before == behind == n:
+    if before == after == n:
         return low, low
     return low, _stored(statistic(contiguous(x[last]), axis), x.dtype)
 

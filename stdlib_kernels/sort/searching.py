@@ -51,17 +51,17 @@ def _is_complex_before(a: Any, b: Any) -> Any:
 def _rank_of(dtype: np.dtype[Any]) -> Any:
     """Return a function that counts the elements of a sorted array before a value.
 
-    They are compared in a dtype. If `is_behind_equal`, equal elements count, too.
+    They are compared in a dtype. If `is_after_equal`, equal elements count, too.
     """
     before: Any = _is_complex_before if dtype.kind == "c" else _is_before
     number = dtype.type
 
-    def rank(x: Any, v: Any, is_behind_equal: Any) -> Any:
+    def rank(x: Any, v: Any, is_after_equal: Any) -> Any:
         low, high = 0, x.size
         while low < high:
             middle = (low + high) // 2
             w = number(x[middle])
-            if before(w, v) or (is_behind_equal and not before(v, w)):
+            if before(w, v) or (is_after_equal and not before(v, w)):
                 low = middle + 1
             else:
                 high = middle
@@ -71,10 +71,10 @@ def _rank_of(dtype: np.dtype[Any]) -> Any:
 
 
 @kd.kernel(wraparound=False)
-def find_ranks(x, v, out, *, number, rank, is_behind_equal):
+def find_ranks(x, v, out, *, number, rank, is_after_equal):
     """Find the index of each value in a sorted array: ``x[n], v[m], out[m]``."""
     i = kd.grid(1)
-    out[i] = rank(x, number(v[i]), is_behind_equal)
+    out[i] = rank(x, number(v[i]), is_after_equal)
 
 
 @kd.kernel(wraparound=False)
@@ -158,7 +158,7 @@ def searchsorted(
         source = _in_order(source, sorter, x)
     found = allocate(values, values.shape, np.dtype(np.int64))
     if values.size:
-        how = {"rank": _rank_of(np.dtype(number)), "is_behind_equal": side == "right"}
+        how = {"rank": _rank_of(np.dtype(number)), "is_after_equal": side == "right"}
         launch_over(find_ranks, (values.size,), source, values, found, number=number, **how)
     return finish(found.reshape(shape), like=x, out=out)
 

@@ -90,11 +90,11 @@ def reach_of(taps: int) -> int:
     return -(-taps // REACH) * REACH
 
 
-def shift(near: Any, items: Any, behind: Any) -> None:
+def shift(near: Any, items: Any, after: Any) -> None:
     """Move neighbours one place to the front, and put one more after them."""
     for r in range(items - 1):
         near[r] = near[r + 1]
-    near[items - 1] = behind
+    near[items - 1] = after
 
 
 def read_weights(weights: Any, vectors: Any, t: Any, width: Any, own: Any) -> None:

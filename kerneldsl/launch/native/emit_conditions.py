@@ -74,9 +74,9 @@ def _are_distinct(f: Function, buffer: Any, condition: Any, bounds: Any, room: A
         f.b.call(bounds, [start, rank, item_bytes, low, high])
     (low_a, high_a), (low_b, high_b) = ((f.load(low), f.load(high)) for low, high in room)
     before = f.b.icmp_unsigned("<=", high_a, low_b)
-    behind = f.b.icmp_unsigned("<=", high_b, low_a)
+    after = f.b.icmp_unsigned("<=", high_b, low_a)
     is_one_empty = f.b.or_(f.equal(low_a, high_a), f.equal(low_b, high_b))
-    return f.b.or_(f.b.or_(before, behind), is_one_empty)
+    return f.b.or_(f.b.or_(before, after), is_one_empty)
 
 
 def _emit_few(module: ir.Module) -> Any:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from typing import NamedTuple
 
 from llvmlite import ir
@@ -33,7 +32,6 @@ __all__ = [
     "Step",
     "arrive_thread",
     "each_lane",
-    "exchange",
     "expect_threads",
     "is_any",
     "last_of",
@@ -58,24 +56,6 @@ class Room(NamedTuple):
     lanes: ir.Value
     #: Warps of the block.
     warps: int
-
-
-#: Writes a step of an exchange: ``(builder, room, thread, call)``.
-Step = Callable[[ir.IRBuilder, Room, ir.Value, Call], ir.Value]
-
-
-@dataclass(frozen=True)
-class Exchange:
-    """An exchange between the lanes of a warp, or the threads of a block."""
-
-    #: What each thread does that takes part, before and after all have posted.
-    post: Step
-    take: Step
-    #: What is done between the two, once for the block, with the number of its threads in the
-    #: place of a thread's. Then a result that all threads share is in the place of the first one.
-    combine: Step | None = None
-    #: How many int64 a thread's value takes.
-    words: int = 1
 
 
 class Buffer:
@@ -158,24 +138,22 @@ class Buffer:
         return self.builder.trunc(self.builder.lshr(word, I64(WARP_SIZE)), I32)
 
 
-#: Writes a step in the memory of the block.
-BufferStep = Callable[[Buffer, Call], ir.Value]
+#: Writes a step of an exchange.
+Step = Callable[[Buffer, Call], ir.Value]
 
 
-def exchange(
-    post: BufferStep, take: BufferStep, combine: BufferStep | None = None, words: int = 2
-) -> Exchange:
-    """Return the exchange of some steps; two words hold a complex128."""
-    steps = [None if each is None else partial(_write_step, each) for each in (post, take, combine)]
-    assert steps[0] is not None
-    assert steps[1] is not None
-    return Exchange(steps[0], steps[1], steps[2], words)
+@dataclass(frozen=True)
+class Exchange:
+    """An exchange between the lanes of a warp, or the threads of a block."""
 
-
-def _write_step(
-    step: BufferStep, builder: ir.IRBuilder, room: Room, number: ir.Value, call: Call
-) -> ir.Value:
-    return step(Buffer(builder, room, number), call)
+    #: What each thread does that takes part, before and after all have posted.
+    post: Step
+    take: Step
+    #: What is done between the two, once for the block, with the number of its threads in the
+    #: place of a thread's. Then a result that all threads share is in the place of the first one.
+    combine: Step | None = None
+    #: How many int64 a thread's value takes; two hold a complex128.
+    words: int = 2
 
 
 def post_predicate(argument: int, room: Buffer, call: Call) -> ir.Value:

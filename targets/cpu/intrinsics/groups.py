@@ -20,7 +20,7 @@ from kerneldsl.language.intrinsics.intrinsic import Scope
 from kerneldsl.lowering.calls import Call
 from kerneldsl.lowering.groups import (
     Combination,
-    behind_initial,
+    after_initial,
     combination,
     fenced,
 )
@@ -34,7 +34,6 @@ from targets.cpu.intrinsics.exchange import (
     Buffer,
     Exchange,
     each_lane,
-    exchange,
     is_any,
     last_of,
     post_predicate,
@@ -254,11 +253,11 @@ def _scan_lanes(room: Buffer, found: Combination, *, is_of_block: bool) -> None:
             _scan_tree(builder, found, first, present)
             if is_of_block:
                 with builder.if_then(before.is_begun):
-                    _behind(builder, found, before.value, first, present)
+                    _combine_each(builder, found, before.value, first, present)
                 before.set(builder.load(builder.gep(first, [last_of(builder, present)])))
 
 
-def _behind(
+def _combine_each(
     builder: ir.IRBuilder,
     found: Combination,
     before: ir.Value,
@@ -293,7 +292,7 @@ def _scan_tree(
                 last = builder.gep(first, [builder.add(start, last_of(builder, low))])
                 before = builder.load(last)
                 upper = builder.gep(first, [builder.add(start, I32(width))])
-                _behind(builder, found, before, upper, high)
+                _combine_each(builder, found, before, upper, high)
 
 
 def scan_before(name: str, scope: Scope, room: Buffer, call: Call) -> ir.Value:
@@ -326,7 +325,7 @@ def scan_before(name: str, scope: Scope, room: Buffer, call: Call) -> ir.Value:
 def _groups() -> dict[str, Exchange]:
     """Return what exchanges values; the votes of a block are barriers (``intrinsics.table``)."""
     exchanges = {
-        f"warp.{vote}": exchange(partial(post_predicate, 0), take)
+        f"warp.{vote}": Exchange(partial(post_predicate, 0), take)
         for vote, take in (("any", _take_any), ("all", _take_all), ("count", _take_count))
     }
     for scope in (Scope.WARP, Scope.BLOCK):
@@ -334,19 +333,19 @@ def _groups() -> dict[str, Exchange]:
         for operation in ("sum", "max", "min", "reduce"):
             name = f"{group}.{operation}"
             take = partial(_take_common, name, scope)
-            exchanges[name] = exchange(_post_value, take, partial(reduce_values, name, scope))
+            exchanges[name] = Exchange(_post_value, take, partial(reduce_values, name, scope))
         name = f"{group}.inclusive_scan"
         combine = partial(scan_values, name, scope)
-        exchanges[name] = exchange(_post_value, partial(_take_own, name), combine)
+        exchanges[name] = Exchange(_post_value, partial(_take_own, name), combine)
         name = f"{group}.exclusive_scan"
         combine = partial(scan_before, name, scope)
-        exchanges[name] = exchange(_post_value, partial(_take_before, name), combine)
-        exchanges[f"{group}.broadcast"] = exchange(
+        exchanges[name] = Exchange(_post_value, partial(_take_before, name), combine)
+        exchanges[f"{group}.broadcast"] = Exchange(
             partial(_post_source, scope),
             partial(_take_common, f"{group}.broadcast", scope),
         )
-        exchanges[f"{group}.exchange"] = exchange(_post_value, partial(_take_source, scope))
-        exchanges[f"{group}.sort"] = exchange(
+        exchanges[f"{group}.exchange"] = Exchange(_post_value, partial(_take_source, scope))
+        exchanges[f"{group}.sort"] = Exchange(
             post_pairs, take_pair, partial(sort_pairs, scope), words=SORT_WORDS
         )
     return exchanges
@@ -403,7 +402,7 @@ def _take_before(name: str, room: Buffer, call: Call) -> ir.Value:
     builder, found = room.builder, combination(name, call)
     has_any = builder.trunc(builder.lshr(room.bits(), builder.trunc(room.lane, I32)), I1)
     before = builder.load(builder.gep(room.values(found.value_type), [room.number]))
-    return found.finish(builder, behind_initial(call, found, has_any, before))
+    return found.finish(builder, after_initial(call, found, has_any, before))
 
 
 def _take_any(room: Buffer, call: Call) -> ir.Value:

@@ -27,7 +27,6 @@ from targets.cpu.intrinsics.exchange import (
     WARP_SIZE,
     Buffer,
     Exchange,
-    exchange,
     post_predicate,
 )
 
@@ -219,11 +218,10 @@ def _reduction(
     return take
 
 
-_exchange = partial(exchange, words=1)
 _POST_PREDICATE = partial(post_predicate, 1)
 EXCHANGES: dict[str, Exchange] = {
     **{
-        name: _exchange(_post_value, partial(_take_value, mode))
+        name: Exchange(_post_value, partial(_take_value, mode), words=1)
         for name, mode in (
             ("shfl_sync", "idx"),
             ("shfl_up_sync", "up"),
@@ -232,7 +230,7 @@ EXCHANGES: dict[str, Exchange] = {
         )
     },
     **{
-        name: _exchange(post, take)
+        name: Exchange(post, take, words=1)
         for name, post, take in (
             ("ballot_sync", _POST_PREDICATE, _take_ballot),
             ("all_sync", _POST_PREDICATE, _take_all),
@@ -242,7 +240,7 @@ EXCHANGES: dict[str, Exchange] = {
         )
     },
     **{
-        name: _exchange(_post_value, take)
+        name: Exchange(_post_value, take, words=1)
         for name, take in (
             ("match_any_sync", _take_match_any),
             ("match_all_sync", _take_match_all),

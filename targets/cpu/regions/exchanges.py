@@ -9,6 +9,7 @@ A vote counts threads in a *cell*, memory of the block for one value.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
@@ -23,7 +24,7 @@ from kerneldsl.lowering.calls import Call
 from kerneldsl.lowering.chains import Nodes, SequentialLookBack, State
 from kerneldsl.lowering.groups import WrittenOperation
 from kerneldsl.lowering.loops import loop_while
-from targets.cpu.intrinsics.exchange import WARP_SIZE, Room, arrive_thread, expect_threads
+from targets.cpu.intrinsics.exchange import WARP_SIZE, Buffer, Room, arrive_thread, expect_threads
 from targets.cpu.intrinsics.table import Cut, Exchange, Together, lowering_of
 from targets.cpu.regions.emitter import CpuEmitter
 from targets.cpu.regions.faults import fault_record
@@ -221,15 +222,9 @@ def _take(emitter: CpuEmitter, operation: Operation) -> None:
 def _step(emitter: CpuEmitter, operation: Operation, name: str, thread: Any) -> ir.Value:
     lowering = lowering_of(operation.attributes["use"].intrinsic)
     assert isinstance(lowering, Exchange)
-    step = getattr(lowering, name)
     memory, *operands = operation.operands
-    given = emitter.get(memory)
-
-    def write(call: Call) -> ir.Value:
-        found: ir.Value = step(emitter.builder, given, thread, call)
-        return found
-
-    return emitter.emitted(operation, operands, write, {})
+    buffer = Buffer(emitter.builder, emitter.get(memory), thread)
+    return emitter.emitted(operation, operands, partial(getattr(lowering, name), buffer), {})
 
 
 # -- votes ----------------------------------------------------------------------------------------

@@ -144,10 +144,10 @@ class _Runner:
         b.store(I64(0), overrun)
         with b.if_then(self._has(RunnerOption.DYNAMIC)):
             used = b.add(self._word(2 + SPACE_WORDS), self._scratch_bytes)
-            behind = f.at(b.load(scratch, typ=POINTER), used)
+            after = f.at(b.load(scratch, typ=POINTER), used)
             changed: Any = I64(0)
             for number in range(_WATCHED_WORDS):
-                found = f.load(f.at(behind, 8 * number))
+                found = f.load(f.at(after, 8 * number))
                 changed = b.or_(changed, b.xor(found, I64(_UNTOUCHED)))
             b.store(changed, overrun)
         is_beyond = b.icmp_unsigned("!=", b.load(overrun, typ=I64), I64(0))

@@ -134,17 +134,17 @@ def _divided(
     """
     ahead: list[str] = []
     rest: list[str] = []
-    behind = [definition]
+    after = [definition]
     for line in lines:
         results, names = results_of(line), _REGISTER.findall(line)
         if variable in results:
             return None
         if variable not in names:
             rest.append(line)
-            behind.append(line)
+            after.append(line)
             continue
-        changed = {name for each in behind for name in results_of(each)}
-        touched = {name for each in behind for name in _REGISTER.findall(each)}
+        changed = {name for each in after for name in results_of(each)}
+        touched = {name for each in after for name in _REGISTER.findall(each)}
         if not _PURE.match(line) or changed & set(names) or touched & set(results):
             return None
         ahead.append(line)

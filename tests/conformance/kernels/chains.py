@@ -222,7 +222,7 @@ def published_largest(x, out, state):
 
 
 @kd.kernel
-def sums_behind_initial(x, out, state):
+def sums_after_initial(x, out, state):
     part = kd.chain.next(state)
     before = kd.chain.before(state, part, x[part], initial=0.1)
     if is_first_thread():
@@ -245,7 +245,7 @@ for _blocks, _block in ((70, 32), (1, 64), (33, 5)):
         _list.add(f"largest_{_dtype}_{_of}", largest_before, _values(_blocks, _dtype), **_common)
     for _dtype in ("float16", "float32", "float64"):
         _list.add(
-            f"initial_{_dtype}_{_of}", sums_behind_initial, _values(_blocks, _dtype), **_common
+            f"initial_{_dtype}_{_of}", sums_after_initial, _values(_blocks, _dtype), **_common
         )
 
 

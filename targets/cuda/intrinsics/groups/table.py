@@ -14,7 +14,7 @@ from numba.core import cgutils
 from kerneldsl.lowering.calls import Call, Emitter
 from kerneldsl.lowering.groups import (
     Combination,
-    behind_initial,
+    after_initial,
     combination,
 )
 from targets.cuda.intrinsics.groups.lanes import (
@@ -142,7 +142,7 @@ def warp_shifted_scan(name: str, call: Call) -> ir.Value:
     warp = Warp(builder)
     result = _shifted(warp, _scanned(warp, found, call.args[0]))
     has_any = is_any(builder, warp.before())
-    return found.finish(builder, behind_initial(call, found, has_any, result))
+    return found.finish(builder, after_initial(call, found, has_any, result))
 
 
 def block_reduce(name: str, call: Call) -> ir.Value:
@@ -175,7 +175,7 @@ def block_shifted_scan(name: str, call: Call) -> ir.Value:
     with_warps = builder.select(has_lanes, both, of_warps)
     before = builder.select(has_warps, with_warps, of_lanes)
     has_any = builder.or_(has_warps, has_lanes)
-    return found.finish(builder, behind_initial(call, found, has_any, before))
+    return found.finish(builder, after_initial(call, found, has_any, before))
 
 
 _i1 = ir.IntType(1)
