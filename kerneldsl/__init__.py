@@ -51,7 +51,7 @@ if TYPE_CHECKING:
         uint64 as uint64,
     )
 
-    from kerneldsl import cache as cache, random as random
+    from kerneldsl import cache as cache, cuda as cuda, random as random
     from kerneldsl.contract import (
         Device as Device,
         DeviceInfo as DeviceInfo,
@@ -333,7 +333,7 @@ _MODULES = {
         "uint32 uint64"
     ),
     "ml_dtypes": "bfloat16 float8_e4m3fn float8_e5m2 float8_e8m0fnu",
-    "kerneldsl": "cache random",
+    "kerneldsl": "cache cuda random",
     "kerneldsl.contract": "Device DeviceInfo ElementMapping HostShare",
     "kerneldsl.contract.error_entries": "ErrorEntry",
     "kerneldsl.contract.error_history": "ErrorLog error_log",

@@ -19,6 +19,7 @@ __all__ = [
     "is_cuda_dispatcher",
     "is_dispatcher",
     "is_numba_type",
+    "is_of_drop_in",
     "is_ufunc_of_numba",
 ]
 
@@ -33,9 +34,21 @@ _SAME_MEANING = {
 
 
 def _is_below_root(module: object) -> bool:
-    return isinstance(module, str) and any(
+    if not isinstance(module, str) or not module.startswith(_ROOTS):
+        return False
+    return not is_of_drop_in(module) and any(
         module == root or module.startswith(root + ".") for root in _ROOTS
     )
+
+
+def is_of_drop_in(module: str) -> bool:
+    """Return whether a module below numba.cuda is a program's own, since numba.cuda is kerneldsl.
+
+    See :mod:`kerneldsl.drop_in`.
+    """
+    if not module.startswith(_ROOTS):
+        return False
+    return getattr(sys.modules.get("numba.cuda"), "__kerneldsl__", False) is True
 
 
 def foreign_name(value: Any, rest: tuple[str, ...]) -> str | None:

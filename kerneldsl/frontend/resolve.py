@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from kerneldsl.errors import UndefinedAttributeError, UndefinedNameError
 from kerneldsl.frontend.captured import AttributeReader, CellReader, GlobalReader, is_constant
-from kerneldsl.frontend.foreign import foreign_name, is_dispatcher
+from kerneldsl.frontend.foreign import foreign_name, is_dispatcher, is_of_drop_in
 from kerneldsl.frontend.report import Reporter
 from kerneldsl.language.intrinsics.intrinsic import Intrinsic, IntrinsicGroup
 from kerneldsl.language.other_names import closest_name, kernel_remedy
@@ -190,7 +190,10 @@ def device_function(value: object) -> types.FunctionType | None:
     decorated = _decorated_function(value)
     if decorated is not None or not isinstance(value, types.FunctionType):
         return decorated
-    library = (value.__module__ or "").partition(".")[0]
+    module = value.__module__ or ""
+    if is_of_drop_in(module):
+        return value
+    library = module.partition(".")[0]
     return None if library in (*NUMBA_LIBRARIES, *HOST_LIBRARIES) else value
 
 
@@ -200,8 +203,9 @@ def _decorated_function(value: object) -> types.FunctionType | None:
 
 
 def is_kernel(value: object) -> bool:
-    """Return whether an object is a ``@kd.kernel``."""
-    return getattr(value, "__kerneldsl_kernel__", False) is True
+    """Return whether an object is a ``@kd.kernel``, and no device function as well."""
+    is_launched = getattr(value, "__kerneldsl_kernel__", False) is True
+    return is_launched and _decorated_function(value) is None
 
 
 def _spelled_otherwise(path: str, value: object, name: str) -> str | None:

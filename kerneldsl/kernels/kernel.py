@@ -412,7 +412,7 @@ class Kernel(_NativeForms[P], InspectionMixin, LikeFunction, CopiedAsItself, Sho
             # Decorating a function imports as little of kerneldsl as it can.
             with no_fork:  # a child would wait for the import for ever
                 try:
-                    from kerneldsl.launch.dispatch import Dispatcher
+                    make = self._dispatcher_class()
                     from kerneldsl.launch.state import Definition
                 except ImportError as error:
                     from kerneldsl.utilities.half_imported import refuse_half_imported
@@ -420,10 +420,15 @@ class Kernel(_NativeForms[P], InspectionMixin, LikeFunction, CopiedAsItself, Sho
                     refuse_half_imported(error, self.__qualname__)
                     raise
 
-            made = Dispatcher(self._define(Definition))
+            made = make(self._define(Definition))
             with _first_dispatcher:
                 found = self._made_dispatcher = self._made_dispatcher or made
         return found
+
+    def _dispatcher_class(self) -> type[Dispatcher]:
+        from kerneldsl.launch.dispatch import Dispatcher
+
+        return Dispatcher
 
     def _define(self, make: type[Definition]) -> Definition:
         """Return what the kernel's states are made from."""

@@ -20,6 +20,7 @@ from kerneldsl.utilities.flags import read_flag
 if TYPE_CHECKING:
     from kerneldsl.analysis.traits import KernelTraits
     from kerneldsl.contract import Device, Dim3, LaunchConfig, Resources
+    from kerneldsl.planner import Occupancy
 
 __all__ = [
     "NO_ATTRIBUTES",
@@ -27,6 +28,7 @@ __all__ = [
     "check_attributes",
     "in_clusters",
     "read_attributes",
+    "resident_blocks",
     "runs_at_once",
 ]
 
@@ -174,19 +176,12 @@ def _check_room(
     *,
     syncs_grid: bool,
 ) -> None:
-    from kerneldsl.planner import DeviceOccupancyLimits, KernelResources, occupancy
-
     try:
-        limits = DeviceOccupancyLimits.from_device(device)
+        held, room = resident_blocks(
+            device, resources, math.prod(config.block_dim), config.shared_bytes
+        )
     except ArgumentValueError:  # older than the model of occupancy; the driver will say
         return
-    held = occupancy(
-        limits,
-        KernelResources.from_resources(resources, limits),
-        math.prod(config.block_dim),
-        config.shared_bytes,
-    )
-    room = held.active_blocks * limits.multiprocessor_count
     blocks = math.prod(config.grid_dim)
     if blocks > room:
         raise LaunchConfigError(
@@ -198,3 +193,19 @@ def _check_room(
             remedy="Use fewer blocks, and let each thread do several elements in a loop over "
             "kd.gridsize",
         )
+
+
+def resident_blocks(
+    device: Device, resources: Resources, block_threads: int, shared_bytes: int
+) -> tuple[Occupancy, int]:
+    """Return the occupancy of a kernel, and how many of its blocks a device holds at once.
+
+    Raises `ArgumentValueError` for devices that are older than the model of occupancy.
+    """
+    from kerneldsl.planner import DeviceOccupancyLimits, KernelResources, occupancy
+
+    limits = DeviceOccupancyLimits.from_device(device)
+    held = occupancy(
+        limits, KernelResources.from_resources(resources, limits), block_threads, shared_bytes
+    )
+    return held, held.active_blocks * limits.multiprocessor_count

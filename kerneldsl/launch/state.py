@@ -51,6 +51,8 @@ class Definition(NamedTuple):
         The kernel's own code, for targets that take it. The function then has its parameters alone.
     host : KernelStates, optional
         The kernel that other targets run instead.
+    is_frozen : bool, optional
+        Whether captured constants keep the values of the first launch, as in numba.cuda.
     """
 
     function: Callable[..., Any]
@@ -59,6 +61,7 @@ class Definition(NamedTuple):
     constants: Mapping[str, Any] | None = None
     code: DeviceCode | None = None
     host: KernelStates | None = None
+    is_frozen: bool = False
 
 
 class KernelState:
@@ -150,7 +153,8 @@ class KernelState:
                 for_parameters(each, len(unit.parameters)) for each in definition.signatures
             )
         )
-        self.captured = tuple((c.read, c.value) for c in unit.captured)
+        captured = () if definition.is_frozen else unit.captured
+        self.captured = tuple((c.read, c.value) for c in captured)
         self.parameter_count = len(unit.parameters)
         self.promises = PromiseTable(traits)
         self.loaded: dict[tuple[Any, ...], Executable] = {}
@@ -274,7 +278,7 @@ class KernelStates:
             return state
 
     def _make_state(self) -> KernelState:
-        function, _, signatures, constants, code, host = self.definition
+        function, _, signatures, constants, code, host, _ = self.definition
         if code is not None:
             return self._make_state_of_code(code, host)
         unit, traits = _shipped_form(function, constants) or _make_unit(function, constants)

@@ -125,15 +125,24 @@ def call_function(
     effect = Effect.NONE
     if any(isinstance(each.type, types.Array | types.Record) for each in operands):
         effect |= Effect.READ
-    if result == types.none:
+    key = getattr(function, "typing_key", function)
+    if result == types.none or _has_output(key, given, named):
         effect |= Effect.WRITE
     results = () if result == types.none else (result,)
-    key = getattr(function, "typing_key", function)
     attributes = {"function": print if is_print else function, "signature": signature}
     attributes["call"] = None if is_print else call
     attributes["name"] = getattr(key, "__name__", str(key))
     made = reader.add("numba", operands, results, attributes, effect=effect)
     return unpacked(reader, made.result) if results else reader.constant(None)
+
+
+def _has_output(function: Any, given: list[Value], named: dict[str, Value]) -> bool:
+    """Return whether a function of NumPy's is given an array for its result."""
+    if "out" in named:
+        return True
+    inputs = function.nin if isinstance(function, np.ufunc) else 2
+    takes_one = isinstance(function, np.ufunc) or function in (np.round, np.around)
+    return takes_one and len(given) > inputs
 
 
 def _receiver(callee: Value) -> Value:

@@ -248,7 +248,7 @@ def _reader_of_type(kind: type) -> Reader | None:
         is_own = dtype.type is kind and dtype.name in ELEMENT_TYPES
         return _numpy_scalar_reader(dtype.name) if is_own else None
     arrays = imported("kerneldsl.memory.arrays")  # where it is not, there are no device arrays
-    if arrays is not None and kind is arrays.DeviceArray:
+    if arrays is not None and issubclass(kind, arrays.DeviceArray):
         return read_device_array
     if issubclass(kind, tuple) and (names := getattr(kind, "_fields", ())):
         return _named_tuple_reader(names)

@@ -99,7 +99,7 @@ class StepMaker:
             return _scalar_step(value, found, wanted, offset)
         if not (isinstance(found, ArrayKind) and isinstance(wanted, ArrayKind)):
             return None
-        if type(value) is DeviceArray:
+        if isinstance(value, DeviceArray):
             return self._device_array_step(value, found, wanted, offset, is_written)
         if type(value) is np.ndarray:
             self.dtypes.append(value.dtype)
@@ -116,7 +116,7 @@ class StepMaker:
             device, own_code, flags = struct.unpack_from("=qqq", block)
             if device != id(self._device) or own_code != code or flags & refused:
                 block = None
-        return DeviceArrayStep(DeviceArray, offset, code, refused, words, block)
+        return DeviceArrayStep(type(value), offset, code, refused, words, block)
 
     def _foreign_step(
         self, value: Any, found: ArrayKind, wanted: ArrayKind, offset: int

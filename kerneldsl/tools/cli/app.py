@@ -27,6 +27,7 @@ from kerneldsl.tools.cli.cache import make_cache_app
 from kerneldsl.tools.cli.explain import explain
 from kerneldsl.tools.cli.output import print_json, print_table
 from kerneldsl.tools.cli.profile import profile
+from kerneldsl.tools.cli.run import run_program
 from kerneldsl.tools.cli.tune import make_tune_app
 from kerneldsl.tools.cli.warm import warm
 
@@ -143,6 +144,7 @@ def make_app(extra: tuple[str, ...] = ()) -> typer.Typer:
     app.command("explain")(explain)
     # What follows the script is the script's own.
     app.command("profile", context_settings={"allow_interspersed_args": False})(profile)
+    app.command("run", context_settings={"allow_interspersed_args": False})(run_program)
     app.command("passes")(_passes)
     app.command("versions", hidden=True)(_versions)
     app.command("warm")(warm)

@@ -1,0 +1,1 @@
+"""Vocabularies of other projects, for programs that are written in them."""

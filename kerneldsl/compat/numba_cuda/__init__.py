@@ -1,0 +1,1 @@
+"""numba.cuda's functions and classes; :mod:`kerneldsl.cuda` collects their names."""

@@ -1,0 +1,207 @@
+"""``cuda.jit`` and ``cuda.declare_device``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any
+from warnings import warn
+
+from kerneldsl.compat.numba_cuda.dispatcher import CUDADispatcher, make_options
+from kerneldsl.compat.numba_cuda.typing import kinds_of_signature
+
+__all__ = ["declare_device", "jit"]
+
+#: Options that change nothing here: kerneldsl decides by itself, or always does it.
+_WITHOUT_EFFECT = frozenset(
+    {
+        "abi",
+        "abi_info",
+        "boundscheck",
+        "error_model",
+        "forceinline",
+        "inline",
+        "lto",
+        "nopython",
+        "opt",
+        "shared_memory_carveout",
+    }
+)
+
+
+def jit(
+    func_or_sig: Any = None,
+    device: bool = False,
+    inline: Any = "never",
+    forceinline: bool = False,
+    link: Any = (),
+    debug: bool | None = None,
+    opt: bool | None = None,
+    lineinfo: bool = False,
+    cache: bool = False,
+    launch_bounds: Any = None,
+    lto: bool | None = None,
+    shared_memory_carveout: Any = None,
+    **kws: Any,
+) -> Any:
+    """Make a function that kernels call and that the host launches.
+
+    Parameters
+    ----------
+    func_or_sig : function, signature or list of signatures, optional
+        The function; or the types of its parameters, for which it is compiled at once.
+    device : bool, optional
+        Whether it is for kernels alone.
+    debug, lineinfo, launch_bounds, fastmath, max_registers, cooperative
+        As of :func:`kerneldsl.kernel`.
+    extensions : list, optional
+        Objects with a method ``prepare_args``, which converts arguments before a launch.
+    link
+        Refused: see :func:`kerneldsl.func`.
+    **kws
+        Other options of numba.cuda's, which change nothing here.
+    """
+    from numba.core import config
+    from numba.core.errors import DeprecationError, NumbaInvalidConfigWarning
+    from numba.core.sigutils import is_signature
+
+    for name in ("argtypes", "restype", "bind"):
+        if kws.get(name) is not None:
+            raise DeprecationError(
+                f"Deprecated keyword argument `{name}`. Signatures should be passed as the first "
+                "positional argument."
+            )
+    if kws.get("boundscheck"):
+        raise NotImplementedError("bounds checking is not supported for CUDA")
+    debug = bool(config.CUDA_DEBUGINFO_DEFAULT) if debug is None else debug
+    opt = config.OPT != 0 if opt is None else opt
+    if debug and opt:
+        warn(
+            NumbaInvalidConfigWarning(
+                "debug=True with opt=True is not supported by CUDA. This may result in a crash - "
+                "set debug=False or opt=False."
+            )
+        )
+    if debug and lineinfo:
+        warn(
+            NumbaInvalidConfigWarning(
+                "debug and lineinfo are mutually exclusive. Use debug to get full debug info (this "
+                "disables some optimizations), or lineinfo for line info only with code generation "
+                "unaffected."
+            )
+        )
+    if link:
+        if device:
+            raise ValueError("link keyword invalid for device function")
+        raise NotImplementedError(
+            "cuda.jit(link=…) links files under names of numba.cuda's own. Write "
+            '@kd.func(link="file.cu", signature="float32(float32)") above a Python function with '
+            "the same meaning, and call it in the kernel"
+        )
+    options = {
+        "device": device,
+        "inline": inline,
+        "forceinline": forceinline,
+        "link": link,
+        "debug": debug,
+        "opt": opt,
+        "lineinfo": lineinfo,
+        "cache": cache,
+        "launch_bounds": launch_bounds,
+        "lto": lto,
+        "shared_memory_carveout": shared_memory_carveout,
+        **kws,
+    }
+    if isinstance(func_or_sig, list):
+        signatures, is_one = func_or_sig, False
+    elif is_signature(func_or_sig):
+        signatures, is_one = [func_or_sig], True
+    else:
+        return _decorator(options) if func_or_sig is None else _decorated(func_or_sig, options)
+    return _decorator(options, [kinds_of_signature(each) for each in signatures], is_one)
+
+
+def _decorator(
+    options: dict[str, Any], signatures: list[Any] | None = None, is_one: bool = False
+) -> Callable[[Any], CUDADispatcher]:
+    def decorate(function: Any) -> CUDADispatcher:
+        made = _decorated(function, options, signatures or [])
+        made.specialized = is_one
+        return made
+
+    return decorate
+
+
+def _decorated(
+    function: Any, options: dict[str, Any], signatures: list[Any] | None = None
+) -> CUDADispatcher:
+    from numba.core import types
+
+    if isinstance(function, CUDADispatcher):
+        raise TypeError(
+            "A jit decorator was called on an already jitted function. If trying to get access to "
+            "the original python function, use the .py_func attribute."
+        )
+    if not isinstance(function, FunctionType):
+        raise TypeError(f"cuda.jit needs a Python function, found {type(function).__name__}")
+    declared = signatures or []
+    if not options["device"] and any(r not in (None, types.void) for _, r in declared):
+        raise TypeError("CUDA kernel must have void return type.")
+    unknown = set(options) - _KNOWN
+    if unknown:
+        raise KeyError(f"Unrecognized options: {sorted(unknown)}. Known options: {sorted(_KNOWN)}")
+    bounds = options["launch_bounds"]
+    made = CUDADispatcher(
+        function,
+        make_options(
+            () if options["device"] else tuple(kinds for kinds, _ in declared),
+            bool(options.get("cooperative", False)),
+            fastmath=bool(options.get("fastmath", False)),
+            debug=bool(options["debug"]),
+            lineinfo=bool(options["lineinfo"]),
+            max_registers=options.get("max_registers"),
+            launch_bounds=None if bounds is None else _bounds(bounds),
+        ),
+        options,
+    )
+    for kinds, result in declared:
+        if options["device"]:
+            made._declare(kinds, result)
+        else:
+            made._compile(kinds)
+    return made
+
+
+#: Options that are read above, and in the dispatcher.
+_KNOWN = _WITHOUT_EFFECT | {
+    "cache",
+    "cooperative",
+    "debug",
+    "device",
+    "extensions",
+    "fastmath",
+    "launch_bounds",
+    "lineinfo",
+    "link",
+    "max_registers",
+}
+
+
+def _bounds(bounds: Any) -> Any:
+    found = tuple(bounds) if isinstance(bounds, (tuple, list)) else (bounds,)
+    if not 1 <= len(found) <= 3:
+        raise ValueError("launch_bounds must be an int, or one to three ints")
+    return found[:2]
+
+
+def declare_device(
+    name: str, sig: Any, link: Any = None, use_cooperative: bool = False, abi: str = "numba"
+) -> Any:
+    """Refuse: a CPU has no such function, and :func:`kerneldsl.func` declares one for both."""
+    if kinds_of_signature(sig)[1] is None:
+        raise TypeError("Return type must be provided for device declarations")
+    raise NotImplementedError(
+        f"cuda.declare_device({name!r}, …) declares a function of other code. Write "
+        '@kd.func(link="file.cu", signature="float32(float32)") above a Python function with the '
+        "same meaning, and call it in the kernel"
+    )

@@ -1,0 +1,436 @@
+"""numba.cuda's devices and contexts; on a CPU there is one device, with a GPU's limits."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from kerneldsl.compat.numba_cuda import streams
+from kerneldsl.compat.numba_cuda.errors import CudaAPIError
+from kerneldsl.contract import Device as _Device
+from kerneldsl.contract import MemoryType
+from kerneldsl.placement.devices import current_device, use
+from kerneldsl.placement.registry import get_target
+from kerneldsl.streams.waiting import synchronize
+
+__all__ = [
+    "Context",
+    "Device",
+    "MemoryInfo",
+    "close",
+    "cuda_error",
+    "current_context",
+    "defer_cleanup",
+    "detect",
+    "get_context",
+    "get_current_device",
+    "gpus",
+    "is_available",
+    "is_bfloat16_supported",
+    "is_float16_supported",
+    "is_fp8_supported",
+    "is_supported_version",
+    "list_devices",
+    "profile_start",
+    "profile_stop",
+    "profiling",
+    "require_context",
+    "select_device",
+    "synchronize",
+]
+
+#: Properties that a CPU lacks: the limits of kernels there.
+_OF_CPU: dict[str, Any] = {
+    "COMPUTE_CAPABILITY_MAJOR": 9,
+    "COMPUTE_CAPABILITY_MINOR": 0,
+    "KERNEL_EXEC_TIMEOUT": 0,
+    "MAX_BLOCK_DIM_X": 1024,
+    "MAX_BLOCK_DIM_Y": 1024,
+    "MAX_BLOCK_DIM_Z": 64,
+    "MAX_GRID_DIM_X": 2**31 - 1,
+    "MAX_GRID_DIM_Y": 65535,
+    "MAX_GRID_DIM_Z": 65535,
+    "MAX_REGISTERS_PER_BLOCK": 65536,
+    "MAX_SHARED_MEMORY_PER_BLOCK": 48 * 1024,
+    "MAX_THREADS_PER_BLOCK": 1024,
+    "MAX_THREADS_PER_MULTIPROCESSOR": 1024,
+    "PCI_BUS_ID": 0,
+    "PCI_DEVICE_ID": 0,
+    "SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO": 2,
+    "TCC_DRIVER": 0,
+    "UNIFIED_ADDRESSING": 1,
+    "WARP_SIZE": 32,
+}
+#: numba.cuda's names that the attributes of devices are not spelled as.
+_SPELLED = {
+    "MAX_SHARED_MEMORY_PER_BLOCK": "max_shared_memory_per_block_bytes",
+    "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN": "max_shared_memory_per_block_optin_bytes",
+    "CLOCK_RATE": "clock_rate_khz",
+    "TOTAL_CONSTANT_MEMORY": "total_constant_memory_bytes",
+}
+
+
+class MemoryInfo(NamedTuple):
+    """Free and total memory of a device, in bytes."""
+
+    free: int
+    total: int
+
+
+class Device:
+    """A device, with the driver's attributes by their names in upper case."""
+
+    def __init__(self, device: _Device) -> None:
+        self._device = device
+        self.id = device.index
+
+    @property
+    def _info(self) -> Any:
+        return self._device.describe()
+
+    @property
+    def name(self) -> bytes:
+        """The name, as bytes."""
+        return str(self._device.name).encode()
+
+    @property
+    def uuid(self) -> str:
+        """The UUID."""
+        if self._device.memory_type is not MemoryType.CUDA:
+            return "GPU-00000000-0000-0000-0000-000000000000"
+        found = str(self._info.uuid)
+        return found if found.startswith("GPU-") else f"GPU-{found}"
+
+    @property
+    def compute_capability(self) -> tuple[int, int]:
+        """The compute capability; of a CPU the one with the operations of its kernels."""
+        if self._device.is_host:
+            return _OF_CPU["COMPUTE_CAPABILITY_MAJOR"], _OF_CPU["COMPUTE_CAPABILITY_MINOR"]
+        major, minor = self._info.compute_capability
+        return major, minor
+
+    supports_float16 = True
+
+    @property
+    def supports_bfloat16(self) -> bool:
+        """Whether it computes in bfloat16."""
+        return self.compute_capability >= (8, 0)
+
+    @property
+    def supports_fp8(self) -> bool:
+        """Whether it converts 8-bit floats."""
+        return self.compute_capability >= (8, 9)
+
+    def __getattr__(self, name: str) -> Any:
+        if name != name.upper():
+            raise AttributeError(f"a device has no attribute {name!r}")
+        is_gpu = self._device.memory_type is MemoryType.CUDA
+        if self._device.is_host and name in _OF_CPU:
+            return _OF_CPU[name]
+        if self._device.is_host and name == "MULTIPROCESSOR_COUNT":
+            return self._info.usable_core_count
+        if name.startswith("COMPUTE_CAPABILITY_"):
+            return self.compute_capability[name.endswith("MINOR")]
+        found = getattr(self._info, _SPELLED.get(name, name.lower()), None)
+        if found is None and not is_gpu and name in _OF_CPU:
+            return _OF_CPU[name]
+        if found is None:
+            raise AttributeError(f"the device {self._device} has no attribute {name!r}")
+        return found
+
+    def get_primary_context(self) -> Context:
+        """Return the context."""
+        return Context(self)
+
+    def release_primary_context(self) -> None:
+        """Return at once: kerneldsl frees unused memory itself."""
+
+    def reset(self) -> None:
+        """Wait for the device, and free the unused memory of its pools."""
+        Context(self).reset()
+
+    def __enter__(self) -> Device:
+        _entered().append(use(self._device))
+        _entered()[-1].__enter__()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        _entered().pop().__exit__(*exc)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Device) and other._device is self._device
+
+    def __hash__(self) -> int:
+        return hash(self._device)
+
+    def __repr__(self) -> str:
+        return f"<CUDA device {self.id} {self.name!r}>"
+
+
+class _Choices(threading.local):
+    """What this thread has chosen: devices in blocks, and the one that was selected."""
+
+    def __init__(self) -> None:
+        self.entered: list[use] = []
+        self.selected: use | None = None
+
+
+_choices = _Choices()
+
+
+def _entered() -> list[use]:
+    return _choices.entered
+
+
+class _Allocations(dict[int, Any]):
+    """Memory of a context by address; kerneldsl's pools hold it."""
+
+
+class _Deallocations(list[Any]):
+    """Memory that waits to be freed: none, since pools free it at once."""
+
+    def clear(self) -> None:
+        """Free the unused memory of the current pool."""
+        from kerneldsl.memory.pools import MemoryPool
+
+        MemoryPool.default(current_device()).trim()
+
+    @contextlib.contextmanager
+    def disable(self) -> Iterator[None]:
+        """Do nothing: memory is freed in the order of the streams that use it."""
+        yield
+
+
+class Context:
+    """The state of a device in this process."""
+
+    def __init__(self, device: Device) -> None:
+        self.device = device
+        self.allocations = _Allocations()
+        self.deallocations = _Deallocations()
+        self.modules: dict[Any, Any] = {}
+        self.memory_manager = self
+
+    def get_memory_info(self) -> MemoryInfo:
+        """Return the free and the total memory, in bytes."""
+        info = self.device._info
+        return MemoryInfo(int(info.free_memory_bytes), int(info.total_memory_bytes))
+
+    def synchronize(self) -> None:
+        """Wait for the device."""
+        synchronize(self.device._device)
+
+    def reset(self) -> None:
+        """Wait for the device, and free the unused memory of its pools."""
+        self.synchronize()
+        self.deallocations.clear()
+
+    def push(self) -> None:
+        """Return at once: the current device is chosen by ``select_device`` and ``with``."""
+
+    def pop(self) -> None:
+        """Return at once, as `push` does."""
+
+    def memalloc(self, bytesize: int) -> Any:
+        """Allocate bytes."""
+        from kerneldsl.compat.numba_cuda.api import device_array
+
+        return device_array(bytesize, np.uint8).gpu_data
+
+    def create_stream(self) -> streams.Stream:
+        """Make a stream."""
+        return streams.stream()
+
+    def create_external_stream(self, ptr: int) -> streams.Stream:
+        """Return a stream of another library."""
+        return streams.external_stream(ptr)
+
+    def get_default_stream(self) -> streams.Stream:
+        """Return the default stream."""
+        return streams.default_stream()
+
+    get_legacy_default_stream = get_default_stream
+    get_per_thread_default_stream = get_default_stream
+
+    def create_event(self, timing: bool = True) -> streams.Event:
+        """Make an event."""
+        return streams.Event(timing)
+
+    def can_access_peer(self, peer_context: Context | int) -> bool:
+        """Return whether kernels here may use memory of another device."""
+        from kerneldsl.memory.copies import can_access_peer
+
+        other = peer_context if isinstance(peer_context, int) else peer_context.device.id
+        return can_access_peer(self.device._device, gpus[other]._device)
+
+    @contextlib.contextmanager
+    def defer_cleanup(self) -> Iterator[None]:
+        """Do nothing: memory is freed in the order of the streams that use it."""
+        yield
+
+    def __enter__(self) -> Context:
+        self.device.__enter__()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.device.__exit__(*exc)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Context) and other.device == self.device
+
+    def __hash__(self) -> int:
+        return hash(self.device)
+
+    def __repr__(self) -> str:
+        return f"<CUDA context of device {self.device.id}>"
+
+
+class _Devices:
+    """The devices: those of the current one's target."""
+
+    @property
+    def lst(self) -> list[Device]:
+        """All of them."""
+        target = get_target(current_device().compiler.name)
+        return [Device(each) for each in target.devices()]
+
+    @property
+    def current(self) -> Device:
+        """The current one."""
+        return Device(current_device())
+
+    def __call__(self) -> _Devices:
+        return self
+
+    def __getitem__(self, number: int) -> Device:
+        return self.lst[number]
+
+    def __iter__(self) -> Iterator[Device]:
+        return iter(self.lst)
+
+    def __len__(self) -> int:
+        return len(self.lst)
+
+    def __str__(self) -> str:
+        return ", ".join(map(str, self.lst))
+
+
+gpus = _Devices()
+
+
+def list_devices() -> _Devices:
+    """Return the devices."""
+    return gpus
+
+
+def select_device(device_id: int) -> Device:
+    """Make a device the current one of this thread."""
+    known = gpus.lst
+    if not 0 <= device_id < len(known):
+        raise CudaAPIError(101, "Call to cuDeviceGet results in CUDA_ERROR_INVALID_DEVICE")
+    if _choices.selected is not None:
+        _choices.selected.__exit__(None, None, None)
+    if known[device_id]._device is current_device():
+        _choices.selected = None
+        return known[device_id]
+    _choices.selected = use(known[device_id]._device)
+    _choices.selected.__enter__()
+    return known[device_id]
+
+
+def get_current_device() -> Device:
+    """Return the current device."""
+    return gpus.current
+
+
+def current_context(devnum: int | None = None) -> Context:
+    """Return the context of the current device, or of another one, which becomes current."""
+    return Context(get_current_device() if devnum is None else select_device(devnum))
+
+
+get_context = current_context
+
+
+def require_context(function: Any) -> Any:
+    """Return the function: kerneldsl starts a device when it is first used."""
+    return function
+
+
+def close() -> None:
+    """Wait for the current device, and free the unused memory of its pools."""
+    current_context().reset()
+
+
+def is_available() -> bool:
+    """Return whether kernels run; without a GPU they run on the CPU."""
+    return True
+
+
+def is_supported_version() -> bool:
+    """Return whether the version of CUDA is supported; there is no other one."""
+    return True
+
+
+def is_float16_supported() -> bool:
+    """Return whether kernels compute in float16."""
+    return True
+
+
+def is_bfloat16_supported() -> bool:
+    """Return whether kernels compute in bfloat16."""
+    return get_current_device().supports_bfloat16
+
+
+def is_fp8_supported() -> bool:
+    """Return whether kernels convert 8-bit floats."""
+    return get_current_device().supports_fp8
+
+
+def cuda_error() -> None:
+    """Return what failed when the driver was started: nothing."""
+    return
+
+
+def detect() -> bool:
+    """Print the devices, and return whether there is one."""
+    known = gpus.lst
+    print(f"Found {len(known)} CUDA devices")
+    for each in known:
+        print(f"id {each.id}    {each.name!r:>20} {'[SUPPORTED]':>40}")
+        rows = {
+            "Compute Capability": "{}.{}".format(*each.compute_capability),
+            "PCI Device ID": each.PCI_DEVICE_ID,
+            "PCI Bus ID": each.PCI_BUS_ID,
+            "UUID": each.uuid,
+        }
+        for key, value in rows.items():
+            print(f"{key:>40}: {value}")
+    print("Summary:")
+    print(f"\t{len(known)}/{len(known)} devices are supported")
+    return bool(known)
+
+
+@contextlib.contextmanager
+def defer_cleanup() -> Iterator[None]:
+    """Do nothing: memory is freed in the order of the streams that use it."""
+    yield
+
+
+@contextlib.contextmanager
+def profiling() -> Iterator[None]:
+    """Profile what runs in the block, for tools of the driver."""
+    profile_start()
+    yield
+    profile_stop()
+
+
+def profile_start() -> None:
+    """Return at once: profilers of CUDA find kerneldsl's launches without a mark."""
+
+
+def profile_stop() -> None:
+    """Return at once, as `profile_start` does."""

@@ -1,0 +1,432 @@
+"""numba.cuda's decorated functions: a kernel and a device function in one object."""
+
+from __future__ import annotations
+
+import math
+import types
+from collections.abc import Callable, Sequence
+from typing import Any, Never
+
+import numpy as np
+
+from kerneldsl.compat.numba_cuda.api import as_cuda_array
+from kerneldsl.compat.numba_cuda.arrays import DeviceRecord, _SharedNDArray
+from kerneldsl.compat.numba_cuda.errors import missing_launch_config_msg, translated
+from kerneldsl.compat.numba_cuda.launches import checked_dimensions
+from kerneldsl.compat.numba_cuda.streams import stream_of
+from kerneldsl.contract import CompileOptions
+from kerneldsl.errors import KernelError
+from kerneldsl.kernels.kernel import Kernel, KernelOptions
+from kerneldsl.launch.dispatch import Dispatcher
+from kerneldsl.memory.arrays import DeviceArray
+from kerneldsl.placement.devices import current_device
+
+__all__ = ["CUDADispatcher", "In", "InOut", "Out"]
+
+
+class _Hint:
+    """An argument with the direction in which it is copied."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+class In(_Hint):
+    """An array that is copied to the device alone."""
+
+
+class Out(_Hint):
+    """An array that is copied from the device; what the kernel leaves out keeps its value."""
+
+
+class InOut(_Hint):
+    """An array that is copied to the device and back."""
+
+
+class _NumbaDispatcher(Dispatcher):
+    """Launch with numba.cuda's kinds of arguments, and raise its errors."""
+
+    extensions: Sequence[Any] = ()
+
+    def launch(self, shape: Any, args: tuple[Any, ...], instead: Any = None) -> None:
+        """Launch, as :meth:`Dispatcher.launch` does."""
+        after: list[Callable[[], Any]] = []
+        try:
+            super().launch(shape, self.adapted(args, shape.stream, after), instead)
+        except KernelError as error:
+            found = translated(error)
+            if found is error:
+                raise
+            raise found from error
+        for each in after:
+            each()
+
+    def find(self, shape: Any, args: tuple[Any, ...], *, make: bool = False) -> Any:
+        """Find what native code repeats: a launch with arguments that need no conversion."""
+        if self.extensions or self.adapted(args, None, []) is not args:
+            return None
+        return super().find(shape, args, make=make)
+
+    def adapted(
+        self, args: tuple[Any, ...], stream: Any, after: list[Callable[[], Any]]
+    ) -> tuple[Any, ...]:
+        """Return the arguments as kerneldsl takes them, the same tuple if they are."""
+        if self.extensions:
+            args = tuple(self._extended(each, stream, after) for each in args)
+        made = tuple(map(_adapt, args))
+        is_same = all(a is b for a, b in zip(made, args, strict=True))
+        return args if is_same else made
+
+    def _extended(self, value: Any, stream: Any, after: list[Callable[[], Any]]) -> Any:
+        kind: Any = None
+        for extension in reversed(self.extensions):
+            kind, value = extension.prepare_args(kind, value, stream=stream or 0, retr=after)
+        return value
+
+
+#: Types of values that need no conversion.
+_PLAIN = frozenset({bool, int, float, complex, np.ndarray})
+
+
+def _adapt(value: Any) -> Any:
+    kind = type(value)
+    if kind in _PLAIN:
+        return value
+    if isinstance(value, DeviceArray):
+        return value.copy_to_host()[()] if kind is DeviceRecord else value
+    if isinstance(value, _Hint):
+        found = _adapt(value.value)
+        is_copied = isinstance(value, In) and isinstance(found, np.ndarray)
+        return found.copy(order="K") if is_copied else found
+    if isinstance(value, _SharedNDArray):
+        return value if value.whole is None else value.on_device
+    if isinstance(value, tuple):
+        made = [_adapt(each) for each in value]
+        if all(a is b for a, b in zip(made, value, strict=True)):
+            return value
+        return kind(*made) if hasattr(value, "_fields") else tuple(made)
+    if not isinstance(value, np.generic) and hasattr(value, "__cuda_array_interface__"):
+        return as_cuda_array(value)
+    return value
+
+
+class ForAll:
+    """Launches over a number of tasks; the kernel guards, as in numba.cuda."""
+
+    def __init__(
+        self, kernel: CUDADispatcher, ntasks: int, tpb: int, stream: Any, sharedmem: int
+    ) -> None:
+        if ntasks < 0:
+            raise ValueError(f"Can't create ForAll with negative task count: {ntasks}")
+        self.dispatcher, self.ntasks, self.thread_per_block = kernel, ntasks, tpb
+        self.stream, self.sharedmem = stream, sharedmem
+
+    def __call__(self, *args: Any) -> None:
+        if self.ntasks == 0:
+            return
+        block = self.thread_per_block or _BLOCK
+        grid = (self.ntasks + block - 1) // block
+        self.dispatcher[grid, block, self.stream, self.sharedmem](*args)
+
+
+#: Threads of a block where the program leaves the choice.
+_BLOCK = 256
+
+
+class CUDADispatcher(Kernel[Any, Any]):
+    """A function under ``cuda.jit``: kernels call it, and the host launches it.
+
+    Parameters
+    ----------
+    py_func : function
+        The Python function.
+    options : KernelOptions
+        Options for compiling it.
+    targetoptions : dict
+        numba.cuda's options, as they were given.
+    """
+
+    def __init__(
+        self,
+        py_func: Callable[..., Any],
+        options: KernelOptions,
+        targetoptions: dict[str, Any] | None = None,
+    ) -> None:
+        super().__init__(py_func, options)
+        self.py_func = py_func
+        self.targetoptions = dict(targetoptions or {})
+        self.specialized = False
+        #: By this attribute the front end knows a device function.
+        self.__kerneldsl_function__ = py_func
+        self._declared: dict[tuple[Any, ...], Overload] = {}
+        self._specializations: dict[tuple[Any, ...], CUDADispatcher] = {}
+
+    def _dispatcher_class(self) -> type[Dispatcher]:
+        return _NumbaDispatcher
+
+    @property
+    def _dispatcher(self) -> Dispatcher:
+        found: Any = super()._dispatcher
+        found.extensions = self.extensions
+        return found  # type: ignore[no-any-return]
+
+    def _define(self, make: Any) -> Any:
+        # numba.cuda compiles the values of globals, and does not look at them again.
+        return super()._define(make)._replace(is_frozen=True)
+
+    # ------------------------------------------------------------------ launches
+
+    def _read_grid(self, grid: Any, block: Any, stream: Any, shared_bytes: Any) -> Any:
+        griddim, blockdim = checked_dimensions(grid, block)
+        return super()._read_grid(griddim, blockdim, stream_of(stream), shared_bytes)
+
+    def configure(self, griddim: Any, blockdim: Any, stream: Any = 0, sharedmem: int = 0) -> Any:
+        """Return a launch, as ``kernel[griddim, blockdim, stream, sharedmem]`` does."""
+        return self[griddim, blockdim, stream, sharedmem]
+
+    def forall(  # type: ignore[override]  # numba.cuda's parameters
+        self, ntasks: int, tpb: int = 0, stream: Any = 0, sharedmem: int = 0
+    ) -> ForAll:
+        """Return a launch of at least `ntasks` threads, in blocks of `tpb`."""
+        return ForAll(self, ntasks, tpb, stream, sharedmem)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Never:
+        raise ValueError(missing_launch_config_msg)
+
+    def __get__(self, obj: Any, objtype: Any = None) -> Any:
+        return self if obj is None else types.MethodType(self, obj)
+
+    # ------------------------------------------------------------------ signatures
+
+    @property
+    def extensions(self) -> list[Any]:
+        """Objects that convert arguments before a launch."""
+        return self.targetoptions.get("extensions") or []
+
+    @property
+    def _is_device(self) -> bool:
+        return bool(self.targetoptions.get("device"))
+
+    @property
+    def overloads(self) -> dict[tuple[Any, ...], Overload]:
+        """What the function is compiled for, by Numba's types of the parameters."""
+        from kerneldsl.compat.numba_cuda.typing import argument_types
+
+        found = dict(self._declared)
+        if self._made_dispatcher is not None and not self.options.signatures:
+            for state in self._made_dispatcher._states:
+                for _, specialization in tuple(state.compile_s):
+                    key = argument_types(specialization.kinds)
+                    found.setdefault(key, Overload(self, key))
+        return found
+
+    @property
+    def signatures(self) -> list[tuple[Any, ...]]:
+        """Types of the parameters that the function is compiled for."""
+        return list(self.overloads)
+
+    nopython_signatures = signatures
+
+    def compile(self, sig: Any) -> Overload:
+        """Compile the kernel for a signature."""
+        from kerneldsl.compat.numba_cuda.typing import kinds_of_signature
+
+        return self._compile(kinds_of_signature(sig)[0])
+
+    def _compile(self, kinds: tuple[Any, ...]) -> Overload:
+        overload = self._declare(kinds, None)
+        try:
+            if current_device().is_host:
+                overload.typed()
+            else:
+                self.artifact(overload._void)
+        except KernelError as error:
+            found = translated(error)
+            if found is error:
+                raise
+            raise found from error
+        return overload
+
+    def _declare(self, kinds: tuple[Any, ...], result: Any) -> Overload:
+        from kerneldsl.compat.numba_cuda.typing import argument_types
+
+        key = argument_types(kinds)
+        return self._declared.setdefault(key, Overload(self, key, result))
+
+    def specialize(self, *args: Any) -> CUDADispatcher:
+        """Return the kernel for the types of these arguments alone."""
+        from kerneldsl.compat.numba_cuda.typing import argument_types
+        from kerneldsl.launch.arguments.arguments import bind
+        from kerneldsl.launch.arguments.binding import kinds_of
+
+        if self.specialized:
+            raise RuntimeError("Dispatcher already specialized")
+        kinds = kinds_of(bind(tuple(map(str, range(len(args)))), args).given)
+        key = argument_types(kinds)
+        found = self._specializations.get(key)
+        if found is None:
+            options = self.options._replace(signatures=(kinds,))
+            found = CUDADispatcher(self.py_func, options, self.targetoptions)
+            found._compile(kinds)
+            found.specialized = True
+            self._specializations[key] = found
+        return found
+
+    # ------------------------------------------------------------------ inspection
+
+    def _of_each(self, signature: Any, read: Callable[[Overload], Any]) -> Any:
+        """Return what is read of the overload of a signature, or of all of them in a dict."""
+        if signature is not None:
+            return read(self.overloads[tuple(signature)])
+        if self.specialized:
+            return read(next(iter(self.overloads.values())))
+        return {key: read(each) for key, each in self.overloads.items()}
+
+    def inspect_llvm(self, signature: Any = None) -> Any:
+        """Return the LLVM IR, of all overloads in a dict."""
+        return self._of_each(signature, Overload.inspect_llvm)
+
+    def inspect_asm(self, signature: Any = None) -> Any:
+        """Return the PTX, of all overloads in a dict."""
+        return self._of_each(signature, Overload.inspect_asm)
+
+    def inspect_sass(self, signature: Any = None) -> Any:
+        """Return the machine code as text, of all overloads in a dict."""
+        return self._of_each(signature, Overload.inspect_sass)
+
+    def inspect_types(self, file: Any = None) -> None:
+        """Print the function with the types of its values."""
+        for key, each in self.overloads.items():
+            print(self.py_func.__name__, key, file=file)
+            print("-" * 80, each.typed(), "=" * 80, sep="\n", file=file)
+
+    def get_regs_per_thread(self, signature: Any = None) -> Any:
+        """Return the registers of a thread."""
+        return self._of_each(signature, lambda each: each.regs_per_thread)
+
+    def get_const_mem_size(self, signature: Any = None) -> Any:
+        """Return the bytes of constant memory."""
+        return self._of_each(signature, lambda each: each.const_mem_size)
+
+    def get_shared_mem_per_block(self, signature: Any = None) -> Any:
+        """Return the bytes of static shared memory of a block."""
+        return self._of_each(signature, lambda each: each.shared_mem_per_block)
+
+    def get_max_threads_per_block(self, signature: Any = None) -> Any:
+        """Return how many threads a block may have."""
+        return self._of_each(signature, lambda each: each.max_threads_per_block)
+
+    def get_local_mem_per_thread(self, signature: Any = None) -> Any:
+        """Return the bytes of local memory of a thread."""
+        return self._of_each(signature, lambda each: each.local_mem_per_thread)
+
+    def __reduce__(self) -> Any:
+        from kerneldsl.kernels.pickling import reduce_function
+
+        return reduce_function(self, self.function, self.options, self.targetoptions)
+
+
+class Overload:
+    """What a function is compiled for: types of its parameters, and of its result.
+
+    Parameters
+    ----------
+    dispatcher : CUDADispatcher
+        The function.
+    argtypes : tuple
+        Numba's types of the parameters.
+    result : optional
+        Numba's type of the result of a device function.
+    """
+
+    def __init__(
+        self, dispatcher: CUDADispatcher, argtypes: tuple[Any, ...], result: Any = None
+    ) -> None:
+        self._dispatcher = dispatcher
+        self.argument_types = argtypes
+        self._result = result
+
+    @property
+    def signature(self) -> Any:
+        """Numba's signature."""
+        from numba.core import types as numba_types
+
+        return (self._result or numba_types.void)(*self.argument_types)
+
+    @property
+    def _void(self) -> Any:
+        from numba.core import types as numba_types
+
+        return numba_types.void(*self.argument_types)
+
+    def _on_gpu(self) -> dict[str, Any]:
+        device = current_device()
+        return {"arch": "sm_90"} if device.is_host else {}
+
+    def typed(self) -> str:
+        """Return the function with the types of its values."""
+        return self._dispatcher.typed_source(self._void)
+
+    def inspect_llvm(self) -> str:
+        """Return the LLVM IR."""
+        return self._dispatcher.llvm(self._void)
+
+    def inspect_asm(self, cc: Any = None) -> str:
+        """Return the PTX."""
+        arch = {"arch": "sm_{}{}".format(*cc)} if cc else self._on_gpu()
+        return self._dispatcher.ptx(self._void, **arch)
+
+    def inspect_sass(self) -> str:
+        """Return the machine code as text."""
+        return self._dispatcher.asm(self._void)
+
+    def _resource(self, name: str) -> int:
+        return int(getattr(self._dispatcher.resources(self._void, **self._on_gpu()), name))
+
+    @property
+    def regs_per_thread(self) -> int:
+        """The registers of a thread."""
+        return self._resource("registers")
+
+    @property
+    def const_mem_size(self) -> int:
+        """The bytes of constant memory."""
+        return self._resource("constant_bytes")
+
+    @property
+    def shared_mem_per_block(self) -> int:
+        """The bytes of static shared memory of a block."""
+        return self._resource("static_shared_bytes")
+
+    @property
+    def local_mem_per_thread(self) -> int:
+        """The bytes of local memory of a thread."""
+        return self._resource("local_bytes")
+
+    @property
+    def max_threads_per_block(self) -> int:
+        """How many threads a block may have."""
+        from kerneldsl.compat.numba_cuda.devices import get_current_device
+
+        bounds = self._dispatcher.options.compile.launch_bounds
+        return bounds[0] if bounds else int(get_current_device().MAX_THREADS_PER_BLOCK)
+
+    def max_cooperative_grid_blocks(self, blockdim: Any, dynsmemsize: int = 0) -> int:
+        """Return how many blocks a cooperative launch may have; on a CPU they take turns."""
+        device = current_device()
+        if device.is_host:
+            return 2**31 - 1
+        from kerneldsl.launch.attributes import resident_blocks
+
+        threads = math.prod(checked_dimensions(1, blockdim)[1])
+        resources = self._dispatcher.resources(self._void)
+        return resident_blocks(device, resources, threads, dynsmemsize)[1]
+
+
+def make_options(signatures: tuple[Any, ...], cooperative: bool, **compile: Any) -> KernelOptions:
+    """Return the options of a kernel."""
+    from kerneldsl.launch.attributes import read_attributes
+
+    return KernelOptions(
+        signatures, CompileOptions(**compile), None, read_attributes(None, cooperative)
+    )

@@ -1,0 +1,34 @@
+"""Functions of texts that this package writes; linecache has them, for messages."""
+
+from __future__ import annotations
+
+import itertools
+import linecache
+from collections.abc import Iterable
+from types import FunctionType
+from typing import Any
+
+from kerneldsl.kernels.decorators import func
+
+__all__ = ["made_function", "made_functions"]
+
+_numbers = itertools.count()
+
+
+def made_function(text: str, name: str, namespace: dict[str, Any]) -> FunctionType:
+    """Return the function `name` of a text, which sees the values of a namespace."""
+    filename = f"<numba.cuda {name} {next(_numbers)}>"
+    linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)
+    exec(compile(text, filename, "exec"), namespace)  # a text of this package
+    found: FunctionType = namespace[name]
+    return found
+
+
+def made_functions(
+    text: str, module: str, names: Iterable[str], namespace: dict[str, Any]
+) -> dict[str, Any]:
+    """Return device functions of a text, by name."""
+    namespace["__name__"] = module
+    found = list(names)
+    made_function(text, found[0], namespace)
+    return {name: func(namespace[name]) for name in found}

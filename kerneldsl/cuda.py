@@ -1,0 +1,210 @@
+"""``from kerneldsl import cuda``: numba.cuda's names, with numba.cuda's meaning.
+
+Programs of numba.cuda run with this import instead of ``from numba import cuda``, or unchanged
+under :mod:`kerneldsl.drop_in`. The tables below have each name once. What they name is in
+``kerneldsl.compat.numba_cuda``, which only says in numba's words what the rest of kerneldsl does.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import types as _types
+from importlib import import_module
+from typing import Any
+
+#: By this attribute the front end knows that numba.cuda is this package.
+__kerneldsl__ = True
+
+#: What numba.cuda says of who made it.
+implementation = "kerneldsl"
+HAS_NUMBA = True
+
+_PACKAGE = "kerneldsl.compat.numba_cuda"
+#: Module to the names that programs use of it; a module that begins with a point is below the
+#: package.
+_NAMES = {
+    ".api": (
+        "as_cuda_array device_array device_array_like from_cuda_array_interface is_cuda_array "
+        "managed_array mapped mapped_array mapped_array_like pinned pinned_array "
+        "pinned_array_like to_device"
+    ),
+    ".arrays": "is_cuda_ndarray",
+    ".cache_hints": "ldca ldcg ldcs ldcv ldlu stcg stcs stwb stwt",
+    ".compiler": (
+        "compile compile_all compile_for_current_device compile_ptx compile_ptx_for_current_device"
+    ),
+    ".decorators": "declare_device jit",
+    ".devices": (
+        "MemoryInfo close cuda_error current_context defer_cleanup detect get_current_device gpus "
+        "is_available is_bfloat16_supported is_float16_supported is_fp8_supported "
+        "is_supported_version list_devices profile_start profile_stop profiling require_context "
+        "select_device synchronize"
+    ),
+    ".dispatcher": "In InOut Out",
+    ".driver": "runtime",
+    ".errors": "CudaSupportError KernelRuntimeError",
+    ".reduction": "Reduce reduce",
+    ".streams": (
+        "default_stream event event_elapsed_time external_stream legacy_default_stream "
+        "per_thread_default_stream stream"
+    ),
+    ".vectorizers": "guvectorize vectorize",
+    "kerneldsl": (
+        "activemask all_sync any_sync atomic ballot_sync blockDim blockIdx brev cbrt clz const "
+        "eq_sync ffs fma grid gridDim gridsize laneid lanemask_lt local match_all_sync "
+        "match_any_sync nanosleep popc selp shared shfl_down_sync shfl_sync shfl_up_sync "
+        "shfl_xor_sync syncthreads syncthreads_and syncthreads_count syncthreads_or syncwarp "
+        "threadIdx threadfence threadfence_block threadfence_system warpsize float32x2 float32x4 "
+        "float64x2 int8x2 int8x4 int16x2 int16x4 int32x2 int32x4 int64x2 uint8x2 uint8x4 "
+        "uint16x2 uint16x4 uint32x2 uint32x4 uint64x2"
+    ),
+    "numba": "literal_unroll",
+}
+_HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
+
+#: Vectors by the names that CUDA C++ has for them.
+_VECTORS = {
+    "float2": "float32x2",
+    "float4": "float32x4",
+    "double2": "float64x2",
+    "char2": "int8x2",
+    "char4": "int8x4",
+    "short2": "int16x2",
+    "short4": "int16x4",
+    "int2": "int32x2",
+    "int4": "int32x4",
+    "longlong2": "int64x2",
+    "long2": "int64x2",
+    "uchar2": "uint8x2",
+    "uchar4": "uint8x4",
+    "ushort2": "uint16x2",
+    "ushort4": "uint16x4",
+    "uint2": "uint32x2",
+    "uint4": "uint32x4",
+    "ulonglong2": "uint64x2",
+    "ulong2": "uint64x2",
+}
+
+#: Modules below numba.cuda to those that have their names, the first that does.
+SUBMODULES = {
+    "api": (".api", ".devices", ".streams", ".arrays"),
+    "args": (".dispatcher",),
+    "cache_hints": (".cache_hints",),
+    "cg": (".cg",),
+    "compiler": (".compiler",),
+    "config": ("numba.core.config",),
+    "core": (),
+    "core.config": ("numba.core.config",),
+    "core.errors": ("numba.core.errors",),
+    "core.sigutils": ("numba.core.sigutils",),
+    "cudadrv": (),
+    "cudadrv.devicearray": (".arrays", ".api"),
+    "cudadrv.devices": (".devices",),
+    "cudadrv.driver": (".driver", ".devices", ".streams", ".errors"),
+    "cudadrv.error": (".errors",),
+    "cudadrv.nvvm": (".errors",),
+    "cudadrv.runtime": (".driver",),
+    "decorators": (".decorators",),
+    "device_init": ("kerneldsl.cuda",),
+    "devicearray": (".arrays", ".api"),
+    "dispatcher": (".dispatcher",),
+    "errors": (".errors", "numba.core.errors"),
+    "fp16": (".fp16",),
+    "kernels": (),
+    "kernels.reduction": (".reduction",),
+    "libdevice": (".libdevice",),
+    "misc": (),
+    "misc.special": ("numba.misc.special",),
+    "np": (),
+    "np.numpy_support": ("numba.np.numpy_support",),
+    "np.ufunc": (".vectorizers",),
+    "random": (".random",),
+    "reduction": (".reduction",),
+    "types": ("numba.core.types",),
+    "typing": ("numba.core.typing",),
+    "vectorizers": (".vectorizers",),
+}
+#: Modules of Numba itself, in which programs assign names.
+_WHOLE = ("numba.core.config",)
+
+_made: dict[str, _types.ModuleType] = {}
+
+if os.environ.get("NUMBA_ENABLE_CUDASIM", "0") not in ("", "0"):
+    from kerneldsl.placement.devices import use as _use
+
+    _use("cpu")  # numba.cuda's simulator runs on the CPU, and so does this
+
+
+def _full(module: str) -> str:
+    return _PACKAGE + module if module[0] == "." else module
+
+
+def submodule(name: str) -> _types.ModuleType:
+    """Return what is ``numba.cuda.<name>``."""
+    known = _made.get(name)
+    if known is not None:
+        return known
+    homes = tuple(_full(each) for each in SUBMODULES[name])
+    if homes and homes[0] in _WHOLE:
+        return _made.setdefault(name, import_module(homes[0]))
+    made = _types.ModuleType(f"{__name__}.{name}")
+    made.__path__ = []
+
+    def find(attribute: str) -> Any:
+        below = f"{name}.{attribute}"
+        if below in SUBMODULES:
+            return submodule(below)
+        for each in homes:
+            home = import_module(each)
+            if not attribute.startswith("__") and hasattr(home, attribute):
+                return getattr(home, attribute)
+        raise AttributeError(f"module {made.__name__!r} has no attribute {attribute!r}")
+
+    made.__getattr__ = find  # type: ignore[method-assign]
+    made.__dir__ = lambda: sorted(  # type: ignore[method-assign]
+        {each for home in homes for each in dir(import_module(home)) if not each.startswith("_")}
+    )
+    return _made.setdefault(name, made)
+
+
+def __getattr__(name: str) -> Any:
+    module = _HOME.get(name)
+    if module is not None:
+        home = import_module(_full(module))
+        value = globals()[name] = getattr(home, name)
+        return value
+    if name in _VECTORS:
+        return getattr(import_module("kerneldsl"), _VECTORS[name])
+    if name in SUBMODULES:
+        return submodule(name)
+    if not name.startswith("_"):
+        numba_types = import_module("numba.core.types")
+        value = getattr(numba_types, name, None)
+        if name in numba_types.__all__ and value is not None:
+            return value
+    raise AttributeError(_refused(name), name=name, obj=None)
+
+
+def _refused(name: str) -> str:
+    from kerneldsl.language.other_names import closest_name
+
+    near = closest_name(name, [*_HOME, *SUBMODULES])
+    remedy = f"; the closest name is {near}" if near else ""
+    return f"module 'numba.cuda' of kerneldsl has no attribute {name!r}{remedy}"
+
+
+def __dir__() -> list[str]:
+    numba_types = import_module("numba.core.types")
+    below = (each for each in SUBMODULES if "." not in each)
+    return sorted({*_HOME, *_VECTORS, *below, *numba_types.__all__, "implementation"})
+
+
+__all__ = [*_HOME, *_VECTORS]  # noqa: PLE0604
+
+
+# So that `from kerneldsl.cuda.random import …` finds them; none imports anything yet.
+__path__: list[str] = []
+for _name, _homes in SUBMODULES.items():
+    if not _homes or _homes[0] not in _WHOLE:
+        sys.modules[f"{__name__}.{_name}"] = submodule(_name)

@@ -1,0 +1,33 @@
+"""``kerneldsl run``: run a Python program with numba.cuda replaced by kerneldsl."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+__all__ = ["run_program"]
+
+#: The folder of a ``sitecustomize`` that Python imports when it starts.
+_AT_START = Path(__file__).parents[2] / "compat" / "at_start"
+
+
+def run_program(
+    program: Annotated[str, typer.Argument(help="A Python script; with -m, a module.")],
+    arguments: Annotated[list[str] | None, typer.Argument(help="Arguments of the program.")] = None,
+    module: Annotated[
+        bool, typer.Option("-m", help="Run a module, as python -m does, such as pytest.")
+    ] = False,
+) -> None:
+    """Run a program with kerneldsl as numba.cuda. Options precede the program.
+
+    Python processes that the program starts have kerneldsl as numba.cuda, too.
+    """
+    path = [str(_AT_START), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path)}
+    command = [sys.executable, *(["-m"] if module else []), program, *(arguments or ())]
+    sys.stdout.flush()
+    os.execve(sys.executable, command, environment)

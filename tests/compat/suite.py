@@ -1,0 +1,333 @@
+"""Run a checkout of numba-cuda's own tests under the drop-in, and write a table of the results.
+
+    python -m tests.compat.suite PATH [--only NAME …] [--jobs 2] [--json FILE]
+
+PATH is the folder of the checkout or of the unpacked wheel that holds ``tests/cudapy``. Nothing of
+it is part of this repository. Each test has one class: passed, host (a name or a method of the
+host), language (the kernel is refused), different (a result differs), or not applicable, with the
+reason. The tests of one module run in one process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import json
+import os
+import signal
+import subprocess
+import sys
+import types
+import unittest
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+CLASSES = ("passed", "host", "language", "different", "not applicable")
+#: Modules of numba-cuda that are its compiler and its driver, and why tests of them say nothing
+#: of programs. A test that uses one does not count.
+INTERNAL = {
+    "bf16": "bindings that numba-cuda generates",
+    "bfloat16": "bindings that numba-cuda generates",
+    "cext": "numba-cuda's C extension",
+    "cgutils": "numba-cuda's compiler",
+    "cloudpickle": "a copy of another package",
+    "codegen": "numba-cuda's compiler",
+    "core": "numba-cuda's compiler",
+    "cpython": "numba-cuda's compiler",
+    "cuda_paths": "how numba-cuda finds the CUDA toolkit",
+    "cudadecl": "numba-cuda's compiler",
+    "cudadrv.dummyarray": "numba-cuda's model of arrays",
+    "cudadrv.libs": "how numba-cuda finds the CUDA toolkit",
+    "cudadrv.nvrtc": "numba-cuda's binding of NVRTC",
+    "cudadrv.nvvm": "numba-cuda's binding of NVVM",
+    "cudaimpl": "numba-cuda's compiler",
+    "datamodel": "numba-cuda's compiler",
+    "descriptor": "numba-cuda's compiler",
+    "deviceufunc": "numba-cuda's base classes of ufuncs",
+    "extending": "extends numba-cuda's compiler",
+    "flags": "numba-cuda's compiler",
+    "fp8": "bindings that numba-cuda generates",
+    "itanium_mangler": "numba-cuda's compiler",
+    "launchconfig": "numba-cuda's compiler",
+    "libdevicefuncs": "numba-cuda's table of libdevice",
+    "lowering": "numba-cuda's compiler",
+    "memory_management": "numba-cuda's runtime for reference counts",
+    "serialize": "numba-cuda's pickler",
+    "simulator": "numba-cuda's simulator",
+    "typeconv": "numba-cuda's compiler",
+    "typing": "numba-cuda's compiler",
+    "vector_types": "numba-cuda's compiler",
+}
+
+
+class NotApplicable(unittest.SkipTest):
+    """A test uses a part of numba-cuda that programs do not."""
+
+
+class _Placeholder(types.ModuleType):
+    """Stands for a module, a class or a function of numba-cuda's compiler; using it ends a test."""
+
+    def __init__(self, name: str, why: str) -> None:
+        super().__init__(name)
+        self.__dict__["_why"] = why
+        self.__dict__["__path__"] = []
+
+    def _end(self):
+        raise NotApplicable(f"{self._why} ({self.__name__})")
+
+    def __getattr__(self, name: str):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return _Placeholder(f"{self.__name__}.{name}", self._why)
+
+    def __call__(self, *args, **named):
+        self._end()
+
+    def __mro_entries__(self, bases):
+        self._end()
+
+    def __iter__(self):
+        self._end()
+
+    def __getitem__(self, key):
+        self._end()
+
+    def __enter__(self):
+        self._end()
+
+    def __exit__(self, *exc):
+        return None
+
+
+class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Finds the suite, what its tests are written with, and placeholders."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def find_spec(self, fullname, path=None, target=None):
+        if not fullname.startswith("numba.cuda."):
+            return None
+        below = fullname.removeprefix("numba.cuda.")
+        if below == "tests" or below.startswith("tests."):
+            place = self._root.joinpath(*below.split("."))
+            if below == "tests.support":
+                return importlib.machinery.ModuleSpec(fullname, self)
+            if place.is_dir():
+                spec = importlib.machinery.ModuleSpec(fullname, None, is_package=True)
+                spec.submodule_search_locations = [str(place)]
+                return spec
+            return importlib.util.spec_from_file_location(fullname, place.with_suffix(".py"))
+        if below in ("testing", "utils"):
+            return importlib.machinery.ModuleSpec(fullname, self)
+        if _why_internal(below):
+            return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
+        return None
+
+    def create_module(self, spec):
+        from tests.compat import suite_support
+
+        if spec.name.endswith((".testing", ".support", ".utils")):
+            suite_support.DATA = self._root / "tests" / "data"
+            made = types.ModuleType(spec.name)
+            made.__dict__.update(
+                {k: v for k, v in vars(suite_support).items() if not k.startswith("__")}
+            )
+            made.test_data_dir = suite_support.DATA
+            return made
+        return _Placeholder(spec.name, _why_internal(spec.name.removeprefix("numba.cuda.")))
+
+    def exec_module(self, module):
+        return None
+
+
+def _why_internal(below: str) -> str | None:
+    return next(
+        (why for name, why in INTERNAL.items() if below == name or below.startswith(name + ".")),
+        None,
+    )
+
+
+# --------------------------------------------------------------------------- one module
+
+
+def _class_of(error: BaseException) -> str:
+    from numba.core.errors import NumbaError
+
+    from kerneldsl.errors import ArgumentError, KernelError
+
+    named = getattr(error, "error", error)
+    if isinstance(named, ArgumentError):
+        return "host"
+    if isinstance(error, (NumbaError, KernelError)):
+        return "language"
+    if isinstance(error, AssertionError):
+        said = str(error)
+        is_of_words = "not raised" in said or "does not match" in said or "not found in" in said
+        return "host" if is_of_words else "different"
+    return "host"
+
+
+class _Result(unittest.TestResult):
+    """Writes one line of JSON for each test."""
+
+    def __init__(self, out) -> None:
+        super().__init__()
+        self._out = out
+        self._seen: set[str] = set()
+
+    def _write(self, test, kind, why=""):
+        name = test.id()
+        if name in self._seen:
+            return
+        self._seen.add(name)
+        self._out.write(json.dumps({"test": name, "class": kind, "why": why[:400]}) + "\n")
+        self._out.flush()
+
+    def startTest(self, test):
+        super().startTest(test)
+        signal.alarm(120)
+
+    def stopTest(self, test):
+        signal.alarm(0)
+        super().stopTest(test)
+
+    def addSuccess(self, test):
+        self._write(test, "passed")
+
+    def addExpectedFailure(self, test, err):
+        self._write(test, "passed", "fails, as expected")
+
+    def addUnexpectedSuccess(self, test):
+        self._write(test, "host", "passes, and numba-cuda fails")
+
+    def addSkip(self, test, reason):
+        self._write(test, "not applicable", reason)
+
+    def addError(self, test, err):
+        kind, error, _ = err
+        if kind.__name__ == "Skipped":  # pytest's
+            self._write(test, "not applicable", str(error))
+            return
+        self._write(test, _class_of(error), f"{kind.__name__}: {error}")
+
+    addFailure = addError
+
+    def addSubTest(self, test, subtest, err):
+        if err is not None:
+            self.addError(test, err)
+
+
+def _run_module(root: Path, name: str, out) -> None:
+    import kerneldsl.drop_in  # noqa: F401 -- what is tested
+
+    sys.meta_path.insert(1, _Finder(root))
+
+    def too_long(*_):
+        raise TimeoutError("the test takes longer than 120 s")
+
+    signal.signal(signal.SIGALRM, too_long)
+    try:
+        module = importlib.import_module(name)
+    except unittest.SkipTest as reason:
+        out.write(json.dumps({"module": name, "class": "not applicable", "why": str(reason)}))
+        return
+    except Exception as error:
+        why = f"{type(error).__name__}: {error}"
+        out.write(json.dumps({"module": name, "class": _class_of(error), "why": why}))
+        return
+    suite = unittest.TestSuite()
+    for each in vars(module).values():
+        if isinstance(each, type) and issubclass(each, unittest.TestCase):
+            if each.__module__ == name:  # and none that it imports
+                suite.addTests(unittest.defaultTestLoader.loadTestsFromTestCase(each))
+    with open(os.devnull, "w") as nothing, contextlib.redirect_stdout(nothing):
+        suite.run(_Result(out))
+
+
+# --------------------------------------------------------------------------- all of them
+
+
+def _modules(root: Path, only: list[str]) -> list[str]:
+    found = sorted(root.glob("tests/**/test_*.py"))
+    names = ["numba.cuda." + ".".join(p.relative_to(root).with_suffix("").parts) for p in found]
+    return [n for n in names if ".benchmarks." not in n and (not only or any(o in n for o in only))]
+
+
+def _count_in(root: Path, name: str) -> int:
+    text = root.joinpath(*name.split(".")[2:]).with_suffix(".py").read_text()
+    return text.count("    def test")
+
+
+def _run_in_process(root: Path, name: str) -> list[dict]:
+    command = [sys.executable, "-m", "tests.compat.suite", str(root), "--module", name]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=1500, check=False)
+        status, text, said = done.returncode, done.stdout, done.stderr[-300:]
+    except subprocess.TimeoutExpired as late:
+        status, said = "late", ""
+        text = late.stdout.decode() if isinstance(late.stdout, bytes) else late.stdout or ""
+    rows = [json.loads(line) for line in text.splitlines() if line.startswith("{")]
+    if status != 0:
+        rows.append({"test": f"{name}.(end)", "class": "host", "why": f"exit {status}: {said}"})
+    spread = []
+    for row in rows:
+        if "module" in row:
+            count = _count_in(root, name)
+            spread += [{**row, "test": f"{name}.({i})"} for i in range(count)]
+        else:
+            spread.append(row)
+    return spread
+
+
+def table(rows: list[dict]) -> str:
+    """Return counts of each class, and the tests that do not pass with what they say."""
+    counts = Counter(row["class"] for row in rows)
+    applicable = sum(n for kind, n in counts.items() if kind != "not applicable")
+    lines = ["| class | tests | share |", "|---|---:|---:|"]
+    for kind in CLASSES:
+        share = f"{100 * counts[kind] / applicable:.1f} %" if kind != CLASSES[-1] else ""
+        lines.append(f"| {kind} | {counts[kind]} | {share} |")
+    lines.append(f"| applicable | {applicable} | |")
+    for kind in CLASSES[1:]:
+        lines += ["", f"## {kind}", ""]
+        if kind == CLASSES[-1]:
+            reasons = Counter(row["why"] for row in rows if row["class"] == kind)
+            lines += [f"- {n}: {why}" for why, n in reasons.most_common()]
+            continue
+        for row in rows:
+            if row["class"] == kind:
+                said = " ".join(row["why"].split())[:220]
+                lines.append(f"- {row['test'].removeprefix('numba.cuda.tests.')}: {said}")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Run the command."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("path", type=Path)
+    parser.add_argument("--only", nargs="*", default=[])
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--module")
+    given = parser.parse_args()
+    root = given.path.resolve()
+    if given.module:
+        with os.fdopen(os.dup(1), "w") as out:
+            _run_module(root, given.module, out)
+        sys.stdout.flush()
+        os._exit(0)
+    names = _modules(root, given.only)
+    with ThreadPoolExecutor(given.jobs) as pool:
+        rows = [row for each in pool.map(lambda n: _run_in_process(root, n), names) for row in each]
+    if given.json:
+        given.json.write_text(json.dumps(rows, indent=1))
+    print(table(rows))
+
+
+if __name__ == "__main__":
+    main()

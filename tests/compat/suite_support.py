@@ -1,0 +1,250 @@
+"""What numba-cuda's tests are written with: test cases, and decorators that skip."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+import warnings
+from pathlib import Path
+
+import numpy as np
+
+from kerneldsl.placement.devices import current_device
+
+#: The folder of data files of the suite.
+DATA = Path()
+HAS_NUMBA = True
+IS_NUMPY_2 = True
+PYVERSION = sys.version_info[:2]
+_CODE = "reads the text of the code that numba-cuda generates"
+
+
+class TestCase(unittest.TestCase):
+    """A test case with comparisons of numbers and of warnings."""
+
+    longMessage = True
+
+    @contextlib.contextmanager
+    def assertRefCount(self, *objects):
+        yield
+
+    def assertPreciseEqual(self, first, second, prec="exact", ulps=1, msg=None, **options):
+        """Compare values and dtypes; to a number of units in the last place if asked."""
+        if isinstance(first, (tuple, list)):
+            self.assertEqual(len(first), len(second), msg)
+            for a, b in zip(first, second, strict=True):
+                self.assertPreciseEqual(a, b, prec, ulps, msg, **options)
+            return
+        if isinstance(first, np.ndarray) or isinstance(second, np.ndarray):
+            self.assertEqual(first.dtype, second.dtype, msg)
+            self.assertEqual(first.shape, second.shape, msg)
+        if prec == "exact":
+            np.testing.assert_array_equal(first, second, err_msg=msg or "")
+        else:
+            bits = {"single": 23, "double": 52}[prec]
+            np.testing.assert_allclose(first, second, rtol=ulps * 2.0 ** (-bits), err_msg=msg or "")
+
+    def random(self):
+        return np.random.RandomState(42)
+
+    @contextlib.contextmanager
+    def check_warnings(self, messages, category=RuntimeWarning):
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always")
+            yield
+        said = [str(each.message) for each in found if issubclass(each.category, category)]
+        for message in messages:
+            self.assertTrue(
+                any(message in each for each in said), f"{message!r} not found in {said}"
+            )
+
+    @contextlib.contextmanager
+    def assertNoNRTLeak(self):
+        yield
+
+    @contextlib.contextmanager
+    def assertTypingError(self):
+        from numba.core.errors import TypingError
+
+        with self.assertRaises(TypingError) as raises:
+            yield raises
+
+    def run_test_in_subprocess(self, *args, **named):
+        self.skipTest("runs numba-cuda's own runner")
+
+    def subprocess_test_runner(self, *args, **named):
+        self.skipTest("runs numba-cuda's own runner")
+
+
+class CUDATestCase(TestCase):
+    """A test case of kernels."""
+
+    FLOAT16_RTOL = np.finfo(np.float16).eps
+
+    def setUp(self):
+        from numba.core import config
+
+        self._before = (config.CUDA_LOW_OCCUPANCY_WARNINGS, config.CUDA_WARN_ON_IMPLICIT_COPY)
+        config.CUDA_LOW_OCCUPANCY_WARNINGS = config.CUDA_WARN_ON_IMPLICIT_COPY = 0
+
+    def tearDown(self):
+        from numba.core import config
+
+        config.CUDA_LOW_OCCUPANCY_WARNINGS, config.CUDA_WARN_ON_IMPLICIT_COPY = self._before
+
+    def _filecheck(self, *args, **named):
+        self.skipTest(_CODE)
+
+    assertFileCheckAsm = assertFileCheckLLVM = assertFileCheckMatches = _filecheck
+
+
+class CheckWarningsMixin:
+    """Comparisons of warnings, which a test case has already."""
+
+
+class EnableNRTStatsMixin:
+    """Statistics of a runtime that kernels do not need."""
+
+
+class MemoryLeakMixin:
+    """Checks of a runtime that kernels do not need."""
+
+
+class ForeignArray:
+    """An array of another library."""
+
+    def __init__(self, arr):
+        self._arr = arr
+        self.__cuda_array_interface__ = arr.__cuda_array_interface__
+
+
+@contextlib.contextmanager
+def captured_stdout():
+    with contextlib.redirect_stdout(io.StringIO()) as found:
+        yield found
+
+
+@contextlib.contextmanager
+def captured_stderr():
+    with contextlib.redirect_stderr(io.StringIO()) as found:
+        yield found
+
+
+@contextlib.contextmanager
+def override_config(name, value):
+    from numba.core import config
+
+    before = getattr(config, name, None)
+    setattr(config, name, value)
+    try:
+        yield
+    finally:
+        setattr(config, name, before)
+
+
+@contextlib.contextmanager
+def override_env_config(name, value):
+    before = os.environ.get(name)
+    os.environ[name] = value
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before
+
+
+@contextlib.contextmanager
+def ignore_internal_warnings():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def temp_directory(prefix):
+    return tempfile.mkdtemp(prefix=prefix)
+
+
+def import_dynamic(name):
+    __import__(name)
+    return sys.modules[name]
+
+
+def run_in_subprocess(code, flags=(), env=None, timeout=120):
+    """Run a program, which needs the drop-in as well."""
+    text = "import kerneldsl.drop_in\n" + code
+    command = [sys.executable, *flags, "-c", text]
+    done = subprocess.run(command, capture_output=True, env=env, timeout=timeout, check=False)
+    if done.returncode:
+        raise AssertionError(f"process failed with code {done.returncode}: {done.stderr.decode()}")
+    return done.stdout, done.stderr
+
+
+def _unless(condition, reason):
+    return unittest.skipUnless(condition, reason)
+
+
+def _never(reason):
+    return lambda test: test
+
+
+skip_on_cudasim = _never
+skip_if_external_memmgr = skip_under_cuda_memcheck = skip_on_arm = skip_on_wsl2 = _never
+skip_on_nvjitlink_13_1_sm_120 = skip_on_win32 = _never
+
+
+def skip_unless_cudasim(reason):
+    return unittest.skip(reason)
+
+
+def skip_if_nvjitlink_missing(reason):
+    return unittest.skip(f"numba-cuda's linker: {reason}")
+
+
+def skip_without_nvdisasm(reason):
+    return unittest.skip(_CODE)
+
+
+def skip_with_nvdisasm(reason):
+    return unittest.skip(_CODE)
+
+
+def skip_unless_conda_cudatoolkit(reason):
+    return unittest.skip(reason)
+
+
+def skip_unless_cffi(test):
+    return unittest.skip("needs cffi")(test)
+
+
+def _same(test):
+    return test
+
+
+skip_on_standalone_numba_cuda = skip_if_cudadevrt_missing = _same
+skip_if_cuda_includes_missing = skip_if_curand_kernel_missing = _same
+linux_only = xfail_unless_cudasim = _same
+xfail_unless_cudasim = unittest.expectedFailure
+windows_only = unittest.skip("for Windows")
+
+
+def cc_X_or_above(major, minor):
+    device = current_device()
+    return device.is_host or device.describe().compute_capability >= (major, minor)
+
+
+def _unless_cc(major, minor):
+    return _unless(cc_X_or_above(major, minor), f"requires cc >= {major}.{minor}")
+
+
+skip_unless_cc_50 = _unless_cc(5, 0)
+skip_unless_cc_53 = _unless_cc(5, 3)
+skip_unless_cc_60 = _unless_cc(6, 0)
+skip_unless_cc_75 = _unless_cc(7, 5)
+skip_unless_cc_90 = _unless_cc(9, 0)

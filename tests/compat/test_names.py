@@ -1,0 +1,501 @@
+"""Each name of numba.cuda's: it is there, and means what it means there, on both targets."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+
+import kerneldsl as kd
+from kerneldsl import cuda
+
+
+@pytest.fixture(params=["cpu", "null"])
+def target(request):
+    with kd.use(request.param):
+        yield request.param
+
+
+@pytest.fixture
+def cpu():
+    with kd.use("cpu"):
+        yield
+
+
+@cuda.jit
+def increment(x):
+    i = cuda.grid(1)
+    if i < x.size:
+        x[i] += 1
+
+
+@cuda.jit(device=True)
+def twice(x):
+    return 2 * x
+
+
+@cuda.jit
+def double(x):
+    i = cuda.grid(1)
+    if i < x.size:
+        x[i] = twice(x[i])
+
+
+@pytest.mark.parametrize("name", cuda.__all__)
+def test_every_name_is_there(name, target):
+    assert getattr(cuda, name) is not None
+
+
+@pytest.mark.parametrize("name", cuda.SUBMODULES)
+def test_every_module_is_there(name):
+    found = cuda
+    for part in name.split("."):
+        found = getattr(found, part)
+    assert found is cuda.submodule(name)
+
+
+def test_a_name_that_is_not_there():
+    with pytest.raises(AttributeError, match="the closest name is device_array"):
+        cuda.devise_array
+
+
+class TestArrays:
+    def test_copies(self, target):
+        x = cuda.to_device(np.arange(6.0).reshape(2, 3))
+        assert cuda.is_cuda_array(x)
+        assert cuda.devicearray.is_cuda_ndarray(x)
+        assert (x.shape, x.dtype, x.stream) == ((2, 3), np.float64, 0)
+        y = cuda.device_array_like(x)
+        y.copy_to_device(x)
+        into = np.zeros((2, 3))
+        assert y.copy_to_host(into) is into
+        assert into.tolist() == [[0, 1, 2], [3, 4, 5]]
+        y.copy_to_device(into + 1)
+        assert y.copy_to_host()[1, 2] == 6
+
+    @pytest.mark.parametrize(
+        "make",
+        [
+            lambda: cuda.device_array(4, np.float32),
+            lambda: cuda.pinned_array(4, np.float32),
+            lambda: cuda.mapped_array(4, np.float32),
+            lambda: cuda.pinned_array_like(np.zeros(4, np.float32)),
+            lambda: cuda.mapped_array_like(np.zeros(4, np.float32)),
+            lambda: cuda.device_array_like(np.zeros(4, np.float32)),
+        ],
+    )
+    def test_each_kind_is_an_argument(self, make, target):
+        x = make()
+        x[:] = 1
+        increment[1, 4](x)
+        cuda.synchronize()
+        found = x.copy_to_host() if hasattr(x, "copy_to_host") else x
+        assert found.dtype == np.float32
+        if target == "cpu":
+            assert found.tolist() == [2, 2, 2, 2]
+
+    def test_managed_memory(self, cpu):
+        x = cuda.managed_array(4)
+        x[:] = 1
+        increment[1, 4](x)
+        assert x.tolist() == [2, 2, 2, 2]
+
+    def test_elements_and_views(self, target):
+        x = cuda.to_device(np.arange(6.0).reshape(2, 3))
+        assert x[1, 2] == 5
+        assert x[1].copy_to_host().tolist() == [3, 4, 5]
+        x[0, 0] = 9
+        x[1] = np.array([7, 8, 9])
+        assert x.copy_to_host().tolist() == [[9, 1, 2], [7, 8, 9]]
+        assert [row.tolist() for row in (each.copy_to_host() for each in x)][1] == [7, 8, 9]
+        assert x.ravel().shape == (6,)
+        assert x.reshape(3, 2)[2, 1] == 9
+        assert x.view(np.int64).dtype == np.int64
+        assert [part.size for part in x.ravel().split(4)] == [4, 2]
+
+    def test_a_transposed_matrix_is_a_copy(self, target):
+        x = cuda.to_device(np.arange(6.0).reshape(2, 3))
+        x.T[0, 0] = 100
+        assert x[0, 0] == 0
+
+    @pytest.mark.parametrize("bad", [np.zeros(3), np.zeros(4)])
+    def test_an_assignment_of_another_shape(self, bad, target):
+        x = cuda.device_array((2, 2))
+        with pytest.raises(ValueError, match="Can't copy sequence"):
+            x[0] = bad
+
+    def test_an_array_with_gaps(self, target):
+        with pytest.raises(ValueError, match="non-contiguous buffer"):
+            cuda.to_device(np.zeros((4, 4))[::2, ::2])
+
+    def test_the_interface(self, target):
+        x = cuda.to_device(np.arange(4.0))
+        y = cuda.as_cuda_array(_Foreign(x))
+        y[0] = 5
+        assert x[0] == 5
+        with pytest.raises(TypeError, match="cuda array interface"):
+            cuda.as_cuda_array(object())
+
+    def test_pickling(self, cpu):
+        x = pickle.loads(pickle.dumps(cuda.to_device(np.arange(3))))  # noqa: S301
+        assert x.copy_to_host().tolist() == [0, 1, 2]
+
+    def test_mapped_host_arrays(self, target):
+        x = np.ones(3)
+        with cuda.mapped(x) as view:
+            increment[1, 3](view)
+        assert x.tolist() == ([2, 2, 2] if target == "cpu" else [1, 1, 1])
+        with cuda.pinned(x):
+            cuda.to_device(x)
+
+
+class _Foreign:
+    def __init__(self, array):
+        self.__cuda_array_interface__ = array.__cuda_array_interface__
+
+
+class TestLaunches:
+    def test_forms(self, cpu):
+        x = np.zeros(5)
+        increment[1, 5](x)
+        increment[(1, 1), (5, 1, 1)](x)
+        increment[1, 5, 0](x)
+        increment[1, 5, cuda.stream(), 0](x)
+        increment.forall(5)(x)
+        increment.forall(5, tpb=2, stream=cuda.default_stream())(x)
+        increment.configure(1, 5)(x)
+        assert x.tolist() == [7] * 5
+
+    def test_forms_on_a_device_without_hardware(self, target):
+        x = cuda.to_device(np.zeros(5))
+        increment[1, 5](x)
+        increment.forall(5)(x)
+
+    def test_directions(self, cpu):
+        x, y = np.zeros(3), np.zeros(3)
+        increment[1, 3](cuda.In(x))
+        increment[1, 3](cuda.InOut(y))
+        assert (x.tolist(), y.tolist()) == ([0, 0, 0], [1, 1, 1])
+
+    def test_many_launches(self, cpu):
+        x = cuda.to_device(np.zeros(4))
+        for _ in range(50):
+            increment[1, 4](x)
+        assert x.copy_to_host().tolist() == [50] * 4
+        increment[1, 4](cuda.In(np.zeros(4)))
+
+    @pytest.mark.parametrize(
+        ("config", "error"),
+        [((None, 1), ValueError), ((1, 1.5), TypeError), (((1, 1, 1, 1), 1), ValueError)],
+    )
+    def test_wrong_configurations(self, config, error, cpu):
+        with pytest.raises(error):
+            increment[config]
+
+    def test_no_configuration(self, cpu):
+        with pytest.raises(ValueError, match="launch configuration was not specified"):
+            increment(np.zeros(1))
+        with pytest.raises(ValueError, match="negative task count"):
+            increment.forall(-1)
+
+    def test_a_device_function(self, cpu):
+        x = np.arange(3.0)
+        double[1, 3](x)
+        assert x.tolist() == [0, 2, 4]
+
+    def test_a_kernel_is_a_device_function(self, cpu):
+        @cuda.jit
+        def both(x):
+            x[0] += 1
+
+        @cuda.jit
+        def caller(x):
+            both(x)
+
+        x = np.zeros(1)
+        both[1, 1](x)
+        caller[1, 1](x)
+        assert x[0] == 2
+
+    def test_globals_keep_the_value_of_the_first_launch(self, cpu):
+        x = np.zeros(1)
+        add_rate[1, 1](x)
+        global RATE
+        RATE = 100
+        try:
+            add_rate[1, 1](x)
+        finally:
+            RATE = 2
+        assert x[0] == 4
+
+    def test_extensions(self, cpu):
+        class Half:
+            def prepare_args(self, ty, val, stream, retr):
+                retr.append(lambda: done.append(1))
+                return ty, val[:2]
+
+        done = []
+        kernel = cuda.jit(extensions=[Half()])(increment.py_func)
+        x = np.zeros(4)
+        for _ in range(40):
+            kernel[1, 4](x)
+        assert x.tolist() == [40, 40, 0, 0]
+        assert len(done) == 40
+
+
+RATE = 2
+
+
+@cuda.jit
+def add_rate(x):
+    x[0] += RATE
+
+
+class TestSignatures:
+    def test_one(self, cpu):
+        kernel = cuda.jit("void(float32[:], int32)")(_scale)
+        x = np.ones(2, np.float32)
+        kernel[1, 2](x, 3)
+        assert x.tolist() == [3, 3]
+        assert kernel.specialized
+        assert len(kernel.signatures) == 1
+
+    def test_several(self, cpu):
+        kernel = cuda.jit([(cuda.float32[:], cuda.int32), "void(float64[:], int32)"])(_scale)
+        for dtype in (np.float32, np.float64):
+            x = np.ones(2, dtype)
+            kernel[1, 2](x, 3)
+            assert x.tolist() == [3, 3]
+        with pytest.raises(TypeError):
+            kernel[1, 2](np.ones(2, np.complex64), 3)
+
+    def test_a_kernel_returns_nothing(self):
+        with pytest.raises(TypeError, match="void return type"):
+            cuda.jit("int32(int32)")(lambda x: x)
+
+    def test_an_error_of_types_comes_at_once(self, cpu):
+        from numba.core.errors import TypingError
+
+        with pytest.raises(TypingError, match="undefined_name"):
+            cuda.jit("void(float32[:])")(_undefined)
+
+    def test_inspection(self, cpu):
+        kernel = cuda.jit("void(float32[:], int32)")(_scale)
+        (signature,) = kernel.signatures
+        assert ".entry" in kernel.inspect_asm(signature)
+        assert "define" in kernel.inspect_llvm(signature)
+        assert set(cuda.jit(_scale).overloads) == set()
+        code, result = cuda.compile_ptx(_scale, "void(float32[:], int32)", cc=(8, 0))
+        assert ".target sm_80" in code
+        assert str(result) == "none"
+
+    def test_specialize(self, cpu):
+        made = increment.specialize(np.zeros(2))
+        assert made.specialized
+        with pytest.raises(RuntimeError, match="already specialized"):
+            made.specialize(np.zeros(2))
+
+
+def _scale(x, n):
+    i = cuda.grid(1)
+    x[i] *= n
+
+
+def _undefined(x):
+    x[0] = undefined_name  # noqa: F821
+
+
+class TestOptions:
+    @pytest.mark.parametrize(
+        "options",
+        [
+            {"fastmath": True},
+            {"fastmath": {"nnan"}},
+            {"inline": "always"},
+            {"inline": True, "device": True},
+            {"max_registers": 32},
+            {"debug": True, "opt": False},
+            {"lineinfo": True},
+            {"cache": True},
+            {"launch_bounds": (128, 2)},
+            {"opt": False},
+        ],
+    )
+    def test_each_is_taken(self, options, cpu):
+        kernel = cuda.jit(**options)(increment.py_func)
+        assert kernel.py_func is increment.py_func
+        if not options.get("device"):
+            x = np.zeros(2)
+            kernel[1, 2](x)
+            assert x.tolist() == [1, 1]
+
+    def test_an_unknown_one(self):
+        with pytest.raises(KeyError, match="fast_math"):
+            cuda.jit(fast_math=True)(increment.py_func)
+
+    def test_linking_is_refused_with_what_to_write(self):
+        with pytest.raises(NotImplementedError, match=r"@kd\.func\(link="):
+            cuda.jit(link=["file.cu"])(increment.py_func)
+        with pytest.raises(NotImplementedError, match=r"@kd\.func\(link="):
+            cuda.declare_device("f", "float32(float32)")
+
+    def test_twice(self):
+        with pytest.raises(TypeError, match="already jitted"):
+            cuda.jit(increment)
+
+
+class TestDevices:
+    def test_the_current_one(self, target):
+        device = cuda.get_current_device()
+        assert device.compute_capability >= (5, 0)
+        assert device.WARP_SIZE == 32
+        assert device.MULTIPROCESSOR_COUNT > 0
+        assert isinstance(device.name, bytes)
+        assert next(iter(cuda.gpus)).id == 0
+        assert cuda.select_device(0) == device
+        with cuda.gpus[0]:
+            assert cuda.current_context().device == device
+        with pytest.raises(cuda.cudadrv.driver.CudaAPIError, match="INVALID_DEVICE"):
+            cuda.select_device(99)
+
+    def test_memory(self, target):
+        context = cuda.current_context()
+        free, total = context.get_memory_info()
+        assert 0 <= free <= total
+        context.deallocations.clear()
+        cuda.close()
+
+    def test_questions(self, target, capsys):
+        assert cuda.is_available()
+        assert cuda.detect()
+        assert "Found 1 CUDA devices" in capsys.readouterr().out
+
+    def test_streams_and_events(self, target):
+        stream = cuda.stream()
+        start, end = cuda.event(), cuda.event(timing=True)
+        with stream.auto_synchronize():
+            start.record(stream)
+            increment[1, 2, stream](cuda.to_device(np.zeros(2), stream=stream))
+            end.record(stream)
+            end.wait(stream)
+        end.synchronize()
+        assert end.query()
+        assert cuda.event_elapsed_time(start, end) >= 0
+        called = []
+        stream.add_callback(lambda *args: called.append(args), "me")
+        assert called == [(stream, 0, "me")]
+        assert not cuda.default_stream()
+
+
+class TestLibrary:
+    def test_reduce(self, cpu):
+        total = cuda.reduce(lambda a, b: a + b)
+        assert total(np.arange(1000)) == 499500
+        assert total(np.arange(10), size=5, init=100) == 110
+        out = cuda.device_array(1, np.int64)
+        assert total(cuda.to_device(np.arange(10)), res=out) is None
+        assert out[0] == 45
+        assert total(np.zeros(0), init=3) == 3
+
+    def test_random(self, target):
+        states = cuda.random.create_xoroshiro128p_states(4, seed=1)
+        assert states.shape == (4,)
+        if target == "cpu":
+            out = np.zeros(4)
+            _draw[1, 4](states, out)
+            assert ((out >= 0) & (out < 1)).all()
+
+    def test_vectorize(self, cpu):
+        @cuda.vectorize(["float64(float64, float64)", "int64(int64, int64)"])
+        def add(a, b):
+            return a + b
+
+        assert add(np.ones((2, 3)), np.arange(3.0)).tolist() == [[1, 2, 3]] * 2
+        assert add(np.arange(3), 1).tolist() == [1, 2, 3]
+        assert add.reduce(np.arange(11)) == 55
+        out = np.zeros(3)
+        assert add(np.ones(3), np.ones(3), out=out) is out
+        assert out.tolist() == [2, 2, 2]
+        on_device = add(cuda.to_device(np.ones(3)), np.ones(3))
+        assert on_device.copy_to_host().tolist() == [2, 2, 2]
+        with pytest.raises(TypeError, match="No matching version"):
+            add(np.ones(3, np.complex64), np.ones(3))
+
+    def test_guvectorize(self, cpu):
+        @cuda.guvectorize(["void(float64[:], float64[:], float64[:])"], "(n),()->(n)")
+        def scale(x, by, out):
+            for i in range(x.size):
+                out[i] = x[i] * by[0]
+
+        x = np.arange(6.0).reshape(2, 3)
+        assert scale(x, np.array([2.0, 3.0])).tolist() == [[0, 2, 4], [9, 12, 15]]
+        with pytest.raises(ValueError, match="insufficient inner dimension"):
+            scale(np.float64(1), np.ones(1))
+        with pytest.raises(NameError, match="undefined output symbols: m"):
+            cuda.guvectorize(["void(float64[:], float64[:])"], "(n)->(m)")(scale.py_func)
+
+    def test_numba_itself_finds_it(self):
+        import subprocess
+        import sys
+
+        text = (
+            "import kerneldsl.drop_in, numba, numpy as np\n"
+            "f = numba.vectorize(['float64(float64)'], target='cuda')(lambda x: x + 1)\n"
+            "print(f(np.ones(2)))"
+        )
+        command = [sys.executable, "-c", text]
+        assert subprocess.check_output(command, text=True) == "[2. 2.]\n"
+
+    @pytest.mark.parametrize(
+        ("name", "args", "expected"),
+        [
+            ("hadd", (1, 2), 3),
+            ("hfma", (2, 3, 4), 10),
+            ("hneg", (2,), -2),
+            ("hmax", (1, 2), 2),
+            ("hmin", (float("nan"), 2), 2),
+            ("hlt", (1, 2), 1),
+            ("hsqrt", (4,), 2),
+            ("hexp2", (3,), 8),
+            ("hrint", (2.5,), 2),
+            ("htrunc", (-2.5,), -2),
+        ],
+    )
+    def test_float16(self, name, args, expected):
+        found = getattr(cuda.fp16, name)(*map(np.float16, args))
+        assert found == expected
+
+    def test_float16_in_a_kernel(self, cpu):
+        x = np.full(2, 3, np.float16)
+        _fused[1, 2](x)
+        assert x.tolist() == [12, 12]
+
+    def test_cache_hints(self, cpu):
+        x, y = np.arange(4.0), np.zeros(4)
+        _hinted[1, 4](x, y)
+        assert y.tolist() == [0, 1, 2, 3]
+
+
+@cuda.jit
+def _draw(states, out):
+    i = cuda.grid(1)
+    out[i] = cuda.random.xoroshiro128p_uniform_float64(states, i)
+
+
+@cuda.jit
+def _fused(x):
+    i = cuda.grid(1)
+    x[i] = cuda.fp16.hfma(x[i], x[i], x[i])
+
+
+@cuda.jit
+def _hinted(x, y):
+    i = cuda.grid(1)
+    cuda.stcg(y, i, cuda.ldcs(x, i))
+
+
+def test_kernels_are_pickled(cpu):
+    assert pickle.loads(pickle.dumps(increment)) is increment  # noqa: S301
+    local = cuda.jit(lambda x: x.fill(0), device=True)
+    assert pickle.loads(pickle.dumps(local)).targetoptions["device"] is True  # noqa: S301
