@@ -11,6 +11,7 @@ import numpy as np
 from kerneldsl.compat.numba_cuda.streams import stream_of
 from kerneldsl.contract.locations import alignment_number
 from kerneldsl.memory.arrays import DeviceArray, new_array
+from kerneldsl.memory.creation import to_device
 from kerneldsl.memory.geometry import ArrayGeometry
 from kerneldsl.memory.indexing import byte_offset, phantom
 from kerneldsl.memory.strided import byte_bounds, contiguous_strides
@@ -318,9 +319,11 @@ class DeviceNDArray(DeviceArray):
     __hash__ = object.__hash__  # type: ignore[assignment]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        from kerneldsl.compat.numba_cuda.api import to_device
+        return _arrived, (self.copy_to_host(),)
 
-        return to_device, (self.copy_to_host(),)
+
+def _arrived(elements: np.ndarray[Any, Any]) -> DeviceNDArray:
+    return DeviceNDArray.over(to_device(elements))
 
 
 class DeviceRecord(DeviceNDArray):
