@@ -15,7 +15,7 @@ from kerneldsl.ir.operations import Function, Operation, Value
 from kerneldsl.language.kinds import ArrayKind, array_kinds
 from targets.cuda.compile.mma.wgmma import ROW_BYTES
 
-__all__ = ["NotPlanned", "arguments_of", "map_of", "whole_of"]
+__all__ = ["NotPlanned", "arguments_of", "is_transposed", "map_of", "whole_of"]
 
 #: Most rows of a box.
 _MAX_BOX = 256
@@ -40,17 +40,23 @@ def map_of(function: Function, specialization: Specialization, load: Operation) 
         raise NotPlanned("a factor is loaded from another array than an argument")
     kind = whole.type
     itemsize = kind.dtype.bitwidth // 8
-    rows, columns = load.attributes["shape"]
+    promises, last = specialization.promises, kind.ndim - 1
+    unit_axis = last if kind.layout == "C" else promises.array(number).unit_axis
+    if kind.layout == "F":
+        unit_axis = 0
+    across, along = load.attributes["shape"]
+    axes = tuple(range(last, -1, -1))
+    if unit_axis == 0 and kind.ndim == 2:
+        across, along, axes = along, across, (0, 1)
     is_as_stored = str(kind.dtype) in MAP_DTYPES and kind.dtype == load.result.type.dtype
     if not is_as_stored or array.type.ndim != 2 or kind.ndim > MAX_MAP_RANK:
         raise NotPlanned("a factor is converted when it is loaded, or has not two axes")
     if not _is_zero(other):
         raise NotPlanned("a factor has other elements than zeros beyond its array")
-    if columns * itemsize % ROW_BYTES or rows > _MAX_BOX or rows % 8:
-        raise NotPlanned(f"a tile ({rows}, {columns}) of {kind.dtype} is not of whole boxes")
-    promises, last = specialization.promises, kind.ndim - 1
-    unit_axis = last if kind.layout == "C" else promises.array(number).unit_axis
-    if unit_axis != last:
+    if along * itemsize % ROW_BYTES or across > _MAX_BOX or across % 8:
+        shape = load.attributes["shape"]
+        raise NotPlanned(f"a tile {shape} of {kind.dtype} is not of whole boxes")
+    if unit_axis != axes[0]:
         raise NotPlanned("the rows of a factor have gaps between their elements")
     if promises.array(number).alignment % MAP_ALIGNMENT:
         raise NotPlanned("the address or the rows of a factor are no multiples of 16 bytes")
@@ -58,8 +64,13 @@ def map_of(function: Function, specialization: Specialization, load: Operation) 
         raise NotPlanned("arguments overlap")
     if specialization.layout.arrays[number].position in specialization.traits.written:
         raise NotPlanned("the kernel writes an array of factors")
-    box = (ROW_BYTES // itemsize, rows, *[1] * (kind.ndim - 2))
-    return TensorMap(number, tuple(range(last, -1, -1)), box, ROW_BYTES)
+    box = (ROW_BYTES // itemsize, across, *[1] * (kind.ndim - 2))
+    return TensorMap(number, axes, box, ROW_BYTES)
+
+
+def is_transposed(wanted: TensorMap) -> bool:
+    """Return whether an array has its columns side by side; its map is of the transpose."""
+    return wanted.axes == (0, 1)
 
 
 def whole_of(array: Value) -> tuple[Value, list[Operation]]:

@@ -20,7 +20,7 @@ from kerneldsl.contract.tensor_maps import TensorMap
 from kerneldsl.ir.operations import Effect, Function, Operation, Region, Value
 from kerneldsl.utilities.dataclasses import dataclass
 from targets.cuda.compile.additions import LaunchAdditions
-from targets.cuda.compile.mma.mapped_loads import NotPlanned, map_of
+from targets.cuda.compile.mma.mapped_loads import NotPlanned, is_transposed, map_of
 from targets.cuda.compile.mma.mbarriers import BARRIER_BYTES
 from targets.cuda.compile.mma.wgmma import (
     FORMS,
@@ -69,6 +69,8 @@ class Part:
     row_elements: int
     #: Whether rows are across k.
     is_exchanged: bool
+    #: Whether rows are along the first axis of the tile.
+    is_transposed: bool
 
     @property
     def panel_bytes(self) -> int:
@@ -192,9 +194,6 @@ def _form(product: Operation, warpgroups: int) -> Form:
         raise NotPlanned(f"there is no instruction for {columns} columns")
     if depth * form.itemsize % STEP_BYTES:
         raise NotPlanned(f"{depth} elements along k are no multiple of {form.depth}")
-    a_exchanged, b_exchanged = _exchanges(product)
-    if (a_exchanged or b_exchanged) and not form.may_exchange:
-        raise NotPlanned("operands with columns side by side are of 16 bits")
     results = rows * columns // (WARPGROUP * warpgroups)
     if form.is_promoted and product.attributes["promote"] is not None:
         results *= 2  # sums of up to `promote` products, and of all
@@ -263,15 +262,18 @@ def _rings(
             if number or not form.may_exchange or not layouts.has_own_rows(product):
                 raise NotPlanned("a factor is computed")
     rings: list[RingPlan] = []
-    for (region, _), own in loads.items():
+    for (region, product), own in loads.items():
         parts, start = {}, 0
         for load in own:
             wanted = map_of(function, specialization, load)
             if wanted not in maps:
                 maps.append(wanted)
-            columns = load.attributes["shape"][1]
-            row, rows = wanted.box[:2]
-            made = (rows, columns // row, row, exchanges[load])
+            (row, rows), is_turned = wanted.box[:2], is_transposed(wanted)
+            is_exchanged = exchanges[load] != is_turned
+            if is_exchanged and not forms[product].may_exchange:
+                raise NotPlanned("operands with columns side by side are of 16 bits")
+            panels = load.attributes["shape"][0 if is_turned else 1] // row
+            made = (rows, panels, row, is_exchanged, is_turned)
             parts[load] = Part(len(rings), maps.index(wanted), start, *made)
             start += parts[load].nbytes
         readers = frozenset(each for load in own for each in uses[load.result])

@@ -203,6 +203,8 @@ class Ring:
         builder, emitter = self._builder, self._writer.emitter
         array, *values = operation.operands
         row, column = (write_place(emitter, each) for each in values[-2:])
+        if part.is_transposed:
+            row, column = column, row
         of_part = emitter.indices(emitter.get(array), operation, values[:-2])
         for panel in range(part.panels):
             start = part.start + panel * part.panel_bytes

@@ -24,6 +24,7 @@ def _check(
     *,
     is_reversed: bool = False,
     result: str = "",
+    is_transposed: bool = False,
     **options: Any,
 ) -> None:
     """Compare a product of small integers by some tiles with NumPy's."""
@@ -35,9 +36,11 @@ def _check(
     kind = np.dtype(getattr(ml_dtypes, dtype, dtype))
     result = result or ("int32" if dtype == "int8" else "float32")
     c = np.full((rows, columns), 77, getattr(ml_dtypes, result, result))
-    signature = f"{dtype}[:, ::1], {dtype}[:, ::1], {result}[:, ::1]"
+    layout = "::1, :" if is_transposed else ":, ::1"
+    signature = f"{dtype}[{layout}], {dtype}[{layout}], {result}[:, ::1]"
     specialization = specialize_product(product(*tile, **options), signature, threads=threads)
-    given = tuple(np.ascontiguousarray(each).astype(kind) for each in (a, b))
+    order = "F" if is_transposed else "C"
+    given = tuple(np.array(each, kind, order=order) for each in (a, b))
     simulate_warpgroups(specialization, (2,), (*given, c), is_reversed=is_reversed)
     np.testing.assert_array_equal(c.astype(np.float64), one @ two.T)
 
@@ -76,6 +79,24 @@ def test_all_dtypes_and_orders_of_axes_are_exact(tile, threads, dtype, options):
     rows, columns, depth = tile
     shape = (rows + 8, columns + 16, 2 * depth + 16)  # the last tiles are beyond the arrays
     _check(tile, threads, dtype, shape, is_reversed=True, **options)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "tile", "options"),
+    [
+        ("float16", (64, 128, 64), {"is_a_turned": True, "is_b_turned": False}),
+        ("bfloat16", (64, 64, 64), {"is_a_turned": False, "is_b_turned": True}),
+        (
+            "int8",
+            (64, 64, 128),
+            {"is_a_turned": True, "is_b_turned": False, "sums": kd.int32},
+        ),
+    ],
+)
+def test_arrays_with_columns_side_by_side_are_exact(dtype, tile, options):
+    rows, columns, depth = tile
+    shape = (rows + 16, columns + 16, 2 * depth + 16)
+    _check(tile, 128, dtype, shape, is_reversed=True, is_transposed=True, **options)
 
 
 @pytest.mark.parametrize("result", ["int8", "int16", "int32", "int64"])

@@ -443,6 +443,18 @@ def test_launches_use_warpgroups_where_arguments_allow_it():
         assert [each.config.grid_dim[0] for each in null.launches] == [4, count, 4]
 
 
+def test_a_transposed_view_is_copied_as_it_is_stored():
+    kernel = product(128, 64, 64, is_b_turned=False)
+    with null_in_use():
+        (a, b), c = _arrays((256, 64), (128, 64)), kd.to_device(np.zeros((256, 128), np.float32))
+        kernel[4, 256](a, b.T, c)
+        (found,) = (each.artifact for each in kernel._dispatcher.state().loaded.values())
+    assert found.tensor_maps == (
+        TensorMap(0, (1, 0), (64, 128), 128),
+        TensorMap(1, (0, 1), (64, 64), 128),
+    )
+
+
 def test_arrays_without_elements_have_other_code():
     kernel = product(128, 64, 64)
     with null_in_use():
