@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kerneldsl.ir.verifier import verify
 from tests.conformance.kernels import CASES, QUICK_CASES
 from tests.support.cases import Case, copy_arguments
 from tests.support.extent import full_beyond
@@ -13,6 +12,7 @@ from tests.support.regions.reading import after_passes, as_written, specialized
 from tests.support.regions.running import run
 from tests.support.regions.watching import watch_of
 from tests.support.simt import Launch
+from tests.support.verifier import verify
 
 #: Code of other compilers has no meaning here.
 _CASES = [case for case in CASES if case.name.partition(".")[0] != "linked"]

@@ -11,7 +11,6 @@ from typing import Any
 from kerneldsl.errors import KernelError
 from kerneldsl.ir.frontend.reader import NotReadError
 from kerneldsl.ir.operations import Function
-from kerneldsl.ir.verifier import verify
 from tests.fuzz.differences import compare
 from tests.fuzz.program import DATA_SETS, Program
 from tests.support.regions.numbers import NotInterpretedError
@@ -20,6 +19,7 @@ from tests.support.regions.running import run
 from tests.support.regions.watching import AnalysisWatch, watch_of
 from tests.support.simt import Launch
 from tests.support.source import exec_source
+from tests.support.verifier import verify
 
 __all__ = ["REGIONS", "UNREAD", "attempt_regions", "read_functions"]
 

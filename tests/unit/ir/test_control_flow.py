@@ -15,13 +15,13 @@ from kerneldsl.ir.printer import print_function
 from kerneldsl.ir.ranges import ranges_of
 from kerneldsl.ir.simplify import simplify
 from kerneldsl.ir.uniformity import uniformity_of
-from kerneldsl.ir.verifier import VerificationError, verify
 from kerneldsl.language.intrinsics.intrinsic import Scope
 from kerneldsl.lowering.numba_internals.host_code import host_contexts
 from kerneldsl.lowering.types import numba_types
 from targets.cpu.regions.compile import compile_regions
 from targets.cpu.target import CpuCompiler
-from targets.cuda.compile.regions.compile import compile_regions as compile_cuda
+from tests.support.cuda_regions import compile_regions as compile_cuda
+from tests.support.verifier import VerificationError, verify
 
 _F = "float32[::1]"
 N = 16

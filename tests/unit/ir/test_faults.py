@@ -13,12 +13,12 @@ import kerneldsl as kd
 from kerneldsl.ir.frontend.read import read_function
 from kerneldsl.ir.operations import Effect, Function
 from kerneldsl.ir.simplify import simplify
-from kerneldsl.ir.verifier import verify
 from kerneldsl.lowering.numba_internals.compiling import global_compiler_lock, target_override
 from kerneldsl.lowering.types import numba_types
 from targets.cuda.compile.numba_device import TARGET_NAME, descriptor
 from targets.cuda.compile.region_code import device_texts
-from targets.cuda.compile.regions.compile import compile_regions
+from tests.support.cuda_regions import compile_regions
+from tests.support.verifier import verify
 
 _F = "float32[::1]"
 

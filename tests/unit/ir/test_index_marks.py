@@ -11,7 +11,6 @@ import random
 import numpy as np
 import pytest
 
-from kerneldsl.ir.verifier import verify
 from tests.support.extent import examples
 from tests.support.python_kernels import simulate
 from tests.support.regions.reading import after_passes, as_written, specialized
@@ -20,6 +19,7 @@ from tests.support.regions.watching import watch_of
 from tests.support.seeds import fresh_seed
 from tests.support.simt import Launch
 from tests.support.source import exec_source
+from tests.support.verifier import verify
 
 _HEAD = """\
 import numpy as np

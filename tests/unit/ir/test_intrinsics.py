@@ -11,8 +11,8 @@ import pytest
 
 import kerneldsl as kd
 from kerneldsl.language.intrinsics.examples import EXAMPLES
-from targets.cuda.compile.regions.compile import compile_regions
 from tests.ptx.helpers import specialize
+from tests.support.cuda_regions import compile_regions
 
 #: Beginnings of names to the instructions that show the intrinsic.
 _INSTRUCTIONS = {

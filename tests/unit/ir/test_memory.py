@@ -16,16 +16,16 @@ from numba import types
 
 import kerneldsl as kd
 from kerneldsl.ir.printer import print_function
-from kerneldsl.ir.verifier import VerificationError, verify
 from kerneldsl.language.kinds import ArrayKind, Kind, TupleKind
 from kerneldsl.lowering.numba_internals.compiling import global_compiler_lock, target_override
 from targets.cuda.compile.numba_device import TARGET_NAME
 from targets.cuda.compile.region_code import read_kernel
-from targets.cuda.compile.regions.compile import compile_regions
 from tests.ptx.helpers import specialize
 from tests.support.cases import kind_of
+from tests.support.cuda_regions import compile_regions
 from tests.support.python_kernels import simulate
 from tests.support.simulated_grid import SimulatedGrid
+from tests.support.verifier import VerificationError, verify
 
 _THREADS = 8
 _RECORD = np.dtype([("n", np.int32), ("x", np.float64), ("v", np.int16, (3,))], align=True)

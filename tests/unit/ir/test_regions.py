@@ -15,11 +15,11 @@ from kerneldsl.ir.printer import print_function, print_region
 from kerneldsl.ir.ranges import ranges_of
 from kerneldsl.ir.rewriter import rewrite
 from kerneldsl.ir.uniformity import uniformity_of
-from kerneldsl.ir.verifier import VerificationError, verify
 from kerneldsl.language.intrinsics.intrinsic import Scope
 from kerneldsl.lowering.numba_internals.host_code import host_contexts
 from kerneldsl.lowering.types import numba_types
 from targets.cpu.regions.read import read_kernel
+from tests.support.verifier import VerificationError, verify
 from tests.unit.ir.gate_kernels import KERNELS, specialization
 
 _F = "float32[::1]"

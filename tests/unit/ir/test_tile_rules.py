@@ -8,7 +8,6 @@ import pytest
 from numba import types
 
 from kerneldsl.ir.operations import Function, Value
-from kerneldsl.ir.verifier import VerificationError, verify
 from tests.conformance.kernels import (
     packed_tiles,
     tile_axes,
@@ -24,6 +23,7 @@ from tests.ptx.helpers import specialize
 from tests.support.cases import Case
 from tests.support.extent import sample
 from tests.support.regions.reading import before_passes
+from tests.support.verifier import VerificationError, verify
 
 _MODULES = (
     packed_tiles,
