@@ -8,11 +8,7 @@ user's kernel, the *value*, the *limit* that it broke and the origin of that lim
 
 from __future__ import annotations
 
-from kerneldsl.errors.base import (
-    KernelError,
-    KernelWarning,
-    SourceLocation,
-)
+from kerneldsl.errors.base import KernelError, KernelWarning, SourceLocation
 from kerneldsl.errors.driver import (
     DeviceError,
     DeviceLostError,

@@ -16,13 +16,7 @@ from typing import Any, NamedTuple, TypeAlias
 from kerneldsl.explain.indices import Indices
 from kerneldsl.explain.joined_conditions import comparisons
 from kerneldsl.explain.sites import site_of
-from kerneldsl.explain.symbols import (
-    Expression,
-    coordinate,
-    import_sympy,
-    is_of_thread,
-    symbol,
-)
+from kerneldsl.explain.symbols import Expression, coordinate, import_sympy, is_of_thread, symbol
 from kerneldsl.explain.tally import BranchTally
 from kerneldsl.ir.operations import LOOPS, Function, Label, Operation, Region
 

@@ -21,14 +21,7 @@ from kerneldsl.frontend.effects.library_effects import (
     WRITING_FUNCTIONS,
 )
 from kerneldsl.frontend.unit import IntrinsicUse
-from kerneldsl.ir.operations import (
-    Effect,
-    Function,
-    Operation,
-    Region,
-    Value,
-    handed_on,
-)
+from kerneldsl.ir.operations import Effect, Function, Operation, Region, Value, handed_on
 from kerneldsl.language.intrinsics.intrinsic import ARRAY_ACCESS
 from kerneldsl.language.intrinsics.intrinsic import Effect as LanguageEffect
 from kerneldsl.language.kinds import Kind

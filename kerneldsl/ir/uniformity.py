@@ -36,15 +36,7 @@ from kerneldsl.ir.divergence import (
 )
 from kerneldsl.ir.frontend.source_names import RESULT
 from kerneldsl.ir.intervals import Intervals
-from kerneldsl.ir.operations import (
-    LOOPS,
-    Effect,
-    Function,
-    Label,
-    Operation,
-    Region,
-    Value,
-)
+from kerneldsl.ir.operations import LOOPS, Effect, Function, Label, Operation, Region, Value
 from kerneldsl.language.intrinsics.intrinsic import Intrinsic, Scope, Typing
 from kerneldsl.language.intrinsics.table import INTRINSICS
 from kerneldsl.language.kinds import Kind

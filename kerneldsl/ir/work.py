@@ -34,11 +34,7 @@ from kerneldsl.ir.operations import (
     given_to,
     handed_on,
 )
-from kerneldsl.ir.recognize import (
-    constant_number,
-    is_false,
-    operator_of,
-)
+from kerneldsl.ir.recognize import constant_number, is_false, operator_of
 from kerneldsl.language.intrinsics.intrinsic import ARRAY_ACCESS, Scope
 from kerneldsl.language.intrinsics.intrinsic import Effect as LanguageEffect
 

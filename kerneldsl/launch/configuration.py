@@ -8,12 +8,7 @@ from typing import TYPE_CHECKING
 
 from kerneldsl.contract import Device, Executable, HostShare, LaunchConfig
 from kerneldsl.errors import LaunchConfigError
-from kerneldsl.launch.attributes import (
-    NO_ATTRIBUTES,
-    check_attributes,
-    in_clusters,
-    runs_at_once,
-)
+from kerneldsl.launch.attributes import NO_ATTRIBUTES, check_attributes, in_clusters, runs_at_once
 from kerneldsl.launch.decision import is_planned, tiled_config
 from kerneldsl.launch.dimensions import check_limits
 from kerneldsl.launch.request import Request

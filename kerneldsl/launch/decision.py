@@ -16,13 +16,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kerneldsl.analysis.work import UNKNOWN_TRIPS
-from kerneldsl.contract import (
-    ONE_EACH,
-    ElementMapping,
-    LaunchConfig,
-    Promises,
-    Resources,
-)
+from kerneldsl.contract import ONE_EACH, ElementMapping, LaunchConfig, Promises, Resources
 from kerneldsl.errors import ArgumentValueError, LaunchConfigError
 from kerneldsl.language.kinds import Kind, array_kinds
 from kerneldsl.launch.attributes import in_clusters

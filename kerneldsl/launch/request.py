@@ -8,14 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
-from kerneldsl.contract import (
-    ONE_EACH,
-    ArrayPromises,
-    Device,
-    DeviceLike,
-    ElementMapping,
-    Promises,
-)
+from kerneldsl.contract import ONE_EACH, ArrayPromises, Device, DeviceLike, ElementMapping, Promises
 from kerneldsl.contract.abi import integer_parameters
 from kerneldsl.contract.promises import MAX_ALIGNMENT, is_narrow
 from kerneldsl.errors import (

@@ -10,10 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kerneldsl.planner.block_limits import (
-        BlockLimits,
-        KernelResources,
-    )
+    from kerneldsl.planner.block_limits import BlockLimits, KernelResources
     from kerneldsl.planner.block_occupancy import (
         Occupancy,
         PotentialBlock,
@@ -21,11 +18,7 @@ if TYPE_CHECKING:
         max_potential_block_size,
         occupancy,
     )
-    from kerneldsl.planner.grid_coverage import (
-        Coverage,
-        bytes_to_saturate,
-        coverage,
-    )
+    from kerneldsl.planner.grid_coverage import Coverage, bytes_to_saturate, coverage
     from kerneldsl.planner.limits import (
         COMPUTE_CAPABILITIES,
         ComputeCapability,

@@ -11,13 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from kerneldsl.planner.candidates import Choice, Compiled
-from kerneldsl.planner.choose import (
-    TIE,
-    Problem,
-    Scored,
-    nothing_fits,
-    rank,
-)
+from kerneldsl.planner.choose import TIE, Problem, Scored, nothing_fits, rank
 from kerneldsl.planner.cost import BOUND_WORDS, CONSTANTS
 from kerneldsl.planner.fit import ModelInputs
 from kerneldsl.planner.formula import DeviceModel

@@ -6,10 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
 from kerneldsl.contract import DeviceLike
-from kerneldsl.errors import (
-    ArgumentTypeError,
-    ArgumentValueError,
-)
+from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
 from kerneldsl.errors.values import as_int, safe_repr
 from kerneldsl.placement.devices import chosen_device
 from kerneldsl.streams.current import BaseStream, active_stream

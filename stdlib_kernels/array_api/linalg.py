@@ -15,13 +15,7 @@ from typing import Any
 from kerneldsl.utilities.flags import read_flag
 from stdlib_kernels.array_api.binary import multiply, subtract
 from stdlib_kernels.array_api.manipulation import concat, moveaxis, reshape
-from stdlib_kernels.array_api.products import (
-    last_axis,
-    matmul,
-    matrix_transpose,
-    tensordot,
-    vecdot,
-)
+from stdlib_kernels.array_api.products import last_axis, matmul, matrix_transpose, tensordot, vecdot
 from stdlib_kernels.checks import Array, check_array, check_matrices, check_same_kind
 from stdlib_kernels.functions import library_function
 from stdlib_kernels.parameters import axis_of, integer_of, wrong_value

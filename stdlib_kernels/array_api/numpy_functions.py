@@ -18,16 +18,7 @@ import numpy as np
 from kerneldsl.errors import ArgumentTypeError
 from kerneldsl.errors.values import safe_repr
 from stdlib_kernels import array_api as xp
-from stdlib_kernels import (
-    compact,
-    elementwise,
-    histogram,
-    linalg,
-    movement,
-    reduce,
-    scan,
-    sort,
-)
+from stdlib_kernels import compact, elementwise, histogram, linalg, movement, reduce, scan, sort
 from stdlib_kernels.array_api.computing import mixed
 from stdlib_kernels.array_api.making import RULES
 

@@ -11,12 +11,7 @@ from stdlib_kernels.array_api.manipulation import concat
 from stdlib_kernels.arrays import allocate
 from stdlib_kernels.checks import Array, check_array
 from stdlib_kernels.functions import library_function
-from stdlib_kernels.parameters import (
-    accumulator_dtype,
-    axis_of,
-    dtype_of,
-    integer_of,
-)
+from stdlib_kernels.parameters import accumulator_dtype, axis_of, dtype_of, integer_of
 from stdlib_kernels.reduce import all, any, argmax, argmin, count_nonzero, max, mean, min, std, var
 
 __all__ = [

@@ -12,23 +12,11 @@ from kerneldsl.errors import ArgumentValueError
 from kerneldsl.errors.values import safe_repr
 from kerneldsl.repeating.overlap import may_overlap
 from kerneldsl.repeating.recorded_calls import refuse_to_repeat
-from stdlib_kernels.arrays import (
-    allocate,
-    along_or_flat,
-    around_axis,
-    finish,
-    on_device,
-    to_host,
-)
+from stdlib_kernels.arrays import allocate, along_or_flat, around_axis, finish, on_device, to_host
 from stdlib_kernels.checks import Array, Ints, check_array
 from stdlib_kernels.functions import repeated_function
 from stdlib_kernels.gathering import over
-from stdlib_kernels.parameters import (
-    axes_of,
-    each_axis_of,
-    integers_of,
-    wrong_value,
-)
+from stdlib_kernels.parameters import axes_of, each_axis_of, integers_of, wrong_value
 
 __all__ = ["flip", "fresh", "moved", "repeated", "roll", "tile"]
 

@@ -12,14 +12,7 @@ from stdlib_kernels.elementwise.calls import Number
 from stdlib_kernels.functions import repeated_function
 from stdlib_kernels.operations import add, identity_of, larger, smaller
 from stdlib_kernels.parameters import computing_dtype, wrong_value
-from stdlib_kernels.reduce.folding import (
-    Axis,
-    Rule,
-    begin,
-    check_not_empty,
-    fold,
-    fold_call,
-)
+from stdlib_kernels.reduce.folding import Axis, Rule, begin, check_not_empty, fold, fold_call
 from stdlib_kernels.reduce.lanes import are_lanes_faster, launch_extremes
 from stdlib_kernels.reduce.masking import is_masked, masked
 

@@ -25,13 +25,7 @@ from stdlib_kernels.operations import (
     smaller,
     unchanged,
 )
-from stdlib_kernels.reduce.folding import (
-    Axis,
-    Rule,
-    check_not_empty,
-    fold_call,
-    rule_of,
-)
+from stdlib_kernels.reduce.folding import Axis, Rule, check_not_empty, fold_call, rule_of
 from stdlib_kernels.reduce.masking import is_masked, masked, masked_mean
 
 __all__ = ["mean", "norm", "prod", "reduce", "sum"]

@@ -16,14 +16,7 @@ import numpy as np
 import kerneldsl as kd
 from kerneldsl.repeating.recorded_calls import launch_over
 from stdlib_kernels.arrays import allocate, constant_beside, contiguous, finish, on_device
-from stdlib_kernels.checks import (
-    Array,
-    Out,
-    check_array,
-    check_out,
-    check_same_kind,
-    check_shape,
-)
+from stdlib_kernels.checks import Array, Out, check_array, check_out, check_same_kind, check_shape
 from stdlib_kernels.elementwise.calls import Number
 from stdlib_kernels.functions import repeated_function
 from stdlib_kernels.gathering import check_indices, check_range, take_places

@@ -22,28 +22,15 @@ from pathlib import Path
 from kerneldsl.contract import Check, CheckStatus, Device
 from kerneldsl.contract.checks import said_by
 from kerneldsl.errors import DriverError, TargetUnavailableError, ToolMissingError
-from kerneldsl.tools.detection.files import (
-    find_library,
-    library_version,
-    read_text,
-)
+from kerneldsl.tools.detection.files import find_library, library_version, read_text
 from kerneldsl.tools.versions import package_version
 from kerneldsl.utilities.formatting import format_version
-from targets.cuda.architectures import (
-    ARCHITECTURES,
-    PTX_RELEASES,
-    choose_ptx_version,
-    parse_arch,
-)
+from targets.cuda.architectures import ARCHITECTURES, PTX_RELEASES, choose_ptx_version, parse_arch
 from targets.cuda.compile.libdevice import find_libdevice
 from targets.cuda.compile.nvrtc import nvrtc_version
 from targets.cuda.driver.attributes import read_pci_address
 from targets.cuda.driver.driver import Driver, get_driver
-from targets.cuda.probe import (
-    nvidia_driver_library,
-    nvidia_driver_version,
-    nvidia_gpus,
-)
+from targets.cuda.probe import nvidia_driver_library, nvidia_driver_version, nvidia_gpus
 
 __all__ = ["check_cuda"]
 

@@ -10,15 +10,7 @@ from hypothesis import strategies as st
 import kerneldsl as kd
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
 from stdlib_kernels.compact import unique
-from stdlib_kernels.sort import (
-    argsort,
-    merge,
-    ordering,
-    searchsorted,
-    sort,
-    sort_pairs,
-    top_k,
-)
+from stdlib_kernels.sort import argsort, merge, ordering, searchsorted, sort, sort_pairs, top_k
 from stdlib_kernels.sort.host import LONG_ROW, SHORT, sort_on_host
 from stdlib_kernels.sort.onesweep import sort_long_rows
 from stdlib_kernels.sort.rows import MAX_WIDTH, SHORT_ROW, sort_short_rows

@@ -13,13 +13,7 @@ from targets.cuda.compile.pipeline import PASSES
 from targets.cuda.compile.ptxas import assemble
 from tests.conformance.kernels import QUICK_CASES
 from tests.ptx.helpers import assemble_together, newer_words, specialize
-from tests.ptx.pass_kernels import (
-    ARCH,
-    OVER_EXTENTS,
-    PASS_KERNELS,
-    PTX_VERSION,
-    artifact_for_pass,
-)
+from tests.ptx.pass_kernels import ARCH, OVER_EXTENTS, PASS_KERNELS, PTX_VERSION, artifact_for_pass
 from tests.sanitizer.selection import intrinsics_of
 from tests.support.extent import full_beyond
 from tests.support.ptx_machine import run_thread

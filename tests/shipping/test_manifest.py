@@ -8,14 +8,7 @@ import json
 import pytest
 
 from kerneldsl.shipping import manifest as manifest_module
-from kerneldsl.shipping.manifest import (
-    Entry,
-    File,
-    Index,
-    Manifest,
-    ManifestError,
-    encode_document,
-)
+from kerneldsl.shipping.manifest import Entry, File, Index, Manifest, ManifestError, encode_document
 
 DIGEST = "0" * 64
 GOOD = Manifest(

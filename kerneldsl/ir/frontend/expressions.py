@@ -11,12 +11,7 @@ from typing import Any
 from numba import types
 
 from kerneldsl.frontend.expressions import folded
-from kerneldsl.frontend.operators import (
-    BINARY_OPERATORS,
-    COMPARISONS,
-    OPPOSITES,
-    UNARY_OPERATORS,
-)
+from kerneldsl.frontend.operators import BINARY_OPERATORS, COMPARISONS, OPPOSITES, UNARY_OPERATORS
 from kerneldsl.frontend.parts import Part
 from kerneldsl.frontend.unit import IntrinsicUse
 from kerneldsl.ir.frontend.control import known_test

@@ -21,10 +21,7 @@ from kerneldsl.ir.frontend.members import packed, type_of, unpacked
 from kerneldsl.ir.frontend.merging import LoopVariables
 from kerneldsl.ir.frontend.origins import Origin
 from kerneldsl.ir.frontend.outside_calls import call_function
-from kerneldsl.ir.frontend.reader import (
-    Reader,
-    constant_of,
-)
+from kerneldsl.ir.frontend.reader import Reader, constant_of
 from kerneldsl.ir.frontend.statements import bind_target
 from kerneldsl.ir.operations import Region, Value
 from kerneldsl.ir.refusals import Refusal, loop_refusal, several_types_refusal

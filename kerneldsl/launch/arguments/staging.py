@@ -23,12 +23,7 @@ from kerneldsl.language.kinds import Layout
 from kerneldsl.launch.arguments.arguments import Progress
 from kerneldsl.memory.geometry import ArrayGeometry
 from kerneldsl.memory.pools import allocate
-from kerneldsl.memory.strided import (
-    byte_bounds,
-    contiguous_strides,
-    is_dense,
-    overlapping,
-)
+from kerneldsl.memory.strided import byte_bounds, contiguous_strides, is_dense, overlapping
 from kerneldsl.memory.transfer import host_copy, read_array, write_array
 from kerneldsl.statistics.collect import note_copy
 from kerneldsl.utilities.environment import logger

@@ -14,11 +14,7 @@ from llvmlite import ir
 
 from kerneldsl.launch.native import layout
 from kerneldsl.launch.native.builder import I32, I64, POINTER, Function
-from kerneldsl.launch.native.emit_context import (
-    ContextAddresses,
-    emit_no_streams,
-    read_variable,
-)
+from kerneldsl.launch.native.emit_context import ContextAddresses, emit_no_streams, read_variable
 from kerneldsl.launch.native.emit_methods import METHOD, METHOD_COUNT, emit_slow_path
 from kerneldsl.launch.native.step_kinds import BLOCK_FLAGS, BLOCK_HEAD
 from kerneldsl.memory.arrays import DeviceArray

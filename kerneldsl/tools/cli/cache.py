@@ -269,12 +269,7 @@ def _explain_miss(
     from kerneldsl import cache
     from kerneldsl.cache.inventory import find_nearest
     from kerneldsl.placement.registry import target_writing
-    from kerneldsl.tools.cli.find import (
-        choose_member,
-        find_kernel,
-        read_dims,
-        signature_arguments,
-    )
+    from kerneldsl.tools.cli.find import choose_member, find_kernel, read_dims, signature_arguments
 
     entries = cache.entries()
     found = find_kernel(kernel)

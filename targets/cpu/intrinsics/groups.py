@@ -18,12 +18,7 @@ from numba.core import cgutils
 
 from kerneldsl.language.intrinsics.intrinsic import Scope
 from kerneldsl.lowering.calls import Call
-from kerneldsl.lowering.groups import (
-    Combination,
-    after_initial,
-    combination,
-    fenced,
-)
+from kerneldsl.lowering.groups import Combination, after_initial, combination, fenced
 from kerneldsl.lowering.loop_marks import NOT_UNROLLED, mark_loop
 from targets.cpu.intrinsics.exchange import (
     I1,

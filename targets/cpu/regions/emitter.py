@@ -22,13 +22,7 @@ from kerneldsl.lowering.loop_marks import mark_loop
 from kerneldsl.lowering.numba_internals.arrays import suspend_emission
 from kerneldsl.utilities.cached_property import cached_property
 from targets.cpu.codegen.code import ALIGNMENT
-from targets.cpu.codegen.storage import (
-    STACK_BYTES,
-    LocalScopes,
-    StaticArray,
-    Storage,
-    is_of_block,
-)
+from targets.cpu.codegen.storage import STACK_BYTES, LocalScopes, StaticArray, Storage, is_of_block
 from targets.cpu.codegen.vector_calls import prefetch_after
 
 __all__ = ["CountedLoop", "CpuEmitter"]

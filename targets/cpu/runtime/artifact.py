@@ -15,14 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, TypeAlias
 
 from kerneldsl.analysis.work import KernelWork
-from kerneldsl.contract import (
-    Artifact,
-    Device,
-    Executable,
-    LaunchConfig,
-    Resources,
-    Specialization,
-)
+from kerneldsl.contract import Artifact, Device, Executable, LaunchConfig, Resources, Specialization
 from kerneldsl.contract.abi import ParameterLayout
 from kerneldsl.contract.findings import NO_BARRIERS, BarrierFacts, Finding
 from kerneldsl.language.kinds import ArrayKind

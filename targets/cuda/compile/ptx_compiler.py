@@ -13,14 +13,7 @@ from targets.cuda.compile.tile_block import DEFAULT_TILE_BLOCK
 if TYPE_CHECKING:
     from kerneldsl.analysis.traits import KernelTraits
     from kerneldsl.analysis.work import KernelWork
-    from kerneldsl.contract import (
-        Artifact,
-        Device,
-        Dim3,
-        Executable,
-        LaunchConfig,
-        Specialization,
-    )
+    from kerneldsl.contract import Artifact, Device, Dim3, Executable, LaunchConfig, Specialization
     from kerneldsl.contract.findings import BarrierProblem
     from kerneldsl.frontend.typed_unit import TypedUnit
     from kerneldsl.frontend.unit import FunctionUnit

@@ -16,12 +16,7 @@ from kerneldsl.utilities.cached_property import cached_property
 from kerneldsl.utilities.environment import logger
 from kerneldsl.utilities.formatting import format_bytes, format_version
 from kerneldsl.utilities.modules import imported
-from targets.cuda.architectures import (
-    ARCHITECTURES,
-    PTX_RELEASES,
-    choose_ptx_version,
-    parse_arch,
-)
+from targets.cuda.architectures import ARCHITECTURES, PTX_RELEASES, choose_ptx_version, parse_arch
 from targets.cuda.compile.ptx_compiler import PtxCompiler, require_ptx
 from targets.cuda.device import peers, pools
 from targets.cuda.device.streams import (

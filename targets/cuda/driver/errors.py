@@ -26,9 +26,7 @@ from targets.cuda.driver.codes import DRIVER_CODES, DriverCode, find_code
 from targets.cuda.driver.loss import suspect_lines
 
 if TYPE_CHECKING:
-    from kerneldsl.errors import (
-        DriverError,
-    )
+    from kerneldsl.errors import DriverError
 
 __all__ = [
     "compose_error",

@@ -13,13 +13,7 @@ from typing import Any, Protocol
 
 from kerneldsl.ir.operations import Function, Operation, Region, Value
 from tests.support.regions.arrays import ARRAY_OPERATIONS
-from tests.support.regions.numbers import (
-    constant,
-    converter,
-    dtype_of,
-    numba_function,
-    undefined,
-)
+from tests.support.regions.numbers import constant, converter, dtype_of, numba_function, undefined
 from tests.support.regions.tiles import TILE_OPERATIONS
 from tests.support.regions.words import word
 from tests.support.simt import MEETINGS, Body, Thread

@@ -10,13 +10,7 @@ import numpy as np
 import pytest
 
 from kerneldsl import errors
-from kerneldsl.errors import (
-    DriverError,
-    KernelError,
-    KernelFault,
-    SourceLocation,
-    fault_class,
-)
+from kerneldsl.errors import DriverError, KernelError, KernelFault, SourceLocation, fault_class
 from kerneldsl.errors.axes import AxisError
 
 _EXTRA = {

@@ -10,11 +10,7 @@ import numpy as np
 import pytest
 
 import kerneldsl as kd
-from kerneldsl.errors import (
-    ArgumentTypeError,
-    ArgumentValueError,
-    KernelTypingError,
-)
+from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, KernelTypingError
 from kerneldsl.language.element_types import element_name
 from kerneldsl.language.kinds import ArrayKind
 from tests.ptx.helpers import body_of, compile_ptx

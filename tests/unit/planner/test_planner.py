@@ -18,13 +18,7 @@ from kerneldsl.errors import ArgumentValueError, ResourceLimitError
 from kerneldsl.language.signatures import parse_signature
 from kerneldsl.planner import DeviceOccupancyLimits, KernelResources, occupancy
 from kerneldsl.planner.candidates import BLOCK_THREADS, Candidate, Choice, extent_class, fit_grid
-from kerneldsl.planner.choose import (
-    MAX_COMPILED,
-    Problem,
-    choose,
-    estimate_resources,
-    rank,
-)
+from kerneldsl.planner.choose import MAX_COMPILED, Problem, choose, estimate_resources, rank
 from kerneldsl.planner.cost import BOUND_WORDS, predict
 from kerneldsl.planner.describe import describe, every_plan
 from kerneldsl.planner.plan import LaunchPlan, PlanAlternative

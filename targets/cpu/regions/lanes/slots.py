@@ -13,15 +13,7 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 
-from kerneldsl.ir.operations import (
-    CONTROL,
-    Effect,
-    Operation,
-    Region,
-    Value,
-    given_to,
-    handed_on,
-)
+from kerneldsl.ir.operations import CONTROL, Effect, Operation, Region, Value, given_to, handed_on
 from kerneldsl.ir.ranges import Interval, ranges_of_region
 from kerneldsl.ir.recognize import operator_of
 from kerneldsl.ir.rewriter import clone

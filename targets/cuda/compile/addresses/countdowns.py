@@ -12,12 +12,7 @@ from typing import NamedTuple
 from kerneldsl.contract import Report, ignore_remark
 from targets.cuda.compile.addresses.counters import counter_intervals
 from targets.cuda.compile.addresses.facts import ParameterFacts
-from targets.cuda.compile.addresses.function import (
-    Function,
-    Instruction,
-    read_function,
-    results,
-)
+from targets.cuda.compile.addresses.function import Function, Instruction, read_function, results
 from targets.cuda.compile.addresses.intervals import INT32, Interval, is_within
 from targets.cuda.compile.addresses.values import Values
 

@@ -17,12 +17,7 @@ from functools import reduce
 from typing import NamedTuple
 
 from targets.cuda.compile.addresses.facts import ParameterFacts
-from targets.cuda.compile.addresses.function import (
-    Function,
-    Instruction,
-    natural_loops,
-    results,
-)
+from targets.cuda.compile.addresses.function import Function, Instruction, natural_loops, results
 from targets.cuda.compile.addresses.intervals import Interval, hull, is_within
 from targets.cuda.compile.addresses.polynomials import add, wrap
 from targets.cuda.compile.addresses.values import Values

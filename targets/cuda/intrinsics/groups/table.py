@@ -12,19 +12,8 @@ from llvmlite import ir
 from numba.core import cgutils
 
 from kerneldsl.lowering.calls import Call, Emitter
-from kerneldsl.lowering.groups import (
-    Combination,
-    after_initial,
-    combination,
-)
-from targets.cuda.intrinsics.groups.lanes import (
-    WARP_SIZE,
-    WIDTHS,
-    Warp,
-    first_of,
-    is_any,
-    last_of,
-)
+from kerneldsl.lowering.groups import Combination, after_initial, combination
+from targets.cuda.intrinsics.groups.lanes import WARP_SIZE, WIDTHS, Warp, first_of, is_any, last_of
 from targets.cuda.intrinsics.groups.sort import sort_keys
 from targets.cuda.intrinsics.groups.threads import Block, Words, barrier
 from targets.cuda.intrinsics.synchronize import call_nvvm

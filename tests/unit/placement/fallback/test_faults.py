@@ -10,12 +10,7 @@ import pytest
 import kerneldsl as kd
 from targets import null
 from tests.support.fake_target import FakeTarget, installed
-from tests.support.falling_back import (
-    CATEGORIES,
-    arguments,
-    make_kernel,
-    plan,
-)
+from tests.support.falling_back import CATEGORIES, arguments, make_kernel, plan
 
 BEFORE = ("compile", "load", "allocate", "copy_from_host", "launch")
 

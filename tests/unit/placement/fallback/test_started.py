@@ -8,11 +8,7 @@ import pytest
 import kerneldsl as kd
 from targets import null
 from tests.support.fake_target import FakeTarget, installed
-from tests.support.falling_back import (
-    CATEGORIES,
-    arguments,
-    make_kernel,
-)
+from tests.support.falling_back import CATEGORIES, arguments, make_kernel
 
 
 @pytest.mark.parametrize("category", CATEGORIES)

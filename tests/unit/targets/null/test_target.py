@@ -9,12 +9,7 @@ import numpy as np
 import pytest
 
 import kerneldsl as kd
-from kerneldsl.errors import (
-    DeviceMismatchError,
-    DriverError,
-    LaunchConfigError,
-    ResourceLimitError,
-)
+from kerneldsl.errors import DeviceMismatchError, DriverError, LaunchConfigError, ResourceLimitError
 from kerneldsl.placement.registry import get_target
 from targets import null
 from targets.null.target import NullTarget

@@ -9,9 +9,7 @@ import numpy as np
 import pytest
 
 import kerneldsl as kd
-from kerneldsl.errors import (
-    BarrierDivergenceError,
-)
+from kerneldsl.errors import BarrierDivergenceError
 
 
 @kd.kernel

@@ -6,10 +6,7 @@ import numpy as np
 import pytest
 
 import kerneldsl as kd
-from kerneldsl.errors import (
-    BarrierDivergenceError,
-    KernelTypingError,
-)
+from kerneldsl.errors import BarrierDivergenceError, KernelTypingError
 
 FULL = 0xFFFFFFFF
 

@@ -10,14 +10,7 @@ import pytest
 
 from targets.cpu.math.vector.define import FUNCTIONS as WRITTEN
 from tests.support.extent import IS_QUICK, examples, full_beyond, sample
-from tests.unit.targets.cpu.math.functions import (
-    FUNCTIONS,
-    edges,
-    errors,
-    exact,
-    results,
-    sampled,
-)
+from tests.unit.targets.cpu.math.functions import FUNCTIONS, edges, errors, exact, results, sampled
 
 KINDS = {"float": "float32", "double": "float64"}
 WRITTEN_KINDS = [(name, KINDS[kind]) for name, kinds in WRITTEN.items() for kind in kinds]
