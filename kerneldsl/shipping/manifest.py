@@ -354,7 +354,7 @@ def _checked(data: bytes) -> bytes:
     except ManifestError:
         raise
     except _UNREADABLE as error:
-        raise ManifestError(f"it cannot be read: {error!r}") from error
+        raise ManifestError(f"it cannot be read: {error}") from error
     if hashlib.sha256(memoryview(data)[len(first) + 1 :]).hexdigest() != expected:
         raise ManifestError("it is damaged: its SHA-256 differs")
     return data

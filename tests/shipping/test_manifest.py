@@ -88,6 +88,12 @@ def test_a_bad_manifest_is_refused(change, said: str) -> None:
         Manifest.decode(encode_document(document))
 
 
+def test_bytes_that_are_not_text_are_not_repeated() -> None:
+    with pytest.raises(ManifestError) as caught:
+        Manifest.decode(bytes(range(1, 256)) * 20)
+    assert len(str(caught.value)) < 120
+
+
 def test_an_index_reads_what_is_wanted() -> None:
     index = Index(GOOD.encode())
     assert index.find(DIGEST) == GOOD.entries[0]

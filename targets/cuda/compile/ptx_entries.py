@@ -58,6 +58,14 @@ def read_ptx(text: str, name: str) -> Mapping[str, Entry]:
             limit="PTX begins with .version and .target (PTX ISA, PTX Module Directives)",
             remedy="Pass the PTX of nvcc -ptx, or of kernel.ptx()",
         )
+    *_, last = plain.split(".entry")
+    if ".entry" in plain and (plain.count("{") > plain.count("}") or "{" not in last):
+        raise DeviceCodeError(
+            f"{name} is not whole: its last function has no end",
+            value=last[:80],
+            limit=f"It has {len(text)} characters, and each function of PTX ends with a brace",
+            remedy="Write it again, as by nvcc -ptx or kernel.ptx()",
+        )
     found = {
         match[1]: Entry(_parameters(match[2] or "", match[1], name))
         for match in _ENTRY.finditer(plain)

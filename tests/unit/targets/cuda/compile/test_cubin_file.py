@@ -97,6 +97,14 @@ def test_pointers_of_ptx_may_say_where_they_point() -> None:
             ".version 8.0\n.target sm_80\n.entry f(.param u64 x) {}",
             "f of test.ptx declares the parameter '.param u64 x'",
         ),
+        (
+            ".version 8.0\n.target sm_80\n.entry f(.param .u64 x,",
+            "test.ptx is not whole: its last function has no end. It has 50 characters",
+        ),
+        (
+            ".version 8.0\n.target sm_80\n.entry f(.param .u64 x) { ret;",
+            "test.ptx is not whole: its last function has no end",
+        ),
     ],
 )
 def test_what_is_not_ptx(text: str, told: str) -> None:
