@@ -37,7 +37,7 @@ def configure(request: Request, executable: Executable) -> LaunchConfig:
         config = _planned_config(candidate, shape, device)
     elif shape.extent is not None:
         if shape.tile is not None:
-            config = tiled_config(shape)
+            config = _in_one_wave(request, executable, tiled_config(shape))
         else:
             config = device.compiler.forall_config(executable, shape.extent, shape.block_dim)
             config = replace(config, extent=shape.extent, shared_bytes=shape.shared_bytes)
@@ -56,6 +56,20 @@ def configure(request: Request, executable: Executable) -> LaunchConfig:
         executable.configs.clear()
     executable.configs[shape.key] = config
     return config
+
+
+def _in_one_wave(request: Request, executable: Executable, config: LaunchConfig) -> LaunchConfig:
+    """Return as many blocks as a GPU runs at once, if a kernel loops over more tiles than that.
+
+    A block then loads its next tile while it stores one.
+    """
+    shape, device = request.shape, request.device
+    if not request.state.traits.loops_over_tiles or device.is_shared_out:
+        return config
+    assert shape.extent is not None
+    wave = device.compiler.forall_config(executable, shape.extent, shape.block_dim)
+    is_longer = math.prod(wave.grid_dim) < math.prod(config.grid_dim)
+    return replace(config, grid_dim=wave.grid_dim) if is_longer else config
 
 
 def _planned_config(candidate: Candidate, shape: LaunchShape, device: Device) -> LaunchConfig:

@@ -455,6 +455,25 @@ def test_a_transposed_view_is_copied_as_it_is_stored():
     )
 
 
+def test_members_of_a_space_have_as_many_blocks_as_run_at_once():
+    @kd.kernel(space=kd.mma_space("BM", "BN", "BK"))
+    def multiply(a, b, c, *, BM, BN, BK):
+        for m, n in kd.tiles(c.shape, (BM, BN)):
+            total = kd.tile.zeros((BM, BN), kd.float32)
+            for k in kd.pipelined(range(0, a.shape[1], BK)):
+                x = kd.tile.load(a, (m, k), (BM, BK))
+                y = kd.tile.load(b, (n, k), (BN, BK))
+                total = kd.mma(x, y.T, total)
+            kd.tile.store(c, (m, n), total)
+
+    with null_in_use() as null:
+        for rows, columns in ((4096, 4096), (1024, 1024)):
+            a, b = _arrays((rows, 64), (columns, 64))
+            multiply.forall(rows, columns)(a, b, *_arrays((rows, columns)))
+        grids = [math.prod(each.config.grid_dim) for each in null.launches]
+    assert grids == [132, 64]
+
+
 def test_arrays_without_elements_have_other_code():
     kernel = product(128, 64, 64)
     with null_in_use():
