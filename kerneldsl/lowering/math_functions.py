@@ -1,4 +1,4 @@
-"""Functions of :mod:`math` that Numba does not have, for every target.
+"""Functions of :mod:`math` and methods of numbers that Numba does not have, for every target.
 
 Importing this module registers them with Numba; each is written with functions that Numba has, so
 each target compiles them for itself.
@@ -13,7 +13,7 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic, overload
+from numba.extending import intrinsic, overload, overload_method
 
 __all__: list[str] = []
 
@@ -38,6 +38,34 @@ def _fmod(x: Any, y: Any) -> Any:
         return np.fmod(kind(x), kind(y))
 
     return fmod
+
+
+@overload(math.remainder)
+def _remainder(x: Any, y: Any) -> Any:
+    """Compute the remainder of x by the nearest multiple of y, exactly; of two, by the even one.
+
+    NaN is the result where Python raises. Source: IEEE 754-2019, section 5.3.1.
+    """
+    kind = _float_type(x, y)
+    if kind is None:
+        return None
+
+    def remainder(x: Any, y: Any) -> Any:
+        value, step = kind(x), abs(kind(y))
+        if math.isinf(step) and not (math.isinf(value) or math.isnan(value)):
+            return value
+        size = abs(value)
+        below = np.fmod(size, step)
+        above = step - below
+        if below < above:
+            found = below
+        elif below > above:
+            found = -above
+        else:  # in the middle, or NaN
+            found = below - kind(2) * np.fmod(kind(0.5) * (size - below), step)
+        return math.copysign(kind(1), value) * found
+
+    return remainder
 
 
 @overload(math.modf)
@@ -69,6 +97,30 @@ def _cbrt(x: Any) -> Any:
         return root(kind(x))
 
     return cbrt
+
+
+@overload_method(types.Integer, "bit_count")
+def _bit_count(value: Any) -> Any:
+    """Count the 1 bits of the absolute value."""
+    count = _ones_of_size
+
+    def bit_count(value: Any) -> Any:
+        return count(value)
+
+    return bit_count
+
+
+@intrinsic
+def _ones_of_size(typingctx: Any, value: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        (size,) = args
+        if signature.args[0].signed:  # the size of the least integer has its bits
+            is_negative = builder.icmp_signed("<", size, size.type(0))
+            size = builder.select(is_negative, builder.neg(size), size)
+        found = builder.ctpop(size)
+        return context.cast(builder, found, signature.args[0], types.int64)
+
+    return types.int64(types.unliteral(value)), generate
 
 
 @intrinsic

@@ -183,6 +183,17 @@ for _function, _exact in ((math.gamma, _GAMMA), (math.lgamma, _LGAMMA)):
             lambda x, exact=_exact: exact.astype(x.dtype),
         )
 
+
+def _bit_count(value):
+    return value.bit_count()
+
+
+def _bit_counts(x: np.ndarray) -> np.ndarray:
+    return np.array([int(each).bit_count() for each in x])
+
+
+_add_unary("bit_count", _bit_count, (*_SIGNED, *_UNSIGNED), _bit_counts)
+
 # -- functions of two numbers ---------------------------------------------------------------------
 
 
@@ -202,6 +213,15 @@ def _is_negative_power(x, y):
 
 for _name in ("heaviside", "copysign", "fmod", "remainder", "floor_divide"):
     _add_binary(f"np_{_name}", getattr(np, _name), _ALL_FLOATS)
+
+
+def _remainder(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    has_none = np.isinf(x) | (y == 0)  # of which Python's function raises
+    pairs = zip(np.where(has_none, math.nan, x), y, strict=True)
+    return np.array([math.remainder(*each) for each in pairs], x.dtype)
+
+
+_add_binary("math_remainder", math.remainder, _FLOATS, _remainder)
 _add_binary("np_nextafter", np.nextafter, _FLOATS)
 for _name in ("fmax", "fmin", "maximum", "minimum"):
     _add_binary(f"np_{_name}", getattr(np, _name), _ALL_FLOATS, without=_are_zeros_of_two_signs)
