@@ -242,7 +242,7 @@ class _Ring(_Block):
         return call
 
     def _waiting(self, wait: Wait) -> Callable[..., None]:
-        def call(registers: int) -> None:
+        def call(registers: int, *words: int) -> None:
             warpgroup = self.current.number // _WARPGROUP
             self.exchange(f"warpgroup{warpgroup}.count", -1, (~warpgroup, _WARPGROUP))
             groups = self._groups()
@@ -251,6 +251,8 @@ class _Ring(_Block):
             for found, place, factors, number in chain.from_iterable(done):
                 assert registers <= place < registers + 4 * wait.count
                 self._multiply(found, place, factors, number)
+                is_kept = not found.has_own_rows or set(words).issuperset(factors[:4])
+                assert is_kept, "registers change while they are read"
 
         return call
 

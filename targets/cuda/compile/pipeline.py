@@ -56,7 +56,7 @@ class Stage(Enum):
     REGION = "region IR"
     #: The numbers of arrays with the lengths of the extent, and the `Promises` of a launch.
     PARAMETERS = "parameters"
-    #: No plan, then the `Function`, its `Specialization`, and intervals of its integers.
+    #: No plan or one, then the `Function`, its `Specialization`, and intervals of its integers.
     ROLES = "roles of threads"
     #: `TileLayouts` without products, then the `Function`, threads of a block, and `Architecture`.
     PRODUCTS = "tile products"
@@ -185,6 +185,17 @@ def _by_warpgroups(
     return found
 
 
+def _overlapping(
+    plan: Any, function: Any, specialization: Specialization, known: Any, report: Report
+) -> Any:
+    if plan is not None:
+        from targets.cuda.compile.mma.overlap_products import overlap_products
+
+        count = overlap_products(function.body)
+        report("loop", "in which two products run at the same time", count)
+    return plan
+
+
 #: Sums of a thread beyond which they are in local memory: half of its registers.
 _MOST_SUMS = 128
 
@@ -280,6 +291,12 @@ PASSES = (
         "Multiply tiles by warpgroups of sm_90a, for which another thread copies tiles early.",
         Stage.ROLES,
         _by_warpgroups,
+    ),
+    Pass(
+        "overlap-products",
+        "Run the second product of an iteration beside the first one of the next iteration.",
+        Stage.ROLES,
+        _overlapping,
     ),
     Pass(
         "multiply-by-warps",

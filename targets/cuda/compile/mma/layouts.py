@@ -134,7 +134,7 @@ class TileLayouts(Layouts):
                 return None if product is None else product.fragments
             case "tile.load" | "tile.map":
                 return None if operation in self._factors else self.of_tile(operation.result)
-            case "tile.store" | "tile.fold":
+            case "tile.store" | "tile.fold" | "tile.words":
                 return self._of_elements(operation)
         return None
 

@@ -151,11 +151,13 @@ def _take_parts(function: Function, plan: WarpgroupPlan) -> None:
     """Let products take their factors from the rings."""
     for product, form in plan.forms.items():
         product.attributes["form"] = form
+    _take_words(function.body, plan)
     is_late = len(plan.rings) == 1 and plan.slots >= _LATE_SLOTS and _is_chain(plan)
     for number, ring in enumerate(plan.rings):
         for load, part in ring.parts.items():
             load.name = "tile.part"
             load.operands = []
+            load.effect = Effect.NONE
             load.attributes["part"] = part
         _receive(number, ring, is_late=is_late)
     if is_late:
@@ -187,6 +189,27 @@ def _drain(body: Region, region: Region) -> None:
             return
         for inner in operation.regions:
             _drain(inner, region)
+
+
+def _take_words(region: Region, plan: WarpgroupPlan) -> None:
+    """Let products take first factors that are computed from registers of words."""
+    loads = {load for ring in plan.rings for load in ring.parts}
+    out: list[Operation] = []
+    for operation in region.operations:
+        if operation in plan.forms and operation.operands[0].owner not in loads:
+            factor = operation.operands[0]
+            rows, depth = factor.type.shape
+            count = rows * depth // (2 * plan.threads)
+            # The tile is read at the index of each element, as by an expression.
+            attributes = {"shape": factor.type.shape, "first": 0, "transposed": (False,)}
+            words = Operation("tile.words", [factor], (types.uint32,) * count, attributes)
+            part = Operation("tile.part", words.results, (factor.type,))
+            operation.operands[0] = part.result
+            out += [words, part]
+        out.append(operation)
+        for inner in operation.regions:
+            _take_words(inner, plan)
+    region.operations = out
 
 
 def _receive(number: int, ring: RingPlan, *, is_late: bool) -> None:

@@ -41,6 +41,8 @@ __all__ = ["Part", "RingPlan", "WarpgroupPlan", "plan_warpgroups"]
 _SHARED_BYTES, _OTHER_BYTES = 227 * 1024, 8 * 1024
 #: Dynamic shared memory begins at a multiple of it.
 RING_ALIGNMENT = 1024
+#: Registers of a thread with the first factor of an instruction.
+OWN_WORDS = 4
 #: Most slots.
 _MAX_SLOTS = 8
 #: Registers of a thread of the producer and of the others, by number of warpgroups that multiply.

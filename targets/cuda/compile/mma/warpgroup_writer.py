@@ -21,7 +21,7 @@ from targets.cuda.compile.mma import mbarriers, wgmma
 from targets.cuda.compile.mma.box_copies import copy_box
 from targets.cuda.compile.mma.products import OwnRows
 from targets.cuda.compile.mma.tile_order import place_in_groups
-from targets.cuda.compile.mma.warpgroup_plan import RING_ALIGNMENT, Part, WarpgroupPlan
+from targets.cuda.compile.mma.warpgroup_plan import OWN_WORDS, RING_ALIGNMENT, Part, WarpgroupPlan
 from targets.cuda.compile.ptx_text import MATRIX_SHARED
 from targets.cuda.compile.tiles.thread_code import Memory
 from targets.cuda.intrinsics.by_architecture import call_by_architecture
@@ -100,6 +100,8 @@ class Ring:
         #: The memory of the slots of a turn.
         self._slots: list[ir.Value] = [None] * len(plan.rings)
         self._barriers: list[ir.Value] = [None] * len(plan.rings)
+        #: How to wait for products that were begun.
+        self._begun: dict[Operation, Callable[[int], None]] = {}
         #: Number of the warpgroup.
         self._warpgroup: ir.Value = None
         #: Whether a slot is free when products that still run end, and how to wait for them.
@@ -116,7 +118,11 @@ class Ring:
             "ring.receive": self._receive,
             "ring.release": self._release,
             "ring.drain": self._drain,
+            "ring.any": self._any,
+            "ring.following": self._following,
+            "ring.await": self._await,
             "tile.part": self._part,
+            "tile.words": self._words,
             "tile.mma": self._multiply,
         }
 
@@ -263,6 +269,26 @@ class Ring:
     def _part(self, operation: Operation) -> None:
         """Write nothing: products read the slots."""
 
+    def _any(self, operation: Operation) -> None:
+        """Say whether a range that rises has elements."""
+        start, stop = map(self._writer.emitter.get, operation.operands)
+        self._writer.emitter.set(operation, self._builder.icmp_signed("<", start, stop))
+
+    def _following(self, operation: Operation) -> None:
+        """Return the second element of a range."""
+        values = map(self._writer.emitter.get, operation.operands)
+        self._writer.emitter.set(operation, self._builder.add(*values))
+
+    def _words(self, operation: Operation) -> None:
+        """Return the registers of a factor that is computed."""
+        (tile,) = operation.operands
+        rows, depth = tile.type.shape
+        blocks = rows // (wgmma.WARPGROUP_ROWS * self._plan.warpgroups)
+        own = OwnRows(self._writer, tile)
+        steps = range(depth * tile.type.dtype.bitwidth // 8 // wgmma.STEP_BYTES)
+        found = [word for n in steps for block in range(blocks) for word in own.rows_of_a(block, n)]
+        self._writer.emitter.set(operation, *found)
+
     # -- products ---------------------------------------------------------------------------------
 
     def _multiply(self, operation: Operation) -> None:
@@ -321,13 +347,22 @@ class Ring:
                 registers = builder.gep(target.data, [_I32(block * found.count)])
                 call_by_architecture(builder, found.name, _VOID, [registers, *first, second])
         wgmma.commit(builder)
+        words = [] if a is not None else [word for step in rows for own in step for word in own]
 
         def wait(pending: int) -> None:
-            found = wgmma.Wait(form.register, blocks * columns // 2, pending)
-            call_by_architecture(builder, found.name, _VOID, [target.data])
+            found = wgmma.Wait(form.register, blocks * columns // 2, pending, len(words))
+            call_by_architecture(builder, found.name, _VOID, [target.data, *words])
 
         self._wait = partial(wait, 0)
-        wait(1 if operation.attributes.get("is_pending") else 0)
+        if operation.attributes.get("is_awaited", True):
+            wait(1 if operation.attributes.get("is_pending") else 0)
+        else:
+            self._begun[operation] = wait
+
+    def _await(self, operation: Operation) -> None:
+        """Wait for a product, and for all but some that began after it."""
+        wait = self._begun.pop(operation.attributes["product"])
+        wait(operation.attributes["pending"])
 
     def _rows(
         self, operation: Operation, part: Part | None, step: int, block: int
@@ -337,7 +372,13 @@ class Ring:
         A factor without a part is in four registers.
         """
         if part is None:
-            return OwnRows(self._writer, operation.operands[0]).rows_of_a(block, step)
+            made = operation.operands[0].owner
+            assert isinstance(made, Operation)
+            blocks = operation.attributes["shape"][0] // (
+                wgmma.WARPGROUP_ROWS * self._plan.warpgroups
+            )
+            first = OWN_WORDS * (step * blocks + block)
+            return [self._writer.emitter.get(each) for each in made.operands[first:][:OWN_WORDS]]
         unit = self._unit(part)
         first = self._builder.mul(self._warpgroup, _I32(unit))
         return [self._operand(part, step, first, block * self._plan.warpgroups * unit)]

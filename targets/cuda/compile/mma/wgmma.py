@@ -206,30 +206,33 @@ class Instruction:
 
 @dataclass(frozen=True)
 class Wait:
-    """The wait for instructions, as a function of the registers that they change."""
+    """The wait for instructions, as a function of the registers that they change and read."""
 
     register: ir.Type
-    #: Registers of a thread.
+    #: Registers of a thread that they change.
     count: int
-    #: Newest groups of instructions that may still run.
+    #: How many of the last groups of instructions may still run.
     pending: int = 0
+    #: Registers of a thread that they read.
+    words: int = 0
 
     @property
     def name(self) -> str:
         """Name of the function."""
-        kind = "float" if self.register == _FLOAT else "int"
-        return f"{_WAIT}{self.count}_{kind}_{self.pending}"
+        letter = "float" if self.register == _FLOAT else "int"
+        return f"{_WAIT}{self.count}_{letter}_{self.pending}_{self.words}"
 
     @classmethod
     def of_name(cls, name: str) -> Wait:
         """Return the wait of a function."""
-        count, register, pending = name.removeprefix(_WAIT).split("_")
-        return cls(_FLOAT if register == "float" else _I32, int(count), int(pending))
+        count, register, pending, words = name.removeprefix(_WAIT).split("_")
+        kind = _FLOAT if register == "float" else _I32
+        return cls(kind, int(count), int(pending), int(words))
 
     @property
     def kind(self) -> ir.FunctionType:
         """Type of the function."""
-        return ir.FunctionType(_VOID, (self.register.as_pointer(),))
+        return ir.FunctionType(_VOID, (self.register.as_pointer(), *[_I32] * self.words))
 
     def define(
         self,
@@ -240,7 +243,9 @@ class Wait:
     ) -> None:
         """Write the body of the function."""
         text = f"wgmma.wait_group.sync.aligned {self.pending};"
-        _change(builder, text, [], [], args[0], self.count, also=["~{memory}"])
+        memory, *words = args
+        letters = ["r"] * self.words
+        _change(builder, text, letters, words, memory, self.count, also=["~{memory}"])
 
 
 def find_function(name: str) -> Instruction | Wait:
