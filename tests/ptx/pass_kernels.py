@@ -288,6 +288,15 @@ def product(a, b, c):
         kd.tile.store(c, (m, n), total)
 
 
+def scored(a, b, c):
+    x = kd.tile.load(a, (kd.blockIdx.x * 128, 0), (128, 64))
+    total = kd.tile.zeros((128, 64), kd.float32)
+    for k in kd.pipelined(range(0, b.shape[0], 64)):
+        scores = kd.mma(x, kd.tile.load(b, (k, 0), (64, 64)).T)
+        total = kd.mma(scores.astype(b.dtype), kd.tile.load(b, (k, 0), (64, 64)), total)
+    kd.tile.store(c, (kd.blockIdx.x * 128, 0), total)
+
+
 #: A kernel that each pass is for, and its signature.
 PASS_KERNELS: dict[str, tuple[Callable[..., Any], str]] = {
     "unroll-strides": (strided, _INTEGERS),
@@ -298,6 +307,7 @@ PASS_KERNELS: dict[str, tuple[Callable[..., Any], str]] = {
     "narrow-variables": (halved, _INTEGERS),
     "share-extents": (tripled, _INTEGERS),
     "multiply-by-warpgroups": (product, _MATRICES),
+    "overlap-products": (scored, _MATRICES),
     "multiply-by-warps": (multiplied, _MATRICES),
     "load-factors-early": (multiplied, _MATRICES),
     "simplify-divisions": (divided, _INTEGERS),
@@ -332,7 +342,7 @@ def artifact_for_pass(name: str, *disabled: str) -> CudaArtifact:
     function, signature = PASS_KERNELS[name]
     count = len(list(array_kinds(parse_signature(signature))))
     mode = LaunchMode(1) if name in OVER_EXTENTS else EXPLICIT
-    is_product = function is product
+    is_product = function in (product, scored)
     array = ArrayPromises(16 if is_product else 1, is_extent=name in OVER_EXTENTS)
     promises = Promises((array,) * count, is_disjoint=True, is_narrow=True)
     specialization = specialize(

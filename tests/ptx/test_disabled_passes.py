@@ -55,7 +55,12 @@ def _stored(ptx: str, name: str, thread: int) -> dict[int, tuple[int, ...]]:
 #: The machine of the tests has no memory of a thread's own, and calls no functions; those that are
 #: inlined run in ``test_inline_linked.py``, products in ``mma/test_products.py`` and
 #: ``mma/test_warpgroup_threads.py``.
-_OF_PRODUCTS = ("multiply-by-warpgroups", "multiply-by-warps", "load-factors-early")
+_OF_PRODUCTS = (
+    "multiply-by-warpgroups",
+    "overlap-products",
+    "multiply-by-warps",
+    "load-factors-early",
+)
 _NOT_RUN = ("unroll-array-loops", "inline-linked", *_OF_PRODUCTS)
 _RUN = [name for name in _NAMES if name not in _NOT_RUN]
 

@@ -33,6 +33,7 @@ _DONE = {
     "narrow-variables": "1 variable kept in 32 bits",
     "share-extents": "2 arrays given the lengths of the extent",
     "multiply-by-warpgroups": "1 product in a ring of 8 slots",
+    "overlap-products": "1 loop with two products at the same time",
     "multiply-by-warps": "1 product computed by m16n8k16.bf16",
     "load-factors-early": "2 factors loaded 3 iterations early",
     "simplify-divisions": "2 divisions computed without signs if possible",

@@ -192,7 +192,7 @@ def _overlapping(
         from targets.cuda.compile.mma.overlap_products import overlap_products
 
         count = overlap_products(function.body)
-        report("loop", "in which two products run at the same time", count)
+        report("loop", "with two products at the same time", count)
     return plan
 
 

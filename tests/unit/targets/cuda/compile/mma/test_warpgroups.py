@@ -252,10 +252,11 @@ def test_attention_has_its_scores_in_registers(columns, width):
     assert artifact.tensor_maps == tuple(
         TensorMap(n, (2, 1, 0), (64, 128, 1), 128) for n in range(3)
     )
-    assert artifact.ptx.count("wgmma.mma_async") == width // 16 + columns // 16
-    assert len(
-        re.findall(r"wgmma.mma_async.* \{%r\d+, %r\d+, %r\d+, %r\d+\}, %rd", artifact.ptx)
-    ) == (columns // 16)
+    # Before the loop, in it, and after it.
+    assert artifact.ptx.count("wgmma.mma_async") == 2 * (width // 16 + columns // 16)
+    registers = r"wgmma.mma_async.* \{%r\d+, %r\d+, %r\d+, %r\d+\}, %rd"
+    assert len(re.findall(registers, artifact.ptx)) == 2 * (columns // 16)
+    assert artifact.ptx.count("wgmma.wait_group.sync.aligned 1;") == 1
     assert problem_of(assemble(artifact.ptx, "sm_90a"), artifact.entry_name) is None
 
 
