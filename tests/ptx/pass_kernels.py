@@ -293,7 +293,9 @@ def scored(a, b, c):
     total = kd.tile.zeros((128, 64), kd.float32)
     for k in kd.pipelined(range(0, b.shape[0], 64)):
         scores = kd.mma(x, kd.tile.load(b, (k, 0), (64, 64)).T)
-        total = kd.mma(scores.astype(b.dtype), kd.tile.load(b, (k, 0), (64, 64)), total)
+        largest = scores.max(axis=1)
+        y = kd.tile.load(b, (k, 0), (64, 64))
+        total = kd.mma((scores - largest).astype(b.dtype), y, total * largest)
     kd.tile.store(c, (kd.blockIdx.x * 128, 0), total)
 
 

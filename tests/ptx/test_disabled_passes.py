@@ -20,7 +20,10 @@ from tests.support.ptx_machine import run_thread
 
 _NAMES = [each.name for each in PASSES]
 #: A pass that changes what another one has planned.
-_AFTER = {"load-factors-early": "multiply-by-warps"}
+_AFTER = {
+    "load-factors-early": "multiply-by-warps",
+    "overlap-products": "multiply-by-warpgroups",
+}
 
 
 def test_each_pass_has_a_kernel() -> None:

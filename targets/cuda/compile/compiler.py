@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 import math
 import time
-from dataclasses import replace
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from kerneldsl.contract import ONE_EACH, CompileOptions, PassRemark, Specialization
+from kerneldsl.contract import ONE_EACH, CompileOptions, Specialization
 from kerneldsl.errors import ArgumentValueError, CompileError, ResourceLimitError
 from kerneldsl.language.element_types import ELEMENT_TYPES
 from kerneldsl.language.intrinsics.intrinsic import Effect
@@ -77,29 +77,37 @@ def compile_kernel(
     from kerneldsl.lowering.numba_internals.compiling import collector_paused
 
     with collector_paused():
-        lowered = lower_kernel(specialization, architecture)
-        artifact = write_kernel(lowered, architecture, version)
-        if lowered.additions is NO_ADDITIONS:
-            return artifact
-        from targets.cuda.compile.mma.gate import find_problem
-        from targets.cuda.compile.pipeline import MULTIPLY_BY_WARPGROUPS
+        without: dict[str, str] = {}
+        while True:
+            lowered = lower_kernel(specialization, architecture, without=without)
+            artifact = write_kernel(lowered, architecture, version)
+            if lowered.additions is NO_ADDITIONS:
+                return artifact
+            from targets.cuda.compile.mma.gate import find_problem
 
-        problem = find_problem(artifact.ptx, artifact.entry_name, architecture.name)
-        if problem is None:
-            return artifact
-        lowered = lower_kernel(specialization, architecture, by_warpgroups=False)
-        text = f"1 kernel unchanged: {problem}"
-        remark = PassRemark(MULTIPLY_BY_WARPGROUPS, 1, text, is_missed=True)
-        lowered = replace(lowered, remarks=(remark, *lowered.remarks))
-        return write_kernel(lowered, architecture, version)
+            problem = find_problem(artifact.ptx, artifact.entry_name, architecture.name)
+            if problem is None:
+                return artifact
+            without[_last_of_products(lowered)] = problem
+
+
+def _last_of_products(lowered: LoweredKernel) -> str:
+    """Return the last pass that changed the products of warpgroups."""
+    from targets.cuda.compile.pipeline import MULTIPLY_BY_WARPGROUPS, OVERLAP_PRODUCTS
+
+    done = {each.name for each in lowered.remarks if not each.is_missed}
+    return OVERLAP_PRODUCTS if OVERLAP_PRODUCTS in done else MULTIPLY_BY_WARPGROUPS
 
 
 def lower_kernel(
-    specialization: Specialization, arch: Architecture = OLDEST, *, by_warpgroups: bool = True
+    specialization: Specialization,
+    arch: Architecture = OLDEST,
+    *,
+    without: Mapping[str, str] | None = None,
 ) -> LoweredKernel:
     """Do what depends on the architecture for products of tiles alone.
 
-    Without `by_warpgroups`, warpgroups multiply no tiles.
+    Passes do not run that `without` has a reason against, by their names.
 
     Raises `BarrierDivergenceError`, `KernelTypingError`, `CompileError` as :func:`compile_kernel`.
     """
@@ -118,11 +126,11 @@ def lower_kernel(
         explained_errors(specialization.unit, specialization.kinds, where="on a GPU"),
     ):
         try:
-            return lower_regions(specialization, arch, by_warpgroups=by_warpgroups)
+            return lower_regions(specialization, arch, without=without)
         except errors.NumbaError:
             if not load_array_functions(descriptor()):
                 raise
-            return lower_regions(specialization, arch, by_warpgroups=by_warpgroups)
+            return lower_regions(specialization, arch, without=without)
 
 
 def write_kernel(

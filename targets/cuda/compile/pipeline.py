@@ -44,7 +44,15 @@ from targets.cuda.compile.step_pointers import step_pointers
 from targets.cuda.compile.unroll_remainders import unroll_remainders
 from targets.cuda.compile.widen_products import widen_products
 
-__all__ = ["MULTIPLY_BY_WARPGROUPS", "PASSES", "Known", "Pass", "Pipeline", "Stage"]
+__all__ = [
+    "MULTIPLY_BY_WARPGROUPS",
+    "OVERLAP_PRODUCTS",
+    "PASSES",
+    "Known",
+    "Pass",
+    "Pipeline",
+    "Stage",
+]
 
 Code = TypeVar("Code")
 
@@ -102,10 +110,20 @@ class Pass(NamedTuple):
 
 
 class Pipeline:
-    """The passes that run on a kernel: all but the disabled ones."""
+    """The passes that run on a kernel.
 
-    def __init__(self, disabled: Collection[str] = ()) -> None:
-        self._disabled = disabled
+    Parameters
+    ----------
+    disabled : collection of str
+        Names of passes that do not run, because the user disabled them.
+    without : mapping, optional
+        Names of others that do not run, and why.
+    """
+
+    def __init__(
+        self, disabled: Collection[str] = (), without: Mapping[str, str] | None = None
+    ) -> None:
+        self._disabled, self._without = disabled, without or {}
         #: Counts and places, by pass, noun, what was done, and whether it was not done.
         self._counts: dict[tuple[str, str, str, bool], int] = {}
         self._where: dict[tuple[str, str, str, bool], dict[SourceLocation, None]] = {}
@@ -118,6 +136,9 @@ class Pipeline:
                 continue
             if each.name in self._disabled:
                 self._left_out.add(each.name)
+            elif each.name in self._without:
+                reason = f"unchanged: {self._without[each.name]}"
+                self._add(each.name, "kernel", reason, is_missed=True)
             else:
                 code = each.rewrite(code, *known, partial(self._add, each.name))
         return code
@@ -242,6 +263,8 @@ def _on_text(
 
 #: Name of a pass. An assembler may make its result slow.
 MULTIPLY_BY_WARPGROUPS = "multiply-by-warpgroups"
+#: And of the one after it.
+OVERLAP_PRODUCTS = "overlap-products"
 #: In the order in which they run.
 PASSES = (
     Pass(
@@ -293,7 +316,7 @@ PASSES = (
         _by_warpgroups,
     ),
     Pass(
-        "overlap-products",
+        OVERLAP_PRODUCTS,
         "Run the second product of an iteration beside the first one of the next iteration.",
         Stage.ROLES,
         _overlapping,

@@ -7,7 +7,7 @@ So nothing is called, inlined or linked.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -237,11 +237,14 @@ def device_texts(
 
 
 def lower_regions(
-    specialization: Specialization, arch: Architecture = OLDEST, *, by_warpgroups: bool = True
+    specialization: Specialization,
+    arch: Architecture = OLDEST,
+    *,
+    without: Mapping[str, str] | None = None,
 ) -> LoweredKernel:
     """Do what depends on the architecture for products of tiles alone.
 
-    Without `by_warpgroups`, warpgroups multiply no tiles.
+    Passes do not run that `without` has a reason against, by their names.
 
     The caller holds Numba's compiler lock, and has made this target the current one.
 
@@ -251,12 +254,12 @@ def lower_regions(
     started = time.perf_counter()
     unit = specialization.unit
     refuse_missing(unit, "cuda", lambda: EMITTERS, "targets/cuda/intrinsics/table.py")
-    pipeline = Pipeline(specialization.options.disabled_passes)
+    pipeline = Pipeline(specialization.options.disabled_passes, without)
     with offering(unit):
         function, known = read_kernel(specialization)
         optimize(function, specialization, INTERVALS, pipeline)
         plan: WarpgroupPlan | None = None
-        if by_warpgroups and arch.name == "sm_90a" and specialization.traits.uses_products:
+        if arch.name == "sm_90a" and specialization.traits.uses_products:
             plan = pipeline.run(Stage.ROLES, plan, function, specialization, known)
         read = time.perf_counter()
         name = entry_identifier(unit.name, linked_symbols(specialization))

@@ -367,6 +367,18 @@ def test_code_that_an_assembler_makes_slow_is_not_taken(monkeypatch):
     assert _reason(artifact) == "1 kernel unchanged: it is slow"
 
 
+def test_products_that_an_assembler_makes_slow_do_not_overlap(monkeypatch):
+    slow = [True, False]
+    monkeypatch.setattr(gate, "find_problem", lambda *args: "it is slow" if slow.pop(0) else None)
+    kind = "bfloat16[:, :, ::1]"
+    kernel = attended.member(columns=64, width=64)
+    artifact = compile_product(kernel, f"{kind}, {kind}, {kind}, {kind}, float32")
+    assert artifact.additions.threads == 128
+    assert artifact.ptx.count("wgmma.mma_async") == 8
+    texts = {each.name: each.text for each in artifact.passes}
+    assert texts["overlap-products"] == "1 kernel unchanged: it is slow"
+
+
 _LOG = """
 ptxas info    : Compiling entry function 'k' for 'sm_90a'
 ptxas info    : Function properties for k
