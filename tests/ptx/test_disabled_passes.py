@@ -103,9 +103,10 @@ def test_code_without_a_pass_assembles(name: str) -> None:
             kernel, kinds, mode, block=block, promises=_NARROW, disabled_passes=(name,)
         )
         artifacts.append(compile_kernel(specialization, arch=ARCH, ptx_version=PTX_VERSION))
-    # It is for an architecture with instructions that no other one has.
+    # They are for an architecture with instructions that no other one has.
     special = [each for each in artifacts if each.arch != ARCH]
     others = [each for each in artifacts if each.arch == ARCH]
-    assert len(special) == 1
+    assert len(special) == 2
     assert assemble_together(others, ARCH) == len(others)
-    assemble(special[0].ptx, special[0].arch)
+    for each in special:
+        assemble(each.ptx, each.arch)

@@ -34,7 +34,7 @@ _ORDERED = Effect.READ | Effect.WRITE | Effect.ALLOCATE | Effect.EXCHANGE | Effe
 
 
 def overlap_products(region: Region) -> int:
-    """Rewrite the loops of a region where it is possible; return how many."""
+    """Rewrite the loops of a region that permit it; return how many."""
     count, out = 0, []
     for operation in region.operations:
         made = _overlapped(operation) if operation.name == "for" else None
