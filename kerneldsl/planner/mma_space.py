@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from kerneldsl.contract import Device, Dim3
@@ -18,22 +18,30 @@ _EXTENTS = ((64, 128, 256), (64, 96, 128, 192, 256), (32, 64, 128))
 _MOST_SUMS = 128
 #: Those of launches that are not tuned.
 _FIRST = (64, 64, 64)
-#: Rates of larger tiles along m and n by 256 threads, as measured for bfloat16 on an H200
-#: (`benchmarks/results/products-h200.json`). Along k they have 128 bytes.
-_RATES = {(128, 256): 1.0, (128, 128): 0.85}
-#: They are taken on these architectures, from these rows and columns on.
+#: Rates of tiles along m and n by so many threads, as measured for bfloat16 on an H200 and relative
+#: to the largest (`benchmarks/results/products-h200.json`). Along k they have 128 bytes.
+_RATES = {
+    (64, 64, 128): 0.45,
+    (64, 128, 128): 0.65,
+    (64, 256, 128): 0.79,
+    (128, 64, 256): 0.68,
+    (128, 96, 256): 0.78,
+    (128, 128, 256): 0.89,
+    (128, 192, 256): 0.96,
+    (128, 256, 256): 1.0,
+    (256, 128, 256): 0.99,
+}
 _ARCHITECTURES = ("sm_90", "sm_90a")
-_LEAST = 256
 _ROW_BYTES = 128
-#: By dtype: bytes of an element, and most columns. Sums of 8-bit floats may need twice the
+#: By dtype: bytes of an element, and most sums of a thread. Sums of 8-bit floats may need twice the
 #: registers.
 _DTYPES = {
-    "float16": (2, 256),
-    "bfloat16": (2, 256),
-    "int8": (1, 256),
-    "uint8": (1, 256),
-    "float8_e4m3fn": (1, 128),
-    "float8_e5m2": (1, 128),
+    "float16": (2, _MOST_SUMS),
+    "bfloat16": (2, _MOST_SUMS),
+    "int8": (1, _MOST_SUMS),
+    "uint8": (1, _MOST_SUMS),
+    "float8_e4m3fn": (1, _MOST_SUMS // 2),
+    "float8_e5m2": (1, _MOST_SUMS // 2),
 }
 
 
@@ -42,9 +50,9 @@ def mma_space(*names: str, block: Sequence[int] = (128, 256)) -> Space:
     """Return a space for kernels that multiply tiles, with `kd.mma` in `kd.tiles`.
 
     A block computes tiles of the extent of ``forall``, the shape of the result. Until they are
-    tuned, launches use tiles of 64 by 64 and 64 along k. On GPUs of compute capability 9.0, tiles
-    of 128 by 256 or 128 by 128 are used for large matrices of 8 or 16 bits. The expected time
-    decides: the tiles of the busiest multiprocessor over the measured rate of such tiles.
+    tuned, launches use tiles of 64 by 64 and 64 along k. On GPUs of compute capability 9.0 the
+    expected time decides, if elements have 8 or 16 bits. It is the tiles of the busiest
+    multiprocessor over the measured rate of such tiles.
 
     Parameters
     ----------
@@ -94,28 +102,26 @@ class _ProductSpace(Space):
     """A space with the extents along m, n and k, in this order after the block."""
 
     def first_for(self, device: Device, extent: tuple[int, ...], dtypes: Sequence[str]) -> Space:
-        _, *names = self.parameters
-        wanted = best_for(names, device, extent, dtypes)
-        if wanted is None:
+        known = _DTYPES.get(dtypes[0]) if dtypes and device.arch in _ARCHITECTURES else None
+        if known is None or len(extent) != 2:
             return self.first()
-        found = [m for m in self if all(getattr(m, each) == v for each, v in wanted.items())]
-        return self.subset(found) if found else self.first()
+        rows, columns, depth = tuple(self.parameters)[1:]
+        itemsize, most_sums = known
 
+        def tile(member: Member) -> tuple[int, int, int]:
+            return getattr(member, rows), getattr(member, columns), member.block_threads
 
-def best_for(
-    names: Sequence[str], device: Device, extent: tuple[int, ...], dtypes: Sequence[str]
-) -> Mapping[str, int] | None:
-    """Return the values of the larger member with the least expected time, if one is taken."""
-    known = _DTYPES.get(dtypes[0]) if dtypes and device.arch in _ARCHITECTURES else None
-    if known is None or len(extent) != 2 or min(extent) < _LEAST:
-        return None
-    itemsize, most_columns = known
+        def time(member: Member) -> float:
+            height, width, _ = tile(member)
+            count = -(-extent[0] // height) * -(-extent[1] // width)
+            turns = -(-count // device.limits.multiprocessor_count)
+            return turns * height * width / _RATES[tile(member)]
 
-    def time(tile: tuple[int, int]) -> float:
-        count = -(-extent[0] // tile[0]) * -(-extent[1] // tile[1])
-        turns = -(-count // device.limits.multiprocessor_count)
-        return turns * tile[0] * tile[1] / _RATES[tile]
-
-    rows, columns = min((each for each in _RATES if each[1] <= most_columns), key=time)
-    depth = _ROW_BYTES // itemsize
-    return {**dict(zip(names, (rows, columns, depth), strict=True)), "block": 256}
+        found = [
+            each
+            for each in self
+            if tile(each) in _RATES
+            and getattr(each, depth) * itemsize == _ROW_BYTES
+            and getattr(each, rows) * getattr(each, columns) <= most_sums * each.block_threads
+        ]
+        return self.subset([min(found, key=time)]) if found else self.first()

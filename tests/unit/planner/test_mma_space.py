@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import kerneldsl as kd
-from kerneldsl.planner.mma_space import best_for
 
 NAMES = ("BM", "BN", "BK")
 
@@ -28,49 +27,50 @@ def _device(arch: str = "sm_90") -> Any:
     return kd.get_target("cuda").described(arch)
 
 
-def _values(extent: tuple[int, int], dtype: str = "bfloat16", arch: str = "sm_90") -> Any:
-    return best_for(NAMES, _device(arch), extent, [dtype] * 3)
+def _first(space: kd.Space, extent: Any, dtype: str = "bfloat16", arch: str = "sm_90") -> Any:
+    found = space.first_for(_device(arch), extent, [dtype] * 3)
+    return found.members[0]
 
 
-#: Extents, and the faster of two tiles as measured on an H200 (products-h200.json).
+#: Extents, and the fastest tiles and threads of all as measured on an H200 (products-h200.json).
 MEASURED = [
-    ((4096, 4096), (128, 256)),
-    ((8192, 8192), (128, 256)),
-    ((256, 28672), (128, 256)),
-    ((256, 10240), (128, 256)),
-    ((256, 6144), (128, 128)),
-    ((256, 8192), (128, 128)),
-    ((1024, 6144), (128, 128)),
-    ((1024, 10240), (128, 128)),
-    ((4096, 8192), (128, 256)),
+    ((1024, 1024), (128, 64, 256)),
+    ((2048, 2048), (128, 256, 256)),
+    ((4096, 4096), (128, 256, 256)),
+    ((8192, 8192), (128, 256, 256)),
+    ((64, 8192), (64, 64, 128)),
+    ((512, 512), (64, 64, 128)),
+    ((256, 6144), (128, 96, 256)),
+    ((256, 28672), (128, 256, 256)),
+    ((256, 4096), (128, 64, 256)),
+    ((256, 10240), (128, 192, 256)),
+    ((256, 8192), (128, 128, 256)),
+    ((1024, 6144), (128, 192, 256)),
+    ((1024, 28672), (128, 256, 256)),
 ]
 
 
 @pytest.mark.parametrize(("extent", "tile"), MEASURED)
-def test_the_faster_tiles_are_chosen(extent: tuple[int, int], tile: tuple[int, int]) -> None:
-    assert _values(extent) == {"BM": tile[0], "BN": tile[1], "BK": 64, "block": 256}
+def test_the_fastest_tiles_are_chosen(extent: tuple[int, int], tile: tuple[int, ...]) -> None:
+    found = _first(kd.mma_space(*NAMES), extent)
+    assert (found.BM, found.BN, found.block) == tile
+    assert found.BK == 64
 
 
 @pytest.mark.parametrize(
-    "about",
-    [
-        {"dtype": "float32"},
-        {"dtype": "float64"},
-        {"arch": "sm_80"},
-        {"extent": (255, 4096)},
-        {"extent": (4096, 64)},
-    ],
+    "about", [{"dtype": "float32"}, {"dtype": "float64"}, {"arch": "sm_80"}, {"extent": (4096,)}]
 )
 def test_other_launches_take_the_first_member(about: dict[str, Any]) -> None:
-    assert _values(**{"extent": (4096, 4096), **about}) is None
+    found = _first(kd.mma_space(*NAMES), **{"extent": (4096, 4096), **about})
+    assert (found.BM, found.BN, found.BK) == (64, 64, 64)
 
 
 @pytest.mark.parametrize(
     ("dtype", "columns"), [("int8", 256), ("uint8", 256), ("float8_e4m3fn", 128)]
 )
 def test_rows_of_128_bytes_along_k_are_chosen(dtype: str, columns: int) -> None:
-    found = _values((8192, 8192), dtype)
-    assert found == {"BM": 128, "BN": columns, "BK": 128, "block": 256}
+    found = _first(kd.mma_space(*NAMES), (8192, 8192), dtype)
+    assert (found.BM, found.BN, found.BK, found.block) == (128, columns, 128, 256)
 
 
 def test_results_of_all_members_are_in_registers() -> None:
@@ -80,7 +80,9 @@ def test_results_of_all_members_are_in_registers() -> None:
 
 
 def test_arrays_are_optional() -> None:
-    assert best_for(NAMES, _device(), (4096, 4096), []) is None
+    space = kd.mma_space(*NAMES)
+    found = space.first_for(_device(), (4096, 4096), [])
+    assert [each.values for each in found] == [each.values for each in space.first()]
 
 
 def _plan(dtype: Any, extent: tuple[int, int]) -> dict[str, Any]:
@@ -92,7 +94,7 @@ def _plan(dtype: Any, extent: tuple[int, int]) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("dtype", "extent", "tile"),
     [
-        (np.float16, (512, 512), (128, 128)),
+        (np.float16, (2048, 1024), (128, 128)),
         (np.float16, (512, 128), (64, 64)),
         (np.float32, (512, 512), (64, 64)),
     ],
@@ -102,10 +104,12 @@ def test_a_plan_has_the_tiles(dtype: Any, extent: tuple[int, int], tile: tuple[i
     assert (found["BM"], found["BN"], found["BK"]) == (*tile, 64)
 
 
-def test_a_space_without_the_member_has_its_first() -> None:
-    space = kd.mma_space(*NAMES, block=[128])
-    first = space.first_for(_device(), (4096, 4096), ["float16"])
-    assert [member.values for member in first] == [member.values for member in space.first()]
+def test_a_space_of_one_block_has_its_best_member() -> None:
+    found = _first(kd.mma_space(*NAMES, block=[128]), (4096, 4096))
+    assert (found.BM, found.BN, found.BK) == (64, 256, 64)
+    other = kd.mma_space(*NAMES, block=[512])
+    found = _first(other, (4096, 4096))
+    assert found.values == other.first().members[0].values
 
 
 def test_a_pickled_space_chooses_the_same() -> None:
