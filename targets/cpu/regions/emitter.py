@@ -18,7 +18,7 @@ from kerneldsl.ir.frontend.reader import NotReadError
 from kerneldsl.ir.operations import Operation, Region, Value
 from kerneldsl.ir.ranges import INTERVALS, Interval, ranges_of_region
 from kerneldsl.ir.recognize import operands_of, operator_of
-from kerneldsl.lowering.loop_marks import mark_loop
+from kerneldsl.lowering.loop_marks import ITS_OWN, mark_loop
 from kerneldsl.lowering.numba_internals.arrays import suspend_emission
 from kerneldsl.utilities.cached_property import cached_property
 from targets.cpu.codegen.code import ALIGNMENT
@@ -67,8 +67,7 @@ class CountedLoop:
         builder = self.builder
         following = builder.add(self.index, _I64(self.step), flags=["nuw", "nsw"])
         self.index.add_incoming(following, builder.block)
-        if self.wishes:
-            mark_loop(builder, *self.wishes)
+        mark_loop(builder, *(self.wishes or (ITS_OWN,)))
         builder.cbranch(builder.icmp_signed("<", following, self.high), self.body, self.end)
         builder.position_at_end(self.end)
 
@@ -263,6 +262,14 @@ class CpuEmitter(Emitter):
             is_zero = self.builder.icmp_signed("==", step, step.type(0))
             self._raise_if(is_zero, "range() arg 3 must not be zero")
         super().for_loop(operation)
+
+    def end_of_body(self, operation: Operation) -> None:
+        """Mark a loop of a thread: its iterations may depend on each other.
+
+        LLVM may move the mark of the loop over threads to a loop in it that has none, if one thread
+        alone is left.
+        """
+        mark_loop(self.builder, ITS_OWN)
 
     def check_length(self, operation: Operation) -> None:
         """Compare the length of an array with the number of names that take its elements."""
