@@ -137,7 +137,7 @@ class _Ring(_Block):
                 call = self._copy
             case ["wgmma", word, *_] if word.startswith("commit"):
                 call = lambda: self._groups().append([])
-            case ["setmaxnreg" | "fence" | "wgmma", *_]:
+            case ["setmaxnreg" | "fence" | "prefetch" | "wgmma", *_]:
                 call = lambda *given: None
             case [word] if word.startswith("warpgroup_"):
                 found = find_function(word)

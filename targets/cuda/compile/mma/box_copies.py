@@ -2,7 +2,7 @@
 
 References
 ----------
-PTX ISA, section "Data Movement and Conversion Instructions: cp.async.bulk.tensor".
+PTX ISA, sections "Data Movement and Conversion Instructions: cp.async.bulk.tensor" and "prefetch".
 """
 
 from __future__ import annotations
@@ -13,12 +13,18 @@ from llvmlite import ir
 
 from targets.cuda.intrinsics.synchronize import call_nvvm
 
-__all__ = ["copy_box"]
+__all__ = ["copy_box", "prefetch_map"]
 
 _VOID, _I1, _I16, _I32, _I64 = ir.VoidType(), *(ir.IntType(n) for n in (1, 16, 32, 64))
 _LOWEST, _HIGHEST = -(2**31), 2**31 - 1
 #: LLVM's number for the shared memory of a cluster.
 _CLUSTER_SPACE = 7
+
+
+def prefetch_map(builder: ir.IRBuilder, tensor_map: ir.Value) -> None:
+    """Load a tensor map before the first copy by it."""
+    tensor_map = builder.bitcast(tensor_map, ir.IntType(8).as_pointer())
+    call_nvvm(builder, "prefetch.tensormap.p0", _VOID, [tensor_map])
 
 
 def copy_box(

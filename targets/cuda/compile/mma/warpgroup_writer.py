@@ -18,7 +18,7 @@ from numba.core import cgutils
 from kerneldsl.ir.operations import Operation, Value
 from kerneldsl.ir.tiles.elements import Variable, write_place
 from targets.cuda.compile.mma import mbarriers, wgmma
-from targets.cuda.compile.mma.box_copies import copy_box
+from targets.cuda.compile.mma.box_copies import copy_box, prefetch_map
 from targets.cuda.compile.mma.products import OwnRows
 from targets.cuda.compile.mma.tile_order import place_in_groups
 from targets.cuda.compile.mma.warpgroup_plan import OWN_WORDS, RING_ALIGNMENT, Part, WarpgroupPlan
@@ -155,6 +155,8 @@ class Ring:
         builder, plan = self._builder, self._plan
         thread = call_nvvm(builder, "read.ptx.sreg.tid.x", _I32, [])
         with builder.if_then(builder.icmp_unsigned("==", thread, _I32(0))):
+            for each in self._maps:
+                prefetch_map(builder, each)
             for number, ring in enumerate(plan.rings):
                 for slot in range(ring.slots):
                     mbarriers.initialize(builder, self._full(number, slot), 1)
