@@ -73,6 +73,9 @@ def install() -> None:
     if _finder in sys.meta_path:
         return
     sys.meta_path.insert(0, _finder)
+    from kerneldsl.frontend.executed import record
+
+    record()  # numba.cuda compiles kernels from bytecode, and needs no text of them
     loaded = [name for name in sys.modules if name.startswith(_ROOTS)]
     for name in loaded:
         del sys.modules[name]

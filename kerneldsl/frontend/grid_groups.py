@@ -71,10 +71,23 @@ class _Naming(Transformer):
         return node
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
+        node.args = [self._passed(each) for each in node.args]
+        for keyword in node.keywords:
+            keyword.value = self._passed(keyword.value)
         if self._is_group(node):
             self._check(node)
             self._fail(node, "The group of a grid is used as a value")
         self.generic_visit(node)
+        return node
+
+    def _passed(self, node: ast.expr) -> ast.expr:
+        """Return an argument; the group is passed as the function that gives it."""
+        match node:
+            case ast.Name(id=name) if name in self._named:
+                return ast.copy_location(copy.deepcopy(self._named[name]), node)
+            case ast.Call(func=function) if self._is_group(node):
+                self._check(node)
+                return function
         return node
 
     def visit_Name(self, node: ast.Name) -> ast.expr:

@@ -151,14 +151,19 @@ class _Session:
     def __init__(self, reads: Mapping[types.FunctionType, Mapping[str, Any]]) -> None:
         #: Chains of names from outside to what they are, for each function.
         self._reads = {function: dict(each) for function, each in reads.items()}
-        self._made: dict[tuple[types.FunctionType, LinkedCode | None], FunctionUnit] = {}
+        self._made: dict[tuple[Any, ...], FunctionUnit] = {}
         self._local: dict[LocalFunction, FunctionUnit] = {}
         #: In which function a local one is.
         self._around: dict[LocalFunction, _Body] = {}
         self._open: list[types.FunctionType | LocalFunction] = []
 
-    def callee(self, value: Any, node: ast.AST, reporter: Reporter) -> FunctionUnit | None:
-        """Return the unit of a device function or Numba function; ``None`` for anything else."""
+    def callee(
+        self, value: Any, node: ast.AST, reporter: Reporter, constants: Mapping[str, Any]
+    ) -> FunctionUnit | None:
+        """Return the unit of a device function or Numba function; ``None`` for anything else.
+
+        Parameters with a value in `constants` are compile-time constants.
+        """
         function = device_function(value)
         is_plain = False
         if function is None:
@@ -171,7 +176,7 @@ class _Session:
         self._refuse_recursion(function, node, reporter)
         try:
             code = code_of(value)
-            return self.make(function, {}, is_device=True, is_plain=is_plain, code=code)
+            return self.make(function, constants, is_device=True, is_plain=is_plain, code=code)
         except KernelError as error:
             if function is value:  # nobody has said that it is for kernels
                 error.add_line(f"called at {reporter.locate(node).render()}")
@@ -201,7 +206,8 @@ class _Session:
         code: LinkedCode | None = None,
     ) -> FunctionUnit:
         """Make the unit of one function, and of those it calls; `code` is a linked one's."""
-        known = self._made.get((function, code))
+        key = function, code, *((n, type(v), v) for n, v in constants.items())
+        known = self._made.get(key)
         if known is not None:
             return known
         source = find_source(function)
@@ -217,6 +223,9 @@ class _Session:
         clean_function(tree)
         if has_loop_else(tree):
             write_loop_else_as_if(tree, used_names(tree))
+        if is_device and constants:
+            _refuse_assigned(tree, constants, reporter)
+            tree.args.args = [each for each in tree.args.args if each.arg not in constants]
         tree.args.kwonlyargs, tree.args.kw_defaults = [], []
         tree.name = source.node.name if is_lambda(function.__code__) else function.__name__
         body = _Body(
@@ -238,7 +247,7 @@ class _Session:
             from kerneldsl.frontend.linked import declare_types
 
             unit = declare_types(unit, code)
-        self._made[function, code] = unit
+        self._made[key] = unit
         return unit
 
     def _finish(
@@ -247,7 +256,8 @@ class _Session:
         """Resolve the names of a function in which some others are."""
         self._around |= dict.fromkeys(inner.values(), body)
         tree, reporter, function = body.tree, body.reporter, body.function
-        reads = self._reads.setdefault(function, {})
+        is_special = is_device and bool(body.constants)  # whose names mean what this call gives
+        reads = {} if is_special else self._reads.setdefault(function, {})
         names = body.names | set(body.functions)
         scope = Namespace(function, names, reporter, body.constants, reads)
         if names_grid_group(tree):
@@ -379,6 +389,12 @@ def _check_compile_time(
                 limit="Keyword-only parameters are compile-time constants, whose values a launch "
                 "or a space gives" + (f"; this one has {known}" if known else ""),
             )
+    _refuse_assigned(node, constants, reporter)
+
+
+def _refuse_assigned(
+    node: ast.FunctionDef, constants: Mapping[str, Any], reporter: Reporter
+) -> None:
     names = (each for each in walk_here(node) if isinstance(each, ast.Name))
     for each in names:
         if each.id in constants and not isinstance(each.ctx, ast.Load):

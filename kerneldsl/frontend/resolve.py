@@ -203,9 +203,8 @@ def _decorated_function(value: object) -> types.FunctionType | None:
 
 
 def is_kernel(value: object) -> bool:
-    """Return whether an object is a ``@kd.kernel``, and no device function as well."""
-    is_launched = getattr(value, "__kerneldsl_kernel__", False) is True
-    return is_launched and _decorated_function(value) is None
+    """Return whether an object is a ``@kd.kernel``."""
+    return getattr(value, "__kerneldsl_kernel__", False) is True
 
 
 def _spelled_otherwise(path: str, value: object, name: str) -> str | None:

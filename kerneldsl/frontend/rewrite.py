@@ -47,6 +47,12 @@ from kerneldsl.frontend.outside_values import (
 )
 from kerneldsl.frontend.report import Reporter
 from kerneldsl.frontend.resolve import Namespace, Resolved, device_function, is_kernel
+from kerneldsl.frontend.specialized import (
+    arguments_by_name,
+    called_function,
+    is_no_value,
+    static_parameters,
+)
 from kerneldsl.frontend.statics import StaticEvaluator
 from kerneldsl.frontend.syntax import load
 from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
@@ -62,7 +68,7 @@ _COMPARE_AND_SWAP = ("array", "expected", "value")
 _NO_FUNCTION_VALUES = "A kernel calls functions; they are not values"
 
 MakeLocal = Callable[[LocalFunction, ast.AST], FunctionUnit]
-MakeCallee = Callable[[Any, ast.AST, Reporter], FunctionUnit | None]
+MakeCallee = Callable[[Any, ast.AST, Reporter, Mapping[str, Any]], FunctionUnit | None]
 
 
 class Rewriter(OutsideValues):
@@ -158,9 +164,10 @@ class Rewriter(OutsideValues):
                 "kernels one after the other",
             )
         if not resolved.rest:
-            callee = self._callee(resolved)
+            static = self._static_arguments(node, resolved.value)
+            callee = self._callee(resolved, static)
             if callee is not None:
-                return self._device_call(node, callee, resolved)
+                return self._device_call(node, callee, resolved, static)
         if not self._is_plain:
             refuse_builtin(self._reporter, node, resolved)
             if any(k.arg is None for k in node.keywords):
@@ -241,13 +248,53 @@ class Rewriter(OutsideValues):
 
     # Calls
 
-    def _callee(self, resolved: Resolved) -> FunctionUnit | None:
+    def _callee(
+        self, resolved: Resolved, constants: Mapping[str, Any] | None = None
+    ) -> FunctionUnit | None:
         if self._is_plain and not is_dispatcher(resolved.value):
             return None
-        return self._make_callee(resolved.value, resolved.node, self._reporter)
+        return self._make_callee(resolved.value, resolved.node, self._reporter, constants or {})
 
-    def _device_call(self, node: ast.Call, callee: FunctionUnit, resolved: Resolved) -> ast.expr:
-        name = self._name_of(resolved.path)
+    def _static_arguments(self, node: ast.Call, called: Any) -> dict[str, Any]:
+        """Return the arguments of a device function that are constants of the compiler."""
+        function = None if self._is_plain else called_function(called)
+        if function is None:
+            return {}
+        found: dict[str, Any] = {}
+        needed: frozenset[str] | None = None
+        for parameter, given in arguments_by_name(node, function).items():
+            if self._is_read_outside(given):
+                resolved = self._scope.resolve(given)
+                value = resolved.value
+                if resolved.foreign is not None:
+                    value = foreign_intrinsic(resolved.foreign)
+                is_passed = isinstance(value, Intrinsic) and is_read(value)
+                if not resolved.rest and is_no_value(value) and not is_passed:
+                    self._watch(given, resolved)
+                    found[parameter] = value
+                    continue
+            if needed is None:
+                needed = static_parameters(function)
+            if parameter in needed:
+                what = f"{function.__name__}: {parameter}"
+                found[parameter] = self.statics.evaluate(given, what, "Give a constant")
+        return found
+
+    def _device_call(
+        self,
+        node: ast.Call,
+        callee: FunctionUnit,
+        resolved: Resolved,
+        static: Mapping[str, Any] | None = None,
+    ) -> ast.expr:
+        path = resolved.path
+        if static:
+            assert isinstance(callee.function, types.FunctionType)
+            given_names = arguments_by_name(node, callee.function)
+            rest = [ast.keyword(n, e) for n, e in given_names.items() if n not in static]
+            path = f"{path}({', '.join(f'{n}={safe_repr(v)}' for n, v in static.items())})"
+            node = ast.copy_location(ast.Call(node.func, [], rest), node)
+        name = self._name_of(path)
         self._capture(name, resolved)
         self.callees[name] = callee
         arguments = callee.tree.args

@@ -21,6 +21,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from kerneldsl.errors import SourceLocation, SourceUnavailableError, UnsupportedConstructError
+from kerneldsl.frontend.executed import executed_texts, registered
 from kerneldsl.frontend.function_text import COMPILE_FLAGS, holds_code, lines_of_function
 from kerneldsl.frontend.lambdas import find_lambda, function_of_lambda
 from kerneldsl.frontend.syntax import is_lambda
@@ -93,6 +94,10 @@ def find_source(function: Callable[..., Any]) -> FunctionSource:
         found = _find_in_text(program, code)
         if found is not None:
             return FunctionSource(found, register_text(code.co_filename, program))
+    for executed in executed_texts(code.co_filename):
+        found = _find_in_text(executed, code)
+        if found is not None:
+            return FunctionSource(found, registered(code.co_filename, executed))
     is_installed = os.path.isfile(code.co_filename)
     shipped = None
     if not is_installed:

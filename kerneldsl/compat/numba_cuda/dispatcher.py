@@ -146,6 +146,9 @@ class CUDADispatcher(Kernel[Any, Any]):
         numba.cuda's options, as they were given.
     """
 
+    #: Kernels may call it.
+    __kerneldsl_kernel__ = False
+
     def __init__(
         self,
         py_func: Callable[..., Any],

@@ -1,0 +1,131 @@
+"""Arguments of device functions that are no values: functions, dtypes, intrinsics, and shapes.
+
+A call with such arguments calls a copy of the function in which they are compile-time constants.
+``apply(twice, x)`` calls an ``apply`` of one parameter, in which ``f`` is ``twice``.
+"""
+
+from __future__ import annotations
+
+import ast
+import types
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from kerneldsl.frontend.foreign import is_dispatcher, is_numba_type
+from kerneldsl.frontend.names import last_name, local_constants
+from kerneldsl.frontend.resolve import device_function
+from kerneldsl.frontend.source import find_source
+from kerneldsl.frontend.trees import walk_here
+from kerneldsl.language.intrinsics.intrinsic import Intrinsic, IntrinsicGroup
+
+__all__ = ["arguments_by_name", "called_function", "is_no_value", "static_parameters"]
+
+#: The last part of the names of calls with a shape and a dtype.
+_ARRAYS = frozenset({"array", "tiles"})
+
+
+def called_function(value: Any) -> types.FunctionType | None:
+    """Return the Python function that a kernel calls by an object, a Numba function too."""
+    found = device_function(value)
+    if found is None and is_dispatcher(value):
+        found = value.py_func
+    return found
+
+
+def is_no_value(value: Any) -> bool:
+    """Return whether an object from outside is for the compiler alone: no thread has it."""
+    return (
+        isinstance(value, Intrinsic | IntrinsicGroup | np.dtype | np.ufunc)
+        or (isinstance(value, type) and issubclass(value, np.generic | int | float | complex))
+        or isinstance(value, types.BuiltinFunctionType)
+        or is_numba_type(value)
+        or called_function(value) is not None
+    )
+
+
+def arguments_by_name(call: ast.Call, function: types.FunctionType) -> dict[str, ast.expr]:
+    """Return the arguments of a call by the names of parameters, nothing if some are starred.
+
+    What does not fit the parameters is left out; the caller reports it.
+    """
+    if any(isinstance(each, ast.Starred) for each in call.args):
+        return {}
+    if any(each.arg is None for each in call.keywords):
+        return {}
+    code = function.__code__
+    if len(call.args) > code.co_argcount:
+        return {}
+    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    given = dict(zip(names, call.args, strict=False))
+    return given | {str(k.arg): k.value for k in call.keywords if k.arg in names}
+
+
+def static_parameters(function: types.FunctionType, open_: tuple[Any, ...] = ()) -> frozenset[str]:
+    """Return the parameters that a function needs as constants, such as the shape of an array."""
+    if function in open_:
+        return frozenset()
+    lookup, names = _lookup(function), _names_of(function.__code__)
+    needed: dict[types.FunctionType, frozenset[str]] = {}
+    for name in names:
+        callee = called_function(lookup(name))
+        if callee is not None:
+            needed[callee] = static_parameters(callee, (*open_, function))
+    if not names & _ARRAYS and not any(needed.values()):
+        return frozenset()  # as of most functions, which are not parsed for it
+    tree = find_source(function).node
+    constants = local_constants(tree)
+    found = set[str]()
+    for node in walk_here(tree):
+        if not isinstance(node, ast.Call):
+            continue
+        if last_name(node.func) in _ARRAYS:
+            parts = [*node.args, *(each.value for each in node.keywords)]
+        elif isinstance(node.func, ast.Name):
+            callee = called_function(lookup(node.func.id))
+            if callee is None:
+                continue
+            wanted = needed.get(callee, frozenset())
+            parts = [e for n, e in arguments_by_name(node, callee).items() if n in wanted]
+        else:
+            continue
+        for part in parts:
+            found |= _names_in(part, constants)
+    code = function.__code__
+    return frozenset(found & set(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]))
+
+
+def _names_of(code: types.CodeType) -> set[str]:
+    """Return the names from outside, and the attributes, in a function and those in it."""
+    found = {*code.co_names, *code.co_freevars}
+    for each in code.co_consts:
+        if isinstance(each, types.CodeType):
+            found |= _names_of(each)
+    return found
+
+
+def _names_in(node: ast.expr, constants: dict[str, ast.expr]) -> set[str]:
+    """Return the names in an expression, and in those that its variables stand for."""
+    found, pending = set[str](), [node]
+    while pending:
+        for each in walk_here(pending.pop()):
+            if isinstance(each, ast.Name) and each.id not in found:
+                found.add(each.id)
+                if each.id in constants:
+                    pending.append(constants[each.id])
+    return found
+
+
+def _lookup(function: types.FunctionType) -> Callable[[str], Any]:
+    cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
+
+    def find(name: str) -> Any:
+        if name in cells:
+            try:
+                return cells[name].cell_contents
+            except ValueError:  # not assigned yet
+                return None
+        return function.__globals__.get(name)
+
+    return find
