@@ -49,13 +49,15 @@ def make_kernel_unit(
     function: Callable[..., Any],
     constants: Mapping[str, Any] | None,
     reads: Mapping[types.FunctionType, Mapping[str, Any]] | None = None,
+    *,
+    follows_numba: bool = False,
 ) -> FunctionUnit:
     """Make the normal form of a kernel, with each operation on tiles in its own statement.
 
     Parameters and errors are those of :func:`make_unit` and
     :func:`~kerneldsl.frontend.tiles.separate.separate_tiles`.
     """
-    unit = make_unit(function, constants=constants, reads=reads)
+    unit = make_unit(function, constants=constants, reads=reads, follows_numba=follows_numba)
     if not unit.uses_tiles():
         return unit
     from kerneldsl.frontend.tiles.separate import separate_tiles  # few kernels have tiles
@@ -69,6 +71,7 @@ def make_unit(
     is_device: bool = False,
     constants: Mapping[str, Any] | None = None,
     reads: Mapping[types.FunctionType, Mapping[str, Any]] | None = None,
+    follows_numba: bool = False,
 ) -> FunctionUnit:
     """Take a function apart.
 
@@ -82,6 +85,9 @@ def make_unit(
         Values of the function's keyword-only parameters, which become captured constants.
     reads : mapping, optional
         What some names from outside are, for each function; they are not looked up.
+    follows_numba : bool, optional
+        Whether the threads of a kernel return at a guard around its last statements, if these have
+        a barrier.
 
     Returns
     -------
@@ -105,7 +111,7 @@ def make_unit(
             value=plain,
             remedy="Write it with def",
         )
-    return _Session(reads or {}).make(plain, given, is_device=is_device)
+    return _Session(reads or {}, follows_numba).make(plain, given, is_device=is_device)
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,7 +154,10 @@ class _Body:
 class _Session:
     """The functions of one kernel, each normalized once."""
 
-    def __init__(self, reads: Mapping[types.FunctionType, Mapping[str, Any]]) -> None:
+    def __init__(
+        self, reads: Mapping[types.FunctionType, Mapping[str, Any]], follows_numba: bool
+    ) -> None:
+        self._follows_numba = follows_numba
         #: Chains of names from outside to what they are, for each function.
         self._reads = {function: dict(each) for function, each in reads.items()}
         self._made: dict[tuple[Any, ...], FunctionUnit] = {}
@@ -223,6 +232,10 @@ class _Session:
         clean_function(tree)
         if has_loop_else(tree):
             write_loop_else_as_if(tree, used_names(tree))
+        if self._follows_numba and not is_device:
+            from kerneldsl.frontend.guards import leave_at_guards
+
+            leave_at_guards(tree, function)
         if is_device and constants:
             _refuse_assigned(tree, constants, reporter)
             tree.args.args = [each for each in tree.args.args if each.arg not in constants]

@@ -20,7 +20,7 @@ from kerneldsl.frontend.source import find_source
 from kerneldsl.frontend.trees import walk_here
 from kerneldsl.language.intrinsics.intrinsic import Intrinsic, IntrinsicGroup
 
-__all__ = ["arguments_by_name", "called_function", "is_no_value", "static_parameters"]
+__all__ = ["arguments_by_name", "called_function", "is_no_value", "lookup_of", "static_parameters"]
 
 #: The last part of the names of calls with a shape and a dtype.
 _ARRAYS = frozenset({"array", "tiles"})
@@ -66,7 +66,7 @@ def static_parameters(function: types.FunctionType, open_: tuple[Any, ...] = ())
     """Return the parameters that a function needs as constants, such as the shape of an array."""
     if function in open_:
         return frozenset()
-    lookup, names = _lookup(function), _names_of(function.__code__)
+    lookup, names = lookup_of(function), _names_of(function.__code__)
     needed: dict[types.FunctionType, frozenset[str]] = {}
     for name in names:
         callee = called_function(lookup(name))
@@ -117,7 +117,8 @@ def _names_in(node: ast.expr, constants: dict[str, ast.expr]) -> set[str]:
     return found
 
 
-def _lookup(function: types.FunctionType) -> Callable[[str], Any]:
+def lookup_of(function: types.FunctionType) -> Callable[[str], Any]:
+    """Return what gives the object that a name in a function means, ``None`` if it is unknown."""
     cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
 
     def find(name: str) -> Any:

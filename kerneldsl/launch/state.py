@@ -51,8 +51,9 @@ class Definition(NamedTuple):
         The kernel's own code, for targets that take it. The function then has its parameters alone.
     host : KernelStates, optional
         The kernel that other targets run instead.
-    is_frozen : bool, optional
-        Whether captured constants keep the values of the first launch, as in numba.cuda.
+    follows_numba : bool, optional
+        Whether numba.cuda's rules apply: captured constants keep the values of the first launch,
+        and threads return at a guard around the rest of the kernel.
     """
 
     function: Callable[..., Any]
@@ -61,7 +62,7 @@ class Definition(NamedTuple):
     constants: Mapping[str, Any] | None = None
     code: DeviceCode | None = None
     host: KernelStates | None = None
-    is_frozen: bool = False
+    follows_numba: bool = False
 
 
 class KernelState:
@@ -153,7 +154,7 @@ class KernelState:
                 for_parameters(each, len(unit.parameters)) for each in definition.signatures
             )
         )
-        captured = () if definition.is_frozen else unit.captured
+        captured = () if definition.follows_numba else unit.captured
         self.captured = tuple((c.read, c.value) for c in captured)
         self.parameter_count = len(unit.parameters)
         self.promises = PromiseTable(traits)
@@ -278,10 +279,11 @@ class KernelStates:
             return state
 
     def _make_state(self) -> KernelState:
-        function, _, signatures, constants, code, host, _ = self.definition
+        function, _, signatures, constants, code, host, follows_numba = self.definition
         if code is not None:
             return self._make_state_of_code(code, host)
-        unit, traits = _shipped_form(function, constants) or _make_unit(function, constants)
+        shipped = None if follows_numba else _shipped_form(function, constants)
+        unit, traits = shipped or _make_unit(function, constants, follows_numba)
         for signature in signatures:
             if len(for_parameters(signature, len(unit.parameters))) == len(unit.parameters):
                 continue
@@ -337,13 +339,13 @@ def _shipped_form(
 
 
 def _make_unit(
-    function: Callable[..., Any], constants: Mapping[str, Any] | None
+    function: Callable[..., Any], constants: Mapping[str, Any] | None, follows_numba: bool
 ) -> tuple[FunctionUnit, KernelTraits]:
     from kerneldsl.analysis.analyze import analyze
     from kerneldsl.frontend.normalize import make_kernel_unit
 
     with refuse_deep_nesting(function):
-        unit = make_kernel_unit(function, constants)
+        unit = make_kernel_unit(function, constants, follows_numba=follows_numba)
         return unit, analyze(unit)
 
 

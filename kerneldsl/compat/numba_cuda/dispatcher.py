@@ -174,8 +174,7 @@ class CUDADispatcher(Kernel[Any, Any]):
         return found  # type: ignore[no-any-return]
 
     def _define(self, make: Any) -> Any:
-        # numba.cuda compiles the values of globals, and does not look at them again.
-        return super()._define(make)._replace(is_frozen=True)
+        return super()._define(make)._replace(follows_numba=True)
 
     # ------------------------------------------------------------------ launches
 
