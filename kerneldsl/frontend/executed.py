@@ -83,16 +83,16 @@ def _recording_compile(
 
 def _recording_exec(
     source: Any,
-    globals: dict[str, Any] | None = None,  # noqa: A002
-    locals: Any = None,  # noqa: A002
+    globals: dict[str, Any] | None = None,
+    locals: Any = None,
     /,
     **more: Any,
 ) -> None:
     """Execute the given source in the context of globals and locals."""
     caller = sys._getframe(1)
     if globals is None:
-        globals = caller.f_globals  # noqa: A001
-        locals = caller.f_locals if locals is None else locals  # noqa: A001
+        globals = caller.f_globals
+        locals = caller.f_locals if locals is None else locals
     if isinstance(source, (str, bytes, bytearray)):
         _remember(_STRING, source)
         inherited = caller.f_code.co_flags & _INHERITED

@@ -49,7 +49,7 @@ def otherwise(data):
 @cuda.jit
 def nested(data):
     i = cuda.grid(1)
-    if i < data.size:
+    if i < data.size:  # noqa: SIM102
         if data[i] >= 0:
             held = cuda.shared.array(N, cuda.int32)
             held[i] = data[i]
