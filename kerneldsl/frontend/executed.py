@@ -1,8 +1,7 @@
 """Texts that a program executes, remembered so that kernels in them have a source.
 
-Python keeps no text of ``exec`` and ``compile``. While they are recorded, the last texts with
-functions are kept. Only programs that say so record them, such as those under
-:mod:`kerneldsl.drop_in`: both builtins are replaced.
+Python keeps no text of ``exec`` and ``compile``. :func:`record` replaces both builtins by functions
+that keep the last texts with functions. :mod:`kerneldsl.drop_in` calls it, and nothing else does.
 
 This module has no ``from __future__ import``: code that is executed would inherit it.
 """
