@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,30 @@ def fused(a, b, bias, rest, c, *, BM, BN, BK):
             x = kd.tile.load(a, (m, k), (BM, BK))
             acc = kd.mma(x, kd.tile.load(b, (n, k), (BN, BK)).T, acc)
         kd.tile.store(c, (m, n), acc, gelu_of_sum, bias, rest, m, n)
+
+
+@kd.kernel
+def grouped(a, weights, which, c, *, BM, BN, BK):
+    """Multiply each group of rows by its matrix; `which` has the group of each tile of rows."""
+    for m, n in kd.tiles(c.shape, (BM, BN)):
+        group = which[m // BM]
+        acc = kd.tile.zeros((BM, BN), kd.float32)
+        for k in kd.pipelined(range(0, a.shape[1], BK)):
+            x = kd.tile.load(a, (m, k), (BM, BK))
+            acc = kd.mma(x, kd.tile.load(weights[group], (n, k), (BN, BK)).T, acc)
+        kd.tile.store(c, (m, n), acc)
+
+
+@kd.kernel
+def batched(a, b, c, *, BM, BN, BK):
+    """Multiply the matrices of two stacks, with whole tiles of rows."""
+    for place, n in kd.tiles((c.shape[0] * c.shape[1], c.shape[2]), (BM, BN)):
+        number, m = place // c.shape[1], place % c.shape[1]
+        acc = kd.tile.zeros((BM, BN), kd.float32)
+        for k in kd.pipelined(range(0, a.shape[2], BK)):
+            x = kd.tile.load(a[number], (m, k), (BM, BK))
+            acc = kd.mma(x, kd.tile.load(b[number], (n, k), (BN, BK)).T, acc)
+        kd.tile.store(c[number], (m, n), acc)
 
 
 def visible(s, i, j, shift):
@@ -117,8 +142,12 @@ FEW = (1, 64)
 _WIDE = 8192
 SHORT = ((8192, 8192, 256), (8192, 8192, 512))
 DEEP = (512, 512, 65536)
-#: Of the library: few tiles, most of which it computes in parts.
+#: Shapes for the library, which computes the few tiles of most of them in parts.
 OF_LIBRARY = (DEEP, (64, _WIDE, _WIDE), (256, 4096, 14336), (256, 8192, 28672))
+#: Groups with up to ten times as many rows as others, and columns and depth of their products.
+_GROUPS, _GROUP_ROWS, _GROUP_SIDE = 64, (200, 2000), 2048
+#: Matrices of a stack, and their extents.
+STACK = (64, 1024, 1024, 1024)
 _HEADS, _TOKENS = 32, 8192
 #: Seconds that the launches of a sample take together, about.
 _SAMPLE_S = 4e-3
@@ -145,6 +174,8 @@ def cases() -> Iterator[Case]:
     for rows in ROWS:
         for n, k in LAYERS:
             yield _product(torch.bfloat16, (rows, n, k), 0.90)
+    yield Case(f"grouped {_GROUPS}", _grouped, (Bound("one product", 0.90),))
+    yield Case("batched {} of {} x {} x {}".format(*STACK), _batched, (Bound("cuBLAS", 0.90),))
     for width, is_causal, bound in ((128, False, 0.89), (128, True, 0.85), (64, False, 0.86)):
         name = f"attention d {width}{' causal' if is_causal else ''}"
         yield Case(name, lambda d=width, c=is_causal: _attention(d, c), (Bound("cuDNN", bound),))
@@ -197,7 +228,7 @@ def _prepared(dtype: torch.dtype, shape: tuple[int, int, int]) -> Prepared:
 
 
 def _of_library(shape: tuple[int, int, int]) -> Prepared:
-    """Return products by `linalg.matmul`, of which two runs must have equal bits."""
+    """Return products by `linalg.matmul`. Two runs must have equal bits."""
     m, n, k = shape
     a, b = _random((m, k), torch.bfloat16), _random((n, k), torch.bfloat16)
     error = _error_to(a.double() @ b.double().T)
@@ -221,9 +252,52 @@ def _of_library(shape: tuple[int, int, int]) -> Prepared:
     return Prepared({"ours": ours, "cuBLAS": theirs}, out, off, 8e-3, 0, count)
 
 
+def _blocks() -> int:
+    return int(torch.cuda.get_device_properties(0).multi_processor_count)
+
+
+def _grouped() -> Prepared:
+    """Return products of groups of rows, against one of as many rows that no group pads."""
+    rows, side, tile = np.geomspace(*_GROUP_ROWS, _GROUPS).astype(int), _GROUP_SIDE, 128
+    np.random.default_rng(1).shuffle(rows)
+    counts = -(-rows // tile)
+    which = torch.from_numpy(np.repeat(np.arange(_GROUPS), counts).astype(np.int32)).cuda()
+    weights = _random((_GROUPS, side, side), torch.bfloat16)
+    a = _random((tile * int(counts.sum()), side), torch.bfloat16)
+    one = a[: int(rows.sum())]
+    out = {"ours": torch.empty_like(a), "one product": torch.empty_like(one)}
+    starts = tile * np.concatenate([[0], np.cumsum(counts)])
+    reference = torch.cat(
+        [a[i:j].double() @ weights[g].double().T for g, (i, j) in enumerate(pairwise(starts))]
+    )
+    error, plain = _error_to(reference), _error_to(one.double() @ weights[0].double().T)
+    launch = grouped.member(BM=tile, BN=256, BK=64)[_blocks(), 256]
+    contenders = {
+        "ours": lambda: launch(a, weights, which, out["ours"]),
+        "one product": lambda: product.forall(*one.shape)(one, weights[0], out["one product"]),
+    }
+
+    def off(result: Any) -> float:
+        return error(result) if result is out["ours"] else plain(result)
+
+    return Prepared(contenders, out, off, 8e-3, 0, 4)
+
+
+def _batched() -> Prepared:
+    count, m, n, k = STACK
+    a, b = _random((count, m, k), torch.bfloat16), _random((count, n, k), torch.bfloat16)
+    out = {"ours": torch.empty((count, m, n), dtype=a.dtype, device="cuda")}
+    launch = batched.member(BM=128, BN=256, BK=64)[_blocks(), 256]
+    contenders = {
+        "ours": lambda: launch(a, b, out["ours"]),
+        "cuBLAS": lambda: torch.bmm(a, b.transpose(1, 2)),
+    }
+    error = _error_to(a.double() @ b.double().transpose(1, 2))
+    return Prepared(contenders, out, error, 8e-3, 0, 10)
+
+
 def _launches(kernel: Any, m: int, n: int, size: int, *, is_all: bool) -> Iterator[tuple[str, Any]]:
     yield "ours", kernel.forall(m, n)
-    blocks = torch.cuda.get_device_properties(0).multi_processor_count
     depth = _ROW_BYTES // size
     members = MEMBERS if is_all else MEMBERS[:_OF_EVERY_DTYPE]
     for rows, columns, threads in members:
@@ -231,7 +305,7 @@ def _launches(kernel: Any, m: int, n: int, size: int, *, is_all: bool) -> Iterat
             continue
         member = kernel.member(BM=rows, BN=columns, BK=depth)
         tiles = -(-m // rows) * -(-n // columns)
-        yield f"tile {rows}x{columns}x{depth} by {threads}", member[min(tiles, blocks), threads]
+        yield f"tile {rows}x{columns}x{depth} by {threads}", member[min(tiles, _blocks()), threads]
 
 
 def _fused(size: int) -> Prepared:
