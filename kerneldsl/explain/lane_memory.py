@@ -24,10 +24,10 @@ from kerneldsl.explain.subscripts import element_addresses, field_of, subscript
 from kerneldsl.explain.tally import AccessTally, Tallies
 from kerneldsl.explain.threads import Threads
 from kerneldsl.explain.values import UNKNOWN, Memory, Part, Space, Value, View
-from kerneldsl.frontend.tiles.shapes import OF_BLOCK
 from kerneldsl.ir.operations import Operation, Region
 from kerneldsl.ir.operations import Value as Result
 from kerneldsl.ir.tiles.layout import Layout
+from kerneldsl.ir.tiles.shapes import OF_BLOCK
 from kerneldsl.language.element_types import ELEMENT_TYPES, ElementType
 from kerneldsl.language.kinds import ArrayKind, ScalarKind
 from kerneldsl.language.types import Type

@@ -390,13 +390,9 @@ def _tile(run: LaneMemory, operation: Operation, array: Value, at: list[Value]) 
 
 
 def _tile_operation(run: LaneMemory, operation: Operation) -> Value:
-    reserved = operation.attributes.get("reserved")
-    if reserved is None:  # packed numbers, element by element
-        run.tallies.left_out.add("tile.load")
-    else:
-        called = operation.source.unit.uses[reserved].intrinsic
-        if called not in INTERNAL:
-            run.tallies.left_out.add(called.name)
+    called = operation.attributes["use"].intrinsic
+    if called not in INTERNAL:
+        run.tallies.left_out.add(called.name)
     _tile_elements(run, operation)
     return UNKNOWN
 

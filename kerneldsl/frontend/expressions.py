@@ -13,11 +13,9 @@ from kerneldsl.frontend.unit import FunctionUnit
 __all__ = [
     "assigned_names",
     "augmented_value",
-    "base_name",
     "condition_expressions",
     "folded",
     "index_parts",
-    "is_extent",
     "operands",
     "sometimes_evaluated",
     "text_of",
@@ -64,18 +62,6 @@ def augmented_value(node: ast.AugAssign) -> ast.BinOp:
     target = node.target
     old = load(target.id) if isinstance(target, ast.Name) else target
     return ast.copy_location(ast.BinOp(old, node.op, node.value), node)
-
-
-def base_name(node: ast.expr) -> str | None:
-    """Return the variable below subscripts and attributes: ``a`` of ``a[i][j].real``."""
-    while isinstance(node, ast.Subscript | ast.Attribute):
-        node = node.value
-    return node.id if isinstance(node, ast.Name) else None
-
-
-def is_extent(node: ast.Subscript) -> bool:
-    """Return whether a subscript takes an element of ``a.shape`` or ``a.strides``."""
-    return isinstance(node.value, ast.Attribute) and node.value.attr in ("shape", "strides")
 
 
 #: What is left of an expression that Python has computed, and what is around it.

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
+from itertools import count
 
-from kerneldsl.frontend.fresh_names import FreshNames
 from kerneldsl.frontend.syntax import assign, load
 from kerneldsl.frontend.trees import Transformer, fill_locations, walk_here
+from kerneldsl.language.reserved import RESERVED_PREFIX
 
 __all__ = ["has_loop_else", "write_loop_else_as_if"]
 
@@ -21,13 +22,13 @@ def write_loop_else_as_if(tree: ast.FunctionDef, taken: set[str]) -> None:
 
     `taken` are the names of the function.
     """
-    _Loops(FreshNames(taken)).visit(tree)
+    _Loops(set(taken)).visit(tree)
     fill_locations(tree)
 
 
 class _Loops(Transformer):
-    def __init__(self, names: FreshNames) -> None:
-        self._names = names
+    def __init__(self, taken: set[str]) -> None:
+        self._taken = taken
 
     def visit_For(self, node: ast.For) -> list[ast.stmt]:
         return self._loop(node)
@@ -40,13 +41,20 @@ class _Loops(Transformer):
         last, node.orelse = node.orelse, []
         if not last:
             return [node]
-        flag = self._names.make("ended")
+        flag = self._flag()
         breaks = _Breaks(flag)
         node.body = [new for each in node.body for new in breaks.statements(each)]
         if not breaks.found:
             return [node, *last]
         started = ast.copy_location(assign(flag, ast.Constant(True)), node)
         return [started, node, ast.copy_location(ast.If(load(flag), last, []), last[0])]
+
+    def _flag(self) -> str:
+        """Return the name of a new variable."""
+        numbers = (f"{RESERVED_PREFIX}_ended_{number}" for number in count(1))
+        name = next(each for each in numbers if each not in self._taken)
+        self._taken.add(name)
+        return name
 
 
 class _Breaks(Transformer):

@@ -42,27 +42,7 @@ from kerneldsl.utilities.dataclasses import dataclass
 if TYPE_CHECKING:
     from kerneldsl.frontend.linked_code import LinkedCode
 
-__all__ = ["make_kernel_unit", "make_unit"]
-
-
-def make_kernel_unit(
-    function: Callable[..., Any],
-    constants: Mapping[str, Any] | None,
-    reads: Mapping[types.FunctionType, Mapping[str, Any]] | None = None,
-    *,
-    follows_numba: bool = False,
-) -> FunctionUnit:
-    """Make the normal form of a kernel, with each operation on tiles in its own statement.
-
-    Parameters and errors are those of :func:`make_unit` and
-    :func:`~kerneldsl.frontend.tiles.separate.separate_tiles`.
-    """
-    unit = make_unit(function, constants=constants, reads=reads, follows_numba=follows_numba)
-    if not unit.uses_tiles():
-        return unit
-    from kerneldsl.frontend.tiles.separate import separate_tiles  # few kernels have tiles
-
-    return separate_tiles(unit)
+__all__ = ["make_unit"]
 
 
 def make_unit(

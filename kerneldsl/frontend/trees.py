@@ -14,11 +14,8 @@ from typing import Any, ClassVar, TypeVar, cast
 __all__ = [
     "Transformer",
     "children_of",
-    "copy_origin",
     "copy_tree",
     "fill_locations",
-    "origin_of",
-    "set_origin",
     "slices_of",
     "statements_in_loops",
     "statements_of",
@@ -40,27 +37,6 @@ _OF_NODES = frozenset(
 _LOCATION = ("lineno", "col_offset", "end_lineno", "end_col_offset")
 #: The fields that may hold nodes, by the type of the node.
 _parts: dict[type[ast.AST], tuple[str, ...]] = {ast.Constant: ()}
-
-
-#: The attribute of a node that was inlined from another function: the unit of that function.
-_ORIGIN = "_kerneldsl_origin"
-
-
-def origin_of(node: ast.AST) -> Any:
-    """Return the unit of the function that a node was inlined from, ``None`` if it was not."""
-    return node.__dict__.get(_ORIGIN)
-
-
-def set_origin(node: ast.AST, unit: Any) -> None:
-    """Say from which function's unit a node is inlined; the innermost function counts."""
-    node.__dict__.setdefault(_ORIGIN, unit)
-
-
-def copy_origin(node: ast.AST, old: ast.AST) -> None:
-    """Give a new node the origin of an old one."""
-    origin = origin_of(old)
-    if origin is not None:
-        node.__dict__[_ORIGIN] = origin
 
 
 def walk_here(nodes: ast.AST | Iterable[ast.AST]) -> Iterator[ast.AST]:
@@ -184,8 +160,7 @@ class Transformer(ast.NodeTransformer):
 def copy_tree(tree: T) -> T:
     """Copy an AST, or a list of nodes, so that a pass may change it.
 
-    Operators and the marks of loads and stores are shared. So are attributes that are no fields,
-    such as the unit that an inlined node comes from; ``copy.deepcopy`` copies them.
+    Operators and the marks of loads and stores are shared.
     """
     if isinstance(tree, list):
         return cast(T, [copy_tree(each) for each in tree])

@@ -23,11 +23,11 @@ from __future__ import annotations
 import ast
 import types
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import field, replace
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kerneldsl.errors import SourceLocation
-from kerneldsl.frontend.trees import origin_of, walk_here
+from kerneldsl.frontend.trees import walk_here
 from kerneldsl.language.intrinsics.intrinsic import Intrinsic
 from kerneldsl.utilities.dataclasses import dataclass
 from kerneldsl.utilities.locks import ForkSafeLock
@@ -122,8 +122,6 @@ class FunctionUnit:
         Whether it is a Numba ``@njit`` function, which uses no intrinsic.
     linked : LinkedCode or None
         Of a linked function, the code that a GPU runs in the place of the body.
-    spellings : mapping
-        Renamed variable, of a function that was inlined, to its name in the user's source.
     reads : mapping
         What the front end has read to make the unit. For each Python function, the callees'
         too, it has chains of names from outside (``config``, ``config.WIDTH``) with what they are.
@@ -144,7 +142,6 @@ class FunctionUnit:
     function: Callable[..., Any] | None = None
     is_plain_numba: bool = False
     linked: LinkedCode | None = None
-    spellings: Mapping[str, str] = field(default_factory=dict)
     reads: Mapping[types.FunctionType, Mapping[str, Any]] = field(default_factory=dict)
 
     def place(self) -> SourceLocation:
@@ -152,17 +149,13 @@ class FunctionUnit:
         return self.locate(self.tree)
 
     def locate(self, node: ast.AST) -> SourceLocation:
-        """Return the place of a node in the user's file.
-
-        A node that was inlined from a device function is located there.
-        """
-        origin: FunctionUnit = origin_of(node) or self
+        """Return the place of a node in the user's file."""
         return SourceLocation(
-            origin.filename,
-            getattr(node, "lineno", origin.first_line),
+            self.filename,
+            getattr(node, "lineno", self.first_line),
             getattr(node, "col_offset", None),
             getattr(node, "end_col_offset", None),
-            origin.qualname,
+            self.qualname,
         )
 
     def locate_use(self, name: str) -> SourceLocation:
@@ -230,10 +223,6 @@ class FunctionUnit:
     def __deepcopy__(self, memo: dict[int, Any]) -> FunctionUnit:
         """Return the unit itself: it is never changed, so copying a tree copies no unit."""
         return self
-
-    def with_tree(self, tree: ast.FunctionDef) -> FunctionUnit:
-        """Return the same unit around another tree."""
-        return replace(self, tree=tree)
 
     def source(self) -> str:
         """Return the normal form as Python text."""

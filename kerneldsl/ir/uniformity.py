@@ -437,8 +437,7 @@ class Uniformity:
     ) -> None:
         chosen, source = way, operation.source
         if way is not None and form and result.name != RESULT and source is not None:
-            name = source.unit.spellings.get(result.name, result.name)
-            chosen = way.because(form.format(name=name), source)
+            chosen = way.because(form.format(name=result.name), source)
         self._set(result, join(fact, chosen), join(extent, chosen) if has_memory(result) else None)
 
     def _loop(self, operation: Operation) -> None:
@@ -523,7 +522,5 @@ def _is_known(function: Any) -> bool:
 def _intrinsic_of(operation: Operation) -> Intrinsic | None:
     """Return the operation of the language that an operation was read from."""
     use = operation.attributes.get("use")
-    if use is None and operation.name.startswith("tile.") and operation.source is not None:
-        use = operation.source.use
     found: Intrinsic | None = _INDICES.get(operation.name) if use is None else use.intrinsic
     return found

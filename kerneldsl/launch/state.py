@@ -342,10 +342,10 @@ def _make_unit(
     function: Callable[..., Any], constants: Mapping[str, Any] | None, follows_numba: bool
 ) -> tuple[FunctionUnit, KernelTraits]:
     from kerneldsl.analysis.analyze import analyze
-    from kerneldsl.frontend.normalize import make_kernel_unit
+    from kerneldsl.frontend.normalize import make_unit
 
     with refuse_deep_nesting(function):
-        unit = make_kernel_unit(function, constants, follows_numba=follows_numba)
+        unit = make_unit(function, constants=constants, follows_numba=follows_numba)
         return unit, analyze(unit)
 
 

@@ -13,7 +13,7 @@ from kerneldsl.frontend.captured import AttributeReader, CellReader, GlobalReade
 from kerneldsl.frontend.fingerprint import UnidentifiedError, fingerprint
 from kerneldsl.frontend.function_text import imported_names
 from kerneldsl.frontend.linked_code import code_of
-from kerneldsl.frontend.normalize import make_kernel_unit
+from kerneldsl.frontend.normalize import make_unit
 from kerneldsl.frontend.resolve import device_function, is_kernel
 from kerneldsl.frontend.unit import Captured, FunctionUnit
 from kerneldsl.shipping.forms import FUNCTION, form_key, read_form
@@ -68,7 +68,7 @@ def _make_form(unit: FunctionUnit, traits: KernelTraits) -> tuple[str, list[Any]
         read, its_traits = read_form(form, function, constants)
         if its_traits != traits or not _are_same(read.captured, unit.captured):
             return None
-        if fingerprint(make_kernel_unit(function, constants, unit.reads)) != form[2]:
+        if fingerprint(make_unit(function, constants=constants, reads=unit.reads)) != form[2]:
             return None
         return form_key(function, constants), form
     except (NoFormError, UnidentifiedError, ValueError):

@@ -212,6 +212,6 @@ def _make_unit(
     constants: Mapping[str, Any],
     reads: Mapping[types.FunctionType, Mapping[str, Any]],
 ) -> FunctionUnit:
-    from kerneldsl.frontend.normalize import make_kernel_unit  # shipped code does without
+    from kerneldsl.frontend.normalize import make_unit  # shipped code does without
 
-    return make_kernel_unit(function, constants, reads)
+    return make_unit(function, constants=constants, reads=reads)

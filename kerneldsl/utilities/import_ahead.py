@@ -50,7 +50,6 @@ OWN_KERNEL = (
     "kerneldsl.cache.toolchain",
     "kerneldsl.cache.remembered",
     "kerneldsl.analysis.analyze",
-    "kerneldsl.frontend.tiles.separate",
     "kerneldsl.frontend.normalize",
     "kerneldsl.language.intrinsics.table",
 )

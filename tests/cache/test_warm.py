@@ -189,7 +189,7 @@ NOT_ON_THE_CPU = {
     *("kerneldsl.shipping", "kerneldsl.memory.pools"),
     *("kerneldsl.planner.choose", "kerneldsl.launch.fitted_models", "kerneldsl.memory.arrays"),
     *("kerneldsl.ir.uniformity", "kerneldsl.ir.chains"),
-    *("kerneldsl.frontend.rows.expand", "kerneldsl.frontend.tiles.separate"),
+    "kerneldsl.frontend.rows.expand",
     *("decimal", "pickletools"),
 }
 #: Modules of ours that a launch imports where all of its code is in the cache.

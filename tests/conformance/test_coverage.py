@@ -7,7 +7,6 @@ import ast
 import pytest
 
 from kerneldsl.frontend.source import find_source
-from kerneldsl.frontend.tiles.separate import separate_tiles
 from kerneldsl.language.element_types import DTYPE_NAMES, ELEMENT_TYPES
 from kerneldsl.language.intrinsics.intrinsic import Typing
 from kerneldsl.language.intrinsics.table import INTRINSICS
@@ -16,23 +15,20 @@ from targets.cpu.intrinsics.table import LOWERINGS, Refused
 from tests.conformance.kernels import CASES
 from tests.support.arrays import HOST_DTYPES
 from tests.support.cases import Case
-from tests.support.python_kernels import unit_of
+from tests.support.python_kernels import unit_of, uses_of
 
 
 def _used(case: Case) -> set[tuple[str, str]]:
     """(intrinsic, dtype) of everything the case's kernel calls; dtype is "" where there is none."""
     found: set[tuple[str, str]] = set()
-    written = unit_of(case.kernel)
-    for each in (written, separate_tiles(written)):  # methods of tiles are not in what is written
-        uses = (use for unit in each.reachable() for use in unit.uses.values())
-        for use in uses:
-            intrinsic = use.intrinsic
-            if intrinsic.typing is Typing.ARRAY:
-                found.add((intrinsic.name, use.static["dtype"]))
-            elif intrinsic.dtypes:
-                found.add((intrinsic.name, case.dtype or ""))
-            else:
-                found.add((intrinsic.name, ""))
+    for use in uses_of(unit_of(case.kernel)):
+        intrinsic = use.intrinsic
+        if intrinsic.typing is Typing.ARRAY:
+            found.add((intrinsic.name, use.static["dtype"]))
+        elif intrinsic.dtypes:
+            found.add((intrinsic.name, case.dtype or ""))
+        else:
+            found.add((intrinsic.name, ""))
     return found
 
 

@@ -18,7 +18,6 @@ from kerneldsl.contract import (
     Specialization,
 )
 from kerneldsl.contract.abi import EXPLICIT, LaunchMode
-from kerneldsl.frontend.tiles.separate import separate_tiles
 from kerneldsl.language.kinds import Kind
 from kerneldsl.language.signatures import parse_signature
 from targets.cuda.architectures import ARCHITECTURES, choose_ptx_version, parse_arch
@@ -72,7 +71,7 @@ def specialize(
 ) -> Specialization:
     """Take a function apart and say what it is to be compiled for."""
     kinds = parse_signature(signature) if isinstance(signature, str) else signature
-    unit = separate_tiles(unit_of(function))
+    unit = unit_of(function)
     traits = analyze(unit)
     return Specialization(
         unit,

@@ -11,10 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from kerneldsl.frontend.tiles.separate import separate_tiles
 from tests.conformance.kernels import CASES
 from tests.support.cases import Case
-from tests.support.python_kernels import unit_of
+from tests.support.python_kernels import unit_of, uses_of
 
 __all__ = ["BARRIER_TOPICS", "intrinsics_of", "sanitized_cases"]
 
@@ -35,9 +34,7 @@ def intrinsics_of(kernel: Any) -> frozenset[str]:
 
     Functions of libdevice, which touch no memory, are left out.
     """
-    written = unit_of(kernel)  # methods of tiles are not in what is written
-    units = (*written.reachable(), *separate_tiles(written).reachable())
-    names = (use.intrinsic.name for unit in units for use in unit.uses.values())
+    names = (use.intrinsic.name for use in uses_of(unit_of(kernel)))
     return frozenset(name for name in names if not name.startswith("libdevice."))
 
 

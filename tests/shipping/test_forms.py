@@ -19,7 +19,7 @@ from kerneldsl._version import __version__
 from kerneldsl.analysis.analyze import analyze
 from kerneldsl.frontend import unit as unit_module
 from kerneldsl.frontend.fingerprint import fingerprint
-from kerneldsl.frontend.normalize import make_kernel_unit
+from kerneldsl.frontend.normalize import make_unit
 from kerneldsl.frontend.unit import DeferredUnit, FunctionUnit
 from kerneldsl.shipping import forms, meanings
 from kerneldsl.shipping.form_writing import make_form
@@ -127,7 +127,7 @@ def _constants(module: ModuleType, name: str) -> dict[str, Any]:
 
 
 def _made(module: ModuleType, name: str) -> FunctionUnit:
-    return make_kernel_unit(getattr(module, name).function, _constants(module, name))
+    return make_unit(getattr(module, name).function, constants=_constants(module, name))
 
 
 @pytest.fixture
@@ -355,7 +355,7 @@ def test_kernels_that_depend_on_more_have_no_form(module: ModuleType) -> None:
     def form(unit: FunctionUnit) -> Any:
         return make_form(unit, analyze(unit))
 
-    assert form(make_kernel_unit(module.chosen.function, values)) is not None
+    assert form(make_unit(module.chosen.function, constants=values)) is not None
     module.NUMBER = array
     assert form(_made(module, "plain")) is None
     module.NUMBER = module.IntEnum("Number", {"TWO": 2}).TWO

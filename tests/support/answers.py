@@ -12,8 +12,6 @@ from kerneldsl.analysis.analyze import analyze
 from kerneldsl.contract.findings import BarrierProblem
 from kerneldsl.errors import KernelError
 from kerneldsl.frontend.effects.effects import Accesses, array_effects, augmented_values
-from kerneldsl.frontend.tiles.inline import inline_block_functions
-from kerneldsl.frontend.trees import origin_of
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.ir.barriers import analyze_barriers
 from kerneldsl.ir.frontend.reader import NotReadError
@@ -47,9 +45,8 @@ def answers(unit: FunctionUnit, kinds: Sequence[Kind] | None = None) -> dict[str
 def _place(node: ast.AST, unit: FunctionUnit) -> str:
     """The place of a node by its line in its function, and its text."""
     where = unit.locate(node)
-    origin = origin_of(node) or unit
     text = ast.unparse(node).partition("\n")[0]
-    return f"{origin.name}:{where.lineno - origin.first_line}:{where.col_offset} {text}"
+    return f"{unit.name}:{where.lineno - unit.first_line}:{where.col_offset} {text}"
 
 
 def _in_order(unit: FunctionUnit) -> Iterator[ast.AST]:
@@ -107,16 +104,16 @@ def _memory(unit: FunctionUnit, kinds: Sequence[Kind] | None) -> Lines:
         yield f"{reached.name} reads {_names(read)} writes {_names(written)}"
         for each in augmented_values(reached):
             yield f"  augmented {each.position} {each.index_count}"
-    flat = inline_block_functions(unit)
-    accesses = Accesses(flat)
-    for node in _in_order(flat):
-        read, written = accesses.of(node)
-        parts = [f"reads {_names(read)}", f"writes {_names(written)}"]
-        if isinstance(node, ast.expr):
-            parts += [f"of {_names(accesses.roots(node))}", f"view {_names(accesses.views(node))}"]
-        parts = [part for part in parts if not part.endswith(" -")]
-        if parts:
-            yield f"{_place(node, flat)}  # {'; '.join(parts)}"
+        accesses = Accesses(reached)
+        for node in _in_order(reached):
+            read, written = accesses.of(node)
+            parts = [f"reads {_names(read)}", f"writes {_names(written)}"]
+            if isinstance(node, ast.expr):
+                roots, views = accesses.roots(node), accesses.views(node)
+                parts += [f"of {_names(roots)}", f"view {_names(views)}"]
+            parts = [part for part in parts if not part.endswith(" -")]
+            if parts:
+                yield f"{_place(node, reached)}  # {'; '.join(parts)}"
 
 
 #: What asks each analysis, by a short name.

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from kerneldsl.frontend.tiles.separate import separate_tiles
 from kerneldsl.language.kinds import Kind
 from tests.conformance.kernels import CASES
 from tests.fuzz.kernels import generate
@@ -42,4 +41,4 @@ def gathered_kernels(programs: int, quick: int) -> Iterator[tuple[str, Any, Sequ
             kinds = tuple(kind_of(argument) for argument in program.arguments(0))
         else:
             name, kernel, kinds = each.name, each.kernel, each.kinds
-        yield name, separate_tiles(unit_of(kernel)), kinds
+        yield name, unit_of(kernel), kinds

@@ -7,20 +7,22 @@ says its types (``np.float32(2)``), as NumPy and Numba promote Python numbers di
 
 from __future__ import annotations
 
+import ast
 import sys
 import threading
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 import kerneldsl as kd
 from kerneldsl.frontend.normalize import make_unit
-from kerneldsl.frontend.unit import FunctionUnit
+from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
 from kerneldsl.language.element_types import DTYPE_NAMES
 from kerneldsl.language.intrinsics.intrinsic import Intrinsic
 from kerneldsl.language.intrinsics.table import INTRINSICS
+from kerneldsl.language.intrinsics.tiles import TILE_ATTRIBUTES, TILE_METHODS
 from kerneldsl.language.packed_numbers import PACKED_NUMBERS
 from tests.support.groups import GROUPS
 from tests.support.scalars import SCALARS
@@ -28,7 +30,15 @@ from tests.support.simt import GRID_BARRIER, STOPS, Launch, Stop, Thread
 from tests.support.turns import taken_lock
 from tests.support.vectors import VECTORS
 
-__all__ = ["Language", "PausingThread", "python_function", "simulate", "simulate_forall", "unit_of"]
+__all__ = [
+    "Language",
+    "PausingThread",
+    "python_function",
+    "simulate",
+    "simulate_forall",
+    "unit_of",
+    "uses_of",
+]
 
 
 def python_function(decorated: Any) -> Callable[..., Any]:
@@ -40,6 +50,16 @@ def unit_of(kernel: Any) -> FunctionUnit:
     """Return the normal form of a kernel with its compile-time parameters, or of a function."""
     constants = getattr(kernel, "_constant_values", None)
     return make_unit(getattr(kernel, "__wrapped__", kernel), constants=constants)
+
+
+def uses_of(unit: FunctionUnit) -> Iterator[IntrinsicUse]:
+    """Yield the operations of a kernel and of what it calls, methods of tiles too."""
+    yield from unit.all_uses()
+    rows = {**TILE_METHODS, **TILE_ATTRIBUTES}
+    for each in unit.reachable() if unit.uses_tiles() else ():
+        for node in ast.walk(each.tree):
+            if isinstance(node, ast.Attribute) and node.attr in rows:
+                yield IntrinsicUse(rows[node.attr], {})
 
 
 #: Names of kd that mean the same outside of a kernel.

@@ -9,7 +9,6 @@ from kerneldsl.analysis.analyze import analyze
 from kerneldsl.contract import Specialization
 from kerneldsl.contract.findings import BarrierFacts
 from kerneldsl.frontend.normalize import make_unit
-from kerneldsl.frontend.tiles.separate import separate_tiles
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.ir.barriers import analyze_barriers
 from kerneldsl.ir.frontend.read import argument_types, read_function
@@ -29,10 +28,7 @@ def read_kernel_for(
     function: Callable[..., Any], signature: str
 ) -> tuple[Function, Specialization]:
     """Return a kernel for arguments of some kinds, before any pass."""
-    unit = make_unit(function)
-    if unit.uses_tiles():
-        unit = separate_tiles(unit)
-    return read_unit(unit, parse_signature(signature))
+    return read_unit(make_unit(function), parse_signature(signature))
 
 
 def read_unit(unit: FunctionUnit, kinds: Sequence[Kind]) -> tuple[Function, Specialization]:

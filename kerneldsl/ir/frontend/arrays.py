@@ -78,11 +78,6 @@ def subscript(reader: Reader, node: ast.Subscript) -> Place:
         return Place(
             lambda: _item(reader, owner, name), lambda value: _set_item(reader, owner, name, value)
         )
-    if isinstance(owner.type, types.Number) and _is_part_of_at(node):
-        raise Refusal(
-            f"at is a number of type {owner.type}, and the tile has more axes than one",
-            "Give one index for each axis, as in (i, j)",
-        )
     indices = list(index) if isinstance(index, tuple) else [index]
     are_values = all(isinstance(each, Value) for each in indices)
     if are_values and isinstance(owner.type, types.Array):
@@ -101,15 +96,6 @@ def subscript(reader: Reader, node: ast.Subscript) -> Place:
         lambda: unpacked(reader, reader.numba(operator.getitem, [owner, packed(reader, index)])),
         lambda value: _set_by_numba(reader, owner, packed(reader, index), packed(reader, value)),
     )
-
-
-def _is_part_of_at(node: ast.Subscript) -> bool:
-    """Return whether an index was added to the ``at`` of a tile operation, which is no tuple.
-
-    Its place in the source is that of the whole ``at``.
-    """
-    inner = node.value
-    return (node.lineno, node.end_col_offset) == (inner.lineno, inner.end_col_offset)
 
 
 # -- tuples and records ---------------------------------------------------------------------------

@@ -129,7 +129,7 @@ def read_both_or_either(reader: Reader, node: ast.BoolOp) -> Value:
 
 @reads(ast.Tuple)
 def read_tuple(reader: Reader, node: ast.Tuple) -> tuple[Any, ...]:
-    return tuple(map(reader.value, node.elts))
+    return tuple(map(reader.value_or_tile, node.elts))
 
 
 @reads(ast.IfExp)
@@ -267,7 +267,7 @@ def read_call(reader: Reader, node: ast.Call) -> Any:
         return read_intrinsic(reader, node, use)
     callee = reader.unit.callee_of(node)
     if callee is not None:
-        arguments = [reader.value(each) for each in node.args]
+        arguments = [reader.value_or_tile(each) for each in node.args]
         found = read_call_of(reader, callee, arguments)
         if reader.notes is not None:
             reader.notes.add_call(node, reader.notes.of_call(callee, arguments), found)

@@ -11,7 +11,7 @@ from kerneldsl.frontend.parts import Part
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.ir.frontend.control import BeforeEnd
 from kerneldsl.ir.frontend.exits import labeled, returns_early
-from kerneldsl.ir.frontend.members import packed
+from kerneldsl.ir.frontend.members import is_tile, packed
 from kerneldsl.ir.frontend.reader import Reader
 from kerneldsl.ir.frontend.source_names import RESULT
 from kerneldsl.ir.operations import Effect, Value
@@ -51,7 +51,8 @@ def read_call_of(reader: Reader, unit: FunctionUnit, arguments: list[Any]) -> An
     """Read the body of a device function in the place of its call; return its result."""
     if unit.linked is not None and reader.calls_linked:
         return _linked(reader, unit, unit.linked, arguments)
-    if unit.is_plain_numba and reader.plain_function is not None:
+    of_numbers = not any(map(is_tile, arguments))
+    if unit.is_plain_numba and reader.plain_function is not None and of_numbers:
         from kerneldsl.ir.frontend.outside_calls import call_function
 
         function = reader.typing.function(reader.plain_function(unit))
@@ -68,12 +69,16 @@ def read_call_of(reader: Reader, unit: FunctionUnit, arguments: list[Any]) -> An
 
 def _read_body_of(reader: Reader, unit: FunctionUnit, arguments: list[Any]) -> Any:
     outer = reader.unit, reader.variables, reader.exits, reader.place, reader.caller
+    tile_types = reader.tile_types
     notes, is_active = reader.notes, reader.origins.is_active
     reader.origins.is_active = not unit.is_plain_numba
     reader.unit, reader.depth = unit, reader.depth + 1
     reader.caller = reader.place._replace(call=reader.source)
     reader.variables = dict(zip(unit.parameters, arguments, strict=True))
     _note_parameters(reader)
+    reader.tile_types = {
+        name: value.type for name, value in reader.variables.items() if is_tile(value)
+    }
     reader.exits = {}
     reader.notes = notes and notes.of_call(unit, arguments)
     try:
@@ -81,6 +86,7 @@ def _read_body_of(reader: Reader, unit: FunctionUnit, arguments: list[Any]) -> A
     finally:
         reader.unit, reader.variables, reader.exits, reader.place, reader.caller = outer
         reader.notes, reader.origins.is_active = notes, is_active
+        reader.tile_types = tile_types
         reader.depth -= 1
     reader.hold(None, found)
     return found

@@ -1,4 +1,4 @@
-"""Calls of the language. Tile operations are in their own module.
+"""Calls of the language, without those of tiles.
 
 A device function among the arguments, as in ``kd.block.reduce(x, op)``, is a region of the
 operation, with an argument for each of the two values. It yields their combination in the type of
@@ -17,7 +17,6 @@ from kerneldsl.ir.frontend.faults import read_index
 from kerneldsl.ir.frontend.functions import read_call_of
 from kerneldsl.ir.frontend.members import packed, unpacked
 from kerneldsl.ir.frontend.reader import Reader
-from kerneldsl.ir.frontend.tiles import read_tile
 from kerneldsl.ir.operations import Effect, Operation, Region, Value
 from kerneldsl.ir.refusals import Refusal
 from kerneldsl.ir.rules.calls import typing_rule
@@ -29,8 +28,6 @@ __all__ = ["read_intrinsic"]
 
 def read_intrinsic(reader: Reader, node: ast.Call, use: IntrinsicUse) -> Any:
     name = use.intrinsic.name
-    if use.intrinsic.typing is language.Typing.TILE:
-        return read_tile(reader, node, use)
     if use.intrinsic.typing is language.Typing.LOOP:
         example = "range(0, n, 32)" if name == "pipelined" else "c.shape, (64, 64)"
         raise Refusal(

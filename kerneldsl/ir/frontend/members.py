@@ -1,10 +1,11 @@
-"""Variables that are no values while a kernel is read: tuples, and those read later.
+"""Expressions that are no values while a kernel is read: tuples, and those read later.
 
 A tuple is known by its members. It is a value where Numba takes one.
 """
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,8 @@ from numba import types
 
 from kerneldsl.ir.operations import Operation, Value
 from kerneldsl.ir.refusals import Refusal, attribute_refusal
+from kerneldsl.lowering.types import NumbaTile
+from kerneldsl.utilities.dataclasses import dataclass
 
 if TYPE_CHECKING:
     from kerneldsl.ir.frontend.reader import Reader
@@ -20,7 +23,9 @@ __all__ = [
     "MISSING",
     "Lazy",
     "NamedMembers",
+    "TileExpression",
     "class_of",
+    "is_tile",
     "like",
     "packed",
     "settled",
@@ -71,6 +76,25 @@ def class_of(function: Any) -> Any:
 def like(value: Any, members: Iterable[Any]) -> Any:
     """Return members as a tuple of the class of another one."""
     return NamedMembers(members, value.named) if isinstance(value, NamedMembers) else tuple(members)
+
+
+@dataclass(frozen=True, eq=False)
+class TileExpression:
+    """An expression of tiles. It is computed when it is used."""
+
+    node: ast.expr
+    shape: tuple[int, ...]
+    #: Reads an element.
+    element: Callable[[], Any]
+    #: The tile, if it is one with its axes exchanged.
+    exchanged: Value | None = None
+
+
+def is_tile(found: Any) -> bool:
+    """Return whether what was read is a tile, computed or not."""
+    return isinstance(found, TileExpression) or (
+        isinstance(found, Value) and isinstance(found.type, NumbaTile)
+    )
 
 
 #: Value of a variable on a path that does not assign it.

@@ -237,8 +237,7 @@ class LoopVariables:
 
     def _add(self, path: _Path, before: Any, kind: Any) -> _Carried:
         if not self._carries:
-            unit = self._reader.unit
-            raise carried_refusal(unit.spellings.get(path[0], path[0]))
+            raise carried_refusal(path[0])
         arguments = []
         for region in self._regions:
             argument = Value(kind, region, path[0])

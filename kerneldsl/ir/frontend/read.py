@@ -50,9 +50,13 @@ def argument_types(unit: FunctionUnit, kinds: tuple[Kind, ...]) -> tuple[Any, ..
     What these types, and those of the arrays that the kernel makes, register with Numba is known
     when the contexts are refreshed next.
     """
-    for use in unit.all_uses():
-        if "dtype" in use.static:
-            element_type(use.static["dtype"])
+    dtypes = {use.static["dtype"] for use in unit.all_uses() if "dtype" in use.static}
+    if unit.uses_tiles():
+        from kerneldsl.ir.frontend.tile_arguments import named_dtypes
+
+        dtypes |= named_dtypes(unit)
+    for dtype in dtypes - {None}:
+        element_type(dtype)
     return numba_types(kinds)
 
 
@@ -99,6 +103,11 @@ def read_function(
     reader.faults = Faults() if debug else None
     reader.raises = raises
     reader.notes = notes
+    if unit.uses_tiles():
+        from kerneldsl.ir.frontend.tile_expressions import TileReader  # few kernels have tiles
+        from kerneldsl.ir.frontend.tiles import read_tile
+
+        reader.tiles = TileReader(reader, read_tile)
 
     def read() -> None:
         reader.variables = {

@@ -10,13 +10,12 @@ import ast
 import builtins
 import operator
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from numba import errors, types
 
 from kerneldsl.frontend.library_names import outside_value
 from kerneldsl.frontend.parts import Part
-from kerneldsl.frontend.trees import origin_of
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.ir.frontend.members import MISSING, NamedMembers, class_of, settled
 from kerneldsl.ir.frontend.origins import Origins
@@ -34,10 +33,15 @@ from kerneldsl.ir.typing import Typing
 from kerneldsl.language.reserved import RESERVED_PREFIX
 from kerneldsl.lowering.types import NumbaTile, numba_class
 
-__all__ = ["NotReadError", "Reader", "constant_of", "reads", "reads_statement"]
+if TYPE_CHECKING:
+    from kerneldsl.ir.frontend.tile_expressions import TileReader
 
+__all__ = ["NotReadError", "Read", "Reader", "constant_of", "reader_of", "reads", "reads_statement"]
+
+#: Reads an expression.
+Read: TypeAlias = Callable[["Reader", Any], Any]
 _Function = TypeVar("_Function", bound=Callable[..., Any])
-_EXPRESSIONS: dict[type[ast.AST], Callable[[Reader, Any], Any]] = {}
+_EXPRESSIONS: dict[type[ast.AST], Read] = {}
 _OF_INTEGERS = ast.BitAnd | ast.BitOr | ast.BitXor | ast.LShift | ast.RShift
 _STATEMENTS: dict[type[ast.AST], Callable[[Reader, Any], None]] = {}
 
@@ -54,6 +58,14 @@ def reads(*kinds: type[ast.expr]) -> Callable[[_Function], _Function]:
         return function
 
     return register
+
+
+def reader_of(node: ast.expr) -> Read:
+    """Return what reads an expression that is no tile."""
+    read = _EXPRESSIONS.get(type(node))
+    if read is None:
+        raise NotReadError(ast.unparse(node))
+    return read
 
 
 def reads_statement(*kinds: type[ast.stmt]) -> Callable[[_Function], _Function]:
@@ -98,10 +110,10 @@ class Reader:
         self.raises = False
         #: Whether a kernel's early returns stay, or else become branches.
         self.keeps_returns = False
-        #: In an expression of elements: its region (:mod:`kerneldsl.ir.frontend.tiles`).
-        self.elements: Any = None
-        #: Variables that hold tiles, to the type of these.
-        self.tiles: dict[str, Any] = {}
+        #: Reads the expressions of a kernel with tiles.
+        self.tiles: TileReader | None = None
+        #: Variables of the function that hold tiles, to the type of these.
+        self.tile_types: dict[str, Any] = {}
         #: The statement or expression that is read.
         self.source: Part | None = None
         #: Where variables are assigned and read.
@@ -218,14 +230,14 @@ class Reader:
         if isinstance(value, Value) and not value.name:
             value.name = name
         if isinstance(value, Value) and isinstance(value.type, NumbaTile):
-            from kerneldsl.ir.frontend.tile_variables import refuse_two_tiles
+            from kerneldsl.ir.frontend.tile_refusals import refuse_two_tiles
 
-            held = self.tiles.setdefault(name, value.type)
+            held = self.tile_types.setdefault(name, value.type)
             refuse_two_tiles(self.unit, name, held, value.type)
         if isinstance(value, Value) and isinstance(value.type, types.Float | types.Complex):
             self.floats.setdefault((self.unit, name), (value.type, self.place.line))
-        if name in self.unit.spellings or not name.startswith(RESERVED_PREFIX):
-            self.hold(self.unit.spellings.get(name, name), value)
+        if not name.startswith(RESERVED_PREFIX):
+            self.hold(name, value)
         self.variables[name] = value
 
     def hold(self, name: str | None, value: Any) -> None:
@@ -262,11 +274,10 @@ class Reader:
         self.place = outer
 
     def place_of(self, node: Any) -> SourcePlace:
-        """Return the place of a node, in the function that it was inlined from if any."""
-        unit = origin_of(node) or self.unit
+        """Return the place of a node in the function that is read."""
         line = getattr(node, "lineno", self.place.line)
         end = getattr(node, "end_col_offset", None)
-        return SourcePlace(line, getattr(node, "col_offset", 0), unit, self.caller, end)
+        return SourcePlace(line, getattr(node, "col_offset", 0), self.unit, self.caller, end)
 
     def at(self, node: ast.AST, act: Callable[..., Any], *values: Any) -> Any:
         """Return what a function gives; the operations that it adds have the place of a node."""
@@ -278,8 +289,16 @@ class Reader:
     def begin(self, node: ast.AST) -> None:
         """Note that a statement begins; one over rows begins for each element."""
 
-    def value(self, node: ast.expr, read: Callable[..., Any] | None = None) -> Any:
+    def value(self, node: ast.expr, read: Read | None = None) -> Any:
         """Read an expression: a value, or a tuple of values. `read` reads it otherwise."""
+        return self.read(node, read) if self.tiles is None else self.tiles.value(node, read)
+
+    def value_or_tile(self, node: ast.expr) -> Any:
+        """Read an expression that may be a tile."""
+        return self.read(node, None) if self.tiles is None else self.tiles.value_or_tile(node)
+
+    def read(self, node: ast.expr, read: Read | None) -> Any:
+        """Read an expression at its place."""
         outer = self.place
         if getattr(node, "lineno", outer.line) == outer.line:
             return self._value(node, read)
@@ -288,10 +307,8 @@ class Reader:
         self.place = outer
         return found
 
-    def _value(self, node: ast.expr, read: Callable[..., Any] | None) -> Any:
-        read = read or _EXPRESSIONS.get(type(node))
-        if read is None:
-            raise NotReadError(ast.unparse(node))
+    def _value(self, node: ast.expr, read: Read | None) -> Any:
+        read = read or reader_of(node)
         around, self.source = self.source, Part(self.unit, node)
         try:
             found = read(self, node)
@@ -305,7 +322,7 @@ class Reader:
 
     def note(self, node: ast.AST, found: Any) -> None:
         """Note what a node is."""
-        if self.notes is not None:
+        if self.notes is not None and isinstance(found, Value | tuple):
             self.notes.add(node, found)
 
     def _placed(self, error: Exception, node: ast.AST) -> Refusal:
@@ -331,7 +348,7 @@ class Reader:
         if name is None or not isinstance(op, _OF_INTEGERS):
             return ""
         kind, line = self.floats[self.unit, name]
-        return f"{self.unit.spellings.get(name, name)} is {kind} where line {line} assigns it"
+        return f"{name} is {kind} where line {line} assigns it"
 
     def number(self, node: ast.expr) -> Value:
         """Read an expression that is no tuple."""

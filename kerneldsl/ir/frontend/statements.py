@@ -10,7 +10,7 @@ from numba import types
 from kerneldsl.frontend.parts import Part
 from kerneldsl.ir.frontend.arrays import Place, load, place_of
 from kerneldsl.ir.frontend.expressions import IN_PLACE, binary, read_call, read_name
-from kerneldsl.ir.frontend.members import type_of
+from kerneldsl.ir.frontend.members import is_tile, type_of
 from kerneldsl.ir.frontend.reader import Reader, reads_statement
 from kerneldsl.ir.operations import Effect, Value
 from kerneldsl.ir.refusals import Refusal, unpacking_refusal
@@ -26,8 +26,9 @@ def read_assign(reader: Reader, node: ast.Assign) -> None:
         row = row_of_target(reader, target)
         if row is not None and assign_row(reader, node, target, row):
             return
+    are_elements = all(isinstance(each, ast.Subscript | ast.Attribute) for each in node.targets)
     try:
-        value = reader.value(node.value)
+        value = (reader.value if are_elements else reader.value_or_tile)(node.value)
     except Refusal as refusal:
         if refusal.array is not None and refusal.source == Part(reader.unit, node.value):
             # In one element it cannot be stored at all.
@@ -67,6 +68,11 @@ def read_augmented(reader: Reader, node: ast.AugAssign) -> None:
     match node.target:
         case ast.Name() as variable:
             old = read_name(reader, variable)
+            if reader.tiles is not None and is_tile(old):
+                found = reader.tiles.augmented(node)
+                reader.note(node, found)
+                bind_target(reader, variable, found, node.value)
+                return
         case target:
             place = place_of(reader, target)
             old = place.load()
@@ -88,6 +94,9 @@ def read_augmented(reader: Reader, node: ast.AugAssign) -> None:
 def read_expression(reader: Reader, node: ast.Expr) -> None:
     if isinstance(node.value, ast.Call):
         reader.source = Part(reader.unit, node.value)
+        if reader.tiles is not None:
+            reader.tiles.effect(node.value)
+            return
         found = read_call(reader, node.value)
         if found is not None:
             reader.note(node.value, found)
@@ -107,6 +116,10 @@ def bind_target(
     """
     if not isinstance(target, ast.Subscript | ast.Attribute):
         reader.note(target, value)
+    if reader.tiles is not None and is_tile(value) and not isinstance(target, ast.Name):
+        from kerneldsl.ir.frontend.tile_refusals import refuse_tile
+
+        refuse_tile(reader.unit, source or target)
     match target:
         case ast.Name() as variable:
             reader.bind(variable, value, source)

@@ -1,8 +1,8 @@
-"""Tile operations. An expression of elements is a region.
+"""Tile operations. An expression of elements is a region (``tile_expressions.py``).
 
-Its arguments are an element of each tile that it reads, then the element's index along each axis
-that it reads. An operation has these attributes:
+An operation has these attributes:
 
+* ``use``: the operation of the language;
 * ``shape``: of the tile that it gives or stores; of a fold, a scan and a sort, of its elements;
 * ``first``: number of operands before the tiles;
 * ``transposed``: for each tile whether its axes are exchanged;
@@ -16,190 +16,186 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable
-from dataclasses import field
+from functools import partial
 from typing import Any
 
 from numba import types
 
-from kerneldsl.frontend.tiles.shapes import Shape
+from kerneldsl.frontend.call_arguments import is_none
+from kerneldsl.frontend.expressions import written
+from kerneldsl.frontend.parts import Part
 from kerneldsl.frontend.unit import IntrinsicUse
+from kerneldsl.ir.frontend.arrays import load
 from kerneldsl.ir.frontend.attributes import attribute
-from kerneldsl.ir.frontend.members import packed
+from kerneldsl.ir.frontend.members import TileExpression, is_tile, packed
 from kerneldsl.ir.frontend.reader import NotReadError, Reader
-from kerneldsl.ir.operations import Effect, Operation, Region, Value
+from kerneldsl.ir.frontend.tile_arguments import dtype_of
+from kerneldsl.ir.frontend.tile_expressions import Elements, TileReader, shape_of
+from kerneldsl.ir.frontend.tile_refusals import fail, refuse_at, refuse_number
+from kerneldsl.ir.operations import Effect, Region, Value
 from kerneldsl.ir.rules.calls import typing_rule
 from kerneldsl.ir.tiles.folds import FOLDS
+from kerneldsl.ir.tiles.shapes import OF_BLOCK, Shape
+from kerneldsl.language.intrinsics.intrinsic import Intrinsic
 from kerneldsl.language.intrinsics.tile_forms import ResultShape
+from kerneldsl.language.intrinsics.tiles import MAX_TILE_RANK, element_words
 from kerneldsl.lowering.types import NumbaTile, PackedView
-from kerneldsl.utilities.dataclasses import dataclass
 
 __all__ = ["read_tile"]
 
-
-@dataclass
-class Elements:
-    """The region of an expression of elements while it is read."""
-
-    region: Region = field(default_factory=Region)
-    #: Tiles, and whether their axes are exchanged, to the element in the region.
-    tiles: dict[tuple[Value, bool], Value] = field(default_factory=dict)
-    #: Axes, to the element's index along them.
-    indices: dict[int, Value] = field(default_factory=dict)
-
-    def index(self, axis: int) -> Value:
-        """Return the element's index along an axis."""
-        if axis not in self.indices:
-            self.indices[axis] = Value(types.int64, self.region, "ij"[axis])
-        return self.indices[axis]
-
-    def position(self, reader: Reader, shape: Shape, axis: int | None) -> Value:
-        """Read the element's position along an axis, or in a tile of a shape."""
-        if axis is not None or len(shape) == 1:
-            return self.index(axis or 0)
-        columns = reader.constant(shape[1], types.int64)
-        start = reader.numba(operator.mul, [self.index(0), columns])
-        return reader.numba(operator.add, [start, self.index(1)])
-
-    def end(self, reader: Reader, read: Callable[[], list[Value]]) -> None:
-        """Read what the region yields. Then its arguments are known."""
-        reader.into(self.region, read)
-        self.region.arguments = [*self.tiles.values(), *self.indices.values()]
-
-    def attributes(self, first: int) -> dict[str, Any]:
-        """Return the attributes of an operation with the region; `first` operands precede."""
-        return {
-            "first": first,
-            "transposed": tuple(is_transposed for _, is_transposed in self.tiles),
-            "axes": tuple(self.indices),
-        }
-
-    def operands(self) -> list[Value]:
-        """Return the tiles that the region reads."""
-        return [tile for tile, _ in self.tiles]
+#: What an operation is given: nodes, and constants as their values. A tile with the operation as a
+#: method is read already.
+_Given = dict[str, Any]
 
 
-def read_tile(reader: Reader, node: ast.Call, use: IntrinsicUse) -> Value | None:
-    """Read a call of a tile operation."""
-    form = use.intrinsic.tile
-    read = _OPERATIONS.get(use.intrinsic.name.rpartition(".")[2], _fold if form.fold else None)
+def read_tile(tiles: TileReader, node: ast.expr, intrinsic: Intrinsic, given: _Given) -> Any:
+    """Read a tile operation; return ``None`` for a store."""
+    name = intrinsic.name.rpartition(".")[2]
+    read = _OPERATIONS.get(name, _fold if intrinsic.tile.fold else None)
     if read is None:
-        raise NotReadError(use.intrinsic.name)
-    return read(reader, node, use)
+        raise NotReadError(intrinsic.name)
+    return read(tiles, node, intrinsic, given)
 
 
-# -- elements -----------------------------------------------------------------------------------
+def _read(tiles: TileReader, given: Any, *, is_stored: bool = False) -> Any:
+    """Read a tile among the arguments; raise for anything else."""
+    if not isinstance(given, ast.expr):
+        return given
+    found = tiles.expression(given)
+    if not is_tile(found):
+        refuse_number(tiles.reader.unit, given, is_stored=is_stored)
+    return found
 
 
-def _elements(reader: Reader, node: ast.expr) -> tuple[Elements, Value]:
-    """Read an expression of elements into a region, without its end."""
-    made = Elements()
-    outer, reader.elements = reader.elements, made
-    found: list[Value] = []
-
-    def read() -> None:
-        found.append(reader.number(node))
-
-    try:
-        reader.into(made.region, read)
-    finally:
-        reader.elements = outer
-    return made, found[0]
+def _tile(tiles: TileReader, given: Any) -> Value:
+    return tiles.tile(_read(tiles, given))
 
 
-def _element(reader: Reader, node: ast.Call, use: IntrinsicUse) -> Value:
-    made, (tile,) = reader.elements, (reader.number(each) for each in node.args)
-    typing_rule(use.intrinsic)((tile.type,), use.static)
-    assert made is not None
-    key = tile, bool(use.static.get("transposed"))
-    element: Value | None = made.tiles.get(key)
-    if element is None:
-        element = made.tiles[key] = Value(tile.type.dtype, made.region, tile.name)
-    return element
+def _shape(found: Any) -> Shape:
+    shape = shape_of(found)
+    assert shape is not None
+    return shape
 
 
-def _index(reader: Reader, node: ast.Call, use: IntrinsicUse) -> Value:
-    made, axis = reader.elements, use.static["axis"]
-    assert isinstance(made, Elements)
-    return made.index(axis)
+def _about(intrinsic: Intrinsic, shape: Shape) -> dict[str, Any]:
+    return {"shape": shape, "use": IntrinsicUse(intrinsic, {})}
 
 
-def _cast(reader: Reader, node: ast.Call, use: IntrinsicUse) -> Value:
-    found = [reader.number(each) for each in node.args]
-    signature = typing_rule(use.intrinsic)(tuple(each.type for each in found), use.static)
-    return reader.origins.typed(reader, reader.cast(found[0], signature.return_type))
-
-
-# -- operations ---------------------------------------------------------------------------------
-
-
-def _of_elements(
-    reader: Reader,
+def _add(
+    tiles: TileReader,
     name: str,
-    node: ast.Call,
-    use: IntrinsicUse,
-    convert: Callable[[Elements, Value, Any], Value],
+    intrinsic: Intrinsic,
+    operands: list[Value],
+    static: dict[str, Any],
+    effect: Effect = Effect.BLOCK,
     **attributes: Any,
-) -> Operation:
-    """Add an operation on an expression of elements, the last argument of its call.
-
-    `convert` gets the expression, an element and the dtype of the result. The other arguments
-    become operands before the tiles.
-    """
-    *before, last = node.args
-    given = [reader.number(each) for each in before]
-    made, value = _elements(reader, last)
-    kinds = (*(v.type for v in given), value.type)
-    result = typing_rule(use.intrinsic)(kinds, use.static).return_type
-    dtype = result.dtype if isinstance(result, NumbaTile) else result
-    made.end(reader, lambda: [convert(made, value, dtype)])
-    return reader.add(
-        name,
-        [*given, *made.operands()],
-        (result,),
-        {**_attributes(node, use), **made.attributes(len(given)), **attributes},
-        [made.region],
-        Effect.BLOCK,
-    )
+) -> Value:
+    """Add an operation without a region."""
+    result = typing_rule(intrinsic)(tuple(v.type for v in operands), static).return_type
+    about = {**_about(intrinsic, static["shape"]), **attributes}
+    return tiles.reader.add(name, operands, (result,), about, effect=effect).result
 
 
-def _attributes(node: ast.Call, use: IntrinsicUse) -> dict[str, Any]:
-    assert isinstance(node.func, ast.Name)
-    return {"shape": use.static["shape"], "reserved": node.func.id}
+# -- elements -------------------------------------------------------------------------------------
 
 
-def _same(made: Elements, value: Value, kind: Any) -> Value:
-    return value
+def _index(tiles: TileReader, node: ast.expr, intrinsic: Intrinsic, given: _Given) -> Value:
+    assert tiles.elements is not None
+    return tiles.elements.index(given["axis"])
 
 
-def _each(reader: Reader, node: ast.Call, use: IntrinsicUse) -> Value:
-    made = _of_elements(reader, "tile.map", node, use, _same)
-    (region,) = made.regions
-    is_same = len(region.operations) == 1 and region.yielded == region.arguments
-    if is_same and made.attributes["transposed"] == (False,):
-        (tile,) = made.operands
-        if tile.type == made.result.type:
-            # A tile itself, which several variables may hold.
-            assert reader.operations.pop() is made
-            return tile
-    return made.result
+def _transpose(tiles: TileReader, node: ast.expr, intrinsic: Intrinsic, given: _Given) -> Any:
+    tile = _tile(tiles, given["tile"])
+    shape = _shape(tile)
+
+    def element() -> Value:
+        assert tiles.elements is not None
+        return tiles.elements.of(tile, transposed=len(shape) > 1)
+
+    return TileExpression(node, shape[::-1], element, tile)
 
 
-def _fold(reader: Reader, node: ast.Call, use: IntrinsicUse) -> Value:
+def _map(tiles: TileReader, node: ast.expr, intrinsic: Intrinsic, given: _Given) -> Any:
+    call: ast.Call = given["value"]
+    found = tiles.by_elements(call, call.args)
+    if not is_tile(found):
+        refuse_number(tiles.reader.unit, call)
+    return found
+
+
+def _made(tiles: TileReader, node: ast.expr, intrinsic: Intrinsic, given: _Given) -> Any:
+    """Read an operation that makes a tile of numbers, or of numbers of another dtype."""
+    reader, shape = tiles.reader, given.get("shape")
+    element: Callable[[], Any] = partial(reader.constant, 0)
+    if "tile" in given:
+        tile = _read(tiles, given["tile"])
+        shape, element = _shape(tile), partial(tiles.element, tile)
+    elif "value" in given:
+        element = tiles.plain(given["value"])
+    elif intrinsic.name == "tile.arange":
+        element = partial(_position, tiles, len(given["shape"]) - 1)
+    assert shape is not None
+    _check_rank(tiles, node, shape)
+    dtype = given["dtype"]
+    if dtype is None:
+        return TileExpression(node, shape, element)
+    array: list[Value] = []
+    if isinstance(dtype, ast.Attribute) and dtype.attr == "dtype":
+        array = [tiles.value_or_tile(dtype.value)]
+    elif isinstance(dtype, ast.expr):
+        dtype = dtype_of(reader.unit, dtype)
+
+    def converted() -> Value:
+        value, word = element(), element_words.cast
+        kinds = tuple(each.type for each in (value, *array))
+        signature = typing_rule(word)(kinds, {} if array else {"dtype": dtype})
+        return reader.origins.typed(reader, reader.cast(value, signature.return_type))
+
+    return TileExpression(node, shape, converted)
+
+
+def _position(tiles: TileReader, axis: int) -> Value:
+    assert tiles.elements is not None
+    return tiles.elements.index(axis)
+
+
+def _check_rank(tiles: TileReader, node: ast.expr, shape: Shape) -> None:
+    if len(shape) > MAX_TILE_RANK:
+        fail(
+            Part(tiles.reader.unit, node),
+            f"A tile of shape {shape} has {len(shape)} axes",
+            "Use a tile of fewer axes for each index along the others",
+            limit=f"A tile has at most {MAX_TILE_RANK} axes",
+        )
+
+
+# -- folds, scans, sorts --------------------------------------------------------------------------
+
+
+def _fold(tiles: TileReader, node: ast.expr, intrinsic: Intrinsic, given: _Given) -> Value:
     """Read a reduction or a scan."""
-    form, static = use.intrinsic.tile, use.static
+    reader, form = tiles.reader, intrinsic.tile
+    tile = _read(tiles, given["tile"])
+    shape = _shape(tile)
+    static: dict[str, Any] = {"shape": shape, "axis": _axis(tiles, node, shape, given["axis"])}
     fold, is_scan = FOLDS[form.fold], form.shape is ResultShape.SCANNED
+    if is_scan:
+        static["exclusive"] = bool(given["exclusive"])
+        if len(shape) == 1:
+            static["axis"] = None
 
     def element(made: Elements, value: Value, kind: Any) -> Value:
         def place() -> Value:
-            return made.position(reader, static["shape"], static["axis"])
+            return made.position(reader, shape, static["axis"])
 
         return fold.element(reader, value, kind, place)
 
-    made = _of_elements(
-        reader,
+    made = tiles.of_elements(
         "tile.scan" if is_scan else "tile.fold",
-        node,
-        use,
+        intrinsic,
+        static,
+        [],
+        tile,
         element,
         fold=form.fold,
         **{name: static[name] for name in ("axis", "exclusive") if name in static},
@@ -214,33 +210,85 @@ def _fold(reader: Reader, node: ast.Call, use: IntrinsicUse) -> Value:
     return made.result
 
 
-def _sort(reader: Reader, node: ast.Call, use: IntrinsicUse) -> Value:
-    return _of_elements(reader, use.intrinsic.name, node, use, _same).result
+def _axis(tiles: TileReader, node: ast.expr, shape: Shape, axis: Any) -> int | None:
+    """Return an axis of a shape; raise if it has no such."""
+    rank = len(shape)
+    if axis is None:
+        return None
+    if not isinstance(axis, int) or not -rank <= axis < rank:
+        fail(
+            Part(tiles.reader.unit, node),
+            f"axis {axis} does not exist",
+            f"Use 0 to {rank - 1}" if rank > 1 else "Leave axis out",
+            limit=f"The tile has the shape {shape}",
+            value=axis,
+        )
+    return axis % rank
 
 
-def _take(reader: Reader, node: ast.Call, use: IntrinsicUse) -> Value:
-    return _of_elements(reader, "tile.take", node, use, _same).result
+def _sort(tiles: TileReader, node: ast.expr, intrinsic: Intrinsic, given: _Given) -> Value:
+    tile = _read(tiles, given["tile"])
+    return tiles.of_elements(intrinsic.name, intrinsic, {"shape": _shape(tile)}, [], tile).result
 
 
-def _load(reader: Reader, node: ast.Call, use: IntrinsicUse) -> Value:
-    array, other, *at = (reader.number(each) for each in node.args)
+def _take(tiles: TileReader, node: ast.expr, intrinsic: Intrinsic, given: _Given) -> Value:
+    tile, places = _tile(tiles, given["tile"]), _read(tiles, given["places"])
+    shape, of_places = _shape(tile), _shape(places)
+    if of_places[:-1] != shape[:-1] or len(of_places) != len(shape):
+        fail(
+            Part(tiles.reader.unit, node),
+            f"{written(node, tiles.reader.unit)}: a tile of shape {shape} and places of shape "
+            f"{of_places}",
+            "Take from each row by a row of places",
+        )
+    return tiles.of_elements("tile.take", intrinsic, {"shape": of_places}, [tile], places).result
+
+
+# -- memory ---------------------------------------------------------------------------------------
+
+
+def _load(tiles: TileReader, node: ast.expr, intrinsic: Intrinsic, given: _Given) -> Value:
+    reader, shape = tiles.reader, given["shape"]
+    _check_rank(tiles, node, shape)
+    array = packed(reader, tiles.value(given["array"]))
+    at = _places(tiles, given["at"], tiles.value(given["at"]), len(shape))
+    other = packed(reader, tiles.value(given["other"]))
+    static = {"shape": shape}
+    if given["dtype"] is not None:
+        static["dtype"] = given["dtype"]
     kinds = tuple(v.type for v in (array, other, *at))
-    result = typing_rule(use.intrinsic)(kinds, use.static).return_type
+    result = typing_rule(intrinsic)(kinds, static).return_type
     other = reader.cast(other, result.dtype)
     if isinstance(array.type, PackedView):
-        return _load_packed(reader, array, other, at, result)
+        return _load_packed(reader, intrinsic, array, other, at, result)
     made = reader.add(
         "tile.load",
         [array, other, *at],
         (result,),
-        _attributes(node, use),
+        _about(intrinsic, shape),
         effect=Effect.READ | Effect.BLOCK,
     )
     return made.result
 
 
+def _places(tiles: TileReader, node: ast.expr, found: Any, rank: int) -> list[Value]:
+    """Return the index of a tile's first element along each axis of an array."""
+    reader = tiles.reader
+    if isinstance(found, Value) and isinstance(found.type, types.Array):
+        found = tuple(load(reader, found, [reader.constant(n)]) for n in range(rank))
+    places = found if isinstance(found, tuple) else (found,)
+    if len(places) != rank:
+        refuse_at(reader.unit, node, len(places), rank)
+    return [packed(reader, each) for each in places]
+
+
 def _load_packed(
-    reader: Reader, array: Value, other: Value, at: list[Value], result: NumbaTile
+    reader: Reader,
+    intrinsic: Intrinsic,
+    array: Value,
+    other: Value,
+    at: list[Value],
+    result: NumbaTile,
 ) -> Value:
     """Load packed numbers, element by element."""
     extents = attribute(reader, array, "shape")
@@ -262,11 +310,12 @@ def _load_packed(
         return [reader.add("if", [is_inside], (result.dtype,), None, [inside, outside]).result]
 
     made.end(reader, read)
+    about = {**_about(intrinsic, result.shape), "is_guarded": True}
     return reader.add(
         "tile.map",
         [],
         (result,),
-        {"shape": result.shape, "is_guarded": True, **made.attributes(0)},
+        {**about, **made.attributes(0)},
         [made.region],
         Effect.BLOCK,
     ).result
@@ -292,70 +341,94 @@ def _packed_number(reader: Reader, array: Value, indices: list[Value]) -> Value:
     return reader.add("numba", [array, index], kinds, attributes, effect=Effect.READ).result
 
 
-def _store(reader: Reader, node: ast.Call, use: IntrinsicUse) -> None:
-    array, *at = (reader.number(each) for each in node.args[:-1])
-    made, value = _elements(reader, node.args[-1])
-    kinds = tuple(v.type for v in (array, *at, value))
-    typing_rule(use.intrinsic)(kinds, use.static)
+def _store(tiles: TileReader, node: ast.expr, intrinsic: Intrinsic, given: _Given) -> None:
+    reader = tiles.reader
+    array, at = packed(reader, tiles.value(given["array"])), tiles.value(given["at"])
+    tile = _read(tiles, given["tile"], is_stored=True)
+    places = _places(tiles, given["at"], at, len(_shape(tile)))
+    made, value = tiles.region_of(tile)
+    typing_rule(intrinsic)(tuple(v.type for v in (array, *places, value)), {"shape": _shape(tile)})
     made.end(reader, lambda: [reader.cast(value, array.type.dtype)])
     reader.add(
         "tile.store",
-        [array, *at, *made.operands()],
+        [array, *places, *made.operands()],
         (),
-        {**_attributes(node, use), **made.attributes(1 + len(at))},
+        {**_about(intrinsic, _shape(tile)), **made.attributes(1 + len(places))},
         [made.region],
         Effect.WRITE | Effect.BLOCK,
     )
 
 
-def _of(reader: Reader, node: ast.Call, use: IntrinsicUse) -> Value:
-    value = reader.number(node.args[0])
-    result = typing_rule(use.intrinsic)((value.type,), use.static).return_type
-    return reader.add(
-        "tile.of",
-        [value],
-        (result,),
-        _attributes(node, use),
-        effect=Effect.BLOCK,
-    ).result
+# -- between threads and the block ----------------------------------------------------------------
 
 
-def _own(reader: Reader, node: ast.Call, use: IntrinsicUse) -> Value:
-    tile = reader.number(node.args[0])
-    result = typing_rule(use.intrinsic)((tile.type,), use.static).return_type
-    return reader.add(
-        "tile.own",
-        [tile],
-        (result,),
-        _attributes(node, use),
-        effect=Effect.BLOCK,
-    ).result
+def _of(tiles: TileReader, node: ast.expr, intrinsic: Intrinsic, given: _Given) -> Value:
+    value = packed(tiles.reader, tiles.value(given["value"]))
+    return _add(tiles, "tile.of", intrinsic, [value], {"shape": OF_BLOCK})
 
 
-def _mma(reader: Reader, node: ast.Call, use: IntrinsicUse) -> Value:
+def _own(tiles: TileReader, node: ast.expr, intrinsic: Intrinsic, given: _Given) -> Value:
+    tile = _tile(tiles, given["tile"])
+    if len(_shape(tile)) > 1:
+        fail(
+            Part(tiles.reader.unit, node),
+            f"{written(node, tiles.reader.unit)}: the tile has the shape {_shape(tile)}",
+            "Use tiles of one axis, one for each row",
+            limit="It takes a tile of one axis",
+        )
+    return _add(tiles, "tile.own", intrinsic, [tile], {"shape": _shape(tile)})
+
+
+def _mma(tiles: TileReader, node: ast.expr, intrinsic: Intrinsic, given: _Given) -> Value:
     """Read a product. Its operands are the factors, then the tile that is added, if there is one.
 
     ``exchanged`` says of each factor whether its axes are exchanged; ``depth`` is the extent of the
     axis along which products are added.
     """
-    tiles = [reader.number(each) for each in node.args]
-    result = typing_rule(use.intrinsic)(tuple(v.type for v in tiles), use.static).return_type
-    names = ("depth", "exchanged", "promote", "precision")
-    attributes = {**_attributes(node, use), **{name: use.static[name] for name in names}}
-    return reader.add("tile.mma", tiles, (result,), attributes, effect=Effect.BLOCK).result
+    factors = [_read(tiles, given[name]) for name in "ab"]
+    acc = None if is_none(given["acc"]) else _read(tiles, given["acc"])
+    unit, (one, two) = tiles.reader.unit, map(_shape, factors)
+    if len(one) < 2 or len(two) < 2 or one[1] != two[0]:
+        fail(
+            Part(unit, node),
+            f"{written(node, unit)}: shapes {one} and {two} do not fit",
+            "Transpose one of them, as in kd.mma(x, y.T), or load tiles of other shapes",
+            limit="kd.mma multiplies a tile (m, k) by a tile (k, n)",
+        )
+    shape = one[0], two[1]
+    if acc is not None and _shape(acc) != shape:
+        fail(
+            Part(unit, node),
+            f"{written(node, unit)}: acc has the shape {_shape(acc)}",
+            f"Make it as kd.tile.zeros({shape}, …)",
+            limit=f"The product of tiles {one} and {two} has the shape {shape}",
+        )
+    exchanged = [each.exchanged if isinstance(each, TileExpression) else None for each in factors]
+    pairs = zip(exchanged, factors, strict=True)
+    operands = [tiles.tile(each) if tile is None else tile for tile, each in pairs]
+    if acc is not None:
+        operands.append(tiles.tile(acc))
+    about = {
+        "depth": one[1],
+        "exchanged": tuple(each is not None for each in exchanged),
+        "promote": given["promote"],
+        "precision": given["precision"],
+    }
+    static = {"shape": shape, **about}
+    return _add(tiles, "tile.mma", intrinsic, operands, static, **about)
 
 
-_OPERATIONS: dict[str, Callable[[Reader, ast.Call, IntrinsicUse], Value | None]] = {
+_OPERATIONS: dict[str, Callable[[TileReader, ast.expr, Intrinsic, _Given], Any]] = {
+    **dict.fromkeys(("arange", "astype", "full", "zeros"), _made),
     "argsort": _sort,
-    "cast": _cast,
-    "each": _each,
-    "element": _element,
     "index": _index,
     "load": _load,
+    "map": _map,
     "mma": _mma,
     "of": _of,
     "own": _own,
     "sort": _sort,
     "store": _store,
     "take": _take,
+    "transpose": _transpose,
 }

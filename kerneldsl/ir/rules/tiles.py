@@ -1,7 +1,6 @@
 """Typing of operations on tiles, one rule for each.
 
-An operation is typed in the form that :mod:`kerneldsl.frontend.tiles.separate` gives it. Its
-elements are typed as numbers are, so tiles compute by the rules of numbers. Numba compiles no tile.
+Elements are typed as numbers are, so tiles compute by the rules of numbers. Numba compiles no tile.
 """
 
 from __future__ import annotations
@@ -11,9 +10,8 @@ from typing import Any
 
 from numba import errors, types
 
-from kerneldsl.frontend.tiles.shapes import Shape, result_shape
-from kerneldsl.frontend.unit import IntrinsicUse
 from kerneldsl.ir.refusals import Refusal
+from kerneldsl.ir.tiles.shapes import Shape, result_shape
 from kerneldsl.language.element_types import ELEMENT_TYPES
 from kerneldsl.language.intrinsics.intrinsic import Intrinsic
 from kerneldsl.language.intrinsics.matrix import ACCUMULATORS
@@ -81,15 +79,9 @@ def _check_number(intrinsic: Intrinsic, what: str, value: Any) -> None:
         raise errors.TypingError(f"{intrinsic!r}: {what} must be a number, and is {value}")
 
 
-def _element(intrinsic: Intrinsic, args: tuple[Any, ...], static: _Static) -> Any:
+def _own(intrinsic: Intrinsic, args: tuple[Any, ...], static: _Static) -> Any:
     (found,) = args
-    if not isinstance(found, NumbaTile):
-        raise errors.TypingError(f"{intrinsic!r}: the argument must be a tile, and is {found}")
     return found.dtype(found)
-
-
-def _index(intrinsic: Intrinsic, args: tuple[Any, ...], static: _Static) -> Any:
-    return types.int64()
 
 
 def _of_elements(intrinsic: Intrinsic, args: tuple[Any, ...], static: _Static) -> Any:
@@ -99,7 +91,7 @@ def _of_elements(intrinsic: Intrinsic, args: tuple[Any, ...], static: _Static) -
     if form.refused and ELEMENT_TYPES[str(value)].kind in form.refused:
         raise errors.TypingError(f"{intrinsic!r}: elements cannot be {value}")
     dtype = value if form.dtype is None else element_type(str(form.dtype_for(str(value))))
-    shape = result_shape(IntrinsicUse(intrinsic, dict(static)))
+    shape = result_shape(intrinsic, static)
     return dtype(value) if shape is None else NumbaTile(shape, dtype)(value)
 
 
@@ -164,9 +156,7 @@ _RULES = {
     "mma": _mma,
     "load": _load,
     "store": _store,
-    "element": _element,
-    "own": _element,
-    "index": _index,
+    "own": _own,
     "cast": _cast,
     "of": _of,
     "take": _take,

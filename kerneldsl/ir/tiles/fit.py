@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from kerneldsl.errors import UnsupportedConstructError
-from kerneldsl.frontend.tiles.shapes import OF_BLOCK, Shape, broadcast
-from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.ir.operations import Function, Operation
+from kerneldsl.ir.tiles.shapes import OF_BLOCK, Shape, broadcast
 
 __all__ = ["check_fit"]
 
 
-def check_fit(function: Function, unit: FunctionUnit, threads: int) -> None:
+def check_fit(function: Function, threads: int) -> None:
     """Raise for the first operation with tiles that do not fit a block of some threads."""
     for operation in function.body.walk():
-        if "reserved" in operation.attributes:
-            _check(operation, unit, threads)
+        if operation.name.startswith("tile.") and "use" in operation.attributes:
+            _check(operation, threads)
 
 
-def _check(operation: Operation, unit: FunctionUnit, threads: int) -> None:
+def _check(operation: Operation, threads: int) -> None:
     def known(shape: Shape) -> Shape:
         return (threads,) if shape == OF_BLOCK else shape
 
@@ -41,7 +40,7 @@ def _check(operation: Operation, unit: FunctionUnit, threads: int) -> None:
     raise UnsupportedConstructError(
         f"tiles of shapes {' and '.join(map(str, dict.fromkeys(shapes)))} meet in a block of "
         f"{threads} threads",
-        where=unit.locate_use(attributes["reserved"]),
+        where=operation.source.where,
         value=shapes,
         limit="kd.tile.of(…) and t.own take a tile with one element for each thread",
         remedy="Launch blocks of as many threads as the tile has elements",

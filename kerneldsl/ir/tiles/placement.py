@@ -16,9 +16,9 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from kerneldsl.frontend.tiles.shapes import OF_BLOCK, Shape
 from kerneldsl.ir.operations import Function, Operation, Value, handed_on
 from kerneldsl.ir.tiles.live_ranges import LiveRanges, is_tile
+from kerneldsl.ir.tiles.shapes import OF_BLOCK, Shape
 from kerneldsl.utilities.dataclasses import dataclass
 
 __all__ = ["Layouts", "Place", "Placement"]

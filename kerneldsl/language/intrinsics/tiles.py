@@ -19,7 +19,14 @@ from kerneldsl.language.element_types import ELEMENT_TYPES, ElementKind, result_
 from kerneldsl.language.intrinsics.intrinsic import Effect, Intrinsic, IntrinsicGroup, Scope, Typing
 from kerneldsl.language.intrinsics.tile_forms import ResultShape, TileForm
 
-__all__ = ["INTERNAL", "MAX_TILE_RANK", "element_words", "tile"]
+__all__ = [
+    "INTERNAL",
+    "MAX_TILE_RANK",
+    "TILE_ATTRIBUTES",
+    "TILE_METHODS",
+    "element_words",
+    "tile",
+]
 
 #: A tile has one or two axes.
 MAX_TILE_RANK = 2
@@ -237,6 +244,15 @@ tile = IntrinsicGroup(
     },
 )
 
+_ROWS = {name: getattr(tile, name) for name in dir(tile)}
+#: The operations that are attributes of a tile too, and those that are methods.
+TILE_ATTRIBUTES = {row.tile.attribute: row for row in _ROWS.values() if row.tile.attribute}
+TILE_METHODS = {
+    name: row
+    for name, row in _ROWS.items()
+    if row.parameters[0] == "tile" and not row.tile.attribute
+}
+
 
 def _word(
     name: str,
@@ -249,16 +265,18 @@ def _word(
     return Intrinsic(f"tile.{name}", summary, Typing.TILE, parameters, static=static, form=form)
 
 
-#: Further operations of the normal form, which programs cannot write.
+#: Further operations, which programs cannot write.
 element_words = IntrinsicGroup(
     "tile",
     {
         "each": _collective(
             "each", "A tile whose elements an expression gives.", "value", form=TileForm()
         ),
-        "element": _word("element", "The element of a tile that an expression is for.", "tile"),
         "index": _word(
-            "index", "The index of that element along an axis.", dtype="int64", static=("axis",)
+            "index",
+            "The index of the element that is computed along an axis.",
+            dtype="int64",
+            static=("axis",),
         ),
         "cast": _word(
             "cast", "A number of another dtype, or of that of an array.", "value", static=("dtype",)
@@ -266,5 +284,5 @@ element_words = IntrinsicGroup(
     },
 )
 
-#: Intrinsics of the normal form alone.
+#: Intrinsics that programs cannot write.
 INTERNAL = frozenset(getattr(element_words, name) for name in dir(element_words))

@@ -9,15 +9,7 @@ from random import Random
 import pytest
 
 import kerneldsl
-from kerneldsl.frontend.trees import (
-    Transformer,
-    children_of,
-    copy_tree,
-    fill_locations,
-    origin_of,
-    set_origin,
-    walk_here,
-)
+from kerneldsl.frontend.trees import Transformer, children_of, copy_tree, fill_locations, walk_here
 
 MARKS = (ast.expr_context, ast.operator, ast.unaryop, ast.boolop, ast.cmpop)
 SOURCES = sorted(Path(kerneldsl.__file__).parent.glob("frontend/*.py"))
@@ -137,11 +129,3 @@ def test_a_copy_can_be_changed_alone():
     copied.body[0].value.ops[0] = ast.Gt()
     copied.body[0].value.comparators.pop()
     assert ast.unparse(tree) == "a < b <= c"
-
-
-def test_what_hangs_beside_the_fields_is_shared():
-    tree = ast.parse("a").body[0]
-    origin = object()
-    set_origin(tree, origin)
-    set_origin(tree, object())
-    assert origin_of(copy_tree(tree)) is origin

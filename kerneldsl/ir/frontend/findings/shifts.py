@@ -76,13 +76,12 @@ def _of_variable(flow: Flow, operation: Operation, name: str) -> Iterator[Findin
             and not flow.is_below(each.value, limit)
         )
         if is_wider and any(_mixes_bits(flow, store.value) for store in stores):
-            shown = unit.spellings.get(name, name)
             yield Finding(
                 operation.source,
-                f"{shown} is {first.value.type} where line {{0.line}} assigns it and "
+                f"{name} is {first.value.type} where line {{0.line}} assigns it and "
                 f"{each.value.type} where line {{1.line}} does, so that it is not reduced modulo "
                 f"2**{bits} and the right shift brings in its upper bits. If {bits} bits are "
-                f"meant, write {shown} = np.{first.value.type}({_assigned(each)}) in line "
+                f"meant, write {name} = np.{first.value.type}({_assigned(each)}) in line "
                 "{1.line}.",
                 (first.place, each.place),
             )

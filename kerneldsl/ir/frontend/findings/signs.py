@@ -80,11 +80,10 @@ def _of_variable(flow: Flow, cast: Operation, name: str) -> Iterator[Finding]:
     signed = next(_signed_sources(flow, cast, name), None)
     if wide is None or signed is None:
         return
-    kind, unit = signed.value.type, wide.place.unit
-    stem, bracket, member = name.partition("[")
-    shown = unit.spellings.get(stem, stem) + bracket + member
+    kind = signed.value.type
+    stem, bracket, _ = name.partition("[")
     what = (
-        f"{shown} is uint64 where line {{0.line}} assigns it and {kind} where line {{1.line}} "
+        f"{name} is uint64 where line {{0.line}} assigns it and {kind} where line {{1.line}} "
         "does, so it becomes int64"
     )
     remedy, parts = _remedy(wide, signed), (wide.place, signed.place, wide.source, signed.source)
@@ -97,7 +96,7 @@ def _of_variable(flow: Flow, cast: Operation, name: str) -> Iterator[Finding]:
             and flow.is_read(stem, operation.operands[0])
         ):
             where = flow.read_for(stem, merged, operation) or operation.source
-            raise _refusal(Finding(where, what, parts), remedy, shown)
+            raise _refusal(Finding(where, what, parts), remedy, name)
     where = _first_observed(flow, stem, merged)
     if where is not None:
         yield _finding(where, what, remedy, parts)

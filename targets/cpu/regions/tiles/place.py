@@ -56,7 +56,7 @@ class _Placing:
         self._typing = typing
         self._block_dim = block_dim
         threads = math.prod(block_dim)
-        check_fit(function, specialization.unit, threads)
+        check_fit(function, threads)
         drop_casts(function)
         drop_unread(function)
         accesses = Accesses(function, specialization.kinds, specialization.promises)

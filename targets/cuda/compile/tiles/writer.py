@@ -242,7 +242,7 @@ def tile_handlers(
         If a tile with an element for each thread does not fit the block.
     """
     block_dim = specialization.block_dim or DEFAULT_TILE_BLOCK
-    check_fit(function, specialization.unit, math.prod(block_dim))
+    check_fit(function, math.prod(block_dim))
     about = specialization.kinds, specialization.promises
     order_tiles(function, *about)
     accesses = Accesses(function, *about)

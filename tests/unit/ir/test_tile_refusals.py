@@ -1,4 +1,4 @@
-"""Tile operations in places, and with values, that vary between the threads of a block."""
+"""Expressions of tiles without a meaning, and tile operations that vary between threads."""
 
 from __future__ import annotations
 
@@ -9,9 +9,13 @@ import numpy as np
 import pytest
 
 import kerneldsl as kd
-from kerneldsl.frontend.normalize import make_unit
-from kerneldsl.frontend.tiles.separate import separate_tiles
-from tests.support.read_kernels import barriers_of
+from tests.support.read_kernels import barriers_of, read_kernel_for
+
+
+def _kinds_of(function: Any) -> str:
+    names = signature(function).parameters
+    kinds = {"n": "int64", "x": "float64[::1]", "xx": "float64[:, ::1]"}
+    return ", ".join(kinds[name] for name in names)
 
 
 def varying_number(x):
@@ -34,9 +38,9 @@ def taken_by_a_number(x):
     kd.tile.store(x, 0, kd.tile.load(x, 0, 64).take(3))
 
 
-def taken_by_other_rows(x):
-    t = kd.tile.load(x, (0, 0), (4, 8))
-    kd.tile.store(x, (0, 0), t.take(kd.tile.arange((3, 8))))
+def taken_by_other_rows(xx):
+    t = kd.tile.load(xx, (0, 0), (4, 8))
+    kd.tile.store(xx, (0, 0), t.take(kd.tile.arange((3, 8))))
 
 
 @pytest.mark.parametrize(
@@ -48,7 +52,7 @@ def taken_by_other_rows(x):
 )
 def test_places_are_a_tile_of_as_many_rows(function: Any, words: str) -> None:
     with pytest.raises(kd.UnsupportedConstructError, match=words):
-        separate_tiles(make_unit(function))
+        read_kernel_for(function, _kinds_of(function))
 
 
 def in_a_branch(x):
@@ -63,11 +67,6 @@ def varying_fill(x):
 
 def varying_place_of_a_store(x):
     kd.tile.store(x, kd.threadIdx.x * 2, kd.tile.load(x, 0, 64))
-
-
-def _kinds_of(function: Any) -> str:
-    names = signature(function).parameters
-    return ", ".join("int64" if name == "n" else "float64[::1]" for name in names)
 
 
 @pytest.mark.parametrize(
@@ -212,14 +211,72 @@ def truth(x):
 def test_what_has_no_meaning(function: Any, message: str) -> None:
     kinds = (kd.UnsupportedConstructError, kd.UndefinedAttributeError)
     with pytest.raises(kinds, match=message):
-        separate_tiles(make_unit(function))
+        read_kernel_for(function, _kinds_of(function))
 
 
 def placed_by_an_argument(x, n):
     kd.tile.store(x, n, kd.tile.zeros(SIZES, kd.float32))
 
 
-def test_an_argument_is_one_index() -> None:
-    with pytest.raises(kd.KernelTypingError, match="at is a number of type int64") as caught:
-        kd.kernel(placed_by_an_argument)[1, 32](np.zeros((8, 4)), 2)
-    assert "Give one index for each axis" in str(caught.value)
+def unpacked(x):
+    a, _ = kd.tile.load(x, 0, 8)
+    kd.tile.store(x, 0, a)
+
+
+def stored_as_a_number(x):
+    x[0] = kd.tile.load(x, 0, 8)
+
+
+def used_as_an_index(x):
+    x[kd.tile.arange(8)] = 1
+
+
+def chained(x):
+    kd.tile.store(x, 0, (0 < kd.tile.load(x, 0, 8) < 3) * 1)
+
+
+def truth_of_elements(x):
+    t = kd.tile.load(x, 0, 8)
+    kd.tile.store(x, 0, (t > 0 and t < 3) * 1)
+
+
+def sometimes(x):
+    t = kd.tile.load(x, 0, 8)
+    x[0] = t.sum() if x[1] > 0 else 0.0
+
+
+def nothing(x):
+    x[0] = kd.tile.store(x, 0, kd.tile.zeros(8, kd.float64))
+
+
+def number_as_a_tile(x):
+    kd.tile.store(x, 0, x[0])
+
+
+def reduced_wrongly(x):
+    x[0] = kd.tile.load(x, 0, 8).sum(0, 1)
+
+
+def converted_to_a_value(x, n):
+    kd.tile.store(x, 0, kd.tile.load(x, 0, 8).astype(n))
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (placed_by_an_argument, "at has 1 index, and the tile 2 axes"),
+        (unpacked, r"kd.tile.load\(x, 0, 8\) is a tile, and a number is needed here"),
+        (stored_as_a_number, r"kd.tile.load\(x, 0, 8\) is a tile, and a number is needed here"),
+        (used_as_an_index, r"kd.tile.arange\(8\) is a tile, and a number is needed here"),
+        (chained, "is a chain of comparisons of tiles"),
+        (truth_of_elements, "t > 0 and t < 3 asks for the truth of a tile"),
+        (sometimes, r"t.sum\(\) is evaluated conditionally, and works on a tile"),
+        (nothing, "gives nothing"),
+        (number_as_a_tile, r"x\[0\] is not a tile"),
+        (reduced_wrongly, r"does not fit.*Call it as t.sum\(axis\)"),
+        (converted_to_a_value, "n is not a dtype that is known"),
+    ],
+)
+def test_tiles_and_numbers(function: Any, message: str) -> None:
+    with pytest.raises(kd.UnsupportedConstructError, match=message):
+        read_kernel_for(function, _kinds_of(function))

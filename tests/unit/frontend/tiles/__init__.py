@@ -1,1 +1,0 @@
-"""Tests of `kerneldsl/frontend/tiles`."""
