@@ -14,13 +14,15 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 from kerneldsl.explain.indices import Indices
-from kerneldsl.explain.joined_conditions import comparisons
 from kerneldsl.explain.sites import site_of
 from kerneldsl.explain.symbols import Expression, coordinate, import_sympy, is_of_thread, symbol
 from kerneldsl.explain.tally import BranchTally
 from kerneldsl.ir.operations import LOOPS, Function, Label, Operation, Region
+from kerneldsl.ir.recognize import comparison_of, parts_of
 
 __all__ = ["Context", "Contexts", "Count", "Executions", "Guard", "Leaving", "Round"]
+
+_RELATIONS = (operator.lt, operator.le, operator.gt, operator.ge)
 
 
 class Count(NamedTuple):
@@ -202,12 +204,12 @@ class Executions:
 
     def _narrow(self, guard: Guard, bounds: list[_Bounds]) -> bool:
         """Add what a condition says of the threads; return whether that is all that it says."""
-        pairs = comparisons(guard.branch.operands[0], guard.holds)
-        if pairs is None:
-            return False
         found = []
-        for left, function, right in pairs:
-            one, two = self._indices.of(left), self._indices.of(right)
+        for condition, holds in parts_of(guard.branch.operands[0], guard.holds):
+            function, operands = comparison_of(condition, holds) or (None, [])
+            if function not in _RELATIONS:
+                return False
+            one, two = map(self._indices.of, operands)
             above = two - one if function in (operator.lt, operator.le) else one - two
             limit = self._limit(above + (1 if function in (operator.le, operator.ge) else 0))
             if limit is None or not self._is_given(limit[2]):

@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kerneldsl.analysis.work import UNKNOWN_TRIPS
-from kerneldsl.explain.joined_conditions import Join, join_of
 from kerneldsl.explain.lane_memory import ActiveLanes, LaneMemory
 from kerneldsl.explain.operations import EVALUATED, call_of_language
 from kerneldsl.explain.sites import site_of
@@ -24,6 +23,7 @@ from kerneldsl.explain.threads import Threads
 from kerneldsl.explain.values import UNKNOWN, Maybe, Value, View, as_dtype, choose, possible
 from kerneldsl.ir.frontend.written import kind_of
 from kerneldsl.ir.operations import Function, Label, Operation, Region, given_to
+from kerneldsl.ir.recognize import both_of
 
 __all__ = ["MAX_ROUNDS", "Interpreter"]
 
@@ -110,13 +110,14 @@ class Interpreter(LaneMemory):
             found.append(self.run(region) if lanes else None)
         self.uncertain -= is_data
         self._go_on(outer)
-        join = join_of(operation)
         for number, result in enumerate(operation.results):
             yes, no = (None if each is None else each[number] for each in found)
-            if join is None:
-                value = _chosen(holds, yes, no, is_data=is_data)
+            if both_of(result) is not None:
+                value = _joined(np.logical_and, condition, yes)
+            elif both_of(result, truth=False) is not None:
+                value = _joined(np.logical_or, condition, no)
             else:
-                value = _joined(join, condition, yes if join is Join.AND else no)
+                value = _chosen(holds, yes, no, is_data=is_data)
             self.values[result] = UNKNOWN if value is None else value
 
     def _count_branch(
@@ -315,13 +316,10 @@ def _chosen(holds: Any, yes: Value, no: Value, *, is_data: bool) -> Value:
     return UNKNOWN if is_data else choose(holds, yes, no)
 
 
-def _joined(join: Join, left: Value, right: Value | None) -> Value:
+def _joined(join: np.ufunc, left: Value, right: Value | None) -> Value:
     """Return ``left and right`` or ``left or right``; no lane looks at a right that is ``None``."""
     right = left if right is None else right
     (one, is_data_left), (two, is_data_right) = possible(left), possible(right)
-    is_data = is_data_left or is_data_right
-    if join is Join.AND:
-        found = np.logical_and(one, two)
-        return Maybe(found) if is_data and np.any(found) else found
-    found = np.logical_or(one, two)
-    return Maybe(found) if is_data else found
+    found = join(one, two)
+    is_surely_false = join is np.logical_and and not np.any(found)
+    return Maybe(found) if (is_data_left or is_data_right) and not is_surely_false else found

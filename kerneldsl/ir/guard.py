@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import enum
 import operator
-from collections.abc import Iterator
 from dataclasses import field
 from typing import TypeAlias
 
 from numba import types
 
 from kerneldsl.ir.operations import Effect, Function, Operation, Region, Value
-from kerneldsl.ir.recognize import constant_number, is_false, operator_of
+from kerneldsl.ir.recognize import comparison_of, constant_number, operator_of, parts_of
 from kerneldsl.utilities.dataclasses import dataclass
 
 __all__ = ["Guard", "find_guard"]
@@ -173,25 +172,8 @@ class _Forms:
 
         Without `truth`, those that fail it.
         """
-        made = condition.owner
-        if not isinstance(made, Operation):
-            return False
-        if made.name == "if":
-            yes, no = self._sides(made, condition)
-            first = made.operands[0]
-            if yes is None or no is None:
+        for part, is_true in parts_of(condition, truth):
+            function, operands = comparison_of(part, is_true) or (None, [])
+            if function not in _RELATIONS or None in map(self.of, operands):
                 return False
-            # ``and`` is true if both parts are, ``or`` is false if both are.
-            is_both = (is_false(no) or no is first) if truth else yes is first
-            second = yes if truth else no
-            return is_both and all(self.is_convex(each, truth=truth) for each in (first, second))
-        if operator_of(made) is operator.not_:
-            return self.is_convex(made.operands[0], truth=not truth)
-        return operator_of(made) in _RELATIONS and all(
-            self.of(value) is not None for value in made.operands
-        )
-
-    def _sides(self, made: Operation, condition: Value) -> Iterator[Value | None]:
-        number = made.results.index(condition)
-        for region in made.regions:
-            yield None if region.is_left else region.yielded[number]
+        return True

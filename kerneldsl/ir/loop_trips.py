@@ -8,20 +8,13 @@ from typing import Any
 
 from kerneldsl.analysis.index_forms import IndexForm, operate
 from kerneldsl.ir.operations import Operation, Value, given_to
-from kerneldsl.ir.recognize import operator_of, plain_operator
+from kerneldsl.ir.recognize import MIRRORED, operator_of, plain_operator
 
 __all__ = ["trips_of"]
 
 #: Rounds of a ``while`` that are computed one by one.
 _MOST = 4096
 _COMPARISONS = (operator.lt, operator.le, operator.gt, operator.ge, operator.ne)
-_MIRRORED = {
-    operator.lt: operator.gt,
-    operator.le: operator.ge,
-    operator.gt: operator.lt,
-    operator.ge: operator.le,
-    operator.ne: operator.ne,
-}
 
 
 def trips_of(operation: Operation, form_of: Callable[[Value], IndexForm]) -> float | None:
@@ -55,7 +48,7 @@ def _tested(operation: Operation, form_of: Callable[[Value], IndexForm]) -> floa
     assert isinstance(test, Operation)
     variable, limit = test.operands
     if variable not in before.arguments:
-        variable, limit, function = limit, variable, _MIRRORED[function]
+        variable, limit, function = limit, variable, MIRRORED[function]
     if variable not in before.arguments:
         return None
     number = before.arguments.index(variable)

@@ -19,7 +19,13 @@ from numba import types
 from kerneldsl.ir.linear_forms import Fact, Linear, LinearForms, lower_bound
 from kerneldsl.ir.operations import Function, Operation, Region, Value
 from kerneldsl.ir.ranges import Interval, ranges_of
-from kerneldsl.ir.recognize import constant_number, is_false, operands_of, operator_of
+from kerneldsl.ir.recognize import (
+    comparison_of,
+    constant_number,
+    operands_of,
+    operator_of,
+    parts_of,
+)
 
 __all__ = ["mark_indices", "nonnegative_values"]
 
@@ -34,14 +40,6 @@ _COMPARISONS = {
     operator.le: (-1, False),
     operator.gt: (1, True),
     operator.ge: (1, False),
-}
-_OPPOSITES = {
-    operator.lt: operator.ge,
-    operator.le: operator.gt,
-    operator.gt: operator.le,
-    operator.ge: operator.lt,
-    operator.eq: operator.ne,
-    operator.ne: operator.eq,
 }
 #: An index and what it stays below.
 _BELOW = {"threadIdx": "blockDim", "blockIdx": "gridDim", "grid": "gridsize"}
@@ -168,36 +166,17 @@ class _Proofs(LinearForms):
 
     def assumed(self, condition: Value, truth: bool, scope: _Scope | None) -> Iterator[Fact]:
         """Yield what follows from a condition that is true, or false."""
-        made = condition.owner
-        if not isinstance(made, Operation):
-            return
-        if made.name == "if":
-            if any(region.is_left for region in made.regions):
-                return
-            yes, no = (region.yielded[made.results.index(condition)] for region in made.regions)
-            if truth and (is_false(no) or no is made.operands[0]):
-                yield from self.assumed(made.operands[0], True, scope)
-                yield from self.assumed(yes, True, scope)
-            elif not truth and yes is made.operands[0]:
-                yield from self.assumed(made.operands[0], False, scope)
-                yield from self.assumed(no, False, scope)
-            return
-        function = operator_of(made)
-        if function is operator.not_:
-            yield from self.assumed(made.operands[0], not truth, scope)
-        elif function is bool:
-            form = self.form(made.operands[0])
-            if form is not None and truth:
-                yield from self.unequal(form, scope)
-        elif function in _OPPOSITES:
-            if not truth:
-                function = _OPPOSITES[function]
-            forms = [self.form(value) for value in made.operands]
-            if None not in forms:
-                first, second = forms
-                assert first is not None
-                assert second is not None
-                yield from self.compared(function, first - second, scope)
+        for part, is_true in parts_of(condition, truth):
+            made = part.owner
+            if (found := comparison_of(part, is_true)) is not None:
+                function, operands = found
+                first, second = map(self.form, operands)
+                if first is not None and second is not None:
+                    yield from self.compared(function, first - second, scope)
+            elif is_true and isinstance(made, Operation) and operator_of(made) is bool:
+                form = self.form(made.operands[0])
+                if form is not None:
+                    yield from self.unequal(form, scope)
 
     def compared(self, function: Any, difference: Linear, scope: _Scope | None) -> Iterator[Fact]:
         if function in _COMPARISONS:

@@ -16,7 +16,7 @@ from kerneldsl.analysis.operations import CONVERSIONS, OPERATORS, SELECTIONS
 from kerneldsl.frontend.operators import COMPARISONS
 from kerneldsl.frontend.unit import IntrinsicUse
 from kerneldsl.ir.operations import Operation
-from kerneldsl.ir.recognize import is_false, operands_of, operator_of, plain_operator
+from kerneldsl.ir.recognize import both_of, operands_of, operator_of, plain_operator
 from kerneldsl.language.intrinsics.intrinsic import Effect as LanguageEffect
 from kerneldsl.language.intrinsics.intrinsic import Intrinsic, Scope, Typing
 
@@ -86,14 +86,9 @@ def _of_function(operation: Operation) -> OperationClass | None:
 
 def joins_conditions(operation: Operation) -> bool:
     """Return whether a branch is ``a and b`` or ``a or b`` of two conditions."""
-    yes, no = operation.regions
-    if len(operation.results) != 1 or operation.result.type != types.boolean:
-        return False
-    if yes.is_left or no.is_left:
-        return False
-    condition = operation.operands[0]
-    (one,), (two,) = yes.yielded, no.yielded
-    return two is condition or one is condition or is_false(two)
+    return len(operation.results) == 1 and any(
+        both_of(operation.result, truth=truth) is not None for truth in (True, False)
+    )
 
 
 def _selection(operation: Operation) -> OperationClass | None:

@@ -9,7 +9,13 @@ from typing import Any
 from numba import types
 
 from kerneldsl.ir.operations import Function, Label, Operation, Region, Value
-from kerneldsl.ir.recognize import constant_number, is_false, operands_of, operator_of
+from kerneldsl.ir.recognize import (
+    comparison_of,
+    constant_number,
+    operands_of,
+    operator_of,
+    parts_of,
+)
 
 __all__ = ["INTERVALS", "Interval", "ranges_of", "ranges_of_region"]
 
@@ -254,24 +260,12 @@ class _Walk:
         for value, argument in zip(before.arguments, arguments, strict=True):
             self.known.pop(argument, None)
             self.set(argument, self.get(value))
-        pending = [before.yielded[0]]
-        while pending:
-            made = pending.pop().owner
-            if not isinstance(made, Operation):
+        for condition, truth in parts_of(before.yielded[0], True):
+            function, operands = comparison_of(condition, truth) or (None, [])
+            if function not in _RELATIONS:
                 continue
-            if made.name == "if" and len(made.results) == 1:
-                yes, no = made.regions
-                if not (yes.is_left or no.is_left) and (
-                    is_false(no.yielded[0]) or no.yielded[0] is made.operands[0]
-                ):
-                    pending += [made.operands[0], yes.yielded[0]]
-                continue
-            relation = _RELATIONS.get(operator_of(made))
-            if relation is None:
-                continue
-            for one, other, (low, high) in zip(
-                made.operands, made.operands[::-1], relation, strict=True
-            ):
+            relation = _RELATIONS[function]
+            for one, other, (low, high) in zip(operands, operands[::-1], relation, strict=True):
                 if one not in before.arguments:
                     continue
                 argument = arguments[before.arguments.index(one)]

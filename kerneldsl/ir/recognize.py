@@ -1,17 +1,41 @@
-"""Recognize what made a value: constants, Numba's operators and Python's functions."""
+"""Recognize what made a value: constants, Numba's operators, Python's functions, conditions."""
 
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
 from numba import types
 
-from kerneldsl.frontend.operators import BINARY_OPERATORS
+from kerneldsl.frontend.operators import BINARY_OPERATORS, COMPARISONS
+from kerneldsl.frontend.operators import OPPOSITES as OPPOSITE_NODES
 from kerneldsl.ir.operations import Operation, Value
 
-__all__ = ["constant_number", "is_false", "operands_of", "operator_of", "plain_operator"]
+__all__ = [
+    "MIRRORED",
+    "OPPOSITES",
+    "both_of",
+    "comparison_of",
+    "constant_number",
+    "operands_of",
+    "operator_of",
+    "parts_of",
+    "plain_operator",
+]
+
+#: What holds where a comparison does not, unless a NaN is compared.
+OPPOSITES = {COMPARISONS[one]: COMPARISONS[other] for one, other in OPPOSITE_NODES.items()}
+#: Comparisons by those with the operands the other way round.
+MIRRORED = {
+    operator.lt: operator.gt,
+    operator.le: operator.ge,
+    operator.gt: operator.lt,
+    operator.ge: operator.le,
+    operator.eq: operator.eq,
+    operator.ne: operator.ne,
+}
 
 
 def constant_number(value: Value) -> int | None:
@@ -33,7 +57,7 @@ def _holds(number: int, kind: Any) -> bool:
     return isinstance(kind, types.Integer) and bool(kind.minval <= number <= kind.maxval)
 
 
-def is_false(value: Value) -> bool:
+def _is_false(value: Value) -> bool:
     """Return whether a value is the constant ``False``."""
     made = value.owner
     return (
@@ -63,6 +87,53 @@ def operands_of(operation: Operation) -> list[Value]:
         if isinstance(made, Operation) and made.name == "tuple.make":
             return made.operands
     return operands
+
+
+def both_of(condition: Value, *, truth: bool = True) -> tuple[Value, Value] | None:
+    """Return two conditions that both have to be true for another to be: ``and`` joins them.
+
+    Without `truth`, two that both have to be false for it to be: ``or`` joins them.
+    """
+    made = condition.owner
+    if not isinstance(made, Operation) or made.name != "if" or condition.type != types.boolean:
+        return None
+    first, (yes, no) = made.operands[0], made.regions
+    if yes.is_left or no.is_left:
+        return None
+    number = made.results.index(condition)
+    one, two = yes.yielded[number], no.yielded[number]
+    if truth:
+        return (first, one) if two is first or _is_false(two) else None
+    return (first, two) if one is first else None
+
+
+def parts_of(
+    condition: Value, truth: bool, is_one: Callable[[Value], bool] | None = None
+) -> Iterator[tuple[Value, bool]]:
+    """Yield the parts of a condition that all must be so for it to be true, or false.
+
+    They are joined by ``and``, ``or`` and ``not``. `is_one` says of a condition that it is not to
+    be divided.
+    """
+    made = condition.owner
+    if not isinstance(made, Operation) or (is_one is not None and is_one(condition)):
+        yield condition, truth
+    elif operator_of(made) is operator.not_:
+        yield from parts_of(made.operands[0], not truth, is_one)
+    elif (both := both_of(condition, truth=truth)) is not None:
+        for each in both:
+            yield from parts_of(each, truth, is_one)
+    else:
+        yield condition, truth
+
+
+def comparison_of(condition: Value, truth: bool) -> tuple[Any, list[Value]] | None:
+    """Return the operator and the operands that hold where a comparison is true, or false."""
+    made = condition.owner
+    function = operator_of(made) if isinstance(made, Operation) else None
+    if not isinstance(made, Operation) or function not in OPPOSITES:
+        return None
+    return function if truth else OPPOSITES[function], operands_of(made)
 
 
 #: Functions that the lowering types by its own rules, by the names that it gives them.

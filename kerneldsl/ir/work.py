@@ -34,7 +34,7 @@ from kerneldsl.ir.operations import (
     given_to,
     handed_on,
 )
-from kerneldsl.ir.recognize import constant_number, is_false, operator_of
+from kerneldsl.ir.recognize import both_of, constant_number, operator_of
 from kerneldsl.language.intrinsics.intrinsic import ARRAY_ACCESS, Scope
 from kerneldsl.language.intrinsics.intrinsic import Effect as LanguageEffect
 
@@ -145,9 +145,8 @@ class _Counter:
             return False
         if made.name == "const":
             return made.attributes["value"] is True
-        parts = _both_of(made)
-        if parts:
-            return all(map(self.is_bound, parts))
+        if (both := both_of(condition)) is not None:
+            return all(map(self.is_bound, both))
         if operator_of(made) not in _RELATIONS:
             return False
         if not all(isinstance(each.type, types.Integer) for each in made.operands):
@@ -165,9 +164,8 @@ class _Counter:
         made = condition.owner
         if not isinstance(made, Operation) or not self.is_bound(condition):
             return False
-        parts = _both_of(made)
-        if parts:
-            return any(map(self.is_below_length, parts))
+        if (both := both_of(condition)) is not None:
+            return any(map(self.is_below_length, both))
         if operator_of(made) not in _RELATIONS:
             return False
         _, large = made.operands if operator_of(made) in _BELOW else reversed(made.operands)
@@ -330,15 +328,6 @@ class _RegionCount:
 
 
 _NOTHING = RegionWork({})
-
-
-def _both_of(made: Operation) -> tuple[Value, ...]:
-    """Return the two conditions that ``and`` joins; nothing of other operations."""
-    if made.name != "if" or not joins_conditions(made):
-        return ()
-    first, (yes, no) = made.operands[0], made.regions
-    is_both = is_false(no.yielded[0]) or no.yielded[0] is first
-    return (first, yes.yielded[0]) if is_both else ()
 
 
 def _made_of(value: Value) -> Iterator[Operation]:

@@ -9,14 +9,21 @@ is known of ``a``, the bound holds on the assumption that ``a`` is small, which 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 from numba import types
 
 from kerneldsl.ir.operations import Operation, Value
 from kerneldsl.ir.ranges import Interval
-from kerneldsl.ir.recognize import constant_number, is_false, operands_of, operator_of
+from kerneldsl.ir.recognize import (
+    MIRRORED,
+    comparison_of,
+    constant_number,
+    operands_of,
+    operator_of,
+    parts_of,
+)
 from kerneldsl.utilities.dataclasses import dataclass
 from targets.cpu.regions.loop_writer import LoopWriter
 
@@ -25,22 +32,6 @@ __all__ = ["SMALL", "Bounds", "Comparison", "Form", "IndexForms"]
 #: What two of are added, or an index and one, without leaving int64.
 SMALL = 2**62
 _QUOTIENTS = (operator.floordiv, operator.ifloordiv)
-_MIRRORED = {
-    operator.lt: operator.gt,
-    operator.le: operator.ge,
-    operator.gt: operator.lt,
-    operator.ge: operator.le,
-    operator.eq: operator.eq,
-    operator.ne: operator.ne,
-}
-OPPOSITES = {
-    operator.lt: operator.ge,
-    operator.le: operator.gt,
-    operator.gt: operator.le,
-    operator.ge: operator.lt,
-    operator.eq: operator.ne,
-    operator.ne: operator.eq,
-}
 
 
 @dataclass(frozen=True)
@@ -222,16 +213,13 @@ class IndexForms:
             bounds = Bounds()
             bounds.conditions.append((condition, truth))
             return bounds
-        made = condition.owner
-        if not isinstance(made, Operation):
+        found = comparison_of(condition, truth)
+        if found is None:
             return None
-        function = operator_of(made)
-        if function not in OPPOSITES:
-            return None
-        function = function if truth else OPPOSITES[function]
-        if function is operator.eq and (quotient := self._quotient(*made.operands)) is not None:
+        function, operands = found
+        if function is operator.eq and (quotient := self._quotient(*operands)) is not None:
             return quotient
-        one, two = map(self.form, made.operands)
+        one, two = map(self.form, operands)
         if one is None or two is None:
             return None
         test = Comparison(function, one, two)
@@ -266,7 +254,7 @@ class IndexForms:
         if abs(factor) != 1:
             return None
         if two.factor:
-            one, two, function = two, one, _MIRRORED[function]
+            one, two, function = two, one, MIRRORED[function]
         if function is operator.ne and is_enough:
             function = operator.lt if two.terms else operator.gt
         if abs(one.factor) != 1 or two.factor:
@@ -276,7 +264,7 @@ class IndexForms:
             bounds.assumed.append(rest)
         if one.factor < 0:
             # rest - index < two, so the index is greater than the difference of the two.
-            function = _MIRRORED[function]
+            function = MIRRORED[function]
             first, second = rest, two
         else:
             first, second = two, rest
@@ -306,31 +294,3 @@ class IndexForms:
     def _interval(self, value: Value) -> Interval:
         kind = value.type
         return self.known.get(value, (int(kind.minval), int(kind.maxval)))
-
-
-def parts_of(
-    condition: Value, truth: bool, is_one: Callable[[Value], bool]
-) -> Iterable[tuple[Value, bool]]:
-    """Yield the parts of a condition that all must be so for it to be true, or false.
-
-    `is_one` says of a condition that it is not to be divided.
-    """
-    made = condition.owner
-    if is_one(condition) or not isinstance(made, Operation):
-        yield condition, truth
-    elif operator_of(made) is operator.not_:
-        yield from parts_of(made.operands[0], not truth, is_one)
-    elif made.name == "if" and len(made.results) == 1 and condition.type == types.boolean:
-        first, (yes, no) = made.operands[0], made.regions
-        if yes.is_left or no.is_left:
-            yield condition, truth
-        elif truth and (no.yielded[0] is first or is_false(no.yielded[0])):
-            yield from parts_of(first, True, is_one)
-            yield from parts_of(yes.yielded[0], True, is_one)
-        elif not truth and yes.yielded[0] is first:
-            yield from parts_of(first, False, is_one)
-            yield from parts_of(no.yielded[0], False, is_one)
-        else:
-            yield condition, truth
-    else:
-        yield condition, truth

@@ -20,7 +20,7 @@ from numba import types
 
 from kerneldsl.ir.operations import Effect, Function, Operation, Region, Value
 from kerneldsl.ir.ranges import Interval
-from kerneldsl.ir.recognize import is_false, operands_of, operator_of
+from kerneldsl.ir.recognize import both_of, operands_of, operator_of
 from kerneldsl.ir.rewriter import clone, clone_region, drop_unused, if_then, replace_values
 from kerneldsl.ir.simplify import simplify
 from kerneldsl.language.intrinsics.intrinsic import Effect as LanguageEffect
@@ -360,19 +360,15 @@ def _parts(condition: Value, truth: bool) -> Iterator[_Layer]:
 
     What a region of ``and`` computes is copied, because its result may have other uses.
     """
-    made = condition.owner
-    if truth and isinstance(made, Operation) and made.name == "if" and len(made.results) == 1:
-        first, (yes, no) = made.operands[0], made.regions
-        is_and = not (yes.is_left or no.is_left) and (
-            no.yielded[0] is first or is_false(no.yielded[0])
-        )
-        if is_and:
-            yield from _parts(first, True)
-            values: dict[Value, Value] = {}
-            copied = [clone(each, values) for each in yes.operations[:-1]]
-            second = yes.yielded[0]
-            inner = list(_parts(values.get(second, second), True))
-            inner[0].operations[:0] = copied
-            yield from inner
-            return
-    yield _Layer([], condition, truth)
+    both = both_of(condition) if truth else None
+    if both is None:
+        yield _Layer([], condition, truth)
+        return
+    first, second = both
+    yield from _parts(first, True)
+    values: dict[Value, Value] = {}
+    assert isinstance(condition.owner, Operation)
+    copied = [clone(each, values) for each in condition.owner.regions[0].operations[:-1]]
+    inner = list(_parts(values.get(second, second), True))
+    inner[0].operations[:0] = copied
+    yield from inner

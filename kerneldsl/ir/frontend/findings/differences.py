@@ -19,7 +19,7 @@ from kerneldsl.contract.findings import Finding
 from kerneldsl.frontend.parts import Part
 from kerneldsl.ir.frontend.findings.flow import Flow, Place, is_unsigned
 from kerneldsl.ir.operations import Operation, Value
-from kerneldsl.ir.recognize import constant_number, is_false, operator_of
+from kerneldsl.ir.recognize import constant_number, operator_of, parts_of
 
 __all__ = ["unsigned_differences"]
 
@@ -230,19 +230,11 @@ def _conditions(flow: Flow, operation: Operation) -> Iterator[Value]:
 
 
 def _conjuncts(condition: Value) -> Iterator[Value]:
-    made = condition.owner
-    if isinstance(made, Operation) and made.name == "if" and len(made.results) == 1:
-        yes, no = made.regions
-        is_both = not (yes.is_left or no.is_left) and (
-            is_false(no.yielded[0]) or no.yielded[0] is made.operands[0]
-        )
-        if is_both:
-            yield from _conjuncts(made.operands[0])
-            yield from _conjuncts(yes.yielded[0])
-            return
-    if isinstance(made, Operation) and operator_of(made) is bool:
-        condition = made.operands[0]
-    yield condition
+    for part, truth in parts_of(condition, True):
+        if isinstance(made := part.owner, Operation) and operator_of(made) is bool:
+            part = made.operands[0]
+        if truth:
+            yield part
 
 
 def _says(flow: Flow, condition: Value, left: Value, right: Value, most: int) -> bool:

@@ -17,7 +17,7 @@ from numba import types
 from kerneldsl.ir.emission import Emitter
 from kerneldsl.ir.operations import Function, Operation, Region, Value
 from kerneldsl.ir.ranges import Interval
-from kerneldsl.ir.recognize import constant_number, is_false
+from kerneldsl.ir.recognize import both_of, constant_number
 from kerneldsl.lowering.loop_marks import ITS_OWN, has_marked_loops, mark_loop
 
 __all__ = ["LoopEmitter", "conditions"]
@@ -208,19 +208,15 @@ def conditions(function: Function) -> frozenset[Operation]:
 
 def _is_condition(made: Operation) -> bool:
     """Return whether an operation is ``and`` or ``or`` of two conditions."""
-    if made.name != "if" or len(made.results) != 1 or made.result.type != types.boolean:
+    if made.name != "if" or len(made.results) != 1:
         return False
-    one, two = made.regions
-    if one.is_left or two.is_left:
-        return False
-    return _is_and(made) or (one.yielded[0] is made.operands[0] and _is_constant(one))
+    is_or = both_of(made.result, truth=False) is not None and _is_constant(made.regions[0])
+    return is_or or _is_and(made)
 
 
 def _is_and(made: Operation) -> bool:
     """Return whether a condition is false without its second part; `made` is a branch."""
-    other = made.regions[1]
-    last = other.yielded[0]
-    return (is_false(last) or last is made.operands[0]) and _is_constant(other)
+    return both_of(made.result) is not None and _is_constant(made.regions[1])
 
 
 def _is_constant(region: Region) -> bool:
