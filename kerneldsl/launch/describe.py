@@ -50,6 +50,9 @@ def describe_plan(request: Request) -> LaunchPlan:
             is_mapped = taken.state.traits.uses_grid_only and shape.mode.is_forall
             notes = _notes(taken, plan.mapping if is_mapped else ONE_EACH)
             plan = replace(_placed(plan, taken), notes=notes)
+            if taken.state.traits.loops_over_tiles and shape.extent is not None:
+                _, config = prepare(taken)
+                plan = replace(plan, grid_dim=config.grid_dim)
     plan = replace(plan, notes=(*plan.notes, *_notes_on_whole_arrays(taken, plan)))
     return plan if shape.member is None else replace(plan, parameters=shape.member.values)
 

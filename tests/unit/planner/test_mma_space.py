@@ -104,6 +104,14 @@ def test_a_plan_has_the_tiles(dtype: Any, extent: tuple[int, int], tile: tuple[i
     assert (found["BM"], found["BN"], found["BK"]) == (*tile, 64)
 
 
+def test_a_plan_has_the_blocks_of_its_launch() -> None:
+    with kd.use("null"):
+        a, b, c = (kd.empty((4096, 4096), np.float16) for _ in range(3))
+        plan = product.forall(4096, 4096).plan(a, b, c)
+        assert plan.grid_dim == (132, 1, 1)
+        assert "132 blocks of 256 threads" in str(plan)
+
+
 def test_a_space_of_one_block_has_its_best_member() -> None:
     found = _first(kd.mma_space(*NAMES, block=[128]), (4096, 4096))
     assert (found.BM, found.BN, found.BK) == (64, 256, 64)
