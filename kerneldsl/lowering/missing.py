@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable, Container
 
 from kerneldsl.errors import UnsupportedConstructError
-from kerneldsl.frontend.trees import walk_here
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.intrinsics.intrinsic import Typing
 
@@ -30,17 +28,13 @@ def refuse_missing(
             and not use.intrinsic.name.startswith("libdevice.")
             and use.intrinsic.name not in lowered()
         }
-        if not missing:
-            continue
-        for node in walk_here(reached.tree):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-                intrinsic = missing.get(node.func.id)
-                if intrinsic is not None:
-                    raise UnsupportedConstructError(
-                        f"kd.{intrinsic.name} has no lowering on the target {target!r}",
-                        where=reached.locate(node),
-                        value=intrinsic.name,
-                        limit="A target runs the operations that its table of lowerings has",
-                        remedy=f"Add a row for {intrinsic.name!r} to {table}, write the operation "
-                        "with others, or launch on a target that has it",
-                    )
+        if missing:
+            name, intrinsic = next(iter(missing.items()))
+            raise UnsupportedConstructError(
+                f"kd.{intrinsic.name} has no lowering on the target {target!r}",
+                where=reached.locate_use(name),
+                value=intrinsic.name,
+                limit="A target runs the operations that its table of lowerings has",
+                remedy=f"Add a row for {intrinsic.name!r} to {table}, write the operation "
+                "with others, or launch on a target that has it",
+            )

@@ -142,6 +142,48 @@ def test_missing_libdevice_names_function_line_and_remedy(monkeypatch) -> None:
     assert compile_kernel(specialize(does_not, "float32[::1]"), arch="sm_75").ptx
 
 
+def _by_operator(x):
+    y = x[1] + 1
+    x[0] = y ** x[0]
+
+
+def _in_place(x):
+    x[0] = 1
+    x[0] %= x[1]
+
+
+def _by_its_own_name(x):
+    x[0] = math.sin(x[1])
+    x[0] = kd.libdevice.tgamma(x[1])
+
+
+@kd.func
+def _power(x, y):
+    z = x + 1
+    return math.pow(z, y)
+
+
+def _in_a_function(x):
+    x[0] = _power(x[0], x[1])
+
+
+@pytest.mark.parametrize(
+    ("kernel", "function", "line"),
+    [
+        (_by_operator, "pow", "x[0] = y ** x[0]"),
+        (_in_place, "% (fmod)", "x[0] %= x[1]"),
+        (_by_its_own_name, "gamma", "x[0] = kd.libdevice.tgamma(x[1])"),
+        (_in_a_function, "pow", "return math.pow(z, y)"),
+        (_in_place, "cos", "def _in_place(x):"),
+    ],
+)
+def test_the_line_that_needs_a_function_is_found(kernel, function, line) -> None:
+    from targets.cuda.compile.places import find_call
+
+    where = find_call(specialize(kernel, "float64[::1]"), function)
+    assert where.line.strip() == line
+
+
 def test_a_function_that_no_device_has_is_told() -> None:
     from targets.cuda.compile.compiler import compile_kernel
 

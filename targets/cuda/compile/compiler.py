@@ -221,7 +221,7 @@ def _require_libdevice(specialization: Specialization, linked: Linked) -> None:
         from targets.cuda.compile.places import find_call
 
         function = user_name(linked.libdevice_functions[0])
-        libdevice.require_libdevice(function, find_call(specialization.unit, function))
+        libdevice.require_libdevice(function, find_call(specialization, function))
 
 
 def _check_options(specialization: Specialization, arch: Architecture) -> None:

@@ -2,46 +2,45 @@
 
 from __future__ import annotations
 
-import ast
+import operator
+from collections.abc import Callable
+from typing import Any
 
+from kerneldsl.contract import Specialization
 from kerneldsl.errors import SourceLocation
-from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
+from kerneldsl.ir.frontend.reader import Reader
+from kerneldsl.ir.operations import Operation
 from targets.cuda.compile.math_symbols import user_name
+from targets.cuda.compile.region_code import typed_regions
 
 __all__ = ["find_call"]
 
-_OPERATORS: dict[str, tuple[type[ast.operator], ...]] = {
-    "pow": (ast.Pow,),
-    "% (fmod)": (ast.Mod, ast.FloorDiv),
+_OPERATORS: dict[str, tuple[Callable[..., Any], ...]] = {
+    "pow": (operator.pow, operator.ipow),
+    "% (fmod)": (operator.mod, operator.imod, operator.floordiv, operator.ifloordiv),
 }
 
 
-def find_call(unit: FunctionUnit, function: str) -> SourceLocation:
+def find_call(specialization: Specialization, function: str) -> SourceLocation:
     """Return the first place where a kernel or what it calls uses a mathematical function.
 
-    Where the use cannot be found (it may come from an operation on complex numbers, say), that is
-    the kernel's ``def``.
+    It is the kernel's ``def`` if the use cannot be found: an operation on complex numbers may call
+    the function, for example.
     """
-    operators = _OPERATORS.get(function, ())
-    for reachable in unit.reachable():
-        for node in ast.walk(reachable.tree):
-            if isinstance(node, ast.Call) and function in (
-                _called_name(node),
-                _libdevice_name(reachable.use_of(node)),
-            ):
-                return reachable.locate(node)
-            if isinstance(node, ast.BinOp | ast.AugAssign) and isinstance(node.op, operators):
-                return reachable.locate(node)
-    return unit.locate(unit.tree)
+    unit = specialization.unit
+    for operation in typed_regions(unit, specialization.kinds, Reader).body.walk():
+        if function in _names(operation) and operation.source is not None:
+            where: SourceLocation = operation.source.where
+            return where
+    return unit.place()
 
 
-def _libdevice_name(use: IntrinsicUse | None) -> str | None:
-    """Return what messages call a function of libdevice that is called by its own name."""
-    group, _, name = (use.intrinsic.name if use else "").partition(".")
-    return user_name(f"__nv_{name}") if group == "libdevice" else None
-
-
-def _called_name(node: ast.Call) -> str:
-    if isinstance(node.func, ast.Attribute):
-        return node.func.attr
-    return node.func.id if isinstance(node.func, ast.Name) else ""
+def _names(operation: Operation) -> list[str]:
+    """Return what messages call the functions that an operation may need."""
+    group, _, name = operation.name.partition(".")
+    if group == "libdevice":
+        return [user_name(f"__nv_{name}")]
+    function = operation.attributes.get("function")
+    found = [name for name, functions in _OPERATORS.items() if function in functions]
+    called = operation.attributes.get("name")
+    return found if called is None else [*found, str(called)]
