@@ -16,6 +16,7 @@ import pytest
 
 from kerneldsl.shipping.manifest import MANIFEST, Manifest
 from kerneldsl.shipping.texts import text_of_functions
+from kerneldsl.tools.cli.building import Builder
 from kerneldsl.tools.cli.output import progress_bar
 from targets.cuda.compile.cubin_file import read_cubin
 from tests.shipping.programs import LEVELS, ROOT, build, run, write_package
@@ -185,6 +186,13 @@ def test_mistakes(tmp_path: Path, options: tuple[str, ...], said: str) -> None:
     assert done.returncode == 2, done.stdout
     assert said in " ".join(done.stderr.split())
     assert not (tmp_path / "mypkg" / "_kernels").exists()
+
+
+def test_scripts_run_before_anything_is_compiled(tmp_path: Path) -> None:
+    builder = Builder(str(write_package(tmp_path, "ordered")), ["x86-64-v2"], ["sm_90"])
+    tasks = builder.tasks([Path("script.py")], [], workers=2)
+    scripts = ["script.py for x86-64-v2", "script.py for sm_90"]
+    assert [each.label for each in tasks] == [*scripts, *["declared signatures"] * 2]
 
 
 class _Terminal(io.StringIO):

@@ -153,14 +153,12 @@ class Builder:
     ) -> list[Task]:
         """Return the tasks of a build, divided for a number of processes.
 
-        A task compiles a share of the declared signatures, or the launches of a script.
+        A task compiles a share of the declared signatures, or the launches of a script. Scripts are
+        first: one that fails ends the build before anything is compiled.
         """
         declared = [job for kernel in self.kernels() for job in self._declared(kernel)]
         shares = min(workers, -(-len(declared) // _WORTH_A_PROCESS))
-        found = [
-            Task("declared signatures", partial(list, declared[share::shares]))
-            for share in range(shares)
-        ]
+        found = []
         for script in scripts:
             for levels in _divided(self.levels, -(-workers // len(scripts))):
                 jobs = partial(self._traced_host, script, arguments, levels)
@@ -168,7 +166,10 @@ class Builder:
             for arch in self.architectures:
                 jobs = partial(self._traced_gpu, script, arguments, arch)
                 found.append(Task(f"{script} for {arch}", jobs))
-        return found
+        return found + [
+            Task("declared signatures", partial(list, declared[share::shares]))
+            for share in range(shares)
+        ]
 
     def kernels(self) -> list[Kernel[Any, Any]]:
         """Return the kernels of the package's modules."""
