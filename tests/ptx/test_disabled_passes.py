@@ -87,7 +87,7 @@ def test_results_are_the_same_without_a_pass(pair: tuple[str, str]) -> None:
 _NARROW = Promises(is_narrow=True)
 
 
-@pytest.mark.parametrize("name", full_beyond(_NAMES, _NAMES[::8]))
+@pytest.mark.parametrize("name", full_beyond(_NAMES, _NAMES[::16]))
 def test_code_without_a_pass_assembles(name: str) -> None:
     newer = newer_words(ARCH)
     cases = dict.fromkeys(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import kerneldsl as kd
@@ -13,7 +14,7 @@ from targets.cuda.compile.artifact import CudaArtifact
 from targets.cuda.compile.compiler import compile_kernel
 from targets.cuda.compile.ptx_compiler import PtxCompiler
 
-__all__ = ["compile_product", "product", "specialize_product"]
+__all__ = ["compile_product", "product", "shared_product", "specialize_product"]
 
 
 def product(
@@ -31,52 +32,27 @@ def product(
     """Return a kernel that multiplies matrices by tiles; turned ones are stored transposed."""
     bm, bn, bk = rows, columns, depth
 
-    if is_a_turned and is_b_turned:
-
-        @kd.kernel
-        def multiply(a, b, c):
-            for m, n in kd.tiles(c.shape, (bm, bn)):
-                total = kd.tile.zeros((bm, bn), sums)
-                for k in kd.pipelined(range(0, a.shape[0], bk), stages=stages):
-                    x = kd.tile.load(a, (k, m), (bk, bm))
-                    y = kd.tile.load(b, (n, k), (bn, bk))
-                    total = kd.mma(x.T, y.T, total, promote=promote, precision=precision)
-                kd.tile.store(c, (m, n), total)
-    elif is_a_turned:
-
-        @kd.kernel
-        def multiply(a, b, c):
-            for m, n in kd.tiles(c.shape, (bm, bn)):
-                total = kd.tile.zeros((bm, bn), sums)
-                for k in kd.pipelined(range(0, a.shape[0], bk), stages=stages):
-                    x = kd.tile.load(a, (k, m), (bk, bm))
-                    y = kd.tile.load(b, (k, n), (bk, bn))
-                    total = kd.mma(x.T, y, total, promote=promote, precision=precision)
-                kd.tile.store(c, (m, n), total)
-    elif is_b_turned:
-
-        @kd.kernel
-        def multiply(a, b, c):
-            for m, n in kd.tiles(c.shape, (bm, bn)):
-                total = kd.tile.zeros((bm, bn), sums)
-                for k in kd.pipelined(range(0, a.shape[1], bk), stages=stages):
+    @kd.kernel
+    def multiply(a, b, c):
+        for m, n in kd.tiles(c.shape, (bm, bn)):
+            total = kd.tile.zeros((bm, bn), sums)
+            for k in kd.pipelined(range(0, a.shape[0 if is_a_turned else 1], bk), stages=stages):
+                if is_a_turned:
+                    x = kd.tile.load(a, (k, m), (bk, bm)).T
+                else:
                     x = kd.tile.load(a, (m, k), (bm, bk))
-                    y = kd.tile.load(b, (n, k), (bn, bk))
-                    total = kd.mma(x, y.T, total, promote=promote, precision=precision)
-                kd.tile.store(c, (m, n), total)
-    else:
-
-        @kd.kernel
-        def multiply(a, b, c):
-            for m, n in kd.tiles(c.shape, (bm, bn)):
-                total = kd.tile.zeros((bm, bn), sums)
-                for k in kd.pipelined(range(0, a.shape[1], bk), stages=stages):
-                    x = kd.tile.load(a, (m, k), (bm, bk))
+                if is_b_turned:
+                    y = kd.tile.load(b, (n, k), (bn, bk)).T
+                else:
                     y = kd.tile.load(b, (k, n), (bk, bn))
-                    total = kd.mma(x, y, total, promote=promote, precision=precision)
-                kd.tile.store(c, (m, n), total)
+                total = kd.mma(x, y, total, promote=promote, precision=precision)
+            kd.tile.store(c, (m, n), total)
 
     return multiply
+
+
+#: A kernel of :func:`product` that tests share, if they do not launch it.
+shared_product = cache(product)
 
 
 def specialize_product(
@@ -96,8 +72,9 @@ def specialize_product(
     return replace(found, promises=Promises(arrays, is_disjoint, is_narrow=True))
 
 
+@cache
 def compile_product(
     kernel: Any, signature: str, *, arch: str = "sm_90a", **options: Any
 ) -> CudaArtifact:
-    """Compile a kernel for what :func:`specialize_product` returns."""
+    """Compile a kernel for what :func:`specialize_product` returns, once for all tests."""
     return compile_kernel(specialize_product(kernel, signature, arch=arch, **options), arch=arch)

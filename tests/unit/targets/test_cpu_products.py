@@ -12,6 +12,7 @@ from targets.cpu.codegen.levels import features_in_use
 from targets.cpu.regions.tiles import product_units, register_kernels
 from targets.cpu.regions.tiles.register_kernels import parts
 from tests.support.arrays import assert_same_bits
+from tests.support.extent import full_beyond
 from tests.support.tile_words import product
 
 _FEATURES = {
@@ -72,7 +73,11 @@ def _with_features(monkeypatch: pytest.MonkeyPatch, features: set[str]) -> None:
 
 
 @pytest.mark.parametrize("name", _UNITS)
-@pytest.mark.parametrize("dtypes", itertools.product(("int8", "uint8"), repeat=2), ids="-".join)
+@pytest.mark.parametrize(
+    "dtypes",
+    full_beyond(itertools.product(("int8", "uint8"), repeat=2), [("int8",) * 2, ("uint8", "int8")]),
+    ids="-".join,
+)
 def test_bytes(name: str, dtypes: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     _with_features(monkeypatch, _UNITS[name])
     rng = np.random.default_rng(4)

@@ -20,6 +20,7 @@ from kerneldsl.launch.measured import PlanChoices
 from kerneldsl.launch.tuning_policy import Budget, read_budget
 from kerneldsl.tuning.measuring import median_interval
 from tests.cache.programs import ROOT, run_script
+from tests.support.extent import examples
 from tests.support.launched import null_in_use
 
 
@@ -160,7 +161,8 @@ def test_a_second_process_measures_nothing_and_launches_the_tuned_plan(tmp_path:
 
 
 @pytest.mark.parametrize(
-    "kills", [3, pytest.param(200, marks=[pytest.mark.slow, pytest.mark.timeout(1800)])]
+    "kills",
+    [examples(3, quick=1), pytest.param(200, marks=[pytest.mark.slow, pytest.mark.timeout(1800)])],
 )
 def test_nothing_that_was_measured_is_lost_in_a_kill(tmp_path: Path, kills: int):
     said = "lambda line: print(line.split()[0], flush=True)"

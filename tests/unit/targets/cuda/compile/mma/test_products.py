@@ -86,9 +86,19 @@ def _matrix(rng: np.random.Generator, shape: tuple[int, int], dtype: str) -> np.
     return found
 
 
-@pytest.mark.parametrize("turned", [*itertools.product((False, True), repeat=2)])
+#: Factors that are turned, and how far arrays go beyond whole tiles.
+_ORDERS = [
+    pytest.param(turned, edges)
+    for turned in itertools.product((False, True), repeat=2)
+    for edges in ((0, 0, 0), (3, 5, 7))
+]
+
+
+@pytest.mark.parametrize(
+    ("turned", "edges"),
+    full_beyond(_ORDERS, [_ORDERS[2], *_ORDERS[1::2]]),
+)
 @pytest.mark.parametrize("dtypes", full_beyond(_PAIRS, _QUICK))
-@pytest.mark.parametrize("edges", [(0, 0, 0), (3, 5, 7)])
 def test_a_product_is_exact(
     dtypes: tuple[str, str], turned: tuple[bool, bool], edges: tuple[int, ...]
 ) -> None:
