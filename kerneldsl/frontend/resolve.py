@@ -174,7 +174,7 @@ class Namespace:
 
 def _ends_chain(value: object) -> bool:
     """Return whether further attributes belong to run time (of a constant) or mean nothing."""
-    if isinstance(value, enum.Enum):
+    if isinstance(value, enum.Enum | types.ModuleType):
         return False
     if isinstance(value, Intrinsic) or is_dispatcher(value):
         return True

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 from kerneldsl.errors import KernelError, SourceLocation
 from kerneldsl.frontend.trees import walk_here
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.utilities.tracebacks import OWN_FOLDERS
 
-__all__ = ["is_own", "user_place", "user_places"]
+__all__ = ["is_own", "move_to_user", "user_place"]
 
 
 def is_own(place: SourceLocation | FunctionUnit) -> bool:
@@ -35,15 +32,10 @@ def user_place(where: SourceLocation, kernel: FunctionUnit) -> SourceLocation:
     return kernel.locate(kernel.tree)
 
 
-@contextmanager
-def user_places(kernel: FunctionUnit) -> Iterator[None]:
-    """Give errors over a kernel that name a place in our files the user's place."""
-    try:
-        yield
-    except KernelError as error:
-        if error.where is not None and is_own(error.where):
-            error.move(user_place(error.where, kernel))
-        raise
+def move_to_user(error: KernelError, kernel: FunctionUnit) -> None:
+    """Give an error over a kernel that names a place in our files the user's place."""
+    if error.where is not None and is_own(error.where):
+        error.move(user_place(error.where, kernel))
 
 
 def _holds(unit: FunctionUnit, where: SourceLocation) -> bool:

@@ -139,7 +139,9 @@ class Launch(TunableLaunch, ProcessOwned, Shown, Generic[P]):
     def _launch(self, args: tuple[Any, ...]) -> None:
         """Launch through Python."""
         try:
-            self._tune_first(args)
+            policy = self._shape.first_tuning()
+            if policy is not None:
+                self._tune_first(args, policy)
             self._dispatcher.launch(self._shape, args)
         except (ImportError, AttributeError, KernelError) as error:
             from kerneldsl.utilities.half_imported import refuse_half_imported

@@ -11,7 +11,6 @@ from kerneldsl.errors.values import safe_repr
 from kerneldsl.launch.tuning_policy import (
     CacheState,
     TuningPolicy,
-    policy_for,
     read_budget,
     read_cache_state,
 )
@@ -147,14 +146,8 @@ class TunableLaunch:
 
         return bind
 
-    def _tune_first(self, args: tuple[Any, ...]) -> None:
-        """Tune the launch if its policy gives it time and no plan is decided yet."""
-        shape = self._shape
-        if shape.extent is None or shape.plan is not None or shape.member is not None:
-            return
-        policy = policy_for(shape)
-        if policy.budget.seconds <= 0.0:
-            return
+    def _tune_first(self, args: tuple[Any, ...], policy: TuningPolicy) -> None:
+        """Tune the launch in the time of a policy if no plan is decided yet."""
         from kerneldsl.tuning.first_launch import tune_first_launch
 
         if tune_first_launch(self._request(args), args, self._bind_with(args), policy):

@@ -21,14 +21,13 @@ from kerneldsl.contract.findings import (
     numbered,
     read_notes,
 )
-from kerneldsl.errors import KernelError, KernelWarning
+from kerneldsl.errors import KernelWarning
 from kerneldsl.frontend.unit import FunctionUnit
-from kerneldsl.frontend.user_places import user_place, user_places
+from kerneldsl.frontend.user_places import user_place
 from kerneldsl.language.kinds import Kind, format_signature
-from kerneldsl.launch.nesting import refuse_deep_nesting, refuse_moved_names
-from kerneldsl.launch.recorded import is_recording, note
+from kerneldsl.launch.compile_errors import compile_error
+from kerneldsl.launch.recorded import note, recordings
 from kerneldsl.launch.state import KernelState
-from kerneldsl.utilities.address_space import out_of_addresses
 from kerneldsl.utilities.environment import logger
 from kerneldsl.utilities.modules import import_whole, may_be_shipped
 from kerneldsl.utilities.progress import said_after_a_moment
@@ -76,7 +75,8 @@ def find_artifact(
     found = state.artifacts.get_or_make(
         (compiler.name, specialization), lambda: _make(state, compiler, specialization)
     )
-    note(compiler, specialization, found)
+    if recordings:
+        note(compiler, specialization, found)
     return found
 
 
@@ -117,16 +117,14 @@ def compile_or_load(compiler: Compiler, specialization: Specialization) -> tuple
         As :meth:`Compiler.compile` and :func:`~kerneldsl.launch.shipped.find_shipped`.
     """
     try:
-        with refuse_deep_nesting(None), user_places(specialization.unit), refuse_moved_names():
-            artifact, how, findings = call_with_room(_compile_or_load, compiler, specialization)
-            _warn(specialization, findings)
-            return artifact, how
-    except MemoryError as error:
-        unit = specialization.unit
-        refused = out_of_addresses(f"compiling {unit.qualname}", unit.locate(unit.tree))
-        if refused is None or isinstance(error, KernelError):
+        artifact, how, findings = call_with_room(_compile_or_load, compiler, specialization)
+        _warn(specialization, findings)
+    except Exception as error:
+        raised = compile_error(error, specialization.unit)
+        if raised is error:
             raise
-        raise refused from error
+        raise raised from error
+    return artifact, how
 
 
 def _compile_or_load(
@@ -137,7 +135,7 @@ def _compile_or_load(
     def compiled(artifact: Artifact) -> tuple[Artifact, str, tuple[Finding, ...]]:
         return artifact, "compiled", artifact.findings
 
-    if is_recording():
+    if recordings:
         return compiled(_compile(compiler, specialization))
     if may_be_shipped():
         from kerneldsl.launch.shipped import find_shipped
@@ -239,7 +237,7 @@ def find_key(compiler: Compiler, specialization: Specialization, *, anew: bool =
     from kerneldsl.cache.key import key_of
     from kerneldsl.cache.reasons import UncacheableError
 
-    if anew:
+    if anew and specialization.code is not None:
         from kerneldsl.cache.remembered import looking_anew
 
         with looking_anew():

@@ -24,7 +24,6 @@ from kerneldsl.launch.dimensions import check_limits
 from kerneldsl.launch.request import Request
 from kerneldsl.launch.shape import LaunchShape
 from kerneldsl.launch.specialize import specialize_anew
-from kerneldsl.launch.tuning_policy import policy_for
 from kerneldsl.planner.candidates import Candidate, Choice
 from kerneldsl.utilities.modules import may_be_shipped
 
@@ -164,7 +163,7 @@ def _measured(request: Request) -> Candidate | None:
     """Return the candidate that was the fastest when the launch was tuned, if it was."""
     if request.shape.plan is not None or request.device.is_described:
         return None
-    if not policy_for(request.shape).budget.uses_records:
+    if not request.shape.policy.budget.uses_records:
         return None
     from kerneldsl.launch.measured import candidate_of, read_choice, shipped_choice
 

@@ -14,7 +14,7 @@ from kerneldsl.contract import Artifact, Compiler, Dim3, Specialization
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import Kind
 
-__all__ = ["Counted", "Recorded", "Recording", "is_recording", "note", "note_work", "recording"]
+__all__ = ["Counted", "Recorded", "Recording", "note", "note_work", "recording", "recordings"]
 
 
 class Recorded(NamedTuple):
@@ -47,32 +47,28 @@ class Recording:
         self.counted: list[Counted] = []
 
 
-_current: list[Recording] = []
+#: Those that are made now.
+recordings: list[Recording] = []
 
 
 @contextmanager
 def recording() -> Iterator[Recording]:
     """Record what is compiled and counted, in a ``with`` block of the main thread."""
     found = Recording()
-    _current.append(found)
+    recordings.append(found)
     try:
         yield found
     finally:
-        _current.pop()
-
-
-def is_recording() -> bool:
-    """Return whether anything is recorded."""
-    return bool(_current)
+        recordings.pop()
 
 
 def note(compiler: Compiler, specialization: Specialization, artifact: Artifact) -> None:
     """Add a kernel that a launch has compiled, or compiled before, to what is recorded."""
-    for found in _current:
+    for found in recordings:
         found.compiled.append(Recorded(compiler, specialization, artifact))
 
 
 def note_work(counted: Counted) -> None:
     """Add work that a launch has counted, or counted before, to what is recorded."""
-    for found in _current:
+    for found in recordings:
         found.counted.append(counted)

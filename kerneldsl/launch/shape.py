@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 from kerneldsl.contract import DeviceLimits, Dim3
 from kerneldsl.contract.abi import EXPLICIT, LaunchMode
 from kerneldsl.launch.attributes import NO_ATTRIBUTES, LaunchAttributes
+from kerneldsl.launch.tuning_policy import RECORDS_ALONE, TuningPolicy, policy_scope
 from kerneldsl.planner.candidates import block_shapes, extent_class, grid_ends
 from kerneldsl.streams.current import BaseStream
 
 if TYPE_CHECKING:
-    from kerneldsl.launch.tuning_policy import TuningPolicy
     from kerneldsl.planner.plan import LaunchPlan
     from kerneldsl.planner.space import Member, Space
 
@@ -107,6 +107,19 @@ class LaunchShape:
         self._planned_within: tuple[DeviceLimits | None, Any] = (None, None)
         #: Shapes of members, for this extent.
         self._shapes: dict[Member, LaunchShape] = {}
+
+    @property
+    def policy(self) -> TuningPolicy:
+        """The policy of tuning for a launch here and now."""
+        chosen = policy_scope.in_context.get() or self.tuning or policy_scope.process_wide
+        return RECORDS_ALONE if chosen is None else chosen
+
+    def first_tuning(self) -> TuningPolicy | None:
+        """Return the policy if it gives a first launch time, and there is anything to choose."""
+        if self.extent is None or self.plan is not None or self.member is not None:
+            return None
+        policy = self.policy
+        return policy if policy.budget.seconds > 0.0 else None
 
     def of(self, member: Member, extent: tuple[int, ...] | None = None) -> LaunchShape:
         """Return the shape in which a member of the space is launched; of another extent, or ours.

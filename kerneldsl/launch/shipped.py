@@ -9,7 +9,7 @@ from kerneldsl.cache.reasons import UncacheableError
 from kerneldsl.contract import Artifact, Compiler, Specialization, UnusableCodeError
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import format_signature
-from kerneldsl.launch.recorded import is_recording
+from kerneldsl.launch.recorded import recordings
 from kerneldsl.shipping.key import describe_launch, shipped_keys
 from kerneldsl.shipping.packages import DamagedFileError, ShippedKernels, shipped_kernels_of
 from kerneldsl.utilities.environment import logger
@@ -61,7 +61,7 @@ def find_shipped(compiler: Compiler, specialization: Specialization) -> Shipped 
 
 def ships_anything(unit: FunctionUnit) -> bool:
     """Return whether the package of a kernel ships code of it."""
-    shipped = None if is_recording() else shipped_kernels_of(unit.module)
+    shipped = None if recordings else shipped_kernels_of(unit.module)
     return shipped is not None and shipped.has_kernel(f"{unit.module}.{unit.qualname}")
 
 

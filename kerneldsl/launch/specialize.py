@@ -16,7 +16,7 @@ from kerneldsl.contract import (
 from kerneldsl.contract.abi import LaunchMode
 from kerneldsl.errors import UnsupportedConstructError
 from kerneldsl.language.kinds import ArrayKind, Kind
-from kerneldsl.launch.recorded import is_recording
+from kerneldsl.launch.recorded import recordings
 from kerneldsl.launch.request import Request
 from kerneldsl.launch.state import KernelState
 from kerneldsl.utilities.modules import may_be_shipped
@@ -69,7 +69,7 @@ def useful_promises(request: Request, mapping: ElementMapping) -> Promises:
 
 def _is_of_package(state: KernelState) -> bool:
     """Return whether a package ships code of a kernel, or will."""
-    if is_recording():
+    if recordings:
         return True
     if not may_be_shipped():
         return False

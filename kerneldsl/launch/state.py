@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from kerneldsl.analysis.traits import KernelTraits
 from kerneldsl.contract import Artifact, CompileOptions, Device, Specialization
-from kerneldsl.errors import ArgumentTypeError, KernelError, TargetUnavailableError
+from kerneldsl.errors import ArgumentTypeError, CompileError, KernelError, TargetUnavailableError
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import Kind, for_parameters, format_signature
 from kerneldsl.launch.arguments.binding import code_of
 from kerneldsl.launch.arguments.checked_promises import PromiseTable
-from kerneldsl.launch.nesting import refuse_deep_nesting
-from kerneldsl.launch.recorded import is_recording
+from kerneldsl.launch.compile_errors import too_deep
+from kerneldsl.launch.recorded import recordings
 from kerneldsl.utilities.environment import logger
 from kerneldsl.utilities.formatting import format_count
 from kerneldsl.utilities.locks import ForkSafeLock, OnceTable
@@ -331,7 +331,7 @@ def _shipped_form(
     function: Callable[..., Any], constants: Mapping[str, Any] | None
 ) -> tuple[FunctionUnit, KernelTraits] | None:
     """Return a kernel as its package describes it, if it does."""
-    if not may_be_shipped() or is_recording():
+    if not may_be_shipped() or recordings:
         return None
     from kerneldsl.shipping.forms import find_form
 
@@ -344,9 +344,14 @@ def _make_unit(
     from kerneldsl.analysis.analyze import analyze
     from kerneldsl.frontend.normalize import make_unit
 
-    with refuse_deep_nesting(function):
+    try:
         unit = make_unit(function, constants=constants, follows_numba=follows_numba)
         return unit, analyze(unit)
+    except (RecursionError, CompileError) as error:
+        refused = too_deep(error, function)
+        if refused is None:
+            raise
+        raise refused from error
 
 
 def _is_same(captured: Any) -> bool:

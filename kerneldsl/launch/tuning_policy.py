@@ -10,21 +10,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast
+from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
 from kerneldsl.errors.values import a_type, safe_repr
 from kerneldsl.utilities.scoped import ScopedValue
-
-if TYPE_CHECKING:
-    from kerneldsl.launch.shape import LaunchShape
 
 __all__ = [
     "RECORDS_ALONE",
     "Budget",
     "CacheState",
     "TuningPolicy",
-    "policy_for",
     "policy_scope",
     "read_budget",
     "read_cache_state",
@@ -59,12 +55,6 @@ class TuningPolicy(NamedTuple):
 #: Of a launch for which nothing was chosen.
 RECORDS_ALONE = TuningPolicy(Budget(0.0))
 policy_scope: ScopedValue[TuningPolicy] = ScopedValue("kerneldsl_tune")
-
-
-def policy_for(shape: LaunchShape) -> TuningPolicy:
-    """Return the policy for a launch here and now."""
-    chosen = policy_scope.in_context.get() or shape.tuning or policy_scope.process_wide
-    return RECORDS_ALONE if chosen is None else chosen
 
 
 def read_budget(budget: object) -> Budget:

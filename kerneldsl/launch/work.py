@@ -16,8 +16,7 @@ from kerneldsl.contract import Compiler, Dim3
 from kerneldsl.contract.findings import finding_text, from_numbers
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import ArrayKind, Kind, format_signature
-from kerneldsl.launch.nesting import refuse_moved_names
-from kerneldsl.launch.recorded import Counted, is_recording, note_work
+from kerneldsl.launch.recorded import Counted, note_work, recordings
 from kerneldsl.utilities.modules import may_be_shipped
 from kerneldsl.utilities.untrusted import parse_json
 
@@ -44,7 +43,7 @@ def kernel_work(request: Request, block_dim: Dim3 | None = None) -> KernelWork:
         return assumed_work(kinds)
     key = (compiler.name, kinds, block_dim)
     found = state.works.get(key)
-    if found is not None and not is_recording():
+    if found is not None and not recordings:
         return found
     if found is None:
         found = state.works[key] = _find(compiler, state.counted, kinds, block_dim)
@@ -76,14 +75,14 @@ def assumed_work(kinds: tuple[Kind, ...]) -> KernelWork:
 def _find(
     compiler: Compiler, unit: FunctionUnit, kinds: tuple[Kind, ...], block_dim: Dim3 | None
 ) -> KernelWork:
-    if may_be_shipped() and not is_recording():
+    if may_be_shipped() and not recordings:
         from kerneldsl.shipping.works import work_of
 
         shipped = work_of(unit, kinds, block_dim)
         if shipped is not None:
             return shipped
     try:
-        if is_recording():
+        if recordings:
             return _counted(compiler, unit, kinds, block_dim)
         return _remembered(compiler, unit, kinds, block_dim)
     except _UnreadError:
@@ -99,8 +98,15 @@ def _counted(
 ) -> KernelWork:
     from kerneldsl.launch.artifact import call_with_room
 
-    with refuse_moved_names():
+    try:
         found = call_with_room(compiler.work, unit, kinds, block_dim)
+    except (ImportError, AttributeError) as error:
+        from kerneldsl.lowering.numba_internals.moved import moved_name
+
+        moved = moved_name(error)
+        if moved is None:
+            raise
+        raise moved from error
     if found is None:
         raise _UnreadError
     return found
