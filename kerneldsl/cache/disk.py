@@ -6,6 +6,7 @@ with a disk, a folder or an entry: the worst answer is that there is none.
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -15,7 +16,7 @@ from kerneldsl.cache.entry import Entry
 from kerneldsl.cache.folders import Folder
 from kerneldsl.cache.key import Key
 from kerneldsl.cache.reasons import BadEntry, Reason
-from kerneldsl.cache.settings import Settings, read_secret, read_settings, read_size
+from kerneldsl.cache.settings import NAMES, Settings, read_secret, read_settings, read_size
 from kerneldsl.cache.store import Store
 from kerneldsl.errors import CacheError, CacheWarning
 from kerneldsl.utilities.environment import cache_folder, logger, named_path, was_reported
@@ -220,10 +221,11 @@ def user_folder(settings: Settings) -> Folder:
     return Folder(cache_folder(), False, settings.is_shared)
 
 
-_known: OnceTable[Settings, DiskCache] = OnceTable()
+#: By the values of the variables.
+_known: OnceTable[tuple[str | None, ...], DiskCache] = OnceTable()
 
 
 def disk_cache() -> DiskCache:
     """Return the cache under the settings of the environment as it is now."""
-    settings = read_settings()
-    return _known.get_or_make(settings, lambda: DiskCache(settings))
+    texts = tuple(map(os.environ.get, NAMES))
+    return _known.get_or_make(texts, lambda: DiskCache(read_settings()))

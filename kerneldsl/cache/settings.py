@@ -14,6 +14,7 @@ from kerneldsl.utilities.untrusted import read_plain_file
 __all__ = [
     "DEFAULT_SIZE_BYTES",
     "MIN_SECRET_BYTES",
+    "NAMES",
     "Settings",
     "read_secret",
     "read_settings",
@@ -29,7 +30,8 @@ _SIZE = r"(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?"
 #: half of that is still beyond guessing.
 MIN_SECRET_BYTES = 16
 _MAX_SECRET_BYTES = 4096
-_NAMES = (
+#: The variables that settings are read from.
+NAMES = (
     "KERNELDSL_CACHE",
     "KERNELDSL_CACHE_DIR",
     "KERNELDSL_CACHE_SITE",
@@ -58,7 +60,7 @@ class Settings(NamedTuple):
 
 def read_settings() -> Settings:
     """Read the environment as it is now."""
-    on, folder, site, size, key_file, shared = (os.environ.get(n, "").strip() for n in _NAMES)
+    on, folder, site, size, key_file, shared = (os.environ.get(n, "").strip() for n in NAMES)
     return Settings(
         is_on=not on or on.lower() in ON_WORDS,
         folder=folder,

@@ -37,18 +37,13 @@ def explained_errors(unit: FunctionUnit, kinds: tuple[Kind, ...], *, where: str)
     """
     try:
         yield
-    except errors.NumbaError as error:
-        raise translate(error, unit, kinds) from error
-    except NotReadError as reason:
-        raise UnsupportedConstructError(
-            f"{unit.qualname} has a construct that a kernel {where} cannot have: {reason}",
-            where=unit.locate(unit.tree),
-            limit="These are methods that are kept in a variable, and starred arguments",
-            remedy="Call the method directly, and name each argument",
-        ) from reason
+    except (errors.NumbaError, NotReadError) as error:
+        raise translate(error, unit, kinds, where=where) from error
 
 
-def translate(error: BaseException, unit: FunctionUnit, kinds: tuple[Kind, ...]) -> KernelError:
+def translate(
+    error: BaseException, unit: FunctionUnit, kinds: tuple[Kind, ...], *, where: str
+) -> KernelError:
     """Return kerneldsl's error for one of the front end, of Numba or of LLVM, which is its cause.
 
     It is a `KernelTypingError` where types do not fit, and an `UnsupportedConstructError` where a
@@ -59,6 +54,13 @@ def translate(error: BaseException, unit: FunctionUnit, kinds: tuple[Kind, ...])
     """
     from kerneldsl.utilities.signal_errors import error_of_handler
 
+    if isinstance(error, NotReadError):
+        return UnsupportedConstructError(
+            f"{unit.qualname} has a construct that a kernel {where} cannot have: {error}",
+            where=unit.locate(unit.tree),
+            limit="These are methods that are kept in a variable, and starred arguments",
+            remedy="Call the method directly, and name each argument",
+        )
     raised = error_of_handler(error)
     if raised is not None:
         raise raised
@@ -74,7 +76,7 @@ def translate(error: BaseException, unit: FunctionUnit, kinds: tuple[Kind, ...])
     arguments = ", ".join(
         f"{name}: {kind}" for name, kind in zip(unit.parameters, kinds, strict=False)
     )
-    where, expression = _place_of(refusal, unit)
+    place, expression = _place_of(refusal, unit)
     what = refusal.what
     if expression:
         what = f"{what}, in `{expression}`"
@@ -83,7 +85,7 @@ def translate(error: BaseException, unit: FunctionUnit, kinds: tuple[Kind, ...])
     kind = KernelTypingError if refusal.is_known else _class_of(refusal.__cause__ or error)
     result = kind(
         f"{unit.name}({arguments}) cannot be compiled: {what}",
-        where=where,
+        where=place,
         value=error,
         limit=refusal.limit,
         remedy=refusal.remedy,

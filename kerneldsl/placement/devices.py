@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from typing import Self
 
-from kerneldsl.contract import Device, DeviceLike, MemoryType
+from kerneldsl.contract import Device, DeviceLike, MemoryType, Target
 from kerneldsl.errors import (
     ArgumentTypeError,
     DeviceMismatchError,
@@ -85,7 +85,7 @@ _choices: ScopedValue[Device | FallbackDevice] = ScopedValue("kerneldsl_use")
 #: The device of the innermost active ``with`` of this context; `with stream:` sets it, too.
 context_device = _choices.in_context
 #: What ``KERNELDSL_TARGET`` named when it was last read.
-_from_environment: tuple[str, Device | FallbackDevice] | None = None
+_from_environment: tuple[str, Device | FallbackDevice, Target | None] | None = None
 _detected: Device | None = None
 
 
@@ -315,10 +315,8 @@ def _fallback_device(spec: str, error: TargetUnavailableError) -> FallbackDevice
 def _device_in_environment(spec: str) -> Device | FallbackDevice:
     global _from_environment  # noqa: PLW0603 -- the environment is the process's
     if _from_environment is not None and _from_environment[0] == spec:
-        found = _from_environment[1]
-        if isinstance(found, FallbackDevice):
-            return found
-        if found in get_target(found.target).devices():
+        _, found, target = _from_environment
+        if target is None or found in target.devices():
             return found
     try:
         found = device_of(spec)
@@ -327,7 +325,8 @@ def _device_in_environment(spec: str) -> Device | FallbackDevice:
         if not isinstance(named, TargetUnavailableError):
             raise named from error
         found = _fallback_device(spec, named)
-    _from_environment = (spec, found)
+    target = None if isinstance(found, FallbackDevice) else get_target(found.target)
+    _from_environment = (spec, found, target)
     return found
 
 

@@ -56,6 +56,7 @@ def _kernel_target() -> Any:
 
     It shares all that Numba's own knows, but for the helpers that were compiled for it.
     """
+    import_array_functions()
     context = copy(cpu_target.target_context)
     context.typing_context = _KernelTyping()
     context.cached_internal_func = {}
@@ -79,10 +80,9 @@ def host_contexts() -> HostContexts:
 
     The caller holds Numba's compiler lock.
     """
-    import_array_functions()
+    target = _kernel_target()
     cpu_target.typing_context.refresh()
     cpu_target.target_context.refresh()
-    target = _kernel_target()
     return HostContexts(target.typing_context, target)
 
 

@@ -94,16 +94,15 @@ def supported_levels() -> tuple[str, ...]:
 
 
 @contextmanager
-def compiling_for(name: str | None) -> Iterator[Any]:
+def compiling_for(name: str) -> Iterator[Any]:
     """Compile for a level, in a ``with`` block; the value is LLVM's target machine for it.
 
-    With ``None``, code is for this processor, and the value is ``None``. The caller holds Numba's
-    compiler lock.
+    Code is for this processor outside of such blocks. The caller holds Numba's compiler lock.
     """
     global _current  # noqa: PLW0603
-    before, _current = _current, None if name is None else LEVELS[name]
+    before, _current = _current, LEVELS[name]
     try:
-        yield None if name is None else _target_machine(name)
+        yield _target_machine(name)
     finally:
         _current = before
 

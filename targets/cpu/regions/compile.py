@@ -86,20 +86,19 @@ def compile_kernel(spec: Specialization) -> CpuArtifact:
     except (KernelError, MemoryError):
         raise
     except Exception as error:
-        raise translate(error, spec.unit, spec.kinds) from error
+        raise translate(error, spec.unit, spec.kinds, where="on a CPU") from error
 
 
 def compile_regions(spec: Specialization) -> CpuArtifact:
     """Compile a kernel by the region IR. The specialization has a block if the kernel needs one.
 
-    Raises `KernelError` for errors of the kernel.
+    Raises errors of Numba and of the front end as they are.
     """
     level = spec.arch if spec.arch in LEVELS else None
     with (
         collector_paused(),
         global_compiler_lock,
-        explained_errors(spec.unit, spec.kinds, where="on a CPU"),
-        compiling_for(level) as machine,
+        nullcontext() if level is None else compiling_for(level) as machine,
     ):
         library = create_library(spec.unit.name, machine)
         with helpers_of_kernels(), offering(spec.unit) if library.is_object else nullcontext():

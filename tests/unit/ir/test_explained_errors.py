@@ -142,7 +142,7 @@ def test_our_own_errors_pass_through() -> None:
     own = KernelTypingError("of ours")
     wrapper = RuntimeError("Numba's")
     wrapper.__cause__ = own
-    assert translate(wrapper, unit, (VECTOR,)) is own
+    assert translate(wrapper, unit, (VECTOR,), where="on a CPU") is own
 
 
 TABLE = np.arange(5.0)
@@ -167,7 +167,7 @@ def test_numba_that_compiles_nothing_is_said(monkeypatch: pytest.MonkeyPatch) ->
     """Without it the message is of an attribute that plain functions lack."""
     monkeypatch.setattr(config, "DISABLE_JIT", 1)
     unit = make_unit(unknown_attribute)
-    error = translate(AttributeError("get_call_template"), unit, (VECTOR,))
+    error = translate(AttributeError("get_call_template"), unit, (VECTOR,), where="on a CPU")
     assert str(error).startswith("NUMBA_DISABLE_JIT is set, so Numba compiles nothing. Unset")
     assert isinstance(error.__cause__, AttributeError)
 
@@ -181,8 +181,8 @@ def whole_arrays(x):
 def test_memory_is_a_matter_of_types_wherever_numba_finds_it(found_by: type[Exception]) -> None:
     """Numba finds it when it writes code, where the process has typed such an operation before."""
     unit = make_unit(whole_arrays)
-    error = translate(found_by("NRT required but not enabled"), unit, (VECTOR,))
+    error = translate(found_by("NRT required but not enabled"), unit, (VECTOR,), where="on a CPU")
     assert type(error) is KernelTypingError
     assert "needs memory for its result" in error.what
-    other = translate(found_by("something else"), unit, (VECTOR,))
+    other = translate(found_by("something else"), unit, (VECTOR,), where="on a CPU")
     assert type(other) is (KernelTypingError if found_by is errors.TypingError else CompileError)
