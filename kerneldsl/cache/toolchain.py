@@ -14,9 +14,10 @@ import sys
 import time
 from collections.abc import Iterator
 from functools import cache
+from operator import is_
 from pathlib import Path
 from types import ModuleType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -129,11 +130,27 @@ def own_identity() -> str:
 
 
 def _own_identity_now() -> str:
-    """Return what `own_identity` would find now. Unchanged sources are not read again."""
-    known, seen = own_identity(), _seen.get(_root())
-    if seen is not None and status_of(seen.paths) == seen.status:
+    """Return what `own_identity` would find now.
+
+    A loaded module stays what it is. So sources are looked at if others were loaded since, or one
+    was loaded again, and are read if they were changed.
+    """
+    known, seen, specs = own_identity(), _seen.get(_root()), _own_specs()
+    if len(specs) == len(_looked_with) and all(map(is_, specs, _looked_with)):
         return known
-    return own_identity.__wrapped__()
+    if seen is None or status_of(seen.paths) != seen.status:
+        known = own_identity.__wrapped__()
+    _looked_with[:] = specs
+    return known
+
+
+def _own_specs() -> list[Any]:
+    """Return the specs of our modules that are loaded. Each load makes another one."""
+    return [
+        getattr(module, "__spec__", None)
+        for name, module in tuple(sys.modules.items())
+        if name.startswith(_OWN)
+    ]
 
 
 def _root() -> Path:
@@ -149,6 +166,8 @@ class _Seen(NamedTuple):
 
 #: By the folder of the packages.
 _seen: dict[Path, _Seen] = {}
+#: Specs of the modules that were loaded when sources were last looked at.
+_looked_with: list[Any] = []
 
 
 def _digest_of_sources(root: Path) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import linecache
 import math
@@ -32,6 +33,7 @@ from kerneldsl.frontend.normalize import make_unit
 from kerneldsl.language.signatures import parse_signature
 from kerneldsl.launch.artifact import find_key
 from kerneldsl.placement.registry import get_target
+from kerneldsl.utilities import figures
 
 _numbers = itertools.count()
 HEAD = """
@@ -443,7 +445,26 @@ def test_sources_that_stay_the_same_are_read_once(change, monkeypatch, tmp_path)
         patch.setattr(toolchain, "_digest_of_sources", lambda root: pytest.fail("read again"))
         assert toolchain.toolchain_identity(anew=True) == first
     change(tmp_path / "targets" / "a.py")
+    assert toolchain.toolchain_identity(anew=True) == first  # the code was made by what was loaded
+    monkeypatch.setattr(toolchain, "_looked_with", [])
     assert toolchain.toolchain_identity(anew=True) != first
+
+
+def test_sources_are_looked_at_after_a_module_was_loaded(monkeypatch) -> None:
+    looked = []
+    status_of = toolchain.status_of
+    monkeypatch.setattr(toolchain, "status_of", lambda paths: looked.append(1) or status_of(paths))
+    monkeypatch.setattr(toolchain, "_looked_with", [])
+    for count, load in (
+        (1, lambda: None),
+        (1, lambda: None),
+        (2, lambda: importlib.reload(figures)),
+        (2, lambda: None),
+        (3, lambda: monkeypatch.setitem(sys.modules, "targets.another", ModuleType("another"))),
+    ):
+        load()
+        toolchain.toolchain_identity(anew=True)
+        assert len(looked) == count
 
 
 # ------------------------------------------------------------------ what has no identity
