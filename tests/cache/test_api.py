@@ -49,7 +49,7 @@ def test_settings_are_read_when_they_are_needed(tmp_path: Path, monkeypatch) -> 
 def test_every_variable_is_described() -> None:
     from kerneldsl.cache import settings
 
-    assert set(settings._NAMES) <= set(VARIABLES)
+    assert set(settings.NAMES) <= set(VARIABLES)
 
 
 def test_counts() -> None:
