@@ -21,8 +21,9 @@ __all__ = ["compile_error", "too_deep"]
 def compile_error(error: Exception, unit: FunctionUnit) -> Exception:
     """Return what to raise for an error of compiling a kernel: itself, or one that says more.
 
-    It is another one if a release of Numba or llvmlite has moved a name, if an expression nests too
-    deeply, and if a limit on addresses was reached. A place in our files becomes the user's.
+    Errors over names that a release of Numba or llvmlite has moved say which. Others say that an
+    expression nests too deeply, or that there is a limit on addresses. A place in our files becomes
+    the user's.
     """
     if isinstance(error, ImportError | AttributeError):
         from kerneldsl.lowering.numba_internals.moved import moved_name

@@ -110,7 +110,7 @@ class LaunchShape:
 
     @property
     def policy(self) -> TuningPolicy:
-        """The policy of tuning for a launch here and now."""
+        """The policy of tuning for a launch in this context."""
         chosen = policy_scope.in_context.get() or self.tuning or policy_scope.process_wide
         return RECORDS_ALONE if chosen is None else chosen
 
