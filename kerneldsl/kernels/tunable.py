@@ -8,12 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from kerneldsl.errors import ArgumentValueError
 from kerneldsl.errors.values import safe_repr
-from kerneldsl.launch.tuning_policy import (
-    CacheState,
-    TuningPolicy,
-    read_budget,
-    read_cache_state,
-)
+from kerneldsl.launch.tuning_policy import CacheState, TuningPolicy, read_budget, read_cache_state
 from kerneldsl.utilities.flags import read_flag
 from kerneldsl.utilities.tracebacks import shorten_errors
 
