@@ -390,7 +390,7 @@ def _tile(run: LaneMemory, operation: Operation, array: Value, at: list[Value]) 
 
 
 def _tile_operation(run: LaneMemory, operation: Operation) -> Value:
-    called = operation.attributes["use"].intrinsic
+    called = operation.attributes["called"]
     if called not in INTERNAL:
         run.tallies.left_out.add(called.name)
     _tile_elements(run, operation)

@@ -78,7 +78,7 @@ def _operation(operation: Operation, names: _Names, lines: list[str], depth: int
     attributes = ", ".join(
         f"{key}={_attribute(value)}" if key != "value" else f"{value}"
         for key, value in shown.items()
-        if key not in ("signature", "use", "call", "site", "name", "memory")
+        if key not in ("signature", "use", "call", "site", "called", "name", "memory")
     )
     text = f"{indent}{results + ' = ' if results else ''}{name}"
     if attributes:

@@ -522,5 +522,7 @@ def _is_known(function: Any) -> bool:
 def _intrinsic_of(operation: Operation) -> Intrinsic | None:
     """Return the operation of the language that an operation was read from."""
     use = operation.attributes.get("use")
-    found: Intrinsic | None = _INDICES.get(operation.name) if use is None else use.intrinsic
+    found: Intrinsic | None = operation.attributes.get("called")
+    if found is None:
+        found = _INDICES.get(operation.name) if use is None else use.intrinsic
     return found

@@ -25,7 +25,6 @@ from kerneldsl.frontend.expressions import augmented_value, operands, sometimes_
 from kerneldsl.frontend.library_names import outside_value
 from kerneldsl.frontend.parts import Part
 from kerneldsl.frontend.trees import walk_here
-from kerneldsl.frontend.unit import IntrinsicUse
 from kerneldsl.ir.frontend.members import TileExpression, is_tile, settled, type_of
 from kerneldsl.ir.frontend.reader import NotReadError, Read, Reader, reader_of
 from kerneldsl.ir.frontend.tile_arguments import given_to, given_to_method
@@ -347,7 +346,7 @@ class TileReader:
         result = typing_rule(intrinsic)(kinds, static).return_type
         dtype = result.dtype if isinstance(result, NumbaTile) else result
         made.end(self.reader, lambda: [convert(made, value, dtype) if convert else value])
-        about = {"shape": static["shape"], "use": IntrinsicUse(intrinsic, {})}
+        about = {"shape": static["shape"], "called": intrinsic}
         return self.reader.add(
             name,
             [*given, *made.operands()],

@@ -2,7 +2,7 @@
 
 An operation has these attributes:
 
-* ``use``: the operation of the language;
+* ``called``: the operation of the language;
 * ``shape``: of the tile that it gives or stores; of a fold, a scan and a sort, of its elements;
 * ``first``: number of operands before the tiles;
 * ``transposed``: for each tile whether its axes are exchanged;
@@ -24,7 +24,6 @@ from numba import types
 from kerneldsl.frontend.call_arguments import is_none
 from kerneldsl.frontend.expressions import written
 from kerneldsl.frontend.parts import Part
-from kerneldsl.frontend.unit import IntrinsicUse
 from kerneldsl.ir.frontend.arrays import load
 from kerneldsl.ir.frontend.attributes import attribute
 from kerneldsl.ir.frontend.members import TileExpression, is_tile, packed
@@ -78,7 +77,7 @@ def _shape(found: Any) -> Shape:
 
 
 def _about(intrinsic: Intrinsic, shape: Shape) -> dict[str, Any]:
-    return {"shape": shape, "use": IntrinsicUse(intrinsic, {})}
+    return {"shape": shape, "called": intrinsic}
 
 
 def _add(

@@ -9,7 +9,7 @@ from typing import Any
 
 from kerneldsl.frontend.parts import Part
 from kerneldsl.frontend.unit import FunctionUnit
-from kerneldsl.ir.frontend.reader import Reader
+from kerneldsl.ir.frontend.reader import Read, Reader
 from kerneldsl.ir.frontend.value_types import value_type
 from kerneldsl.ir.operations import Value
 from kerneldsl.ir.typing import Typing
@@ -42,7 +42,7 @@ class WrittenReader(Reader):
     def begin(self, node: ast.AST) -> None:
         self.add("statement", [])
 
-    def value(self, node: ast.expr, read: Callable[..., Any] | None = None) -> Any:
+    def read(self, node: ast.expr, read: Read | None) -> Any:
         return self.at(node, self._value, node, read)
 
     def at(self, node: ast.AST, act: Callable[..., Any], *values: Any) -> Any:

@@ -12,7 +12,7 @@ __all__ = ["check_fit"]
 def check_fit(function: Function, threads: int) -> None:
     """Raise for the first operation with tiles that do not fit a block of some threads."""
     for operation in function.body.walk():
-        if operation.name.startswith("tile.") and "use" in operation.attributes:
+        if operation.name.startswith("tile.") and "called" in operation.attributes:
             _check(operation, threads)
 
 
