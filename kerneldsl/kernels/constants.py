@@ -320,8 +320,10 @@ def _is_named(value: Any) -> bool:
     from kerneldsl.frontend.foreign import is_dispatcher
     from kerneldsl.frontend.resolve import device_function
     from kerneldsl.frontend.statics import dtype_name
+    from kerneldsl.language.packed_numbers import PackedNumbers
 
     if isinstance(value, tuple):
         return all(is_constant(each) or _is_named(each) for each in value)
     is_function = device_function(value) is not None or is_dispatcher(value)
-    return is_function or dtype_name(value) is not None
+    is_name = is_function or dtype_name(value) is not None
+    return is_name or isinstance(value, PackedNumbers)

@@ -56,6 +56,21 @@ def test_each_value_is_a_specialization_once():
     assert "compiled 3 times" in repr(kernel)
 
 
+def test_packed_numbers_are_values():
+    @kd.kernel
+    def unpacked(words, out, *, numbers):
+        i = kd.grid(1)
+        if i < out.size:
+            out[i] = kd.packed(words, numbers)[i]
+
+    words, out = np.array([0x98], np.uint8), np.empty(2, np.int8)
+    with kd.use("cpu"):
+        for numbers in (kd.int4, kd.uint4, kd.int4):
+            unpacked.forall(2)(words, out, numbers=numbers)
+            assert np.array_equal(out, numbers.unpack(words))
+    assert len(unpacked.specializations) == 2
+
+
 @pytest.mark.parametrize(
     "values",
     [
