@@ -11,6 +11,7 @@
 :mod:`stdlib_kernels.movement`     axes in another order, elements by their places, copies, borders
 :mod:`stdlib_kernels.rows`         softmax, layer and root mean square normalization, along an axis
 :mod:`stdlib_kernels.linalg`       transpose, products of vectors and matrices
+:mod:`stdlib_kernels.quantized`    products with weights of 2, 4 and 8 bits, their formats, GGUF
 :mod:`stdlib_kernels.stencil`      convolution, Gaussian and other filters of neighbours
 :mod:`stdlib_kernels.random`       arrays of random numbers, of a seed and a counter
 :mod:`stdlib_kernels.array_api`    the namespace of the array API standard, for device arrays
@@ -21,7 +22,7 @@ imported when the first of its names is used, so importing this package costs al
 """
 
 #: Families, with the names that are here, too. Of a name that two families have it is the first's;
-#: imaging's own `histogram` and `sobel` are in that family alone.
+#: imaging's own `histogram` and `sobel`, and quantized's `matmul`, are in that family alone.
 _FAMILIES = {
     "elementwise": "astype clip map where",
     "reduce": "all any argmax argmin count_nonzero max mean min norm prod reduce std sum var",
@@ -37,6 +38,7 @@ _FAMILIES = {
         "log_softmax_backward rms_norm rms_norm_backward softmax softmax_backward"
     ),
     "linalg": "dot matmul transpose",
+    "quantized": "dequantize pack quantize read_gguf unpack",
     "stencil": (
         "convolve convolve1d correlate correlate1d gaussian_filter laplace maximum_filter "
         "median_filter minimum_filter percentile_filter prewitt rank_filter sobel uniform_filter"

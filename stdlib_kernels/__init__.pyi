@@ -6,6 +6,7 @@ from stdlib_kernels import (
     imaging as imaging,
     linalg as linalg,
     movement as movement,
+    quantized as quantized,
     random as random,
     rows as rows,
     stencil as stencil,
@@ -54,6 +55,13 @@ from stdlib_kernels.movement import (
     take as take,
     take_along_axis as take_along_axis,
     tile as tile,
+)
+from stdlib_kernels.quantized import (
+    dequantize as dequantize,
+    pack as pack,
+    quantize as quantize,
+    read_gguf as read_gguf,
+    unpack as unpack,
 )
 from stdlib_kernels.random import (
     Generator as Generator,

@@ -85,6 +85,7 @@ _FAMILIES = {
     "movement": "Rearranging",
     "rows": "Softmax and norms of rows",
     "linalg": "Matrix products",
+    "quantized": "Quantized products",
     "stencil": "Filters of neighbours",
     "random": "Random arrays",
     "imaging": "Images",

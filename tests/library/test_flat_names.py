@@ -24,7 +24,11 @@ FAMILIES = sorted({m.name for m in pkgutil.iter_modules(sk.__path__) if m.ispkg}
 #: Families that have a function of their own name, and so can be called.
 CALLED = {"histogram", "reduce", "scan", "sort"}
 #: Names of two families, of which the flat one is the first's.
-TWICE = {"histogram": ("histogram", "imaging"), "sobel": ("stencil", "imaging")}
+TWICE = {
+    "histogram": ("histogram", "imaging"),
+    "matmul": ("linalg", "quantized"),
+    "sobel": ("stencil", "imaging"),
+}
 
 
 def test_every_name_of_every_family_is_flat():

@@ -25,6 +25,7 @@ from stdlib_kernels import (
     imaging,
     linalg,
     movement,
+    quantized,
     random,
     reduce,
     rows,
@@ -35,7 +36,7 @@ from stdlib_kernels import (
 from tests.support.extent import full_beyond
 
 FAMILIES = (
-    *(compact, elementwise, histogram, imaging, linalg, movement),
+    *(compact, elementwise, histogram, imaging, linalg, movement, quantized),
     *(random, reduce, rows, scan, sort, stencil),
 )
 FUNCTIONS = {
@@ -121,11 +122,12 @@ def test_help_has_an_example(name):
 def test_the_library_keeps_to_its_limit_of_lines():
     """Lines of code: each public function is documented in full.
 
-    The limit was 9,000 before products by tensor cores, which are 76 lines.
+    The limit was 9,000 before products by tensor cores, which are 76 lines, and 9,080 before
+    quantized products, which are 900: five kernels, their plans, formats, and readers of files.
     """
     root = Path(stdlib_kernels.__path__[0])
     files = [each for each in root.rglob("*.py") if root / "array_api" not in each.parents]
-    assert sum(map(code_lines, files)) < 9_080
+    assert sum(map(code_lines, files)) < 9_980
 
 
 def code_lines(file: Path) -> int:

@@ -1,0 +1,155 @@
+"""Products with quantized numbers: arguments, results, and the choice of a kernel."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kerneldsl.errors import ArgumentValueError
+from stdlib_kernels.arrays import constant_beside, finish, on_device, source_and_result
+from stdlib_kernels.checks import Array, Out, check_array, check_same_kind
+from stdlib_kernels.functions import repeated_function
+from stdlib_kernels.quantized.formats import FORMATS, Format, format_of
+from stdlib_kernels.quantized.tiles import multiply_tiles
+from stdlib_kernels.quantized.vectors import fits_vectors, multiply_vectors
+from stdlib_kernels.quantized.weights import (
+    FLOATS,
+    Weights,
+    check_scales,
+    check_zeros,
+    float_dtype_of,
+    of_each_row,
+)
+
+__all__ = ["matmul"]
+
+
+@repeated_function
+def matmul(
+    x: Array,
+    words: Array,
+    scales: Array,
+    zeros: Array | None = None,
+    *,
+    format: str,
+    x_scales: Array | None = None,
+    dtype: Any = None,
+    out: Out = None,
+) -> Any:
+    """Multiply rows by the rows of a quantized matrix: ``x @ w.T``.
+
+    The matrix is ``w = (numbers - zeros) * scales``, where a scale is for a row, or for a part of
+    it, as `quantize` returns them.
+
+    Parameters
+    ----------
+    x : ndarray or device array of shape (m, k)
+        float32, float16 or bfloat16: numbers become floats of this dtype. Or int8 for integers, and
+        floats of 8 bits for these. Then products are added exactly, or as float32, and the sums are
+        multiplied by scales.
+    words : array of shape (n, elements)
+        Numbers of a format, as `pack` returns them.
+    scales : array of float32 or float16, of shape (rows, groups)
+        `rows` is n, 1 for all, or one for each 128. `groups` is 1 for all k, the number of equal
+        parts of k, each a multiple of 16, or one for each 128.
+    zeros : array of uint8 of the same shape, optional
+        The numbers that mean 0, for the format "uint4"; by default 0.
+    format : str
+        One of those of `quantize`.
+    x_scales : array of float32, of shape (rows, groups), optional
+        Scales of `x`, for numbers of 8 bits; by default 1. `groups` is 1 or that of `scales`.
+    dtype : dtype, optional
+        float32, float16 or bfloat16; by default that of `x` if it is one of these, else float32.
+    out : array of shape (m, n), optional
+        Array for the product, with its dtype.
+
+    Returns
+    -------
+    array of shape (m, n)
+        Same kind as `x`; `out` if it is given.
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        If the format is unknown, or an array has another dtype or shape.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels import quantized
+    >>> w = np.array([[0.5, -0.5, 0.0, 0.5], [0.25, 0.0, 0.25, -0.25]], np.float32)
+    >>> words, scales, _ = quantized.quantize(w, "ternary")
+    >>> x = np.array([[1, 2, 3, 4]], np.float32)
+    >>> quantized.matmul(x, words, scales, format="ternary").round(3).tolist()
+    [[1.125, 0.0]]
+    """
+    chosen = format_of(format)
+    _check_factors(x, words, chosen)
+    (rows, inner), columns = x.shape, words.shape[0]
+    height, group = check_scales("scales", scales, (columns, inner), x)
+    groups = scales.shape[1]
+    check_zeros(zeros, scales, chosen)
+    if x_scales is None:
+        x_scales = constant_beside(x, np.ones((1, 1), np.float32))
+    else:
+        check_scales("x_scales", x_scales, (rows, inner), x)
+        _check_x_scales(x, x_scales, groups)
+    wanted = float_dtype_of(dtype, x.dtype if x.dtype.name in FLOATS else None)
+    words, scales, x_scales = on_device(words), on_device(scales), on_device(x_scales)
+    zeros = None if zeros is None else on_device(zeros)
+    inputs = [each for each in (words, scales, x_scales, zeros) if each is not None]
+    source, result = source_and_result(x, out, (rows, columns), wanted, *inputs)
+    if rows and columns:
+        weights = Weights(
+            chosen,
+            words,
+            of_each_row(scales, columns),
+            None if zeros is None else of_each_row(zeros, columns),
+            of_each_row(x_scales, rows),
+            height,
+            group,
+        )
+        multiply = multiply_vectors if fits_vectors(source, weights) else multiply_tiles
+        multiply(source, weights, result)
+    return finish(result, like=x, out=out)
+
+
+def _check_factors(x: Array, words: Array, chosen: Format) -> None:
+    """Refuse factors of dtypes that are not multiplied, or of shapes that do not fit."""
+    name = chosen.name
+    if chosen.is_float:
+        taken: tuple[str, ...] = tuple(each for each in FORMATS if FORMATS[each].is_float)
+    else:
+        taken = (*FLOATS, "int8")
+    check_array("x", x, dtypes=taken, ndim=2)
+    check_array("words", words, dtypes=(chosen.stored.name,), ndim=2)
+    check_same_kind("words", words, "x", x)
+    wanted = chosen.elements(x.shape[1])
+    if words.shape[1] != wanted:
+        raise ArgumentValueError(
+            f"words has the shape {tuple(words.shape)}",
+            value=tuple(words.shape),
+            limit=f"A row of {x.shape[1]} numbers of {name!r}, as many as x has columns, is packed "
+            f"in {wanted} elements",
+            remedy=f"Pack rows of that length: quantized.pack(numbers, {name!r})",
+        )
+
+
+def _check_x_scales(x: Array, x_scales: Array, groups: int) -> None:
+    """Refuse scales of floats, or of other groups than those of the weights."""
+    if x.dtype.itemsize > 1:
+        raise ArgumentValueError(
+            f"x_scales was given for x of {x.dtype}",
+            value=x.dtype,
+            limit="Scales are for numbers of 8 bits",
+            remedy="Omit it, or quantize x",
+        )
+    count, found = x_scales.shape
+    if count not in (1, x.shape[0]) or found not in (1, groups):
+        raise ArgumentValueError(
+            f"x_scales has the shape {(count, found)}",
+            value=(count, found),
+            limit=f"It has 1 row or {x.shape[0]}, and 1 group or the {groups} of scales",
+            remedy="Quantize x in the same groups",
+        )

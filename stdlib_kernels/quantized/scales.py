@@ -1,0 +1,1 @@
+"""Scales of the rows and groups of quantized matrices."""

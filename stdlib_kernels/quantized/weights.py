@@ -1,0 +1,127 @@
+"""Quantized matrices, with the scales of their rows and groups."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
+from stdlib_kernels.checks import Array, check_alike, check_array, check_same_kind
+from stdlib_kernels.parameters import dtype_of
+from stdlib_kernels.quantized.formats import Format
+
+__all__ = [
+    "FLOATS",
+    "WHOLE",
+    "Weights",
+    "check_scales",
+    "check_zeros",
+    "float_dtype_of",
+    "of_each_row",
+]
+
+#: Dtypes of floats that are multiplied by quantized numbers.
+FLOATS = ("float32", "float16", "bfloat16")
+#: Rows and columns of the blocks that scales are of, if they are neither of rows nor of all.
+BLOCK = 128
+#: Numbers of a group along k are a multiple of these, which an instruction adds.
+UNIT = 16
+#: What a group has at least if a row has one.
+WHOLE = 1 << 40
+
+
+class Weights(NamedTuple):
+    """The right factor of a product, and the scales of both."""
+
+    format: Format
+    #: (n, elements).
+    words: Array
+    #: (n, or n / `BLOCK`; groups).
+    scales: Array
+    zeros: Array | None
+    #: (m; 1, or groups) of the left factor, if that has numbers of 8 bits.
+    x_scales: Array
+    #: Rows, and numbers along k, that have the same scale.
+    height: int
+    group: int
+
+
+def height_of(scales: Array, rows: int) -> int | None:
+    """Return how many of so many rows have the same scales; ``None`` is wrong."""
+    count = scales.shape[0]
+    if count in (1, rows):
+        return 1
+    return BLOCK if count == -(-rows // BLOCK) else None
+
+
+def group_of(scales: Array, inner: int) -> int | None:
+    """Return the numbers of a row of `inner` that have the same scale; ``None`` is wrong.
+
+    Groups are equal parts, or blocks of `BLOCK`; the last block may be shorter.
+    """
+    count = scales.shape[1]
+    if count == 1:
+        return WHOLE
+    if count and inner and inner % count == 0 and inner // count % UNIT == 0:
+        return inner // count
+    return BLOCK if count and count == -(-inner // BLOCK) else None
+
+
+def of_each_row(scales: Array, rows: int) -> Array:
+    """Return scales for each of so many rows, a view, if there is one for all."""
+    if scales.shape[0] != 1 or rows == 1:
+        return scales
+    shape = (rows, scales.shape[1])
+    if isinstance(scales, np.ndarray):
+        return np.broadcast_to(scales, shape)
+    return scales.broadcast_to(shape)
+
+
+def check_scales(
+    name: str, scales: Array, extents: tuple[int, int], like: Array
+) -> tuple[int, int]:
+    """Return the rows, and the numbers of a row, that have the same scale, or raise an error."""
+    check_array(name, scales, dtypes=("float32", "float16"), ndim=2)
+    check_same_kind(name, scales, "the matrix", like)
+    height, group = height_of(scales, extents[0]), group_of(scales, extents[1])
+    if height is None or group is None:
+        raise ArgumentValueError(
+            f"{name} has the shape {tuple(scales.shape)}, for a matrix of shape {extents}",
+            value=tuple(scales.shape),
+            limit="Rows have one scale together, one each, or one for each "
+            f"{BLOCK}. Along k there is one, one for each of equal parts that are multiples of "
+            f"{UNIT}, or one for each {BLOCK}",
+            remedy="Give it the shape (rows, groups)",
+        )
+    return height, group
+
+
+def check_zeros(zeros: Array | None, scales: Array, chosen: Format) -> None:
+    """Refuse zeros of another dtype or shape, or for a format without them."""
+    if zeros is None:
+        return
+    if not chosen.has_zeros:
+        raise ArgumentValueError(
+            f"zeros was given for the format {chosen.name!r}",
+            value=chosen.name,
+            limit="Its number 0 means 0",
+            remedy="Omit zeros",
+        )
+    check_array("zeros", zeros, dtypes=("uint8",))
+    check_alike("zeros", zeros, "scales", scales)
+
+
+def float_dtype_of(dtype: Any, default: Any = None) -> np.dtype[Any]:
+    """Return the dtype of a result, by default float32."""
+    if dtype is None:
+        return np.dtype(np.float32 if default is None else default)
+    found = dtype_of(dtype, None, kinds="f")
+    if found.name not in FLOATS:
+        raise ArgumentTypeError(
+            f"dtype is {found}",
+            value=dtype,
+            limit=f"The result is of {', '.join(FLOATS)}",
+            remedy="Omit dtype, or convert the result",
+        )
+    return found

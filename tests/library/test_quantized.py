@@ -1,0 +1,327 @@
+"""Products with quantized numbers, and their formats, against NumPy in float64."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import kerneldsl as kd
+from kerneldsl.errors import ArgumentError
+from stdlib_kernels import quantized
+from stdlib_kernels.quantized.formats import FORMATS
+from tests.support.arrays import poisoned
+from tests.support.extent import examples
+
+pytest.importorskip("ml_dtypes")
+
+INTEGERS = ["int8", "int4", "uint4", "ternary"]
+FLOATS8 = ["float8_e4m3fn", "float8_e5m2"]
+FLOATS = ["float32", "float16", "bfloat16"]
+#: Columns and inner extents.
+SIZES = [(1, 1), (7, 40), (33, 256), (130, 515)]
+#: Unit of the last place of a dtype; weights are rounded to it, too.
+UNITS = {"float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
+
+
+def dtype_of(name):
+    return np.dtype(getattr(kd, name))
+
+
+def random_codes(rng, name, shape):
+    """Numbers of a format, often the least and the largest."""
+    chosen = FORMATS[name]
+    if chosen.is_float:
+        return rng.integers(-8, 9, shape).astype(chosen.dtype)
+    ends = (int(chosen.smallest), int(chosen.largest))
+    codes = rng.integers(ends[0], ends[1] + 1, shape)
+    return np.where(rng.random(shape) < 0.2, rng.choice(ends, shape), codes).astype(chosen.dtype)
+
+
+def spread(scales, shape):
+    """Scales for each element, by what they are for."""
+    (rows, inner), (count, groups) = shape, scales.shape
+    height = {1: rows, rows: 1}.get(count, 128)
+    equal = groups == 1 or (inner % groups == 0 and inner // groups % 16 == 0)
+    found = np.asarray(scales, np.float64).repeat(max(height, 1), axis=0)
+    found = found.repeat(max(inner // groups if equal else 128, 1), axis=1)
+    return found[:rows, :inner]
+
+
+def values_of(codes, scales, zeros=None):
+    less = 0 if zeros is None else spread(zeros, codes.shape)
+    return (codes.astype(np.float64) - less) * spread(scales, codes.shape)
+
+
+def assert_product(got, left, right, dtype, unit=0.0):
+    """The error is a few units of float32 of the sum of absolute products, and roundings."""
+    expected = left @ right.T
+    size = np.abs(left) @ np.abs(right).T
+    bound = ((got.shape[1] and left.shape[1]) * 2.0**-23 + 2.0**-21 + unit) * size
+    bound += np.abs(expected) * UNITS[dtype] + 1e-30
+    assert got.dtype == dtype_of(dtype)
+    assert np.all(np.abs(got.astype(np.float64) - expected) <= bound)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("count", [0, 1, 3, 16, 33])
+def test_numbers_are_packed_and_unpacked(call, rng, name, count):
+    for shape in ((3, count), (2, 1, count), (count,)):
+        codes = random_codes(rng, name, shape)
+        words = call(quantized.pack, codes, name)
+        assert words.dtype == FORMATS[name].stored
+        assert np.array_equal(call(quantized.unpack, words, name, count), codes)
+
+
+@pytest.mark.parametrize("name", INTEGERS)
+@pytest.mark.parametrize("rows", [1, 3, 4, 5, 21])
+def test_integers_are_exact(call, rng, name, rows):
+    """Powers of two as scales leave float32 sums of integers exact."""
+    for columns, inner in SIZES:
+        codes = random_codes(rng, name, (columns, inner))
+        x = rng.integers(-128, 128, (rows, inner)).astype(np.int8)
+        x[0] = -128
+        scales = np.exp2(rng.integers(-3, 4, (columns, 1))).astype(np.float32)
+        by = np.exp2(rng.integers(-3, 4, (rows, 1))).astype(np.float32)
+        got = call(
+            quantized.matmul, x, quantized.pack(codes, name), scales, format=name, x_scales=by
+        )
+        assert np.array_equal(got, values_of(x, by) @ values_of(codes, scales).T)
+
+
+_SHAPES = st.tuples(st.integers(1, 20), st.integers(1, 70), st.integers(1, 6))
+
+
+@settings(max_examples=examples(12), deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    shape=_SHAPES,
+    part=st.sampled_from([16, 32, 64, 80, 128]),
+    name=st.sampled_from(INTEGERS),
+    dtype=st.sampled_from([*FLOATS, "int8"]),
+    rows=st.sampled_from(["one", "each"]),
+    steps=st.sampled_from([(1, 1), (2, 1), (-1, 2)]),
+    made=st.sampled_from(FLOATS),
+)
+def test_groups(call, rng, shape, part, name, dtype, rows, steps, made):
+    height, columns, groups = shape
+    inner = groups * part
+    spaced = np.s_[:: steps[0], :: steps[1]]
+    double = (2 * height, 2 * inner)
+    x = rng.integers(-128, 128, double) if dtype == "int8" else rng.standard_normal(double)
+    x = x.astype(dtype_of(dtype))[spaced][:height, :inner]
+    codes = random_codes(rng, name, (columns, inner))
+    scales = rng.random((1 if rows == "one" else columns, groups)).astype(np.float32)
+    zeros, by = None, None
+    if name == "uint4":
+        zeros = rng.integers(0, 16, scales.shape).astype(np.uint8)
+    if dtype == "int8":
+        by = rng.random((height, rng.choice([1, groups]))).astype(np.float32)
+    words = np.repeat(quantized.pack(codes, name), 2, axis=0)[::2]
+    arrays = [each for each in (x, words, scales, zeros) if each is not None]
+    got = call(quantized.matmul, *arrays, format=name, x_scales=by, dtype=made)
+    left = x.astype(np.float64) if by is None else values_of(x, by)
+    unit = UNITS.get(dtype, 0.0)
+    assert_product(got, left, values_of(codes, scales, zeros), made, unit)
+
+
+@pytest.mark.parametrize("name", FLOATS8)
+@pytest.mark.parametrize("other", FLOATS8)
+def test_floats_of_8_bits(call, rng, name, other):
+    for rows, columns, inner, blocks in ((5, 9, 96, False), (33, 300, 300, True)):
+        x, codes = (
+            random_codes(rng, other, (rows, inner)),
+            random_codes(rng, name, (columns, inner)),
+        )
+        groups = -(-inner // 128) if blocks else 1
+        scales = rng.random((-(-columns // 128) if blocks else 1, groups)).astype(np.float32)
+        by = rng.random((rows if blocks else 1, groups)).astype(np.float32)
+        got = call(quantized.matmul, x, codes, scales, format=name, x_scales=by)
+        assert_product(got, values_of(x, by), values_of(codes, scales), "float32")
+
+
+@pytest.mark.parametrize("dtype", ["int8", "float32"])
+@pytest.mark.parametrize("shape", [(0, 5, 32), (3, 0, 32), (3, 5, 0), (8, 5, 0), (0, 0, 0)])
+def test_empty_arrays(call, dtype, shape):
+    rows, columns, inner = shape
+    words = quantized.pack(np.zeros((columns, inner), np.int8), "ternary")
+    scales = np.ones((columns, 1), np.float32)
+    got = call(quantized.matmul, np.ones((rows, inner), dtype), words, scales, format="ternary")
+    assert got.shape == (rows, columns)
+    assert not got.any()
+
+
+@pytest.mark.parametrize("rows", [1, 9])
+@pytest.mark.parametrize("dtype", ["int8", "float32"])
+@pytest.mark.parametrize("groups", [1, 2])
+def test_scales_that_are_no_numbers(call, rng, rows, dtype, groups):
+    codes = random_codes(rng, "int4", (6, 64))
+    x = rng.integers(1, 9, (rows, 64)).astype(dtype)
+    scales = np.array([0, np.inf, -np.inf, np.nan, 1e-40, 1], np.float32)[:, None]
+    scales = np.hstack([scales, np.ones((6, 1), np.float32)])[:, :groups]
+    got = call(quantized.matmul, x, quantized.pack(codes, "int4"), scales, format="int4")
+    with np.errstate(all="ignore"):
+        expected = x.astype(np.float64) @ values_of(codes, scales).T
+        if dtype == "int8":  # sums are multiplied by scales
+            parts = np.stack(np.split(codes, groups, axis=1)).astype(np.float64)
+            lefts = np.stack(np.split(x, groups, axis=1)).astype(np.float64)
+            sums = np.einsum("gmk,gnk->gmn", lefts, parts)
+            expected = (sums * scales.T.astype(np.float64)[:, None]).sum(axis=0)
+    # Each thread multiplies its sum by the scale, and some sums are 0: infinity may become NaN.
+    assert np.array_equal(np.isfinite(got), np.isfinite(expected))
+    finite = np.isfinite(expected)
+    np.testing.assert_allclose(got[finite], expected[finite], rtol=1e-5, atol=1e-38)
+
+
+def test_out(target, rng):
+    codes = random_codes(rng, "ternary", (7, 32))
+    x, out = rng.standard_normal((3, 32)).astype(np.float32), poisoned((3, 7), np.float16)
+    scales = np.ones((1, 1), np.float32)
+    words = quantized.pack(codes, "ternary")
+    found = quantized.matmul(x, words, scales, format="ternary", dtype=np.float16, out=out)
+    assert found is out
+    assert_product(out, x.astype(np.float64), codes.astype(np.float64), "float16")
+
+
+# -- quantize --------------------------------------------------------------------------------------
+
+
+def blocks_of(x, group):
+    for i, j in itertools.product(*(range(0, n, g) for n, g in zip(x.shape, group, strict=True))):
+        yield i // group[0], j // group[1], np.s_[i : i + group[0], j : j + group[1]]
+
+
+def quantized_by_numpy(x, name, group):
+    chosen = FORMATS[name]
+    shape = tuple(-(-n // g) for n, g in zip(x.shape, group, strict=True))
+    codes, scales, zeros = np.empty(x.shape), np.empty(shape, np.float32), np.zeros(shape)
+    x = x.astype(np.float32)
+    for i, j, part in blocks_of(x, group):
+        v = x[part]
+        low, high = min(v.min(), 0), max(v.max(), 0)
+        scale = np.abs(v).max() / np.float32(chosen.largest)
+        if name == "ternary":
+            scale = np.float32(np.abs(v).mean(dtype=np.float64))
+        if name == "uint4":
+            scale = (high - low) / np.float32(15)
+            zeros[i, j] = np.rint(-low / scale) if scale else 0
+        scales[i, j] = scale
+        found = v / scale if scale else 0 * v
+        if not chosen.is_float:
+            found = np.clip(np.rint(found) + zeros[i, j], chosen.smallest, chosen.largest)
+        codes[part] = found.astype(chosen.dtype)
+    return codes, scales, zeros
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("group", [None, 16, (2, 128)])
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_quantize(call, to_kind, rng, name, group, dtype):
+    x = rng.standard_normal((5, 80)).astype(dtype_of(dtype))
+    x[1] = 0
+    extents = (1, 80) if group is None else (1, group) if group == 16 else group
+    codes, scales, zeros = quantized_by_numpy(x, name, extents)
+    found = quantized.quantize(to_kind(x), name, group)
+    host = [kd.to_host(each) if isinstance(each, kd.DeviceArray) else each for each in found]
+    np.testing.assert_allclose(host[1], scales, rtol=1e-6)
+    got = quantized.unpack(host[0], name, 80).astype(np.float64)
+    assert np.abs(got - codes).max() <= (0 if name != "ternary" else 1)
+    if name == "uint4":
+        assert np.array_equal(host[2], zeros)
+    if extents[0] == 1:
+        back = call(quantized.dequantize, *host[: 2 + (name == "uint4")], format=name, count=80)
+        expected = values_of(got, host[1], host[2])
+        np.testing.assert_allclose(back, expected, rtol=1e-6, atol=1e-30)
+
+
+def test_a_group_with_nan_has_no_scale(call):
+    x = np.array([[1, np.nan], [np.inf, 1], [2, 4]], np.float32)
+    words, scales, _ = quantized.quantize(x, "int8")
+    assert np.array_equal(scales[:, 0], np.array([np.nan, np.inf, 4 / 127], np.float32), True)
+    assert np.array_equal(words, [[0, 0], [0, 0], [64, 127]]) or words[0, 0] in (0, 127)
+
+
+# -- GGUF ------------------------------------------------------------------------------------------
+
+
+def read_slowly(block, name):
+    """Decode a block as GGML's specification describes it, number by number."""
+    data = [int(each) for each in block]
+    found = []
+    if name in ("Q4_0", "Q8_0"):
+        scale = np.frombuffer(bytes(data[:2]), "<f2")[0]
+        data = data[2:]
+        if name == "Q8_0":
+            return scale, [each - 256 * (each > 127) for each in data]
+        return scale, [each % 16 - 8 for each in data] + [each // 16 - 8 for each in data]
+    scale = np.frombuffer(bytes(data[-2:]), "<f2")[0]
+    if name == "TQ2_0":
+        for half in (data[:32], data[32:64]):
+            for shift in range(4):
+                found += [each // 4**shift % 4 - 1 for each in half]
+        return scale, found
+    for part, count in ((data[:32], 5), (data[32:48], 5), (data[48:52], 4)):
+        for digit in range(count):
+            found += [(each * 3**digit % 256) * 3 // 256 - 1 for each in part]
+    return scale, found
+
+
+@pytest.mark.parametrize(
+    ("name", "nbytes"), [("Q4_0", 18), ("Q8_0", 34), ("TQ1_0", 54), ("TQ2_0", 66)]
+)
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_gguf(target, rng, name, nbytes, count):
+    blocks = rng.integers(0, 256, (4, count, nbytes)).astype(np.uint8)
+    if name == "TQ2_0":  # no pair of bits is 3
+        pairs = rng.integers(0, 3, (4, count, nbytes, 4))
+        blocks = (pairs << np.arange(0, 8, 2)).sum(axis=-1).astype(np.uint8)
+    at = slice(-2, None) if name[0] == "T" else slice(0, 2)
+    blocks[..., at] = rng.random((4, count, 1)).astype(np.float16).view(np.uint8)
+    (words, scales, zeros), form = quantized.read_gguf(blocks.reshape(4, -1), name)
+    assert zeros is None
+    codes = quantized.unpack(words, form)
+    for row in range(4):
+        for number in range(count):
+            scale, numbers = read_slowly(blocks[row, number], name)
+            size = len(numbers)
+            assert scales[row, number] == scale
+            assert codes[row, number * size : (number + 1) * size].tolist() == numbers
+    if count:
+        x = rng.standard_normal((2, codes.shape[1])).astype(np.float32)
+        got = quantized.matmul(x, words, scales, format=form)
+        assert_product(got, x.astype(np.float64), values_of(codes, scales), "float32")
+
+
+# -- errors ----------------------------------------------------------------------------------------
+
+_W = np.zeros((4, 8), np.uint32)
+_X, _S = np.zeros((2, 64), np.float32), np.ones((4, 1), np.float32)
+
+
+@pytest.mark.parametrize(
+    ("call_wrongly", "said"),
+    [
+        (lambda: quantized.matmul(_X, _W, _S, format="int5"), "format is 'int5'. It is one of"),
+        (lambda: quantized.matmul(_X[:, :32], _W, _S, format="int4"), "is packed in 4 elements"),
+        (lambda: quantized.matmul(_X, _W.view(np.int32), _S, format="int4"), "Taken are uint32"),
+        (lambda: quantized.matmul(_X, _W, _S[:3], format="int4"), "Rows have one scale together"),
+        (lambda: quantized.matmul(_X, _W, np.ones((4, 8), "f4"), format="int4"), "multiples of 16"),
+        (lambda: quantized.matmul(_X, _W, _S, _S, format="int4"), "zeros was given for the format"),
+        (lambda: quantized.matmul(_X, _W, _S, _S, format="uint4"), "zeros has the dtype float32"),
+        (lambda: quantized.matmul(_X, _W, _S, format="int4", x_scales=_S[:2]), "Omit it, or quant"),
+        (lambda: quantized.matmul(_X, _W, _S, format="int4", dtype="float64"), "dtype is float64"),
+        (lambda: quantized.matmul(_X, _W, _S, format="float8_e5m2"), "x has the dtype float32"),
+        (lambda: quantized.pack(np.array([[3]]), "ternary"), "Values of kd.ternary are -1 to 1"),
+        (lambda: quantized.unpack(_W, "int4", 65), "room for 64 numbers"),
+        (lambda: quantized.quantize(_X, "int4", 0), "It is an int from 1 on"),
+        (lambda: quantized.quantize(_X, "int4", (1, 2, 3)), "It is an int, or (rows, columns)"),
+        (lambda: quantized.read_gguf(np.zeros((1, 17), np.uint8), "Q4_0"), "has 18 bytes"),
+        (lambda: quantized.read_gguf(np.full((1, 66), 255, np.uint8), "TQ2_0"), "are -1 to 1"),
+    ],
+)
+def test_errors(call_wrongly, said):
+    with pytest.raises(ArgumentError) as caught:
+        call_wrongly()
+    assert said in str(caught.value)
