@@ -22,8 +22,9 @@ from kerneldsl.language.intrinsics.intrinsic import Intrinsic, IntrinsicGroup
 
 __all__ = ["arguments_by_name", "called_function", "is_no_value", "lookup_of", "static_parameters"]
 
-#: The last part of the names of calls with a shape and a dtype.
-_ARRAYS = frozenset({"array", "tiles"})
+#: The last part of the names of calls with constant arguments, a shape and a dtype, and from which
+#: position on they are constant.
+_FIRST_CONSTANT = {"array": 0, "tiles": 1}
 
 
 def called_function(value: Any) -> types.FunctionType | None:
@@ -72,7 +73,7 @@ def static_parameters(function: types.FunctionType, open_: tuple[Any, ...] = ())
         callee = called_function(lookup(name))
         if callee is not None:
             needed[callee] = static_parameters(callee, (*open_, function))
-    if not names & _ARRAYS and not any(needed.values()):
+    if not names & _FIRST_CONSTANT.keys() and not any(needed.values()):
         return frozenset()  # as of most functions, which are not parsed for it
     tree = find_source(function).node
     constants = local_constants(tree)
@@ -80,8 +81,9 @@ def static_parameters(function: types.FunctionType, open_: tuple[Any, ...] = ())
     for node in walk_here(tree):
         if not isinstance(node, ast.Call):
             continue
-        if last_name(node.func) in _ARRAYS:
-            parts = [*node.args, *(each.value for each in node.keywords)]
+        first = _FIRST_CONSTANT.get(last_name(node.func) or "")
+        if first is not None:
+            parts = [*node.args[first:], *(each.value for each in node.keywords)]
         elif isinstance(node.func, ast.Name):
             callee = called_function(lookup(node.func.id))
             if callee is None:

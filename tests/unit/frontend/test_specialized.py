@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import kerneldsl as kd
+from kerneldsl.frontend.specialized import static_parameters
 
 
 def twice(x):
@@ -139,3 +140,28 @@ def test_a_global_that_changes():
 def test_a_shape_that_is_not_constant():
     with pytest.raises(kd.UnsupportedConstructError, match=r"n, which is not a constant"):
         varying[1, 1](np.zeros(1), 1)
+
+
+def holds(x, count, dtype):
+    held = kd.local.array(shape=(count, 2), dtype=dtype)
+    held[0, 0] = x[0]
+    return held[0, 0]
+
+
+def of_holds(x, n):
+    twice = 2 * n
+    return holds(x, twice, kd.float32)
+
+
+def tiles_of(c, rows):
+    for place in kd.tiles(c.shape, (rows, 16)):
+        kd.tile.store(c, place, kd.tile.zeros((16, 16), kd.float32))
+
+
+def test_what_must_be_constant() -> None:
+    assert static_parameters(holds) == {"count", "dtype"}
+    assert static_parameters(of_holds) == {"n"}
+
+
+def test_extents_of_arrays_need_not_be_constant() -> None:
+    assert static_parameters(tiles_of) == {"rows"}
