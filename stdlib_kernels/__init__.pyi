@@ -39,6 +39,7 @@ from stdlib_kernels.imaging import (
     grey as grey,
 )
 from stdlib_kernels.linalg import (
+    attention as attention,
     dot as dot,
     matmul as matmul,
     transpose as transpose,

@@ -1,6 +1,7 @@
-"""Dense linear algebra."""
+"""Dense linear algebra, and attention."""
 
+from stdlib_kernels.linalg.attention import attention
 from stdlib_kernels.linalg.dot import dot
 from stdlib_kernels.linalg.product import matmul, transpose
 
-__all__ = ["dot", "matmul", "transpose"]
+__all__ = ["attention", "dot", "matmul", "transpose"]

@@ -9,6 +9,62 @@ from kerneldsl import DeviceArray
 from stdlib_kernels._kinds import ArrayLike, Foreign, Host
 
 @overload
+def attention(
+    q: Host,
+    k: ArrayLike,
+    v: ArrayLike,
+    *,
+    causal: bool = False,
+    scale: float | None = None,
+    window: int | None = None,
+    lengths: ArrayLike | None = None,
+    query_lengths: ArrayLike | None = None,
+    pages: ArrayLike | None = None,
+    out: Host | None = None,
+) -> Host: ...
+@overload
+def attention(
+    q: DeviceArray,
+    k: DeviceArray | npt.ArrayLike,
+    v: DeviceArray | npt.ArrayLike,
+    *,
+    causal: bool = False,
+    scale: float | None = None,
+    window: int | None = None,
+    lengths: DeviceArray | npt.ArrayLike | None = None,
+    query_lengths: DeviceArray | npt.ArrayLike | None = None,
+    pages: DeviceArray | npt.ArrayLike | None = None,
+    out: DeviceArray | None = None,
+) -> DeviceArray: ...
+@overload
+def attention(
+    q: Foreign,
+    k: Foreign | npt.ArrayLike,
+    v: Foreign | npt.ArrayLike,
+    *,
+    causal: bool = False,
+    scale: float | None = None,
+    window: int | None = None,
+    lengths: Foreign | npt.ArrayLike | None = None,
+    query_lengths: Foreign | npt.ArrayLike | None = None,
+    pages: Foreign | npt.ArrayLike | None = None,
+    out: Foreign | None = None,
+) -> Foreign: ...
+@overload
+def attention(
+    q: npt.ArrayLike,
+    k: ArrayLike,
+    v: ArrayLike,
+    *,
+    causal: bool = False,
+    scale: float | None = None,
+    window: int | None = None,
+    lengths: ArrayLike | None = None,
+    query_lengths: ArrayLike | None = None,
+    pages: ArrayLike | None = None,
+    out: Host | None = None,
+) -> Host: ...
+@overload
 def dot(x: Host, y: ArrayLike, out: None = None) -> np.number[Any]: ...
 @overload
 def dot(x: Host, y: ArrayLike, out: Host | None = None) -> Host: ...

@@ -64,10 +64,20 @@ def split_pipeline(
     others = Region()
     others.operations = [_ring("ring.multiply"), *body.operations, Operation("yield", [])]
     begin = Operation("ring.begin", [], (types.boolean,), effect=Effect.WAIT)
+    _drop_places(others)
     for region in (producer, others):
         group_tiles(region)
     branch = Operation("if", [begin.result], (), None, [producer, others])
     body.operations = [begin, branch, ending]
+
+
+def _drop_places(region: Region) -> None:
+    """Drop what only the places of loads depended on, and what that depended on."""
+    count, left = 0, -1
+    while count != left:
+        count = sum(1 for _ in region.walk())
+        drop_unused(region)
+        left = sum(1 for _ in region.walk())
 
 
 def _constant_arrays(function: Function, specialization: Specialization) -> set[Value]:

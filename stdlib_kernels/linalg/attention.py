@@ -1,0 +1,321 @@
+"""Attention: means of rows of values, weighted by the softmax of products of queries and keys.
+
+A block has some queries of one head of the keys, of all heads of queries that share it. It goes
+along the keys tile by tile, and holds the largest score so far and two sums: of the exponentials,
+and of their products with the values. A larger score scales both. If there are few queries, blocks
+take parts of the keys, and their results are joined in order.
+
+References
+----------
+M. Milakov and N. Gimelshein, "Online normalizer calculation for softmax" (2018). T. Dao, "Flash-
+Attention-2: Faster Attention with Better Parallelism and Work Partitioning" (2023).
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from typing import Any
+
+import numpy as np
+
+import kerneldsl as kd
+from kerneldsl.repeating.recorded_calls import launch, launch_over
+from stdlib_kernels.arrays import (
+    allocate,
+    constant_beside,
+    contiguous,
+    finish,
+    is_on_host,
+    on_device,
+    source_and_result,
+)
+from stdlib_kernels.checks import Array, Out, check_array, check_same_kind, check_shape
+from stdlib_kernels.functions import repeated_function
+from stdlib_kernels.parameters import finite_of, integer_of, wrong_value
+
+__all__ = ["attention"]
+
+#: Most elements of a query. Those of tiles are one of these; elements beyond the arrays are 0.
+WIDTHS = (16, 32, 64, 128, 256)
+#: Queries and keys of a tile, and threads of a block: on a CPU, for 16-bit floats on GPUs of
+#: compute capability 9.0 by width, on others, and for other floats on GPUs by width.
+HOST_TILE = (128, 128, 128)
+HOPPER_TILES = {64: (192, 128, 384), 128: (128, 128, 256), 256: (128, 48, 256)}
+#: If there are fewer queries.
+FEW_TILES = {64: (64, 128, 128), 128: (64, 128, 128), 256: (64, 48, 128)}
+HALVES_TILE = (64, 64, 128)
+WIDE_TILES = {32: (32, 32, 128), 64: (32, 16, 128), 256: (16, 8, 64)}
+#: Compute capabilities, in tenths: the lowest one with tensor cores for bfloat16, and of Hopper.
+MIN_ARCHITECTURE, HOPPER = 80, 90
+#: Keys of a page are a multiple of this.
+PAGE = 16
+#: Blocks that keep a GPU at work, and fewest keys of a part.
+BLOCKS, MIN_PART = 132, 512
+#: More than any place of a key.
+FAR = 1 << 40
+
+
+def begin_of(place, shift, window):
+    """Return the first key that a query sees."""
+    return kd.int32(max(0, place + shift - window + 1))
+
+
+def end_of(place, shift, keys, asked):
+    """Return the end of the keys that a query sees."""
+    return kd.int32(min(keys, place + shift + 1) if place < asked else 0)
+
+
+def visible(s, j, begin, end):
+    """Return a score, or -inf for a key that the query does not see."""
+    return s if begin <= j < end else kd.float32(-math.inf)
+
+
+def inverse(total):
+    """Return 1 / total; 0 for a query that sees no key."""
+    return kd.float32(0) if total == 0 else kd.float32(1) / total
+
+
+@kd.kernel(wraparound=False)
+def attend(
+    q, k, v, lengths, asked, pages, out, sums, logs, queries, page, scale, window, part,
+    *, BM, BN, D, causal, split,
+):  # fmt: skip
+    """Compute ``out[b, h, r, d]`` from ``q[b, h, r, d]``; rows are queries of several heads.
+
+    Keys and values are ``k[b, h, j, d]``, or those of pages. With several parts, each part has its
+    ``sums[p, b, h, r, d]``, and ``logs[p, b, h, r, 1]`` of sums of exponentials.
+    """
+    head, batch, rows = kd.blockIdx.y, kd.blockIdx.z, q.shape[2]
+    tiles = (rows + BM - 1) // BM
+    number = kd.blockIdx.x // tiles
+    # Tiles with many visible keys come first.
+    first = (tiles - 1 - kd.blockIdx.x % tiles) * BM
+    keys = min(kd.uniform(lengths[batch]), pages.shape[1] * page)
+    wanted = kd.uniform(asked[batch])
+    shift = keys - wanted if causal else FAR
+    low, high = 0, queries - 1
+    if first // queries == (min(first + BM, rows) - 1) // queries:  # all of one head
+        low = first % queries
+        high = min(low + BM, queries) - 1
+    begin = max(number * part, max(0, low + shift - window + 1) // BN * BN)
+    end = min(keys, (number + 1) * part, high + shift + 1)
+    x = kd.tile.load(q[batch, head], (first, 0), (BM, D))
+    places = (first + kd.tile.arange((1, BM)).T) % queries
+    begins, ends = places.map(begin_of, shift, window), places.map(end_of, shift, keys, wanted)
+    columns = kd.tile.arange((1, BN)).astype(kd.int32)
+    acc = kd.tile.zeros((BM, D), kd.float32)
+    top, total = kd.tile.full((BM, 1), -1e30, kd.float32), kd.tile.zeros((BM, 1), kd.float32)
+    for n in kd.pipelined(range(begin, end, BN)):
+        which, row = pages[batch, n // page], n % page
+        y = kd.tile.load(k[which, head], (row, 0), (BN, D))
+        z = kd.tile.load(v[which, head], (row, 0), (BN, D))
+        s = kd.mma(x, y.T)
+        if n + BN > min(keys, low + shift + 1) or n <= high + shift - window or wanted < queries:
+            s = s.map(visible, kd.int32(n) + columns, begins, ends)
+        larger = max(top, s.max(axis=1) * scale)
+        p, fade = math.exp2(s * scale - larger), math.exp2(top - larger)
+        total = total * fade + p.sum(axis=1)
+        acc = kd.mma(p.astype(v.dtype), z, acc * fade)
+        top = larger
+    if not split:
+        kd.tile.store(out[batch, head], (first, 0), acc * total.map(inverse))
+    else:
+        kd.tile.store(sums[number, batch, head], (first, 0), acc * total.map(inverse))
+        kd.tile.store(logs[number, batch, head], (first, 0), top + math.log2(total))
+
+
+@kd.kernel(wraparound=False)
+def join_parts(sums, logs, out):
+    """Compute ``out[r, d]``, the mean of ``sums[p, r, d]`` with the weights ``2 ** logs[p, r]``."""
+    i, j = kd.grid(2)
+    largest = logs[0, i]
+    for p in range(1, logs.shape[0]):
+        largest = max(largest, logs[p, i])
+    total, weights = kd.float32(0), kd.float32(0)
+    for p in range(logs.shape[0]):
+        if logs[p, i] != -math.inf:
+            weight = math.exp2(logs[p, i] - largest)
+            weights += weight
+            total += weight * sums[p, i, j]
+    out[i, j] = total * inverse(weights)
+
+
+@repeated_function
+def attention(
+    q: Array,
+    k: Array,
+    v: Array,
+    *,
+    causal: bool = False,
+    scale: float | None = None,
+    window: int | None = None,
+    lengths: Array | None = None,
+    query_lengths: Array | None = None,
+    pages: Array | None = None,
+    out: Out = None,
+) -> Any:
+    """Weight rows of values by the softmax of products of queries and keys.
+
+    A query that sees no key, or only keys with the score -inf, gets zeros.
+
+    Parameters
+    ----------
+    q : ndarray or device array of shape (batch, heads, queries, d) or (heads, queries, d)
+        Queries: float16, bfloat16 or float32. `d` is at most 256.
+    k : array of shape (batch, key heads, keys, d) or (key heads, keys, d)
+        Keys, with the dtype and kind of `q`. Each head is shared by as many heads of queries.
+    v : array of the shape of `k`
+        Values, with the dtype and kind of `q`. All of them are finite: those of keys that are not
+        seen are multiplied by 0.
+    causal : bool
+        Whether the last query sees the last key, the one before sees one key less, and so on.
+    scale : float, optional
+        Factor of the products, by default 1 / √d.
+    window : int, optional
+        With `causal`, a query sees so many keys at most: the last ones that it may see.
+    lengths : array of int64 of shape (batch,), optional
+        Number of keys of each batch, by default all.
+    query_lengths : array of int64 of shape (batch,), optional
+        Number of queries of each batch, by default all. Others get zeros.
+    pages : array of int64 of shape (batch, n), optional
+        Keys and values are in pages: the keys of a batch are those of ``k[pages[batch, 0]]``, then
+        of ``k[pages[batch, 1]]``, and so on. `k` and `v` have the shape (pages, key heads, keys of
+        a page, d). A page has a multiple of 16 keys.
+    out : array of the shape of `q`, optional
+        Array for the result, with the dtype and kind of `q`.
+
+    Returns
+    -------
+    array of the shape of `q`
+        Same dtype and kind as `q`; `out` if it is given. Products are added as float32, and the
+        weights are rounded to the dtype.
+
+    Raises
+    ------
+    kerneldsl.errors.ArgumentError
+        If an array has another dtype or shape, or a number is out of its range.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from stdlib_kernels import attention
+    >>> q, k = np.zeros((1, 2, 8), np.float32), np.zeros((1, 2, 8), np.float32)
+    >>> v = np.array([[[1] * 8, [3] * 8]], np.float32)
+    >>> attention(q, k, v)[0, :, 0].tolist(), attention(q, k, v, causal=True)[0, :, 0].tolist()
+    ([2.0, 2.0], [1.0, 2.0])
+    """
+    _check(q, k, v, pages, window, causal=causal)
+    heads, queries, width = tuple(q.shape[-3:])
+    scale = 1 / math.sqrt(width) if scale is None else scale
+    factor = finite_of("scale", scale, np.dtype(np.float32)) * np.float32(math.log2(math.e))
+    source, result = source_and_result(q, out, tuple(q.shape), q.dtype, k, v)
+    keys, values = on_device(k), on_device(v)
+    count = 1 if q.ndim == 3 else q.shape[0]
+    if pages is None and q.ndim == 3:
+        keys, values = keys[None], values[None]
+    page, groups = keys.shape[2], keys.shape[1]
+    if pages is None:
+        table = constant_beside(source, np.arange(count)).reshape((count, 1))
+    else:
+        table = on_device(_integers("pages", pages, q, (count, pages.shape[-1])))
+    capacity = table.shape[1] * page
+    given = (("lengths", lengths, capacity), ("query_lengths", query_lengths, queries))
+    limits = [
+        constant_beside(source, np.full(count, most))
+        if each is None
+        else on_device(_integers(name, each, q, (count,)))
+        for name, each, most in given
+    ]
+    if not math.prod(q.shape):
+        return finish(result, like=q, out=out)
+    rows = heads // groups * queries
+    packed = contiguous(source).reshape((count, groups, rows, width))
+    target = result.reshape((count, groups, rows, width))
+    reach = 2 * FAR if window is None else integer_of("window", window, 1)
+    inputs = (packed, keys, values, *limits, table)
+    numbers = (queries, max(page, 1), factor, reach)
+    _launch(inputs, target, numbers, causal=bool(causal), is_paged=pages is not None)
+    return finish(result, like=q, out=out)
+
+
+def _check(q: Any, k: Any, v: Any, pages: Any, window: Any, *, causal: bool) -> None:
+    """Refuse arrays and options that do not fit."""
+    names = ("float16", "bfloat16", "float32")
+    check_array("q", q, dtypes=names)
+    if q.ndim not in (3, 4):
+        limit = "It has the shape (heads, queries, d), or the same for each batch"
+        raise wrong_value("the shape of q", tuple(q.shape), limit, "Reshape it")
+    for name, each in (("k", k), ("v", v)):
+        check_array(name, each, dtypes=(q.dtype.name,), ndim=4 if pages is not None else q.ndim)
+        check_same_kind(name, each, "q", q)
+    check_shape("v", v, tuple(k.shape), f"It must be that of k, {tuple(k.shape)}", "Reshape it")
+    fits = q.shape[-1] == k.shape[-1] and q.shape[-3] % max(k.shape[-3], 1) == 0
+    fits = fits and (pages is not None or q.shape[:-3] == k.shape[:-3])
+    if not fits or (q.shape[-3] and not k.shape[-3]):
+        limit = f"q has the shape {tuple(q.shape)}. Batches and d are equal, and heads of q are a "
+        limit += "multiple of those of k"
+        raise wrong_value("the shape of k", tuple(k.shape), limit, "Reshape it, or take its axes")
+    if not 1 <= q.shape[-1] <= WIDTHS[-1]:
+        limit = f"The last axis has 1 to {WIDTHS[-1]} elements"
+        raise wrong_value("the shape of q", tuple(q.shape), limit, "Split the heads")
+    if pages is not None and (k.shape[2] % PAGE or not k.shape[2]):
+        limit = f"A page has a multiple of {PAGE} keys"
+        raise wrong_value("the shape of k", tuple(k.shape), limit, "Take larger pages")
+    if window is not None and not causal:
+        raise wrong_value("window", window, "It is an option of causal=True", "Say causal=True")
+
+
+def _integers(name: str, value: Any, q: Array, shape: tuple[int, ...]) -> Array:
+    """Return an array of int64 of a shape."""
+    check_array(name, value, dtypes=("int64",))
+    check_same_kind(name, value, "q", q)
+    check_shape(name, value, shape, f"It is {shape}, for the batches of q", "Reshape it")
+    found: Array = value
+    return found
+
+
+def _launch(
+    inputs: tuple[Array, ...],
+    out: Array,
+    numbers: tuple[int, int, Any, int],
+    *,
+    causal: bool,
+    is_paged: bool,
+) -> None:
+    """Launch the kernel with the tiles for a device, in as many parts as keep it at work."""
+    count, groups, rows, width = out.shape
+    wide = next(each for each in WIDTHS if width <= each)
+    height, length, threads = _tile(out, wide, rows)
+    capacity = inputs[-1].shape[1] * numbers[1]
+    if is_paged:
+        length = math.gcd(length, numbers[1])
+    blocks = -(-rows // height) * groups * count
+    wanted = os.cpu_count() or 1 if is_on_host(out) else BLOCKS
+    parts = max(1, min(wanted // blocks, capacity // MIN_PART))
+    part = -(-capacity // (parts * length)) * length
+    parts = max(1, -(-capacity // max(part, 1)))
+    sums = logs = out[None]
+    if parts > 1:
+        sums = allocate(out, (parts, *out.shape), np.dtype(np.float32))
+        logs = allocate(out, (parts, *out.shape[:3], 1), np.dtype(np.float32))
+    grid = (parts * -(-rows // height), groups, count)
+    tile: dict[str, Any] = {"BM": height, "BN": length, "D": wide}
+    arrays = (*inputs, out, sums, logs)
+    launch(attend, grid, threads, *arrays, *numbers, part, **tile, causal=causal, split=parts > 1)
+    if parts > 1:
+        flat = (sums.reshape((parts, -1, width)), logs.reshape((parts, -1)))
+        launch_over(join_parts, (count * groups * rows, width), *flat, out.reshape((-1, width)))
+
+
+def _tile(out: Array, width: int, rows: int) -> tuple[int, int, int]:
+    """Return the queries and keys of a tile, and the threads of a block."""
+    if is_on_host(out):
+        return HOST_TILE
+    digits = "".join(filter(str.isdigit, getattr(out.device, "arch", None) or "0"))
+    if out.dtype.itemsize > 2 or int(digits) < MIN_ARCHITECTURE:
+        return next(tile for most, tile in WIDE_TILES.items() if width <= most)
+    if int(digits) != HOPPER:
+        return HALVES_TILE
+    tiles = HOPPER_TILES if rows > FEW_TILES[64][0] else FEW_TILES
+    return next(tile for most, tile in tiles.items() if width <= most)
