@@ -1,9 +1,9 @@
 """Attention: means of rows of values, weighted by the softmax of products of queries and keys.
 
-A block has some queries of one head of the keys, of all heads of queries that share it. It goes
-along the keys tile by tile, and holds the largest score so far and two sums: of the exponentials,
-and of their products with the values. A larger score scales both. If there are few queries, blocks
-take parts of the keys, and their results are joined in order.
+A block has some queries of all heads that share one head of the keys. It goes along the keys tile by
+tile. It holds the largest score so far, and two sums: of the exponentials, and of their products
+with the values. A larger score scales both. If there are few queries, blocks take parts of the
+keys, and their results are joined in order.
 
 References
 ----------
@@ -38,12 +38,13 @@ __all__ = ["attention"]
 
 #: Most elements of a query. Those of tiles are one of these; elements beyond the arrays are 0.
 WIDTHS = (16, 32, 64, 128, 256)
-#: Queries and keys of a tile, and threads of a block: on a CPU, for 16-bit floats on GPUs of
-#: compute capability 9.0 by width, on others, and for other floats on GPUs by width.
+#: Queries and keys of a tile, and threads of a block, on a CPU.
 HOST_TILE = (128, 128, 128)
+#: The same by width for 16-bit floats on GPUs of compute capability 9.0.
 HOPPER_TILES = {64: (192, 128, 384), 128: (128, 128, 256), 256: (128, 48, 256)}
 #: If there are fewer queries.
 FEW_TILES = {64: (64, 128, 128), 128: (64, 128, 128), 256: (64, 48, 128)}
+#: The same on other GPUs, and by width for float32, or without tensor cores.
 HALVES_TILE = (64, 64, 128)
 WIDE_TILES = {32: (32, 32, 128), 64: (32, 16, 128), 256: (16, 8, 64)}
 #: Compute capabilities, in tenths: the lowest one with tensor cores for bfloat16, and of Hopper.
