@@ -1,7 +1,7 @@
 """Attention: means of rows of values, weighted by the softmax of products of queries and keys.
 
-A block has some queries of all heads that share one head of the keys. It goes along the keys tile by
-tile. It holds the largest score so far, and two sums: of the exponentials, and of their products
+A block has some queries of all heads that share one head of the keys. It goes along the keys tile
+by tile. It holds the largest score so far, and two sums: of the exponentials, and of their products
 with the values. A larger score scales both. If there are few queries, blocks take parts of the
 keys, and their results are joined in order.
 
