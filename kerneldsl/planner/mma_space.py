@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kerneldsl.contract import Device, Dim3
@@ -31,6 +31,9 @@ _RATES = {
     (128, 256, 256): 1.0,
     (256, 128, 256): 0.99,
 }
+#: Of other tiles, and what is estimated of rows along k with fewer or more bytes, and of more sums
+#: than a thread may have.
+_OTHER_RATE, _SHORT_ROWS, _LONG_ROWS, _MANY_SUMS = 0.45, 0.4, 0.9, 0.8
 _ARCHITECTURES = ("sm_90", "sm_90a")
 _ROW_BYTES = 128
 #: By dtype: bytes of an element, and most sums of a thread. Sums of 8-bit floats may need twice the
@@ -102,26 +105,30 @@ class _ProductSpace(Space):
     """A space with the extents along m, n and k, in this order after the block."""
 
     def first_for(self, device: Device, extent: tuple[int, ...], dtypes: Sequence[str]) -> Space:
-        known = _DTYPES.get(dtypes[0]) if dtypes and device.arch in _ARCHITECTURES else None
-        if known is None or len(extent) != 2:
-            return self.first()
-        rows, columns, depth = tuple(self.parameters)[1:]
-        itemsize, most_sums = known
+        times = self.expected_for(device, extent, dtypes)
+        return self.subset([min(times, key=times.__getitem__)]) if times else self.first()
 
-        def tile(member: Member) -> tuple[int, int, int]:
-            return getattr(member, rows), getattr(member, columns), member.block_threads
+    def expected_for(
+        self, device: Device, extent: tuple[int, ...], dtypes: Sequence[str]
+    ) -> Mapping[Member, float]:
+        known = _DTYPES.get(dtypes[0]) if dtypes and device.arch in _ARCHITECTURES else None
+        blocks = {threads for _, _, threads in _RATES}
+        if known is None or len(extent) != 2 or blocks.isdisjoint(m.block_threads for m in self):
+            return {}
+        itemsize, most_sums = known
+        rows, columns, depth = tuple(self.parameters)[1:]
 
         def time(member: Member) -> float:
-            height, width, _ = tile(member)
+            height: int = getattr(member, rows)
+            width: int = getattr(member, columns)
             count = -(-extent[0] // height) * -(-extent[1] // width)
             turns = -(-count // device.limits.multiprocessor_count)
-            return turns * height * width / _RATES[tile(member)]
+            rate = _RATES.get((height, width, member.block_threads), _OTHER_RATE)
+            row_bytes = getattr(member, depth) * itemsize
+            if row_bytes != _ROW_BYTES:
+                rate *= _SHORT_ROWS if row_bytes < _ROW_BYTES else _LONG_ROWS
+            if height * width > most_sums * member.block_threads:
+                rate *= _MANY_SUMS
+            return turns * height * width / rate
 
-        found = [
-            each
-            for each in self
-            if tile(each) in _RATES
-            and getattr(each, depth) * itemsize == _ROW_BYTES
-            and getattr(each, rows) * getattr(each, columns) <= most_sums * each.block_threads
-        ]
-        return self.subset([min(found, key=time)]) if found else self.first()
+        return {member: time(member) for member in self}

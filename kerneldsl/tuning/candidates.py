@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 
 from kerneldsl.contract import HostShare, LaunchConfig
 from kerneldsl.errors import LaunchConfigError, ResourceLimitError
+from kerneldsl.language.kinds import array_kinds
 from kerneldsl.launch.configuration import host_share, shared_extent
 from kerneldsl.launch.decision import host_members, is_planned, make_problems, tiled_config
 from kerneldsl.launch.measured import PlanChoices
@@ -14,6 +15,7 @@ from kerneldsl.launch.pipeline import prepare
 from kerneldsl.launch.request import Request, check_shape
 from kerneldsl.planner.choose import Scored, rank
 from kerneldsl.planner.fit import ModelInputs
+from kerneldsl.planner.space import Member
 from kerneldsl.tuning.search import Point
 from kerneldsl.utilities.dataclasses import dataclass
 
@@ -59,7 +61,8 @@ def find_candidates(request: Request) -> list[TuningCandidate]:
         return []
     problems = make_problems(_possible(request), request.shape.extent) or []
     found = []
-    for scored in _untuned_first(request, rank(problems, {})):
+    expected = _expected(request)
+    for scored in _untuned_first(request, rank(problems, {}), expected):
         candidate, member = scored.candidate, scored.candidate.member
         mapping = candidate.mapping
         parameters: dict[str, Hashable] = {"block": candidate.block_dim}
@@ -76,17 +79,35 @@ def find_candidates(request: Request) -> list[TuningCandidate]:
             }
         time = scored.prediction.time_ns
         plan = PlanChoices(candidate.block_dim, mapping, () if member is None else member.values)
-        found.append(TuningCandidate(plan, time, Point(time, parameters), ModelInputs.of(scored)))
+        point = Point(time if member is None else expected.get(member, time), parameters)
+        found.append(TuningCandidate(plan, time, point, ModelInputs.of(scored)))
     return found
 
 
-def _untuned_first(request: Request, ranked: list[Scored]) -> list[Scored]:
+def _expected(request: Request) -> Mapping[Member, float]:
+    """Return what a space itself expects of its members."""
+    space, extent = request.shape.space, request.shape.extent
+    if space is None or extent is None:
+        return {}
+    dtypes = [each.dtype for each in array_kinds(request.kinds)]
+    return space.expected_for(request.device, extent, dtypes)
+
+
+def _untuned_first(
+    request: Request, ranked: list[Scored], expected: Mapping[Member, float]
+) -> list[Scored]:
     """Bring the members that launches take before they are tuned before the others."""
     space = request.shape.space
     if space is None:
         return ranked
+    if expected:
+        return sorted(ranked, key=lambda each: _time(each.candidate.member, expected))
     first = set(space.first())
     return sorted(ranked, key=lambda each: each.candidate.member not in first)
+
+
+def _time(member: Member | None, expected: Mapping[Member, float]) -> float:
+    return math.inf if member is None else expected.get(member, math.inf)
 
 
 def _on_host(request: Request) -> list[TuningCandidate]:

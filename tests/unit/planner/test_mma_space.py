@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import kerneldsl as kd
+from kerneldsl.tuning.candidates import find_candidates
 
 NAMES = ("BM", "BN", "BK")
 
@@ -71,6 +72,17 @@ def test_other_launches_take_the_first_member(about: dict[str, Any]) -> None:
 def test_rows_of_128_bytes_along_k_are_chosen(dtype: str, columns: int) -> None:
     found = _first(kd.mma_space(*NAMES), (8192, 8192), dtype)
     assert (found.BM, found.BN, found.BK, found.block) == (128, columns, 128, 256)
+
+
+def test_a_tuner_takes_members_by_their_expected_time() -> None:
+    with kd.use("null"):
+        a, b, c = (kd.empty((256, 6144), np.float16) for _ in range(3))
+        launch = product.forall(256, 6144)
+        found = find_candidates(launch._request((a, b, c)))
+    best = dict(found[0].plan.parameters)
+    assert (best["BM"], best["BN"], best["BK"]) == (128, 96, 64)
+    times = [each.point.predicted_ns for each in found]
+    assert times == sorted(times)
 
 
 def test_results_of_all_members_are_in_registers() -> None:
