@@ -201,14 +201,15 @@ def begin(options: argparse.Namespace) -> tuple[dict[str, Any], float]:
 def report(cases: Iterable[Case], options: argparse.Namespace) -> int:
     """Measure, print and store; return the exit status, 0 where all bounds were kept."""
     machine, copy_gbps = begin(options)
-    rows = []
-    for row in rows_of(cases, options, copy_gbps):
-        rows.append(row)
-        print(shown(row), flush=True)
+    rows: list[dict[str, Any]] = []
     result = {"machine": machine, "copy_gbps": copy_gbps, "rows": rows}
     if options.json:
         options.json.parent.mkdir(parents=True, exist_ok=True)
-        options.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    for row in rows_of(cases, options, copy_gbps):
+        rows.append(row)
+        print(shown(row), flush=True)
+        if options.json:  # a run that is ended early has stored what it measured
+            options.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     failed = [row["case"] for row in rows if "failed" in row]
     if failed:
         print(f"BROKEN every contender runs and is right: {', '.join(failed)}")
