@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Collection, Mapping, Sequence
+from inspect import CO_VARARGS
 from types import FunctionType
 from typing import Any
 
@@ -32,6 +33,7 @@ __all__ = [
     "is_none",
     "local_lambda",
     "read_inline_call",
+    "rest_in_tuple",
     "statements_of_access",
 ]
 
@@ -114,6 +116,18 @@ def default_values(function: FunctionType) -> dict[str, Any]:
     names = code.co_varnames[: code.co_argcount]
     found = dict(zip(names[len(names) - len(defaults) :], defaults, strict=True))
     return found | (function.__kwdefaults__ or {})
+
+
+def rest_in_tuple(call: ast.Call, function: FunctionType) -> ast.Call:
+    """Return a call with one tuple for the parameter ``*rest``, if the function has one."""
+    code = function.__code__
+    if not code.co_flags & CO_VARARGS:
+        return call
+    count = code.co_argcount
+    rest = ast.copy_location(ast.Tuple(call.args[count:], ast.Load()), call)
+    name = code.co_varnames[count + code.co_kwonlyargcount]
+    keywords = [*call.keywords, ast.keyword(name, rest)]
+    return ast.copy_location(ast.Call(call.func, call.args[:count], keywords), call)
 
 
 def access_of(

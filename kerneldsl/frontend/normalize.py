@@ -165,7 +165,14 @@ class _Session:
         self._refuse_recursion(function, node, reporter)
         try:
             code = code_of(value)
-            return self.make(function, constants, is_device=True, is_plain=is_plain, code=code)
+            return self.make(
+                function,
+                constants,
+                is_device=True,
+                is_plain=is_plain,
+                code=code,
+                signature=getattr(value, "__kerneldsl_signature__", None),
+            )
         except KernelError as error:
             if function is value:  # nobody has said that it is for kernels
                 error.add_line(f"called at {reporter.locate(node).render()}")
@@ -193,9 +200,14 @@ class _Session:
         is_device: bool = False,
         is_plain: bool = False,
         code: LinkedCode | None = None,
+        signature: tuple[Any, ...] | None = None,
     ) -> FunctionUnit:
-        """Make the unit of one function, and of those it calls; `code` is a linked one's."""
-        key = function, code, *((n, type(v), v) for n, v in constants.items())
+        """Make the unit of one function, and of those it calls.
+
+        `code` is that of a linked one; `signature` has the kinds of result and parameters to which
+        it converts.
+        """
+        key = function, code, signature, *((n, type(v), v) for n, v in constants.items())
         known = self._made.get(key)
         if known is not None:
             return known
@@ -209,9 +221,16 @@ class _Session:
         functions = take_local_functions(tree, reporter) if takes else {}
         if is_device and not is_plain:
             name_every_parameter(tree)
+        if tree.args.vararg is not None and not is_plain:  # the rest, in a tuple
+            tree.args.args.append(tree.args.vararg)
+            tree.args.vararg = None
         clean_function(tree)
         if has_loop_else(tree):
             write_loop_else_as_if(tree, used_names(tree))
+        if signature is not None:
+            from kerneldsl.frontend.declared import convert_as_declared
+
+            constants = {**constants, **convert_as_declared(tree, signature)}
         if self._follows_numba and not is_device:
             from kerneldsl.frontend.guards import leave_at_guards
 
@@ -348,7 +367,7 @@ def _check_parameters(
     arguments = node.args
     if not is_device:
         _check_compile_time(node, constants, reporter)
-    odd = [(arguments.vararg, "*"), (arguments.kwarg, "**")]
+    odd = [(arguments.kwarg, "**")]
     if not is_device:
         odd.append(
             (arguments.posonlyargs[0] if arguments.posonlyargs else None, "positional-only ")

@@ -20,6 +20,7 @@ from kerneldsl.frontend.call_arguments import (
     is_none,
     local_lambda,
     read_inline_call,
+    rest_in_tuple,
     statements_of_access,
 )
 from kerneldsl.frontend.captured import (
@@ -307,6 +308,7 @@ class Rewriter(OutsideValues):
         function = callee.function
         assert isinstance(function, types.FunctionType)
         defaults = default_values(function)
+        node = rest_in_tuple(node, function)
         given = bind_arguments(
             node,
             callee.name,
@@ -449,6 +451,8 @@ class Rewriter(OutsideValues):
 
             if intrinsic is mma and self._chosen_precision() == "reference":
                 static["precision"] = "reference"
+        if static.get("alignment", 0) is None:
+            del static["alignment"]
         if intrinsic.typing is Typing.ELEMENT:
             arguments = access_of(node, intrinsic, arguments, self._statement, self._reporter)
         return self._use(node, intrinsic, static, arguments)

@@ -63,6 +63,8 @@ class StaticEvaluator:
             return self._shape(intrinsic, node, value)
         if parameter == "axis":
             return value
+        if parameter == "alignment":
+            return self._alignment(intrinsic, node, value)
         if parameter in ("promote", "stages"):
             return self._count(intrinsic, parameter, node, value)
         if parameter in intrinsic.choices:
@@ -120,6 +122,17 @@ class StaticEvaluator:
                 node,
                 f"kd.{intrinsic.name}: {parameter} is {safe_repr(value)}",
                 "Give a positive integer or None",
+                value=value,
+            )
+        return None if value is None else int(value)
+
+    def _alignment(self, intrinsic: Intrinsic, node: ast.expr, value: Any) -> int | None:
+        is_power = _is_integer(value) and value > 0 and value & (value - 1) == 0
+        if value is not None and not is_power:
+            self._reporter.fail(
+                node,
+                f"kd.{intrinsic.name}: alignment is {safe_repr(value)}",
+                "Give a power of two, in bytes",
                 value=value,
             )
         return None if value is None else int(value)

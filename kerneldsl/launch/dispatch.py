@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 from functools import partial
+from inspect import CO_VARARGS
 from typing import Any
 
 from kerneldsl.contract import (
@@ -63,6 +64,9 @@ class Dispatcher(KernelStates, Observable):
         #: What the kernel is called.
         self.name = definition.function.__qualname__
         self.is_debug = definition.options.debug
+        code = getattr(definition.function, "__code__", None)
+        #: The position of ``*rest``, which takes the other arguments as a tuple.
+        self._rest_at = code.co_argcount if code and code.co_flags & CO_VARARGS else None
         #: Devices and reasons for which it was warned that the CPU takes over.
         self._announced: set[tuple[str, str]] = set()
 
@@ -83,6 +87,7 @@ class Dispatcher(KernelStates, Observable):
         instead : Device, optional
             Where to launch whatever has been chosen: the CPU, in place of a device that failed.
         """
+        args = self._packed(args)
         with no_fork:  # a child would wait for what is imported for ever
             state = self.state() if shape.member is None else self._state_of(shape)
             request = make_request(state, shape, args, instead, is_launch=True)
@@ -266,6 +271,8 @@ class Dispatcher(KernelStates, Observable):
         KernelError
             What is the user's own mistake, as the launch would raise it.
         """
+        if self._rest_at is not None:
+            return None  # native code packs no tuples
         request = make_request(self._state_of(shape), shape, args, is_launch=True)
         if request.fallback is not None:
             return None
@@ -286,6 +293,10 @@ class Dispatcher(KernelStates, Observable):
         if executable is None or config is None:
             return None
         return request, executable, config
+
+    def _packed(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        at = self._rest_at
+        return args if at is None else (*args[:at], args[at:])
 
     def in_order(self, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
         """Put arguments given by name after those given by position."""
@@ -312,7 +323,9 @@ class Dispatcher(KernelStates, Observable):
         `args` may be the text of a signature.
         """
         named = named_device(device, arch)
-        return make_request(self._state_of(shape), shape, args, named)
+        is_values = not (len(args) == 1 and isinstance(args[0], str))
+        given = self._packed(args) if is_values else args
+        return make_request(self._state_of(shape), shape, given, named)
 
     def specialize(
         self,

@@ -167,6 +167,8 @@ def _decorated(
     for kinds, result in declared:
         if options["device"]:
             made._declare(kinds, result)
+            if len(declared) == 1:
+                made._convert_to(kinds, result)
         else:
             made._compile(kinds)
     return made

@@ -249,6 +249,14 @@ class CUDADispatcher(Kernel[Any, Any]):
             raise found from error
         return overload
 
+    def _convert_to(self, kinds: tuple[Any, ...], result: Any) -> None:
+        """Let a device function convert to its one signature, as numba.cuda does."""
+        from kerneldsl.language.signatures import read_signature
+
+        is_void = result is None or str(result) in ("none", "void")
+        #: By this attribute the front end knows the signature.
+        self.__kerneldsl_signature__ = None if is_void else read_signature((result,))[0], kinds
+
     def _declare(self, kinds: tuple[Any, ...], result: Any) -> Overload:
         from kerneldsl.compat.numba_cuda.typing import argument_types
 

@@ -32,9 +32,9 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name != "xoroshiro128p_type":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from numba.np.numpy_support import from_dtype
+    from kerneldsl.compat.numba_cuda.typing import type_of_dtype
 
-    return from_dtype(xoroshiro128p_dtype)
+    return type_of_dtype(xoroshiro128p_dtype)
 
 
 def create_xoroshiro128p_states(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from kerneldsl.language.kinds import ArrayKind, Kind, Layout
+from kerneldsl.language.kinds import ArrayKind, Kind, Layout, ScalarKind
 from kerneldsl.language.signatures import read_signature
 from kerneldsl.lowering.types import numba_types
 
-__all__ = ["argument_types", "kinds_of_signature", "type_of_array"]
+__all__ = ["argument_types", "kinds_of_signature", "type_of_array", "type_of_dtype"]
 
 
 def argument_types(kinds: tuple[Kind, ...]) -> tuple[Any, ...]:
@@ -36,3 +36,13 @@ def type_of_array(array: Any) -> Any:
         raise TypeError(f"kernels take no arrays of dtype {array.dtype}")
     layout: Layout = "A" if array.size and 0 in array.strides else array.layout
     return numba_types((ArrayKind(name, array.ndim, layout),))[0]
+
+
+def type_of_dtype(dtype: Any) -> Any:
+    """Return Numba's type of the elements of a dtype."""
+    from kerneldsl.language.element_types import element_name
+
+    name = element_name(dtype)
+    if name is None:
+        raise TypeError(f"kernels have no elements of dtype {dtype}")
+    return numba_types((ScalarKind(name),))[0]

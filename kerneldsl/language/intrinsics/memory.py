@@ -13,12 +13,14 @@ shared = IntrinsicGroup(
         "array": Intrinsic(
             "shared.array",
             "Allocate an array that the threads of a block share; its elements are undefined. "
-            "Shape 0 is the dynamic shared memory; the launch gives its size.",
+            "Shape 0 is the dynamic shared memory; the launch gives its size. `alignment` is in "
+            "bytes, for a GPU.",
             Typing.ARRAY,
-            ("shape", "dtype"),
+            ("shape", "dtype", "alignment"),
             Scope.BLOCK,
             effect=Effect.ALLOCATE_SHARED,
-            static=("shape", "dtype"),
+            static=("shape", "dtype", "alignment"),
+            defaults={"alignment": None},
         )
     },
 )
@@ -27,12 +29,14 @@ local = IntrinsicGroup(
     {
         "array": Intrinsic(
             "local.array",
-            "Allocate an array of this thread; its elements are undefined.",
+            "Allocate an array of this thread; its elements are undefined. `alignment` is in bytes, "
+            "for a GPU.",
             Typing.ARRAY,
-            ("shape", "dtype"),
+            ("shape", "dtype", "alignment"),
             Scope.THREAD,
             effect=Effect.ALLOCATE_LOCAL,
-            static=("shape", "dtype"),
+            static=("shape", "dtype", "alignment"),
+            defaults={"alignment": None},
         )
     },
 )

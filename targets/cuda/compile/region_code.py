@@ -493,12 +493,14 @@ class _CudaEmitter(LoopEmitter):
         site = operation.attributes["site"]
         if site not in self.shared_memory:
             made = static_shared(self.context, self.builder, element, shape)
+            made.align = max(made.align, operation.attributes.get("alignment", 0))
             self.shared_memory[site] = made
         self.set(operation, self._array(kind, self.shared_memory[site], map(_I64, shape)))
 
     def local(self, operation: Operation) -> None:
         kind, shape = operation.result.type, operation.attributes["shape"]
         memory = local_memory(self.builder, self.context.get_data_type(kind.dtype), shape)
+        memory.align = max(memory.align, operation.attributes.get("alignment", 0))
         self.set(operation, self._array(kind, memory, map(_I64, shape)))
 
     def _array(self, kind: Any, memory: ir.Value, shape: Iterable[ir.Value]) -> ArrayParts:

@@ -62,7 +62,7 @@ def dynamic_shared(
     return memory, builder.udiv(nbytes, _i64(context.get_abi_sizeof(element)))
 
 
-def local_memory(builder: ir.IRBuilder, element: ir.Type, shape: Sequence[int]) -> ir.Value:
+def local_memory(builder: ir.IRBuilder, element: ir.Type, shape: Sequence[int]) -> Any:
     """Return memory of the thread for an array of elements of a type."""
     # Numba's own helper would fill it with zeros, element by element.
     with builder.goto_entry_block():

@@ -364,7 +364,7 @@ def test_parameters_and_results():
     def default(x, n=3):
         x[0] = n
 
-    def star(*args):
+    def star(**args):
         pass
 
     def keyword(x, *, n):

@@ -1,0 +1,53 @@
+"""Device functions with a signature: arguments and result are converted to its types."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from typing import Any
+
+from kerneldsl.frontend.syntax import assign, load
+from kerneldsl.frontend.trees import walk_here
+from kerneldsl.language.element_types import numpy_dtype
+from kerneldsl.language.kinds import Kind, ScalarKind
+from kerneldsl.language.reserved import RESERVED_PREFIX
+
+__all__ = ["convert_as_declared"]
+
+
+def convert_as_declared(
+    tree: ast.FunctionDef, signature: tuple[Kind | None, tuple[Kind, ...]]
+) -> dict[str, Any]:
+    """Write the conversions into a function, in place; return the types by their names there.
+
+    Only numbers are converted. An array has the type that it is passed with.
+    """
+    result, parameters = signature
+    types: dict[str, Any] = {}
+
+    def converted(kind: ScalarKind, value: ast.expr) -> ast.expr:
+        name = f"{RESERVED_PREFIX}as_{kind.dtype}"
+        types[name] = numpy_dtype(kind.dtype).type
+        return ast.Call(load(name), [value], [])
+
+    first = [
+        assign(parameter.arg, converted(kind, load(parameter.arg)))
+        for parameter, kind in zip(tree.args.args, parameters, strict=False)
+        if _is_number(kind)
+    ]
+    for node in _returns(tree):
+        if node.value is not None and result is not None and _is_number(result):
+            node.value = ast.copy_location(converted(result, node.value), node.value)
+    for each in first:
+        ast.copy_location(each, tree)
+    tree.body[:0] = first
+    ast.fix_missing_locations(tree)
+    return types
+
+
+def _is_number(kind: Kind) -> bool:
+    return isinstance(kind, ScalarKind) and not kind.element.is_record
+
+
+def _returns(tree: ast.FunctionDef) -> Iterable[ast.Return]:
+    return [node for node in walk_here(tree) if isinstance(node, ast.Return)]
