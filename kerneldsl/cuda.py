@@ -51,7 +51,7 @@ _NAMES = {
     ),
     ".vectorizers": "guvectorize vectorize",
     "kerneldsl": (
-        "activemask all_sync any_sync atomic ballot_sync blockDim blockIdx brev cbrt clz const "
+        "activemask all_sync any_sync ballot_sync blockDim blockIdx brev cbrt clz const "
         "eq_sync ffs fma grid gridDim gridsize laneid lanemask_lt local match_all_sync "
         "match_any_sync nanosleep popc selp shared shfl_down_sync shfl_sync shfl_up_sync "
         "shfl_xor_sync syncthreads syncthreads_and syncthreads_count syncthreads_or syncwarp "
@@ -90,6 +90,7 @@ _VECTORS = {
 SUBMODULES = {
     "api": (".api", ".devices", ".streams", ".arrays"),
     "args": (".dispatcher",),
+    "atomic": (".atomic",),
     "cache_hints": (".cache_hints",),
     "cg": (".cg",),
     "compiler": (".compiler",),
@@ -113,6 +114,7 @@ SUBMODULES = {
     "fp16": (".fp16",),
     "kernels": (),
     "kernels.reduction": (".reduction",),
+    "kernels.transpose": (".arrays",),
     "libdevice": (".libdevice",),
     "misc": (),
     "misc.special": ("numba.misc.special",),
@@ -127,6 +129,15 @@ SUBMODULES = {
 }
 #: Modules of Numba itself, in which programs assign names.
 _WHOLE = ("numba.core.config",)
+
+#: Settings that numba-cuda has and Numba has not, with the values that they have by default.
+_SETTINGS = {
+    "CUDA_DEBUG_POLY": 0,
+    "CUDA_ENABLE_MINOR_VERSION_COMPATIBILITY": 0,
+    "CUDA_ENABLE_NRT": 0,
+    "CUDA_NRT_STATS": 0,
+    "CUDA_NVRTC_EXTRA_SEARCH_PATHS": "",
+}
 
 _made: dict[str, _types.ModuleType] = {}
 
@@ -147,7 +158,10 @@ def submodule(name: str) -> _types.ModuleType:
         return known
     homes = tuple(_full(each) for each in SUBMODULES[name])
     if homes and homes[0] in _WHOLE:
-        return _made.setdefault(name, import_module(homes[0]))
+        settings = import_module(homes[0])
+        for each, value in _SETTINGS.items():
+            vars(settings).setdefault(each, value)
+        return _made.setdefault(name, settings)
     made = _types.ModuleType(f"{__name__}.{name}")
     made.__path__ = []
 

@@ -26,12 +26,15 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import kerneldsl
+
 CLASSES = ("passed", "host", "language", "different", "not applicable")
 #: Modules of numba-cuda that are its compiler and its driver, and why tests of them say nothing
 #: of programs. A test that uses one does not count.
 INTERNAL = {
     "bf16": "bindings that numba-cuda generates",
     "bfloat16": "bindings that numba-cuda generates",
+    "_internal": "bindings that numba-cuda generates",
     "cext": "numba-cuda's C extension",
     "cgutils": "numba-cuda's compiler",
     "cloudpickle": "a copy of another package",
@@ -41,6 +44,7 @@ INTERNAL = {
     "cuda_paths": "how numba-cuda finds the CUDA toolkit",
     "cudadecl": "numba-cuda's compiler",
     "cudadrv.dummyarray": "numba-cuda's model of arrays",
+    "cudadrv.linkable_code": "links code for a GPU",
     "cudadrv.libs": "how numba-cuda finds the CUDA toolkit",
     "cudadrv.nvrtc": "numba-cuda's binding of NVRTC",
     "cudadrv.nvvm": "numba-cuda's binding of NVVM",
@@ -62,6 +66,27 @@ INTERNAL = {
     "typing": "numba-cuda's compiler",
     "vector_types": "numba-cuda's compiler",
 }
+
+
+#: The same for names of modules that programs use.
+NAMES = {
+    "": (
+        "links code for a GPU",
+        "Archive CUSource Cubin Fatbin LTOIR LinkableCode Object PTXSource",
+    ),
+    "compiler": ("numba-cuda's compiler", "CompilerBase PassManager run_frontend"),
+    "cudadrv.driver": (
+        "numba-cuda's binding of the driver",
+        "LinkerError MemoryPointer _Linker _to_core_stream binding device_memset device_to_device "
+        "device_to_host host_memory_extents host_memory_size host_to_device is_device_memory",
+    ),
+    "cudadrv.nvvm": (
+        "numba-cuda's binding of NVVM",
+        "CompilationUnit LibDevice NVVM add_ir_version compile_ir nvvmError",
+    ),
+}
+#: Packages that some tests need, which need not be installed.
+PACKAGES = ("numba_cuda", "cupy")
 
 
 class NotApplicable(unittest.SkipTest):
@@ -110,9 +135,10 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         self._root = root
 
     def find_spec(self, fullname, path=None, target=None):
-        if not fullname.startswith("numba.cuda."):
+        # `from numba.cuda import x` looks for x below the name of the module that it has found.
+        below = fullname.removeprefix("numba.cuda.").removeprefix("kerneldsl.cuda.")
+        if below == fullname:
             return None
-        below = fullname.removeprefix("numba.cuda.")
         if below == "tests" or below.startswith("tests."):
             place = self._root.joinpath(*below.split("."))
             if below == "tests.support":
@@ -139,7 +165,8 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             )
             made.test_data_dir = suite_support.DATA
             return made
-        return _Placeholder(spec.name, _why_internal(spec.name.removeprefix("numba.cuda.")))
+        below = spec.name.removeprefix("numba.cuda.").removeprefix("kerneldsl.cuda.")
+        return _Placeholder(spec.name, _why_internal(below))
 
     def exec_module(self, module):
         return None
@@ -223,9 +250,17 @@ class _Result(unittest.TestResult):
 
 
 def _run_module(root: Path, name: str, out) -> None:
-    import kerneldsl.drop_in  # noqa: F401 -- what is tested
+    import kerneldsl.cuda
+    import kerneldsl.drop_in
 
     sys.meta_path.insert(1, _Finder(root))
+    for below, (why, names) in NAMES.items():
+        module = kerneldsl.cuda.submodule(below) if below else kerneldsl.cuda
+        for each in names.split():
+            setattr(module, each, _Placeholder(f"numba.cuda.{below}.{each}", why))
+    for package in PACKAGES:
+        if importlib.util.find_spec(package) is None:
+            sys.modules[package] = _Placeholder(package, "needs a package that is not installed")
 
     def too_long(*_):
         raise TimeoutError("the test takes longer than 120 s")
@@ -265,8 +300,13 @@ def _count_in(root: Path, name: str) -> int:
 
 def _run_in_process(root: Path, name: str) -> list[dict]:
     command = [sys.executable, "-m", "tests.compat.suite", str(root), "--module", name]
+    # The processes that tests start have the drop-in, too.
+    at_start = Path(kerneldsl.__file__).parent / "compat" / "at_start"
+    path = os.pathsep.join([str(at_start), os.environ.get("PYTHONPATH") or os.getcwd()])
+    environment = {**os.environ, "PYTHONPATH": path}
+    options = {"capture_output": True, "text": True, "timeout": 600, "env": environment}
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=1500, check=False)
+        done = subprocess.run(command, check=False, **options)
         status, text, said = done.returncode, done.stdout, done.stderr[-300:]
     except subprocess.TimeoutExpired as late:
         status, said = "late", ""

@@ -43,11 +43,21 @@ class TestCase(unittest.TestCase):
         if isinstance(first, np.ndarray) or isinstance(second, np.ndarray):
             self.assertEqual(first.dtype, second.dtype, msg)
             self.assertEqual(first.shape, second.shape, msg)
+        if np.iscomplexobj(first) or np.iscomplexobj(second):
+            for part in (np.real, np.imag):
+                self.assertPreciseEqual(part(first), part(second), prec, ulps, msg, **options)
+            return
         if prec == "exact":
             np.testing.assert_array_equal(first, second, err_msg=msg or "")
         else:
             bits = {"single": 23, "double": 52}[prec]
             np.testing.assert_allclose(first, second, rtol=ulps * 2.0 ** (-bits), err_msg=msg or "")
+
+    def reset_module_warnings(self, module):
+        """Let the warnings of a module be shown again."""
+        name = module if isinstance(module, str) else module.__name__
+        if name in sys.modules:
+            vars(sys.modules[name]).pop("__warningregistry__", None)
 
     def random(self):
         return np.random.RandomState(42)

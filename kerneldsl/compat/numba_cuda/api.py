@@ -24,7 +24,7 @@ from kerneldsl.memory.creation import as_array, managed_empty, mapped_view
 from kerneldsl.memory.creation import to_device as copy_to_device
 from kerneldsl.memory.geometry import ArrayGeometry
 from kerneldsl.memory.host_memory import pinned_copy, pinned_empty
-from kerneldsl.memory.strided import checked_dtype, contiguous_strides
+from kerneldsl.memory.strided import byte_bounds, checked_dtype, contiguous_strides
 from kerneldsl.placement.devices import current_device
 
 __all__ = [
@@ -127,7 +127,18 @@ def pinned_array(
     shape: Any, dtype: Any = np.float64, strides: Any = None, order: str = "C"
 ) -> np.ndarray[Any, Any]:
     """Make a NumPy array in page-locked memory."""
-    return pinned_empty(_shape(shape), _dtype(dtype), order="F" if order == "F" else "C")
+    return _pinned(shape, dtype, strides, order)
+
+
+def _pinned(
+    shape: Any, dtype: Any, strides: Any, order: str, **options: bool
+) -> np.ndarray[Any, Any]:
+    extents, element = _shape(shape), _dtype(dtype)
+    if strides is None:
+        return pinned_empty(extents, element, order="F" if order == "F" else "C", **options)
+    _, end = byte_bounds(0, extents, tuple(strides), element.itemsize)
+    memory = pinned_empty(int(end), np.uint8, **options)
+    return np.ndarray(extents, element, memory, strides=strides)
 
 
 def pinned_array_like(ary: Any) -> np.ndarray[Any, Any]:
@@ -145,14 +156,11 @@ def mapped_array(
     wc: bool = False,
 ) -> MappedNDArray:
     """Make a NumPy array in page-locked memory that kernels use."""
-    host = pinned_empty(
-        _shape(shape),
-        _dtype(dtype),
-        order="F" if order == "F" else "C",
-        mapped=True,
-        write_combined=wc,
-    )
-    return MappedNDArray.over(mapped_view(host), host)
+    host = _pinned(shape, dtype, strides, order, mapped=True, write_combined=wc)
+    whole = host
+    while isinstance(whole.base, np.ndarray):  # the memory, of which an array with gaps is a view
+        whole = whole.base
+    return MappedNDArray.over(mapped_view(whole), host)
 
 
 def mapped_array_like(

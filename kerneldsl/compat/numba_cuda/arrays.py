@@ -54,6 +54,12 @@ class DevicePointer:
     def __int__(self) -> int:
         return int(self.array.pointer)
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, DevicePointer) and other.array.location == self.array.location
+
+    def __hash__(self) -> int:
+        return hash(self.array.location)
+
 
 class DeviceNDArray(DeviceArray):
     """A device array with numba.cuda's methods; kernels of both vocabularies take it.
@@ -259,8 +265,7 @@ class DeviceNDArray(DeviceArray):
             raise NotImplementedError("transposing a non-2D DeviceNDArray isn't supported")
         if axes is not None and set(axes) != set(range(self.ndim)):
             raise ValueError(f"invalid axes list {axes!r}")
-        view = DeviceArray.transpose(self)
-        return type(self).over(DeviceArray.copy(view))
+        return transpose(self)
 
     @property
     def T(self) -> DeviceNDArray:
@@ -324,6 +329,17 @@ class DeviceNDArray(DeviceArray):
 
 def _arrived(elements: np.ndarray[Any, Any]) -> DeviceNDArray:
     return DeviceNDArray.over(to_device(elements))
+
+
+def transpose(a: DeviceArray, b: DeviceArray | None = None) -> DeviceNDArray:
+    """Return the transposed copy of a matrix, in `b` if that is given."""
+    view = DeviceArray.transpose(a)
+    if b is None:
+        return DeviceNDArray.over(DeviceArray.copy(view))
+    from kerneldsl.memory.copies import copy_between
+
+    copy_between(b, DeviceArray.copy(view))
+    return DeviceNDArray.over(b)
 
 
 class DeviceRecord(DeviceNDArray):

@@ -90,6 +90,8 @@ def jit(
                 "unaffected."
             )
         )
+    if shared_memory_carveout is not None:
+        _check_carveout(shared_memory_carveout)
     if link:
         if device:
             raise ValueError("link keyword invalid for device function")
@@ -192,8 +194,22 @@ _KNOWN = _WITHOUT_EFFECT | {
 def _bounds(bounds: Any) -> Any:
     found = tuple(bounds) if isinstance(bounds, (tuple, list)) else (bounds,)
     if not 1 <= len(found) <= 3:
-        raise ValueError("launch_bounds must be an int, or one to three ints")
+        raise ValueError(f"Got {len(found)} launch bounds: {found}. Give one to three")
     return found[:2]
+
+
+def _check_carveout(carveout: Any) -> None:
+    """Raise for no part of the memory that shared memory and the L1 cache have together."""
+    if isinstance(carveout, str):
+        is_valid = carveout.lower() in ("default", "maxl1", "maxshared")
+    elif isinstance(carveout, int):
+        is_valid = -1 <= carveout <= 100
+    else:
+        raise TypeError(f"shared_memory_carveout must be a str or an int, got {type(carveout)}")
+    if not is_valid:
+        raise ValueError(
+            f"Invalid carveout value: {carveout}. Must be -1 to 100, default, MaxL1 or MaxShared"
+        )
 
 
 def declare_device(

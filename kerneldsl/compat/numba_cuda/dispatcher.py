@@ -15,11 +15,15 @@ from kerneldsl.compat.numba_cuda.errors import missing_launch_config_msg, transl
 from kerneldsl.compat.numba_cuda.launches import checked_dimensions
 from kerneldsl.compat.numba_cuda.streams import stream_of
 from kerneldsl.contract import CompileOptions
-from kerneldsl.errors import KernelError
+from kerneldsl.errors import ArgumentTypeError, KernelError
 from kerneldsl.kernels.kernel import Kernel, KernelOptions
+from kerneldsl.language.element_types import numpy_dtype
+from kerneldsl.language.kinds import ScalarKind
+from kerneldsl.language.signatures import read_signature
 from kerneldsl.launch.dispatch import Dispatcher
 from kerneldsl.memory.arrays import DeviceArray
 from kerneldsl.placement.devices import current_device
+from kerneldsl.utilities.modules import is_of_numba
 
 __all__ = ["CUDADispatcher", "In", "InOut", "Out"]
 
@@ -55,6 +59,8 @@ class _NumbaDispatcher(Dispatcher):
             super().launch(shape, self.adapted(args, shape.stream, after), instead)
         except KernelError as error:
             found = translated(error)
+            if isinstance(error, ArgumentTypeError) and len(self.definition.signatures) > 1:
+                found = TypeError(f"No matching definition for argument type(s): {error}")
             if found is error:
                 raise
             raise found from error
@@ -74,6 +80,8 @@ class _NumbaDispatcher(Dispatcher):
         if self.extensions:
             args = tuple(self._extended(each, stream, after) for each in args)
         made = tuple(map(_adapt, args))
+        if len(self.definition.signatures) == 1:
+            made = tuple(map(_wrapped, made, self.definition.signatures[0])) or made
         is_same = all(a is b for a, b in zip(made, args, strict=True))
         return args if is_same else made
 
@@ -108,6 +116,16 @@ def _adapt(value: Any) -> Any:
     if not isinstance(value, np.generic) and hasattr(value, "__cuda_array_interface__"):
         return as_cuda_array(value)
     return value
+
+
+def _wrapped(value: Any, kind: Any) -> Any:
+    """Return an int that fits the type of its parameter: its lowest bits, as numba.cuda does."""
+    if type(value) is not int or not isinstance(kind, ScalarKind):
+        return value
+    dtype = numpy_dtype(kind.dtype)
+    if dtype.kind not in "iu" or np.iinfo(dtype).min <= value <= np.iinfo(dtype).max:
+        return value
+    return np.uint64(value % 2**64).astype(dtype)
 
 
 class ForAll:
@@ -251,8 +269,6 @@ class CUDADispatcher(Kernel[Any, Any]):
 
     def _convert_to(self, kinds: tuple[Any, ...], result: Any) -> None:
         """Let a device function convert to its one signature, as numba.cuda does."""
-        from kerneldsl.language.signatures import read_signature
-
         is_void = result is None or str(result) in ("none", "void")
         #: By this attribute the front end knows the signature.
         self.__kerneldsl_signature__ = None if is_void else read_signature((result,))[0], kinds
@@ -271,7 +287,10 @@ class CUDADispatcher(Kernel[Any, Any]):
 
         if self.specialized:
             raise RuntimeError("Dispatcher already specialized")
-        kinds = kinds_of(bind(tuple(map(str, range(len(args)))), args).given)
+        if any(is_of_numba(each, "Type") for each in args):
+            kinds = read_signature(args)
+        else:
+            kinds = kinds_of(bind(tuple(map(str, range(len(args)))), args).given)
         key = argument_types(kinds)
         found = self._specializations.get(key)
         if found is None:
@@ -284,25 +303,27 @@ class CUDADispatcher(Kernel[Any, Any]):
 
     # ------------------------------------------------------------------ inspection
 
-    def _of_each(self, signature: Any, read: Callable[[Overload], Any]) -> Any:
+    def _of_each(
+        self, signature: Any, read: Callable[[Overload], Any], *, is_text: bool = False
+    ) -> Any:
         """Return what is read of the overload of a signature, or of all of them in a dict."""
         if signature is not None:
-            return read(self.overloads[tuple(signature)])
-        if self.specialized:
+            return read(self.overloads[tuple(getattr(signature, "args", signature))])
+        if self.specialized and not is_text:
             return read(next(iter(self.overloads.values())))
         return {key: read(each) for key, each in self.overloads.items()}
 
     def inspect_llvm(self, signature: Any = None) -> Any:
         """Return the LLVM IR, of all overloads in a dict."""
-        return self._of_each(signature, Overload.inspect_llvm)
+        return self._of_each(signature, Overload.inspect_llvm, is_text=True)
 
     def inspect_asm(self, signature: Any = None) -> Any:
         """Return the PTX, of all overloads in a dict."""
-        return self._of_each(signature, Overload.inspect_asm)
+        return self._of_each(signature, Overload.inspect_asm, is_text=True)
 
     def inspect_sass(self, signature: Any = None) -> Any:
         """Return the machine code as text, of all overloads in a dict."""
-        return self._of_each(signature, Overload.inspect_sass)
+        return self._of_each(signature, Overload.inspect_sass, is_text=True)
 
     def inspect_types(self, file: Any = None) -> None:
         """Print the function with the types of its values."""

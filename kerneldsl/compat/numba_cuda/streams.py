@@ -86,6 +86,14 @@ class ExternalStream(Stream):
     __slots__ = ("pointer",)
     external = True
 
+    @property
+    def handle(self) -> Handle:
+        """The driver's handle, also on a CPU, which has no such streams."""
+        return Handle(getattr(self, "pointer", 0) or _Stream.handle.fget(self))  # type: ignore[attr-defined]
+
+    def __bool__(self) -> bool:
+        return bool(int(self.handle))
+
     def __repr__(self) -> str:
         return f"<External CUDA stream {int(self.handle):d}>"
 
@@ -165,7 +173,9 @@ def per_thread_default_stream() -> Stream:
 def external_stream(ptr: int) -> Stream:
     """Return a stream that another library made, by its handle."""
     if current_device().is_synchronous:
-        return ExternalStream._default(current_device())
+        made = ExternalStream()
+        made.pointer = ptr
+        return made
     return ExternalStream.from_foreign(ptr)
 
 
