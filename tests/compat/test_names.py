@@ -499,3 +499,36 @@ def test_kernels_are_pickled(cpu):
     assert pickle.loads(pickle.dumps(increment)) is increment  # noqa: S301
     local = cuda.jit(lambda x: x.fill(0), device=True)
     assert pickle.loads(pickle.dumps(local)).targetoptions["device"] is True  # noqa: S301
+
+
+@cuda.jit
+def _warp_size(out):
+    out[0] = cuda.warpsize
+
+
+def test_the_size_of_a_warp_alone(cpu):
+    out = np.zeros(1, np.int32)
+    _warp_size[1, 1](out)
+    assert out[0] == 32
+
+
+@cuda.jit
+def _largest(x, y):
+    i = cuda.grid(1)
+    cuda.atomic.max(x, 0, y[i])
+    cuda.atomic.nanmax(x, 1, y[i])
+
+
+@cuda.jit
+def _swapped(x, out):
+    out[0] = cuda.atomic.compare_and_swap(x, 3, 7)
+
+
+def test_atomic_names(cpu):
+    x = np.array([np.nan, np.nan])
+    _largest[1, 3](x, np.array([1.0, np.nan, 2.0]))
+    assert np.isnan(x[0])
+    assert x[1] == 2
+    y, out = np.array([3, 3]), np.zeros(1, np.int64)
+    _swapped[1, 1](y, out)
+    assert (y.tolist(), out[0]) == ([7, 3], 3)

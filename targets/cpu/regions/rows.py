@@ -16,6 +16,7 @@ from kerneldsl.contract import Specialization
 from kerneldsl.ir.operations import Operation, Region
 from kerneldsl.lowering.loop_marks import NOT_UNROLLED, PARALLEL
 from kerneldsl.planner.work import orient
+from targets.cpu.intrinsics.exchange import WARP_SIZE
 from targets.cpu.math.workarounds import divide_unsigned
 from targets.cpu.regions.emitter import CountedLoop, CpuEmitter
 from targets.cpu.regions.row_regions import loop_takes_any_order
@@ -54,6 +55,7 @@ def write_rows(emitter: CpuEmitter, region: Region, work: KernelWork) -> None:
     sizes = {axis: emitter.word(NX + number) for number, axis in enumerate("xyz")}
     emitter.axes = axes_of_rows(emitter.spec, work)
     emitter.ids |= {f"gridsize.{axis}": value for axis, value in sizes.items()}
+    emitter.ids["warpsize"] = _I64(WARP_SIZE)
     if emitter.spec.mode.forall_ndim == 1:
         low = builder.mul(emitter.first, segment)
         high = emitter.smaller(builder.mul(emitter.last, segment), sizes["x"])
