@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypeGuard
 
 from kerneldsl.frontend.syntax import assign, load
 from kerneldsl.frontend.trees import walk_here
@@ -45,7 +45,7 @@ def convert_as_declared(
     return types
 
 
-def _is_number(kind: Kind) -> bool:
+def _is_number(kind: Kind) -> TypeGuard[ScalarKind]:
     return isinstance(kind, ScalarKind) and not kind.element.is_record
 
 

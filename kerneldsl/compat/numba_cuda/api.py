@@ -131,7 +131,7 @@ def pinned_array(
 
 
 def _pinned(
-    shape: Any, dtype: Any, strides: Any, order: str, **options: bool
+    shape: Any, dtype: Any, strides: Any, order: str, **options: Any
 ) -> np.ndarray[Any, Any]:
     extents, element = _shape(shape), _dtype(dtype)
     if strides is None:

@@ -85,6 +85,7 @@ class ExternalStream(Stream):
 
     __slots__ = ("pointer",)
     external = True
+    pointer: int
 
     @property
     def handle(self) -> Handle:
