@@ -24,7 +24,7 @@ from kerneldsl.ir.refusals import (
 )
 from kerneldsl.lowering.types import PackedView
 
-__all__ = ["Place", "load", "place_of"]
+__all__ = ["Place", "load", "packed_number", "place_of"]
 
 _Indices = list[Value]
 
@@ -87,7 +87,7 @@ def subscript(reader: Reader, node: ast.Subscript) -> Place:
         )
     if are_values and isinstance(owner.type, PackedView) and _are_integers(indices):
         return Place(
-            lambda: _packed_number(reader, owner, indices),
+            lambda: packed_number(reader, owner, indices),
             lambda value: _set_by_numba(
                 reader, owner, packed(reader, index), packed(reader, value)
             ),
@@ -186,7 +186,8 @@ def store(reader: Reader, array: Value, indices: _Indices, value: Value) -> None
     _set_by_numba(reader, array, index, value)
 
 
-def _packed_number(reader: Reader, view: Value, indices: _Indices) -> Value:
+def packed_number(reader: Reader, view: Value, indices: _Indices) -> Value:
+    """Read a number of a view of packed numbers, by an integer for each axis."""
     index = indices[0] if len(indices) == 1 else packed(reader, (*indices,))
     found = reader.typing.operator(operator.getitem, (view.type, index.type)).return_type
     return reader.add("packed.load", [view, *indices], (found,), effect=Effect.READ).result

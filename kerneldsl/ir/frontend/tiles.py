@@ -24,7 +24,7 @@ from numba import types
 from kerneldsl.frontend.call_arguments import is_none
 from kerneldsl.frontend.expressions import written
 from kerneldsl.frontend.parts import Part
-from kerneldsl.ir.frontend.arrays import load
+from kerneldsl.ir.frontend.arrays import load, packed_number
 from kerneldsl.ir.frontend.attributes import attribute
 from kerneldsl.ir.frontend.members import TileExpression, is_tile, packed
 from kerneldsl.ir.frontend.reader import NotReadError, Reader
@@ -302,7 +302,7 @@ def _load_packed(
         is_inside = _are_inside(reader, indices, extents)
 
         def number() -> list[Value]:
-            return [reader.cast(_packed_number(reader, array, indices), result.dtype)]
+            return [reader.cast(packed_number(reader, array, indices), result.dtype)]
 
         reader.into(inside, number)
         reader.into(outside, lambda: [other])
@@ -330,14 +330,6 @@ def _are_inside(reader: Reader, indices: list[Value], extents: tuple[Value, ...]
     for test in tests[1:]:
         found = reader.numba(operator.and_, [found, test])
     return found
-
-
-def _packed_number(reader: Reader, array: Value, indices: list[Value]) -> Value:
-    index = indices[0] if len(indices) == 1 else packed(reader, (*indices,))
-    signature = reader.typing.operator(operator.getitem, (array.type, index.type))
-    attributes = {"function": operator.getitem, "signature": signature}
-    kinds = (signature.return_type,)
-    return reader.add("numba", [array, index], kinds, attributes, effect=Effect.READ).result
 
 
 def _store(tiles: TileReader, node: ast.expr, intrinsic: Intrinsic, given: _Given) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from llvmlite import ir
 
-from kerneldsl.ir.operations import Operation
+from kerneldsl.ir.operations import Operation, Region
 from kerneldsl.ir.tiles.elements import write_region, write_take
 from targets.cpu.regions.emitter import CpuEmitter
+from targets.cpu.regions.tiles.unpacking import begins_at_a_byte, packed_load, write_unpacked
 from targets.cpu.regions.tiles.writer import Elements, TileCode
 
 __all__ = ["write_copy", "write_map", "write_taken"]
@@ -42,11 +43,33 @@ def _write_guarded(code: TileCode, target: Elements) -> None:
     first = test([_I64(0) for _ in code.shape])
     last = test([_I64(extent - 1) for extent in code.shape])
     with builder.if_else(builder.and_(first, last)) as (whole, part):
-        with whole, code.slots() as slot:
-            test(code.indices(slot))
-            target.put(slot, write_region(emitter, branch.regions[0]))
+        with whole:
+            _write_inside(code, target, branch.regions[0], test)
         with part, code.elements() as (slot, value):
             target.put(slot, value)
+
+
+def _write_inside(
+    code: TileCode, target: Elements, region: Region, place: Callable[[Sequence[ir.Value]], object]
+) -> None:
+    """Write elements of a region; `place` writes what the region needs of an element's indices."""
+
+    def each() -> None:
+        with code.slots() as slot:
+            place(code.indices(slot))
+            target.put(slot, write_region(code.emitter, region))
+
+    load = packed_load(code, target, region)
+    if load is None:
+        each()
+        return
+    place([_I64(0) for _ in code.shape])
+    test = begins_at_a_byte(code.emitter, load)
+    with code.builder.if_else(test) as (fast, slow):
+        with fast:
+            write_unpacked(code, target, load, place)
+        with slow:
+            each()
 
 
 def write_taken(emitter: CpuEmitter, operation: Operation) -> None:
