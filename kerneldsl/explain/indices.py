@@ -238,16 +238,16 @@ def _masked(one: Expression, two: Expression) -> Expression | None:
     return import_sympy().Mod(one, int(two) + 1) if is_mask else None
 
 
-#: Python's operators, also in place, as expressions of their operands.
+#: Python's operators as expressions of their operands.
 _OPERATORS: dict[Any, Callable[..., Expression | None]] = {
-    **dict.fromkeys((operator.add, operator.iadd), operator.add),
-    **dict.fromkeys((operator.sub, operator.isub), operator.sub),
-    **dict.fromkeys((operator.mul, operator.imul), operator.mul),
-    **dict.fromkeys((operator.floordiv, operator.ifloordiv), _quotient),
-    **dict.fromkeys((operator.mod, operator.imod), lambda a, b: import_sympy().Mod(a, b)),
-    **dict.fromkeys((operator.lshift, operator.ilshift), _shifted_left),
-    **dict.fromkeys((operator.rshift, operator.irshift), _shifted_right),
-    **dict.fromkeys((operator.and_, operator.iand), _masked),
+    operator.add: operator.add,
+    operator.sub: operator.sub,
+    operator.mul: operator.mul,
+    operator.floordiv: _quotient,
+    operator.mod: lambda a, b: import_sympy().Mod(a, b),
+    operator.lshift: _shifted_left,
+    operator.rshift: _shifted_right,
+    operator.and_: _masked,
     operator.neg: operator.neg,
     operator.pos: operator.pos,
     min: lambda *values: import_sympy().Min(*values),

@@ -68,10 +68,6 @@ _OPERATORS: dict[Any, Callable[..., Any]] = {
         )
     },
 }
-_IN_PLACE = {
-    getattr(operator, f"i{each.__name__.strip('_')}", None): called
-    for each, called in _OPERATORS.items()
-}
 #: NumPy's functions of mathematical functions, by the last part of their names.
 _FUNCTIONS: dict[str, Any] = {
     **dict.fromkeys(("abs", "absolute", "fabs"), np.abs),
@@ -124,7 +120,7 @@ def _of_numba(run: LaneMemory, operation: Operation) -> Value:
     if not operation.results:
         return UNKNOWN
     name = str(getattr(function, "__name__", function)).rpartition(".")[2]
-    called = _OPERATORS.get(function) or _IN_PLACE.get(function) or _FUNCTIONS.get(name)
+    called = _OPERATORS.get(function) or _FUNCTIONS.get(name)
     kinds = operation.attributes["signature"].args
     if called not in _OWN_OPERANDS and len(kinds) == len(values):
         values = [as_dtype(v, language_type(kind)) for v, kind in zip(values, kinds, strict=True)]

@@ -27,10 +27,10 @@ _I32, _I64 = ir.IntType(32), ir.IntType(64)
 _LARGEST = 2**31 - 1
 #: Instructions of updates in 32 bits.
 _UPDATES = {
-    **dict.fromkeys((operator.floordiv, operator.ifloordiv), "udiv"),
-    **dict.fromkeys((operator.mul, operator.imul), "mul"),
-    **dict.fromkeys((operator.lshift, operator.ilshift), "shl"),
-    **dict.fromkeys((operator.rshift, operator.irshift), "lshr"),
+    operator.floordiv: "udiv",
+    operator.mul: "mul",
+    operator.lshift: "shl",
+    operator.rshift: "lshr",
 }
 _OPERATORS = frozenset(value for value in vars(operator).values() if callable(value))
 _implementations: WeakKeyDictionary[Any, dict[tuple[Any, Any], Any]] = WeakKeyDictionary()

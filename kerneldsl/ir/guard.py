@@ -24,8 +24,7 @@ __all__ = ["Guard", "find_guard"]
 #: Factors of a coordinate that cannot take it out of int64, whatever the extent is.
 _MAX_FACTOR = 16
 _RELATIONS = (operator.lt, operator.le, operator.gt, operator.ge)
-_SUMS = (operator.add, operator.iadd, operator.sub, operator.isub)
-_PRODUCTS = (operator.mul, operator.imul)
+_SUMS = (operator.add, operator.sub)
 _PURE = frozenset(("const", "cast", "numba", "array.size", "array.extent", "grid", "gridsize"))
 
 
@@ -160,7 +159,7 @@ class _Forms:
             return None
         if function in (operator.neg, operator.pos) or function in _SUMS:
             return _Form.LINEAR
-        if function in _PRODUCTS:
+        if function is operator.mul:
             factor = made.operands[0] if found[1] is _Form.LINEAR else made.operands[1]
             number = constant_number(factor)
             if number is not None and 0 <= number <= _MAX_FACTOR:

@@ -30,7 +30,7 @@ from kerneldsl.ir.operations import (
     ends_of,
     given_to,
 )
-from kerneldsl.ir.recognize import constant_number, operands_of, operator_of, plain_operator
+from kerneldsl.ir.recognize import BINARY, constant_number, operands_of, operator_of
 from kerneldsl.language.intrinsics.intrinsic import Effect as LanguageEffect
 from kerneldsl.utilities.dataclasses import dataclass
 
@@ -74,11 +74,11 @@ class LinearForms:
                 one, two = forms
                 assert one is not None
                 assert two is not None
-                if function in (operator.add, operator.iadd):
+                if function is operator.add:
                     return one + two
-                if function in (operator.sub, operator.isub):
+                if function is operator.sub:
                     return one - two
-                if function in (operator.mul, operator.imul):
+                if function is operator.mul:
                     if not two.terms:
                         return one.scale(two.constant)
                     if not one.terms:
@@ -365,9 +365,8 @@ class GrowthForms(LinearForms):
             return UNIFORM
         if function in (operator.invert, operator.pos) and len(forms) == 1:
             return forms[0]
-        plain = plain_operator(function)
-        if plain is not None and len(forms) == 2:
-            return operate(plain, *forms)
+        if function in BINARY and len(forms) == 2:
+            return operate(function, *forms)
         return self._mixed(operands)
 
     def _mixed(self, operands: Iterable[Value]) -> IndexForm:

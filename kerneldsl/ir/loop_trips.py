@@ -8,7 +8,7 @@ from typing import Any
 
 from kerneldsl.analysis.index_forms import IndexForm, operate
 from kerneldsl.ir.operations import Operation, Value, given_to
-from kerneldsl.ir.recognize import MIRRORED, operator_of, plain_operator
+from kerneldsl.ir.recognize import BINARY, MIRRORED, operator_of
 
 __all__ = ["trips_of"]
 
@@ -55,8 +55,8 @@ def _tested(operation: Operation, form_of: Callable[[Value], IndexForm]) -> floa
     change = body.yielded[number].owner
     if not isinstance(change, Operation) or change.operands[:1] != [body.arguments[number]]:
         return None
-    update = plain_operator(operator_of(change))
-    if update is None:
+    update = operator_of(change)
+    if update not in BINARY:
         return None
     start, by = form_of(given_to(operation)[number]), form_of(change.operands[1])
     stop = form_of(limit).number

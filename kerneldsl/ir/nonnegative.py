@@ -150,7 +150,7 @@ class _Proofs(LinearForms):
                 scope_of_loop = _Scope(carried, scope, [])
                 self.region(before, scope_of_loop)
                 condition = before.yielded[0]
-                made = partial(self.repeated, operation, condition)
+                made = partial(self.assumed, condition, True)
                 self.region(body, _Scope(made, scope_of_loop, []))
                 return _Scope(partial(self.ended, operation, condition), scope, [])
             case "for":
@@ -223,11 +223,6 @@ class _Proofs(LinearForms):
         if first is not None and second is not None and first != second:
             yield Fact(first - second)
             yield Fact(second - first)
-
-    def repeated(
-        self, operation: Operation, condition: Value, scope: _Scope | None
-    ) -> Iterator[Fact]:
-        yield from self.assumed(condition, True, scope)
 
     def ended(self, operation: Operation, condition: Value, scope: _Scope | None) -> Iterator[Fact]:
         """Yield what holds after a loop: its condition is false for the results."""
@@ -374,23 +369,20 @@ class _Proofs(LinearForms):
             return None
         left, right = lows
         are_both = left is not None and right is not None and left >= 0 and right >= 0
-        if function in (operator.floordiv, operator.ifloordiv):
+        if function is operator.floordiv:
             divisor = constant_number(operands[1])
             if left is not None and divisor is not None and divisor > 0:
                 return left // divisor
             return 0 if are_both else None
-        if function in (operator.mod, operator.imod):
+        if function is operator.mod:
             return 0 if right is not None and right >= 0 else None
-        if function in (operator.lshift, operator.ilshift, operator.rshift, operator.irshift):
+        if function in (operator.lshift, operator.rshift):
             return 0 if left is not None and left >= 0 else None
-        if function in (operator.and_, operator.iand):
+        if function is operator.and_:
             return 0 if any(each is not None and each >= 0 for each in lows) else None
         if function in _KEEP_SIGNS:
             return 0 if are_both else None
         return None
 
 
-_KEEP_SIGNS = (
-    *(operator.add, operator.iadd, operator.mul, operator.imul, operator.pow, operator.ipow),
-    *(operator.or_, operator.ior, operator.xor, operator.ixor),
-)
+_KEEP_SIGNS = (operator.add, operator.mul, operator.pow, operator.or_, operator.xor)

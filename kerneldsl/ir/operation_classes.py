@@ -16,7 +16,7 @@ from kerneldsl.analysis.operations import CONVERSIONS, OPERATORS, SELECTIONS
 from kerneldsl.frontend.operators import COMPARISONS
 from kerneldsl.frontend.unit import IntrinsicUse
 from kerneldsl.ir.operations import Operation
-from kerneldsl.ir.recognize import both_of, operands_of, operator_of, plain_operator
+from kerneldsl.ir.recognize import both_of, operands_of, operator_of
 from kerneldsl.language.intrinsics.intrinsic import Effect as LanguageEffect
 from kerneldsl.language.intrinsics.intrinsic import Intrinsic, Scope, Typing
 
@@ -70,7 +70,6 @@ def _gives_value(intrinsic: Intrinsic) -> bool:
 
 def _of_function(operation: Operation) -> OperationClass | None:
     function = operator_of(operation)
-    function = plain_operator(function) or function
     if function in _OPERATORS:
         return _OPERATORS[function]
     is_conversion = isinstance(operation.attributes["function"], types.NumberClass)

@@ -37,16 +37,6 @@ _MIN, _MAX = -(2**63), 2**63 - 1
 _ANY: Interval = (_MIN, _MAX)
 #: Rounds of a loop before its bounds are widened.
 _ROUNDS = 2
-_ADD = (operator.add, operator.iadd)
-_SUB = (operator.sub, operator.isub)
-_MUL = (operator.mul, operator.imul)
-_DIV = (operator.floordiv, operator.ifloordiv)
-_MOD = (operator.mod, operator.imod)
-_SHL = (operator.lshift, operator.ilshift)
-_SHR = (operator.rshift, operator.irshift)
-_AND = (operator.and_, operator.iand)
-_OR = (operator.or_, operator.ior)
-_XOR = (operator.xor, operator.ixor)
 _BITS = 64
 #: What Numba computes with integers.
 _COMPUTED = (types.int64, types.uint64)
@@ -348,33 +338,33 @@ def _of_function(function: Any, known: list[Interval]) -> Interval:
     if len(known) != 2:
         return _ANY
     a, b = known
-    if function in _ADD:
+    if function is operator.add:
         return a[0] + b[0], a[1] + b[1]
-    if function in _SUB:
+    if function is operator.sub:
         return a[0] - b[1], a[1] - b[0]
-    if function in _MUL:
+    if function is operator.mul:
         return _ends([x * y for x in a for y in b])
-    if function in _DIV and b[0] > 0:
+    if function is operator.floordiv and b[0] > 0:
         return _ends([x // y for x in a for y in b])
-    if function in _DIV and a[0] >= 0 <= b[0]:
+    if function is operator.floordiv and a[0] >= 0 <= b[0]:
         return 0, a[1]
-    if function in _MOD and b[0] > 0:
+    if function is operator.mod and b[0] > 0:
         return (0, min(a[1], b[1] - 1)) if a[0] >= 0 else (0, b[1] - 1)
-    if function in _MOD and b[0] >= 0:
+    if function is operator.mod and b[0] >= 0:
         return 0, b[1]
     return _of_bits(function, a, b)
 
 
 def _of_bits(function: Any, a: Interval, b: Interval) -> Interval:
-    if function in _SHL and b[0] >= 0 and b[1] < _BITS:
+    if function is operator.lshift and b[0] >= 0 and b[1] < _BITS:
         return _ends([x << y for x in a for y in b])
-    if function in _SHR and b[0] >= 0 and b[1] < _BITS:
+    if function is operator.rshift and b[0] >= 0 and b[1] < _BITS:
         return _ends([x >> y for x in a for y in b])
-    if function in _SHR and a[0] >= 0:
+    if function is operator.rshift and a[0] >= 0:
         return 0, a[1]
-    if function in _AND and (a[0] >= 0 or b[0] >= 0):
+    if function is operator.and_ and (a[0] >= 0 or b[0] >= 0):
         return 0, min(high for low, high in (a, b) if low >= 0)
-    if function in (*_OR, *_XOR) and a[0] >= 0 and b[0] >= 0:
+    if function in (operator.or_, operator.xor) and a[0] >= 0 and b[0] >= 0:
         return 0, (1 << max(a[1], b[1]).bit_length()) - 1
     return _ANY
 

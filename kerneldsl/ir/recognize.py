@@ -14,6 +14,7 @@ from kerneldsl.frontend.operators import OPPOSITES as OPPOSITE_NODES
 from kerneldsl.ir.operations import Operation, Value
 
 __all__ = [
+    "BINARY",
     "MIRRORED",
     "OPPOSITES",
     "both_of",
@@ -22,9 +23,10 @@ __all__ = [
     "operands_of",
     "operator_of",
     "parts_of",
-    "plain_operator",
 ]
 
+#: Operators of two operands.
+BINARY = frozenset(BINARY_OPERATORS.values())
 #: What holds where a comparison does not, unless a NaN is compared.
 OPPOSITES = {COMPARISONS[one]: COMPARISONS[other] for one, other in OPPOSITE_NODES.items()}
 #: Comparisons by those with the operands the other way round.
@@ -66,17 +68,15 @@ def _is_false(value: Value) -> bool:
 
 
 def operator_of(operation: Operation) -> Any:
-    """Return the operator or function that an operation of Numba's applies, else ``None``."""
+    """Return the operator or function that an operation of Numba's applies, else ``None``.
+
+    It is that of ``a + b`` also for ``a += b``.
+    """
     if operation.name != "numba":
         return None
     function = operation.attributes["function"]
     key = getattr(function, "typing_key", function)
-    return _FUNCTIONS.get(key, key) if isinstance(key, str) else key
-
-
-def plain_operator(function: Any) -> Any:
-    """Return an operator of two operands, also of one in place, else ``None``."""
-    return _PLAIN.get(function)
+    return _FUNCTIONS.get(key, key)
 
 
 def operands_of(operation: Operation) -> list[Value]:
@@ -136,17 +136,13 @@ def comparison_of(condition: Value, truth: bool) -> tuple[Any, list[Value]] | No
     return function if truth else OPPOSITES[function], operands_of(made)
 
 
-#: Functions that the lowering types by its own rules, by the names that it gives them.
-_FUNCTIONS = {
+#: Functions that the lowering types by its own rules, by the names that it gives them, and
+#: operators by those in place.
+_FUNCTIONS: dict[Any, Any] = {
     "kerneldsl.min": min,
     "kerneldsl.max": max,
     "kerneldsl.sum": sum,
     **{f"kerneldsl.{name}": getattr(operator, name) for name in ("lt", "le", "gt", "ge")},
     **{f"kerneldsl.{name}": getattr(operator, name) for name in ("eq", "ne")},
-}
-#: Operators of two operands, also by those in place.
-_PLAIN = {
-    each: function
-    for function in BINARY_OPERATORS.values()
-    for each in (function, getattr(operator, f"i{function.__name__.strip('_')}"))
+    **{getattr(operator, f"i{each.__name__.strip('_')}"): each for each in BINARY},
 }

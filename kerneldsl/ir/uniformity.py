@@ -37,6 +37,7 @@ from kerneldsl.ir.divergence import (
 from kerneldsl.ir.frontend.source_names import RESULT
 from kerneldsl.ir.intervals import Intervals
 from kerneldsl.ir.operations import LOOPS, Effect, Function, Label, Operation, Region, Value
+from kerneldsl.ir.recognize import operator_of
 from kerneldsl.language.intrinsics.intrinsic import Intrinsic, Scope, Typing
 from kerneldsl.language.intrinsics.table import INTRINSICS
 from kerneldsl.language.kinds import Kind
@@ -44,7 +45,6 @@ from kerneldsl.language.kinds import Kind
 __all__ = ["Meeting", "Uniformity", "uniformity_of"]
 
 _WARP = 32
-_QUOTIENTS = (operator.floordiv, operator.ifloordiv)
 #: What threads do with memory, or with others, may give each of them something else.
 _OF_THREADS = Effect.READ | Effect.WRITE | Effect.EXCHANGE
 #: Coordinates, which passes add too.
@@ -321,7 +321,7 @@ class Uniformity:
     def _call(self, operation: Operation, facts: Fact, extents: Fact) -> tuple[Fact, Fact]:
         """Return the facts of the result of a function of Numba's."""
         function, operands = operation.attributes["function"], operation.operands
-        if function in _QUOTIENTS and _divides_by_warps(*operands):
+        if operator_of(operation) is operator.floordiv and _divides_by_warps(*operands):
             assert facts is not None
             return replace(facts, scope=Scope.WARP), None
         key = getattr(function, "typing_key", function)

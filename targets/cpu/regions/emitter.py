@@ -31,9 +31,9 @@ _I32, _I64 = ir.IntType(32), ir.IntType(64)
 #: Operators that may compute in float32 what is rounded to it, if operands are numbers of float32.
 #: A float64 has more than twice their digits. Integers below the next number are such operands.
 _EXACT = {
-    **dict.fromkeys((operator.add, operator.iadd), "fadd"),
-    **dict.fromkeys((operator.sub, operator.isub), "fsub"),
-    **dict.fromkeys((operator.mul, operator.imul), "fmul"),
+    operator.add: "fadd",
+    operator.sub: "fsub",
+    operator.mul: "fmul",
 }
 _EXACT_INTEGERS = 2**24
 

@@ -31,7 +31,6 @@ __all__ = ["SMALL", "Bounds", "Comparison", "Form", "IndexForms"]
 
 #: What two of are added, or an index and one, without leaving int64.
 SMALL = 2**62
-_QUOTIENTS = (operator.floordiv, operator.ifloordiv)
 
 
 @dataclass(frozen=True)
@@ -184,9 +183,9 @@ class IndexForms:
             case [Form() as one] if function is operator.neg and made.operands[0].type == kind:
                 return Form(0, {}, 0).plus(one, -1)
             case [Form() as one, Form() as two]:
-                if function in (operator.add, operator.iadd):
+                if function is operator.add:
                     return one.plus(two)
-                if function in (operator.sub, operator.isub):
+                if function is operator.sub:
                     return one.plus(two, -1)
         return None
 
@@ -228,7 +227,7 @@ class IndexForms:
     def _quotient(self, value: Value, number: Value) -> Bounds | None:
         """Return what must hold for a quotient of the index and a constant to be a constant."""
         made, result = value.owner, constant_number(number)
-        if not isinstance(made, Operation) or operator_of(made) not in _QUOTIENTS:
+        if not isinstance(made, Operation) or operator_of(made) is not operator.floordiv:
             return None
         dividend, divisor = self.form(made.operands[0]), constant_number(made.operands[1])
         if dividend is None or not divisor or divisor < 0 or result is None:

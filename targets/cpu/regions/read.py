@@ -69,7 +69,6 @@ _INDEX = (0, 2**62)
 #: Loads of an element that keep a processor busy with one vector at a time.
 _MANY = 6
 _LOOPS = {"for", "for_each", "while", "labeled"}
-_XOR = {operator.xor, operator.ixor}
 
 
 def element_region(function: Function, spec: Specialization) -> Region:
@@ -97,7 +96,7 @@ def _write_rows(function: Function, axes: str) -> None:
     known |= {each.result: _INDEX for each in body.operations if each.name.startswith("grid.")}
     known[index] = _INDEX
     replace_rows(body, partial(narrowed, known=known))
-    if any(operator_of(each) in _XOR for each in body.walk()):
+    if any(operator_of(each) is operator.xor for each in body.walk()):
         from targets.cpu.regions.lanes.halves import in_halves
 
         replace_rows(body, in_halves)

@@ -302,7 +302,7 @@ class _Proof:
         one, two = forms
         assert one is not None
         assert two is not None
-        if function in (operator.mod, operator.imod):
+        if function is operator.mod:
             self.remainder(operation, one, two)
         elif function in _RELATIONS and (not one.factor) != (not two.factor):
             index, limit = (one, two) if one.factor else (two, one)

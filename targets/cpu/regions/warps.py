@@ -19,7 +19,7 @@ from numba import types
 
 from kerneldsl.contract import Specialization
 from kerneldsl.ir.operations import Function, Operation, Region, Value
-from kerneldsl.ir.recognize import constant_number
+from kerneldsl.ir.recognize import constant_number, operator_of
 from kerneldsl.ir.rewriter import Builder
 from kerneldsl.ir.typing import Typing
 from kerneldsl.language.intrinsics.intrinsic import Effect, Scope
@@ -32,8 +32,7 @@ __all__ = ["HANDLERS", "WARP", "divided", "in_warps", "runs_by_warps"]
 #: Threads that run together.
 WARP = (WARP_SIZE, 1, 1)
 _I64 = ir.IntType(64)
-_FLOOR = {operator.floordiv, operator.ifloordiv, operator.rshift, operator.irshift}
-_REST = {operator.mod, operator.imod, operator.and_, operator.iand}
+_FLOOR = {operator.floordiv, operator.rshift}
 
 
 def runs_by_warps(function: Function, spec: Specialization) -> bool:
@@ -85,7 +84,7 @@ def divided(typing: Typing, operation: Operation) -> Any:
     if len(operation.operands) != 2 or operation.result.type != types.int64:
         return None
     index, divisor = operation.operands
-    function, by = operation.attributes["function"], _divisor(operation)
+    function, by = operator_of(operation), _divisor(operation)
     if by is None or by % WARP_SIZE:
         return None
     build = Builder(typing)
@@ -108,12 +107,12 @@ def _divisor(operation: Operation) -> int | None:
     number = constant_number(operation.operands[1])
     if number is None or number < 0:
         return None
-    match operation.attributes["function"]:
-        case operator.floordiv | operator.ifloordiv | operator.mod | operator.imod:
+    match operator_of(operation):
+        case operator.floordiv | operator.mod:
             return number or None
-        case operator.rshift | operator.irshift if number < 32:
+        case operator.rshift if number < 32:
             return int(1 << number)
-        case operator.and_ | operator.iand if number & (number + 1) == 0:
+        case operator.and_ if number & (number + 1) == 0:
             return number + 1
     return None
 
@@ -125,7 +124,7 @@ def _start_and_lane(build: Builder, value: Value) -> tuple[Value, Value] | None:
         return None
     if made.name == "threadIdx.x":
         return build.constant(0), value
-    if made.name != "numba" or made.attributes["function"] not in (operator.add, operator.iadd):
+    if operator_of(made) is not operator.add:
         return None
     one, two = made.operands
     for index, rest in ((one, two), (two, one)):
@@ -151,10 +150,10 @@ def _is_multiple(value: Value) -> bool:
         return True
     if made.name != "numba" or not all(each.type == types.int64 for each in made.operands):
         return False
-    match made.attributes["function"]:
-        case operator.add | operator.iadd | operator.sub | operator.isub:
+    match operator_of(made):
+        case operator.add | operator.sub:
             return all(map(_is_multiple, made.operands))
-        case operator.mul | operator.imul:
+        case operator.mul:
             return any(map(_is_multiple, made.operands))
     return False
 

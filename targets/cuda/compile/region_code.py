@@ -103,7 +103,6 @@ __all__ = [
 _Read = TypeVar("_Read")
 
 _I1, _I32, _I64 = ir.IntType(1), ir.IntType(32), ir.IntType(64)
-_LARGEST = 2**31 - 1
 
 
 class _ReadFunction(NamedTuple):
@@ -506,11 +505,6 @@ class _CudaEmitter(LoopEmitter):
     def _array(self, kind: Any, memory: ir.Value, shape: Iterable[ir.Value]) -> ArrayParts:
         element = self.context.get_data_type(kind.dtype).as_pointer(memory.type.addrspace)
         return ArrayParts(self.builder.bitcast(memory, element), list(shape), kind)
-
-    def _shared(self, kind: Any, shape: tuple[int, ...]) -> ArrayParts:
-        element = self.context.get_data_type(kind.dtype)
-        memory = static_shared(self.context, self.builder, element, shape)
-        return self._array(kind, memory, map(_I64, shape))
 
     def load(self, operation: Operation) -> None:
         hint = operation.attributes.get("hint")

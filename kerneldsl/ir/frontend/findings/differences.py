@@ -24,13 +24,11 @@ from kerneldsl.ir.recognize import constant_number, operator_of, parts_of
 __all__ = ["unsigned_differences"]
 
 
-_DIFFERENCES = (operator.sub, operator.isub)
 _NEGATIONS = (operator.neg, operator.invert)
-_AND = (operator.and_, operator.iand)
 _SIZES = (abs, np.absolute)
 _ORDERED = (operator.lt, operator.le, operator.gt, operator.ge)
 _COMPARISONS = (*_ORDERED, operator.eq, operator.ne, operator.not_, bool)
-_SHIFTS = (operator.lshift, operator.ilshift, operator.rshift, operator.irshift)
+_SHIFTS = (operator.lshift, operator.rshift)
 _ACCESSES = ("array.load", "array.store", "array.part", "array.view", "packed.load")
 _USES = {
     "abs": "abs() leaves it as it is",
@@ -66,7 +64,7 @@ def unsigned_differences(flow: Flow) -> Iterator[Finding]:
 
 def _is_difference(operation: Operation) -> bool:
     function = operator_of(operation)
-    if function not in _DIFFERENCES and function not in _NEGATIONS:
+    if function is not operator.sub and function not in _NEGATIONS:
         return False
     node = operation.source.node
     is_written = isinstance(node, ast.BinOp | ast.UnaryOp) or (
@@ -85,9 +83,9 @@ def _is_made_up_for(flow: Flow, operation: Operation) -> bool:
         return False
     ((user, position),) = uses
     function = operator_of(user)
-    if function in _AND:
+    if function is operator.and_:
         return True
-    if function in (operator.add, operator.iadd) and len(operation.operands) == 2:
+    if function is operator.add and len(operation.operands) == 2:
         added = constant_number(user.operands[1 - position])
         return added is not None and flow.interval(operation.operands[1])[1] <= added
     return False
@@ -177,13 +175,7 @@ def _signed_difference(operation: Operation) -> str:
 # -- the order of the operands ---------------------------------------------------------------------
 
 
-_REDUCES = frozenset(
-    (
-        *(operator.floordiv, operator.ifloordiv, operator.mod, operator.imod),
-        *(operator.and_, operator.iand, operator.rshift, operator.irshift),
-    )
-)
-_ADD = (operator.add, operator.iadd)
+_REDUCES = (operator.floordiv, operator.mod, operator.and_, operator.rshift)
 #: Comparisons with the larger operand first, and those with the smaller one first.
 _FIRST_IS_LARGER = (operator.gt, operator.ge, operator.ne)
 _LAST_IS_LARGER = {operator.lt: operator.gt, operator.le: operator.ge}
@@ -213,7 +205,7 @@ def _least(value: Value) -> int:
     if number is not None:
         return max(number, 0)
     made = value.owner
-    if isinstance(made, Operation) and operator_of(made) in _ADD:
+    if isinstance(made, Operation) and operator_of(made) is operator.add:
         return max(map(_least, made.operands))
     return 0
 

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 __all__ = ["add_findings"]
 
-_SHIFTS = {operator.rshift, operator.irshift}
-
 
 def add_findings(function: Function, names: SourceNames) -> None:
     """Add what to warn of to a function as it was read, each place once, and its wide stores.
@@ -88,7 +86,7 @@ class _Kernel:
             for one, other in self.casts
         )
         self.compares_atomically = any(each.name.startswith("atomic.") for each in operations)
-        self.shifts_right = any(operator_of(each) in _SHIFTS for each in operations)
+        self.shifts_right = any(operator_of(each) is operator.rshift for each in operations)
         #: Whether an index of a store is no result of a computation.
         self.stores_at_fixed_places = any(
             each.name == "array.store" and all(map(_is_plain, each.operands[1:-1]))

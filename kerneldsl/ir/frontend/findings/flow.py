@@ -34,16 +34,15 @@ __all__ = ["SAME_BITS", "Flow", "Place", "is_signed", "is_unsigned", "is_whole"]
 
 _COUNTS_OF_BITS = ("clz", "ffs", "popc")
 _ENDS = ("yield", "leave", "unreachable")
-_MUL = (operator.mul, operator.imul, np.multiply)
-_AND = (operator.and_, operator.iand, np.bitwise_and)
-_SHL = (operator.lshift, operator.ilshift)
+_MUL = (operator.mul, np.multiply)
+_AND = (operator.and_, np.bitwise_and)
 #: Operators with lowest 64 bits that depend on those of their operands alone; ``int`` keeps them.
 SAME_BITS = frozenset(
     (
-        *(operator.add, operator.iadd, operator.sub, operator.isub, operator.or_, operator.ior),
-        *(operator.xor, operator.ixor, operator.neg, operator.invert, operator.pos, int),
+        *(operator.add, operator.sub, operator.or_, operator.xor, operator.lshift),
+        *(operator.neg, operator.invert, operator.pos, int),
         *(np.add, np.subtract, np.bitwise_or, np.bitwise_xor),
-        *(*_MUL, *_AND, *_SHL),
+        *(*_MUL, *_AND),
     )
 )
 #: What only looks at whether a number is 0.
@@ -253,7 +252,7 @@ class Flow:
                 is_said = "written" in attributes and "literal" not in attributes
                 return [] if is_said else operation.results
             case "numba":
-                return self._operated(operation, position, value)
+                return self._operated(operation, position)
             case "array.store":
                 return [] if position == len(operation.operands) - 1 else None
             case "if" | "yield":
@@ -262,7 +261,7 @@ class Flow:
                 return operation.results
         return [] if operation.name in _COUNTS_OF_BITS else None
 
-    def _operated(self, operation: Operation, position: int, value: Value) -> list[Value] | None:
+    def _operated(self, operation: Operation, position: int) -> list[Value] | None:
         function, operands = operator_of(operation), operation.operands
         if function in _TRUTH:
             return []
@@ -270,7 +269,7 @@ class Flow:
             return None
         if function in _EQUAL:
             return [] if self._are_equal_by_bits(*operands) else None
-        is_kept = function in SAME_BITS and not (function in _SHL and position)
+        is_kept = function in SAME_BITS and not (function is operator.lshift and position)
         if not is_kept or not is_whole(operation.result):
             return None
         if function in _MUL and self.are_same(operands[0], operands[1]):

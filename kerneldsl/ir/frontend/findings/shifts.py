@@ -20,13 +20,8 @@ from kerneldsl.ir.recognize import constant_number, operator_of
 
 __all__ = ["widened_shifts"]
 
-_SHIFTS = (operator.rshift, operator.irshift)
 #: What hashes and random numbers are computed with.
-_OF_BITS = (
-    *(operator.xor, operator.ixor, operator.or_, operator.ior),
-    *(operator.lshift, operator.ilshift),
-)
-_PRODUCTS = (operator.mul, operator.imul)
+_OF_BITS = (operator.xor, operator.or_, operator.lshift)
 #: From this factor on a product is taken to be meant modulo the number's width.
 _LARGE_FACTOR = 1 << 16
 
@@ -35,7 +30,7 @@ def widened_shifts(flow: Flow) -> Iterator[Finding]:
     """Yield such shifts, one for each variable."""
     seen: set[tuple[int, str]] = set()
     for operation in flow.operations:
-        if operator_of(operation) in _SHIFTS:
+        if operator_of(operation) is operator.rshift:
             name = _shifted(operation.source.node)
             key = id(operation.source.unit), name
             if name and key not in seen:
@@ -114,7 +109,7 @@ def _mixes_bits(flow: Flow, value: Value) -> bool:
         function = operator_of(made)
         if function in _OF_BITS:
             return True
-        if function in _PRODUCTS:
+        if function is operator.mul:
             numbers = map(constant_number, made.operands)
             if any(number is not None and number >= _LARGE_FACTOR for number in numbers):
                 return True

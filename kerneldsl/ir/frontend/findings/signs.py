@@ -26,7 +26,6 @@ from kerneldsl.ir.recognize import constant_number, operator_of
 
 __all__ = ["sign_changes"]
 
-_SHIFTS = (operator.rshift, operator.irshift)
 _LIMIT = 2**63
 
 
@@ -89,7 +88,7 @@ def _of_variable(flow: Flow, cast: Operation, name: str) -> Iterator[Finding]:
     remedy, parts = _remedy(wide, signed), (wide.place, signed.place, wide.source, signed.source)
     merged = [each for each in flow.web(cast.result) if flow.is_merged(each)]
     for operation in flow.operations:
-        is_shift = not bracket and operator_of(operation) in _SHIFTS
+        is_shift = not bracket and operator_of(operation) is operator.rshift
         if (
             is_shift
             and operation.operands[0] in merged

@@ -25,7 +25,6 @@ __all__ = ["ATOMIC", "lossy_stores"]
 
 #: Typings of what is given an array, an index and values for the element.
 ATOMIC = (Typing.ATOMIC, Typing.ATOMIC_CAS, Typing.ATOMIC_STORE)
-_QUOTIENTS = (operator.floordiv, operator.ifloordiv)
 _SIGNS = (operator.neg, operator.pos)
 #: Functions with results that are floats, and whole numbers.
 _ROUNDING = (np.ceil, np.fix, np.floor, np.rint, np.round, np.trunc, math.ceil, math.floor)
@@ -81,4 +80,4 @@ def _is_rounded_source(value: Value) -> bool:
     function = operator_of(made)
     if function in _SIGNS:
         return _is_rounded_source(made.operands[0])
-    return function in _QUOTIENTS or any(function is each for each in _ROUNDING)
+    return function is operator.floordiv or any(function is each for each in _ROUNDING)

@@ -175,7 +175,7 @@ def _counts(index: Value, counter: Value) -> bool:
     made = index.owner
     if not isinstance(made, Operation):
         return False
-    if operator_of(made) in (operator.add, operator.iadd):
+    if operator_of(made) is operator.add:
         return any(_counts(each, counter) for each in operands_of(made))
     return operator_of(made) in (min, max) and any(_counts(e, counter) for e in operands_of(made))
 
@@ -198,7 +198,7 @@ def _is_positive(step: Value) -> bool:
     made = step.owner
     if not isinstance(made, Operation):
         return False
-    if operator_of(made) in (operator.mul, operator.imul):
+    if operator_of(made) is operator.mul:
         return all(map(_is_positive, operands_of(made)))
     return made.name.partition(".")[0] in ("gridsize", "gridDim", "blockDim", "warpsize")
 

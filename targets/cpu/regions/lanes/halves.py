@@ -37,8 +37,6 @@ __all__ = ["in_halves"]
 _SHORT_STEPS = (1, 2, 4, 8)
 #: A longer body is not worth compiling so often.
 _MOST_OPERATIONS = 60
-_XOR = (operator.xor, operator.ixor)
-_AND = (operator.and_, operator.iand)
 #: Comparisons of an index with its partner's: whether they hold in the lower half, and the upper.
 _DECIDED = {
     operator.lt: (True, False),
@@ -54,7 +52,7 @@ def in_halves(row: Operation) -> list[Operation]:
     """Return a row with its halves, and as it is for other steps; else the row."""
     region = row.regions[0]
     operations = list(region.walk())
-    xors = [each for each in operations if operator_of(each) in _XOR]
+    xors = [each for each in operations if operator_of(each) is operator.xor]
     if not xors or len(operations) > _MOST_OPERATIONS:
         return [row]
     values = LaneValues(row)
@@ -240,11 +238,11 @@ class _Half:
         if len(operation.operands) != 2:
             return None
         one, two = operation.operands
-        if function in _XOR and stage.own in (one, two) and stage.step in (one, two):
+        if function is operator.xor and stage.own in (one, two) and stage.step in (one, two):
             self.partners.add(operation.result)
             own = self.values.get(stage.own, stage.own)
             return out.numba(operator.sub if self.is_upper else operator.add, own, self.step)
-        if function in _AND and stage.own in (one, two):
+        if function is operator.and_ and stage.own in (one, two):
             return self.bits(two if one is stage.own else one)
         if function in _DECIDED:
             for own, other, is_above in ((one, two, self.is_upper), (two, one, not self.is_upper)):

@@ -46,7 +46,7 @@ _PLAIN = frozenset(
         *("array.extent", "yield", "leave", "unreachable", "if", "labeled", "for_each"),
     }
 )
-_DIVISIONS = (operator.floordiv, operator.ifloordiv, operator.mod, operator.imod)
+_DIVISIONS = (operator.floordiv, operator.mod)
 _OPERATORS = frozenset(value for value in vars(operator).values() if callable(value))
 #: What LLVM has vectors of beside :data:`FUNCTIONS`.
 _INSTRUCTIONS = frozenset(

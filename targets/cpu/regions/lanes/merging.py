@@ -32,7 +32,7 @@ from targets.cpu.regions.loop_writer import LoopWriter
 
 __all__ = ["merge_rows"]
 
-_SUMS = {operator.add: 1, operator.iadd: 1, operator.sub: -1, operator.isub: -1}
+_SUMS = {operator.add: 1, operator.sub: -1}
 _PLAIN = frozenset({"array.load", "array.store", "slot.load", "slot.store"})
 
 
@@ -187,7 +187,7 @@ def _guess(value: Value) -> int:
         function, operands = operator_of(made), operands_of(made)
         if function in _SUMS and len(operands) == 2:
             return _guess(operands[0]) + _SUMS[function] * _guess(operands[1])
-        if function in (operator.mul, operator.imul):
+        if function is operator.mul:
             return _guess(operands[0]) * _guess(operands[1])
         if function is operator.neg:
             return -_guess(operands[0])

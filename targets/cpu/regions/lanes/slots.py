@@ -84,11 +84,10 @@ class LaneSlots:
 _WIDTH = 32
 _LONG_TYPES = (types.int64, types.uint64)
 #: Operators with low bits that depend on the low bits of their operands alone.
-_MODULAR = frozenset(
-    getattr(operator, name)
-    for each in ("add", "sub", "mul", "and_", "or_", "xor")
-    for name in (each, f"i{each.rstrip('_')}")
-) | {operator.neg, operator.invert}
+_MODULAR = {
+    *(operator.add, operator.sub, operator.mul, operator.and_, operator.or_, operator.xor),
+    *(operator.neg, operator.invert),
+}
 
 
 def low_bits_only(region: Region) -> set[Value]:
@@ -222,11 +221,11 @@ HANDLERS = {
 
 
 #: Operators that are computed again, not stored.
-_CHEAP_OPERATORS = frozenset(
-    getattr(operator, name)
-    for each in ("add", "sub", "mul", "and_", "or_", "xor", "lshift", "rshift")
-    for name in (each, f"i{each.rstrip('_')}")
-) | {operator.neg, operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne}
+_CHEAP_OPERATORS = {
+    *(operator.add, operator.sub, operator.mul, operator.and_, operator.or_, operator.xor),
+    *(operator.lshift, operator.rshift, operator.neg),
+    *(operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne),
+}
 _CHEAP = frozenset({"const", "cast", "array.size", "array.extent", "array.part", "tuple.make"})
 _MOST_AGAIN = 6
 _FAR = 99

@@ -17,8 +17,7 @@ __all__ = ["LaneValues", "leaves_operation", "loads_of_bounds", "of_first_thread
 #: Operations that read an element: at one place it is the same for all threads that read it at
 #: once.
 _LOADS = ("array.load", "packed.load")
-_SUMS = {operator.add: 1, operator.iadd: 1, operator.sub: -1, operator.isub: -1}
-_PRODUCTS = (operator.mul, operator.imul)
+_SUMS = {operator.add: 1, operator.sub: -1}
 
 
 class LaneValues:
@@ -131,7 +130,7 @@ class LaneValues:
         if function in _SUMS and len(operands) == 2:
             one, two = map(self.stride, operands)
             return None if one is None or two is None else one + _SUMS[function] * two
-        if function in _PRODUCTS:
+        if function is operator.mul:
             for each, other in (operands, operands[::-1]):
                 factor, stride = constant_number(each), self.stride(other)
                 if factor is not None and stride is not None:

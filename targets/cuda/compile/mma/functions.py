@@ -29,7 +29,6 @@ SHARED, GLOBAL = _I8.as_pointer(SHARED_SPACE), _I8.as_pointer(1)
 COPY_BYTES = 16
 #: Most groups of copies that may be pending when a thread waits.
 MOST_PENDING = 7
-_ALL_LANES = _I32(0xFFFFFFFF)
 
 _Arguments: TypeAlias = Sequence[ir.Value]
 

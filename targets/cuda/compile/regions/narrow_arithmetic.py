@@ -26,15 +26,13 @@ _I32 = ir.IntType(32)
 _BITS = 32
 #: Operators that compute the lower bits of a result from those of the operands alone.
 _INSTRUCTIONS = {
-    **dict.fromkeys((operator.add, operator.iadd), "add"),
-    **dict.fromkeys((operator.sub, operator.isub), "sub"),
-    **dict.fromkeys((operator.mul, operator.imul), "mul"),
-    **dict.fromkeys((operator.and_, operator.iand), "and_"),
-    **dict.fromkeys((operator.or_, operator.ior), "or_"),
-    **dict.fromkeys((operator.xor, operator.ixor), "xor"),
+    operator.add: "add",
+    operator.sub: "sub",
+    operator.mul: "mul",
+    operator.and_: "and_",
+    operator.or_: "or_",
+    operator.xor: "xor",
 }
-_LEFT = (operator.lshift, operator.ilshift)
-_RIGHT = (operator.rshift, operator.irshift)
 
 
 def narrow_arithmetic(function: Function, known: Mapping[Value, Interval]) -> frozenset[Operation]:
@@ -77,9 +75,9 @@ def write_narrow(emitter: Emitter, value: Value, narrow: frozenset[Operation]) -
     function, (one, two) = operator_of(made), made.operands
     left = write_narrow(emitter, one, narrow)
     right = write_narrow(emitter, two, narrow)
-    if function in _LEFT:
+    if function is operator.lshift:
         return builder.shl(left, right)
-    if function in _RIGHT:
+    if function is operator.rshift:
         shift = builder.ashr if one.type.signed else builder.lshr
         return shift(left, right)
     return getattr(builder, _INSTRUCTIONS[function])(left, right)
@@ -104,18 +102,18 @@ def _is_narrowable(made: Operation, known: Mapping[Value, Interval]) -> bool:
         return False
     signature, function = made.attributes["signature"], operator_of(made)
     kinds = [*signature.args, signature.return_type, made.result.type]
-    if function in _RIGHT:  # Numba computes with the number as it is
+    if function is operator.rshift:  # Numba computes with the number as it is
         del kinds[0]
     if not all(_bits(kind) == 2 * _BITS for kind in kinds):
         return False
     one, two = made.operands
     if not all(isinstance(each.type, types.Integer | types.Boolean) for each in made.operands):
         return False
-    if function in (*_LEFT, *_RIGHT):
+    if function in (operator.lshift, operator.rshift):
         number = constant_number(two)
         low, high = known.get(two, (-1, -1)) if number is None else (number, number)
         is_exact = isinstance(one.type, types.Integer) and _bits(one.type) <= _BITS
-        return 0 <= low <= high < _BITS and (is_exact or function in _LEFT)
+        return 0 <= low <= high < _BITS and (is_exact or function is operator.lshift)
     return function in _INSTRUCTIONS
 
 

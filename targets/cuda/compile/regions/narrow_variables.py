@@ -21,12 +21,7 @@ from targets.cuda.compile.regions.walks import location
 __all__ = ["narrow_variables"]
 
 _LARGEST = 2**31 - 1
-_UPDATES = frozenset(
-    (
-        *(operator.mul, operator.imul, operator.floordiv, operator.ifloordiv),
-        *(operator.lshift, operator.ilshift, operator.rshift, operator.irshift),
-    )
-)
+_UPDATES = (operator.mul, operator.floordiv, operator.lshift, operator.rshift)
 
 
 def narrow_variables(function: Function, intervals: Mapping[str, Interval], report: Report) -> None:

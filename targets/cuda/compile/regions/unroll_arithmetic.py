@@ -33,12 +33,7 @@ _OPERATORS = frozenset(
 #: Conversions of a condition, which are no instruction.
 _FREE = (operator.truth, operator.not_)
 #: What takes many instructions.
-_LONG = frozenset(
-    (
-        *(operator.truediv, operator.itruediv, operator.floordiv, operator.ifloordiv),
-        *(operator.mod, operator.imod, operator.pow, operator.ipow),
-    )
-)
+_LONG = (operator.truediv, operator.floordiv, operator.mod, operator.pow)
 
 
 def unroll_arithmetic(function: Function, report: Report) -> None:

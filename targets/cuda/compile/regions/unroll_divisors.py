@@ -8,8 +8,6 @@ floats become products.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
-from typing import Any
 
 from kerneldsl.contract import Report
 from kerneldsl.ir.operations import Effect, Function, Operation, Region, Value
@@ -22,18 +20,8 @@ __all__ = ["unroll_divisors"]
 #: What is written so often in full: statements, and iterations.
 _MOST_STATEMENTS, _MOST_TURNS = 16, 12
 _RELATIONS = (operator.lt, operator.le, operator.gt, operator.ge)
-_STEPS: dict[Any, Callable[[int, int], int]] = {
-    **dict.fromkeys((operator.mul, operator.imul), operator.mul),
-    **dict.fromkeys((operator.floordiv, operator.ifloordiv), operator.floordiv),
-    **dict.fromkeys((operator.lshift, operator.ilshift), operator.lshift),
-    **dict.fromkeys((operator.rshift, operator.irshift), operator.rshift),
-}
-_DIVISIONS = frozenset(
-    (
-        *(operator.truediv, operator.itruediv, operator.floordiv, operator.ifloordiv),
-        *(operator.mod, operator.imod),
-    )
-)
+_STEPS = (operator.mul, operator.floordiv, operator.lshift, operator.rshift)
+_DIVISIONS = (operator.truediv, operator.floordiv, operator.mod)
 
 
 def unroll_divisors(function: Function, report: Report) -> None:
@@ -67,7 +55,7 @@ def _is_fit(loop: Operation) -> bool:
         return False
     if not 0 < factor <= 64 or not _divides_by(variable, body, update):
         return False
-    holds, change = operator_of(test), _STEPS[operator_of(update)]
+    holds, change = operator_of(test), operator_of(update)
     for _ in range(_MOST_TURNS + 1):
         if not holds(start, bound):
             return True

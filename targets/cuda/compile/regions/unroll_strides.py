@@ -149,7 +149,7 @@ def _candidate(loop: Operation) -> _Loop | None:
     counter, update = body.arguments[number], body.yielded[number].owner
     if not isinstance(update, Operation) or update not in body.operations:
         return None
-    if operator_of(update) not in (operator.add, operator.iadd):
+    if operator_of(update) is not operator.add:
         return None
     one, step = update.operands
     if one is not counter or not _is_stride(step, stop):

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 __all__ = ["write_mma"]
 
-_I64 = ir.IntType(64)
-
 
 def write_mma(writer: TileWriter, operation: Operation) -> None:
     """Write a product, with the tile that is added; products are added along k, one by one."""

@@ -14,14 +14,14 @@ from numba import types
 
 from kerneldsl.frontend.unit import IntrinsicUse
 from kerneldsl.ir.operations import LOOPS, Function, Operation, Region, Value
+from kerneldsl.ir.recognize import operator_of
 from kerneldsl.language.kinds import ArrayKind, Kind
 
 __all__ = ["Turns"]
 
 _MAX_DEPTH = 32
 _SIGNS = (operator.neg, operator.pos)
-_SUMS = (operator.add, operator.iadd, operator.sub, operator.isub)
-_PRODUCTS = (operator.mul, operator.imul)
+_SUMS = (operator.add, operator.sub)
 
 
 class Turns:
@@ -118,10 +118,10 @@ class Turns:
             case "grid" | "gridsize":
                 return True
             case "numba":
-                function = made.attributes["function"]
-                if function in _PRODUCTS and any(_is_multiple(v, extent) for v in made.operands):
+                function = operator_of(made)
+                if function is operator.mul and any(_is_multiple(v, extent) for v in made.operands):
                     return True
-                is_linear = function in (*_SIGNS, *_SUMS, *_PRODUCTS)
+                is_linear = function in (*_SIGNS, *_SUMS, operator.mul)
                 if not all(isinstance(each.type, types.Number) for each in made.operands):
                     return False
                 return are_steady(made.operands, extent if is_linear else 0)
@@ -174,7 +174,7 @@ def _is_multiple(value: Value, extent: int) -> bool:
         return _is_wider(made) and _is_multiple(made.operands[0], extent)
     if made.name != "numba":
         return False
-    function = made.attributes["function"]
+    function = operator_of(made)
     if function in _SIGNS:
         return _is_multiple(made.operands[0], extent)
-    return function in _PRODUCTS and any(_is_multiple(each, extent) for each in made.operands)
+    return function is operator.mul and any(_is_multiple(each, extent) for each in made.operands)
