@@ -317,13 +317,22 @@ def multiply_panels(a: Array, b: Array, out: Array) -> None:
 
 #: Fewest rows and columns of products, and of their tiles.
 LEAST = 64
-#: Rows, columns, extents along k, and threads of a block: for the caches of a CPU, and for one or
-#: two warpgroups of a GPU. The largest tiles are taken that keep all processors at work.
+#: Rows, columns, extents along k, and threads of a block, for the caches of a CPU. The largest
+#: tiles are taken that keep all processors at work.
 HOST_TILES = ((512, 512, 256, 128), (256, 256, 256, 128), (LEAST, LEAST, 128, 128))
-DEVICE_TILES = ((128, 256, 64, 256), (128, 128, 64, 256), (LEAST, LEAST, 64, 128))
-#: Fewest tiles that keep a large GPU at work, and most that it computes at once. Several blocks
-#: compute a tile in parts along k, which have at least this extent.
-MIN_TILES, MAX_TILES, MIN_PART = 96, 128, 2048
+#: The same for one or two warpgroups of a GPU, with the relative rates of such tiles on an H200.
+DEVICE_TILES: dict[tuple[int, ...], float] = {
+    (128, 256, 64, 256): 1.0,
+    (128, 192, 64, 256): 0.96,
+    (128, 128, 64, 256): 0.89,
+    (128, 64, 64, 256): 0.68,
+    (LEAST, LEAST, 64, 128): 0.45,
+}
+#: Tiles that a large GPU computes at once. Several blocks compute one in so many parts along k,
+#: which have at least this extent.
+MAX_TILES, PARTS, MIN_PART = 132, (1, 2, 3, 4, 6, 8, 12, 16, 32), 2048
+#: What it takes to add parts, in products: each launch, and each sum.
+LAUNCH_COST, SUM_COST = 9e6, 5
 #: Lowest compute capability with tensor cores for bfloat16, in tenths.
 MIN_ARCHITECTURE = 80
 
@@ -366,19 +375,29 @@ def fits_mma(a: Array, b: Array, out: Array) -> bool:
     return is_of_halves and a.dtype == b.dtype == out.dtype and is_large and is_fast
 
 
-def parts_of(extents: tuple[int, ...], depth: int) -> int:
-    """Return in how many parts along k a GPU computes each of the largest tiles of a product."""
-    return max(1, min(MAX_TILES // _count(extents, DEVICE_TILES[0]), depth // MIN_PART))
+def choose_tile(extents: tuple[int, ...], depth: int) -> tuple[tuple[int, ...], int]:
+    """Return the tile of a product on a GPU, and the parts along k in which it is computed."""
+
+    def cost(choice: tuple[tuple[int, ...], int]) -> float:
+        tile, parts = choice
+        turns = -(-_count(extents, tile) * parts // MAX_TILES)
+        own = turns * tile[0] * tile[1] * depth / parts / DEVICE_TILES[tile]
+        return own + (parts > 1) * (LAUNCH_COST + SUM_COST * parts * math.prod(extents))
+
+    all_parts = [each for each in PARTS if each == 1 or depth >= each * MIN_PART]
+    return min(((tile, parts) for tile in DEVICE_TILES for parts in all_parts), key=cost)
 
 
 def multiply_mma(a: Array, b: Array, out: Array) -> None:
     """Multiply two matrices into a third one of fitting size."""
     is_host, extents, sums = is_on_host(out), tuple(out.shape), out
-    wanted = 2 * (os.cpu_count() or 1) if is_host else MIN_TILES
-    tiles = HOST_TILES if is_host else DEVICE_TILES
-    large = (each for each in tiles if _count(extents, each) >= wanted)
-    parts = 1 if is_host else parts_of(extents, a.shape[1])
-    tile = next(large, tiles[-1]) if parts == 1 else tiles[0]
+    tile: tuple[int, ...]
+    if is_host:
+        wanted, parts = 2 * (os.cpu_count() or 1), 1
+        large = (each for each in HOST_TILES if _count(extents, each) >= wanted)
+        tile = next(large, HOST_TILES[-1])
+    else:
+        tile, parts = choose_tile(extents, a.shape[1])
     if parts > 1:
         height = parts * -(-extents[0] // tile[0]) * tile[0]
         sums = allocate(out, (height, extents[1]), np.dtype(np.float32))

@@ -268,22 +268,25 @@ def test_parts_of_a_product_are_added_in_their_order(target, rng, parts, depth):
 
 
 @pytest.mark.parametrize(
-    ("shape", "parts"),
+    ("shape", "tile", "parts"),
     [
-        ((512, 512, 65536), 16),
-        ((300, 512, 65536), 21),
-        ((512, 512, 4096), 2),
-        ((512, 512, 2048), 1),
+        ((512, 512, 65536), (128, 256), 16),
+        ((256, 4096, 14336), (128, 192), 3),
+        ((64, 8192, 8192), (64, 64), 1),
+        ((256, 10240, 8192), (128, 192), 1),
+        ((512, 512, 2048), (64, 64), 1),
+        ((4096, 4096, 64), (128, 256), 1),
     ],
 )
-def test_few_tiles_of_a_deep_product_are_in_parts(shape, parts):
+def test_tiles_and_parts_of_products_on_a_device(shape, tile, parts):
     rows, columns, depth = shape
     with null_in_use() as null:
         a, b = (kd.empty(each, np.float16) for each in ((rows, depth), (depth, columns)))
         matmul(a, b)
         found = [each.kernel for each in null.launches]
     assert found == ["matmul_mma", "add_parts"][: 1 + (parts > 1)]
-    assert product.parts_of((rows, columns), depth) == parts
+    chosen, count = product.choose_tile((rows, columns), depth)
+    assert (chosen[:2], count) == (tile, parts)
 
 
 @pytest.mark.parametrize("dtype", full_beyond(NARROW_OR_BOOL, ["float16", "bool"]))

@@ -506,7 +506,7 @@ def test_the_product_of_the_library_has_as_many_blocks_as_run_at_once():
         (launch,) = (each for each in null.launches if each.kernel == "matmul_mma")
         count = null.devices()[0].limits.multiprocessor_count
     assert launch.config.grid_dim == (count, 1, 1)
-    rows, columns, depth, _ = DEVICE_TILES[0]
+    rows, columns, depth, _ = next(iter(DEVICE_TILES))
     member = matmul_mma.member(rows=rows, columns=columns, depth=depth, parts=1)
     (found,) = (each.artifact for each in member._dispatcher.state().loaded.values())
     assert found.additions.threads == 128
