@@ -31,6 +31,7 @@ from stdlib_kernels.arrays import (
     source_and_result,
 )
 from stdlib_kernels.checks import Array, Out, check_array, check_same_kind, check_shape
+from stdlib_kernels.copying import copy_array
 from stdlib_kernels.functions import repeated_function
 from stdlib_kernels.parameters import finite_of, integer_of, wrong_value
 
@@ -94,6 +95,8 @@ def attend(
     first = (tiles - 1 - kd.blockIdx.x % tiles) * BM
     keys = min(kd.uniform(lengths[batch]), pages.shape[1] * page)
     wanted = kd.uniform(asked[batch])
+    if wanted < 0:
+        wanted = queries
     shift = keys - wanted if causal else FAR
     low, high = 0, queries - 1
     if first // queries == (min(first + BM, rows) - 1) // queries:  # all of one head
@@ -221,13 +224,19 @@ def attention(
     else:
         table = on_device(_integers("pages", pages, q, (count, pages.shape[-1])))
     capacity = table.shape[1] * page
-    given = (("lengths", lengths, capacity), ("query_lengths", query_lengths, queries))
+    # Two different constants: code for arguments that are one array is slower.
     limits = [
         constant_beside(source, np.full(count, most))
         if each is None
         else on_device(_integers(name, each, q, (count,)))
-        for name, each, most in given
+        for name, each, most in (
+            ("lengths", lengths, capacity),
+            ("query_lengths", query_lengths, -1),
+        )
     ]
+    if query_lengths is lengths is not None:
+        limits[1] = allocate(source, (count,), limits[0].dtype)
+        copy_array(limits[0], limits[1])
     if not math.prod(q.shape):
         return finish(result, like=q, out=out)
     rows = heads // groups * queries
@@ -296,7 +305,9 @@ def _launch(
     parts = max(1, min(wanted // blocks, capacity // MIN_PART))
     part = -(-capacity // (parts * length)) * length
     parts = max(1, -(-capacity // max(part, 1)))
-    sums = logs = out[None]
+    # Without parts, nothing is written here; no arguments overlap.
+    spare = constant_beside(out, np.zeros(2, np.float32))
+    sums, logs = (spare[n : n + 1].reshape((1,) * 5) for n in range(2))
     if parts > 1:
         sums = allocate(out, (parts, *out.shape), np.dtype(np.float32))
         logs = allocate(out, (parts, *out.shape[:3], 1), np.dtype(np.float32))

@@ -218,17 +218,29 @@ def test_other_tiles_fit_the_shared_memory_of_a_block():
         assert "fma.rn" in _compiled("float32", tile, width, "sm_75").ptx
 
 
-def test_tiles_are_chosen_by_device_and_width():
+@pytest.mark.parametrize(
+    ("dtype", "queries", "width", "keys", "tile", "threads"),
+    [
+        ("float16", 300, 96, 300, (128, 128, 256), 128),
+        ("float16", 1, 64, 300, (64, 128, 128), 128),
+        ("float16", 1, 64, 9000, (64, 128, 128), 128),
+        ("float32", 9, 64, 300, (32, 16, 128), 0),
+    ],
+)
+def test_tiles_are_chosen_by_device_and_width(dtype, queries, width, keys, tile, threads):
+    """Arguments never overlap, so that warpgroups multiply."""
     with null_in_use() as null:
-        for dtype, queries, width in (
-            ("float16", 300, 100),
-            ("float16", 1, 64),
-            ("float32", 9, 64),
-        ):
-            q = kd.to_device(np.zeros((1, 2, queries, width), dtype))
-            attention(q, q, q, causal=True)
-        shapes = [each.config.block_dim[0] for each in null.launches if each.kernel == "attend"]
-    assert shapes == [256, 128, 128]
+        q = kd.to_device(np.zeros((1, 2, queries, width), dtype))
+        k, v = (kd.to_device(np.zeros((1, 2, keys, width), dtype)) for _ in range(2))
+        attention(q, k, v, causal=True)
+        (launch,) = (each for each in null.launches if each.kernel == "attend")
+    parts = launch.config.grid_dim[0] // -(-queries // tile[0])
+    assert (parts > 1) == (keys > 1000)
+    assert launch.config.block_dim[0] == tile[2]
+    wide = next(each for each in _MODULE.WIDTHS if width <= each)
+    static = {"BM": tile[0], "BN": tile[1], "D": wide, "causal": True, "split": parts > 1}
+    loaded = _MODULE.attend.member(**static)._dispatcher.state().loaded.values()
+    assert {each.artifact.additions.threads for each in loaded} == {threads}
 
 
 def test_the_family_has_the_function():
