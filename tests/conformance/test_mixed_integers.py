@@ -87,6 +87,21 @@ EXACT: dict[str, Callable[[int, int], float]] = {
         a % 256 - 255, 0
     ),
 }
+_counted = "s = 0; for k in {}:;     s += 1;     if s == 5:;         break; out[i] = s"
+EXACT |= {
+    _counted.format("range(a[i])"): lambda a, n: min(a, 5),
+    _counted.format("range(2, a[i], 3)"): lambda a, n: len(range(2, a, 3)[:5]),
+    _counted.format("range(a[i], U64, 2**61)"): lambda a, n: len(range(a, U64 - 1, 2**61)[:5]),
+    _counted.format("range(U64, a[i], -(2**61))"): lambda a, n: len(
+        range(U64 - 1, a, -(2**61))[:5]
+    ),
+    _counted.format("range(a[i], np.uint64(4), n[i])"): lambda a, n: (
+        len(range(a, 4, n)[:5]) if n else 0
+    ),
+    "x = 0; for k in range(a[i], a[i] | 2):;     x = k // 3; out[i] = x": lambda a, n: (
+        [0, *range(a, a | 2)][-1] // 3
+    ),
+}
 
 WARNED = [
     "out[i] = (n[i] * 0x9E3779B97F4A7C15) // 7",

@@ -2,8 +2,9 @@
 
 Numba computes unsigned numbers of fewer than 64 bits as uint64. A negative difference of two of
 them is then 2**64 too large. That shows if its size matters: in ``abs``, as a float, beside a
-negative number. A difference that a literal makes unsigned here (``a[i] - 1`` of uint64) is an
-int64 in Numba. It differs in indices, quotients, right shifts and comparisons.
+negative number, as a bound of a range. A difference that a literal makes unsigned here
+(``a[i] - 1`` of uint64) is an int64 in Numba. It differs in indices, quotients, right shifts and
+comparisons.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ _USES = {
     "abs": "abs() leaves it as it is",
     "compared": "it is never negative",
     "index": "it is an index",
+    "range": "it is a bound of a range",
     "number": "it is used as a number that is never negative",
 }
 
@@ -56,7 +58,9 @@ def unsigned_differences(flow: Flow) -> Iterator[Finding]:
         is_inverted = operator_of(operation) is operator.invert
         for place in flow.observed([operation.result]):
             becomes = _becomes(place)
-            is_size = not is_inverted and (becomes in ("abs", "compared") or becomes not in _USES)
+            is_size = not is_inverted and (
+                becomes in ("abs", "compared", "range") or becomes not in _USES
+            )
             if is_by_literal or is_size or not by_literals.isdisjoint(place.operation.results):
                 yield _finding(operation, place.operation.source, becomes)
                 break
@@ -134,6 +138,8 @@ def _becomes(place: Place) -> str:
         return "compared" if is_low else "number"
     if operation.name in _ACCESSES:
         return "index"
+    if "bounds_range" in operation.attributes:
+        return "range"
     kinds = [value.type for value in operation.results]
     floats = (str(kind) for kind in kinds if isinstance(kind, types.Float | types.Complex))
     return next(floats, "number")

@@ -68,6 +68,8 @@ OBSERVED = {
     "out[i] = half_difference(a[i] % 3, b[i] % 4)": "a number that is never negative",
     "out[i] = max(five_less(a[i]) + 1, 3)": "a number that is never negative",
     "out[i] = abs(a[i] - 3)": "abs() leaves it as it is",
+    "for k in range(a[i] - 5): out[i] = k; break": "a bound of a range",
+    "for k in range(a[i] - b[i], a[i]): out[i] = k; break": "a bound of a range",
 }
 
 RIGHT = [
