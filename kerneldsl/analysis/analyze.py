@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 
 from kerneldsl.analysis.traits import KernelTraits
-from kerneldsl.frontend.effects.effects import array_effects, augmented_values, syncs_grid
+from kerneldsl.frontend.effects.effects import augmented_values, syncs_grid, written_parameters
 from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
 from kerneldsl.language.element_types import ELEMENT_TYPES
 from kerneldsl.language.intrinsics.intrinsic import BLOCK_LEVEL, Effect, Typing
@@ -24,7 +24,6 @@ def analyze(unit: FunctionUnit) -> KernelTraits:
     uses_block = any(use.intrinsic.effect & BLOCK_LEVEL or use.intrinsic.is_of_lane for use in uses)
     reads_place = any(use.intrinsic.name.startswith(_PLACE) for use in uses)
     shared = [use for use in uses if use.intrinsic.effect & Effect.ALLOCATE_SHARED]
-    read, written = array_effects(unit)
     return KernelTraits(
         uses_block=uses_block,
         uses_grid_only=not uses_block and not reads_place,
@@ -34,8 +33,7 @@ def analyze(unit: FunctionUnit) -> KernelTraits:
         has_barrier=any(use.intrinsic.is_barrier for use in uses),
         uses_dynamic_shared=any(use.static["shape"] == (0,) for use in shared),
         static_shared_bytes=sum(shared_array_bytes(use) for use in shared) + group_bytes(uses),
-        read=read,
-        written=written,
+        written=written_parameters(unit),
         augmented=augmented_values(unit),
         uses_tiles=unit.uses_tiles(),
         uses_products=any(use.intrinsic.name == "mma" for use in uses),

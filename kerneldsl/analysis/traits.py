@@ -26,8 +26,7 @@ class KernelTraits:
     uses_dynamic_shared: bool
     #: Bytes of its static shared arrays, each aligned to 16.
     static_shared_bytes: int
-    #: Positions of array parameters (or of tuples with arrays in them) that may be read, written.
-    read: frozenset[int]
+    #: Positions of array parameters (or of tuples with arrays in them) that may be written.
     written: frozenset[int]
     #: Augmented assignments of what was taken for elements of arrays.
     augmented: tuple[Augmented, ...]

@@ -19,8 +19,7 @@ from kerneldsl.frontend.lambdas import function_of_lambda
 from kerneldsl.frontend.local_functions import LocalFunction
 from kerneldsl.frontend.report import Reporter
 from kerneldsl.frontend.statics import StaticEvaluator
-from kerneldsl.frontend.syntax import assign, load
-from kerneldsl.frontend.trees import walk_here
+from kerneldsl.frontend.trees import assign, load, walk_here
 from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
 from kerneldsl.language.intrinsics.intrinsic import Effect, Intrinsic, Typing
 from kerneldsl.utilities.formatting import format_count

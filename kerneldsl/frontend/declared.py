@@ -6,8 +6,7 @@ import ast
 from collections.abc import Iterable
 from typing import Any, TypeGuard
 
-from kerneldsl.frontend.syntax import assign, load
-from kerneldsl.frontend.trees import walk_here
+from kerneldsl.frontend.trees import assign, load, walk_here
 from kerneldsl.language.element_types import numpy_dtype
 from kerneldsl.language.kinds import Kind, ScalarKind
 from kerneldsl.language.reserved import RESERVED_PREFIX

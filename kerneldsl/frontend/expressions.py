@@ -6,8 +6,7 @@ import ast
 import dis
 from collections.abc import Iterable, Iterator
 
-from kerneldsl.frontend.syntax import load
-from kerneldsl.frontend.trees import children_of, walk_here
+from kerneldsl.frontend.trees import children_of, load, walk_here
 from kerneldsl.frontend.unit import FunctionUnit
 
 __all__ = [

@@ -20,8 +20,7 @@ from kerneldsl.frontend.captured import ItemReader, holds_functions, is_function
 from kerneldsl.frontend.report import Reporter
 from kerneldsl.frontend.resolve import Namespace
 from kerneldsl.frontend.statics import StaticEvaluator
-from kerneldsl.frontend.syntax import assign, call
-from kerneldsl.frontend.trees import Transformer, walk_here
+from kerneldsl.frontend.trees import Transformer, assign, call, walk_here
 from kerneldsl.language.reserved import RESERVED_PREFIX
 
 __all__ = ["select_functions"]

@@ -15,8 +15,7 @@ from typing import Any, NoReturn
 
 from kerneldsl.errors import UnsupportedConstructError
 from kerneldsl.frontend.linked_code import LinkedCode
-from kerneldsl.frontend.syntax import assign, call, load
-from kerneldsl.frontend.trees import Transformer, copy_tree, walk_here
+from kerneldsl.frontend.trees import Transformer, assign, call, copy_tree, load, walk_here
 from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
 from kerneldsl.language.intrinsics.intrinsic import BLOCK_LEVEL, Intrinsic, Scope
 from kerneldsl.language.intrinsics.linked import linked as words

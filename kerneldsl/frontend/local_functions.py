@@ -12,8 +12,7 @@ from collections.abc import Mapping
 
 from kerneldsl.frontend.lambdas import function_of_lambda
 from kerneldsl.frontend.report import Reporter
-from kerneldsl.frontend.syntax import store
-from kerneldsl.frontend.trees import Transformer, walk_here
+from kerneldsl.frontend.trees import Transformer, store, walk_here
 from kerneldsl.language.reserved import RESERVED_PREFIX
 from kerneldsl.utilities.dataclasses import dataclass
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import ast
 from itertools import count
 
-from kerneldsl.frontend.syntax import assign, load
-from kerneldsl.frontend.trees import Transformer, fill_locations, walk_here
+from kerneldsl.frontend.trees import Transformer, assign, fill_locations, load, walk_here
 from kerneldsl.language.reserved import RESERVED_PREFIX
 
 __all__ = ["has_loop_else", "write_loop_else_as_if"]

@@ -30,8 +30,7 @@ from kerneldsl.frontend.foreign import (
 )
 from kerneldsl.frontend.report import Reporter
 from kerneldsl.frontend.resolve import HOST_LIBRARIES, Namespace, Resolved
-from kerneldsl.frontend.syntax import load
-from kerneldsl.frontend.trees import Transformer
+from kerneldsl.frontend.trees import Transformer, load
 from kerneldsl.frontend.unit import Captured, FunctionUnit
 from kerneldsl.language.intrinsics.intrinsic import Dim3, Intrinsic, IntrinsicGroup, Typing
 
@@ -88,6 +87,10 @@ class OutsideValues(Transformer):
         for callee in self.callees.values():
             found += [c for c in callee.captured if all(c is not known for known in found)]
         return tuple(found)
+
+    def _is_read_outside(self, node: ast.expr) -> bool:
+        is_chain = isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load)
+        return is_chain and self._scope.is_outside(node)
 
     def _constant(self, node: ast.expr, resolved: Resolved) -> ast.expr:
         self._check_constant(resolved)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from kerneldsl.errors import SourceLocation
 from kerneldsl.frontend.expressions import index_parts, written
-from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
+from kerneldsl.frontend.unit import FunctionUnit
 
 __all__ = ["Part", "numbered_parts"]
 
@@ -64,11 +64,6 @@ class Part(NamedTuple):
             case _:
                 return self
         return Part(self.unit, shown)
-
-    @property
-    def use(self) -> IntrinsicUse | None:
-        """The operation of the language that it calls, if it does."""
-        return self.unit.use_of(self.node)
 
     @property
     def mentioned(self) -> set[Any]:

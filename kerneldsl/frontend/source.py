@@ -23,8 +23,7 @@ from typing import Any, NamedTuple
 from kerneldsl.errors import SourceLocation, SourceUnavailableError, UnsupportedConstructError
 from kerneldsl.frontend.executed import executed_texts, registered
 from kerneldsl.frontend.function_text import COMPILE_FLAGS, holds_code, lines_of_function
-from kerneldsl.frontend.lambdas import find_lambda, function_of_lambda
-from kerneldsl.frontend.syntax import is_lambda
+from kerneldsl.frontend.lambdas import find_lambda, function_of_lambda, is_lambda
 from kerneldsl.frontend.trees import walk_here
 
 __all__ = [

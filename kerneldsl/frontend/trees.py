@@ -1,4 +1,4 @@
-"""Walking, copying and rewriting ASTs.
+"""Walking, copying and rewriting ASTs, and nodes that are added to them.
 
 Passes walk a kernel's tree hundreds of times. ``ast.walk``, ``ast.NodeTransformer`` and
 ``copy.deepcopy`` take three times as long, also for what never changes: operators, and the marks of
@@ -13,12 +13,16 @@ from typing import Any, ClassVar, TypeVar, cast
 
 __all__ = [
     "Transformer",
+    "assign",
+    "call",
     "children_of",
     "copy_tree",
     "fill_locations",
+    "load",
     "slices_of",
     "statements_in_loops",
     "statements_of",
+    "store",
     "walk_here",
 ]
 
@@ -202,3 +206,26 @@ def slices_of(tree: ast.AST) -> Iterator[ast.Subscript]:
     for node in walk_here(tree):
         if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice):
             yield node
+
+
+# -- nodes that are added --------------------------------------------------------------------------
+
+
+def load(name: str) -> ast.Name:
+    """Return a variable's value."""
+    return ast.Name(name, ast.Load())
+
+
+def store(name: str) -> ast.Name:
+    """Return a variable as the target of an assignment."""
+    return ast.Name(name, ast.Store())
+
+
+def assign(name: str, value: ast.expr) -> ast.Assign:
+    """Return the assignment of a value to a variable."""
+    return ast.Assign([store(name)], value)
+
+
+def call(name: str, *arguments: ast.expr) -> ast.Call:
+    """Return a call of a function by its name."""
+    return ast.Call(load(name), list(arguments), [])

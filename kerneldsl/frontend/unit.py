@@ -175,17 +175,6 @@ class FunctionUnit:
             return self.uses.get(node.func.id)
         return None
 
-    def literal(self, node: ast.expr) -> int | None:
-        """Return the value of a Python int that is written or captured, or ``None``."""
-        match node:
-            case ast.Constant(value=value):
-                pass
-            case ast.Name(id=name) if name in self.constants:
-                value = self.constants[name].value
-            case _:
-                return None
-        return value if type(value) is int else None
-
     def callee_of(self, node: ast.AST) -> FunctionUnit | None:
         """Return the device function that a call node calls, or ``None``."""
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):

@@ -23,7 +23,7 @@ from types import CodeType, FunctionType, ModuleType, SimpleNamespace
 from typing import Any
 
 from kerneldsl.errors import SourceUnavailableError
-from kerneldsl.frontend.syntax import LAMBDA_NAME, is_lambda
+from kerneldsl.frontend.lambdas import LAMBDA_NAME, is_lambda
 from kerneldsl.language.intrinsics.intrinsic import Intrinsic, IntrinsicGroup
 from kerneldsl.language.intrinsics.table import find_intrinsic
 from kerneldsl.utilities.locks import ForkSafeLock

@@ -71,7 +71,6 @@ def traits_of_code(kinds: tuple[Kind, ...], host: KernelTraits | None) -> Kernel
         has_barrier=False,
         uses_dynamic_shared=host is not None and host.uses_dynamic_shared,
         static_shared_bytes=0,
-        read=arrays,
         written=arrays if host is None else arrays & host.written,
         augmented=(),
     )

@@ -11,7 +11,7 @@ from numba.core.errors import NumbaError
 from kerneldsl.analysis.analyze import analyze
 from kerneldsl.contract.findings import BarrierProblem
 from kerneldsl.errors import KernelError
-from kerneldsl.frontend.effects.effects import Accesses, array_effects, augmented_values
+from kerneldsl.frontend.effects.effects import Writes, augmented_values, written_parameters
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.ir.barriers import analyze_barriers
 from kerneldsl.ir.frontend.reader import NotReadError
@@ -77,7 +77,7 @@ def _problems(found: Iterable[BarrierProblem], unit: FunctionUnit) -> Lines:
 
 def _traits(unit: FunctionUnit, kinds: Sequence[Kind] | None) -> Lines:
     found = analyze(unit)
-    yield f"reads {_names(found.read)} writes {_names(found.written)}"
+    yield f"writes {_names(found.written)}"
     yield f"uses_block={found.uses_block} grid_only={found.uses_grid_only}"
     yield f"grid {_names(found.grid_ndims)} shared {found.static_shared_bytes}"
 
@@ -100,16 +100,14 @@ def _barriers(unit: FunctionUnit, kinds: Sequence[Kind] | None) -> Lines:
 def _memory(unit: FunctionUnit, kinds: Sequence[Kind] | None) -> Lines:
     """Effects of each expression."""
     for reached in sorted(unit.reachable(), key=lambda each: (each is not unit, each.name)):
-        read, written = array_effects(reached)
-        yield f"{reached.name} reads {_names(read)} writes {_names(written)}"
+        yield f"{reached.name} writes {_names(written_parameters(reached))}"
         for each in augmented_values(reached):
             yield f"  augmented {each.position} {each.index_count}"
-        accesses = Accesses(reached)
+        writes = Writes(reached)
         for node in _in_order(reached):
-            read, written = accesses.of(node)
-            parts = [f"reads {_names(read)}", f"writes {_names(written)}"]
+            parts = [f"writes {_names(writes.of(node))}"]
             if isinstance(node, ast.expr):
-                roots, views = accesses.roots(node), accesses.views(node)
+                roots, views = writes.roots(node), writes.views(node)
                 parts += [f"of {_names(roots)}", f"view {_names(views)}"]
             parts = [part for part in parts if not part.endswith(" -")]
             if parts:

@@ -1,1 +1,1 @@
-"""Arrays that a normal form may read and write: a launch needs them before a type is known."""
+"""Arrays that a normal form may write: a launch needs them before a type is known."""

@@ -53,8 +53,7 @@ _NO_TUPLES: tuple[Tuples, ...] = ()
 class Summary:
     """Effects of a function on its parameters, as its callers need them."""
 
-    #: Positions of parameters whose arrays may be.
-    read: frozenset[int]
+    #: Positions of parameters with arrays that may be written.
     written: frozenset[int]
     #: Position to how deep the array is indexed.
     depth: dict[int, int]

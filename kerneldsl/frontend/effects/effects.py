@@ -1,7 +1,7 @@
-"""Find which arrays a function's expressions may read and write.
+"""Find which arrays a function's expressions may write.
 
 Device functions are followed by argument position. The arguments of an unknown function count as
-read and written. An augmented assignment of a variable writes to an array if the variable is a
+written. An augmented assignment of a variable writes to an array if the variable is a
 view. :func:`augmented_values` returns those that :mod:`~kerneldsl.frontend.effects.aliases` regards
 as elements, for callers that know the ranks.
 """
@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import TypeAlias
 from weakref import WeakKeyDictionary
 
 from kerneldsl.errors import SourceLocation
@@ -30,29 +29,21 @@ from kerneldsl.language.intrinsics.intrinsic import ARRAY_ACCESS, Effect
 from kerneldsl.language.reserved import RESERVED_PREFIX
 
 __all__ = [
-    "Accesses",
-    "Effects",
-    "array_effects",
+    "Writes",
     "augmented_values",
     "syncs_grid",
+    "written_parameters",
 ]
-
-#: Positions of parameters with arrays that may be read, and with arrays that may be written.
-Effects: TypeAlias = tuple[frozenset[int], frozenset[int]]
 
 _NO_ROOTS: frozenset[Root] = frozenset()
 #: Most nodes of a kernel; they are skipped for speed alone.
 _WITHOUT_EFFECT = (ast.Name, ast.Constant)
+_NOT_WRITING = VIEW_METHODS | READING_METHODS
 
 
-def array_effects(unit: FunctionUnit) -> Effects:
-    """Find the parameters with arrays that may be read, and those with arrays that may be written.
-
-    The result contains their positions. A parameter counts if it is subscripted, or passed to a
-    function that may access its elements. So scalars normally do not count.
-    """
-    summary = _summarize(unit)
-    return summary.read, summary.written
+def written_parameters(unit: FunctionUnit) -> frozenset[int]:
+    """Return the positions of the parameters with arrays that may be written."""
+    return _summarize(unit).written
 
 
 def augmented_values(unit: FunctionUnit) -> tuple[Augmented, ...]:
@@ -66,13 +57,13 @@ _summaries: WeakKeyDictionary[FunctionUnit, Summary] = WeakKeyDictionary()
 def _summarize(unit: FunctionUnit) -> Summary:
     known = _summaries.get(unit)
     if known is None:
-        known = Accesses(unit).summarize()
+        known = Writes(unit).summarize()
         _summaries[unit] = known
     return known
 
 
-class Accesses(Aliases):
-    """Memory that the expressions of one function stand for, read and write."""
+class Writes(Aliases):
+    """Memory that the expressions of one function write."""
 
     def summary_of(self, node: ast.Call) -> Summary | None:
         callee = self._unit.callee_of(node)
@@ -81,26 +72,22 @@ class Accesses(Aliases):
     def summarize(self) -> Summary:
         """Return what a caller has to know."""
         tree = self._unit.tree
-        read, written = set[Root](), set[Root]()
+        written = set[Root]()
         returned = set[Alias]()
         returned_tuples: Tuples = frozenset()
         augmented: list[Augmented] = []
         for node in walk_here(tree):
             if isinstance(node, _WITHOUT_EFFECT):
                 continue
-            found = self.of(node)
-            read |= found[0]
-            written |= found[1]
+            written |= self.of(node)
             augmented += self._augmented_by(node)
             if isinstance(node, ast.Return) and node.value is not None:
                 returned |= self._alias_of(node.value)
                 returned_tuples |= self.tuples.of(node.value)
         if tree.args.vararg or tree.args.kwarg or tree.args.kwonlyargs:
             # Numba binds such arguments by other rules.
-            read.update(range(len(self._unit.parameters)))
-            written |= read
+            written.update(range(len(self._unit.parameters)))
         return Summary(
-            frozenset(root for root in read if isinstance(root, int)),
             frozenset(root for root in written if isinstance(root, int)),
             {root: depth for root, depth in self._depth.items() if isinstance(root, int)},
             frozenset(returned),
@@ -120,63 +107,41 @@ class Accesses(Aliases):
                     base = self._alias_of(node.args[position])
                     yield from _augmented(deeper(base, count, self.given(inner, node)), where)
 
-    def of(self, node: ast.AST) -> tuple[frozenset[Root], frozenset[Root]]:
-        """Return what one node may read and write, apart from the nodes below it."""
+    def of(self, node: ast.AST) -> frozenset[Root]:
+        """Return what one node may write, apart from the nodes below it."""
         match node:
-            case ast.Subscript(ctx=ast.Load()):
-                return self.roots(node.value), _NO_ROOTS
-            case ast.Subscript():
-                return _NO_ROOTS, self.roots(node.value)
-            case ast.AugAssign(target=ast.Subscript() as target):
-                return self.roots(target.value), _NO_ROOTS
             case ast.AugAssign(target=ast.Name() as target):
-                found = frozenset(r for r in self.views(target) if self.is_indexed(r))
-                return found, found
-            case ast.Attribute(ctx=ast.Store()):
-                return _NO_ROOTS, self.roots(node.value)
-            case ast.For() | ast.comprehension():
-                return self.roots(node.iter), _NO_ROOTS
+                return frozenset(r for r in self.views(target) if self.is_indexed(r))
+            case ast.Subscript(ctx=ast.Store() | ast.Del()) | ast.Attribute(ctx=ast.Store()):
+                return self.roots(node.value)
             case ast.Call():
                 return self._call(node)
             case ast.Lambda() | ast.FunctionDef() if node is not self._unit.tree:
                 # A closure of a Numba function.
                 names = [inner for inner in walk_here(node) if isinstance(inner, ast.Name)]
-                found = _NO_ROOTS.union(*(self.roots(name) for name in names))
-                return found, found
-        return _NO_ROOTS, _NO_ROOTS
+                return _NO_ROOTS.union(*map(self.roots, names))
+        return _NO_ROOTS
 
-    def _call(self, node: ast.Call) -> tuple[frozenset[Root], frozenset[Root]]:
-        arguments = [*node.args, *(k.value for k in node.keywords)]
+    def _call(self, node: ast.Call) -> frozenset[Root]:
         use = self._unit.use_of(node)
         if use is not None:
-            effect = use.intrinsic.effect
-            found = self.roots(node.args[0]) if effect & ARRAY_ACCESS else _NO_ROOTS
-            return (
-                found if effect & (Effect.ATOMIC | Effect.READ) else _NO_ROOTS,
-                found if effect & (Effect.ATOMIC | Effect.WRITE) else _NO_ROOTS,
-            )
+            effect = use.intrinsic.effect & ARRAY_ACCESS & ~Effect.READ
+            return self.roots(node.args[0]) if effect else _NO_ROOTS
         if _is_internal_call(node, self._unit):
-            return _NO_ROOTS, _NO_ROOTS
+            return _NO_ROOTS
         summary = self.summary_of(node)
         if summary is not None:
-            return (
-                _NO_ROOTS.union(*(self.roots(node.args[p]) for p in summary.read)),
-                _NO_ROOTS.union(*(self.roots(node.args[p]) for p in summary.written)),
-            )
+            return _NO_ROOTS.union(*(self.roots(node.args[p]) for p in summary.written))
         function = self.function_of(node)
-        read, written = set[Root](), set[Root]()
-        if isinstance(node.func, ast.Attribute) and node.func.attr not in VIEW_METHODS:
-            views = self.views(node.func.value)
-            read |= views
-            if node.func.attr not in READING_METHODS:
-                written |= views
+        written = set[Root]()
+        if isinstance(node.func, ast.Attribute) and node.func.attr not in _NOT_WRITING:
+            written |= self.views(node.func.value)
         if not looks_at_scalars(function, node):
+            arguments = [*node.args, *(k.value for k in node.keywords)]
             for i, argument in enumerate(arguments):
-                views = self.views(argument)
-                read |= views
                 if not only_reads(function, i, node):
-                    written |= views
-        return frozenset(read), frozenset(written)
+                    written |= self.views(argument)
+        return frozenset(written)
 
 
 def _augmented(found: set[Alias], where: SourceLocation) -> list[Augmented]:

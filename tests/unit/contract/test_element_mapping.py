@@ -69,7 +69,7 @@ def test_blocks_follow_the_axes() -> None:
 
 def _traits() -> KernelTraits:
     none: frozenset[int] = frozenset()
-    return KernelTraits(False, True, frozenset({1}), False, False, 0, none, none, (), (), ())
+    return KernelTraits(False, True, frozenset({1}), False, False, 0, none, ())
 
 
 def test_a_launch_has_as_many_blocks_as_its_mapping_says() -> None:

@@ -89,8 +89,7 @@ def test_launches_find_the_alignment() -> None:
 
 
 def test_what_is_written_through_a_view_counts_as_written() -> None:
-    traits = analyze(make_unit(scale))
-    assert (traits.read, traits.written) == ({1}, {2})
+    assert analyze(make_unit(scale)).written == {2}
 
 
 def test_vectors_have_types() -> None:

@@ -16,9 +16,7 @@ from targets.null.devices import H100, SMALL_OLD_CARD
 
 def _traits(*, uses_block: bool = False, uses_grid_only: bool = True) -> KernelTraits:
     none: frozenset[int] = frozenset()
-    return KernelTraits(
-        uses_block, uses_grid_only, frozenset({1}), uses_block, False, 0, none, none, (), (), ()
-    )
+    return KernelTraits(uses_block, uses_grid_only, frozenset({1}), uses_block, False, 0, none, ())
 
 
 @pytest.mark.parametrize("extent", [(1,), (255,), (257,), (1000, 3), (3, 1000), (5, 7, 33)])
