@@ -19,7 +19,7 @@ from stdlib_kernels.quantized.weights import Weights
 __all__ = ["fits_vectors", "multiply_vectors"]
 
 #: Rows of words that a block reads: each number of the other factor is used for all of them.
-ROWS = 4
+ROWS = 8
 #: Threads of a block: lanes of the widest vector of a CPU, and some warps of a GPU.
 HOST_THREADS, DEVICE_THREADS = 16, 128
 #: Fewest threads of a CPU's block, all in one group of numbers.
@@ -114,7 +114,7 @@ def rows_by_bytes(
                     scale = kd.float32(scales[n // height, g] * by)
                     totals[r] = kd.fma(kd.float32(part), scale, totals[r])
             else:
-                less += sums[m, c]
+                less = kd.int32(less + sums[m, c])
                 for r in range(rows):
                     n = min(first + r, last)
                     found[r] = _bytes_of(words, planes, m, n, c, found[r], bits, flip)

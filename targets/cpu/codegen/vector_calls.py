@@ -36,8 +36,8 @@ __all__ = ["add_products", "define_calls", "most_words", "prefetch_after", "with
 _PRODUCT = "kerneldsl.dot4."
 #: Of those of functions for prefetches; then the bytes from one lane's address to the next one's.
 _PREFETCH = "kerneldsl.prefetch."
-#: Distance of a prefetch: some rows of a matrix.
-AHEAD = 1 << 14
+#: Distance of a prefetch: more than the rows that a block reads side by side.
+AHEAD = 1 << 16
 #: LLVM's names of extensions that multiply bytes, and the most words that an instruction takes.
 _EXTENSIONS = (({"avx512vnni", "avx512vl"}, 16), ({"avxvnni", "avx2"}, 8))
 _WIDTHS = (4, 8, 16)
