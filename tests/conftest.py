@@ -42,6 +42,9 @@ _LIBRARY_CALL = re.compile(r"(tests/library/\w+\.py)::\w+\[\w+-\w+-([^-\]]+)")
 
 _TESTS = Path(__file__).parent
 
+#: Tests that use one package, which is built for them.
+_SHIPPED = re.compile(r"(tests/shipping)/")
+
 #: Long tests that have nothing in common with others of their file.
 _ALONE = re.compile(r"test_generated_programs|/test_odd_values\.py")
 
@@ -52,7 +55,7 @@ def pytest_xdist_make_scheduler(config: Any, log: Any) -> Any:
 
     Of the longest files it is a topic of the conformance suite, or of a large topic the cases whose
     names begin with the same word, a function of the library, a part of the fuzz, and what is given
-    odd values. Another way to share tests out that is asked for by ``--dist`` stands.
+    odd values. Tests of shipping are together. ``--dist`` chooses another way to share tests out.
     """
     if config.getoption("dist") != "load":
         return None
@@ -60,7 +63,8 @@ def pytest_xdist_make_scheduler(config: Any, log: Any) -> Any:
 
     class ByKernels(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            topic = _CONFORMANCE_TOPIC.match(nodeid) or _LIBRARY_CALL.match(nodeid)
+            patterns = (_CONFORMANCE_TOPIC, _LIBRARY_CALL, _SHIPPED)
+            topic = next((found for p in patterns if (found := p.match(nodeid))), None)
             if topic is not None:
                 return "::".join(topic.groups())
             return nodeid if _ALONE.search(nodeid) else super()._split_scope(nodeid)
