@@ -103,6 +103,16 @@ def _leave_out_inlined(module: Any) -> None:
             function.linkage = "linkonce_odr"
 
 
+def _inline_body(module: Any, builder: Any) -> None:
+    """Inline the body into the function that runs a piece of a launch.
+
+    LLVM's pipeline would simplify the body twice: before and after it is inlined.
+    """
+    manager = llvm.create_new_module_pass_manager()
+    manager.add_always_inliner_pass()
+    run_passes(manager, module, builder)
+
+
 def _optimize(module: Any, machine: Any) -> Any:
     options = llvm.create_pipeline_tuning_options(speed_level=3)
     options.loop_vectorization = True
@@ -110,6 +120,7 @@ def _optimize(module: Any, machine: Any) -> Any:
     options.loop_interleaving = True
     options.loop_unrolling = True
     builder = llvm.create_pass_builder(machine, options)
+    _inline_body(module, builder)
     text = str(module)
     module = _with_conversions(module, text)
     module, restore = _with_math(module, machine, text)

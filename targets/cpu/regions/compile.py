@@ -188,10 +188,12 @@ def _lower(
     module = empty_module(context, spec.unit.name)
     body = ir.Function(module, BODY, f"{entry_name.removesuffix(ENTRY_SUFFIX)}.body")
     body.linkage = "internal"
+    names = {each.name for each in region.walk()}
+    if "while" not in names:  # strides that are halved take two rounds of LLVM to be unrolled
+        body.attributes.add("alwaysinline")
     builder = ir.IRBuilder(body.append_basic_block("entry"))
     emitter = CpuEmitter(context, builder, spec, region)
     with context.push_code_library(library):
-        names = {each.name for each in region.walk()}
         _register(emitter, names)
         read_arguments(emitter, function)
         if "local.array" in names:

@@ -49,7 +49,7 @@ def compile_handlers() -> bytes:
     _emit_number(module)
     functions = {SignalWord.FAULT: _emit_fault(module, where), **emit_interrupts(module, where)}
     _emit_install(module, where, functions)
-    return compile_module(module)
+    return compile_module(module, level=0)  # in a quarter of the time; few of them ever run
 
 
 def _emit_install(
