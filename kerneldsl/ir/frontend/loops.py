@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from numba import types
 
+from kerneldsl.errors import KernelTypingError
 from kerneldsl.frontend.expressions import written
 from kerneldsl.frontend.parts import Part
 from kerneldsl.ir.frontend.arrays import load
@@ -20,13 +21,21 @@ from kerneldsl.ir.frontend.members import packed, type_of, unpacked
 from kerneldsl.ir.frontend.merging import LoopVariables
 from kerneldsl.ir.frontend.origins import Origin
 from kerneldsl.ir.frontend.outside_calls import call_function
-from kerneldsl.ir.frontend.range_calls import Range, read_range
 from kerneldsl.ir.frontend.reader import Reader, constant_of
 from kerneldsl.ir.frontend.statements import bind_target
 from kerneldsl.ir.operations import Region, Value
 from kerneldsl.ir.refusals import Refusal, loop_refusal, several_types_refusal
 from kerneldsl.language.intrinsics.intrinsic import Typing
 from kerneldsl.language.intrinsics.matrix import tiles
+
+
+class _Range(NamedTuple):
+    start: Value
+    stop: Value
+    step: Value
+    kind: Any
+    #: Of a range that is counted from 0.
+    length: Value | None
 
 
 class _Zip(NamedTuple):
@@ -58,7 +67,7 @@ def _block_loop(reader: Reader, node: ast.For) -> BlockLoop | None:
         return tile_loop(reader, node, use)
     match node.iter.args[0]:
         case ast.Call(func=function, args=args) as call if reader.outside(function) is range:
-            found = read_range(reader, call, args)
+            found = _range(reader, call, args)
             attributes = {"pipelined": use.static["stages"] or 0}
             return BlockLoop(*_counter(reader, found), attributes)
         case other:
@@ -73,7 +82,7 @@ def _source(reader: Reader, node: ast.expr) -> _Source:
         case ast.Call(func=function, args=args, keywords=keywords):
             called = reader.outside(function)
             if called is range:
-                return read_range(reader, node, args)
+                return _range(reader, node, args)
             if called is zip:
                 return _Zip([_source(reader, each) for each in args])
             if called is enumerate:
@@ -86,11 +95,51 @@ def _source(reader: Reader, node: ast.expr) -> _Source:
     return found
 
 
+def _range(reader: Reader, call: ast.Call, args: list[ast.expr]) -> _Range:
+    found = [reader.number(each) for each in args]
+    for node, value in zip(args, found, strict=True):
+        if isinstance(value.type, types.Float):
+            raise _float_refusal(reader, node, value)
+    kinds = tuple(each.type for each in found)
+    is_unsigned = any(isinstance(each, types.Integer) and not each.signed for each in kinds)
+    if is_unsigned:
+        from kerneldsl.ir.frontend.unsigned_ranges import converted_bounds, length_of_range
+
+        found, kinds = converted_bounds(reader, found)
+    signature = reader.typing.call(reader.typing.function(range), kinds)
+    if reader.notes is not None:
+        reader.notes.add_type(call, signature.return_type)
+    kind = signature.return_type.dtype
+    if len(found) == 1:
+        found.insert(0, reader.constant(0, kind))
+    if len(found) == 2:
+        found.append(reader.constant(1, kind))
+    length = length_of_range(reader, *found) if is_unsigned and kind == types.uint64 else None
+    start, stop, step = reader.casts(found, [kind] * 3)
+    return _Range(start, stop, step, kind, length)
+
+
+def _float_refusal(reader: Reader, node: ast.expr, value: Value) -> KernelTypingError:
+    """Return the error for a float in ``range``, which Numba cuts off without a word."""
+    unit = reader.unit
+    text = written(node, unit)
+    remedy = f"Write int({text})"
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
+        remedy += f", or {written(node.left, unit)} // {written(node.right, unit)}"
+    return KernelTypingError(
+        f"{unit.qualname} gives {text}, a {value.type}, to range",
+        where=unit.locate(node),
+        value=text,
+        limit="range takes integers, as in Python",
+        remedy=remedy,
+    )
+
+
 def _for(reader: Reader, node: ast.For, source: _Source) -> None:
     match source:
         case BlockLoop(bounds, kind, item, attributes):
             _counted(reader, node, bounds, kind, item, attributes)
-        case Range():
+        case _Range():
             _counted(reader, node, *_counter(reader, source))
         case tuple() if not isinstance(source, _Zip):
             _each(reader, node, list(source))
@@ -102,7 +151,7 @@ def _for(reader: Reader, node: ast.For, source: _Source) -> None:
             _counted(reader, node, bounds, types.int64, partial(_item, reader, source))
 
 
-def _counter(reader: Reader, source: Range) -> tuple[list[Value], Any, Callable[[Value], Any]]:
+def _counter(reader: Reader, source: _Range) -> tuple[list[Value], Any, Callable[[Value], Any]]:
     """Return the bounds and type of a range's counter, and what gives an item by it."""
     if source.length is None:
         bounds = [source.start, source.stop, source.step]
@@ -114,7 +163,7 @@ def _counter(reader: Reader, source: Range) -> tuple[list[Value], Any, Callable[
 def _together(reader: Reader, source: _Source) -> list[Any] | None:
     """Return the elements of tuples, ``None`` if a source is no tuple."""
     if not isinstance(source, _Zip):
-        is_tuple = isinstance(source, tuple) and not isinstance(source, Range)
+        is_tuple = isinstance(source, tuple) and not isinstance(source, _Range)
         return list(source) if is_tuple else None
     columns = [None if _is_count(each) else _together(reader, each) for each in source.sources]
     lengths = [len(column) for column in columns if column is not None]
@@ -138,9 +187,9 @@ def _is_count(source: _Source) -> bool:
 
 def _length(reader: Reader, source: _Source) -> Value:
     match source:
-        case Range(length=Value() as length):
+        case _Range(length=Value() as length):
             return length
-        case Range(start, stop, step):
+        case _Range(start, stop, step):
             distance = reader.numba(operator.sub, [stop, start])
             given = constant_of(step)
             if given != 1:
@@ -183,7 +232,7 @@ def _plus(reader: Reader, start: Value, number: Value) -> Value:
 def _item(reader: Reader, source: _Source, number: Value) -> Any:
     """Return an element of a source by its number."""
     match source:
-        case Range(start, _, step, kind, _):
+        case _Range(start, _, step, kind, _):
             place = reader.cast(number, kind)
             if constant_of(step) != 1:
                 place = reader.cast(reader.numba(operator.mul, [place, step]), kind)

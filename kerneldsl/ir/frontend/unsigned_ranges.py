@@ -1,81 +1,43 @@
-"""The heads of ``range`` loops: the type of their numbers, and the length of a range of uint64.
+"""Ranges of unsigned integers: the type of their numbers, and the length of a range of uint64.
 
 Start and stop decide the type, as operands do: ``docs/adr/0031-integers-stay-integers.md``. The
-loops of the IR count in signed integers. A range of uint64 is counted from 0 instead. Its count is
-at most the largest int64, which no loop reaches.
+loops of the IR count in signed integers. A range of uint64 is counted from 0 instead. Its length
+is at most the largest int64, which no loop reaches.
 """
 
 from __future__ import annotations
 
-import ast
 import operator
 from functools import reduce
-from typing import Any, NamedTuple
+from typing import Any
 
 from numba import types
 
-from kerneldsl.errors import KernelTypingError
-from kerneldsl.frontend.expressions import written
 from kerneldsl.ir.frontend.origins import Origin, joined
 from kerneldsl.ir.frontend.outside_calls import call_function
 from kerneldsl.ir.frontend.reader import Reader, constant_of
 from kerneldsl.ir.operations import Operation, Value
 
-__all__ = ["Range", "read_range"]
+__all__ = ["converted_bounds", "length_of_range"]
 
 _SIGNED, _WIDE = types.int64, types.uint64
 _MOST = int(_SIGNED.maxval)
 
 
-class Range(NamedTuple):
-    """A range of integers of a type."""
-
-    start: Value
-    stop: Value
-    step: Value
-    kind: Any
-    #: The count of its numbers, if start and stop are uint64 and not known to be small.
-    length: Value | None
-
-
-def read_range(reader: Reader, call: ast.Call, args: list[ast.expr]) -> Range:
-    """Read the arguments of a ``range``."""
-    found = [reader.number(each) for each in args]
-    for node, value in zip(args, found, strict=True):
-        if isinstance(value.type, types.Float):
-            raise _float_refusal(reader, node, value)
-    is_wide = _is_wide(reader, found[:2])
-    signature = reader.typing.call(reader.typing.function(range), _kinds(found, is_wide=is_wide))
-    if reader.notes is not None:
-        reader.notes.add_type(call, signature.return_type)
-    kind = signature.return_type.dtype
-    if is_wide:
-        found[:2] = [_as_wide(reader, each) for each in found[:2]]
-    if len(found) == 1:
-        found.insert(0, reader.constant(0, kind))
-    if len(found) == 2:
-        found.append(reader.constant(1, kind))
-    is_small = all(_is_small(each) for each in found[:2])
-    length = _length(reader, *found) if is_wide and not is_small else None
-    start, stop, step = reader.casts(found, [kind] * 3)
-    return Range(start, stop, step, kind, length)
-
-
-def _is_wide(reader: Reader, bounds: list[Value]) -> bool:
-    """Return whether the numbers of a range are uint64 as the program names that type."""
-    origins = reader.origins
-    return reduce(joined, map(origins.of, bounds)) is Origin.WIDE and all(
+def converted_bounds(
+    reader: Reader, found: list[Value]
+) -> tuple[list[Value], tuple[types.Type, ...]]:
+    """Return the arguments of a ``range``, and the types by which Numba chooses its type."""
+    bounds, origins = found[:2], reader.origins
+    if reduce(joined, map(origins.of, bounds)) is Origin.WIDE and all(
         _is_unsigned(each) or origins.is_converted(each) for each in bounds
-    )
-
-
-def _kinds(found: list[Value], *, is_wide: bool) -> tuple[Any, ...]:
-    """Return the types of arguments, by which Numba chooses the type of a range."""
-    if is_wide:
-        return (_WIDE,) * len(found)
+    ):
+        wide = [_as_wide(reader, each) for each in bounds]
+        return [*wide, *found[2:]], (_WIDE,) * len(found)
     signs = {each.type.signed for each in found if isinstance(each.type, types.Integer)}
     # Numba takes an int32 beside an unsigned number for the type of both.
-    return (_SIGNED,) * len(found) if len(signs) > 1 else tuple(each.type for each in found)
+    kinds = (_SIGNED,) * len(found) if len(signs) > 1 else tuple(each.type for each in found)
+    return found, kinds
 
 
 def _as_wide(reader: Reader, value: Value) -> Value:
@@ -88,13 +50,16 @@ def _is_unsigned(value: Value) -> bool:
     return isinstance(value.type, types.Integer) and not value.type.signed
 
 
-def _is_small(value: Value) -> bool:
-    number = constant_of(value)
-    return number is not None and 0 <= number <= _MOST
+def length_of_range(reader: Reader, start: Value, stop: Value, step: Value) -> Value | None:
+    """Return the length of a range of uint64, at most the largest int64.
 
-
-def _length(reader: Reader, start: Value, stop: Value, step: Value) -> Value:
-    """Return the length of a range of uint64, at most the largest int64."""
+    Without a bound that the program makes a uint64, or with small constants, return ``None``: the
+    range can be counted in signed integers.
+    """
+    is_wide = all(reader.origins.of(each) is Origin.WIDE for each in (start, stop))
+    numbers = constant_of(start), constant_of(stop)
+    if not is_wide or all(each is not None and 0 <= each <= _MOST for each in numbers):
+        return None
     given = constant_of(step)
     distance, size = (
         _distance_by(reader, start, stop, step)
@@ -149,19 +114,3 @@ def _call(reader: Reader, function: Any, one: Value, two: Value) -> Value:
     assert isinstance(found.owner, Operation)
     found.owner.attributes["bounds_range"] = True
     return found
-
-
-def _float_refusal(reader: Reader, node: ast.expr, value: Value) -> KernelTypingError:
-    """Return the error for a float in ``range``, which Numba cuts off without a word."""
-    unit = reader.unit
-    text = written(node, unit)
-    remedy = f"Write int({text})"
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
-        remedy += f", or {written(node.left, unit)} // {written(node.right, unit)}"
-    return KernelTypingError(
-        f"{unit.qualname} gives {text}, a {value.type}, to range",
-        where=unit.locate(node),
-        value=text,
-        limit="range takes integers, as in Python",
-        remedy=remedy,
-    )
