@@ -23,7 +23,7 @@ from kerneldsl.explain.arithmetic import (
     index_arithmetic,
     integer_division,
 )
-from kerneldsl.explain.explanation import FLOPS, TENSOR_FMA, BranchReport, Explanation, Finding
+from kerneldsl.explain.explanation import FLOPS, TENSOR_FMA, BranchReport, Explanation
 from kerneldsl.explain.findings import bank_conflicts, coalescing, local_arrays, whole_array_work
 from kerneldsl.explain.formulas import launch_formulas
 from kerneldsl.explain.indices import Indices
@@ -161,7 +161,7 @@ def explain_kernel(
         formulas=formulas,
         roofline=roofline(device, moved, single, double),
         occupancy=_held(device, artifact, launch.block_dim, shared_bytes),
-        findings=_by_weight(findings),
+        findings=tuple(sorted(findings, key=lambda each: -each.weight)),
         passes=None if artifact is None else artifact.passes,
         assumed={**given.assumed, **launch.assumed},
         left_out=tuple(sorted(tallies.left_out)),
@@ -218,10 +218,6 @@ def _held(
 
 def _in_order(tallies: Any) -> list[Any]:
     return sorted(tallies, key=lambda each: (each.site.where.filename, each.site.where.lineno))
-
-
-def _by_weight(findings: Sequence[Finding]) -> tuple[Finding, ...]:
-    return tuple(sorted(findings, key=lambda each: -each.weight))
 
 
 # -- reports --------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -123,7 +124,7 @@ class Session:
     def choose(self) -> PlanChoices:
         """Return the fastest plan; of equal ones that which the cost model puts first."""
         limit = self._best_ns * (1.0 + TIE)
-        for number, tried in sorted(zip(self._order, self.tried, strict=True), key=_number):
+        for number, tried in sorted(zip(self._order, self.tried, strict=True), key=itemgetter(0)):
             time_ns = tried.measured.median_ns
             if time_ns is not None and time_ns <= limit:
                 return self._candidates[number].plan
@@ -203,10 +204,6 @@ class Session:
             return measurement_key(request, plan, cache)
         except UncacheableError:
             return None
-
-
-def _number(pair: tuple[int, TunedPlan]) -> int:
-    return pair[0]
 
 
 def _both(first: Callable[[], object] | None, then: Callable[[], object]) -> Callable[[], object]:

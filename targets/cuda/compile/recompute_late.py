@@ -111,7 +111,7 @@ class _Writer:
                 continue
             if self._begins_a_loop(register, head, body, loops):
                 continue
-            computation = self._computation(register)
+            computation = self._same([each for _, each in writes])
             if computation is None:
                 continue
             for number, each in reads:
@@ -169,9 +169,6 @@ class _Writer:
         while blocks[block].depth > depth and blocks[block].dominator != block:
             block = blocks[block].dominator
         return block if self._is_after(block, head, body) else None
-
-    def _computation(self, register: str) -> _Computation | None:
-        return self._same([each for _, each in self._writes.get(register, [])])
 
     def _same(self, writes: list[Instruction]) -> _Computation | None:
         """Return what all of some instructions compute of parameters, if it is the same."""

@@ -83,9 +83,8 @@ class Choice:
         return self._accumulates(loop) and not self._goes_on(loop)
 
     def _profits(self, loop: Operation) -> bool:
-        if _has_atomics(loop) or any(
-            each.name == "while" and each is not loop for each in loop.walk()
-        ):
+        inner = [each for each in loop.walk() if each is not loop]
+        if any(each.name == "while" or _is_atomic(each) for each in inner):
             return False
         contiguous = 0
         accesses = [each for each in loop.walk() if each.name in _ACCESSES]
@@ -104,7 +103,7 @@ class Choice:
     def _judge(self, access: Operation, loop: Operation) -> int | None:
         """Return 1 for an access contiguous in the thread, 0 for a neutral, None for a bad one."""
         indices = _indices(access)
-        by_thread = [self._is_of_thread(each) for each in indices]
+        by_thread = [_reaches(each, {self.values.lane}) for each in indices]
         if not any(by_thread):
             return 0
         counters = set(loop.regions[-1].arguments)
@@ -117,9 +116,6 @@ class Choice:
             return 0 if stride in _NEAR and not by_counter[-1] else None
         # The thread steps over rows: harmless if the row stays the same while the loop runs.
         return None if any(by_counter) else 0
-
-    def _is_of_thread(self, index: Value) -> bool:
-        return _reaches(index, {self.values.lane})
 
     def _unclamped(self, index: Value) -> Value:
         """Return what an index is within the limits that ``min`` and ``max`` set it."""
@@ -201,10 +197,6 @@ def _is_positive(step: Value) -> bool:
     if operator_of(made) is operator.mul:
         return all(map(_is_positive, operands_of(made)))
     return made.name.partition(".")[0] in ("gridsize", "gridDim", "blockDim", "warpsize")
-
-
-def _has_atomics(operation: Operation) -> bool:
-    return any(_is_atomic(each) for each in operation.walk())
 
 
 def _is_atomic(operation: Operation) -> bool:
