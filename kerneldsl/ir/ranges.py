@@ -17,15 +17,17 @@ from kerneldsl.ir.recognize import (
     parts_of,
 )
 
-__all__ = ["INTERVALS", "Interval", "ranges_of", "ranges_of_region"]
+__all__ = ["INTERVALS", "WARP_SIZE", "Interval", "ranges_of", "ranges_of_region"]
 
 Interval = tuple[int, int]
+#: Threads of a warp, on each target.
+WARP_SIZE = 32
 #: Intervals of what operations give, by their names.
 INTERVALS: dict[str, Interval] = {
     "grid": (0, 2**62),
     "gridsize": (1, 2**60),
-    "laneid": (0, 31),
-    "warpsize": (32, 32),
+    "laneid": (0, WARP_SIZE - 1),
+    "warpsize": (WARP_SIZE, WARP_SIZE),
     **dict.fromkeys(("clz", "ffs", "popc"), (0, 64)),
     **{f"extent.{axis}": (0, 2**62) for axis in "xyz"},
     **{f"{name}.{axis}": (0, 1023) for name in ("threadIdx", "warp") for axis in "xyz"},

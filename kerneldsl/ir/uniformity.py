@@ -37,6 +37,7 @@ from kerneldsl.ir.divergence import (
 from kerneldsl.ir.frontend.source_names import RESULT
 from kerneldsl.ir.intervals import Intervals
 from kerneldsl.ir.operations import LOOPS, Effect, Function, Label, Operation, Region, Value
+from kerneldsl.ir.ranges import WARP_SIZE
 from kerneldsl.ir.recognize import operator_of
 from kerneldsl.language.intrinsics.intrinsic import Intrinsic, Scope, Typing
 from kerneldsl.language.intrinsics.table import INTRINSICS
@@ -44,7 +45,6 @@ from kerneldsl.language.kinds import Kind
 
 __all__ = ["Meeting", "Uniformity", "uniformity_of"]
 
-_WARP = 32
 #: What threads do with memory, or with others, may give each of them something else.
 _OF_THREADS = Effect.READ | Effect.WRITE | Effect.EXCHANGE
 #: Coordinates, which passes add too.
@@ -504,7 +504,7 @@ def _divides_by_warps(first: Value, second: Value) -> bool:
     if not isinstance(made, Operation) or made.name != "threadIdx.x":
         return False
     divisor = given.attributes.get("value") if isinstance(given, Operation) else 0
-    return type(divisor) is int and divisor > 0 and divisor % _WARP == 0
+    return type(divisor) is int and divisor > 0 and divisor % WARP_SIZE == 0
 
 
 def _is_known(function: Any) -> bool:

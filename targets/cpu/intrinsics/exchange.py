@@ -16,6 +16,7 @@ from typing import NamedTuple
 from llvmlite import ir
 from numba.core import cgutils
 
+from kerneldsl.ir.ranges import WARP_SIZE
 from kerneldsl.lowering.calls import Call
 from kerneldsl.lowering.loop_marks import mark_loop
 from kerneldsl.utilities.dataclasses import dataclass
@@ -24,7 +25,6 @@ __all__ = [
     "I1",
     "I32",
     "I64",
-    "WARP_SIZE",
     "WIDTHS",
     "Buffer",
     "Exchange",
@@ -41,7 +41,6 @@ __all__ = [
 
 I1, I32, I64 = ir.IntType(1), ir.IntType(32), ir.IntType(64)
 #: Threads of a warp, on every machine.
-WARP_SIZE = 32
 #: Lanes of a half of a part of a warp, in the levels of a tree.
 WIDTHS = (1, 2, 4, 8, 16)
 #: Words of warps that are stored one by one, and not in a loop.

@@ -16,6 +16,7 @@ from functools import partial
 from llvmlite import ir
 from numba.core import cgutils
 
+from kerneldsl.ir.ranges import WARP_SIZE
 from kerneldsl.language.intrinsics.intrinsic import Scope
 from kerneldsl.lowering.calls import Call
 from kerneldsl.lowering.groups import Combination, after_initial, combination, fenced
@@ -24,7 +25,6 @@ from targets.cpu.intrinsics.exchange import (
     I1,
     I32,
     I64,
-    WARP_SIZE,
     WIDTHS,
     Buffer,
     Exchange,

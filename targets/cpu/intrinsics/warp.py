@@ -18,17 +18,10 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 
+from kerneldsl.ir.ranges import WARP_SIZE
 from kerneldsl.lowering.calls import Call
 from kerneldsl.lowering.scalars import call_llvm
-from targets.cpu.intrinsics.exchange import (
-    I1,
-    I32,
-    I64,
-    WARP_SIZE,
-    Buffer,
-    Exchange,
-    post_predicate,
-)
+from targets.cpu.intrinsics.exchange import I1, I32, I64, Buffer, Exchange, post_predicate
 
 __all__ = ["EXCHANGES"]
 

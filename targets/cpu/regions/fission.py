@@ -13,12 +13,12 @@ from numba import types
 
 from kerneldsl.contract import Dim3, Specialization
 from kerneldsl.ir.operations import TOGETHER, Effect, Function, Label, Operation, Region, Value
+from kerneldsl.ir.ranges import WARP_SIZE
 from kerneldsl.ir.simplify import simplify
 from kerneldsl.ir.typing import Typing
 from kerneldsl.ir.uniformity import uniformity_of
 from kerneldsl.language.intrinsics.intrinsic import Scope
 from kerneldsl.language.kinds import Kind
-from targets.cpu.intrinsics.exchange import WARP_SIZE
 from targets.cpu.regions import grid_barriers
 from targets.cpu.regions.control import split_branch, split_labeled, split_loop
 from targets.cpu.regions.crossing import Crossing

@@ -12,10 +12,10 @@ from numba import types
 
 from kerneldsl.contract import Dim3, Specialization
 from kerneldsl.ir.operations import Function, Operation, Value
+from kerneldsl.ir.ranges import WARP_SIZE
 from kerneldsl.ir.recognize import constant_number
 from kerneldsl.ir.rewriter import Builder, Pattern, if_then
 from kerneldsl.ir.typing import Typing
-from targets.cpu.intrinsics.exchange import WARP_SIZE
 from targets.cpu.regions.warps import divided
 
 __all__ = ["guard_extent", "id_patterns", "position_of"]

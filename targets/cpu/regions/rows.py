@@ -14,9 +14,9 @@ from llvmlite import ir
 from kerneldsl.analysis.work import KernelWork
 from kerneldsl.contract import Specialization
 from kerneldsl.ir.operations import Operation, Region
+from kerneldsl.ir.ranges import WARP_SIZE
 from kerneldsl.lowering.loop_marks import NOT_UNROLLED, PARALLEL
 from kerneldsl.planner.work import orient
-from targets.cpu.intrinsics.exchange import WARP_SIZE
 from targets.cpu.math.workarounds import divide_unsigned
 from targets.cpu.regions.emitter import CountedLoop, CpuEmitter
 from targets.cpu.regions.row_regions import loop_takes_any_order

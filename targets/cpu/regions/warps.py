@@ -19,11 +19,11 @@ from numba import types
 
 from kerneldsl.contract import Specialization
 from kerneldsl.ir.operations import Function, Operation, Region, Value
+from kerneldsl.ir.ranges import WARP_SIZE
 from kerneldsl.ir.recognize import constant_number, operator_of
 from kerneldsl.ir.rewriter import Builder
 from kerneldsl.ir.typing import Typing
 from kerneldsl.language.intrinsics.intrinsic import Effect, Scope
-from targets.cpu.intrinsics.exchange import WARP_SIZE
 from targets.cpu.intrinsics.table import Together, lowering_of
 from targets.cpu.regions.emitter import CountedLoop, CpuEmitter
 

@@ -13,9 +13,9 @@ from llvmlite import ir
 from numba.core import cgutils
 
 from kerneldsl.ir.operations import Operation
+from kerneldsl.ir.ranges import WARP_SIZE
 from kerneldsl.ir.tiles.elements import Slot, write_region
 from kerneldsl.ir.tiles.folds import Combiner
-from targets.cpu.intrinsics.exchange import WARP_SIZE
 from targets.cpu.intrinsics.groups import fold_neighbours
 from targets.cpu.regions.emitter import CpuEmitter
 from targets.cpu.regions.tiles.writer import Elements, TileCode

@@ -9,9 +9,10 @@ from __future__ import annotations
 from llvmlite import ir
 
 from kerneldsl.ir.operations import Operation
+from kerneldsl.ir.ranges import WARP_SIZE
 from kerneldsl.ir.tiles.folds import Combiner
 from kerneldsl.lowering.groups import Combination
-from targets.cpu.intrinsics.exchange import WARP_SIZE, WIDTHS
+from targets.cpu.intrinsics.exchange import WIDTHS
 from targets.cpu.intrinsics.groups import scan_vector
 from targets.cpu.regions.emitter import CpuEmitter
 from targets.cpu.regions.tiles.writer import Elements, TileCode
