@@ -21,23 +21,23 @@ _FIRST = (64, 64, 64)
 #: Rates of tiles along m and n by so many threads, as measured for bfloat16 on an H200 and relative
 #: to the largest (`benchmarks/results/products-h200.json`). Along k they have 128 bytes.
 _RATES = {
-    (64, 64, 128): 0.45,
-    (64, 128, 128): 0.65,
-    (64, 256, 128): 0.79,
-    (128, 64, 256): 0.68,
-    (128, 96, 256): 0.78,
-    (128, 128, 256): 0.89,
-    (128, 192, 256): 0.96,
+    (64, 64, 128): 0.43,
+    (64, 128, 128): 0.72,
+    (64, 256, 128): 0.93,
+    (128, 64, 256): 0.65,
+    (128, 96, 256): 0.84,
+    (128, 128, 256): 0.9,
+    (128, 192, 256): 0.97,
     (128, 256, 256): 1.0,
     (256, 128, 256): 0.99,
 }
 #: Of other tiles, and what is estimated of rows along k with fewer or more bytes, and of more sums
 #: than a thread may have.
-_OTHER_RATE, _SHORT_ROWS, _LONG_ROWS, _MANY_SUMS = 0.45, 0.4, 0.9, 0.8
+_OTHER_RATE, _SHORT_ROWS, _LONG_ROWS, _MANY_SUMS = 0.3, 0.4, 0.9, 0.8
 _ARCHITECTURES = ("sm_90", "sm_90a")
 _ROW_BYTES = 128
 #: By dtype: bytes of an element, and most sums of a thread. Sums of 8-bit floats may need twice the
-#: registers.
+#: registers. Products of float32 may be added element by element, in static shared memory.
 _DTYPES = {
     "float16": (2, _MOST_SUMS),
     "bfloat16": (2, _MOST_SUMS),
@@ -45,6 +45,7 @@ _DTYPES = {
     "uint8": (1, _MOST_SUMS),
     "float8_e4m3fn": (1, _MOST_SUMS // 2),
     "float8_e5m2": (1, _MOST_SUMS // 2),
+    "float32": (4, _MOST_SUMS // 2),
 }
 
 
@@ -54,7 +55,7 @@ def mma_space(*names: str, block: Sequence[int] = (128, 256)) -> Space:
 
     A block computes tiles of the extent of ``forall``, the shape of the result. Until they are
     tuned, launches use tiles of 64 by 64 and 64 along k. On GPUs of compute capability 9.0 the
-    expected time decides, if elements have 8 or 16 bits. It is the tiles of the busiest
+    expected time decides, if elements have 8, 16 or 32 bits. It is the tiles of the busiest
     multiprocessor over the measured rate of such tiles.
 
     Parameters

@@ -33,9 +33,10 @@ def _first(space: kd.Space, extent: Any, dtype: str = "bfloat16", arch: str = "s
     return found.members[0]
 
 
-#: Extents, and the fastest tiles and threads of all as measured on an H200 (products-h200.json).
+#: Extents, and tiles and threads within 0.02 of the fastest, as measured on an H200
+#: (products-h200.json).
 MEASURED = [
-    ((1024, 1024), (128, 64, 256)),
+    ((1024, 1024), (64, 128, 128)),
     ((2048, 2048), (128, 256, 256)),
     ((4096, 4096), (128, 256, 256)),
     ((8192, 8192), (128, 256, 256)),
@@ -43,11 +44,16 @@ MEASURED = [
     ((512, 512), (64, 64, 128)),
     ((256, 6144), (128, 96, 256)),
     ((256, 28672), (128, 256, 256)),
-    ((256, 4096), (128, 64, 256)),
+    ((256, 4096), (64, 128, 128)),
     ((256, 10240), (128, 192, 256)),
-    ((256, 8192), (128, 128, 256)),
+    ((256, 8192), (64, 256, 128)),
     ((1024, 6144), (128, 192, 256)),
     ((1024, 28672), (128, 256, 256)),
+    ((1024, 4096), (128, 256, 256)),
+    ((1024, 10240), (64, 256, 128)),
+    ((1024, 8192), (128, 256, 256)),
+    ((4096, 6144), (128, 256, 256)),
+    ((4096, 10240), (128, 256, 256)),
 ]
 
 
@@ -58,20 +64,19 @@ def test_the_fastest_tiles_are_chosen(extent: tuple[int, int], tile: tuple[int, 
     assert found.BK == 64
 
 
-@pytest.mark.parametrize(
-    "about", [{"dtype": "float32"}, {"dtype": "float64"}, {"arch": "sm_80"}, {"extent": (4096,)}]
-)
+@pytest.mark.parametrize("about", [{"dtype": "float64"}, {"arch": "sm_80"}, {"extent": (4096,)}])
 def test_other_launches_take_the_first_member(about: dict[str, Any]) -> None:
     found = _first(kd.mma_space(*NAMES), **{"extent": (4096, 4096), **about})
     assert (found.BM, found.BN, found.BK) == (64, 64, 64)
 
 
 @pytest.mark.parametrize(
-    ("dtype", "columns"), [("int8", 256), ("uint8", 256), ("float8_e4m3fn", 128)]
+    ("dtype", "columns", "depth"),
+    [("int8", 256, 128), ("uint8", 256, 128), ("float8_e4m3fn", 128, 128), ("float32", 128, 32)],
 )
-def test_rows_of_128_bytes_along_k_are_chosen(dtype: str, columns: int) -> None:
+def test_rows_of_128_bytes_along_k_are_chosen(dtype: str, columns: int, depth: int) -> None:
     found = _first(kd.mma_space(*NAMES), (8192, 8192), dtype)
-    assert (found.BM, found.BN, found.BK, found.block) == (128, columns, 128, 256)
+    assert (found.BM, found.BN, found.BK, found.block) == (128, columns, depth, 256)
 
 
 def test_a_tuner_takes_members_by_their_expected_time() -> None:
@@ -106,14 +111,16 @@ def _plan(dtype: Any, extent: tuple[int, int]) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("dtype", "extent", "tile"),
     [
-        (np.float16, (2048, 1024), (128, 128)),
-        (np.float16, (512, 128), (64, 64)),
-        (np.float32, (512, 512), (64, 64)),
+        (np.float16, (2048, 1024), (64, 256, 64)),
+        (np.float16, (512, 128), (64, 64, 64)),
+        (np.float32, (512, 512), (64, 64, 32)),
     ],
 )
-def test_a_plan_has_the_tiles(dtype: Any, extent: tuple[int, int], tile: tuple[int, int]) -> None:
+def test_a_plan_has_the_tiles(
+    dtype: Any, extent: tuple[int, int], tile: tuple[int, int, int]
+) -> None:
     found = _plan(dtype, extent)
-    assert (found["BM"], found["BN"], found["BK"]) == (*tile, 64)
+    assert (found["BM"], found["BN"], found["BK"]) == tile
 
 
 def test_a_plan_has_the_blocks_of_its_launch() -> None:

@@ -31,8 +31,9 @@ from targets.cuda.compile.mma.warpgroup_plan import Part, RingPlan, WarpgroupPla
 
 __all__ = ["split_pipeline"]
 
-#: A ring has at least so many slots if they are free an iteration later.
-_LATE_SLOTS = 3
+#: Slots are free an iteration later if a ring has at least so many: of one warpgroup, of several.
+#: Several multiply in turns anyway. With fewer slots, the next copies begin too late.
+_LATE_SLOTS, _LATE_SLOTS_OF_SEVERAL = 3, 6
 
 
 def split_pipeline(
@@ -162,7 +163,8 @@ def _take_parts(function: Function, plan: WarpgroupPlan) -> None:
     for product, form in plan.forms.items():
         product.attributes["form"] = form
     _take_words(function.body, plan)
-    is_late = len(plan.rings) == 1 and plan.slots >= _LATE_SLOTS and _is_chain(plan)
+    fewest = _LATE_SLOTS if plan.warpgroups == 1 else _LATE_SLOTS_OF_SEVERAL
+    is_late = len(plan.rings) == 1 and plan.slots >= fewest and _is_chain(plan)
     for number, ring in enumerate(plan.rings):
         for load, part in ring.parts.items():
             load.name = "tile.part"

@@ -74,15 +74,17 @@ def test_a_thread_stores_16_bytes_of_a_row(result, count):
 
 
 @pytest.mark.parametrize(
-    ("tile", "others", "pending"),
+    ("tile", "threads", "others", "pending"),
     [
-        ((128, 128, 64), {}, ["1", "0"]),
-        ((128, 256, 128), {}, ["0"]),  # a ring of two slots
-        ((128, 128, 64), {"stages": 1}, ["0"]),
+        ((128, 128, 64), 256, {}, ["1", "0"]),
+        ((128, 256, 64), 256, {}, ["0"]),  # a ring of four slots, for two warpgroups
+        ((64, 256, 64), 128, {}, ["1", "0"]),
+        ((64, 128, 64), 128, {"stages": 1}, ["0"]),
     ],
 )
-def test_products_of_an_iteration_still_run_in_the_next_one(tile, others, pending):
-    artifact = compile_product(product(*tile, **others), _signature("bfloat16", "float32"))
+def test_products_of_an_iteration_still_run_in_the_next_one(tile, threads, others, pending):
+    kernel, signature = product(*tile, **others), _signature("bfloat16", "float32")
+    artifact = compile_product(kernel, signature, threads=threads)
     assert re.findall(r"wgmma.wait_group.sync.aligned (\d)", artifact.ptx) == pending
 
 
