@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import ml_dtypes
@@ -10,6 +11,7 @@ import pytest
 
 import kerneldsl as kd
 from kerneldsl.ir.operations import Operation
+from stdlib_kernels.linalg.product import matmul_mma
 from targets.cuda.compile.mma import tile_order, warpgroup_writer
 from tests.support.extent import sample
 from tests.support.products import product, specialize_product
@@ -200,3 +202,42 @@ def test_pages_are_copied_by_their_numbers():
     given = a.astype(np.float16), b.astype(np.float16), pages, c
     simulate_warpgroups(specialization, (2,), given, is_reversed=True)
     np.testing.assert_array_equal(c, a @ np.concatenate(b[pages, 1], axis=1).T)
+
+
+@kd.kernel
+def grouped(a, b, which, c):
+    for m, n in kd.tiles(c.shape, (64, 64)):
+        group = which[m // 64]
+        total = kd.tile.zeros((64, 64), kd.float32)
+        for k in kd.pipelined(range(0, a.shape[1], 64)):
+            x = kd.tile.load(a, (m, k), (64, 64))
+            total = kd.mma(x, kd.tile.load(b[group], (n, k), (64, 64)).T, total)
+        kd.tile.store(c, (m, n), total)
+
+
+def test_groups_of_rows_have_their_matrices():
+    rng, which = np.random.default_rng(7), np.array([2, 0, 0], np.int32)
+    a, b = rng.integers(-2, 3, (192, 96)), rng.integers(-2, 3, (3, 72, 96))
+    c = np.full((192, 72), 77, np.float32)
+    signature = "float16[:, ::1], float16[:, :, ::1], int32[::1], float32[:, ::1]"
+    specialization = specialize_product(grouped, signature, threads=128)
+    given = a.astype(np.float16), b.astype(np.float16), which, c
+    simulate_warpgroups(specialization, (2,), given, is_reversed=True)
+    parts = [a[64 * t : 64 * t + 64] @ b[g].T for t, g in enumerate(which)]
+    np.testing.assert_array_equal(c, np.concatenate(parts))
+
+
+@pytest.mark.parametrize("layout", ["::1, :", ":, ::1"])
+def test_parts_of_a_product_of_the_library_are_exact(layout):
+    rng = np.random.default_rng(8)
+    one, two = rng.integers(-2, 3, (72, 400)), rng.integers(-2, 3, (400, 64))
+    kernel = matmul_mma.member(rows=64, columns=64, depth=64, parts=3)
+    signature = f"float16[:, ::1], float16[{layout}], float32[:, ::1]"
+    specialization = specialize_product(kernel, signature, threads=128)
+    order = "F" if layout.startswith("::1") else "C"
+    sums = np.full((3 * 128, 64), np.nan, np.float32)
+    given = one.astype(np.float16), np.array(two, np.float16, order=order), sums
+    simulate_warpgroups(specialization, (2,), given, is_reversed=True)
+    ends = (0, 192, 384, 400)
+    parts = [one[:, i:j] @ two[i:j] for i, j in pairwise(ends)]
+    np.testing.assert_array_equal(sums.reshape(3, 128, 64)[:, :72], parts)
