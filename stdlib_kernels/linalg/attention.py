@@ -80,8 +80,8 @@ def inverse(total):
 
 @kd.kernel(wraparound=False)
 def attend(
-    q, k, v, lengths, asked, pages, out, sums, logs, queries, page, scale, window, part,
-    *, BM, BN, D, causal, split,
+    q, k, v, lengths, asked, pages, out, sums, logs, queries, page, most, scale, window, part,
+    *, BM, BN, D, causal, masked, paged, split,
 ):  # fmt: skip
     """Compute ``out[b, h, r, d]`` from ``q[b, h, r, d]``; rows are queries of several heads.
 
@@ -93,7 +93,7 @@ def attend(
     number = kd.blockIdx.x // tiles
     # Tiles with many visible keys come first.
     first = (tiles - 1 - kd.blockIdx.x % tiles) * BM
-    keys = min(kd.uniform(lengths[batch]), pages.shape[1] * page)
+    keys = min(kd.uniform(lengths[batch]), most)
     wanted = kd.uniform(asked[batch])
     if wanted < 0:
         wanted = queries
@@ -111,11 +111,14 @@ def attend(
     acc = kd.tile.zeros((BM, D), kd.float32)
     top, total = kd.tile.full((BM, 1), -1e30, kd.float32), kd.tile.zeros((BM, 1), kd.float32)
     for n in kd.pipelined(range(begin, end, BN)):
-        which, row = pages[batch, n // page], n % page
+        which, row = batch, n
+        if paged:
+            which, row = pages[batch, n // page], n % page
         y = kd.tile.load(k[which, head], (row, 0), (BN, D))
         z = kd.tile.load(v[which, head], (row, 0), (BN, D))
         s = kd.mma(x, y.T)
-        if n + BN > min(keys, low + shift + 1) or n <= high + shift - window or wanted < queries:
+        is_partly = n + BN > min(keys, low + shift + 1) or n <= high + shift - window
+        if masked and (is_partly or wanted < queries):
             s = s.map(visible, kd.int32(n) + columns, begins, ends)
         larger = max(top, s.max(axis=1) * scale)
         p, fade = math.exp2(s * scale - larger), math.exp2(top - larger)
@@ -219,11 +222,12 @@ def attention(
     if pages is None and q.ndim == 3:
         keys, values = keys[None], values[None]
     page, groups = keys.shape[2], keys.shape[1]
+    capacity = page
     if pages is None:
-        table = constant_beside(source, np.arange(count)).reshape((count, 1))
+        table = allocate(source, (1, 1), np.dtype(np.int64))
     else:
         table = on_device(_integers("pages", pages, q, (count, pages.shape[-1])))
-    capacity = table.shape[1] * page
+        capacity = table.shape[1] * page
     # Two different constants: code for arguments that are one array is slower.
     limits = [
         constant_beside(source, np.full(count, most))
@@ -243,9 +247,11 @@ def attention(
     packed = contiguous(source).reshape((count, groups, rows, width))
     target = result.reshape((count, groups, rows, width))
     reach = 2 * FAR if window is None else integer_of("window", window, 1)
-    inputs = (packed, keys, values, *limits, table)
-    numbers = (queries, max(page, 1), factor, reach)
-    _launch(inputs, target, numbers, causal=bool(causal), is_paged=pages is not None)
+    arrays = (packed, keys, values, *limits, table)
+    numbers = (queries, page, capacity, factor, reach)
+    ends = causal or lengths is not None or query_lengths is not None
+    static = {"causal": bool(causal), "masked": bool(ends), "paged": pages is not None}
+    _launch(arrays, target, numbers, static)
     return finish(result, like=q, out=out)
 
 
@@ -288,33 +294,28 @@ def _integers(name: str, value: Any, q: Array, shape: tuple[int, ...]) -> Array:
 def _launch(
     inputs: tuple[Array, ...],
     out: Array,
-    numbers: tuple[int, int, Any, int],
-    *,
-    causal: bool,
-    is_paged: bool,
+    numbers: tuple[int, int, int, Any, int],
+    static: dict[str, Any],
 ) -> None:
     """Launch the kernel with the tiles for a device, in as many parts as keep it at work."""
     count, groups, rows, width = out.shape
     wide = next(each for each in WIDTHS if width <= each)
     height, length, threads = _tile(out, wide, rows)
-    capacity = inputs[-1].shape[1] * numbers[1]
-    if is_paged:
-        length = math.gcd(length, numbers[1])
+    _, page, capacity, *_ = numbers
+    if static["paged"]:
+        length = math.gcd(length, page)
     blocks = -(-rows // height) * groups * count
     wanted = os.cpu_count() or 1 if is_on_host(out) else BLOCKS
     parts = max(1, min(wanted // blocks, capacity // MIN_PART))
     part = -(-capacity // (parts * length)) * length
     parts = max(1, -(-capacity // max(part, 1)))
-    # Without parts, nothing is written here; no arguments overlap.
-    spare = constant_beside(out, np.zeros(2, np.float32))
-    sums, logs = (spare[n : n + 1].reshape((1,) * 5) for n in range(2))
-    if parts > 1:
-        sums = allocate(out, (parts, *out.shape), np.dtype(np.float32))
-        logs = allocate(out, (parts, *out.shape[:3], 1), np.dtype(np.float32))
+    # Without parts, nothing is written to sums and logs; no arguments overlap.
+    ends = ((parts, *out.shape), (parts, *out.shape[:3], 1)) if parts > 1 else [(1,) * 5] * 2
+    sums, logs = (allocate(out, shape, np.dtype(np.float32)) for shape in ends)
     grid = (parts * -(-rows // height), groups, count)
-    tile: dict[str, Any] = {"BM": height, "BN": length, "D": wide}
-    arrays = (*inputs, out, sums, logs)
-    launch(attend, grid, threads, *arrays, *numbers, part, **tile, causal=causal, split=parts > 1)
+    static |= {"BM": height, "BN": length, "D": wide, "split": parts > 1}
+    static["masked"] |= capacity % length > 0
+    launch(attend, grid, threads, *inputs, out, sums, logs, *numbers, part, **static)
     if parts > 1:
         flat = (sums.reshape((parts, -1, width)), logs.reshape((parts, -1)))
         launch_over(join_parts, (count * groups * rows, width), *flat, out.reshape((-1, width)))

@@ -158,6 +158,19 @@ def test_nan_and_infinities_stay_in_their_rows(call, rng):
     assert np.isnan(got[0, 0, 1]).all()
 
 
+@pytest.mark.parametrize("has_lengths", [False, True])
+def test_a_call_is_planned_once(monkeypatch, rng, has_lengths):
+    planned, check = [], _MODULE._check
+    monkeypatch.setattr(_MODULE, "_check", lambda *a, **b: planned.append(a) or check(*a, **b))
+    with kd.use("cpu"):
+        shapes = [(1, 2, 3, 8), (1, 1, 2000 + has_lengths, 8), (1, 1, 2000 + has_lengths, 8)]
+        q, k, v = map(kd.to_device, _arrays(rng, shapes, "float32"))
+        lengths = kd.to_device(np.array([70])) if has_lengths else None
+        first, *others = (attention(q, k, v, lengths=lengths).copy_to_host() for _ in range(3))
+    assert len(planned) == 1
+    assert all(np.array_equal(first, each) for each in others)
+
+
 def test_attention_of_nothing(call):
     for q, k in [((0, 2, 3, 8), (0, 2, 4, 8)), ((1, 2, 0, 8), (1, 2, 4, 8))]:
         got = call(attention, np.zeros(q, np.float32), *[np.zeros(k, np.float32)] * 2)
@@ -197,9 +210,10 @@ def test_what_does_not_fit_is_refused(given, options, kind, message):
 def _compiled(dtype: str, tile: tuple[int, int, int], width: int, arch: str) -> Any:
     array, parts = f"{dtype}[:, :, :, ::1]", f"{dtype}[:, :, :, :, ::1]"
     integers = "int64[::1], int64[::1], int64[:, ::1]"
-    numbers = "int64, int64, float32, int64, int64"
+    numbers = "int64, int64, int64, float32, int64, int64"
     signature = f"{array}, {array}, {array}, {integers}, {array}, {parts}, {parts}, {numbers}"
-    static = dict(zip(("BM", "BN"), tile, strict=False), D=width, causal=True, split=False)
+    static = dict(zip(("BM", "BN"), tile, strict=False), D=width, causal=True)
+    static |= {"masked": True, "paged": False, "split": False}
     member = _MODULE.attend.member(**static)
     return compile_product(member, signature, threads=tile[2], arch=arch)
 
@@ -238,7 +252,8 @@ def test_tiles_are_chosen_by_device_and_width(dtype, queries, width, keys, tile,
     assert (parts > 1) == (keys > 1000)
     assert launch.config.block_dim[0] == tile[2]
     wide = next(each for each in _MODULE.WIDTHS if width <= each)
-    static = {"BM": tile[0], "BN": tile[1], "D": wide, "causal": True, "split": parts > 1}
+    static = {"BM": tile[0], "BN": tile[1], "D": wide, "causal": True}
+    static |= {"masked": True, "paged": False, "split": parts > 1}
     loaded = _MODULE.attend.member(**static)._dispatcher.state().loaded.values()
     assert {each.artifact.additions.threads for each in loaded} == {threads}
 
