@@ -106,7 +106,7 @@ def places_of(shape: tuple[int, ...], wanted: tuple[int, ...]) -> np.ndarray[Any
     return np.broadcast_to(numbers, wanted).reshape(-1)
 
 
-def multiply_vector(a: Array, x: Array, out: Array) -> None:
-    """Multiply ``a[m, k]`` by ``x[k]`` into ``out[m]``."""
+def multiply_vector(a: Array, x: Array, out: Array, number: np.dtype[Any]) -> None:
+    """Multiply ``a[m, k]`` by ``x[k]`` into ``out[m]``, in the dtype `number`."""
     grid = -(-out.shape[0] // (BLOCK // 32))
-    launch(rows_by_vector, grid, BLOCK, a, x, out, number=out.dtype.type)
+    launch(rows_by_vector, grid, BLOCK, a, x, out, number=number.type)

@@ -222,6 +222,9 @@ def _multiply_as(
     if a.ndim == b.ndim == 2 and fits_mma(a, b, out):
         multiply_mma(a, b, out)
         return
+    if a.ndim == b.ndim == 2 and b.shape[1] == 1 and out.dtype.kind != "b" and not is_on_host(out):
+        multiply_vector(a, b[:, 0], out[:, 0], number)
+        return
     one, two = (x if x.dtype == number else elementwise.astype(x, number) for x in (a, b))
     product = allocate(out, tuple(out.shape), number)
     _multiply(one, two, product, batches)
@@ -239,7 +242,7 @@ def _multiply(a: Array, b: Array, out: Array, batches: tuple[Any, Any, Any]) -> 
         multiply_large = multiply_blocks
     if a.ndim == b.ndim == 2:
         if columns == 1:
-            multiply_vector(a, b[:, 0], out.reshape((rows,)))
+            multiply_vector(a, b[:, 0], out.reshape((rows,)), out.dtype)
         elif is_large:
             multiply_large(a, b, out)
         else:

@@ -289,6 +289,18 @@ def test_tiles_and_parts_of_products_on_a_device(shape, tile, parts):
     assert (chosen[:2], count) == (tile, parts)
 
 
+def test_a_vector_of_16_bits_is_not_converted(rng):
+    """On a device, that a matrix is read once is all that counts."""
+    with null_in_use() as null:
+        matmul(kd.empty((300, 70), np.float16), kd.empty(70, np.float16))
+        assert [each.kernel for each in null.launches] == ["rows_by_vector"]
+    a, x = rng.integers(-2, 3, (300, 70)).astype(np.float16), np.arange(70).astype(np.float16)
+    found = np.empty(300, np.float16)
+    with kd.use("cpu"):
+        batches.multiply_vector(a, x, found, np.dtype(np.float32))
+    np.testing.assert_array_equal(found, a.astype(np.float32) @ x.astype(np.float32))
+
+
 @pytest.mark.parametrize("dtype", full_beyond(NARROW_OR_BOOL, ["float16", "bool"]))
 def test_matmul_of_floats_of_16_bits_and_of_booleans(call, rng, dtype):
     for left, right in [
