@@ -289,12 +289,12 @@ def product(a, b, c):
 
 
 def scored(a, b, c):
-    x = kd.tile.load(a, (kd.blockIdx.x * 128, 0), (128, 64))
-    total = kd.tile.zeros((128, 64), kd.float32)
+    x = kd.tile.load(a, (kd.blockIdx.x * 128, 0), (128, 128))
+    total = kd.tile.zeros((128, 128), kd.float32)
     for k in kd.pipelined(range(0, b.shape[0], 64)):
-        scores = kd.mma(x, kd.tile.load(b, (k, 0), (64, 64)).T)
+        scores = kd.mma(x, kd.tile.load(b, (k, 0), (64, 128)).T)
         largest = scores.max(axis=1)
-        y = kd.tile.load(b, (k, 0), (64, 64))
+        y = kd.tile.load(b, (k, 0), (64, 128))
         total = kd.mma((scores - largest).astype(b.dtype), y, total * largest)
     kd.tile.store(c, (kd.blockIdx.x * 128, 0), total)
 

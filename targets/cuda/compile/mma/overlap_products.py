@@ -29,6 +29,9 @@ from kerneldsl.ir.tiles.live_ranges import is_tile
 
 __all__ = ["overlap_products"]
 
+#: Least products for each element of the first result. On an H200, attention with heads of 128
+#: elements has 256 and is faster by 1.06. With heads of 64 it is slower by up to 1.2.
+LEAST_WORK = 192
 #: Operations with these have an order that a loop must keep.
 _ORDERED = Effect.READ | Effect.WRITE | Effect.ALLOCATE | Effect.EXCHANGE | Effect.LEAVE
 
@@ -96,6 +99,8 @@ def _overlapped(loop: Operation) -> list[Operation] | None:
     (body,) = loop.regions
     products = [each for each in body.operations if each.name == "tile.mma"]
     if len(products) != 2 or any(map(_is_added_in_parts, products)):
+        return None
+    if products[0].attributes["depth"] + products[1].attributes["shape"][1] < LEAST_WORK:
         return None
     start, stop, step = loop.operands[:3]
     if not _is_positive(step) or {start.type, stop.type, step.type} != {types.int64}:

@@ -256,11 +256,12 @@ def test_attention_has_its_scores_in_registers(columns, width):
     assert artifact.tensor_maps == tuple(
         TensorMap(n, (2, 1, 0), (64, 128, 1), 128) for n in range(3)
     )
-    # Before the loop, in it, and after it.
-    assert artifact.ptx.count("wgmma.mma_async") == 2 * (width // 16 + columns // 16)
+    # With wide heads products overlap: they are before the loop, in it, and after it.
+    count = 2 if width == 128 else 1
+    assert artifact.ptx.count("wgmma.mma_async") == count * (width // 16 + columns // 16)
     registers = r"wgmma.mma_async.* \{%r\d+, %r\d+, %r\d+, %r\d+\}, %rd"
-    assert len(re.findall(registers, artifact.ptx)) == 2 * (columns // 16)
-    assert artifact.ptx.count("wgmma.wait_group.sync.aligned 1;") == 1
+    assert len(re.findall(registers, artifact.ptx)) == count * (columns // 16)
+    assert artifact.ptx.count("wgmma.wait_group.sync.aligned 1;") == count - 1
     assert problem_of(assemble(artifact.ptx, "sm_90a"), artifact.entry_name) is None
 
 
@@ -376,10 +377,10 @@ def test_products_that_an_assembler_makes_slow_do_not_overlap(monkeypatch):
     slow = [True, False]
     monkeypatch.setattr(gate, "find_problem", lambda *args: "it is slow" if slow.pop(0) else None)
     kind = "bfloat16[:, :, ::1]"
-    kernel = attended.member(columns=64, width=64)
+    kernel = attended.member(columns=64, width=128)
     artifact = compile_product(kernel, f"{kind}, {kind}, {kind}, {kind}, float32")
     assert artifact.additions.threads == 128
-    assert artifact.ptx.count("wgmma.mma_async") == 8
+    assert artifact.ptx.count("wgmma.mma_async") == 12
     texts = {each.name: each.text for each in artifact.passes}
     assert texts["overlap-products"] == "1 kernel unchanged: it is slow"
 
