@@ -3,7 +3,7 @@
 To read a toolkit's headers takes a tenth of a second. To see that none of them has changed takes a
 few milliseconds. So an entry of the cache has the value, and the paths and status
 of everything that it was computed from. It is used only if each status is the same
-(:mod:`kerneldsl.cache.file_status`).
+(:func:`kerneldsl.cache.toolchain.status_of`).
 
 Changes within one tick of the system's clock have equal times. So nothing is remembered that had
 changed shortly before it was read.
@@ -20,9 +20,9 @@ from contextvars import ContextVar
 from typing import NamedTuple
 
 from kerneldsl.cache.disk import DiskCache, disk_cache
-from kerneldsl.cache.file_status import status_of
 from kerneldsl.cache.key import Key
 from kerneldsl.cache.reasons import BadEntry
+from kerneldsl.cache.toolchain import status_of
 from kerneldsl.errors import CacheError
 
 __all__ = ["Computed", "looking_anew", "looking_once", "remembered"]

@@ -12,7 +12,8 @@ import importlib.util
 import os
 import sys
 import time
-from collections.abc import Iterator
+from array import array
+from collections.abc import Iterable, Iterator
 from functools import cache
 from operator import is_
 from pathlib import Path
@@ -22,7 +23,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kerneldsl._version import __version__
-from kerneldsl.cache.file_status import digest_of_status, status_of
 from kerneldsl.cache.overloads import foreign_overload
 from kerneldsl.cache.reasons import UncacheableError
 from kerneldsl.utilities.modules import imported
@@ -32,6 +32,7 @@ __all__ = [
     "file_identity",
     "own_identity",
     "package_identity",
+    "status_of",
     "toolchain_identity",
 ]
 
@@ -55,6 +56,7 @@ _NO_PART = frozenset(
 #: A file in the current folder from which Numba takes settings too.
 _NUMBA_FILE = ".numba_config.yaml"
 _LOADED_NS = time.time_ns()
+_WORD = (1 << 64) - 1
 _READ = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 
 
@@ -187,7 +189,7 @@ def _digest_of_sources(root: Path) -> str:
             digest.update(f"{name} {len(contents)}\n".encode())
             digest.update(contents)
             seen[path] = status
-    _seen[root] = _Seen(tuple(seen), digest_of_status(seen.values()))
+    _seen[root] = _Seen(tuple(seen), _digest_of_status(seen.values()))
     return digest.hexdigest()
 
 
@@ -207,6 +209,33 @@ def _sources(place: str, folders: dict[str, os.stat_result]) -> Iterator[str]:
             yield entry.path
         elif entry.name != "__pycache__" and entry.is_dir():
             yield from _sources(entry.path, folders)
+
+
+def status_of(paths: Iterable[str], before_ns: int | None = None) -> bytes | None:
+    """Return a digest of the status of files: i-node, size, and the times of two changes.
+
+    The times are those of the contents and of the status. Programs cannot set the second one.
+    The result is ``None`` if a file is gone, or was changed after `before_ns`.
+    """
+    found: list[os.stat_result] = []
+    for path in paths:
+        try:
+            status = os.stat(path)
+        except (OSError, ValueError):
+            return None
+        if before_ns is not None and max(status.st_mtime_ns, status.st_ctime_ns) > before_ns:
+            return None
+        found.append(status)
+    return _digest_of_status(found)
+
+
+def _digest_of_status(found: Iterable[os.stat_result]) -> bytes:
+    """Return a digest of what :func:`os.stat` found of files, in their order."""
+    rows = array("Q")
+    for each in found:
+        times = (each.st_mtime_ns & _WORD, each.st_ctime_ns & _WORD)  # some are before 1970
+        rows.extend((each.st_ino, each.st_size, *times))
+    return hashlib.sha256(rows).digest()
 
 
 def environment_identity() -> str:

@@ -1,4 +1,4 @@
-"""Numba's structure of an array, made from an address and extents.
+"""Numba's structure of an array, made from an address and extents, and its functions of arrays.
 
 Numba's own helper goes through a stack slot and a pointer for each field, which is slow to write,
 to print, to parse and to optimize away; here fields are inserted into a value.
@@ -6,7 +6,9 @@ to print, to parse and to optimize away; here fields are inserted into a value.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
+from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
@@ -22,6 +24,7 @@ __all__ = [
     "array_value",
     "contiguous_strides",
     "element_pointer",
+    "import_array_functions",
     "index_array",
     "make_array",
     "suspend_emission",
@@ -126,3 +129,33 @@ def _packed(builder: ir.IRBuilder, values: Sequence[ir.Value]) -> ir.Value:
     for position, value in enumerate(values):
         array = builder.insert_value(array, value, position)
     return array
+
+
+class _Found:
+    """Whether there is a BLAS library, which is found out when it matters."""
+
+    def __init__(self, check: Callable[[], bool]) -> None:
+        self._check = cache(check)
+
+    def __bool__(self) -> bool:
+        return self._check()
+
+
+def import_array_functions() -> None:
+    """Import NumPy's functions of whole arrays without SciPy. The caller holds the compiler lock.
+
+    Numba's module of them looks for a BLAS library when it is imported, and so imports SciPy's
+    linear algebra. That took a fifth of a first launch, and few kernels multiply matrices by them.
+    """
+    if "numba.np.arraymath" in sys.modules:
+        return
+    from numba.np import linalg
+
+    ensure_blas = linalg.ensure_blas
+    linalg.ensure_blas = lambda: None
+    try:
+        from numba.np import arraymath
+    finally:
+        linalg.ensure_blas = ensure_blas
+    arraymath.ensure_blas = ensure_blas
+    arraymath._HAVE_BLAS = _Found(arraymath._check_blas)

@@ -303,7 +303,7 @@ def load_array_functions(descriptor: DeviceDescriptor) -> bool:
     """
     if descriptor.has_array_functions:
         return False
-    from kerneldsl.lowering.numba_internals.array_functions import import_array_functions
+    from kerneldsl.lowering.numba_internals.arrays import import_array_functions
 
     import_array_functions()
     descriptor.typing_context.refresh()

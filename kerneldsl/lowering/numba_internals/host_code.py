@@ -20,8 +20,7 @@ from numba.core.targetconfig import ConfigStack
 from numba.core.typing import Context
 
 from kerneldsl.lowering.captured_arrays import symbol_of
-from kerneldsl.lowering.numba_internals.array_functions import import_array_functions
-from kerneldsl.lowering.numba_internals.arrays import array_value
+from kerneldsl.lowering.numba_internals.arrays import array_value, import_array_functions
 from kerneldsl.lowering.numba_internals.compiling import kernel_flags
 from kerneldsl.lowering.numba_internals.integer_typing import IntegerTyping
 from kerneldsl.lowering.numba_internals.llvm_modules import drop_instructions, is_of_this_process

@@ -6,7 +6,7 @@ import pytest
 from numba.core.compiler_lock import global_compiler_lock
 from numba.np import arraymath, linalg
 
-from kerneldsl.lowering.numba_internals.array_functions import _Found
+from kerneldsl.lowering.numba_internals.arrays import _Found
 from kerneldsl.lowering.numba_internals.host_code import host_contexts
 
 
