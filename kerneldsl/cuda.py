@@ -13,6 +13,8 @@ import types as _types
 from importlib import import_module
 from typing import Any
 
+from kerneldsl.language.other_names import ON_HOST
+
 #: By this attribute the front end knows that numba.cuda is this package.
 __kerneldsl__ = True
 
@@ -126,6 +128,54 @@ SUBMODULES = {
     "types": ("numba.core.types",),
     "typing": ("numba.core.typing",),
     "vectorizers": (".vectorizers",),
+}
+#: How names differ from numba-cuda's. The migration page has these sentences.
+DIFFERENCES = {
+    "add_callback": "waits for the stream, and calls the function in the same thread",
+    "cache": "changes nothing: compiled code is always cached",
+    "close": "frees the unused memory of the pools",
+    "compile": "compiles kernels; device functions are compiled with their kernels",
+    "compile_all": "compiles kernels; device functions are compiled with their kernels",
+    "compile_ptx": "compiles kernels; device functions are compiled with their kernels",
+    "declare_device": "raises an error",
+    "defer_cleanup": "changes nothing: memory is freed in the order of the streams",
+    "forall": "takes blocks of 256 threads unless tpb is given",
+    "is_available": "is true on every machine: without a GPU kernels run on the CPU",
+    "ldcv": "reads through the L2 cache",
+    "link": "raises an error",
+    "per_thread_default_stream": "returns the default stream, which all threads share",
+    "pinned": "leaves the arrays pageable",
+    "profile_start": "changes nothing: profilers see the launches of kerneldsl",
+    "profile_stop": "changes nothing: profilers see the launches of kerneldsl",
+    "reduce": "adds in an order of its own, which depends only on the number of elements",
+    "select_device": "selects a device for the current thread",
+}
+#: What to write in kerneldsl's own vocabulary, if the name there is another one.
+INSTEAD = {
+    **ON_HOST,
+    "Reduce": "stdlib_kernels.reduce",
+    "close": "kd.MemoryPool.default().trim",
+    "compile": "kernel.ptx",
+    "compile_all": "kernel.ptx",
+    "compile_for_current_device": "kernel.ptx",
+    "compile_ptx": "kernel.ptx",
+    "compile_ptx_for_current_device": "kernel.ptx",
+    "declare_device": "kd.func(link=…)",
+    "default_stream": "kd.default_stream",
+    "event_elapsed_time": "event.elapsed_ms",
+    "ldca": "kd.load",
+    "ldcg": "kd.load",
+    "ldcs": "kd.load",
+    "ldcv": "kd.load",
+    "ldlu": "kd.load",
+    "link": "kd.func(link=…)",
+    "reduce": "stdlib_kernels.reduce",
+    "stcg": "kd.store",
+    "stcs": "kd.store",
+    "stwb": "kd.store",
+    "stwt": "kd.store",
+    "vectorize": "kd.kernel",
+    "guvectorize": "kd.kernel",
 }
 #: Modules of Numba itself, in which programs assign names.
 _WHOLE = ("numba.core.config",)

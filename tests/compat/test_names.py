@@ -532,3 +532,12 @@ def test_atomic_names(cpu):
     y, out = np.array([3, 3]), np.zeros(1, np.int64)
     _swapped[1, 1](y, out)
     assert (y.tolist(), out[0]) == ([7, 3], 3)
+
+
+def test_the_tables_of_the_migration_page():
+    options = {"cache", "link", "add_callback", "forall"}
+    assert set(cuda.DIFFERENCES) <= {*cuda.__all__, *options}
+    for name, instead in cuda.INSTEAD.items():
+        assert name in {*cuda.__all__, *options, "device", "to_device_async"}, name
+        found = instead.removeprefix("kd.").partition("(")[0].partition(".")[0]
+        assert not instead.startswith("kd.") or hasattr(kd, found), instead

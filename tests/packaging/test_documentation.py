@@ -72,6 +72,7 @@ def test_the_page_names_no_error_that_is_gone():
     [
         ("generate", "with_attributes", "docs/devices.md"),
         ("generate", "with_libdevice", "docs/libdevice.md"),
+        ("generate", "with_numba", "docs/coming-from-numba-cuda.md"),
         ("generate", "with_table", "docs/language.md"),
         ("performance_table", "with_summary", "README.md"),
         ("performance_table", "with_performance", "docs/how-fast.md"),
