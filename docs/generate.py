@@ -130,17 +130,13 @@ def with_libdevice(page: str) -> str:
 
 
 def numba_table() -> str:
-    """Return the table of numba.cuda's names as Markdown; alike ones are in one row."""
-    groups: dict[tuple[str, str], list[str]] = {}
+    """Return the table of numba.cuda's names as Markdown."""
+    rows = []
     for name in sorted({*cuda.__all__, *cuda.DIFFERENCES}):
         is_same = name in kd.__all__ and getattr(cuda, name, None) is getattr(kd, name)
         instead = f"`{cuda.INSTEAD[name]}`" if name in cuda.INSTEAD else "–"
         instead = "the same name" if is_same else instead
-        groups.setdefault((cuda.DIFFERENCES.get(name, "–"), instead), []).append(f"`{name}`")
-    rows = [
-        f"| {', '.join(names)} | {difference} | {instead} |"
-        for (difference, instead), names in groups.items()
-    ]
+        rows.append(f"| `{name}` | {cuda.DIFFERENCES.get(name, '–')} | {instead} |")
     return "\n".join(["| name | difference | in `kd` |", "|---|---|---|", *rows])
 
 

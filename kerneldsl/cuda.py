@@ -147,7 +147,7 @@ DIFFERENCES = {
     "pinned": "leaves the arrays pageable",
     "profile_start": "changes nothing: profilers see the launches of kerneldsl",
     "profile_stop": "changes nothing: profilers see the launches of kerneldsl",
-    "reduce": "adds in an order of its own, which depends only on the number of elements",
+    "reduce": "folds in an order that depends only on the number of elements",
     "select_device": "selects a device for the current thread",
 }
 #: What to write in kerneldsl's own vocabulary, if the name there is another one.

@@ -1,4 +1,4 @@
-"""What ``kerneldsl run`` has Python import at its start, in each process of a program."""
+"""The module that ``kerneldsl run`` has Python import first, in each process of a program."""
 
 import os as _os
 import sys as _sys

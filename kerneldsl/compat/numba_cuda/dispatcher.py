@@ -358,7 +358,7 @@ class CUDADispatcher(Kernel[Any, Any]):
 
 
 class Overload:
-    """What a function is compiled for: types of its parameters, and of its result.
+    """The types of parameters and result that a function is compiled for.
 
     Parameters
     ----------

@@ -209,7 +209,7 @@ def __vectorized_{name}({args}, __out__):
 
 
 class _Builder:
-    """What collects signatures: `add` each, then `build_ufunc`."""
+    """A collector of signatures: `add` each, then `build_ufunc`."""
 
     def __init__(
         self,
