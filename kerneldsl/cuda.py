@@ -192,9 +192,10 @@ _SETTINGS = {
 _made: dict[str, _types.ModuleType] = {}
 
 if os.environ.get("NUMBA_ENABLE_CUDASIM", "0") not in ("", "0"):
+    from kerneldsl.placement.devices import host_device as _host_device
     from kerneldsl.placement.devices import use as _use
 
-    _use("cpu")  # numba.cuda's simulator runs on the CPU, and so does this
+    _use(_host_device())  # numba.cuda's simulator runs on the CPU, and so does this
 
 
 def _full(module: str) -> str:

@@ -37,12 +37,6 @@ from kerneldsl.frontend.outside_values import (
 )
 from kerneldsl.frontend.report import Reporter
 from kerneldsl.frontend.resolve import Namespace, Resolved, device_function, is_kernel
-from kerneldsl.frontend.specialized import (
-    arguments_by_name,
-    called_function,
-    is_no_value,
-    static_parameters,
-)
 from kerneldsl.frontend.trees import load
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.intrinsics.intrinsic import Intrinsic, IntrinsicGroup
@@ -235,9 +229,17 @@ class Rewriter(IntrinsicCalls):
 
     def _static_arguments(self, node: ast.Call, called: Any) -> dict[str, Any]:
         """Return the arguments of a device function that are constants of the compiler."""
-        function = None if self._is_plain else called_function(called)
-        if function is None:
+        if self._is_plain or (device_function(called) is None and not is_dispatcher(called)):
             return {}
+        from kerneldsl.frontend.specialized import (  # kernels that call no function do without
+            arguments_by_name,
+            called_function,
+            is_no_value,
+            static_parameters,
+        )
+
+        function = called_function(called)
+        assert function is not None
         found: dict[str, Any] = {}
         needed: frozenset[str] | None = None
         for parameter, given in arguments_by_name(node, function).items():
@@ -267,6 +269,8 @@ class Rewriter(IntrinsicCalls):
     ) -> ast.expr:
         path = resolved.path
         if static:
+            from kerneldsl.frontend.specialized import arguments_by_name
+
             assert isinstance(callee.function, types.FunctionType)
             given_names = arguments_by_name(node, callee.function)
             rest = [ast.keyword(n, e) for n, e in given_names.items() if n not in static]

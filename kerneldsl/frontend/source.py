@@ -21,7 +21,6 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from kerneldsl.errors import SourceLocation, SourceUnavailableError, UnsupportedConstructError
-from kerneldsl.frontend.executed import executed_texts, registered
 from kerneldsl.frontend.function_text import COMPILE_FLAGS, holds_code, lines_of_function
 from kerneldsl.frontend.lambdas import find_lambda, function_of_lambda, is_lambda
 from kerneldsl.frontend.trees import walk_here
@@ -93,6 +92,8 @@ def find_source(function: Callable[..., Any]) -> FunctionSource:
         found = _find_in_text(program, code)
         if found is not None:
             return FunctionSource(found, register_text(code.co_filename, program))
+    from kerneldsl.frontend.executed import executed_texts, registered  # for few functions
+
     for executed in executed_texts(code.co_filename):
         found = _find_in_text(executed, code)
         if found is not None:

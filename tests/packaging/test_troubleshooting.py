@@ -22,7 +22,7 @@ PACKAGES = ("kerneldsl", "targets", "stdlib_kernels", "kerneldsl_demo")
 
 #: Variables that are read, and that a user of kerneldsl does not set for it: what the terminal, the
 #: system or a notebook says of itself.
-_NOT_OURS: dict[str, str] = {}
+_NOT_OURS = {"PYTHONPATH": "Python's own"}
 
 
 @cache

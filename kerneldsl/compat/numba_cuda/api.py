@@ -218,7 +218,7 @@ def as_cuda_array(obj: Any, sync: bool = True) -> DeviceNDArray:
 
 
 class _Described:
-    """What an interface describes, kept alive with its owner."""
+    """Memory that an interface describes, kept alive with its owner."""
 
     def __init__(self, interface: dict[str, Any], owner: Any) -> None:
         self.__cuda_array_interface__ = interface

@@ -117,12 +117,12 @@ class Device:
 
     @property
     def supports_bfloat16(self) -> bool:
-        """Whether it computes in bfloat16."""
+        """True if it computes in bfloat16."""
         return self.compute_capability >= (8, 0)
 
     @property
     def supports_fp8(self) -> bool:
-        """Whether it converts 8-bit floats."""
+        """True if it converts 8-bit floats."""
         return self.compute_capability >= (8, 9)
 
     def __getattr__(self, name: str) -> Any:
@@ -172,7 +172,7 @@ class Device:
 
 
 class _Choices(threading.local):
-    """What this thread has chosen: devices in blocks, and the one that was selected."""
+    """The choices of this thread: devices in blocks, and the one that was selected."""
 
     def __init__(self) -> None:
         self.entered: list[use] = []

@@ -229,7 +229,7 @@ class CUDADispatcher(Kernel[Any, Any]):
 
     @property
     def overloads(self) -> dict[tuple[Any, ...], Overload]:
-        """What the function is compiled for, by Numba's types of the parameters."""
+        """The compiled forms, by Numba's types of the parameters."""
         from kerneldsl.compat.numba_cuda.typing import argument_types
 
         found = dict(self._declared)
@@ -436,7 +436,7 @@ class Overload:
 
     @property
     def max_threads_per_block(self) -> int:
-        """How many threads a block may have."""
+        """The largest number of threads of a block."""
         from kerneldsl.compat.numba_cuda.devices import get_current_device
 
         bounds = self._dispatcher.options.compile.launch_bounds
