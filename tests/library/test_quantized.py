@@ -61,7 +61,7 @@ def assert_product(got, left, right, dtype, unit=0.0):
     expected = left @ right.T
     size = np.abs(left) @ np.abs(right).T
     bound = ((got.shape[1] and left.shape[1]) * 2.0**-23 + 2.0**-21 + unit) * size
-    bound += np.abs(expected) * UNITS[dtype] + 1e-30
+    bound += np.abs(expected) * UNITS[dtype] + (2.0**-24 if dtype == "float16" else 1e-30)
     assert got.dtype == dtype_of(dtype)
     assert np.all(np.abs(got.astype(np.float64) - expected) <= bound)
 
@@ -78,7 +78,7 @@ def test_numbers_are_packed_and_unpacked(call, rng, name, count):
 
 @pytest.mark.parametrize("name", INTEGERS)
 @pytest.mark.parametrize("rows", [1, 3, 4, 5, 21])
-def test_integers_are_exact(call, rng, name, rows):
+def test_integers_are_exact(call, to_kind, rng, name, rows):
     """Powers of two as scales leave float32 sums of integers exact."""
     for columns, inner in SIZES:
         codes = random_codes(rng, name, (columns, inner))
@@ -87,7 +87,12 @@ def test_integers_are_exact(call, rng, name, rows):
         scales = np.exp2(rng.integers(-3, 4, (columns, 1))).astype(np.float32)
         by = np.exp2(rng.integers(-3, 4, (rows, 1))).astype(np.float32)
         got = call(
-            quantized.matmul, x, quantized.pack(codes, name), scales, format=name, x_scales=by
+            quantized.matmul,
+            x,
+            quantized.pack(codes, name),
+            scales,
+            format=name,
+            x_scales=to_kind(by),
         )
         assert np.array_equal(got, values_of(x, by) @ values_of(codes, scales).T)
 
@@ -105,7 +110,7 @@ _SHAPES = st.tuples(st.integers(1, 20), st.integers(1, 70), st.integers(1, 6))
     steps=st.sampled_from([(1, 1), (2, 1), (-1, 2)]),
     made=st.sampled_from(FLOATS),
 )
-def test_groups(call, rng, shape, part, name, dtype, rows, steps, made):
+def test_groups(call, to_kind, rng, shape, part, name, dtype, rows, steps, made):
     height, columns, groups = shape
     inner = groups * part
     spaced = np.s_[:: steps[0], :: steps[1]]
@@ -113,7 +118,8 @@ def test_groups(call, rng, shape, part, name, dtype, rows, steps, made):
     x = rng.integers(-128, 128, double) if dtype == "int8" else rng.standard_normal(double)
     x = x.astype(dtype_of(dtype))[spaced][:height, :inner]
     codes = random_codes(rng, name, (columns, inner))
-    scales = rng.random((1 if rows == "one" else columns, groups)).astype(np.float32)
+    # float16 holds the products.
+    scales = np.float32(2**-9) * rng.random((1 if rows == "one" else columns, groups), np.float32)
     zeros, by = None, None
     if name == "uint4":
         zeros = rng.integers(0, 16, scales.shape).astype(np.uint8)
@@ -121,7 +127,13 @@ def test_groups(call, rng, shape, part, name, dtype, rows, steps, made):
         by = rng.random((height, rng.choice([1, groups]))).astype(np.float32)
     words = np.repeat(quantized.pack(codes, name), 2, axis=0)[::2]
     arrays = [each for each in (x, words, scales, zeros) if each is not None]
-    got = call(quantized.matmul, *arrays, format=name, x_scales=by, dtype=made)
+    got = call(
+        quantized.matmul,
+        *arrays,
+        format=name,
+        x_scales=None if by is None else to_kind(by),
+        dtype=made,
+    )
     left = x.astype(np.float64) if by is None else values_of(x, by)
     unit = UNITS.get(dtype, 0.0)
     assert_product(got, left, values_of(codes, scales, zeros), made, unit)
@@ -129,7 +141,7 @@ def test_groups(call, rng, shape, part, name, dtype, rows, steps, made):
 
 @pytest.mark.parametrize("name", FLOATS8)
 @pytest.mark.parametrize("other", FLOATS8)
-def test_floats_of_8_bits(call, rng, name, other):
+def test_floats_of_8_bits(call, to_kind, rng, name, other):
     for rows, columns, inner, blocks in ((5, 9, 96, False), (33, 300, 300, True)):
         x, codes = (
             random_codes(rng, other, (rows, inner)),
@@ -138,7 +150,7 @@ def test_floats_of_8_bits(call, rng, name, other):
         groups = -(-inner // 128) if blocks else 1
         scales = rng.random((-(-columns // 128) if blocks else 1, groups)).astype(np.float32)
         by = rng.random((rows if blocks else 1, groups)).astype(np.float32)
-        got = call(quantized.matmul, x, codes, scales, format=name, x_scales=by)
+        got = call(quantized.matmul, x, codes, scales, format=name, x_scales=to_kind(by))
         assert_product(got, values_of(x, by), values_of(codes, scales), "float32")
 
 
@@ -185,6 +197,15 @@ def test_out(target, rng):
     assert_product(out, x.astype(np.float64), codes.astype(np.float64), "float16")
 
 
+@pytest.mark.parametrize("dtype", ["int8", "float32"])
+@pytest.mark.parametrize("rows", [2, 9])
+def test_device_arrays_without_scales_of_rows(target, rng, dtype, rows):
+    codes, x = random_codes(rng, "int4", (9, 64)), rng.integers(-9, 9, (rows, 64)).astype(dtype)
+    arrays = [kd.to_device(a) for a in (x, quantized.pack(codes, "int4"), np.ones((9, 1), "f4"))]
+    got = quantized.matmul(*arrays, format="int4").copy_to_host()
+    assert np.array_equal(got, x.astype(np.float64) @ codes.T.astype(np.float64))
+
+
 # -- quantize --------------------------------------------------------------------------------------
 
 
@@ -224,7 +245,7 @@ def test_quantize(call, to_kind, rng, name, group, dtype):
     extents = (1, 80) if group is None else (1, group) if group == 16 else group
     codes, scales, zeros = quantized_by_numpy(x, name, extents)
     found = quantized.quantize(to_kind(x), name, group)
-    host = [kd.to_host(each) if isinstance(each, kd.DeviceArray) else each for each in found]
+    host = [each.copy_to_host() if isinstance(each, kd.DeviceArray) else each for each in found]
     np.testing.assert_allclose(host[1], scales, rtol=1e-6)
     got = quantized.unpack(host[0], name, 80).astype(np.float64)
     assert np.abs(got - codes).max() <= (0 if name != "ternary" else 1)

@@ -23,7 +23,6 @@ from kerneldsl.lowering.numba_internals.arrays import suspend_emission
 from kerneldsl.utilities.cached_property import cached_property
 from targets.cpu.codegen.code import ALIGNMENT
 from targets.cpu.codegen.storage import STACK_BYTES, LocalScopes, StaticArray, Storage, is_of_block
-from targets.cpu.codegen.vector_calls import prefetch_after
 
 __all__ = ["CountedLoop", "CpuEmitter"]
 
@@ -207,6 +206,8 @@ class CpuEmitter(Emitter):
     def read(self, place: Any) -> Any:
         """Load from memory that threads may access in any order."""
         if self._streams:
+            from targets.cpu.codegen.vector_calls import prefetch_after  # few kernels have one
+
             size = self.context.get_abi_sizeof(place.type.pointee)
             prefetch_after(self.builder, place, size)
         return self._marked(self.builder.load(place))
