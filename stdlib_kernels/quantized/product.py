@@ -54,7 +54,7 @@ def matmul(
         `rows` is n, 1 for all, or one for each 128. `groups` is 1 for all k, the number of equal
         parts of k, each a multiple of 16, or one for each 128.
     zeros : array of uint8 of the same shape, optional
-        The numbers that mean 0, for the format "uint4"; by default 0.
+        The numbers that mean 0, from 0 to 15, for the format "uint4"; by default 0.
     format : str
         One of those of `quantize`.
     x_scales : array of float32, of shape (rows, groups), optional

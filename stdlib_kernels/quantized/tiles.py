@@ -41,8 +41,8 @@ def rows_of_codes(
 
 @kd.kernel(wraparound=False)
 def groups_of_codes(
-    x, words, x_scales, scales, out, x_step,
-    *, numbers, is_packed, height, share, group, rows, columns, depth,
+    x, words, x_scales, scales, zeros, out, x_step,
+    *, numbers, is_packed, has_zeros, height, share, group, rows, columns, depth,
 ):  # fmt: skip
     """Multiply as `rows_of_codes`, with scales of groups along k; their sums are float32.
 
@@ -53,7 +53,12 @@ def groups_of_codes(
         for k in kd.pipelined(range(0, x.shape[1], depth)):
             codes = kd.packed(words, numbers) if is_packed else words
             y = kd.tile.load(codes, (n, k), (columns, depth))
-            part = kd.mma(kd.tile.load(x, (m, k), (rows, depth)), y.T)
+            left = kd.tile.load(x, (m, k), (rows, depth))
+            if has_zeros:
+                less = kd.tile.load(zeros, (n // height, k // group), (share, 1))
+                part = kd.mma(left, kd.int8(kd.int32(y) - kd.int32(less)).T)
+            else:
+                part = kd.mma(left, y.T)
             by = kd.tile.load(x_scales, (m, k // group * x_step), (rows, 1))
             scale = kd.float32(kd.tile.load(scales, (n // height, k // group), (share, 1)))
             acc += kd.float32(part) * (by * scale.T)
@@ -99,12 +104,14 @@ def multiply_tiles(x: Array, weights: Weights, out: Array) -> None:
     kernel: Any
     args: tuple[Any, ...]
     common = (x, weights.words)
+    has_zeros = weights.zeros is not None
+    scales = (weights.scales, weights.zeros if has_zeros else weights.scales)
+    groups["has_zeros"] = has_zeros
     if x.dtype.itemsize > 1:
-        zeros = weights.scales if weights.zeros is None else weights.zeros
-        kernel, args = rows_of_floats, (*common, weights.scales, zeros, out)
-        static |= {"has_zeros": weights.zeros is not None, **groups}
-    elif height > 1 or weights.scales.shape[1] > 1:
-        kernel, args = groups_of_codes, (*common, by, weights.scales, out, int(by.shape[1] > 1))
+        kernel, args = rows_of_floats, (*common, *scales, out)
+        static |= groups
+    elif has_zeros or height > 1 or weights.scales.shape[1] > 1:
+        kernel, args = groups_of_codes, (*common, by, *scales, out, int(by.shape[1] > 1))
         static |= groups
     else:
         kernel, args = rows_of_codes, (*common, by, weights.scales, out)

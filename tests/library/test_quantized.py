@@ -139,6 +139,17 @@ def test_groups(call, to_kind, rng, shape, part, name, dtype, rows, steps, made)
     assert_product(got, left, values_of(codes, scales, zeros), made, unit)
 
 
+@pytest.mark.parametrize("rows", [2, 9])
+@pytest.mark.parametrize("groups", [1, 2])
+def test_zeros_of_integers(call, rng, rows, groups):
+    codes, x = random_codes(rng, "uint4", (9, 64)), rng.integers(-128, 128, (rows, 64))
+    scales = np.exp2(rng.integers(-3, 4, (9, groups))).astype(np.float32)
+    zeros = rng.integers(0, 16, (9, groups)).astype(np.uint8)
+    arrays = (x.astype(np.int8), quantized.pack(codes, "uint4"), scales, zeros)
+    got = call(quantized.matmul, *arrays, format="uint4")
+    assert np.array_equal(got, x @ values_of(codes, scales, zeros).T)
+
+
 @pytest.mark.parametrize("name", FLOATS8)
 @pytest.mark.parametrize("other", FLOATS8)
 def test_floats_of_8_bits(call, to_kind, rng, name, other):
