@@ -6,15 +6,10 @@ import ast
 import types
 from collections.abc import Iterable
 
-__all__ = ["LAMBDA_NAME", "find_lambda", "function_of_lambda", "is_lambda"]
+__all__ = ["LAMBDA_NAME", "find_lambda", "function_of_lambda"]
 
 #: What a lambda is called where a function has to have a name.
 LAMBDA_NAME = "lambda_"
-
-
-def is_lambda(code: types.CodeType) -> bool:
-    """Return whether code is a lambda's."""
-    return code.co_name == "<lambda>"
 
 
 def function_of_lambda(node: ast.Lambda, name: str = LAMBDA_NAME) -> ast.FunctionDef:

@@ -16,7 +16,6 @@ from kerneldsl.errors import KernelError, SourceLocation, UnsupportedConstructEr
 from kerneldsl.frontend.constructs import refuse_unsupported
 from kerneldsl.frontend.foreign import is_cuda_dispatcher, is_dispatcher
 from kerneldsl.frontend.function_tuples import select_functions
-from kerneldsl.frontend.lambdas import is_lambda
 from kerneldsl.frontend.local_functions import (
     LocalFunction,
     name_every_parameter,
@@ -34,7 +33,7 @@ from kerneldsl.frontend.names import (
 from kerneldsl.frontend.report import Reporter
 from kerneldsl.frontend.resolve import Namespace, device_function
 from kerneldsl.frontend.rewrite import Rewriter
-from kerneldsl.frontend.source import find_source
+from kerneldsl.frontend.source import find_source, is_lambda
 from kerneldsl.frontend.trees import copy_tree, fill_locations, walk_here
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.utilities.dataclasses import dataclass

@@ -22,13 +22,14 @@ from typing import Any, NamedTuple
 
 from kerneldsl.errors import SourceLocation, SourceUnavailableError, UnsupportedConstructError
 from kerneldsl.frontend.function_text import COMPILE_FLAGS, holds_code, lines_of_function
-from kerneldsl.frontend.lambdas import find_lambda, function_of_lambda, is_lambda
+from kerneldsl.frontend.lambdas import find_lambda, function_of_lambda
 from kerneldsl.frontend.trees import walk_here
 
 __all__ = [
     "FunctionSource",
     "find_source",
     "how_to_give_text",
+    "is_lambda",
     "is_of_program",
     "register_text",
     "texts_of_program",
@@ -53,6 +54,11 @@ class FunctionSource(NamedTuple):
     def first_line(self) -> int:
         """Line of ``def``, after the decorators."""
         return self.node.lineno
+
+
+def is_lambda(code: types.CodeType) -> bool:
+    """Return whether code is a lambda's."""
+    return code.co_name == "<lambda>"
 
 
 def find_source(function: Callable[..., Any]) -> FunctionSource:

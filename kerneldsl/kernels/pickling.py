@@ -23,7 +23,7 @@ from types import CodeType, FunctionType, ModuleType, SimpleNamespace
 from typing import Any
 
 from kerneldsl.errors import SourceUnavailableError
-from kerneldsl.frontend.lambdas import LAMBDA_NAME, is_lambda
+from kerneldsl.frontend.lambdas import LAMBDA_NAME
 from kerneldsl.language.intrinsics.intrinsic import Intrinsic, IntrinsicGroup
 from kerneldsl.language.intrinsics.table import find_intrinsic
 from kerneldsl.utilities.locks import ForkSafeLock
@@ -61,6 +61,7 @@ def reduce_function(
     if _is_importable(wrapper):
         return str(wrapper.__qualname__)
     from kerneldsl.frontend.resolve import is_kernel
+    from kerneldsl.frontend.source import is_lambda
 
     assert isinstance(function, FunctionType)
     outside = _outside(function, is_device=not is_kernel(wrapper))
@@ -168,7 +169,7 @@ def _text_of(function: FunctionType) -> str:
 
     A lambda's is that of the function which it stands for.
     """
-    from kerneldsl.frontend.source import find_source
+    from kerneldsl.frontend.source import find_source, is_lambda
 
     source = find_source(function)
     if is_lambda(function.__code__):
