@@ -8,6 +8,7 @@ from tests.fuzz.array_idioms import edge
 from tests.fuzz.expressions import Expression
 from tests.fuzz.functions import helpers
 from tests.fuzz.kernel_parts import Kernel, sizes_of
+from tests.fuzz.loop_idioms import limit_loops, serial_loop
 from tests.fuzz.program import DATA_SETS, Program
 from tests.fuzz.thread_idioms import statements
 
@@ -50,11 +51,13 @@ def element_program(seed: int) -> Program:
         body.lvalues += [Expression(f"out0[{index}]", made_dtype(made, "out0"))]
         body.emit(f"out0[{index}] = {made.expressions.of_type(made_dtype(made, 'out0'), 1)}")
     statements(body, rng.choice((1, 1, 1, 2)), rng.choice((0, 1, 1, 1)))
+    limit_loops(made)
     made.call_the_rest()
     if guard == "late":
         edge(body)
         _guard(made, names, "nested")
     made.store(index)
+    serial_loop(made)
     text, parameters = made.finish()
     made.features |= {"element kernel", f"{ndim}-d", "forall" if is_forall else "grid"}
     if is_forall:
