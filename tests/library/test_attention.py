@@ -78,7 +78,7 @@ def _check(call: Any, arrays: list[np.ndarray], **options: Any) -> None:
     data=st.data(),
     queries=st.integers(1, 150),
     keys=st.integers(0, 150),
-    width=st.sampled_from([1, 7, 16, 24]),
+    width=st.sampled_from([1, 7, 16]),
     causal=st.booleans(),
 )
 def test_attention_of_any_sizes(call, rng, dtype, data, queries, keys, width, causal):
@@ -220,7 +220,7 @@ def _compiled(dtype: str, tile: tuple[int, int, int], width: int, arch: str) -> 
 
 @pytest.mark.parametrize(
     ("width", "tile"),
-    sample([*_MODULE.HOPPER_TILES.items(), *_MODULE.FEW_TILES.items()], count=3),
+    sample([*_MODULE.HOPPER_TILES.items(), *_MODULE.FEW_TILES.items()], count=2),
 )
 def test_halves_are_multiplied_by_warpgroups(width, tile):
     assert _compiled("bfloat16", tile, width, "sm_90a").additions.threads == 128
