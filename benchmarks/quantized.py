@@ -2,7 +2,8 @@
 
 Run ``python -m benchmarks.quantized [extent] [--device cpu|gpu]``. On a CPU, times are processor
 time of one thread. Products of one row are compared with a read of the packed weights by NumPy, in
-turns: the ratio is the median of neighbours. On a GPU, times are by events, with torch's arrays.
+turns: the ratio is the median of neighbours. On a GPU, times are by events around a
+graph of calls.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ CASES = (
     ("uint4", "float32", 32),
     ("uint4", "bfloat16", 128),
 )
+#: Calls in a graph.
+CALLS = 20
 #: Rows, on a CPU and on a GPU.
 ROWS = {"cpu": (1, 4, 64, 512), "gpu": (1, 16, 64, 4096)}
 
@@ -86,30 +89,24 @@ def measure(run: Callable[[], object]) -> float:
 
 
 def on_gpu(extent: int, turns: int) -> None:
-    """Print times on the device."""
-    import torch
-
-    from benchmarks.device_time import device_seconds
-
+    """Print times on the device: of a graph of calls, so that the host's speed plays no part."""
+    stream = kd.Stream()
     for name, dtype, group in CASES:
         for rows in ROWS["gpu"]:
-            multiply, words = product(name, dtype, group, rows, extent, torch_array)
+            multiply, words = product(name, dtype, group, rows, extent, kd.to_device)
             multiply()
-            torch.cuda.synchronize()
-            best = min(device_seconds(multiply, 20) for _ in range(turns))
+            with stream.capture() as graph:
+                for _ in range(CALLS):
+                    multiply()
+            samples = []
+            for _ in range(turns + 1):
+                begin = stream.record()
+                graph.launch(stream)
+                samples.append(begin.elapsed_ms(stream.record()) * 1e-3 / CALLS)
+            best = min(samples)
             rate = 2e-12 * rows * extent**2 / best
             line = f"{1e6 * best:8.1f} µs, {rate:.1f} Top/s, {words.nbytes / best / 1e9:.0f} GB/s"
             show(name, dtype, group, rows, line)
-
-
-def torch_array(array: np.ndarray[Any, Any]) -> Any:
-    """Return an array as a tensor on the GPU."""
-    import torch
-
-    kinds = {"uint32": (np.int32, torch.uint32), "bfloat16": (np.int16, torch.bfloat16)}
-    plain, kind = kinds.get(array.dtype.name, (array.dtype, None))
-    found = torch.from_numpy(array.view(plain)).cuda()
-    return found if kind is None else found.view(kind)
 
 
 def show(name: str, dtype: str, group: int, rows: int, line: str) -> None:
