@@ -541,3 +541,17 @@ def test_the_tables_of_the_migration_page():
         assert name in {*cuda.__all__, *options, "device", "to_device_async"}, name
         found = instead.removeprefix("kd.").partition("(")[0].partition(".")[0]
         assert not instead.startswith("kd.") or hasattr(kd, found), instead
+
+
+@pytest.mark.parametrize("make", [cuda.device_array, cuda.mapped_array, cuda.managed_array])
+def test_arrays_show_their_stream(make, cpu):
+    stream = cuda.stream()
+    assert make(3, stream=stream).__cuda_array_interface__["stream"] == int(stream)
+    assert make(3).__cuda_array_interface__["stream"] is None
+
+
+def test_specializations_are_counted(cpu):
+    kernel = cuda.jit(increment.py_func)
+    for dtype in (np.float32, np.float64, np.float32):
+        kernel.specialize(np.zeros(2, dtype))
+    assert len(kernel.specializations) == 2

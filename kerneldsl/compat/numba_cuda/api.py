@@ -160,7 +160,7 @@ def mapped_array(
     whole = host
     while isinstance(whole.base, np.ndarray):  # the memory, of which an array with gaps is a view
         whole = whole.base
-    return MappedNDArray.over(mapped_view(whole), host)
+    return MappedNDArray.over(mapped_view(whole), host, stream)
 
 
 def mapped_array_like(
@@ -180,7 +180,7 @@ def managed_array(
 ) -> ManagedNDArray:
     """Make a NumPy array in managed memory."""
     whole = managed_empty(_shape(shape), _dtype(dtype), order="F" if order == "F" else "C")
-    return ManagedNDArray.over(whole, whole.host_view())
+    return ManagedNDArray.over(whole, whole.host_view(), stream)
 
 
 @contextlib.contextmanager

@@ -380,9 +380,10 @@ class _SharedNDArray(np.ndarray[Any, Any]):
         self.whole, self.start = getattr(parent, "whole", None), getattr(parent, "start", 0)
 
     @classmethod
-    def over(cls, whole: DeviceArray, host: np.ndarray[Any, Any]) -> Self:
+    def over(cls, whole: DeviceArray, host: np.ndarray[Any, Any], stream: Any = 0) -> Self:
         """Return the array over memory that is `whole` on the device, and `host` here."""
         made = host.view(cls)
+        made.stream = stream
         made.whole, made.start = DeviceNDArray.over(whole), host.__array_interface__["data"][0]
         return made
 
@@ -394,9 +395,11 @@ class _SharedNDArray(np.ndarray[Any, Any]):
         offset = self.__array_interface__["data"][0] - self.start
         if not 0 <= offset <= self.whole.nbytes:
             raise TypeError("this array was copied to memory of the host alone")
-        return self.whole._over(
+        made = self.whole._over(
             self.whole.location + offset, self.shape, self.strides, False, self.dtype
         )
+        made.stream = self.stream
+        return made
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:

@@ -279,6 +279,11 @@ class CUDADispatcher(Kernel[Any, Any]):
         key = argument_types(kinds)
         return self._declared.setdefault(key, Overload(self, key, result))
 
+    @property
+    def specializations(self) -> Any:
+        """The kernels that `specialize` has made, by Numba's types of the parameters."""
+        return self._specializations
+
     def specialize(self, *args: Any) -> CUDADispatcher:
         """Return the kernel for the types of these arguments alone."""
         from kerneldsl.compat.numba_cuda.typing import argument_types
