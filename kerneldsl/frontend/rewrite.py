@@ -242,7 +242,8 @@ class Rewriter(IntrinsicCalls):
         assert function is not None
         found: dict[str, Any] = {}
         needed: frozenset[str] | None = None
-        for parameter, given in arguments_by_name(node, function).items():
+        given_names = arguments_by_name(node, function)
+        for parameter, given in given_names.items():
             if self._is_read_outside(given):
                 resolved = self._scope.resolve(given)
                 value = resolved.value
@@ -258,6 +259,14 @@ class Rewriter(IntrinsicCalls):
             if parameter in needed:
                 what = f"{function.__name__}: {parameter}"
                 found[parameter] = self.statics.evaluate(given, what, "Give a constant")
+        is_known = bool(given_names) or not (node.args or node.keywords)
+        defaults = default_values(function) if is_known else {}
+        for parameter, value in defaults.items():
+            if parameter not in given_names:
+                if needed is None:
+                    needed = static_parameters(function)
+                if is_no_value(value) or parameter in needed:
+                    found[parameter] = value
         return found
 
     def _device_call(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -69,8 +69,8 @@ def static_parameters(function: types.FunctionType, open_: tuple[Any, ...] = ())
         return frozenset()
     lookup, names = lookup_of(function), _names_of(function.__code__)
     needed: dict[types.FunctionType, frozenset[str]] = {}
-    for name in names:
-        callee = called_function(lookup(name))
+    for value in _objects(lookup, names):
+        callee = called_function(value)
         if callee is not None:
             needed[callee] = static_parameters(callee, (*open_, function))
     if not names & _FIRST_CONSTANT.keys() and not any(needed.values()):
@@ -82,20 +82,39 @@ def static_parameters(function: types.FunctionType, open_: tuple[Any, ...] = ())
         if not isinstance(node, ast.Call):
             continue
         first = _FIRST_CONSTANT.get(last_name(node.func) or "")
-        if first is not None:
-            parts = [*node.args[first:], *(each.value for each in node.keywords)]
-        elif isinstance(node.func, ast.Name):
-            callee = called_function(lookup(node.func.id))
-            if callee is None:
-                continue
+        callee = called_function(_object(node.func, lookup))
+        if callee is not None:
             wanted = needed.get(callee, frozenset())
             parts = [e for n, e in arguments_by_name(node, callee).items() if n in wanted]
+        elif first is not None:
+            parts = [*node.args[first:], *(each.value for each in node.keywords)]
         else:
             continue
         for part in parts:
             found |= _names_in(part, constants)
     code = function.__code__
     return frozenset(found & set(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]))
+
+
+def _objects(lookup: Callable[[str], Any], names: set[str]) -> Iterator[Any]:
+    """Yield the objects that some names mean, also as attributes of modules among them."""
+    for name in names:
+        value = lookup(name)
+        yield value
+        if isinstance(value, types.ModuleType):
+            # A module that imports its attributes when they are read has none of them yet.
+            yield from (found for each in names if (found := vars(value).get(each)) is not None)
+
+
+def _object(node: ast.expr, lookup: Callable[[str], Any]) -> Any:
+    """Return the object that a name or an attribute of a module means, else ``None``."""
+    if isinstance(node, ast.Name):
+        return lookup(node.id)
+    if isinstance(node, ast.Attribute):
+        owner = _object(node.value, lookup)
+        if isinstance(owner, types.ModuleType):
+            return vars(owner).get(node.attr)
+    return None
 
 
 def _names_of(code: types.CodeType) -> set[str]:

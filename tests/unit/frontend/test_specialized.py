@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import types
 
 import numpy as np
 import pytest
@@ -165,3 +166,69 @@ def test_what_must_be_constant() -> None:
 
 def test_extents_of_arrays_need_not_be_constant() -> None:
     assert static_parameters(tiles_of) == {"rows"}
+
+
+@kd.func
+def array(x, i):
+    return 2 * x[i]
+
+
+@kd.func
+def tiles(n, m):
+    return n * m
+
+
+@kd.func
+def calls_namesakes(x, n):
+    return array(x, n) + tiles(n, n)
+
+
+@kd.kernel
+def namesakes(x, n):
+    x[0] = calls_namesakes(x, n)
+
+
+def test_functions_with_the_names_of_calls_that_need_constants():
+    x = np.arange(4.0)
+    namesakes[1, 1](x, 3)
+    assert x[0] == 15
+
+
+helpers = types.ModuleType("helpers")
+
+
+@kd.func
+def holding(x, count=3, dtype=kd.float32, *, function=twice):
+    held = kd.local.array(count, dtype)
+    held[count - 1] = x[0]
+    return function(held[count - 1]) + held.size
+
+
+vars(helpers)["holding"] = holding
+
+
+@kd.func
+def calls_in_module(x, n):
+    return helpers.holding(x, n)
+
+
+@kd.kernel
+def defaults(x):
+    x[1] = holding(x) + holding(x, 2) + holding(x, function=thrice)
+
+
+@kd.kernel
+def of_module(x):
+    x[1] = calls_in_module(x, 5)
+
+
+def test_defaults_are_constants_where_constants_are_needed():
+    x = np.ones(2)
+    defaults[1, 1](x)
+    assert x[1] == (2 + 3) + (2 + 2) + (3 + 3)
+
+
+def test_shapes_of_functions_of_a_module():
+    x = np.ones(2)
+    of_module[1, 1](x)
+    assert x[1] == 2 + 5
