@@ -1,1 +1,0 @@
-"""Scales of the rows and groups of quantized matrices."""
