@@ -10,9 +10,6 @@ from typing import Any
 import pytest
 
 from kerneldsl.errors import CompileError, ToolMissingError
-from kerneldsl.language.intrinsics.intrinsic import Typing
-from kerneldsl.language.intrinsics.table import INTRINSICS
-from kerneldsl.language.intrinsics.tiles import element_words
 from targets.cuda.architectures import ARCHITECTURES
 from tests.conformance.kernels import CASES
 from tests.ptx import test_inline, test_intrinsics
@@ -24,19 +21,9 @@ from tests.ptx.helpers import (
     newer_words,
     write,
 )
-from tests.sanitizer.selection import intrinsics_of
+from tests.sanitizer.selection import WORDS, intrinsics_of
 from tests.support.cases import Case
 from tests.support.extent import full_beyond, sample
-
-#: Words that are made when types are found, of expressions of tiles.
-_OF_EXPRESSIONS = {element_words.cast, element_words.each}
-#: All but those of which the normal form shows nothing.
-_WORDS = frozenset(
-    name
-    for name, row in INTRINSICS.items()
-    if row.typing is not Typing.CONSTANT and row not in _OF_EXPRESSIONS
-)
-
 
 #: A kernel, and what lowers it: its block is not looked up where it is not asked for.
 _Lowered = tuple[Any, Callable[[], Any]]
@@ -66,7 +53,7 @@ def _lower_case(case: Case) -> Any:
 def _kernels() -> tuple[tuple[frozenset[str], Callable[[], Any]], ...]:
     """Words of kernels that have every word between them, and what lowers each kernel."""
     found: list[tuple[frozenset[str], Callable[[], Any]]] = []
-    left = set(_WORDS)
+    left = set(WORDS)
     for each in (_written_here(), _of_cases()):
         for kernel, lowered in each:
             words = intrinsics_of(kernel)

@@ -11,11 +11,23 @@ from typing import Any
 
 import numpy as np
 
+from kerneldsl.language.intrinsics.intrinsic import Typing
+from kerneldsl.language.intrinsics.table import INTRINSICS
+from kerneldsl.language.intrinsics.tiles import element_words
 from tests.conformance.kernels import CASES
 from tests.support.cases import Case
 from tests.support.python_kernels import unit_of, uses_of
 
-__all__ = ["BARRIER_TOPICS", "intrinsics_of", "sanitized_cases"]
+__all__ = ["BARRIER_TOPICS", "WORDS", "intrinsics_of", "sanitized_cases"]
+
+#: Words that are made when types are found, of expressions of tiles.
+_OF_EXPRESSIONS = {element_words.cast, element_words.each}
+#: All intrinsics but those of which the normal form of a kernel shows nothing.
+WORDS = frozenset(
+    name
+    for name, row in INTRINSICS.items()
+    if row.typing is not Typing.CONSTANT and row not in _OF_EXPRESSIONS
+)
 
 #: Topics whose cases are all about barriers, and about memory that a block shares.
 BARRIER_TOPICS = (

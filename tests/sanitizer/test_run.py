@@ -9,14 +9,12 @@ import numpy as np
 import pytest
 
 from kerneldsl.errors import BarrierDivergenceWarning
-from kerneldsl.language.intrinsics.intrinsic import Typing
-from kerneldsl.language.intrinsics.table import INTRINSICS
 from targets.cpu.intrinsics.table import LOWERINGS, Refused
 from tests.conformance.kernels import CASES
 from tests.sanitizer import planted, run
 from tests.sanitizer.planted import PLANTED
 from tests.sanitizer.run import FOUND_STATUS, TOOLS, Job, judge
-from tests.sanitizer.selection import BARRIER_TOPICS, intrinsics_of, sanitized_cases
+from tests.sanitizer.selection import BARRIER_TOPICS, WORDS, intrinsics_of, sanitized_cases
 
 #: Stands for compute-sanitizer: writes what the test prepared for the tool, planted or not.
 _FAKE = """#!/bin/sh
@@ -134,11 +132,10 @@ def test_every_tool_has_a_planted_fault() -> None:
 
 def test_every_intrinsic_and_every_barrier_case_is_selected() -> None:
     selected = sanitized_cases()
-    # The normal form shows nothing of constants, and what the CPU refuses is in no case.
+    # What the CPU refuses is in no case.
     refused = {name for name, lowering in LOWERINGS.items() if isinstance(lowering, Refused)}
-    wanted = {name for name, row in INTRINSICS.items() if row.typing is not Typing.CONSTANT}
-    wanted -= refused
-    assert frozenset().union(*(intrinsics_of(c.kernel) for c in selected)) == wanted
+    found = frozenset().union(*(intrinsics_of(c.kernel) for c in selected))
+    assert found == WORDS - refused
     barriers = {c.name for c in CASES if c.name.partition(".")[0] in BARRIER_TOPICS}
     assert barriers <= {c.name for c in selected}
     assert {c.name.partition(".")[0] for c in CASES if c.name in barriers} == set(BARRIER_TOPICS)
