@@ -66,10 +66,11 @@ def _same_kernels(peer: str) -> str:
         if peer in row["seconds"]
     }
     least, most = min(ratios, key=ratios.__getitem__), max(ratios, key=ratios.__getitem__)
+    first, last = (name.replace("_", " ") for name in (least, most))
     return (
         f"{len(ratios)} kernels with the same grid and block "
         f"| {geometric_mean(ratios.values()):.2f}× in the geometric mean, "
-        f"from {ratios[least]:.2f}× ({least.replace('_', ' ')}) to {ratios[most]:.1f}× ({most.replace('_', ' ')})"
+        f"from {ratios[least]:.2f}× ({first}) to {ratios[most]:.1f}× ({last})"
     )
 
 
