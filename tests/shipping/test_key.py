@@ -36,7 +36,7 @@ _PROCESS_CODE = (
     "targets/cpu/runtime/runner_code.py",
     "targets/cpu/runtime/signal_handlers.py",
 )
-_PROCESS_DIGEST = "1 ff498b70a3f6e66f"
+_PROCESS_DIGEST = "2 8afb5f0add1237d8"
 
 
 @kd.kernel

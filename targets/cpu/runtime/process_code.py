@@ -36,7 +36,7 @@ __all__ = [
 
 #: Version of the handlers of signals, the pool of threads and the function that runs pieces. Those
 #: that a package ships are used in their version alone; others are compiled.
-VERSION = 1
+VERSION = 2
 
 
 class ProcessCode:
