@@ -1,4 +1,4 @@
-"""What to raise for an error of reading or compiling a kernel.
+"""The errors that are raised when a kernel cannot be read or compiled.
 
 CPython's `copy` and `ast`, and Numba, walk trees by recursion; a sum of hundreds of terms is a tree
 as deep as it has terms. It is not rebalanced, since that would change its rounding.

@@ -132,7 +132,7 @@ def _packed(builder: ir.IRBuilder, values: Sequence[ir.Value]) -> ir.Value:
 
 
 class _Found:
-    """Whether there is a BLAS library, which is found out when it matters."""
+    """A BLAS library that is looked for when it matters."""
 
     def __init__(self, check: Callable[[], bool]) -> None:
         self._check = cache(check)

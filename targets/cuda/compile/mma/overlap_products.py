@@ -81,7 +81,7 @@ class _Parts:
 
     @property
     def is_possible(self) -> bool:
-        """Whether the first product does not depend on the second part."""
+        """True if the first product does not depend on the second part."""
         fits = (
             is_tile(v) or isinstance(v.type, types.Integer | types.Float) for v in self.handed_on
         )
