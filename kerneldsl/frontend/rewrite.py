@@ -278,10 +278,18 @@ class Rewriter(IntrinsicCalls):
     ) -> ast.expr:
         path = resolved.path
         if static:
-            from kerneldsl.frontend.specialized import arguments_by_name
-
             assert isinstance(callee.function, types.FunctionType)
-            given_names = arguments_by_name(node, callee.function)
+            code = callee.function.__code__
+            parameters = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+            given_names = bind_arguments(
+                node,
+                callee.function.__name__,
+                parameters,
+                len(parameters),
+                reporter=self._reporter,
+                optional=default_values(callee.function),
+                positional_count=code.co_argcount,
+            )
             rest = [ast.keyword(n, e) for n, e in given_names.items() if n not in static]
             path = f"{path}({', '.join(f'{n}={safe_repr(v)}' for n, v in static.items())})"
             node = ast.copy_location(ast.Call(node.func, [], rest), node)

@@ -232,3 +232,25 @@ def test_shapes_of_functions_of_a_module():
     x = np.ones(2)
     of_module[1, 1](x)
     assert x[1] == 2 + 5
+
+
+@kd.kernel
+def unknown_keyword(x):
+    x[0] = apply(twice, x=x[0], y=1)
+
+
+@kd.kernel
+def given_twice(x):
+    x[0] = apply(twice, x[0], f=thrice)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "message"),
+    [
+        (unknown_keyword, r"apply has no parameter 'y'. Call it as apply\(f, x\)"),
+        (given_twice, r"apply: 'f' is given twice. Call it as apply\(f, x\)"),
+    ],
+)
+def test_arguments_that_do_not_fit(kernel, message: str) -> None:
+    with pytest.raises(kd.UnsupportedConstructError, match=message):
+        kernel[1, 1](np.zeros(1))
