@@ -4,12 +4,10 @@ It makes no difference whether numba-cuda is installed, or a GPU is there. Nothi
 disk, and nothing is imported before a program imports ``numba.cuda``. ``kerneldsl run SCRIPT`` does
 the same for a script, and for the Python processes that it starts.
 
-Examples
---------
->>> import kerneldsl.drop_in
->>> from numba import cuda
->>> cuda.implementation
-'kerneldsl'
+A program begins with::
+
+    import kerneldsl.drop_in
+    from numba import cuda
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ ARGUMENTS = {
     **dict.fromkeys(("x", "keys", "values", "grad", "y", "a", "v", "image"), X),
     "arrays": (X, X), "indices": PLACES, "labels": PLACES[:, 0], "condition": X[0] > 1,
     "weights": X[0], "shift": 1, "repeats": 2, "k": 1, "op": lambda a, b: a + b, "identity": 0,
-    "size": 3, "sigma": 1.0, "rank": 1, "percentile": 50,
+    "size": 3, "sigma": 1.0, "rank": 1, "percentile": 50, "format": "int8",
 }  # fmt: skip
 
 
@@ -73,9 +73,9 @@ def test_arrays_that_keep_rules_of_their_own_are_refused(target, kind):
         first = names[0] if names else None
         if first not in ARGUMENTS or not isinstance(ARGUMENTS[first], np.ndarray):
             continue
-        rest = [ARGUMENTS.get(each, X) for each in names[1:]]
+        rest = {each: ARGUMENTS.get(each, X) for each in names[1:]}
         with pytest.raises(ArgumentTypeError, match=f"is a {kind}. Library functions take"):
-            function(MATRIX_LIKE[kind](ARGUMENTS[first]), *rest)
+            function(MATRIX_LIKE[kind](ARGUMENTS[first]), **rest)
         refused += 1
     assert refused > 40
     with pytest.raises(ArgumentTypeError, match=f"is a {kind}"):

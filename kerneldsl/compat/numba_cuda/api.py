@@ -50,7 +50,7 @@ def _dtype(dtype: Any) -> np.dtype[Any]:
     from kerneldsl.utilities.modules import is_of_numba
 
     if is_of_numba(dtype, "Type"):
-        from numba.np.numpy_support import as_dtype
+        from kerneldsl.lowering.numba_internals.vocabulary import as_dtype
 
         return np.dtype(as_dtype(dtype))
     return checked_dtype(dtype)
@@ -229,7 +229,7 @@ def from_cuda_array_interface(
     desc: dict[str, Any], owner: Any = None, sync: bool = True
 ) -> DeviceNDArray:
     """Return an array over memory that an interface describes."""
-    from numba.core import config
+    from numba import config
 
     if desc.get("mask") is not None:
         raise NotImplementedError("Masked arrays are not supported")

@@ -45,7 +45,7 @@ def compile(
             "kerneldsl compiles kernels to PTX, and device functions with the kernels that call "
             "them. Compile a kernel that calls the function, with device=False"
         )
-    from numba.core import types
+    from numba import types
 
     _, result = kinds_of_signature(sig)
     if result not in (None, types.void):

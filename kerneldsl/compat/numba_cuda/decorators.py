@@ -61,13 +61,13 @@ def jit(
     **kws
         Other options of numba.cuda's, which change nothing here.
     """
-    from numba.core import config
-    from numba.core.errors import DeprecationError, NumbaInvalidConfigWarning
-    from numba.core.sigutils import is_signature
+    from numba import config, errors
+
+    from kerneldsl.lowering.numba_internals.vocabulary import is_signature
 
     for name in ("argtypes", "restype", "bind"):
         if kws.get(name) is not None:
-            raise DeprecationError(
+            raise errors.DeprecationError(
                 f"Deprecated keyword argument `{name}`. Signatures should be passed as the first "
                 "positional argument."
             )
@@ -77,14 +77,14 @@ def jit(
     opt = config.OPT != 0 if opt is None else opt
     if debug and opt:
         warn(
-            NumbaInvalidConfigWarning(
+            errors.NumbaInvalidConfigWarning(
                 "debug=True with opt=True is not supported by CUDA. This may result in a crash - "
                 "set debug=False or opt=False."
             )
         )
     if debug and lineinfo:
         warn(
-            NumbaInvalidConfigWarning(
+            errors.NumbaInvalidConfigWarning(
                 "debug and lineinfo are mutually exclusive. Use debug to get full debug info (this "
                 "disables some optimizations), or lineinfo for line info only with code generation "
                 "unaffected."
@@ -137,7 +137,7 @@ def _decorator(
 def _decorated(
     function: Any, options: dict[str, Any], signatures: list[Any] | None = None
 ) -> CUDADispatcher:
-    from numba.core import types
+    from numba import types
 
     if isinstance(function, CUDADispatcher):
         raise TypeError(

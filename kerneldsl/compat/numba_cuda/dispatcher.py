@@ -385,13 +385,13 @@ class Overload:
     @property
     def signature(self) -> Any:
         """Numba's signature."""
-        from numba.core import types as numba_types
+        from numba import types as numba_types
 
         return (self._result or numba_types.void)(*self.argument_types)
 
     @property
     def _void(self) -> Any:
-        from numba.core import types as numba_types
+        from numba import types as numba_types
 
         return numba_types.void(*self.argument_types)
 

@@ -95,10 +95,10 @@ def translated(error: KernelError) -> BaseException:
     It is of both classes, so that a program may catch either.
     """
     if isinstance(error, _TYPING):
-        from numba.core.errors import TypingError, UnsupportedError
+        from numba import errors
 
-        base = UnsupportedError if isinstance(error, UnsupportedConstructError) else TypingError
-        return _as(base, error)
+        is_unsupported = isinstance(error, UnsupportedConstructError)
+        return _as(errors.UnsupportedError if is_unsupported else errors.TypingError, error)
     if isinstance(error, LaunchConfigError):
         return _as(ValueError, error)
     return error

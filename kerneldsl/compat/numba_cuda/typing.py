@@ -21,7 +21,7 @@ def kinds_of_signature(signature: Any) -> tuple[tuple[Kind, ...], Any]:
 
     A signature is a text, types in a tuple, or an object of Numba's.
     """
-    from numba.core.sigutils import normalize_signature
+    from kerneldsl.lowering.numba_internals.vocabulary import normalize_signature
 
     arguments, result = normalize_signature(signature)
     return read_signature(tuple(arguments)) if arguments else (), result

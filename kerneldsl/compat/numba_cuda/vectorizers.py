@@ -46,8 +46,9 @@ class _Loop(NamedTuple):
 
 
 def _dtype(kind: Any) -> np.dtype[Any]:
-    from numba.core import types
-    from numba.np.numpy_support import as_dtype
+    from numba import types
+
+    from kerneldsl.lowering.numba_internals.vocabulary import as_dtype
 
     return np.dtype(as_dtype(kind.dtype if isinstance(kind, types.EnumMember) else kind))
 
@@ -248,8 +249,9 @@ class CUDAVectorize(_Builder):
 
     def add(self, sig: Any = None) -> None:
         """Compile for a signature."""
-        from numba.core import types
-        from numba.core.sigutils import normalize_signature
+        from numba import types
+
+        from kerneldsl.lowering.numba_internals.vocabulary import normalize_signature
 
         arguments, result = normalize_signature(sig)
         if result is None:
@@ -489,8 +491,9 @@ class CUDAGUFuncVectorize(_Builder):
 
     def add(self, sig: Any = None) -> None:
         """Compile for a signature."""
-        from numba.core import types
-        from numba.core.sigutils import normalize_signature
+        from numba import types
+
+        from kerneldsl.lowering.numba_internals.vocabulary import normalize_signature
 
         arguments, result = normalize_signature(sig)
         if result not in (types.none, None):

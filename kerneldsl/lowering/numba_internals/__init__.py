@@ -19,6 +19,7 @@ file of it: ``kerneldsl/cache/overloads.py`` and ``targets/cpu/runtime/threads.p
 `text`, `llvm`         the text of modules that Numba lowered; what llvmlite has no class for
 `regions`              modules, flags and passes of code from the region IR; with `line_marks`
 `llvm_lock`            llvmlite's lock, for which fork waits
+`vocabulary`           signatures and dtypes, as programs of numba.cuda write them
 `moved`                what is said when a release has moved a name
 =====================  ============================================================================
 

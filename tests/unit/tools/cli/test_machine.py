@@ -211,7 +211,8 @@ def test_every_command_has_json():
     without = [
         path
         for path, command in found.items()
-        if not any("--json" in parameter.opts for parameter in command.params)
+        # The output of `run` is that of another program.
+        if path != ("run",) and not any("--json" in each.opts for each in command.params)
     ]
     assert not without
 
