@@ -6,6 +6,8 @@ import math
 import os
 from typing import Any
 
+import numpy as np
+
 import kerneldsl as kd
 from kerneldsl.repeating.recorded_calls import launch, launch_over
 from stdlib_kernels.arrays import is_on_host
@@ -15,9 +17,10 @@ from stdlib_kernels.quantized.weights import Weights
 __all__ = ["multiply_tiles"]
 
 #: Rows and columns of a tile of the result, extents along k, and threads of a block. On a CPU a
-#: tile has all rows up to the first number, since its columns are unpacked once.
+#: tile has all rows up to the first number, since its columns are unpacked once. On a GPU a
+#: thread has registers for 64 sums of a tile and as many of a group.
 HOST_TILES = ((1024, 128, 512, 128), (1024, 32, 512, 128))
-DEVICE_TILES = ((128, 256, 128, 256), (128, 128, 64, 128), (64, 64, 64, 128))
+DEVICE_TILES = ((128, 128, 64, 256), (64, 64, 64, 128))
 #: Fewest tiles that keep a large GPU at work.
 MIN_TILES = 96
 
@@ -68,9 +71,12 @@ def groups_of_codes(
 @kd.kernel(wraparound=False)
 def rows_of_floats(
     x, words, scales, zeros, out,
-    *, numbers, is_packed, has_zeros, height, share, group, rows, columns, depth,
+    *, numbers, is_packed, has_zeros, scales_sums, height, share, group, rows, columns, depth,
 ):  # fmt: skip
-    """Multiply ``x[m, k]`` by numbers that become floats of its dtype, scaled in groups along k."""
+    """Multiply ``x[m, k]`` by numbers that become floats of its dtype, scaled in groups along k.
+
+    The sums are scaled if the dtype is float16: a number times its scale might not be one.
+    """
     for m, n in kd.tiles(out.shape, (rows, columns)):
         acc = kd.tile.zeros((rows, columns), kd.float32)
         for k in kd.pipelined(range(0, x.shape[1], depth)):
@@ -79,8 +85,12 @@ def rows_of_floats(
             row, g = n // height, k // group
             if has_zeros:
                 y = y - kd.float32(kd.tile.load(zeros, (row, g), (share, 1)))
-            y = y * kd.float32(kd.tile.load(scales, (row, g), (share, 1)))
-            acc = kd.mma(kd.tile.load(x, (m, k), (rows, depth)), y.astype(x.dtype).T, acc)
+            scale = kd.float32(kd.tile.load(scales, (row, g), (share, 1)))
+            left = kd.tile.load(x, (m, k), (rows, depth))
+            if scales_sums:
+                acc += kd.mma(left, y.astype(x.dtype).T) * scale.T
+            else:
+                acc = kd.mma(left, (y * scale).astype(x.dtype).T, acc)
         kd.tile.store(out, (m, n), acc)
 
 
@@ -109,7 +119,7 @@ def multiply_tiles(x: Array, weights: Weights, out: Array) -> None:
     groups["has_zeros"] = has_zeros
     if x.dtype.itemsize > 1:
         kernel, args = rows_of_floats, (*common, *scales, out)
-        static |= groups
+        static |= {**groups, "scales_sums": x.dtype == np.float16}
     elif has_zeros or height > 1 or weights.scales.shape[1] > 1:
         kernel, args = groups_of_codes, (*common, by, *scales, out, int(by.shape[1] > 1))
         static |= groups

@@ -150,6 +150,19 @@ def test_zeros_of_integers(call, rng, rows, groups):
     assert np.array_equal(got, x @ values_of(codes, scales, zeros).T)
 
 
+@pytest.mark.parametrize("name", INTEGERS)
+@pytest.mark.parametrize("rows", [2, 17])
+@pytest.mark.parametrize("size", [1e-9, 1e9])
+def test_scales_beyond_float16(call, rng, name, rows, size):
+    """Rows of float16 by weights of any size, with and without tiles."""
+    codes = random_codes(rng, name, (33, 256))
+    x = rng.standard_normal((rows, 256)).astype(np.float16)
+    scales = (size * rng.random((33, 2))).astype(np.float32)
+    words = quantized.pack(codes, name)
+    got = call(quantized.matmul, x, words, scales, format=name, dtype="float32")
+    assert_product(got, x.astype(np.float64), values_of(codes, scales), "float32")
+
+
 @pytest.mark.parametrize("name", FLOATS8)
 @pytest.mark.parametrize("other", FLOATS8)
 def test_floats_of_8_bits(call, to_kind, rng, name, other):

@@ -25,6 +25,7 @@ TILE = dict(zip(("rows", "columns", "depth"), tiles.DEVICE_TILES[-1], strict=Fal
 PACKED = {**TILE, "numbers": kd.ternary, "is_packed": True}
 PLAIN = {**TILE, "numbers": kd.int4, "is_packed": False}
 GROUPS = {"group": 128, "height": 1, "share": TILE["columns"], "has_zeros": False}
+HALVES = "float16[:, ::1]"
 FLOAT8 = "float8_e4m3fn[:, ::1]"
 CASES: dict[str, tuple[Any, dict[str, Any], str]] = {
     "ternary rows": (vectors.rows_by_bytes, {**ROWS, **TERNARY, "is_grouped": False}, BYTES),
@@ -51,8 +52,13 @@ CASES: dict[str, tuple[Any, dict[str, Any], str]] = {
     ),
     "tiles of floats": (
         tiles.rows_of_floats,
-        {**PACKED, **GROUPS, "numbers": kd.uint4, "has_zeros": True},
+        {**PACKED, **GROUPS, "numbers": kd.uint4, "has_zeros": True, "scales_sums": False},
         f"{OUT}, {WORDS}, {FLOATS}, {ZEROS}, {OUT}",
+    ),
+    "tiles of halves": (
+        tiles.rows_of_floats,
+        {**PACKED, **GROUPS, "numbers": kd.uint4, "has_zeros": True, "scales_sums": True},
+        f"{HALVES}, {WORDS}, {FLOATS}, {ZEROS}, {HALVES}",
     ),
 }
 
@@ -69,3 +75,16 @@ def test_it_assembles(name: str, arch: str) -> None:
     # Two kernels with tiles spill 24 and 48 bytes on sm_80.
     assert found.spill_bytes <= (48 if arch == "sm_80" and "of" in name else 0)
     assert ("mma" in text) == ("tiles" in name or "blocks" in name)
+
+
+@pytest.mark.parametrize("name", full_beyond(["tiles of floats", "tiles of halves"], []))
+def test_the_largest_tile_spills_little(name: str) -> None:
+    kernel, constants, signature = CASES[name]
+    rows, columns, depth, threads = tiles.DEVICE_TILES[0]
+    chosen = {"rows": rows, "columns": columns, "depth": depth, "share": columns}
+    text = str(kernel.member(**constants | chosen).ptx(signature, arch="sm_90a", block=threads))
+    try:
+        (found,) = ptxas.assemble(text, "sm_90a").resources.values()
+    except ToolMissingError as error:
+        pytest.skip(str(error))
+    assert found.spill_bytes <= 96  # stores and loads of a dozen registers
