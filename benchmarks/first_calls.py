@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import statistics
 import subprocess
@@ -103,9 +104,15 @@ def run(python: str, program: str) -> tuple[float, str]:
     return 1e3 * elapsed, line
 
 
-def measure(device: str, python: str, runs: int, commit: str | None) -> Report:
-    """Call each function in processes of its own, all of them in turn."""
-    report = Report(device, runs)
+def measure(
+    device: str, python: str, runs: int, commit: str | None, seconds: float = math.inf
+) -> Report:
+    """Call each function in processes of its own, all of them in turn.
+
+    No run begins after so many seconds, but for the first that counts.
+    """
+    report = Report(device, 0)
+    started = time.perf_counter()
     programs = {
         f"{name} of {dtype}": _PROGRAM.format(
             name=name,
@@ -119,6 +126,9 @@ def measure(device: str, python: str, runs: int, commit: str | None) -> Report:
     }
     floor = PROGRAMS["gpu"]["floor"] + "\nprint('done', flush=True)\n"
     for number in range(runs + 1):
+        if number > 1 and time.perf_counter() - started > seconds:
+            break
+        report.runs = number
         for name, program in programs.items():
             # The speed of a shared machine drifts, so that each call has its own floor.
             floor_ms = run(python, floor)[0] if device == "gpu" else 0.0
@@ -154,10 +164,11 @@ def main() -> int:
     parser.add_argument("--device", choices=sorted(_DEVICES), default="cpu")
     parser.add_argument("--python", default=sys.executable, help="that of the environment")
     parser.add_argument("--runs", type=int, default=7)
+    parser.add_argument("--seconds", type=float, default=math.inf, help="begin no run after these")
     parser.add_argument("--commit", help="what is run, where there is no git repository")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    report = measure(options.device, options.python, options.runs, options.commit)
+    report = measure(options.device, options.python, options.runs, options.commit, options.seconds)
     for name, samples in report.samples.items():
         walls = [each["wall_ms"] for each in samples]
         imports = statistics.median(each["import_ms"] for each in samples)
