@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import multiprocessing
 import os
 import re
 import shutil
@@ -16,6 +17,7 @@ import pytest
 
 from kerneldsl.shipping.manifest import MANIFEST, Manifest
 from kerneldsl.shipping.texts import text_of_functions
+from kerneldsl.tools.cli import tasks
 from kerneldsl.tools.cli.building import Builder
 from kerneldsl.tools.cli.output import progress_bar
 from targets.cuda.compile.cubin_file import read_cubin
@@ -260,6 +262,22 @@ def test_an_interrupted_build_leaves_nothing(tmp_path: Path) -> None:
     assert not (package / "_kernels").exists()
     with pytest.raises(ProcessLookupError):
         os.killpg(process.pid, 0)
+
+
+def test_an_interrupted_task_interrupts_the_build(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process of a task may have the signal before the process that waits for it."""
+    monkeypatch.setattr(tasks, "_SIGNAL_S", 0.01)
+    ours, theirs = multiprocessing.Pipe(duplex=False)
+
+    class Interrupted:
+        label = "interrupted"
+
+        def jobs(self) -> list[object]:
+            raise KeyboardInterrupt
+
+    tasks._work(None, Interrupted(), theirs)
+    with pytest.raises(KeyboardInterrupt):
+        tasks._receive(tasks._Running(0, None, ours), Interrupted())
 
 
 def test_kernels_of_cuda_code_are_left_out_with_a_reason(tmp_path: Path) -> None:

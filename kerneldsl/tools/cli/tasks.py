@@ -10,6 +10,7 @@ import multiprocessing
 import os
 import pickle
 import sys
+import time
 from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection, wait
 from typing import Any, NamedTuple
@@ -22,6 +23,10 @@ __all__ = ["Progress", "do_tasks", "usable_processors"]
 
 #: Shows a kernel, given with the number of those that were found by now.
 Progress = Callable[[str, int], None]
+
+
+#: How long this process waits for the signal that another one has had.
+_SIGNAL_S = 0.5
 
 
 class _Running(NamedTuple):
@@ -45,7 +50,8 @@ def _can_fork() -> bool:
 def do_tasks(builder: Builder, tasks: Sequence[Task], workers: int, show: Progress) -> None:
     """Do all tasks, so that the builder has what they compile.
 
-    Raises what a task raises, and `CompileError` if its process ends. The others are ended then.
+    Raises what a task raises, `KeyboardInterrupt` if its process is interrupted, and `CompileError`
+    if it ends. The others are ended then.
     """
     if workers == 1 or len(tasks) < 2 or builder.c_library is not None or not _can_fork():
         _do_here(tasks, show)
@@ -111,13 +117,13 @@ def _work(builder: Builder, task: Task, to_parent: Connection) -> None:
         to_parent.send(builder.part())
     except KernelError as error:
         to_parent.send(error)
-    except KeyboardInterrupt:  # the parent has it, too
-        pass
+    except KeyboardInterrupt:
+        to_parent.send(None)
 
 
 def _receive(worker: _Running, task: Task) -> Part | int | str:
     try:
-        message: Part | int | str | KernelError = worker.connection.recv()
+        message: Part | int | str | KernelError | None = worker.connection.recv()
     except (EOFError, pickle.UnpicklingError) as error:
         worker.process.join()
         status = worker.process.exitcode
@@ -128,6 +134,10 @@ def _receive(worker: _Running, task: Task) -> Part | int | str:
             "short",
             remedy="Build with fewer processes: --jobs 1",
         ) from error
+    if message is None:
+        # A terminal interrupts this process, too: in this sleep, if it has not yet.
+        time.sleep(_SIGNAL_S)
+        raise KeyboardInterrupt
     if isinstance(message, KernelError):
         raise message
     return message
