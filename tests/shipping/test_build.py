@@ -275,7 +275,7 @@ def test_an_interrupted_task_interrupts_the_build(monkeypatch: pytest.MonkeyPatc
         def jobs(self) -> list[object]:
             raise KeyboardInterrupt
 
-    tasks._work(None, Interrupted(), theirs)
+    tasks._work(None, Interrupted(), theirs, set())
     with pytest.raises(KeyboardInterrupt):
         tasks._receive(tasks._Running(0, None, ours), Interrupted())
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import pickle
+import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -100,15 +101,24 @@ def _start(builder: Builder, number: int, task: Task) -> _Running:
     ours, theirs = context.Pipe(duplex=False)
     sys.stdout.flush()
     sys.stderr.flush()
-    process = context.Process(target=_work, args=(builder, task, theirs), daemon=True)
-    process.start()
+    # A signal in a hook of fork would be lost, with a traceback.
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        process = context.Process(target=_work, args=(builder, task, theirs, mask), daemon=True)
+        process.start()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     theirs.close()
     return _Running(number, process, ours)
 
 
-def _work(builder: Builder, task: Task, to_parent: Connection) -> None:
-    """Do a task, and send its result: numbers of kernels, names of kernels, and a `Part`."""
+def _work(builder: Builder, task: Task, to_parent: Connection, mask: set[int]) -> None:
+    """Do a task, and send its result: numbers of kernels, names of kernels, and a `Part`.
+
+    `mask` are the signals that the process blocks while it does it.
+    """
     try:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         jobs = task.jobs()
         to_parent.send(len(jobs))
         for job in jobs:

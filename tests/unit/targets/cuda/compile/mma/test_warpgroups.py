@@ -511,5 +511,6 @@ def test_the_product_of_the_library_has_as_many_blocks_as_run_at_once():
     assert launch.config.grid_dim == (count, 1, 1)
     rows, columns, depth, _ = next(iter(DEVICE_TILES))
     member = matmul_mma.member(rows=rows, columns=columns, depth=depth, parts=1)
-    (found,) = (each.artifact for each in member._dispatcher.state().loaded.values())
-    assert found.additions.threads == 128
+    # Others may have called it in this process, with other dtypes.
+    found = [each.artifact for each in member._dispatcher.state().loaded.values()]
+    assert 128 in {each.additions.threads for each in found if each.additions}
