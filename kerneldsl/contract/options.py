@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
+
 from kerneldsl.utilities.dataclasses import dataclass
 
-__all__ = ["DEFAULT_OPTIONS", "CompileOptions"]
+__all__ = ["DEFAULT_OPTIONS", "CompileOptions", "EntryForm"]
+
+
+class EntryForm(StrEnum):
+    """How the entry of a kernel is called."""
+
+    KERNEL = "kernel"
+    """By a launch."""
+    FUNCTION = "function"
+    """By GPU code, as a function of C. Its result is what is stored into an array that is the first
+    parameter, if there is one; other parameters are no arrays."""
+    STATUS = "status"
+    """By GPU code. It takes the address of its result first, and returns an int32, which is 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +42,8 @@ class CompileOptions:
     launch_bounds : tuple of int or None
         Largest number of threads of a block, and optionally the smallest number of blocks that
         should fit on a multiprocessor.
+    entry : EntryForm
+        How the entry is called; by a launch unless a function is exported.
     disabled_passes : tuple of str
         Names of optimizing passes that do not run, in alphabetical order. No option of the
         decorator sets it, but ``KERNELDSL_DISABLE_PASSES``.
@@ -40,6 +56,7 @@ class CompileOptions:
     wraparound: bool = True
     max_registers: int | None = None
     launch_bounds: tuple[int] | tuple[int, int] | None = None
+    entry: EntryForm = EntryForm.KERNEL
     disabled_passes: tuple[str, ...] = ()
 
 

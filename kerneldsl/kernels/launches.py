@@ -8,9 +8,10 @@ that it does not handle.
 from __future__ import annotations
 
 import copy
+import operator
 from collections.abc import Mapping, Sequence
 from threading import get_ident
-from typing import TYPE_CHECKING, Any, Generic, Never, NoReturn, ParamSpec, Protocol
+from typing import TYPE_CHECKING, Any, Generic, Never, NoReturn, ParamSpec, Protocol, SupportsIndex
 
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, KernelError
 from kerneldsl.errors.values import safe_repr
@@ -89,6 +90,21 @@ class Launch(TunableLaunch, ProcessOwned, Shown, Generic[P]):
         #: Launches through Python, and after how many the native launcher is tried (again).
         self._slow_count = 0
         self._due = _first_due()
+
+    def __getattr__(self, name: str) -> Any:
+        """Return a part of the shape by a name that the class of the kernel has for it."""
+        known = {} if name == "kernel" else getattr(type(self.kernel), "_names_of_shape", {})
+        if name not in known:
+            raise AttributeError(f"a launch has no attribute {name!r}", name=name, obj=self)
+        return getattr(self._shape, known[name])
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> Any:
+        """Pickle grid, block and shared memory of a kernel of which numba.cuda would."""
+        shape = self._shape
+        if not hasattr(type(self.kernel), "_names_of_shape") or shape.stream is not None:
+            return super().__reduce_ex__(protocol)
+        config = (shape.grid_dim, shape.block_dim, None, shape.shared_bytes)
+        return operator.getitem, (self.kernel, config)
 
     def __call__(self, *args: P.args, **named: P.kwargs) -> None:
         """Launch the kernel.

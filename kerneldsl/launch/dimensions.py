@@ -5,7 +5,7 @@ from __future__ import annotations
 import numbers
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from kerneldsl.errors import LaunchConfigError
+from kerneldsl.errors import LaunchConfigError, ResourceLimitError
 from kerneldsl.errors.values import as_int, safe_repr
 
 if TYPE_CHECKING:
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from kerneldsl.frontend.unit import FunctionUnit
 
 __all__ = [
+    "check_bounds",
     "check_limits",
     "check_rank",
     "read_dim3",
@@ -206,6 +207,18 @@ def check_rank(
         limit="Under forall, kd.grid(n) is an index of an extent with n axes",
         remedy=remedy,
     )
+
+
+def check_bounds(kernel: str, block_dim: Dim3, most: int) -> None:
+    """Refuse a block with more threads than the kernel's ``launch_bounds``."""
+    threads = block_dim[0] * block_dim[1] * block_dim[2]
+    if threads > most:
+        raise ResourceLimitError(
+            f"block_dim {block_dim} has {threads} threads",
+            value=block_dim,
+            limit=f"{kernel} is compiled for up to {most} threads a block (launch_bounds)",
+            remedy="Use a smaller block, or compile with larger launch_bounds",
+        )
 
 
 def check_limits(

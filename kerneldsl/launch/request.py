@@ -23,7 +23,7 @@ from kerneldsl.language.kinds import Kind, array_kinds, for_parameters
 from kerneldsl.launch.arguments.arguments import bind, check_writable, overlap
 from kerneldsl.launch.arguments.binding import Binding, code_of, kinds_of
 from kerneldsl.launch.arguments.checked_promises import NOTHING
-from kerneldsl.launch.dimensions import check_limits, check_rank
+from kerneldsl.launch.dimensions import check_bounds, check_limits, check_rank
 from kerneldsl.launch.shape import LaunchShape
 from kerneldsl.launch.state import KernelState
 from kerneldsl.placement.devices import FallbackDevice, device_of, resolve
@@ -263,6 +263,9 @@ def check_shape(request: Request) -> bool:
         traits.static_shared_bytes,
         shape.shared_bytes,
     )
+    bounds = state.options.launch_bounds
+    if bounds is not None and shape.block_dim is not None:
+        check_bounds(state.unit.qualname, shape.block_dim, bounds[0])
     return shape.extent is None or 0 not in shape.extent
 
 

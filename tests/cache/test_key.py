@@ -27,6 +27,7 @@ from kerneldsl.cache.reasons import UncacheableError
 from kerneldsl.contract import CompileOptions, ElementMapping, Promises, Specialization
 from kerneldsl.contract.abi import LaunchMode
 from kerneldsl.contract.device_code import CodeModule
+from kerneldsl.contract.options import EntryForm
 from kerneldsl.frontend.code_form import CodeForm
 from kerneldsl.frontend.fingerprint import UnidentifiedError, identify
 from kerneldsl.frontend.normalize import make_unit
@@ -230,6 +231,7 @@ def test_every_option_is_part_of_it() -> None:
         "wraparound": False,
         "max_registers": 32,
         "launch_bounds": (256, 2),
+        "entry": EntryForm.FUNCTION,
         "disabled_passes": ("unroll-strides",),
     }
     assert {f.name for f in fields(CompileOptions)} == {*changed, "debug"}

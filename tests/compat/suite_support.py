@@ -190,9 +190,10 @@ def run_in_subprocess(code, flags=(), env=None, timeout=120):
     """Run a program, which needs the drop-in as well."""
     text = "import kerneldsl.drop_in\n" + code
     command = [sys.executable, *flags, "-c", text]
-    done = subprocess.run(command, capture_output=True, env=env, timeout=timeout, check=False)
+    options = {"capture_output": True, "text": True, "timeout": timeout, "check": False}
+    done = subprocess.run(command, env=env, **options)
     if done.returncode:
-        raise AssertionError(f"process failed with code {done.returncode}: {done.stderr.decode()}")
+        raise AssertionError(f"process failed with code {done.returncode}: {done.stderr}")
     return done.stdout, done.stderr
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kerneldsl.compat.numba_cuda.generated import made_functions
+from kerneldsl.kernels.made_functions import made_functions
 from kerneldsl.language.intrinsics.cached import load, store
 
 #: The hint of each. There is none to fetch a line again (``cv``): that reads through the L2 cache.

@@ -6,7 +6,9 @@ from typing import Any
 
 from kerneldsl.compat.numba_cuda.decorators import jit
 from kerneldsl.compat.numba_cuda.dispatcher import CUDADispatcher
-from kerneldsl.compat.numba_cuda.typing import kinds_of_signature
+from kerneldsl.compat.numba_cuda.overloads import arch_of
+from kerneldsl.compat.numba_cuda.typing import argument_types, kinds_of_signature
+from kerneldsl.contract.options import EntryForm
 from kerneldsl.placement.devices import current_device
 
 __all__ = [
@@ -33,34 +35,45 @@ def compile(
     forceinline: bool = False,
     launch_bounds: Any = None,
 ) -> tuple[str, Any]:
-    """Return the PTX of a kernel for a signature, and Numba's type of its result."""
+    """Return PTX for a signature, and Numba's type of the result.
+
+    It is that of a kernel, or of a function that other GPU code calls: with the ABI ``"c"`` as a
+    function of C, with ``"numba"`` as one that takes the address of its result and returns 0.
+    """
     if abi not in ("numba", "c"):
         raise NotImplementedError(f"Unsupported ABI: {abi}")
     if abi == "c" and not device:
         raise NotImplementedError("The C ABI is not supported for kernels")
     if output not in ("ptx", "ltoir"):
         raise NotImplementedError(f"Unsupported output type: {output}")
-    if device or output != "ptx":
-        raise NotImplementedError(
-            "kerneldsl compiles kernels to PTX, and device functions with the kernels that call "
-            "them. Compile a kernel that calls the function, with device=False"
-        )
+    if forceinline and output != "ltoir":
+        raise ValueError("Can only designate forced inlining in LTO-IR")
+    if output != "ptx":
+        raise NotImplementedError("kerneldsl writes PTX, and no LTO-IR. Write output='ptx'")
     from numba import types
 
-    _, result = kinds_of_signature(sig)
-    if result not in (None, types.void):
-        raise TypeError("CUDA kernel must have void return type.")
+    kinds, declared = kinds_of_signature(sig)
     function = pyfunc.py_func if isinstance(pyfunc, CUDADispatcher) else pyfunc
     made = jit(
-        function,
+        sig if device and declared is not None else None,
+        device=device,
         debug=debug,
-        lineinfo=lineinfo,
+        lineinfo=lineinfo or bool(debug and device),
         fastmath=fastmath,
         opt=not debug if opt is None else opt,
         launch_bounds=launch_bounds,
+    )(function)
+    if not device:
+        if declared not in (None, types.void):
+            raise TypeError("CUDA kernel must have void return type.")
+        return made.compile(sig).inspect_asm(cc or _cc()), types.void
+    form = EntryForm.FUNCTION if abi == "c" else EntryForm.STATUS
+    exported = made.compile_device(argument_types(kinds)).exported(
+        form, (abi_info or {}).get("abi_name")
     )
-    overload = made.compile(sig)
-    return overload.inspect_asm(cc or _cc()), types.void
+    code = exported.artifact(arch_of(cc or _cc())).text("ptx")
+    result = types.void if exported.result is None else argument_types((exported.result,))[0]
+    return code, result
 
 
 def _cc() -> tuple[int, int]:

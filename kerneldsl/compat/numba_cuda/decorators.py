@@ -23,7 +23,6 @@ _WITHOUT_EFFECT = frozenset(
         "inline",
         "lto",
         "nopython",
-        "opt",
         "shared_memory_carveout",
     }
 )
@@ -159,6 +158,7 @@ def _decorated(
             () if options["device"] else tuple(kinds for kinds, _ in declared),
             bool(options.get("cooperative", False)),
             fastmath=bool(options.get("fastmath", False)),
+            contract=bool(options["opt"]),
             debug=bool(options["debug"]),
             lineinfo=bool(options["lineinfo"]),
             max_registers=options.get("max_registers"),
@@ -188,6 +188,7 @@ _KNOWN = _WITHOUT_EFFECT | {
     "lineinfo",
     "link",
     "max_registers",
+    "opt",
 }
 
 
@@ -201,15 +202,14 @@ def _bounds(bounds: Any) -> Any:
 def _check_carveout(carveout: Any) -> None:
     """Raise for no part of the memory that shared memory and the L1 cache have together."""
     if isinstance(carveout, str):
-        is_valid = carveout.lower() in ("default", "maxl1", "maxshared")
-    elif isinstance(carveout, int):
-        is_valid = -1 <= carveout <= 100
-    else:
+        if carveout.lower() not in ("default", "maxl1", "maxshared"):
+            raise ValueError(
+                f"Invalid carveout value: {carveout}. Must be default, MaxL1 or MaxShared"
+            )
+    elif not isinstance(carveout, int):
         raise TypeError(f"shared_memory_carveout must be a str or an int, got {type(carveout)}")
-    if not is_valid:
-        raise ValueError(
-            f"Invalid carveout value: {carveout}. Must be -1 to 100, default, MaxL1 or MaxShared"
-        )
+    elif not -1 <= carveout <= 100:
+        raise ValueError(f"Carveout value must be between -1 and 100, got {carveout}")
 
 
 def declare_device(

@@ -5,14 +5,19 @@ from __future__ import annotations
 import math
 import types
 from collections.abc import Callable, Sequence
-from typing import Any, Never
+from typing import Any, ClassVar, Never
 
 import numpy as np
 
 from kerneldsl.compat.numba_cuda.api import as_cuda_array
 from kerneldsl.compat.numba_cuda.arrays import DeviceRecord, _SharedNDArray
 from kerneldsl.compat.numba_cuda.errors import missing_launch_config_msg, translated
-from kerneldsl.compat.numba_cuda.launches import checked_dimensions
+from kerneldsl.compat.numba_cuda.launches import (
+    checked_dimensions,
+    warn_of_host_arrays,
+    warn_of_small_grid,
+)
+from kerneldsl.compat.numba_cuda.overloads import Overload
 from kerneldsl.compat.numba_cuda.streams import stream_of
 from kerneldsl.contract import CompileOptions
 from kerneldsl.errors import ArgumentTypeError, KernelError
@@ -79,6 +84,7 @@ class _NumbaDispatcher(Dispatcher):
         """Return the arguments as kerneldsl takes them, the same tuple if they are."""
         if self.extensions:
             args = tuple(self._extended(each, stream, after) for each in args)
+        warn_of_host_arrays(args)
         made = tuple(map(_adapt, args))
         if len(self.definition.signatures) == 1:
             made = tuple(map(_wrapped, made, self.definition.signatures[0])) or made
@@ -196,8 +202,17 @@ class CUDADispatcher(Kernel[Any, Any]):
 
     # ------------------------------------------------------------------ launches
 
+    #: numba.cuda's names for the shape of a launch.
+    _names_of_shape: ClassVar[dict[str, str]] = {
+        "blockdim": "block_dim",
+        "griddim": "grid_dim",
+        "sharedmem": "shared_bytes",
+        "stream": "stream",
+    }
+
     def _read_grid(self, grid: Any, block: Any, stream: Any, shared_bytes: Any) -> Any:
         griddim, blockdim = checked_dimensions(grid, block)
+        warn_of_small_grid(math.prod(griddim))
         return super()._read_grid(griddim, blockdim, stream_of(stream), shared_bytes)
 
     def configure(self, griddim: Any, blockdim: Any, stream: Any = 0, sharedmem: int = 0) -> Any:
@@ -209,6 +224,11 @@ class CUDADispatcher(Kernel[Any, Any]):
     ) -> ForAll:
         """Return a launch of at least `ntasks` threads, in blocks of `tpb`."""
         return ForAll(self, ntasks, tpb, stream, sharedmem)
+
+    def __getitem__(self, config: Any) -> Any:
+        if self._is_device:
+            raise RuntimeError("Cannot compile a device function as a kernel")
+        return super().__getitem__(config)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Never:
         raise ValueError(missing_launch_config_msg)
@@ -259,13 +279,17 @@ class CUDADispatcher(Kernel[Any, Any]):
             if current_device().is_host:
                 overload.typed()
             else:
-                self.artifact(overload._void)
+                self.artifact(*overload._kernel()[1])
         except KernelError as error:
             found = translated(error)
             if found is error:
                 raise
             raise found from error
         return overload
+
+    def compile_device(self, args: Any, return_type: Any = None) -> Overload:
+        """Return the device function for types of its parameters, for inspection."""
+        return self._declare(read_signature(tuple(args)) if args else (), return_type)
 
     def _convert_to(self, kinds: tuple[Any, ...], result: Any) -> None:
         """Let a device function convert to its one signature, as numba.cuda does."""
@@ -360,103 +384,6 @@ class CUDADispatcher(Kernel[Any, Any]):
         from kerneldsl.kernels.pickling import reduce_function
 
         return reduce_function(self, self.function, self.options, self.targetoptions)
-
-
-class Overload:
-    """The types of parameters and result that a function is compiled for.
-
-    Parameters
-    ----------
-    dispatcher : CUDADispatcher
-        The function.
-    argtypes : tuple
-        Numba's types of the parameters.
-    result : optional
-        Numba's type of the result of a device function.
-    """
-
-    def __init__(
-        self, dispatcher: CUDADispatcher, argtypes: tuple[Any, ...], result: Any = None
-    ) -> None:
-        self._dispatcher = dispatcher
-        self.argument_types = argtypes
-        self._result = result
-
-    @property
-    def signature(self) -> Any:
-        """Numba's signature."""
-        from numba import types as numba_types
-
-        return (self._result or numba_types.void)(*self.argument_types)
-
-    @property
-    def _void(self) -> Any:
-        from numba import types as numba_types
-
-        return numba_types.void(*self.argument_types)
-
-    def _on_gpu(self) -> dict[str, Any]:
-        device = current_device()
-        return {"arch": "sm_90"} if device.is_host else {}
-
-    def typed(self) -> str:
-        """Return the function with the types of its values."""
-        return self._dispatcher.typed_source(self._void)
-
-    def inspect_llvm(self) -> str:
-        """Return the LLVM IR."""
-        return self._dispatcher.llvm(self._void)
-
-    def inspect_asm(self, cc: Any = None) -> str:
-        """Return the PTX."""
-        arch = {"arch": "sm_{}{}".format(*cc)} if cc else self._on_gpu()
-        return self._dispatcher.ptx(self._void, **arch)
-
-    def inspect_sass(self) -> str:
-        """Return the machine code as text."""
-        return self._dispatcher.asm(self._void)
-
-    def _resource(self, name: str) -> int:
-        return int(getattr(self._dispatcher.resources(self._void, **self._on_gpu()), name))
-
-    @property
-    def regs_per_thread(self) -> int:
-        """The registers of a thread."""
-        return self._resource("registers")
-
-    @property
-    def const_mem_size(self) -> int:
-        """The bytes of constant memory."""
-        return self._resource("constant_bytes")
-
-    @property
-    def shared_mem_per_block(self) -> int:
-        """The bytes of static shared memory of a block."""
-        return self._resource("static_shared_bytes")
-
-    @property
-    def local_mem_per_thread(self) -> int:
-        """The bytes of local memory of a thread."""
-        return self._resource("local_bytes")
-
-    @property
-    def max_threads_per_block(self) -> int:
-        """The largest number of threads of a block."""
-        from kerneldsl.compat.numba_cuda.devices import get_current_device
-
-        bounds = self._dispatcher.options.compile.launch_bounds
-        return bounds[0] if bounds else int(get_current_device().MAX_THREADS_PER_BLOCK)
-
-    def max_cooperative_grid_blocks(self, blockdim: Any, dynsmemsize: int = 0) -> int:
-        """Return how many blocks a cooperative launch may have; on a CPU they take turns."""
-        device = current_device()
-        if device.is_host:
-            return 2**31 - 1
-        from kerneldsl.launch.attributes import resident_blocks
-
-        threads = math.prod(checked_dimensions(1, blockdim)[1])
-        resources = self._dispatcher.resources(self._void)
-        return resident_blocks(device, resources, threads, dynsmemsize)[1]
 
 
 def make_options(signatures: tuple[Any, ...], cooperative: bool, **compile: Any) -> KernelOptions:

@@ -7,7 +7,7 @@ from typing import Any
 from kerneldsl.compat.numba_cuda.devices import gpus
 from kerneldsl.placement.devices import current_device
 
-__all__ = ["USE_NV_BINDING", "driver", "runtime"]
+__all__ = ["USE_NV_BINDING", "_have_nvjitlink", "driver", "runtime"]
 
 USE_NV_BINDING = True
 
@@ -39,3 +39,8 @@ class _Driver:
 
 
 driver = runtime = _Driver()
+
+
+def _have_nvjitlink() -> bool:
+    """Return whether code is optimized across links, which here needs no nvJitLink."""
+    return True

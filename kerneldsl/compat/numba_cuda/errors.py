@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from kerneldsl.errors import (
     BarrierDivergenceError,
     KernelError,
@@ -98,22 +100,21 @@ def translated(error: KernelError) -> BaseException:
         from numba import errors
 
         is_unsupported = isinstance(error, UnsupportedConstructError)
-        return _as(errors.UnsupportedError if is_unsupported else errors.TypingError, error)
+        return _as((errors.UnsupportedError if is_unsupported else errors.TypingError,), error)
     if isinstance(error, LaunchConfigError):
-        return _as(ValueError, error)
+        # cuda.core has the class that numba-cuda raises; a program that catches it has imported it.
+        of_core = vars(sys.modules.get("cuda.core._utils.cuda_utils", sys)).get("CUDAError")
+        return _as((CudaAPIError, ValueError, *filter(None, (of_core,))), error)
     return error
 
 
-_classes: dict[tuple[type, type], type] = {}
+_classes: dict[tuple[type, ...], type] = {}
 
 
-def _as(base: type, error: KernelError) -> BaseException:
-    key = base, type(error)
-    if isinstance(error, base):
-        return error
-    made = _classes.get(key)
+def _as(bases: tuple[type, ...], error: KernelError) -> BaseException:
+    made = _classes.get(bases)
     if made is None:
-        made = _classes[key] = type(base.__name__, (_Translated, base), {})
+        made = _classes[bases] = type(bases[0].__name__, (_Translated, *bases), {})
     found: BaseException = made(error)
     return found
 
@@ -126,6 +127,9 @@ class _Translated(Exception):
         self.msg = str(error)
         self.loc = None
         self.args = (str(error),)
+        self.code = 1  # CUDA_ERROR_INVALID_VALUE
 
     def __str__(self) -> str:
+        if isinstance(self, CudaAPIError):
+            return f"CUDA_ERROR_INVALID_VALUE: {self.error}"
         return str(self.error)

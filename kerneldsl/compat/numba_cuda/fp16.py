@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from kerneldsl.compat.numba_cuda.generated import made_functions
+from kerneldsl.kernels.made_functions import made_functions
 
 #: In float16.
 _EXACT = {

@@ -1,13 +1,16 @@
-"""Grids and blocks as numba.cuda checks them."""
+"""Grids, blocks and arguments of launches as numba.cuda checks them, and its warnings."""
 
 from __future__ import annotations
 
 import numbers
 from typing import Any
+from warnings import warn
+
+import numpy as np
 
 from kerneldsl.compat.numba_cuda.errors import missing_launch_config_msg
 
-__all__ = ["checked_dimensions"]
+__all__ = ["checked_dimensions", "warn_of_host_arrays", "warn_of_small_grid"]
 
 
 def checked_dimensions(griddim: Any, blockdim: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -24,3 +27,32 @@ def _checked(dim: Any, name: str) -> tuple[int, ...]:
     if not all(isinstance(each, numbers.Integral) for each in items):
         raise TypeError(f"{name} must be a sequence of integers, got {list(items)!r}")
     return tuple(map(int, items))
+
+
+def _warns(name: str) -> bool:
+    """Return whether a setting of Numba's asks for warnings, which its simulator has not."""
+    from numba import config
+
+    return bool(getattr(config, name)) and not config.ENABLE_CUDASIM
+
+
+def warn_of_small_grid(blocks: int) -> None:
+    """Warn of a grid of less than 128 blocks."""
+    if blocks < 128 and _warns("CUDA_LOW_OCCUPANCY_WARNINGS"):
+        from numba.core.errors import NumbaPerformanceWarning
+
+        text = "will likely result in GPU under-utilization due to low occupancy."
+        warn(NumbaPerformanceWarning(f"Grid size {blocks} {text}"), stacklevel=_STACKLEVEL)
+
+
+def warn_of_host_arrays(args: tuple[Any, ...]) -> None:
+    """Warn of a NumPy array, which a GPU does not use where it is."""
+    if np.ndarray in map(type, args) and _warns("CUDA_WARN_ON_IMPLICIT_COPY"):
+        from numba.core.errors import NumbaPerformanceWarning
+
+        text = "Host array used in CUDA kernel will incur copy overhead to/from device."
+        warn(NumbaPerformanceWarning(text), stacklevel=_STACKLEVEL)
+
+
+#: From a warning to the program.
+_STACKLEVEL = 5

@@ -10,7 +10,7 @@ import numpy as np
 from kerneldsl.compat.numba_cuda.api import auto_device, device_array
 from kerneldsl.compat.numba_cuda.decorators import jit
 from kerneldsl.compat.numba_cuda.dispatcher import CUDADispatcher
-from kerneldsl.compat.numba_cuda.generated import made_function
+from kerneldsl.kernels.made_functions import made_function
 from kerneldsl.language.intrinsics.places import grid
 
 __all__ = ["Reduce", "reduce"]

@@ -14,7 +14,7 @@ from kerneldsl.compat.numba_cuda.api import as_cuda_array, device_array, to_devi
 from kerneldsl.compat.numba_cuda.arrays import DeviceNDArray, is_cuda_ndarray
 from kerneldsl.compat.numba_cuda.decorators import jit
 from kerneldsl.compat.numba_cuda.dispatcher import CUDADispatcher
-from kerneldsl.compat.numba_cuda.generated import made_function
+from kerneldsl.kernels.made_functions import made_function
 from kerneldsl.language.intrinsics.places import grid
 from kerneldsl.memory.arrays import DeviceArray
 

@@ -12,6 +12,7 @@ __all__ = [
     "end_body",
     "end_thread_early",
     "fault_record",
+    "is_entry",
     "set_fault_record",
 ]
 
@@ -39,6 +40,11 @@ def set_fault_record(builder: ir.IRBuilder, record: ir.Value | None) -> None:
     if record is not None:
         found = builder.addrspacecast(record, _I8.as_pointer())
     setattr(builder.function, _RECORD, found)
+
+
+def is_entry(builder: ir.IRBuilder) -> bool:
+    """Return whether a kernel's body is written into this function."""
+    return hasattr(builder.function, _RECORD)
 
 
 def fault_record(builder: ir.IRBuilder) -> ir.Value:

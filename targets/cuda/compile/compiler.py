@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from kerneldsl.contract import ONE_EACH, CompileOptions, Specialization
+from kerneldsl.contract.options import EntryForm
 from kerneldsl.errors import ArgumentValueError, CompileError, ResourceLimitError
 from kerneldsl.language.element_types import ELEMENT_TYPES
 from kerneldsl.language.intrinsics.intrinsic import Effect
@@ -21,7 +22,7 @@ from targets.cuda.architectures import (
     parse_arch,
 )
 from targets.cuda.compile.additions import NO_ADDITIONS
-from targets.cuda.compile.addresses.facts import facts_of
+from targets.cuda.compile.addresses.facts import NO_FACTS, facts_of
 from targets.cuda.compile.artifact import CudaArtifact
 from targets.cuda.compile.lowered import LoweredKernel, linked_symbols, with_bounds
 from targets.cuda.compile.requirements import check_words, preferred_ptx
@@ -169,6 +170,7 @@ def write_kernel(
         _require_libdevice(specialization, linked)
         linked_at = time.perf_counter()
         traits = specialization.traits
+        is_kernel = specialization.options.entry is EntryForm.KERNEL
         has_shared = traits.static_shared_bytes > 0 or traits.uses_dynamic_shared
         text, llvm = ptx.write_ptx(
             linked,
@@ -177,7 +179,7 @@ def write_kernel(
             ptx_version,
             pipeline,
             views_shared=traits.views_vectors and has_shared,
-            facts=facts_of(specialization),
+            facts=facts_of(specialization) if is_kernel else NO_FACTS,
         )
     version = ptx_version
     if linked.external:

@@ -353,7 +353,7 @@ def _with_attributes(text: str, entry_name: str, attributes: dict[str, str]) -> 
     if not attributes:
         return text
     written = " ".join(f'"{key}"="{value}"' for key, value in attributes.items())
-    pattern = re.compile(rf'^(define ptx_kernel void @"?{re.escape(entry_name)}"?\([^\n]*\))', re.M)
+    pattern = re.compile(rf'^(define [^@\n]*@"?{re.escape(entry_name)}"?\([^\n]*\))', re.M)
     return pattern.sub(lambda match: f"{match[1]} {written}", text, count=1)
 
 

@@ -18,6 +18,7 @@ from numba import errors
 
 from kerneldsl.analysis.work import KernelWork
 from kerneldsl.contract import Dim3, Specialization
+from kerneldsl.contract.options import EntryForm
 from kerneldsl.errors import KernelError
 from kerneldsl.frontend.typed_unit import TypedUnit
 from kerneldsl.frontend.unit import FunctionUnit
@@ -58,8 +59,10 @@ from targets.cuda.compile.calling import (
     begin_body,
     end_body,
     end_thread_early,
+    is_entry,
     set_fault_record,
 )
+from targets.cuda.compile.exported_entry import ExportedEntry
 from targets.cuda.compile.float_conversions import write_conversion
 from targets.cuda.compile.linked_calls import linked_emitter
 from targets.cuda.compile.lowered import LoweredKernel, linked_symbols, with_bounds
@@ -289,30 +292,41 @@ def _write(
     module = context.create_module(name)
     layout = spec.layout
     map_count = 0 if plan is None else len(plan.tensor_maps)
-    types = [*parameter_types(context, layout), *[TENSOR_MAP.as_pointer()] * map_count]
-    entry_type = ir.FunctionType(ir.VoidType(), types)
-    entry = ir.Function(module, entry_type, name)
-    entry.calling_convention = "ptx_kernel"
-    count = len(types) - map_count
-    maps = mark_tensor_maps(entry.args[count:])
-    for argument, parameter in zip(entry.args[:count], layout.parameters, strict=True):
-        argument.name = parameter.name
-        if isinstance(argument.type, ir.PointerType):
-            argument.attributes.align = natural_alignment(context, argument.type.pointee)
+    form = spec.options.entry
+    if form is EntryForm.KERNEL:
+        types = [*parameter_types(context, layout), *[TENSOR_MAP.as_pointer()] * map_count]
+        entry = ir.Function(module, ir.FunctionType(ir.VoidType(), types), name)
+        entry.calling_convention = "ptx_kernel"
+        count = len(types) - map_count
+        maps = mark_tensor_maps(entry.args[count:])
+        parameters = entry.args[:count]
+        for argument, parameter in zip(parameters, layout.parameters, strict=True):
+            argument.name = parameter.name
+            if isinstance(argument.type, ir.PointerType):
+                argument.attributes.align = natural_alignment(context, argument.type.pointee)
+        exported = None
+    else:
+        exported = ExportedEntry(context, module, name, spec, function.body.arguments)
+        entry, maps, parameters = exported.function, [], exported.parameters
     builder = ir.IRBuilder(entry.append_basic_block("entry"))
     lines = LineMarks(context, builder, spec.unit) if spec.options.lineinfo else None
-    reader = ParameterReader(context, builder, spec, pipeline, entry.args[:count])
+    if exported is not None:
+        parameters = exported.begin(builder)
+    reader = ParameterReader(context, builder, spec, pipeline, parameters)
     set_fault_record(builder, reader.fault)
     emitter = _CudaEmitter(context, builder, function, known, spec, arch, pipeline, plan, maps)
     emitter.mark = None if lines is None else lines.mark
     for value, kind in zip(function.body.arguments, spec.kinds, strict=True):
-        emitter.values[value] = _parameter(reader, kind, value.type)
+        if exported is not None and isinstance(kind, ArrayKind):
+            emitter.values[value] = exported.result
+        else:
+            emitter.values[value] = _parameter(reader, kind, value.type)
     wants_guard = spec.traits.uses_grid_only and not spec.options.debug
     guard = find_guard(function) if wants_guard else None
-    parameters, deferred = dict(emitter.values), conditions(function)
+    before, deferred = dict(emitter.values), conditions(function)
 
     def run(index: list[ir.Value], size: list[ir.Value], action: GuardAction) -> ir.Value:
-        emitter.values = dict(parameters)
+        emitter.values = dict(before)
         emitter.index, emitter.sizes = index, size
         begin_body(builder)
         if action is GuardAction.ASK:
@@ -332,7 +346,10 @@ def _write(
         emit_body(
             builder, reader.extent, spec.traits, spec.mapping, run, has_guard=guard is not None
         )
-    builder.ret_void()
+    if exported is None:
+        builder.ret_void()
+    else:
+        exported.end(builder)
     if lines is not None:
         lines.finish()
     return with_loop_marks(module, module_text), tuple(library.texts())
@@ -369,7 +386,7 @@ class _EntryCallConv(DeviceCallConv):
         func_name: Any = None,
     ) -> None:
         """End the body: a device reports no exception."""
-        if isinstance(builder.function.ftype.return_type, ir.VoidType):
+        if is_entry(builder):
             end_thread_early(builder)
         else:
             super().return_user_exc(builder, exc, exc_args, loc, func_name)

@@ -17,7 +17,7 @@ _numbers = itertools.count()
 
 def made_function(text: str, name: str, namespace: dict[str, Any]) -> FunctionType:
     """Return the function `name` of a text, which sees the values of a namespace."""
-    filename = f"<numba.cuda {name} {next(_numbers)}>"
+    filename = f"<kerneldsl {name} {next(_numbers)}>"
     linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)
     exec(compile(text, filename, "exec"), namespace)  # a text of this package
     found: FunctionType = namespace[name]

@@ -1,0 +1,152 @@
+"""The types that functions are compiled for, and what is known of their code."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+from kerneldsl.compat.numba_cuda.launches import checked_dimensions
+from kerneldsl.contract.options import EntryForm
+from kerneldsl.kernels.exported import Exported, export_function, signature_of
+from kerneldsl.language.signatures import read_signature
+from kerneldsl.placement.devices import current_device
+
+__all__ = ["Overload", "arch_of"]
+
+
+class Overload:
+    """The types of parameters and result that a function is compiled for.
+
+    Parameters
+    ----------
+    dispatcher : CUDADispatcher
+        The function.
+    argtypes : tuple
+        Numba's types of the parameters.
+    result : optional
+        Numba's type of the result of a device function.
+    """
+
+    def __init__(self, dispatcher: Any, argtypes: tuple[Any, ...], result: Any = None) -> None:
+        self._dispatcher = dispatcher
+        self.argument_types = argtypes
+        self._result = result
+
+    @property
+    def signature(self) -> Any:
+        """Numba's signature."""
+        from numba import types as numba_types
+
+        return (self._result or numba_types.void)(*self.argument_types)
+
+    @property
+    def cooperative(self) -> bool:
+        """Whether all blocks of a launch run at once."""
+        kernel, given = self._kernel()
+        traits = kernel.specialization(*given, **_OFFLINE)[1].traits
+        return bool(kernel.options.launch_attributes.is_cooperative or traits.syncs_grid)
+
+    def _kernel(self) -> tuple[Any, tuple[Any, ...]]:
+        """Return the kernel that is compiled, and what its methods take for the signature."""
+        if self._dispatcher._is_device:
+            found = self.exported()
+            return found.kernel, signature_of(found.kinds)
+        from numba import types as numba_types
+
+        return self._dispatcher, (numba_types.void(*self.argument_types),)
+
+    def exported(self, form: EntryForm = EntryForm.STATUS, name: str | None = None) -> Exported:
+        """Return the device function as one that other GPU code calls."""
+        function = self._dispatcher
+        return export_function(
+            function,
+            read_signature(self.argument_types) if self.argument_types else (),
+            name or re.sub(r"\W", "_", function.py_func.__name__),
+            form=form,
+            options=function.options.compile,
+            made_by=type(function),
+        )
+
+    def typed(self) -> str:
+        """Return the function with the types of its values."""
+        kernel, given = self._kernel()
+        return kernel.typed_source(*given)  # type: ignore[no-any-return]
+
+    def inspect_llvm(self) -> str:
+        """Return the LLVM IR."""
+        kernel, given = self._kernel()
+        where = _OFFLINE if self._dispatcher._is_device else {}
+        return kernel.llvm(*given, **where)  # type: ignore[no-any-return]
+
+    def inspect_asm(self, cc: Any = None) -> str:
+        """Return the PTX."""
+        kernel, given = self._kernel()
+        where = {"arch": arch_of(cc)} if cc else _on_gpu()
+        return kernel.ptx(*given, **where)  # type: ignore[no-any-return]
+
+    def inspect_sass(self) -> str:
+        """Return the machine code as text."""
+        if self._dispatcher._is_device:
+            raise RuntimeError("Cannot inspect SASS of a device function")
+        return self._dispatcher.asm(*self._kernel()[1])  # type: ignore[no-any-return]
+
+    def _resource(self, name: str) -> int:
+        kernel, given = self._kernel()
+        return int(getattr(kernel.resources(*given, **_on_gpu()), name))
+
+    @property
+    def regs_per_thread(self) -> int:
+        """The registers of a thread."""
+        return self._resource("registers")
+
+    @property
+    def const_mem_size(self) -> int:
+        """The bytes of the arrays and texts in the code, which are in global memory here."""
+        return sum(map(int, _CONSTANT.findall(self.inspect_asm())))
+
+    @property
+    def shared_mem_per_block(self) -> int:
+        """The bytes of static shared memory of a block."""
+        return self._resource("static_shared_bytes")
+
+    @property
+    def local_mem_per_thread(self) -> int:
+        """The bytes of local memory of a thread."""
+        return self._resource("local_bytes")
+
+    @property
+    def max_threads_per_block(self) -> int:
+        """The largest number of threads of a block."""
+        from kerneldsl.compat.numba_cuda.devices import get_current_device
+
+        bounds = self._dispatcher.options.compile.launch_bounds
+        return bounds[0] if bounds else int(get_current_device().MAX_THREADS_PER_BLOCK)
+
+    def max_cooperative_grid_blocks(self, blockdim: Any, dynsmemsize: int = 0) -> int:
+        """Return how many blocks a cooperative launch may have; on a CPU they take turns."""
+        device = current_device()
+        if device.is_host:
+            return 2**31 - 1
+        from kerneldsl.launch.attributes import resident_blocks
+
+        threads = math.prod(checked_dimensions(1, blockdim)[1])
+        resources = self._dispatcher.resources(*self._kernel()[1])
+        return resident_blocks(device, resources, threads, dynsmemsize)[1]
+
+
+#: Where types and PTX are found without a device.
+_OFFLINE = {"target": "cuda", "arch": "sm_90"}
+
+
+def arch_of(cc: Any) -> str:
+    """Return the architecture of a compute capability, such as ``(9, 0)`` or ``(9, 0, "a")``."""
+    return "sm_" + "".join(map(str, cc))
+
+
+def _on_gpu() -> dict[str, Any]:
+    return {"arch": "sm_90"} if current_device().is_host else {}
+
+
+#: An array that PTX defines; kernels write none of them.
+_CONSTANT = re.compile(r"\.(?:global|const)\s[^;({]*\.b8\s+\w+\[(\d+)\]")

@@ -1,0 +1,122 @@
+"""Device functions as functions that other GPU code calls.
+
+An exported function is a kernel whose entry is compiled with the calling convention of C, and that
+stores the result of the device function into its first parameter. The compiler makes this the
+result of the entry (:attr:`kerneldsl.contract.CompileOptions.entry`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from types import FunctionType
+from typing import Any, NamedTuple
+
+from kerneldsl.contract import Artifact, CompileOptions
+from kerneldsl.contract.options import EntryForm
+from kerneldsl.errors import ArgumentTypeError
+from kerneldsl.kernels.kernel import Kernel, KernelOptions
+from kerneldsl.kernels.made_functions import made_function
+from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind, format_signature
+from kerneldsl.language.types import NoneType, Type
+
+__all__ = ["Exported", "export_function", "signature_of"]
+
+#: Where types are found: no device is needed.
+_OFFLINE: dict[str, Any] = {"target": "cuda", "arch": "sm_90"}
+
+
+def signature_of(kinds: tuple[Kind, ...]) -> tuple[str, ...]:
+    """Return the signature as inspecting methods of kernels take it."""
+    return (format_signature(kinds),) if kinds else ()
+
+
+class Exported(NamedTuple):
+    """A device function that other GPU code calls."""
+
+    #: The entry.
+    kernel: Kernel[Any, Any]
+    #: What it is compiled for: the result, if there is one, and the parameters.
+    kinds: tuple[Kind, ...]
+    #: What it returns; ``None`` for nothing.
+    result: ScalarKind | None
+
+    def artifact(self, arch: str) -> Artifact:
+        """Return the compiled code for an architecture."""
+        options = {**_OFFLINE, "arch": arch}
+        return self.kernel.artifact(*signature_of(self.kinds), **options)
+
+
+def export_function(
+    function: Callable[..., Any],
+    kinds: tuple[Kind, ...],
+    name: str,
+    *,
+    form: EntryForm = EntryForm.FUNCTION,
+    options: CompileOptions | None = None,
+    made_by: Callable[[FunctionType, KernelOptions], Kernel[Any, Any]] = Kernel,
+) -> Exported:
+    """Make a function that other GPU code calls of a device function.
+
+    Parameters
+    ----------
+    function : device function
+        The function.
+    kinds : tuple of Kind
+        The types of its parameters: numbers.
+    name : str
+        Its name in the code, a Python identifier.
+    form : EntryForm, optional
+        How it is called.
+    options : CompileOptions, optional
+        How it is compiled.
+    made_by : callable, optional
+        What makes the kernel of its Python function and its options.
+
+    Raises
+    ------
+    ArgumentTypeError
+        If a parameter or the result is none that a function of C has.
+    KernelTypingError
+        If the function has no type for these parameters.
+    """
+    for kind in kinds:
+        _require_number(kind, f"a parameter of {name}")
+    parameters = ", ".join(f"a{number}" for number in range(len(kinds)))
+    called = {f"{name}_body": function}
+    text = f"def {name}({parameters}):\n    {name}_body({parameters})\n"
+    given = options or CompileOptions()
+    given = replace(given, entry=form, debug=False, launch_bounds=None, max_registers=None)
+    compiled = KernelOptions(compile=given)
+    probe = made_by(made_function(text, name, dict(called)), compiled)
+    result = _result_of(probe, kinds)
+    if isinstance(result, NoneType):
+        return Exported(probe, kinds, None)
+    kind = _require_number(result, f"the result of {name}")
+    text = f"def {name}({', '.join(('out', *parameters.split(', ')[: len(kinds)]))}):\n"
+    text += f"    out[0] = {name}_body({parameters})\n"
+    kernel = made_by(made_function(text, name, dict(called)), compiled)
+    return Exported(kernel, (ArrayKind(kind.dtype, 1, "C"), *kinds), kind)
+
+
+def _result_of(probe: Kernel[Any, Any], kinds: tuple[Kind, ...]) -> Type:
+    """Return the type of what the device function returns that a kernel calls."""
+    compiler, specialization = probe.specialization(*signature_of(kinds), **_OFFLINE)
+    typed = compiler.typed_unit(specialization.unit, specialization.kinds)
+    (called,) = dict.fromkeys(typed.calls.values())
+    return called.result
+
+
+def _require_number(kind: Kind | Type, what: str) -> ScalarKind:
+    if isinstance(kind, ScalarKind):
+        row = kind.element
+        is_plain = row.is_integer or row.kind.name == "BOOL"
+        if is_plain or row.name in ("float32", "float64", "complex64", "complex128"):
+            return kind
+    raise ArgumentTypeError(
+        f"{what} is of the type {kind}",
+        value=kind,
+        limit="A function that other GPU code calls takes and returns integers, bool, float32, "
+        "float64 and complex numbers",
+        remedy="Compile a kernel, or a function of numbers",
+    )
