@@ -10,7 +10,7 @@ __all__ = ["DEFAULT_OPTIONS", "CompileOptions", "EntryForm"]
 
 
 class EntryForm(StrEnum):
-    """How the entry of a kernel is called."""
+    """Convention by which the entry of a kernel is called."""
 
     KERNEL = "kernel"
     """By a launch."""

@@ -42,7 +42,7 @@ class Overload:
 
     @property
     def cooperative(self) -> bool:
-        """Whether all blocks of a launch run at once."""
+        """True if all blocks of a launch run at once."""
         kernel, given = self._kernel()
         traits = kernel.specialization(*given, **_OFFLINE)[1].traits
         return bool(kernel.options.launch_attributes.is_cooperative or traits.syncs_grid)
