@@ -1,8 +1,8 @@
 """Device functions as functions that other GPU code calls.
 
-An exported function is a kernel whose entry is compiled with the calling convention of C, and that
-stores the result of the device function into its first parameter. The compiler makes this the
-result of the entry (:attr:`kerneldsl.contract.CompileOptions.entry`).
+An exported function is a kernel with an entry of another form
+(:attr:`kerneldsl.contract.CompileOptions.entry`). It stores the result of the device function into
+its first parameter, which the compiler makes the result of the entry.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def export_function(
     Raises
     ------
     ArgumentTypeError
-        If a parameter or the result is none that a function of C has.
+        If a function of C cannot have such a parameter or result.
     KernelTypingError
         If the function has no type for these parameters.
     """

@@ -99,7 +99,7 @@ class Launch(TunableLaunch, ProcessOwned, Shown, Generic[P]):
         return getattr(self._shape, known[name])
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> Any:
-        """Pickle grid, block and shared memory of a kernel of which numba.cuda would."""
+        """Pickle grid, block and shared memory; only kernels with numba.cuda's names permit it."""
         shape = self._shape
         if not hasattr(type(self.kernel), "_names_of_shape") or shape.stream is not None:
             return super().__reduce_ex__(protocol)

@@ -37,8 +37,8 @@ def compile(
 ) -> tuple[str, Any]:
     """Return PTX for a signature, and Numba's type of the result.
 
-    It is that of a kernel, or of a function that other GPU code calls: with the ABI ``"c"`` as a
-    function of C, with ``"numba"`` as one that takes the address of its result and returns 0.
+    It is that of a kernel, or of a function that other GPU code calls. With the ABI ``"c"`` it is a
+    function of C. With ``"numba"`` it takes the address of its result, and returns 0.
     """
     if abi not in ("numba", "c"):
         raise NotImplementedError(f"Unsupported ABI: {abi}")

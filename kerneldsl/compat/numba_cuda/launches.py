@@ -30,7 +30,7 @@ def _checked(dim: Any, name: str) -> tuple[int, ...]:
 
 
 def _warns(name: str) -> bool:
-    """Return whether a setting of Numba's asks for warnings, which its simulator has not."""
+    """Return whether a setting of Numba's enables warnings, which its simulator never shows."""
     from numba import config
 
     return bool(getattr(config, name)) and not config.ENABLE_CUDASIM
@@ -46,7 +46,7 @@ def warn_of_small_grid(blocks: int) -> None:
 
 
 def warn_of_host_arrays(args: tuple[Any, ...]) -> None:
-    """Warn of a NumPy array, which a GPU does not use where it is."""
+    """Warn of a NumPy array, which is copied to a GPU and back."""
     if np.ndarray in map(type, args) and _warns("CUDA_WARN_ON_IMPLICIT_COPY"):
         from numba.core.errors import NumbaPerformanceWarning
 
