@@ -36,7 +36,7 @@ _NAMES = {
     ".compiler": (
         "compile compile_all compile_for_current_device compile_ptx compile_ptx_for_current_device"
     ),
-    ".decorators": "declare_device jit",
+    ".decorators": "jit",
     ".devices": (
         "MemoryInfo close cuda_error current_context defer_cleanup detect get_current_device gpus "
         "is_available is_bfloat16_supported is_float16_supported is_fp8_supported "
@@ -46,6 +46,7 @@ _NAMES = {
     ".dispatcher": "In InOut Out",
     ".driver": "runtime",
     ".errors": "CudaSupportError KernelRuntimeError",
+    ".linking": "CUSource Cubin Fatbin LTOIR LinkableCode PTXSource declare_device",
     ".reduction": "Reduce reduce",
     ".streams": (
         "default_stream event event_elapsed_time external_stream legacy_default_stream "
@@ -136,12 +137,12 @@ DIFFERENCES = {
     "close": "frees the unused memory of the pools",
     "compile": "writes PTX, and no LTO-IR",
     "compile_all": "writes PTX, and no LTO-IR",
-    "declare_device": "raises an error",
+    "declare_device": "declares functions of numbers; only a GPU runs them",
     "defer_cleanup": "changes nothing: memory is freed in the order of the streams",
     "forall": "takes blocks of 256 threads unless tpb is given",
     "is_available": "is true on every machine: without a GPU kernels run on the CPU",
     "ldcv": "reads through the L2 cache",
-    "link": "raises an error",
+    "link": "takes CUDA C++, PTX, LTO-IR, cubins and fat binaries, and no archives",
     "per_thread_default_stream": "returns the default stream, which all threads share",
     "pinned": "leaves the arrays pageable",
     "profile_start": "changes nothing: profilers see the launches of kerneldsl",

@@ -38,6 +38,12 @@ class LinkedCode:
         Options of that compiler; a value that can be compared and written.
     is_pure : bool
         Whether the result depends on the arguments alone, and the function does nothing else.
+    beside : tuple of LinkedCode
+        Other code that it is linked with; their functions and types do not count.
+    by_address : bool
+        Whether it takes the address of its result first, and returns an int32, as numba.cuda's.
+    has_body : bool
+        Whether the Python function has the same meaning; else it is for a GPU alone.
     """
 
     symbol: str
@@ -49,6 +55,14 @@ class LinkedCode:
     path: str | None = None
     options: Any = None
     is_pure: bool = False
+    beside: tuple[LinkedCode, ...] = ()
+    by_address: bool = False
+    has_body: bool = True
+
+    @property
+    def files(self) -> tuple[LinkedCode, ...]:
+        """All code that it is linked with, its own first; none of a function without any."""
+        return (self, *self.beside) if self.code else self.beside
 
     @property
     def signature(self) -> str:
@@ -65,6 +79,9 @@ class LinkedCode:
         """Return what the compiled code depends on, without included files and compilers."""
         yield from (self.symbol, self.signature, self.form, self.digest, str(self.is_pure))
         yield repr(self.options)
+        yield str(self.by_address)
+        for each in self.beside:
+            yield from (each.form, each.digest, repr(each.options))
 
 
 def code_of(value: Any) -> LinkedCode | None:

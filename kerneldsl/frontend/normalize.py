@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import types
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kerneldsl.errors import KernelError, SourceLocation, UnsupportedConstructError
@@ -90,7 +91,10 @@ def make_unit(
             value=plain,
             remedy="Write it with def",
         )
-    return _Session(reads or {}, follows_numba).make(plain, given, is_device=is_device)
+    session = _Session(reads or {}, follows_numba)
+    #: What numba.cuda links with the functions that a kernel calls.
+    session.link = getattr(plain, "__kerneldsl_link__", ())
+    return session.make(plain, given, is_device=is_device)
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,6 +141,9 @@ class _Session:
         self, reads: Mapping[types.FunctionType, Mapping[str, Any]], follows_numba: bool
     ) -> None:
         self._follows_numba = follows_numba
+        self.link: tuple[LinkedCode, ...] = ()
+        #: Code of linked functions with that of the kernel.
+        self._linked: dict[LinkedCode, LinkedCode] = {}
         #: Chains of names from outside to what they are, for each function.
         self._reads = {function: dict(each) for function, each in reads.items()}
         self._made: dict[tuple[Any, ...], FunctionUnit] = {}
@@ -164,6 +171,9 @@ class _Session:
         self._refuse_recursion(function, node, reporter)
         try:
             code = code_of(value)
+            if code is not None and self.link:
+                both = replace(code, beside=(*code.beside, *self.link))
+                code = self._linked.setdefault(code, both)
             return self.make(
                 function,
                 constants,

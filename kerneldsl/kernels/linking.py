@@ -19,10 +19,10 @@ from kerneldsl.utilities.files_beside import find_beside, read_beside
 from kerneldsl.utilities.flags import read_flag
 from kerneldsl.utilities.paths import path_text
 
-__all__ = ["read_link"]
+__all__ = ["FORMS", "read_link"]
 
 #: Suffix of a file to what it contains.
-_SUFFIXES = {
+FORMS = {
     ".cu": CodeForm.CUDA,
     ".ptx": CodeForm.PTX,
     ".ltoir": CodeForm.LTO_IR,
@@ -172,12 +172,12 @@ def _read_code(function: Callable[..., Any], link: Any) -> tuple[bytes, CodeForm
             limit="It must be a path, or the bytes of PTX, LTO-IR or a cubin",
             remedy=f"Write {_EXAMPLE}",
         )
-    form = _SUFFIXES.get(Path(text).suffix)
+    form = FORMS.get(Path(text).suffix)
     if form is None:
         raise ArgumentValueError(
             f"link is {safe_repr(text)}",
             value=text,
-            limit=f"The suffix of the file says what it is: {', '.join(_SUFFIXES)}",
+            limit=f"The suffix of the file says what it is: {', '.join(FORMS)}",
             remedy="Rename it, or pass its bytes",
         )
     module = function.__globals__

@@ -96,6 +96,8 @@ class KernelState:
         for.
     code : DeviceCode or None
         The kernel's own code, if it is not compiled from the unit.
+    without_body : str or None
+        A function that the kernel calls and that a GPU alone can run.
     counted : FunctionUnit or None
         The unit with the work that the planner counts. For a kernel with its own code that is the
         CPU function, if it has one.
@@ -128,6 +130,7 @@ class KernelState:
         "signatures",
         "traits",
         "unit",
+        "without_body",
         "works",
     )
 
@@ -156,6 +159,8 @@ class KernelState:
         )
         captured = () if definition.follows_numba else unit.captured
         self.captured = tuple((c.read, c.value) for c in captured)
+        linked = unit.linked_functions().values()
+        self.without_body = next((each.symbol for each in linked if not each.has_body), None)
         self.parameter_count = len(unit.parameters)
         self.promises = PromiseTable(traits)
         self.loaded: dict[tuple[Any, ...], Executable] = {}
@@ -175,6 +180,15 @@ class KernelState:
         TargetUnavailableError
             If the target does not take the code, and there is no CPU function.
         """
+        if self.without_body is not None and not compiler.takes_code:
+            raise TargetUnavailableError(
+                f"{self.without_body} has code for a GPU alone, and {self.unit.qualname} calls it",
+                where=self.unit.locate(self.unit.tree),
+                value=compiler.name,
+                limit=f"The target {compiler.name!r} needs a Python function with its meaning",
+                remedy="Write @kd.func(link=…, signature=…) above one, or run on a machine with an "
+                "NVIDIA GPU",
+            )
         if self.code is None or compiler.takes_code:
             return self
         if self._host is None:

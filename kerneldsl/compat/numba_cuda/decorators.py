@@ -1,4 +1,4 @@
-"""``cuda.jit`` and ``cuda.declare_device``."""
+"""``cuda.jit``."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Any
 from warnings import warn
 
 from kerneldsl.compat.numba_cuda.dispatcher import CUDADispatcher, make_options
+from kerneldsl.compat.numba_cuda.linking import read_links
 from kerneldsl.compat.numba_cuda.typing import kinds_of_signature
 
-__all__ = ["declare_device", "jit"]
+__all__ = ["jit"]
 
 #: Options that change nothing here: kerneldsl decides by itself, or always does it.
 _WITHOUT_EFFECT = frozenset(
@@ -55,8 +56,8 @@ def jit(
         As of :func:`kerneldsl.kernel`.
     extensions : list, optional
         Objects with a method ``prepare_args``, which converts arguments before a launch.
-    link
-        Refused: see :func:`kerneldsl.func`.
+    link : path, LinkableCode or list of these, optional
+        Code with the functions that ``cuda.declare_device`` declares.
     **kws
         Other options of numba.cuda's, which change nothing here.
     """
@@ -91,14 +92,8 @@ def jit(
         )
     if shared_memory_carveout is not None:
         _check_carveout(shared_memory_carveout)
-    if link:
-        if device:
-            raise ValueError("link keyword invalid for device function")
-        raise NotImplementedError(
-            "cuda.jit(link=…) links files under names of numba.cuda's own. Write "
-            '@kd.func(link="file.cu", signature="float32(float32)") above a Python function with '
-            "the same meaning, and call it in the kernel"
-        )
+    if link and device:
+        raise ValueError("link keyword invalid for device function")
     options = {
         "device": device,
         "inline": inline,
@@ -166,6 +161,9 @@ def _decorated(
         ),
         options,
     )
+    if options["link"]:
+        #: By this attribute the front end knows the code.
+        made.py_func.__kerneldsl_link__ = read_links(options["link"])  # type: ignore[attr-defined]
     for kinds, result in declared:
         if options["device"]:
             made._declare(kinds, result)
@@ -210,16 +208,3 @@ def _check_carveout(carveout: Any) -> None:
         raise TypeError(f"shared_memory_carveout must be a str or an int, got {type(carveout)}")
     elif not -1 <= carveout <= 100:
         raise ValueError(f"Carveout value must be between -1 and 100, got {carveout}")
-
-
-def declare_device(
-    name: str, sig: Any, link: Any = None, use_cooperative: bool = False, abi: str = "numba"
-) -> Any:
-    """Refuse: a CPU has no such function, and :func:`kerneldsl.func` declares one for both."""
-    if kinds_of_signature(sig)[1] is None:
-        raise TypeError("Return type must be provided for device declarations")
-    raise NotImplementedError(
-        f"cuda.declare_device({name!r}, …) declares a function of other code. Write "
-        '@kd.func(link="file.cu", signature="float32(float32)") above a Python function with the '
-        "same meaning, and call it in the kernel"
-    )

@@ -10,6 +10,7 @@ PTX Writer's Guide to Interoperability, section "Function Calling Sequence".
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from llvmlite import ir
@@ -34,7 +35,12 @@ def linked_emitter(code: LinkedCode) -> Emitter:
             for kind, value in zip(signature.args, written.args, strict=True)
         ]
         result = _type_of(written, signature.return_type)
-        kind = ir.FunctionType(result, [value.type for value in values])
+        slot: ir.Value = ir.Constant(_I8.as_pointer(), None)
+        if code.by_address:
+            if signature.return_type != types.void:
+                slot = cgutils.alloca_once(builder, result)
+            values.insert(0, builder.bitcast(slot, _I8.as_pointer()))
+        kind = _function_type(result, values, by_address=code.by_address)
         function = cgutils.get_or_insert_function(builder.module, kind, code.symbol)
         # Threads must meet at whatever the function has: an exchange, say.
         function.attributes.add("readnone" if code.is_pure else "convergent")
@@ -42,11 +48,19 @@ def linked_emitter(code: LinkedCode) -> Emitter:
         given = builder.call(function, values)
         if signature.return_type == types.void:
             return written.context.get_dummy_value()
+        if code.by_address:
+            given = builder.load(slot)
         if signature.return_type == types.boolean:
             return builder.icmp_unsigned("!=", given, given.type(0))
         return given
 
     return emit
+
+
+def _function_type(
+    result: ir.Type, values: Sequence[ir.Value], *, by_address: bool
+) -> ir.FunctionType:
+    return ir.FunctionType(ir.IntType(32) if by_address else result, [v.type for v in values])
 
 
 def _type_of(written: Call, kind: Any) -> ir.Type:

@@ -37,9 +37,10 @@ _TARGET = re.compile(r"sm_(\d+)([af]?)")
 def binary_codes(unit: FunctionUnit, ptx: str) -> tuple[LinkedCode, ...]:
     """Return the compiled code that the PTX of a kernel needs to be linked with."""
     found = {
-        code.digest: code
+        file.digest: file
         for code in unit.linked_functions().values()
-        if code.form not in _JOINED
+        for file in code.files
+        if file.form not in _JOINED
         and re.search(rf"\.func[^;{{]*[\s)]{re.escape(code.symbol)}\s*[(;]", ptx)
     }
     return tuple(found.values())
@@ -82,22 +83,35 @@ def join_linked(
     found: dict[tuple[str, str], tuple[str, PtxModule]] = {}
     joined: dict[str, str] = {}
     for unit, code in specialization.unit.linked_functions().items():
-        if code.symbol not in called or code.form not in _JOINED:
+        if code.symbol not in called:
             continue
-        key = (code.digest, repr(code.options))  # one module may have several functions
-        if key not in found:
-            found[key] = (code.name, _module_of(unit, code, arch))
-        module = found[key][1]
-        _check_function(unit, code, module)
-        _check_target(unit, code, module, arch)
-        joined[code.symbol] = module.definitions[code.symbol]
-    modules = _named(found.values())
-    if not modules:
+        if not code.files:
+            _fail(
+                unit,
+                f"{code.symbol} is declared, and no code is linked that defines it",
+                remedy="Give the code: link= of cuda.declare_device, or of the kernel",
+            )
+        modules: list[PtxModule] = []
+        for file in code.files:
+            if file.form not in _JOINED:
+                continue
+            key = (file.digest, repr(file.options))  # one module may have several functions
+            if key not in found:
+                found[key] = (file.name, _module_of(unit, file, arch))
+            modules.append(found[key][1])
+            _check_target(unit, file, modules[-1], arch)
+        defining = [each for each in modules if code.symbol in each.functions]
+        if not defining and len(modules) < len(code.files):
+            continue  # the linker finds it in compiled code
+        _check_function(unit, code, (defining or modules)[0])
+        joined[code.symbol] = defining[0].definitions[code.symbol]
+    named = _named(found.values())
+    if not joined:
         return ptx, version
-    newest = max(version, *(module.version for module in modules.values()))
+    newest = max(version, *(module.version for module in named.values()))
     inlined = pipeline.run(Stage.LINKED, ptx, joined)
     try:
-        return join_modules(inlined, modules, joined), newest
+        return join_modules(inlined, named, joined), newest
     except PtxModuleError as error:
         kernel = specialization.unit
         raise DeviceCodeError(
@@ -158,10 +172,11 @@ def identify_compiler(unit: FunctionUnit) -> dict[str, str] | None:
     codes = unit.linked_functions().values()
     try:
         for code in codes:
-            if code.form is CodeForm.CUDA:
-                digest = headers_digest(_source_of(code), code.options or DEFAULT_CUDA_OPTIONS)
-                found[f"headers of {code.symbol}"] = digest
-                found["NVRTC"] = nvrtc_identity()
+            for number, file in enumerate(code.files):
+                if file.form is CodeForm.CUDA:
+                    digest = headers_digest(_source_of(file), file.options or DEFAULT_CUDA_OPTIONS)
+                    found[f"headers of {code.symbol} {number or ''}".rstrip()] = digest
+                    found["NVRTC"] = nvrtc_identity()
     except (ToolMissingError, LookupError):
         return None
     return found
@@ -192,6 +207,8 @@ def _check_function(unit: FunctionUnit, code: LinkedCode, module: PtxModule) -> 
         )
     declared = tuple(map(_bits_of, code.parameters))
     results = () if code.result is None else (_bits_of(code.result),)
+    if code.by_address:
+        declared, results = (_POINTER_BITS, *declared), (32,)
     if (declared, results) == (found.parameters, found.results):
         return
     mine, its = _shown(declared, results), _shown(found.parameters, found.results)
