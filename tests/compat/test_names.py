@@ -334,12 +334,6 @@ class TestOptions:
         with pytest.raises(KeyError, match="fast_math"):
             cuda.jit(fast_math=True)(increment.py_func)
 
-    def test_linking_is_refused_with_what_to_write(self):
-        with pytest.raises(NotImplementedError, match=r"@kd\.func\(link="):
-            cuda.jit(link=["file.cu"])(increment.py_func)
-        with pytest.raises(NotImplementedError, match=r"@kd\.func\(link="):
-            cuda.declare_device("f", "float32(float32)")
-
     def test_twice(self):
         with pytest.raises(TypeError, match="already jitted"):
             cuda.jit(increment)

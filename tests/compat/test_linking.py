@@ -1,0 +1,130 @@
+"""``link=`` and ``cuda.declare_device``."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import kerneldsl as kd
+from kerneldsl import cuda
+from kerneldsl.compat.numba_cuda.errors import LinkerError
+
+HEAD = ".version 6.5\n.target sm_50\n.address_size 64\n"
+
+
+def ptx_of(name, *, called="", factor=2):
+    """Return PTX of a function with numba's ABI: it stores its result, and returns 0."""
+    inner = "shl.b32 %r2, %r1, 1;" if factor == 2 else "mul.lo.s32 %r2, %r1, 3;"
+    declared = ""
+    if called:
+        head = "(.param .b32 r) {} (.param .b64 a, .param .b32 b)"
+        declared = f".extern .func {head.format(called)};\n"
+        inner = (
+            "{ .param .b64 p0; .param .b32 p1; .param .b32 q; st.param.b64 [p0], %rd1;"
+            f" st.param.b32 [p1], %r1; call.uni (q), {called}, (p0, p1); }}"
+            " ld.u32 %r2, [%rd1]; shl.b32 %r2, %r2, 1;"
+        )
+    return f"""{HEAD}{declared}
+.visible .func (.param .b32 out) {name}(.param .b64 {name}_0, .param .b32 {name}_1)
+{{
+	.reg .b32 	%r<4>;
+	.reg .b64 	%rd<2>;
+	ld.param.u64 	%rd1, [{name}_0];
+	ld.param.u32 	%r1, [{name}_1];
+	{inner}
+	st.u32 	[%rd1], %r2;
+	mov.u32 	%r3, 0;
+	st.param.b32	[out+0], %r3;
+	ret;
+}}
+"""
+
+
+def kernel_of(called, **options):
+    @cuda.jit(**options)
+    def kernel(r, x):
+        i = cuda.grid(1)
+        if i < r.size:
+            r[i] = called(x[i])
+
+    return kernel
+
+
+def ptx(kernel):
+    return kernel.ptx("int32[::1], int32[::1]", arch="sm_90")
+
+
+def test_a_declared_function_has_its_name_and_types():
+    from numba import types
+
+    made = cuda.declare_device("twice", "int32(int32)", link=cuda.PTXSource(ptx_of("twice")))
+    assert made.name == "twice"
+    assert (made.sig.args, made.sig.return_type) == ((types.int32,), types.int32)
+
+
+@pytest.mark.parametrize("collect", [lambda each: each, lambda each: [each], lambda each: {each}])
+def test_code_of_the_function(collect):
+    code = cuda.PTXSource(ptx_of("twice").encode())
+    text = ptx(kernel_of(cuda.declare_device("twice", "int32(int32)", link=collect(code))))
+    assert "shl.b32" in text
+    assert ".entry kernel" in text
+
+
+def test_code_of_the_kernel(tmp_path):
+    path = tmp_path / "twice.ptx"
+    path.write_text(ptx_of("twice"))
+    bare = cuda.declare_device("twice", "int32(int32)")
+    assert "shl.b32" in ptx(kernel_of(bare, link=[str(path)]))
+    other = cuda.PTXSource(ptx_of("twice", factor=3))
+    assert "mul.lo.s32" in ptx(kernel_of(bare, link=other))
+    with pytest.raises(kd.DeviceCodeError, match="no code is linked that defines it"):
+        ptx(kernel_of(bare))
+
+
+def test_several_files_call_each_other():
+    link = [cuda.PTXSource(ptx_of("twice")), cuda.PTXSource(ptx_of("four", called="twice"))]
+    text = ptx(kernel_of(cuda.declare_device("four", "int32(int32)", link=link)))
+    assert text.count("shl.b32") >= 2
+
+
+def test_types_are_compared_with_the_code():
+    code = cuda.PTXSource(ptx_of("twice"))
+    of_c = cuda.declare_device("twice", "int32(int32)", link=code, abi="c")
+    with pytest.raises(kd.DeviceCodeError, match="twice is declared as int32"):
+        ptx(kernel_of(of_c))
+
+
+def test_a_cpu_says_what_to_write():
+    called = cuda.declare_device("twice", "int32(int32)", link=cuda.PTXSource(ptx_of("twice")))
+    x = np.arange(3, dtype=np.int32)
+    with (
+        kd.use("cpu"),
+        pytest.raises(kd.TargetUnavailableError, match=r"twice has code for a GPU alone.*kd\.func"),
+    ):
+        kernel_of(called)[1, 3](np.zeros_like(x), x)
+
+
+@pytest.mark.parametrize(
+    ("link", "error", "match"),
+    [
+        ("code", RuntimeError, "with no extension"),
+        ("code.cuh", RuntimeError, r"with extension \.cuh"),
+        ("missing.ptx", LinkerError, "missing.ptx not found"),
+    ],
+)
+def test_files_that_cannot_be_linked(link, error, match):
+    with pytest.raises(error, match=match):
+        kernel_of(abs, link=[link])
+
+
+def test_what_is_refused():
+    with pytest.raises(TypeError, match="Return type must be provided"):
+        cuda.declare_device("twice", "(int32,)")
+    with pytest.raises(NotImplementedError, match="Unsupported ABI: fast"):
+        cuda.declare_device("twice", "int32(int32)", abi="fast")
+    with pytest.raises(NotImplementedError, match=r"passes float32\[:\].*kd\.func"):
+        cuda.declare_device("total", "float32(float32[:])")
+    with pytest.raises(NotImplementedError, match="calls no function when it loads"):
+        cuda.CUSource("", setup_callback=print)
+    with pytest.raises(ValueError, match="link keyword invalid for device function"):
+        cuda.jit(device=True, link=["twice.ptx"])(lambda x: x)
