@@ -23,6 +23,14 @@ implementation = "kerneldsl"
 HAS_NUMBA = True
 
 _PACKAGE = "kerneldsl.compat.numba_cuda"
+#: Vectors that are values of kernels alone.
+_VALUES = (
+    "int8x1 int8x3 int16x1 int16x3 int32x1 int32x3 int64x1 int64x3 int64x4 uint8x1 uint8x3 "
+    "uint16x1 uint16x3 uint32x1 uint32x3 uint64x1 uint64x3 uint64x4 float32x1 float32x3 "
+    "float64x1 float64x3 float64x4 char1 char3 short1 short3 int1 int3 long1 long3 long4 "
+    "longlong1 longlong3 longlong4 uchar1 uchar3 ushort1 ushort3 uint1 uint3 ulong1 ulong3 "
+    "ulong4 ulonglong1 ulonglong3 ulonglong4 float1 float3 double1 double3 double4"
+)
 #: Module to the names that programs use of it; a module that begins with a point is below the
 #: package.
 _NAMES = {
@@ -52,6 +60,7 @@ _NAMES = {
         "default_stream event event_elapsed_time external_stream legacy_default_stream "
         "per_thread_default_stream stream"
     ),
+    ".vectors": _VALUES,
     ".vectorizers": "guvectorize vectorize",
     "kerneldsl": (
         "activemask all_sync any_sync ballot_sync blockDim blockIdx brev cbrt clz const "
@@ -132,6 +141,7 @@ SUBMODULES = {
 }
 #: How names differ from numba-cuda's. The migration page has these sentences.
 DIFFERENCES = {
+    **dict.fromkeys(_VALUES.split(), "is a value of kernels; arrays have no such elements"),
     "add_callback": "waits for the stream, and calls the function in the same thread",
     "cache": "changes nothing: compiled code is always cached",
     "close": "frees the unused memory of the pools",

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import ast
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from kerneldsl.analysis.traits import KernelTraits
 from kerneldsl.frontend.effects.effects import augmented_values, syncs_grid, written_parameters
+from kerneldsl.frontend.trees import walk_here
 from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
 from kerneldsl.language.element_types import ELEMENT_TYPES
 from kerneldsl.language.intrinsics.intrinsic import BLOCK_LEVEL, Effect, Typing
+from kerneldsl.language.kinds import ArrayKind, Kind
 
-__all__ = ["SHARED_ALIGNMENT", "analyze", "shared_array_bytes"]
+__all__ = ["SHARED_ALIGNMENT", "analyze", "shared_array_bytes", "traits_for"]
 
 _PLACE = ("threadIdx.", "blockIdx.", "blockDim.", "gridDim.")
 #: Every shared array starts at a multiple of this many bytes.
@@ -39,8 +43,35 @@ def analyze(unit: FunctionUnit) -> KernelTraits:
         uses_products=any(use.intrinsic.name == "mma" for use in uses),
         loops_over_tiles=any(use.intrinsic.name == "tiles" for use in uses),
         views_vectors=any(use.intrinsic.typing is Typing.VIEW for use in uses),
+        infers_shared=any(use.static["dtype"] is None for use in shared),
         syncs_grid=syncs_grid(unit),
     )
+
+
+def traits_for(unit: FunctionUnit, traits: KernelTraits, kinds: tuple[Kind, ...]) -> KernelTraits:
+    """Return the facts about a kernel for arguments of some kinds.
+
+    An array of the dtype of what is no argument of the kernel counts as one of 8-byte elements.
+    """
+    if not traits.infers_shared:
+        return traits
+    uses = list(unit.all_uses())
+    shared = [use for use in uses if use.intrinsic.effect & Effect.ALLOCATE_SHARED]
+    inferred = {id(unit.uses[name]): dtype for name, dtype in _inferred(unit, kinds)}
+    sizes = (shared_array_bytes(use, inferred.get(id(use))) for use in shared)
+    nbytes = sum(sizes) + group_bytes(uses)
+    return replace(traits, static_shared_bytes=nbytes)
+
+
+def _inferred(unit: FunctionUnit, kinds: tuple[Kind, ...]) -> Iterator[tuple[str, str]]:
+    """Yield the arrays of a kernel that have the dtype of an argument, with that dtype."""
+    known = dict(zip(unit.parameters, kinds, strict=True))
+    for node in walk_here(unit.tree):
+        match node:
+            case ast.Call(ast.Name(name), [ast.Attribute(ast.Name(owner), "dtype")]) if (
+                name in unit.uses and isinstance(kind := known.get(owner), ArrayKind)
+            ):
+                yield name, kind.dtype
 
 
 def group_bytes(uses: Iterable[IntrinsicUse]) -> int:
@@ -49,7 +80,8 @@ def group_bytes(uses: Iterable[IntrinsicUse]) -> int:
     return max(needed, default=0)
 
 
-def shared_array_bytes(use: IntrinsicUse) -> int:
+def shared_array_bytes(use: IntrinsicUse, inferred: str | None = None) -> int:
     """Return the bytes of a shared array, rounded up to the next's alignment; 0 if dynamic."""
-    size: int = math.prod(use.static["shape"]) * ELEMENT_TYPES[use.static["dtype"]].nbytes
+    dtype = use.static["dtype"] or inferred or "float64"
+    size: int = math.prod(use.static["shape"]) * ELEMENT_TYPES[dtype].nbytes
     return -(-size // SHARED_ALIGNMENT) * SHARED_ALIGNMENT

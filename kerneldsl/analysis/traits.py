@@ -38,5 +38,7 @@ class KernelTraits:
     loops_over_tiles: bool = False
     #: It views arrays as vectors, of which it accesses several elements at once.
     views_vectors: bool = False
+    #: It has a shared array of the dtype of some value, so that its bytes are not known yet.
+    infers_shared: bool = False
     #: It has a barrier of the whole grid, so that all blocks of a launch run at the same time.
     syncs_grid: bool = False

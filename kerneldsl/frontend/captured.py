@@ -18,7 +18,7 @@ import numpy as np
 
 from kerneldsl.frontend.frozen import FrozenArrays, WatchedArrays, freeze, private_copy
 from kerneldsl.frontend.unit import Captured
-from kerneldsl.language.element_types import DTYPE_NAMES, ELEMENT_TYPES
+from kerneldsl.language.element_types import DTYPE_NAMES, ELEMENT_TYPES, element_name
 from kerneldsl.language.intrinsics.intrinsic import Typing
 
 __all__ = [
@@ -81,6 +81,8 @@ def constant_problem(value: object) -> tuple[str, str] | None:
     if isinstance(value, tuple):
         return next((p for v in value if (p := constant_problem(v)) is not None), None)
     if isinstance(value, np.ndarray):
+        if value.dtype.names and element_name(value.dtype) is not None:
+            return None
         if value.dtype.name not in DTYPE_NAMES:
             return (
                 f"is an array of dtype {value.dtype}",

@@ -39,7 +39,6 @@ _REFUSED: dict[str, tuple[str, str]] = {
     "List": ("a list", "Use a tuple, or kd.local.array(shape, dtype)"),
     "Set": ("a set", "Compare with ==, one value after the other"),
     "Dict": ("a dict", "Use an array argument, indexed by an integer"),
-    "Starred": ("*", "Name each value"),
     "JoinedStr": ("an f-string", "Give print the values, separated by commas"),
     "Match": ("match", "Write if/elif/else"),
     "NamedExpr": (":=", "Assign in a separate statement"),

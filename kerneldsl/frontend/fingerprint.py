@@ -166,7 +166,8 @@ def describe_constant(value: Any) -> str:
         text = f"{len(value)}{names}: {inner}"
     elif isinstance(value, np.ndarray):
         contents = hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()
-        return f"{kind} {value.dtype.str} {value.shape} {value.strides} {contents}"
+        dtype = value.dtype.str if value.dtype.names is None else str(value.dtype)
+        return f"{kind} {dtype} {value.shape} {value.strides} {contents}"
     elif isinstance(value, np.generic):
         text = f"{value!r} {value.dtype.str} {value.tobytes().hex()}"
     elif isinstance(value, (float, complex)):

@@ -8,10 +8,11 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from kerneldsl.language.intrinsics.intrinsic import Intrinsic, Scope
+from kerneldsl.language.intrinsics.intrinsic import Dim3, Intrinsic, Scope
 from kerneldsl.language.other_names import kernel_remedy
 
 __all__ = [
+    "foreign_dim3",
     "foreign_group",
     "foreign_intrinsic",
     "foreign_name",
@@ -98,6 +99,14 @@ def foreign_intrinsic(name: str) -> Intrinsic | None:
         return find_intrinsic(_SAME_MEANING.get(name, name))
     except KeyError:
         return None
+
+
+def foreign_dim3(name: str) -> Dim3 | None:
+    """Return our group of three numbers that means the same, or ``None``."""
+    from kerneldsl.language.intrinsics import places
+
+    found = getattr(places, name, None)
+    return found if isinstance(found, Dim3) else None
 
 
 def foreign_group(name: str) -> bool:

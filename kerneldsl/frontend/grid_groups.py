@@ -56,6 +56,15 @@ class _Naming(Transformer):
         self.generic_visit(node)
         return node
 
+    def visit_Expr(self, node: ast.Expr) -> ast.stmt:
+        match node.value:
+            case ast.Call(func=ast.Attribute(attr="this_grid")) as call if self._is_group(call):
+                # This makes launches of numba.cuda's programs cooperative.
+                self._check(call)
+                return ast.copy_location(ast.Pass(), node)
+        self.generic_visit(node)
+        return node
+
     def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
         match node.value:
             case ast.Name(id=name) if name in self._named:

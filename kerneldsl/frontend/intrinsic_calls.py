@@ -156,6 +156,9 @@ class IntrinsicCalls(OutsideValues, ABC):
                     static[parameter] = default
                 else:
                     arguments.append(ast.copy_location(ast.Constant(default), node))
+            elif parameter == "dtype" and self._is_dtype_of_value(intrinsic, given[parameter]):
+                static[parameter] = None
+                arguments.append(self.visit(given[parameter]))
             elif is_static:
                 static[parameter] = self.statics.argument(intrinsic, parameter, given[parameter])
             elif parameter in intrinsic.functions and not is_none(given[parameter]):
@@ -174,6 +177,14 @@ class IntrinsicCalls(OutsideValues, ABC):
         if intrinsic.typing is Typing.ELEMENT:
             arguments = access_of(node, intrinsic, arguments, self._statement, self._reporter)
         return self._use(node, intrinsic, static, arguments)
+
+    def _is_dtype_of_value(self, intrinsic: Intrinsic, node: ast.expr) -> bool:
+        """Return whether an array's dtype is that of a value, ``x.dtype``: types have it."""
+        if intrinsic.typing is not Typing.ARRAY:
+            return False
+        node = self.statics.bound_to(node)
+        is_attribute = isinstance(node, ast.Attribute) and node.attr == "dtype"
+        return is_attribute and not self._is_read_outside(node)
 
     def _chosen_precision(self) -> str:
         """Return the precision that the program chooses, and watch it like a captured global."""

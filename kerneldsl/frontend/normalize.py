@@ -294,6 +294,7 @@ class _Session:
             local_functions=body.functions,
             make_local=lambda local, node: self._make_local(local, node, body),
             is_plain=body.is_plain,
+            takes_arrays=self._follows_numba,
         )
         if not body.is_plain:
             select_functions(tree, scope, rewriter.statics, body.functions, reporter)
@@ -304,6 +305,7 @@ class _Session:
             refuse_missing_values(tree, rewriter.callees, reporter)
         if not is_device:
             _check_returns(tree, reporter)
+        tree.args.args += [ast.copy_location(ast.arg(name), tree) for name in rewriter.hidden]
         return FunctionUnit(
             name=tree.name,
             qualname=reporter.qualname,
@@ -319,6 +321,7 @@ class _Session:
             captured=rewriter.all_captured(),
             function=function,
             is_plain_numba=body.is_plain,
+            hidden=tuple(rewriter.hidden.values()),
             reads=self._reads,
         )
 

@@ -38,6 +38,7 @@ __all__ = [
     "WRITE_FUNCTION",
     "OutsideValues",
     "draws",
+    "is_array_of_device",
     "is_bound",
     "is_library",
     "is_linear_algebra",
@@ -242,6 +243,11 @@ def draws(owner: object, path: str) -> bool:
     return type(getattr(owner, "__self__", None)).__module__ in ("random", "numpy.random.mtrand")
 
 
+def is_array_of_device(value: object) -> bool:
+    """Return whether a value is an array in memory of a device, of whichever library."""
+    return not isinstance(value, type | np.generic) and hasattr(value, "__cuda_array_interface__")
+
+
 def is_linear_algebra(value: object) -> bool:
     """Return whether a value is one of NumPy's functions that call LAPACK."""
     return str(getattr(value, "__module__", "")).startswith("numpy.linalg")
@@ -306,7 +312,7 @@ def refuse_unknown(reporter: Reporter, node: ast.expr, resolved: Resolved) -> No
             )
         return
     is_fine = (
-        isinstance(value, type | types.ModuleType)
+        isinstance(value, type | types.ModuleType | enum.Enum)
         or (isinstance(value, types.BuiltinFunctionType) and not is_bound(value))
         or is_numba_type(value)
         or type(value).__module__.partition(".")[0] in ("numpy", "numba", "numba_cuda")
@@ -317,8 +323,6 @@ def refuse_unknown(reporter: Reporter, node: ast.expr, resolved: Resolved) -> No
         remedy = f"Pass {path} as an argument, or capture the numbers that are needed of it"
         if isinstance(value, list):
             remedy = f"Capture tuple({path}) or np.array({path}) instead, under its own name"
-        elif isinstance(value, enum.Enum):
-            remedy = f"Write {path}.value, or make the class an IntEnum or IntFlag"
         elif holds_functions(value):
             remedy = f"Call its functions, {path}[0](…), or loop over them, for f in {path}"
         elif callable(value):

@@ -23,11 +23,12 @@ from kerneldsl.frontend.captured import (
     is_constant,
     make_captured,
 )
-from kerneldsl.frontend.foreign import foreign_intrinsic, is_dispatcher
+from kerneldsl.frontend.foreign import foreign_dim3, foreign_intrinsic, is_dispatcher
 from kerneldsl.frontend.intrinsic_calls import IntrinsicCalls, MakeLocal
 from kerneldsl.frontend.local_functions import LocalFunction
 from kerneldsl.frontend.outside_values import (
     draws,
+    is_array_of_device,
     is_read,
     message_of,
     refuse_builtin,
@@ -39,7 +40,7 @@ from kerneldsl.frontend.report import Reporter
 from kerneldsl.frontend.resolve import Namespace, Resolved, device_function, is_kernel
 from kerneldsl.frontend.trees import load
 from kerneldsl.frontend.unit import FunctionUnit
-from kerneldsl.language.intrinsics.intrinsic import Intrinsic, IntrinsicGroup
+from kerneldsl.language.intrinsics.intrinsic import Dim3, Dim3Values, Intrinsic, IntrinsicGroup
 
 __all__ = ["Rewriter"]
 
@@ -69,6 +70,8 @@ class Rewriter(IntrinsicCalls):
         Gives the unit of one of them, which a node calls.
     is_plain : bool
         Whether it is a Numba function, in which everything but a call of another is left alone.
+    takes_arrays : bool
+        Whether arrays of a device are taken from outside, by parameters that are added.
     """
 
     def __init__(
@@ -82,6 +85,7 @@ class Rewriter(IntrinsicCalls):
         local_functions: Mapping[str, LocalFunction],
         make_local: MakeLocal,
         is_plain: bool,
+        takes_arrays: bool = False,
     ) -> None:
         super().__init__(
             scope,
@@ -93,6 +97,9 @@ class Rewriter(IntrinsicCalls):
             is_plain=is_plain,
         )
         self._make_callee = make_callee
+        self._takes_arrays = takes_arrays
+        #: Names of the parameters that are added, to the arrays from outside.
+        self.hidden: dict[str, Any] = {}
 
     # Expressions
 
@@ -122,6 +129,7 @@ class Rewriter(IntrinsicCalls):
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
         if isinstance(node.func, ast.Name) and node.func.id in self._local_functions:
+            self._refuse_starred(node)
             return self._local_call(node, self._local_functions[node.func.id])
         if not self._is_read_outside(node.func):
             if isinstance(node.func, ast.Attribute) and node.func.attr == "map" and node.args:
@@ -131,6 +139,7 @@ class Rewriter(IntrinsicCalls):
         resolved = self._scope.resolve(node.func)
         intrinsic = self._intrinsic(resolved)
         if intrinsic is not None:
+            self._refuse_starred(node)
             return self._intrinsic_call(node, intrinsic, resolved)
         if is_kernel(resolved.value):
             self._reporter.fail(
@@ -143,6 +152,8 @@ class Rewriter(IntrinsicCalls):
             static = self._static_arguments(node, resolved.value)
             callee = self._callee(resolved, static)
             if callee is not None:
+                if not callee.is_plain_numba:
+                    self._refuse_starred(node)
                 return self._device_call(node, callee, resolved, static)
         if not self._is_plain:
             refuse_builtin(self._reporter, node, resolved)
@@ -150,6 +161,13 @@ class Rewriter(IntrinsicCalls):
                 self._reporter.fail(node, "** cannot be used in a kernel", "Name each argument")
         self.generic_visit(node)
         return node
+
+    def _refuse_starred(self, node: ast.Call) -> None:
+        """Refuse an argument that stands for several where each parameter needs its own."""
+        for each in node.args:
+            if isinstance(each, ast.Starred):
+                what = f"* cannot be used in a call of {ast.unparse(node.func)}"
+                self._reporter.fail(each, what, "Name each value")
 
     # Statements
 
@@ -193,10 +211,12 @@ class Rewriter(IntrinsicCalls):
     def _value(self, node: ast.expr) -> ast.expr:
         """Return what stands for an outside value that is read."""
         resolved = self._scope.resolve(node)
+        value = foreign_dim3(resolved.foreign) if resolved.foreign else resolved.value
+        if isinstance(value, Dim3):
+            return self._three(node, value, resolved)
         intrinsic = self._intrinsic(resolved)
         if intrinsic is not None:
             return self._intrinsic_read(node, intrinsic, resolved)
-        value = resolved.value
         if isinstance(value, IntrinsicGroup):
             refuse_group(self._reporter, node, resolved.path, value)
         if is_kernel(value) or device_function(value) is not None:
@@ -205,10 +225,37 @@ class Rewriter(IntrinsicCalls):
             self._refuse_as_value(node, resolved.path)
         if is_constant(value) and (not self._is_plain or constant_problem(value) is None):
             return self._constant(node, resolved)
+        if self._takes_arrays and not resolved.rest and is_array_of_device(value):
+            return ast.copy_location(load(self._parameter_of(value, resolved.path)), node)
         owner = self._scope.resolve(root_of(node)).value
         if not self._is_plain and not draws(owner, resolved.path):  # which keeping it refuses
             refuse_unknown(self._reporter, node, resolved)
         return self._keep(resolved, node)
+
+    def _parameter_of(self, array: Any, path: str) -> str:
+        """Return the parameter that stands for an array from outside."""
+        known = next((name for name, each in self.hidden.items() if each is array), None)
+        if known is None:
+            known = self._name_of(f"{path} from outside")
+            self.hidden[known] = array
+        return known
+
+    def _arrays_of(self, callee: FunctionUnit) -> list[ast.expr]:
+        """Return the arguments for the arrays from outside that a called function reads."""
+        names = callee.parameters[len(callee.parameters) - len(callee.hidden) :]
+        return [
+            load(self._parameter_of(array, name))
+            for name, array in zip(names, callee.hidden, strict=True)
+        ]
+
+    def _three(self, node: ast.expr, group: Dim3, resolved: Resolved) -> ast.expr:
+        """Return the named tuple of x, y and z that stands for a group such as ``threadIdx``."""
+        self._watch(node, resolved)
+        name = self._name_of("kd.Dim3")
+        self.namespace[name] = Dim3Values
+        members = [self._use(node, getattr(group, axis), {}, []) for axis in "xyz"]
+        function = ast.copy_location(load(name), node)
+        return ast.copy_location(ast.Call(function, members, []), node)
 
     def _refuse_as_value(self, node: ast.expr, path: str) -> NoReturn:
         self._reporter.fail(
@@ -307,11 +354,12 @@ class Rewriter(IntrinsicCalls):
         assert isinstance(function, types.FunctionType)
         defaults = default_values(function)
         node = rest_in_tuple(node, function)
+        parameters = callee.parameters[: len(callee.parameters) - len(callee.hidden)]
         given = bind_arguments(
             node,
             callee.name,
-            callee.parameters,
-            len(callee.parameters),
+            parameters,
+            len(parameters),
             reporter=self._reporter,
             optional=defaults,
             positional_count=function.__code__.co_argcount,
@@ -321,9 +369,9 @@ class Rewriter(IntrinsicCalls):
             self.visit(given[parameter])
             if parameter in given
             else self._default(node, f"{resolved.path}({parameter})", defaults[parameter])
-            for parameter in callee.parameters
+            for parameter in parameters
         ]
-        return _call(node, name, positional)
+        return _call(node, name, positional + self._arrays_of(callee))
 
     def _local_call(self, node: ast.Call, local: LocalFunction) -> ast.expr:
         """Return a call with the variables of the function around that the called one reads."""
@@ -339,13 +387,14 @@ class Rewriter(IntrinsicCalls):
             optional=local.defaults,
             positional_count=local.positional_count,
         )
-        hidden = callee.parameters[len(local.parameters) :]
+        end = len(callee.parameters) - len(callee.hidden)
+        hidden = callee.parameters[len(local.parameters) : end]
         positional: list[ast.expr] = [
             self.visit(given[parameter]) if parameter in given else load(local.defaults[parameter])
             for parameter in local.parameters
         ]
         positional += map(load, hidden)
-        return _call(node, name, positional)
+        return _call(node, name, positional + self._arrays_of(callee))
 
     def _default(self, node: ast.Call, path: str, value: Any) -> ast.expr:
         if not is_constant(value) or constant_problem(value) is not None:

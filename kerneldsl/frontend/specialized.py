@@ -127,10 +127,16 @@ def _names_of(code: types.CodeType) -> set[str]:
 
 
 def _names_in(node: ast.expr, constants: dict[str, ast.expr]) -> set[str]:
-    """Return the names in an expression, and in those that its variables stand for."""
+    """Return the names in an expression, and in those that its variables stand for.
+
+    Those of ``x.dtype`` are left out.
+    """
     found, pending = set[str](), [node]
     while pending:
-        for each in walk_here(pending.pop()):
+        part = pending.pop()
+        if isinstance(part, ast.Attribute) and part.attr == "dtype":
+            continue  # types have the dtype of a value
+        for each in walk_here(part):
             if isinstance(each, ast.Name) and each.id not in found:
                 found.add(each.id)
                 if each.id in constants:

@@ -49,6 +49,11 @@ class StaticEvaluator:
         self._reporter = reporter
         self._open: set[str] = set()
 
+    def bound_to(self, node: ast.expr) -> ast.expr:
+        """Return the expression of the assignment of a variable that is bound once, or the node."""
+        is_known = isinstance(node, ast.Name) and node.id in self._local_constants
+        return self._local_constants[node.id] if is_known else node  # type: ignore[attr-defined]
+
     def watch(self, node: ast.expr) -> None:
         """Have launches see when an outside chain comes to mean something else."""
         self._capture(node)

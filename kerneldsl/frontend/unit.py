@@ -122,6 +122,9 @@ class FunctionUnit:
         Whether it is a Numba ``@njit`` function, which uses no intrinsic.
     linked : LinkedCode or None
         Of a linked function, the code that a GPU runs in the place of the body.
+    hidden : tuple
+        Arrays of a device that the function, or one that it calls, reads from outside. Its last
+        parameters stand for them.
     reads : mapping
         What the front end has read to make the unit. For each Python function, the callees'
         too, it has chains of names from outside (``config``, ``config.WIDTH``) with what they are.
@@ -142,6 +145,7 @@ class FunctionUnit:
     function: Callable[..., Any] | None = None
     is_plain_numba: bool = False
     linked: LinkedCode | None = None
+    hidden: tuple[Any, ...] = ()
     reads: Mapping[types.FunctionType, Mapping[str, Any]] = field(default_factory=dict)
 
     def place(self) -> SourceLocation:

@@ -27,7 +27,6 @@ __all__ = [
     "memory_refusal",
     "object_refusal",
     "operator_refusal",
-    "several_types_refusal",
     "store_refusal",
     "tuple_index_refusal",
     "undefined_refusal",
@@ -266,16 +265,6 @@ def carried_refusal(name: str) -> Refusal:
         "Assign it in each iteration before it is read; to combine results of tiles, store them, "
         "or use kd.atomic",
         limit="Blocks take the iterations of kd.tiles in any order",
-    )
-
-
-def several_types_refusal(kind: Any, name: str | None) -> Refusal:
-    """Return the refusal of a loop over a tuple of several types, with its variable if any."""
-    return Refusal(
-        f"a for runs over values of several types, {words(kind)}",
-        "Give them one type, as in (1.0, 2.5), or loop over range(n) and choose by if"
-        if name is None
-        else f"Write the loop out, with constant indices: {name}[0], {name}[1]",
     )
 
 

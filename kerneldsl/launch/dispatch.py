@@ -155,7 +155,7 @@ class Dispatcher(KernelStates, Observable):
             counter.arm(count)
         # Not above: the kernel has been started, and whatever fails here must not run it again.
         if current.are_in_use and not device.is_synchronous:
-            note_uses(args, stream)
+            note_uses((*args, *state.hidden), stream)
 
     def _start(
         self,
@@ -273,7 +273,10 @@ class Dispatcher(KernelStates, Observable):
         """
         if self._rest_at is not None:
             return None  # native code packs no tuples
-        request = make_request(self._state_of(shape), shape, args, is_launch=True)
+        state = self._state_of(shape)
+        if state.hidden:
+            return None  # nor does it add arguments
+        request = make_request(state, shape, args, is_launch=True)
         if request.fallback is not None:
             return None
         if shape.space is not None and not make and request.key not in request.state.choices:

@@ -285,6 +285,8 @@ def read_arguments(
         refuse_signatures(state.unit.qualname, state.unit.parameters, args)
     if len(args) != state.parameter_count:
         _refuse_count(state.unit, len(args), state.unit.parameters[: len(args)])
+    if state.hidden:
+        args = (*args, *state.hidden)
     binding = bind(state.unit.parameters, args)
     if is_launch and binding.read_only and state.traits.written:
         check_writable(binding, state.unit.parameters, args, state.traits.written)
@@ -315,7 +317,9 @@ def named_kinds(args: tuple[Any, ...], count: int) -> tuple[Kind, ...] | None:
 
 def read_kinds(state: KernelState, kinds: tuple[Kind, ...]) -> Binding:
     """Return a binding for arguments of known kinds without values."""
-    if len(kinds) != state.parameter_count:
+    if len(kinds) == state.parameter_count:
+        kinds += state.hidden_kinds()
+    if len(kinds) != len(state.unit.parameters):
         _refuse_count(state.unit, len(kinds), state.unit.parameters[: len(kinds)])
     binding = Binding()
     binding.codes = binding.given = tuple(map(code_of, kinds))
@@ -357,7 +361,7 @@ def in_order(unit: FunctionUnit, args: tuple[Any, ...], named: dict[str, Any]) -
 
 def _refuse_count(unit: FunctionUnit, count: int, given: Collection[str]) -> NoReturn:
     """Say which of the parameters are not among the given ones, or how many arguments too many."""
-    wanted = unit.parameters
+    wanted = unit.parameters[: len(unit.parameters) - len(unit.hidden)]
     missing = [repr(name) for name in wanted if name not in given]
     if missing:
         what = "missing " + ", ".join(missing)

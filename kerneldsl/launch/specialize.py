@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kerneldsl.analysis.analyze import traits_for
 from kerneldsl.contract import (
     NO_PROMISES,
     ONE_EACH,
@@ -101,7 +102,7 @@ def make_specialization(
     _refuse_hidden_writes(state, kinds)
     return Specialization(
         state.unit,
-        state.traits,
+        traits_for(state.unit, state.traits, kinds) if state.traits.infers_shared else state.traits,
         kinds,
         state.options,
         mode,

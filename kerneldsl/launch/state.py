@@ -10,7 +10,7 @@ from kerneldsl.contract import Artifact, CompileOptions, Device, Specialization
 from kerneldsl.errors import ArgumentTypeError, CompileError, KernelError, TargetUnavailableError
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import Kind, for_parameters, format_signature
-from kerneldsl.launch.arguments.binding import code_of
+from kerneldsl.launch.arguments.binding import code_of, kinds_of
 from kerneldsl.launch.arguments.checked_promises import PromiseTable
 from kerneldsl.launch.compile_errors import too_deep
 from kerneldsl.launch.recorded import recordings
@@ -89,6 +89,10 @@ class KernelState:
         open, all but the promises.
     constants : tuple
         Values of the compile-time parameters.
+    hidden : tuple
+        Arrays from outside, which launches add to the arguments.
+    parameter_count : int
+        How many arguments a launch is given.
     of_member : callable or None
         Finds the state for a member of the kernel's space, if it has one.
     forms : dict
@@ -122,6 +126,7 @@ class KernelState:
         "executables",
         "failures",
         "forms",
+        "hidden",
         "loaded",
         "of_member",
         "options",
@@ -142,8 +147,11 @@ class KernelState:
         of_member: Callable[[Member], KernelState] | None = None,
         *,
         counted: FunctionUnit | None,
+        hidden: tuple[Any, ...] = (),
     ) -> None:
         self.unit = unit
+        self.hidden = hidden
+        self.parameter_count = len(unit.parameters) - len(hidden)
         self.code = definition.code
         self._host = definition.host
         self.counted = counted
@@ -154,14 +162,14 @@ class KernelState:
         self.signatures = tuple(
             (kinds, tuple(map(code_of, kinds)))
             for kinds in (
-                for_parameters(each, len(unit.parameters)) for each in definition.signatures
+                for_parameters(each, self.parameter_count) + self.hidden_kinds()
+                for each in definition.signatures
             )
         )
         captured = () if definition.follows_numba else unit.captured
         self.captured = tuple((c.read, c.value) for c in captured)
         linked = unit.linked_functions().values()
         self.without_body = next((each.symbol for each in linked if not each.has_body), None)
-        self.parameter_count = len(unit.parameters)
         self.promises = PromiseTable(traits)
         self.loaded: dict[tuple[Any, ...], Executable] = {}
         self.choices: dict[tuple[Any, ...], Choice] = {}
@@ -171,6 +179,14 @@ class KernelState:
         self.compile_s: dict[tuple[str, Specialization], float] = {}
         self.executables: OnceTable[tuple[Specialization, Device], Executable] = OnceTable()
         self.failures: dict[tuple[Specialization, Device], KernelError] = {}
+
+    def hidden_kinds(self) -> tuple[Kind, ...]:
+        """Return the kinds of the arrays from outside."""
+        if not self.hidden:
+            return ()
+        from kerneldsl.launch.arguments.arguments import bind
+
+        return kinds_of(bind(self.unit.parameters[self.parameter_count :], self.hidden).codes)
 
     def for_compiler(self, compiler: Compiler) -> KernelState:
         """Return what a target compiles: of a kernel with its own code perhaps the CPU function.
@@ -298,22 +314,27 @@ class KernelStates:
             return self._make_state_of_code(code, host)
         shipped = None if follows_numba else _shipped_form(function, constants)
         unit, traits = shipped or _make_unit(function, constants, follows_numba)
+        hidden = self._hidden_of(unit) if unit.hidden else ()
+        count = len(unit.parameters) - len(hidden)
         for signature in signatures:
-            if len(for_parameters(signature, len(unit.parameters))) == len(unit.parameters):
+            if len(for_parameters(signature, count)) == count:
                 continue
             raise ArgumentTypeError(
                 f"the signature ({format_signature(signature)}) of {unit.qualname} has "
                 f"{format_count(len(signature), 'argument')}",
                 value=signature,
-                limit=f"The kernel has {len(unit.parameters)} parameters: "
-                + ", ".join(unit.parameters),
+                limit=f"The kernel has {count} parameters: " + ", ".join(unit.parameters[:count]),
             )
         if self._states:
             changed = [c.path for c in self._states[-1].unit.captured if not _is_same(c)]
             logger.debug("%s is rebuilt: %s changed", unit.qualname, ", ".join(changed))
         # Only a kernel with a space is part of a cycle of references.
         of_member = None if constants is None else self._state_of_member
-        return KernelState(self.definition, unit, traits, of_member, counted=unit)
+        return KernelState(self.definition, unit, traits, of_member, counted=unit, hidden=hidden)
+
+    def _hidden_of(self, unit: FunctionUnit) -> tuple[Any, ...]:
+        """Return the arrays from outside as a launch takes them."""
+        return unit.hidden
 
     def _make_state_of_code(self, code: DeviceCode, host: KernelStates | None) -> KernelState:
         from kerneldsl.launch.own_code import traits_of_code, unit_of_code

@@ -45,7 +45,7 @@ def complex_exp(kind: Any) -> _Function:
         if math.isinf(x) and not math.isfinite(y):
             if x > zero:
                 return complex(abs(x), y - y)
-            return complex(zero, math.copysign(zero, y))
+            return complex(zero, zero)  # C leaves the signs open, and Python has these
         # Beyond the greatest number the parts may still have values.
         last = kind(1)
         if math.isinf(length) and not math.isinf(x):

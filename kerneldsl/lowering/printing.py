@@ -19,8 +19,8 @@ def format_value(
 ) -> tuple[str, list[ir.Value]]:
     """Say how C's ``printf`` shows one value.
 
-    The value is a number, a bool or a constant string. The result is a format, such as ``%lld``,
-    and the values that it takes.
+    The value is a number, a bool, a constant string, or a tuple of those. The result is a format,
+    such as ``%lld``, and the values that it takes.
 
     Raises `numba.core.errors.TypingError` for anything else.
     """
@@ -43,4 +43,14 @@ def format_value(
         real, one = format_value(context, builder, kind.underlying_float, parts.real, format_float)
         imag, two = format_value(context, builder, kind.underlying_float, parts.imag, format_float)
         return f"({real},{imag})", one + two
-    raise errors.TypingError(f"print of {kind} in a kernel; it takes numbers and constant strings")
+    if isinstance(kind, types.BaseTuple):
+        found = [
+            format_value(context, builder, each, builder.extract_value(value, n), format_float)
+            for n, each in enumerate(kind.types)
+        ]
+        texts = [text for text, _ in found]
+        inside = f"{texts[0]}," if len(texts) == 1 else ", ".join(texts)
+        return f"({inside})", [value for _, values in found for value in values]
+    raise errors.TypingError(
+        f"print of {kind} in a kernel; it takes numbers, tuples of numbers, and constant strings"
+    )

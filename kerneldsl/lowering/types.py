@@ -12,6 +12,7 @@ from numba import types
 
 from kerneldsl.language.element_types import ELEMENT_TYPES, ElementType
 from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind
+from kerneldsl.language.records import layout_of_name, record_name
 
 if TYPE_CHECKING:
     from kerneldsl.language.packed_numbers import PackedNumbers
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = [
     "NumbaTile",
     "PackedView",
+    "constant_records",
     "element_type",
     "numba_class",
     "numba_type",
@@ -125,6 +127,19 @@ def numba_class(value: Any) -> types.Type | None:
         return None
     row = ELEMENT_TYPES.get(value.__name__)
     return element_type(row.name) if row is not None and row.is_narrow else None
+
+
+def constant_records(value: Any) -> types.Type | None:
+    """Return the type of a captured array of records, ``None`` for any other object.
+
+    Nothing is known of where its bytes are.
+    """
+    if not isinstance(value, np.ndarray) or value.dtype.names is None:
+        return None
+    layout = layout_of_name(record_name(value.dtype)).packed()
+    flags = value.flags
+    order = "C" if flags.c_contiguous else "F" if flags.f_contiguous else "A"
+    return types.Array(element_type(layout.name), value.ndim, order, readonly=True, aligned=False)
 
 
 def numba_type(kind: Kind) -> types.Type:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 import types
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, ClassVar, Never
 
 import numpy as np
 
 from kerneldsl.compat.numba_cuda.api import as_cuda_array
-from kerneldsl.compat.numba_cuda.arrays import DeviceRecord, _SharedNDArray
+from kerneldsl.compat.numba_cuda.arrays import DeviceNDArray, DeviceRecord, _SharedNDArray
 from kerneldsl.compat.numba_cuda.errors import missing_launch_config_msg, translated
 from kerneldsl.compat.numba_cuda.launches import (
     checked_dimensions,
@@ -72,6 +73,9 @@ class _NumbaDispatcher(Dispatcher):
         for each in after:
             each()
 
+    def _hidden_of(self, unit: Any) -> tuple[Any, ...]:
+        return tuple(map(_adapt, unit.hidden))
+
     def find(self, shape: Any, args: tuple[Any, ...], *, make: bool = False) -> Any:
         """Find what native code repeats: a launch with arguments that need no conversion."""
         if self.extensions or self.adapted(args, None, []) is not args:
@@ -85,11 +89,27 @@ class _NumbaDispatcher(Dispatcher):
         if self.extensions:
             args = tuple(self._extended(each, stream, after) for each in args)
         warn_of_host_arrays(args)
+        if any(isinstance(each, np.void | DeviceRecord) for each in args):
+            args = self._with_written_records(args, after)
         made = tuple(map(_adapt, args))
         if len(self.definition.signatures) == 1:
             made = tuple(map(_wrapped, made, self.definition.signatures[0])) or made
         is_same = all(a is b for a, b in zip(made, args, strict=True))
         return args if is_same else made
+
+    def _with_written_records(
+        self, args: tuple[Any, ...], after: list[Callable[[], Any]]
+    ) -> tuple[Any, ...]:
+        """Return arguments in which records that the kernel writes are arrays without axes."""
+        written, found = self.state().traits.written, list(args)
+        for position in written.intersection(range(len(args))):
+            value = args[position]
+            if isinstance(value, DeviceRecord):
+                found[position] = DeviceNDArray.over(value)
+            elif isinstance(value, np.void):
+                found[position] = memory = np.array(value)
+                after.append(partial(_write_back, value, memory))
+        return tuple(found) if written else args
 
     def _extended(self, value: Any, stream: Any, after: list[Callable[[], Any]]) -> Any:
         kind: Any = None
@@ -122,6 +142,12 @@ def _adapt(value: Any) -> Any:
     if not isinstance(value, np.generic) and hasattr(value, "__cuda_array_interface__"):
         return as_cuda_array(value)
     return value
+
+
+def _write_back(record: np.void, memory: np.ndarray[Any, Any]) -> None:
+    """Give a record the values of its fields in memory."""
+    for name in record.dtype.names or ():
+        record[name] = memory[name]
 
 
 def _wrapped(value: Any, kind: Any) -> Any:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from numba import types
 
 from kerneldsl.ir.frontend.faults import read_index
-from kerneldsl.ir.frontend.members import packed, unpacked
+from kerneldsl.ir.frontend.members import packed, record_of, unpacked
 from kerneldsl.ir.frontend.reader import NotReadError, Reader, constant_of, reads
 from kerneldsl.ir.operations import Effect, Value
 from kerneldsl.ir.refusals import (
@@ -72,7 +72,13 @@ def subscript(reader: Reader, node: ast.Subscript) -> Place:
     if isinstance(owner, tuple):
         return Place(lambda: _member(reader, owner, index), _refuse_store)
     name = constant_of(index) if isinstance(index, Value) else None
+    if type(name) is int and isinstance(owner.type, types.Record):  # as the items of a tuple
+        names = tuple(owner.type.fields)
+        if not -len(names) <= name < len(names):
+            raise tuple_index_refusal()
+        name = names[name]
     if isinstance(name, str):
+        owner = record_of(reader, owner)
         if isinstance(node.ctx, ast.Store) and not isinstance(owner.type, types.Record):
             raise field_refusal(owner.type, name)
         return Place(
@@ -175,6 +181,8 @@ def load(reader: Reader, array: Value, indices: _Indices) -> Any:
 def store(reader: Reader, array: Value, indices: _Indices, value: Value) -> None:
     """Store an element, or the elements of a part."""
     kind = array.type
+    if isinstance(kind.dtype, types.Record):
+        value = record_of(reader, value)
     is_element = len(indices) == kind.ndim and _are_integers(indices)
     if is_element and kind.mutable and not isinstance(value.type, types.Array):
         context = reader.typing.context

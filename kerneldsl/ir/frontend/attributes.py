@@ -7,7 +7,7 @@ from typing import Any
 
 from numba import types
 
-from kerneldsl.ir.frontend.members import NamedMembers, type_of, unpacked
+from kerneldsl.ir.frontend.members import NamedMembers, record_of, type_of, unpacked
 from kerneldsl.ir.frontend.reader import Reader, reads
 from kerneldsl.ir.operations import Effect, Value
 from kerneldsl.ir.refusals import attribute_refusal
@@ -33,6 +33,9 @@ def attribute(reader: Reader, owner: Any, name: str) -> Any:
     if isinstance(owner, tuple):
         raise attribute_refusal(type_of(owner), name)
     kind = owner.type
+    if isinstance(kind, types.Array) and name in getattr(kind.dtype, "fields", ()):
+        owner = record_of(reader, owner)
+        kind = owner.type
     if isinstance(kind, types.Array) and name in _OF_ARRAYS:
         return _OF_ARRAYS[name](reader, owner)
     if isinstance(kind, PackedView) and name in ("shape", "size", "ndim"):

@@ -129,6 +129,10 @@ def read_both_or_either(reader: Reader, node: ast.BoolOp) -> Value:
 
 @reads(ast.Tuple)
 def read_tuple(reader: Reader, node: ast.Tuple) -> tuple[Any, ...]:
+    if any(isinstance(each, ast.Starred) for each in node.elts):
+        from kerneldsl.ir.frontend.outside_calls import starred_values  # few tuples have them
+
+        return tuple(value for each in node.elts for value in starred_values(reader, each))
     return tuple(map(reader.value_or_tile, node.elts))
 
 

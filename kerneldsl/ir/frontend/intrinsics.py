@@ -20,6 +20,7 @@ from kerneldsl.ir.frontend.reader import Reader
 from kerneldsl.ir.operations import Effect, Operation, Region, Value
 from kerneldsl.ir.refusals import Refusal
 from kerneldsl.ir.rules.calls import typing_rule
+from kerneldsl.language.element_types import ELEMENT_TYPES
 from kerneldsl.language.intrinsics import intrinsic as language
 from kerneldsl.lowering.groups import WrittenOperation
 
@@ -36,6 +37,8 @@ def read_intrinsic(reader: Reader, node: ast.Call, use: IntrinsicUse) -> Any:
         )
     if use.intrinsic.typing is language.Typing.ELEMENT:
         return read_hinted(reader, node, use)
+    if use.intrinsic.typing is language.Typing.ARRAY and use.static["dtype"] is None:
+        use, node = _with_dtype(reader, node, use)
     assert isinstance(node.func, ast.Name)
     reserved = node.func.id
     signature, operands, regions = _read_operands(reader, node, use)
@@ -52,6 +55,17 @@ def read_intrinsic(reader: Reader, node: ast.Call, use: IntrinsicUse) -> Any:
         return reader.constant(None)
     reader.origins.set_intrinsic(name, operands, made.result)
     return unpacked(reader, made.result)
+
+
+def _with_dtype(reader: Reader, node: ast.Call, use: IntrinsicUse) -> tuple[IntrinsicUse, ast.Call]:
+    """Return the declaration of an array of the dtype that an expression gives, with a name."""
+    found = reader.value(node.args[0])
+    dtype = str(getattr(found.type, "dtype", None)) if isinstance(found, Value) else ""
+    if dtype not in ELEMENT_TYPES:
+        text = ast.unparse(node.args[0])
+        raise Refusal(f"{text} is no dtype of a kernel's arrays", "Name the dtype, as np.float32")
+    named = use._replace(static={**use.static, "dtype": dtype})
+    return named, ast.copy_location(ast.Call(node.func, [], []), node)
 
 
 def read_hinted(reader: Reader, node: ast.Call, use: IntrinsicUse) -> Any:

@@ -17,14 +17,14 @@ from kerneldsl.ir.frontend.arrays import load
 from kerneldsl.ir.frontend.block_loops import BlockLoop, tile_loop
 from kerneldsl.ir.frontend.control import assigned, read_body, read_loop
 from kerneldsl.ir.frontend.exits import has, labeled, unreachable
-from kerneldsl.ir.frontend.members import packed, type_of, unpacked
+from kerneldsl.ir.frontend.members import packed, unpacked
 from kerneldsl.ir.frontend.merging import LoopVariables
 from kerneldsl.ir.frontend.origins import Origin
 from kerneldsl.ir.frontend.outside_calls import call_function
 from kerneldsl.ir.frontend.reader import Reader, constant_of
 from kerneldsl.ir.frontend.statements import bind_target
 from kerneldsl.ir.operations import Region, Value
-from kerneldsl.ir.refusals import Refusal, loop_refusal, several_types_refusal
+from kerneldsl.ir.refusals import Refusal, loop_refusal
 from kerneldsl.language.intrinsics.intrinsic import Typing
 from kerneldsl.language.intrinsics.matrix import tiles
 
@@ -276,9 +276,8 @@ def _each(reader: Reader, node: ast.For, items: list[Any]) -> None:
     parts = [_flat(each) for each in items]
     kinds = [[value.type for value in each] for each in parts]
     if any(each != kinds[0] for each in kinds):
-        name = node.iter.id if isinstance(node.iter, ast.Name) else None
-        refusal = several_types_refusal(type_of(tuple(items)), name)
-        raise refusal.at(Part(reader.unit, node.iter))
+        _one_by_one(reader, node, items)
+        return
     numbers = [constant_of(each[0]) for each in parts]
     attributes: dict[str, Any]
     if kinds[0] == [types.int64] and all(type(number) is int for number in numbers):
@@ -296,6 +295,22 @@ def _each(reader: Reader, node: ast.For, items: list[Any]) -> None:
     names = _names(node)
     if not read_loop(reader, "for_each", operands, attributes, 1, names, read, tuple(kinds[0])):
         unreachable(reader)
+
+
+def _one_by_one(reader: Reader, node: ast.For, items: list[Any]) -> None:
+    """Read the body of a loop for each of several values, which have different types."""
+    for item in items:
+
+        def read(item: Any = item) -> None:
+            bind_target(reader, node.target, item)
+            reader.block(node.body)
+
+        if has(node.body, ast.Continue):
+            labeled(reader, "continue", read)
+        else:
+            read()
+        if reader.region.is_left:
+            return
 
 
 def _flat(item: Any) -> list[Value]:

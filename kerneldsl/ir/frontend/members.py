@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from numba import types
 
-from kerneldsl.ir.operations import Operation, Value
+from kerneldsl.ir.operations import Effect, Operation, Value
 from kerneldsl.ir.refusals import Refusal, attribute_refusal
 from kerneldsl.lowering.types import NumbaTile
 from kerneldsl.utilities.dataclasses import dataclass
@@ -28,6 +28,7 @@ __all__ = [
     "is_tile",
     "like",
     "packed",
+    "record_of",
     "settled",
     "type_of",
     "unpacked",
@@ -129,6 +130,17 @@ def packed(reader: Reader, found: Any) -> Value:
         return found
     members = [packed(reader, each) for each in found]
     return reader.add("tuple.make", members, (type_of(found),)).result
+
+
+def record_of(reader: Reader, found: Value) -> Value:
+    """Return the record in an array that has no axes, or else what was found.
+
+    A record that a kernel writes is passed as such an array.
+    """
+    kind = found.type
+    if not (isinstance(kind, types.Array) and isinstance(kind.dtype, types.Record)) or kind.ndim:
+        return found
+    return reader.add("array.load", [found], (kind.dtype,), effect=Effect.READ).result
 
 
 def type_of(found: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable, Iterator
 from types import ModuleType
 from typing import Any
 
@@ -18,20 +19,29 @@ from kerneldsl.ir.typing import name_of
 from kerneldsl.lowering.numba_internals.calling import fold_arguments
 from kerneldsl.lowering.types import PackedView
 
-__all__ = ["call_function", "called", "read_outside_call"]
+__all__ = ["call_function", "called", "read_outside_call", "starred_values"]
 
 
 def read_outside_call(reader: Reader, node: ast.Call) -> Any:
     """Read a call of what is no function of the language and no device function."""
-    if any(isinstance(each, ast.Starred) for each in node.args):
-        raise NotReadError("a starred argument")
     if any(each.arg is None for each in node.keywords):
         raise NotReadError("keywords from a mapping")
     function = reader.outside(node.func)
     callee = None if function is not None else reader.number(node.func)
-    arguments = [reader.value(each) for each in node.args]
+    arguments = [value for each in node.args for value in starred_values(reader, each)]
     keywords = {str(each.arg): reader.value(each.value) for each in node.keywords}
     return called(reader, node, function, arguments, keywords, callee)
+
+
+def starred_values(reader: Reader, node: ast.expr) -> Iterable[Any]:
+    """Return what one node of a sequence stands for: a value, or after ``*`` those of a tuple."""
+    if not isinstance(node, ast.Starred):
+        return (reader.value(node),)
+    found = reader.value(node.value)
+    if not isinstance(found, tuple):
+        text = ast.unparse(node.value)
+        raise Refusal(f"* is before {text}, which is no tuple", f"Name each element of {text}")
+    return found
 
 
 def called(
@@ -114,9 +124,11 @@ def call_function(
     is_print = getattr(function, "typing_key", None) is print
     if is_print:
         given = [_text(reader, each) for each in given]
-    signature, call = _signature(reader, function, given, named)
-    if is_print:
-        signature = types.none(*(each.type for each in given))
+    if is_print and not named:
+        _signature(reader, function, [part for each in given for part in _parts(reader, each)], {})
+        signature, call = types.none(*(each.type for each in given)), ()
+    else:
+        signature, call = _signature(reader, function, given, named)
     operands = _folded(reader, function, signature, given, named)
     if isinstance(function, types.BoundFunction):
         assert callee is not None
@@ -183,6 +195,15 @@ def _text(reader: Reader, value: Value) -> Value:
     if not isinstance(text, str):
         return value
     return reader.add("const", [], (types.literal(text),), {"value": text}).result
+
+
+def _parts(reader: Reader, value: Value) -> Iterator[Value]:
+    """Yield a value, or the members of a tuple and of those in it."""
+    if not isinstance(value.type, types.BaseTuple):
+        yield value
+        return
+    for each in unpacked(reader, value):
+        yield from _parts(reader, packed(reader, each))
 
 
 def _folded(

@@ -26,6 +26,7 @@ from kerneldsl.ir.frontend.reader import Reader, reads_statement
 from kerneldsl.ir.operations import LOOPS, Function, Operation, Region, Value
 from kerneldsl.ir.rewriter import rewrite
 from kerneldsl.ir.typing import Typing
+from kerneldsl.language.intrinsics.intrinsic import Typing as Rule
 from kerneldsl.language.kinds import Kind
 from kerneldsl.lowering.types import element_type, numba_types
 
@@ -55,6 +56,7 @@ def argument_types(unit: FunctionUnit, kinds: tuple[Kind, ...]) -> tuple[Any, ..
         from kerneldsl.ir.frontend.tile_arguments import named_dtypes
 
         dtypes |= named_dtypes(unit)
+    dtypes |= {u.intrinsic.name for u in unit.all_uses() if u.intrinsic.typing is Rule.VECTOR}
     for dtype in dtypes - {None}:
         element_type(dtype)
     return numba_types(kinds)

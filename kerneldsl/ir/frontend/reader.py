@@ -31,7 +31,7 @@ from kerneldsl.ir.refusals import (
 )
 from kerneldsl.ir.typing import Typing
 from kerneldsl.language.reserved import RESERVED_PREFIX
-from kerneldsl.lowering.types import NumbaTile, numba_class
+from kerneldsl.lowering.types import NumbaTile, constant_records, numba_class
 
 if TYPE_CHECKING:
     from kerneldsl.ir.frontend.tile_expressions import TileReader
@@ -147,7 +147,7 @@ class Reader:
             named = class_of(type(value))
             return tuple(members) if named is None else NamedMembers(members, named)
         if kind is None:
-            kind = types.unliteral(self.typing.function(value))
+            kind = constant_records(value) or types.unliteral(self.typing.function(value))
         return self.add("const", [], (kind,), {"value": value}).result
 
     def outside(self, node: ast.expr) -> Any:

@@ -18,7 +18,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable
 from dataclasses import field
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from kerneldsl.errors import OutsideKernelError
 from kerneldsl.utilities.dataclasses import dataclass
@@ -379,3 +379,11 @@ class IntrinsicGroup:
 
 class Dim3(IntrinsicGroup):
     """A group with members x, y and z that are read, not called."""
+
+
+class Dim3Values(NamedTuple):
+    """The members of such a group as a value in a kernel: a tuple, with names."""
+
+    x: int
+    y: int
+    z: int

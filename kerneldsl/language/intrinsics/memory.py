@@ -29,8 +29,8 @@ local = IntrinsicGroup(
     {
         "array": Intrinsic(
             "local.array",
-            "Allocate an array of this thread; its elements are undefined. `alignment` is in "
-            "bytes, for a GPU.",
+            "Allocate an array of this thread; its elements are undefined. `dtype` may be that of "
+            "a value, `x.dtype`. `alignment` is in bytes, for a GPU.",
             Typing.ARRAY,
             ("shape", "dtype", "alignment"),
             Scope.THREAD,

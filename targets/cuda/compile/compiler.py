@@ -278,7 +278,7 @@ def _check_local(specialization: Specialization, arch: Architecture) -> None:
         for name, use in unit.uses.items():
             if not use.intrinsic.effect & Effect.ALLOCATE_LOCAL:
                 continue
-            shape, dtype = use.static["shape"], use.static["dtype"]
+            shape, dtype = use.static["shape"], use.static["dtype"] or "float64"
             nbytes = math.prod(shape) * ELEMENT_TYPES[dtype].nbytes
             if nbytes > arch.max_local_bytes:
                 raise ResourceLimitError(

@@ -296,3 +296,65 @@ def explicit_signature(x, out):
 
 
 _list.add("explicit_signature", explicit_signature, _ints, extent=(101,))
+
+
+@kd.kernel
+def values_in_place_of_a_tuple(x, out):
+    i = kd.grid(1)
+    if i < x.size:
+        both = divide(x[i], 7)
+        more = (*both, 3, *OFFSETS)
+        z = complex(*both)
+        out[i] = max(*both) + min(*both, 2) + more[1] * len(more) + np.int64(z.imag)
+
+
+_list.add("values_in_place_of_a_tuple", values_in_place_of_a_tuple, _ints, extent=(101,))
+
+
+@kd.kernel
+def three_indices_in_a_tuple(out):
+    thread, block = kd.threadIdx, kd.blockIdx
+    x, y, z = kd.blockDim
+    i = thread.x + x * (thread[1] + y * thread.z) + block.x * x * y * z
+    out[i] = thread.x + 10 * thread.y + 100 * thread.z + 1000 * len(kd.gridDim)
+
+
+def _three_indices(out):
+    t = np.arange(24)
+    found = t % 4 + 10 * (t // 4 % 3) + 100 * (t // 12) + 3000
+    return {0: np.concatenate([found, found])}
+
+
+_list.add(
+    "three_indices_in_a_tuple",
+    three_indices_in_a_tuple,
+    lambda rng: (poisoned(48, np.int64),),
+    grid=(2,),
+    block=(4, 3, 2),
+    expected=_three_indices,
+)
+
+
+@kd.kernel
+def values_of_several_types(x, out):
+    i = kd.grid(1)
+    if i >= x.size:
+        return
+    total = 0
+    for number, each in enumerate((x[i], np.float32(1.5), np.int8(-2), x[i] > 0, 2.5)):
+        if number == 3:
+            continue
+        if number == 4 and x[i] < -40:
+            break
+        total += np.int64(each)
+    for each in (np.int16(7), 2.0):
+        total += np.int64(each * each)
+    out[i] += total
+
+
+_list.add(
+    "values_of_several_types",
+    values_of_several_types,
+    lambda rng: (rng.integers(-50, 50, 101), np.zeros(101, np.int64)),
+    extent=(101,),
+)

@@ -270,3 +270,33 @@ _list.add(
     shared_bytes=8 * 1024,
     expected=lambda x, out: {1: x * 101 + 1000 + np.arange(1024)[::-1]},
 )
+
+
+@kd.func
+def last_of_three(x, i):
+    mine = kd.local.array(3, x.dtype)
+    for k in range(3):
+        mine[k] = x[(i + k) % x.size]
+    return mine[2]
+
+
+@kd.kernel
+def dtypes_of_values(x, out):
+    dtype = x.dtype
+    s = kd.shared.array(64, dtype=x.dtype)
+    mine = kd.local.array(2, dtype)
+    t, i = kd.threadIdx.x, kd.grid(1)
+    s[t] = x[i]
+    kd.syncthreads()
+    mine[0], mine[1] = s[kd.blockDim.x - 1 - t], last_of_three(x, i)
+    out[i] = mine[t % 2]
+
+
+for _dtype in ("int8", "float32", "complex128"):
+    _list.add(
+        f"dtypes_of_values_{_dtype}",
+        dtypes_of_values,
+        lambda rng, d=_dtype: (random_array(rng, 128, d), poisoned(128, d)),
+        grid=(2,),
+        block=(64,),
+    )

@@ -250,3 +250,79 @@ for _label, _dtype in _DTYPES.items():
         grid=(3,),
         block=(_BLOCK,),
     )
+
+
+@kd.kernel
+def without_axes(record, a):
+    i = kd.grid(1)
+    if i < 1:
+        record.x = a[3].x + np.float32(a.size)
+        record["y"] += np.int32(2)
+        record.m[1, 2] = record.m[0, 0]
+        record.z = np.complex64(1 - 2j)
+        a[0] = record
+        a[1].m[:] = record.m
+
+
+def _without_axes(record, a):
+    record["x"] = a[3]["x"] + np.float32(a.size)
+    record["y"] += 2
+    record["m"][1, 2] = record["m"][0, 0]
+    record["z"] = 1 - 2j
+    a[0] = record
+    a[1]["m"] = record["m"]
+    return {0: record, 1: a}
+
+
+@kd.kernel
+def by_number(a, out):
+    i = kd.grid(1)
+    if i < a.size:
+        out[i] = np.float64(a[i][1]) + a[i][-1] + a[i][4][1, 2]
+
+
+def _by_number(a, out):
+    return {1: a["x"].astype(np.float64) + a["y"] + a["m"][:, 1, 2]}
+
+
+def _captured(dtype):
+    table = _records(np.random.default_rng(7), dtype, 5)
+    table.setflags(write=False)
+    none = table[:0]
+
+    @kd.kernel
+    def captured(a, out):
+        c = kd.const.array_like(table)
+        i = kd.grid(1)
+        if i < a.size:
+            out[i] = np.float64(c[i % 5].x) + table[(i + 1) % 5]["m"][1, 0] + len(none)
+            a[i] = c[i % 5]
+
+    def expected(a, out):
+        i = np.arange(a.size)
+        values = table["x"][i % 5].astype(np.float64) + table["m"][(i + 1) % 5, 1, 0]
+        return {0: table[i % 5], 1: values}
+
+    return captured, expected
+
+
+for _label, _dtype in _DTYPES.items():
+    _list.add(
+        f"without_axes_{_label}",
+        without_axes,
+        lambda rng, d=_dtype: (_records(rng, d, ()), _records(rng, d)),
+        grid=(1,),
+        block=(2,),
+        expected=_without_axes,
+    )
+    _list.add(
+        f"by_number_{_label}",
+        by_number,
+        _and(_dtype, np.float64),
+        grid=(3,),
+        expected=_by_number,
+    )
+    _kernel, _expected = _captured(_dtype)
+    _list.add(
+        f"captured_{_label}", _kernel, _and(_dtype, np.float64), grid=(3,), expected=_expected
+    )

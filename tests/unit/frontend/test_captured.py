@@ -11,10 +11,8 @@ import numpy as np
 import pytest
 
 import kerneldsl as kd
-from kerneldsl.errors import UnsupportedConstructError
 from kerneldsl.frontend.captured import constant_problem, is_constant, make_captured, same_value
 from kerneldsl.frontend.frozen import FrozenArrays, WatchedArrays
-from kerneldsl.frontend.normalize import make_unit
 from tests.support.extent import full_beyond
 from tests.support.native import is_native, require_native, warm_up
 
@@ -302,14 +300,21 @@ def test_launches_with_an_array_that_stays_as_it_is_are_native() -> None:
 
 class _Unit(enum.Enum):
     METRE = 7
+    FOOT = 8
 
 
-def test_a_member_that_is_no_integer_is_refused_with_its_value() -> None:
+def test_a_member_that_is_no_integer_is_itself_alone() -> None:
     unit = _Unit.METRE
 
+    @kd.kernel
     def measured(out: Any) -> None:
         out[0] = 1 if unit is _Unit.METRE else 2
+        out[1] = unit == _Unit["METRE"]
+        out[2] = unit != _Unit.FOOT
+        out[3] = unit.value
 
-    with pytest.raises(UnsupportedConstructError, match=r"Write unit\.value"):
-        make_unit(measured)
+    out = np.full(4, np.nan)
+    with kd.use("cpu"):
+        measured[1, 1](out)
+    assert out.tolist() == [1, 1, 1, 7]
     assert [is_constant(each) for each in (Access.READ, Colour.RED, unit)] == [True, True, False]

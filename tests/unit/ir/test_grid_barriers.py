@@ -191,6 +191,18 @@ def test_it_is_no_value(function: Callable[..., None], text: str) -> None:
     assert "Write kd.grid_group().sync()" in str(found.value)
 
 
+def test_numbas_name_may_be_called_alone() -> None:
+    @kd.kernel
+    def kernel(x):
+        cuda.cg.this_grid()
+        x[kd.grid(1)] = 1
+
+    x = np.zeros(4)
+    with kd.use("cpu"):
+        kernel[2, 2](x)
+    assert (x == 1).all()
+
+
 def test_outside_a_kernel() -> None:
     with pytest.raises(kd.OutsideKernelError, match=r"grid_group\.sync was used outside a kernel"):
         kd.grid_group().sync()

@@ -1,0 +1,186 @@
+"""What kernels of numba.cuda's programs say, beyond kerneldsl's own vocabulary."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import kerneldsl as kd
+from kerneldsl import cuda
+
+RECORD = np.dtype([("a", np.float64), ("g", np.int32), ("h", np.float32, 2)])
+
+
+class Foreign:
+    """An array of another library."""
+
+    def __init__(self, array):
+        self.array = array
+        self.__cuda_array_interface__ = array.__cuda_array_interface__
+
+
+@pytest.fixture(autouse=True)
+def cpu():
+    with kd.use("cpu"):
+        yield
+
+
+class TestWrittenRecords:
+    @staticmethod
+    @cuda.jit
+    def write(record, x):
+        record.a = x[0]
+        record["h"][1] = np.float32(3)
+        record.g += np.int32(2)
+
+    def test_of_the_host(self):
+        records, x = np.zeros(2, RECORD), np.array([5.0])
+        self.write[1, 1](records[1], x)
+        self.write[1, 1](records[1], x)
+        expected = np.array([(0, 0, (0, 0)), (5, 4, (0, 3))], RECORD)
+        assert records.tobytes() == expected.tobytes()
+
+    def test_of_the_device(self):
+        record = cuda.to_device(np.zeros(1, RECORD)[0])
+        self.write[1, 1](record, np.array([-0.0]))
+        found = record.copy_to_host()[()]
+        assert np.signbit(found["a"])
+        assert found["g"] == 2
+        assert found["h"].tolist() == [0, 3]
+
+    def test_one_that_is_read_keeps_its_bytes(self):
+        @cuda.jit
+        def read(record, out):
+            out[0] = record.a + record[1]
+
+        record, out = np.array([(2.5, 4, (1, 1))], RECORD)[0], np.full(1, np.nan)
+        read[1, 1](record, out)
+        assert out[0] == 6.5
+
+
+class TestCapturedDeviceArrays:
+    @pytest.mark.parametrize("make", [lambda x: x, Foreign])
+    def test_functions_read_and_kernels_write(self, make):
+        table = make(cuda.to_device(np.arange(6.0).reshape(3, 2)))
+        into = make(cuda.to_device(np.full(6, np.nan)))
+
+        @cuda.jit(device=True)
+        def element(i):
+            return table[i // 2, i % 2]
+
+        @cuda.jit
+        def kernel(scale):
+            i = cuda.grid(1)
+            if i < 6:
+                into[i] = scale * element(i) + table[0, 1]
+
+        kernel[1, 8](2.0)
+        kernel[1, 8](3.0)
+        found = getattr(into, "array", into).copy_to_host()
+        assert found.tolist() == [1, 4, 7, 10, 13, 16]
+
+    def test_of_a_declared_signature(self):
+        table = cuda.to_device(np.arange(4.0))
+
+        @cuda.jit("void(float64[:])")
+        def kernel(out):
+            i = cuda.grid(1)
+            out[i] = table[3 - i]
+
+        out = np.full(4, np.nan)
+        kernel[1, 4](out)
+        assert out.tolist() == [3, 2, 1, 0]
+
+    def test_without_axes(self):
+        number = cuda.to_device(np.array(21.0))
+
+        @cuda.jit
+        def kernel(out):
+            out[()] = 2 * number[()]
+
+        out = cuda.device_array((), np.float64)
+        kernel[1, 1](out)
+        assert out.copy_to_host() == 42
+
+    def test_it_may_overlap_an_argument(self):
+        shared = cuda.to_device(np.arange(5.0))
+
+        @cuda.jit
+        def kernel(out):
+            for i in range(4):
+                out[i + 1] = shared[i]
+
+        kernel[1, 1](shared)
+        assert shared.copy_to_host().tolist() == [0] * 5
+
+    def test_kernels_of_kerneldsl_refuse_it(self):
+        table = kd.to_device(np.arange(4.0))
+
+        @kd.kernel
+        def kernel(out):
+            out[kd.grid(1)] = table[kd.grid(1)]
+
+        with pytest.raises(kd.UnsupportedConstructError, match="captures table"):
+            kernel[1, 4](np.zeros(4))
+
+    def test_a_message_names_the_users_parameters_alone(self):
+        table = cuda.to_device(np.arange(4.0))
+
+        @cuda.jit
+        def kernel(out, n):
+            out[0] = table[n]
+
+        with pytest.raises(kd.KernelError, match=r"missing 'n'.*\(out, n\)"):
+            kernel[1, 1](np.zeros(1))
+
+
+def test_prints_of_tuples(capfd):
+    @cuda.jit
+    def kernel(t):
+        print(t, cuda.blockDim, (1.5,), ((), True))
+
+    kernel[1, (1, 1, 1)]((1, (-0.0, 3)))
+    cuda.synchronize()
+    assert capfd.readouterr().out == "(1, (-0.0, 3)) (1, 1, 1) (1.5,) ((), True)\n"
+
+
+def test_vectors_that_arrays_do_not_have():
+    @cuda.jit
+    def kernel(out):
+        one, three, four = cuda.uchar1(257), cuda.float3(0.1, 2, 3), cuda.float64x4(1, 2, 3, 0.1)
+        out[0] = three.x
+        out[1] = four.w + one.x
+        out[2] = three.z + cuda.int3(1, 2, 3).y
+
+    out = np.full(3, np.nan)
+    kernel[1, 1](out)
+    assert out.tolist() == [np.float32(0.1), 1.1, 5]
+
+
+def test_their_names_are_listed_once():
+    from kerneldsl.compat.numba_cuda import vectors
+
+    assert {*vectors.NAMES, *vectors.ALIASES} == set(cuda._VALUES.split())
+
+
+def test_a_vector_without_an_array_of_them_in_a_fresh_process(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import numpy as np, kerneldsl as kd\n"
+        "@kd.kernel\n"
+        "def kernel(out):\n"
+        "    v = kd.int16x2(3, -4)\n"
+        "    out[0] = v.x + v.y\n"
+        "out = np.zeros(1)\n"
+        "with kd.use('cpu'):\n"
+        "    kernel[1, 1](out)\n"
+        "print(out[0])\n"
+    )
+    command = [sys.executable, str(program)]
+    environment = {**os.environ, "KERNELDSL_CACHE": "0"}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
+    assert done.stdout == "-1.0\n"
