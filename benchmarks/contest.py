@@ -19,7 +19,7 @@ from typing import Any
 
 import kerneldsl as kd
 
-__all__ = ["Bound", "Case", "Prepared", "begin", "make_parser", "report"]
+__all__ = ["Bound", "Case", "Mean", "Prepared", "begin", "make_parser", "report"]
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,38 @@ class Bound:
 
     over: str
     at_least: float
+
+
+@dataclass(frozen=True)
+class Mean:
+    """A geometric mean of ratios that ours must reach.
+
+    Parameters
+    ----------
+    of : str
+        The beginnings of the names of its cases, with ``" | "`` between them.
+    over : str
+        As of a `Bound`.
+    at_least : float
+        The mean.
+    but : tuple of str
+        Parts of the names of cases that do not count.
+    """
+
+    of: str
+    over: str
+    at_least: float
+    but: tuple[str, ...] = ()
+
+    def ratios(self, judged: Iterable[tuple[str, str, dict[str, Any]]]) -> list[float]:
+        """Return the ratios of cases, given name, contender and verdict of each."""
+        return [
+            found["ratio"]
+            for name, over, found in judged
+            if over == self.over
+            and name.startswith(tuple(self.of.split(" | ")))
+            and not any(each in name for each in self.but)
+        ]
 
 
 @dataclass(frozen=True)
@@ -198,7 +230,7 @@ def begin(options: argparse.Namespace) -> tuple[dict[str, Any], float]:
     return machine, copy_gbps
 
 
-def report(cases: Iterable[Case], options: argparse.Namespace) -> int:
+def report(cases: Iterable[Case], options: argparse.Namespace, means: Iterable[Mean] = ()) -> int:
     """Measure, print and store; return the exit status, 0 where all bounds were kept."""
     machine, copy_gbps = begin(options)
     rows: list[dict[str, Any]] = []
@@ -219,4 +251,13 @@ def report(cases: Iterable[Case], options: argparse.Namespace) -> int:
         missed = [name for name, kept in same if not kept]
         text = f"at least {least:g} of {over}"
         print(f"BROKEN {text}: {', '.join(missed)}" if missed else f"kept   {text}")
-    return 0 if not failed and all(v["kept"] for _, _, v in judged) else 1
+    is_kept = not failed and all(v["kept"] for _, _, v in judged)
+    for mean in means:
+        ratios = mean.ratios(judged)
+        if ratios:
+            found = statistics.geometric_mean(ratios)
+            is_kept = is_kept and found >= mean.at_least
+            word = "kept  " if found >= mean.at_least else "BROKEN"
+            about = f"of {mean.over} over {len(ratios)} cases ({mean.of})"
+            print(f"{word} mean {found:.3f}, at least {mean.at_least:g} {about}")
+    return 0 if is_kept else 1

@@ -5,6 +5,7 @@ Launches are queued behind a waiting kernel, so that the host's speed plays no p
 
 from __future__ import annotations
 
+import random
 import statistics
 from collections.abc import Callable, Mapping
 
@@ -30,14 +31,19 @@ def device_seconds(launch: Callable[[], object], count: int) -> float:
 def in_turns(
     launches: Mapping[str, Callable[[], object]], rounds: int, count: int
 ) -> dict[str, list[float]]:
-    """Return samples of each launch; in every other round they go in the reverse order."""
+    """Return samples of each launch, in another random order in each round.
+
+    The clock depends on the power that was used before, and so on which launch was before.
+    """
     samples: dict[str, list[float]] = {name: [] for name in launches}
     for launch in launches.values():
         launch()
     torch.cuda.synchronize()
     names = list(launches)
-    for turn in range(rounds):
-        for name in names if turn % 2 == 0 else reversed(names):
+    order = random.Random(0)
+    for _ in range(rounds):
+        order.shuffle(names)
+        for name in names:
             samples[name].append(device_seconds(launches[name], count))
     return samples
 

@@ -6,15 +6,20 @@ On a GPU, with nothing else on it::
 
 The kernels are those of ``docs/matrix-products.md``. Every result is compared with one in float64.
 Contenders take turns, so that they share the clock, which a full load lowers. "ours" is the first
-choice of the planner, which must be near the best member of the space. Members are named by the
-extents of their tiles along m, n and k, and by their threads. ``--only`` runs some of the cases.
+choice of the planner, which must be near the best member of the space, and in a case of a tuned
+product the choice after ``tune("2s")``. Members are named by the extents of their tiles along m, n
+and k, and by their threads. First launches are measured in new processes, with an empty cache and
+with the code in it. ``--only`` runs some of the cases.
 """
 
 # ruff: noqa: E402 -- the benchmark's own folder comes first
 from __future__ import annotations
 
 import math
+import os
+import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -25,97 +30,23 @@ sys.path[:0] = [str(_ROOT), str(_ROOT / "benchmarks")]
 
 import numpy as np
 import torch
-from contest import Bound, Case, Prepared, make_parser, report
+from contest import Bound, Case, Mean, Prepared, make_parser, report
+from product_kernels import (
+    attention,
+    batched,
+    fused,
+    grouped,
+    product,
+    product_fast,
+    product_int,
+    product_tf32,
+    product_tuned,
+)
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import kerneldsl as kd
 import stdlib_kernels as sk
 from stdlib_kernels.linalg import matmul
-
-
-def make_product(sums: Any = kd.float32, precision: str = "ieee", promote: Any = 128) -> Any:
-    """Return a kernel of ``a @ b.T``; the arguments are constants in it."""
-
-    @kd.kernel(space=kd.mma_space("BM", "BN", "BK"))
-    def product(a, b, c, *, BM, BN, BK):
-        for m, n in kd.tiles(c.shape, (BM, BN)):
-            acc = kd.tile.zeros((BM, BN), sums)
-            for k in kd.pipelined(range(0, a.shape[1], BK)):
-                x, y = kd.tile.load(a, (m, k), (BM, BK)), kd.tile.load(b, (n, k), (BN, BK))
-                acc = kd.mma(x, y.T, acc, precision=precision, promote=promote)
-            kd.tile.store(c, (m, n), acc)
-
-    return product
-
-
-product, product_int = make_product(), make_product(kd.int32)
-product_tf32, product_fast = make_product(precision="tf32"), make_product(promote=None)
-
-
-def gelu_of_sum(v, i, j, bias, rest, m, n):
-    v += kd.float32(bias[n + j])
-    half = kd.float32(0.5) * v * (kd.float32(1) + math.erf(v * kd.float32(0.70710678)))
-    return half + kd.float32(rest[m + i, n + j])
-
-
-@kd.kernel(space=kd.mma_space("BM", "BN", "BK"))
-def fused(a, b, bias, rest, c, *, BM, BN, BK):
-    for m, n in kd.tiles(c.shape, (BM, BN)):
-        acc = kd.tile.zeros((BM, BN), kd.float32)
-        for k in kd.pipelined(range(0, a.shape[1], BK)):
-            x = kd.tile.load(a, (m, k), (BM, BK))
-            acc = kd.mma(x, kd.tile.load(b, (n, k), (BN, BK)).T, acc)
-        kd.tile.store(c, (m, n), acc, gelu_of_sum, bias, rest, m, n)
-
-
-@kd.kernel
-def grouped(a, weights, which, c, *, BM, BN, BK):
-    """Multiply each group of rows by its matrix; `which` has the group of each tile of rows."""
-    for m, n in kd.tiles(c.shape, (BM, BN)):
-        group = which[m // BM]
-        acc = kd.tile.zeros((BM, BN), kd.float32)
-        for k in kd.pipelined(range(0, a.shape[1], BK)):
-            x = kd.tile.load(a, (m, k), (BM, BK))
-            acc = kd.mma(x, kd.tile.load(weights[group], (n, k), (BN, BK)).T, acc)
-        kd.tile.store(c, (m, n), acc)
-
-
-@kd.kernel
-def batched(a, b, c, *, BM, BN, BK):
-    """Multiply the matrices of two stacks, with whole tiles of rows."""
-    for place, n in kd.tiles((c.shape[0] * c.shape[1], c.shape[2]), (BM, BN)):
-        number, m = place // c.shape[1], place % c.shape[1]
-        acc = kd.tile.zeros((BM, BN), kd.float32)
-        for k in kd.pipelined(range(0, a.shape[2], BK)):
-            x = kd.tile.load(a[number], (m, k), (BM, BK))
-            acc = kd.mma(x, kd.tile.load(b[number], (n, k), (BN, BK)).T, acc)
-        kd.tile.store(c[number], (m, n), acc)
-
-
-def visible(s, i, j, shift):
-    return s if j <= i + shift else kd.float32(-math.inf)
-
-
-@kd.kernel
-def attention(q, k, v, out, scale2, *, BM, BN, D, causal):
-    # Blocks with many keys come first.
-    first, head = (kd.gridDim.x - 1 - kd.blockIdx.x) * BM, kd.blockIdx.y
-    x = kd.tile.load(q[head], (first, 0), (BM, D))
-    rows, cols = kd.tile.arange((1, BM)).T, kd.tile.arange((1, BN))
-    acc = kd.tile.zeros((BM, D), kd.float32)
-    top, total = kd.tile.full((BM, 1), -1e30, kd.float32), kd.tile.zeros((BM, 1), kd.float32)
-    end = min(first + BM, k.shape[1]) if causal else k.shape[1]
-    for j in kd.pipelined(range(0, end, BN)):
-        s = kd.mma(x, kd.tile.load(k[head], (j, 0), (BN, D)).T)
-        if causal and j + BN > first:
-            s = s.map(visible, first + rows, j + cols, 0)
-        high = max(top, s.max(axis=1) * scale2)
-        p, fade = math.exp2(s * scale2 - high), math.exp2(top - high)
-        total = total * fade + p.sum(axis=1)
-        acc = kd.mma(p.astype(v.dtype), kd.tile.load(v[head], (j, 0), (BN, D)), acc * fade)
-        top = high
-    kd.tile.store(out[head], (first, 0), acc / total)
-
 
 #: Extents of tiles along m and n, and threads, of members that are tried, too. Along k they have
 #: 128 bytes. The first ones are tried of every dtype.
@@ -143,6 +74,31 @@ ROWS = (256, 1024, 4096)
 FEW = (1, 64)
 _WIDE = 8192
 SHORT = ((8192, 8192, 256), (8192, 8192, 512))
+#: Products that are tuned, and for how long.
+TUNED = ((1024, 1024, 1024), (8192, 8192, 8192), (8192, 8192, 256), (1024, 10240, 8192))
+BUDGET = "2s"
+#: Bounds of first launches in seconds: with an empty cache, and with the code in it.
+FIRST = {"cold": 1.5, "cached": 0.02}
+_FIRST_LAUNCH = """
+import time
+import numpy as np
+import kerneldsl as kd
+from product_kernels import product
+
+with kd.use("cuda:0"):
+    a, b, c = (kd.to_device(np.zeros((512, 512), np.float16)) for _ in range(3))
+    kd.synchronize()
+    started = time.perf_counter()
+    product.forall(512, 512)(a, b, c)
+    kd.synchronize()
+print(time.perf_counter() - started)
+"""
+#: Geometric means over the products of matrices with at least 256 rows, except the deepest one.
+MEANS = (
+    Mean("float16 | bfloat16", "cuBLAS", 1.00, but=("bfloat16 1 x", "bfloat16 64 x", "65536")),
+    Mean("float16 | bfloat16", "tile", 0.93),
+    Mean("tuned", "tile", 0.99),
+)
 DEEP = (512, 512, 65536)
 #: Shapes for the library, which computes the few tiles of most of them in parts.
 OF_LIBRARY = (DEEP, (64, _WIDE, _WIDE), (256, 4096, 14336), (256, 8192, 28672))
@@ -176,6 +132,12 @@ def cases() -> Iterator[Case]:
     for rows in ROWS:
         for n, k in LAYERS:
             yield _product(torch.bfloat16, (rows, n, k), 0.90)
+    for shape in TUNED:
+        name = f"tuned {' x '.join(map(str, shape))}"
+        yield Case(name, lambda s=shape: _tuned(s), (Bound("tile", 0.99),))
+    for state in FIRST:
+        name = f"first launch, {state}"
+        yield Case(name, lambda s=state: _first(s), (Bound("limit", 1.0),))
     yield Case(f"grouped {_GROUPS}", _grouped, (Bound("one product", 0.90),))
     yield Case("batched {} of {} x {} x {}".format(*STACK), _batched, (Bound("cuBLAS", 0.90),))
     for width, is_causal, bound in ((128, False, 0.89), (128, True, 0.85), (64, False, 0.86)):
@@ -189,10 +151,43 @@ def _product(dtype: torch.dtype, shape: tuple[int, int, int], bound: float) -> C
     return Case(name, lambda: _prepared(dtype, shape), bounds)
 
 
-def _prepared(dtype: torch.dtype, shape: tuple[int, int, int]) -> Prepared:
+def _tuned(shape: tuple[int, int, int]) -> Prepared:
+    """Return a product by the member that a tuner finds, and by all others."""
+    m, n, k = shape
+    a, b = _random((m, k), torch.bfloat16), _random((n, k), torch.bfloat16)
+    c = torch.empty((m, n), dtype=torch.bfloat16, device="cuda")
+    product_tuned.forall(m, n).tune(a, b, c, budget=BUDGET, progress=False)
+    return _prepared(torch.bfloat16, shape, product_tuned)
+
+
+def _first(state: str) -> Prepared:
+    """Return the time of first launches, each in a new process."""
+
+    def in_turns(contenders: Any, rounds: int, count: int) -> dict[str, list[float]]:
+        with tempfile.TemporaryDirectory() as folder:
+            found = [_first_launch(folder if state == "cached" else None) for _ in range(4)]
+        return {"ours": found[1:], "limit": [FIRST[state]]}
+
+    contenders = {"ours": lambda: 0.0, "limit": lambda: 0.0}
+    return Prepared(contenders, {}, lambda result: result, 0.0, 0, 1, in_turns)
+
+
+def _first_launch(folder: str | None) -> float:
+    """Return seconds of a first launch, with the cache in a folder, or an empty one."""
+    with tempfile.TemporaryDirectory() as empty:
+        paths = os.pathsep.join([str(_ROOT), str(_ROOT / "benchmarks")])
+        others = {"KERNELDSL_CACHE_DIR": folder or empty, "PYTHONPATH": paths}
+        command = [sys.executable, "-c", _FIRST_LAUNCH]
+        found = subprocess.run(
+            command, env=os.environ | others, check=True, capture_output=True, text=True
+        )
+    return float(found.stdout)
+
+
+def _prepared(dtype: torch.dtype, shape: tuple[int, int, int], kernel: Any = product) -> Prepared:
     m, n, k = shape
     a, b = _random((m, k), dtype), _random((n, k), dtype)
-    kernel, made, tolerance = product, torch.bfloat16, 8e-3
+    made, tolerance = torch.bfloat16, 8e-3
 
     def peer() -> Any:
         return torch.matmul(a, b.T)
@@ -370,7 +365,7 @@ def _error_to(reference: Any) -> Callable[[Any], float]:
 
 def main() -> int:
     """Measure, print and store."""
-    return report(cases(), make_parser(__doc__.splitlines()[0]).parse_args())
+    return report(cases(), make_parser(__doc__.splitlines()[0]).parse_args(), MEANS)
 
 
 if __name__ == "__main__":
