@@ -13,7 +13,7 @@ from kerneldsl.utilities.tracebacks import shorten_errors
 __all__ = ["mma_space"]
 
 #: Extents along m, n and k. A GPU copies rows of 128 bytes along k: 128 elements of 8 bits.
-_EXTENTS = ((64, 128, 256), (64, 96, 128, 192, 256), (32, 64, 128))
+_EXTENTS = ((64, 128, 256), (64, 96, 128, 160, 192, 256), (32, 64, 128))
 #: Most results of a thread. More are not in registers.
 _MOST_SUMS = 128
 #: Those of launches that are not tuned.
@@ -23,10 +23,11 @@ _FIRST = (64, 64, 64)
 _RATES = {
     (64, 64, 128): 0.43,
     (64, 128, 128): 0.72,
-    (64, 256, 128): 0.93,
+    (64, 256, 128): 0.91,
     (128, 64, 256): 0.65,
     (128, 96, 256): 0.84,
     (128, 128, 256): 0.9,
+    (128, 160, 256): 0.92,
     (128, 192, 256): 0.97,
     (128, 256, 256): 1.0,
     (256, 128, 256): 0.99,
@@ -76,7 +77,7 @@ def mma_space(*names: str, block: Sequence[int] = (128, 256)) -> Space:
     >>> import kerneldsl as kd
     >>> space = kd.mma_space("BM", "BN", "BK", block=[128])
     >>> space.parameters["BN"], len(space)
-    ((64, 96, 128, 192, 256), 27)
+    ((64, 96, 128, 160, 192, 256), 30)
     """
     if len(names) not in (2, 3) or not all(isinstance(name, str) for name in names):
         raise ArgumentTypeError(
