@@ -48,6 +48,7 @@ MAP_DTYPES = {
     "uint8": 0,
     "float8_e4m3fn": 0,
     "float8_e5m2": 0,
+    "int32": 3,
     "float16": 6,
     "float32": 7,
     "bfloat16": 9,

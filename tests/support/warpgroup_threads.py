@@ -110,6 +110,11 @@ class _Ring(_Block):
         self._counts: dict[int, int] = {}
         #: Factors by thread and number, as other threads have them in registers.
         self._own: dict[tuple[int, int], tuple[int, ...]] = {}
+        #: Copies to arrays by the thread that began them, in groups. The last one is not complete.
+        self._stores: dict[int, list[list[Callable[[], None]]]] = {}
+        #: How often each thread has told copies what it wrote, and its warpgroup has begun one.
+        self._shown: dict[int, int] = {}
+        self._boxes: dict[int, int] = {}
         self._polls = 0
 
     def run(self, call: Callable[[], None], grid_dim: Any, place: Any) -> None:
@@ -117,8 +122,11 @@ class _Ring(_Block):
         self._products.clear()
         self._counts.clear()
         self._own.clear()
+        for each in (self._stores, self._shown, self._boxes):
+            each.clear()
         super().run(call, grid_dim, place)
         assert not self._copies, "a block ends before its copies are there"
+        assert not any(map(any, self._stores.values())), "a block ends before copies have read it"
 
     def function(self, result: str, name: str, arguments: str) -> Any:
         """Return what a function of the device is on the host."""
@@ -133,8 +141,16 @@ class _Ring(_Block):
                 call = lambda at, nbytes: self._barriers[at].change(arrived=1, nbytes=nbytes) or 0
             case ["mbarrier", "arrive", *_]:
                 call = lambda at, count: self._barriers[at].change(arrived=count) or 0
+            case ["cp", "async", "bulk", "tensor", "s2g", *_]:
+                call = self._store
+            case ["cp", "async", "bulk", "commit", *_]:
+                call = lambda: self._stores_of_thread().append([])
+            case ["cp", "async", "bulk", "wait", *_]:
+                call = self._wait_for_stores
             case ["cp", "async", "bulk", *_]:
                 call = self._copy
+            case ["fence", "proxy", "async", *_]:
+                call = self._show_to_copies
             case ["wgmma", word, *_] if word.startswith("commit"):
                 call = lambda: self._groups().append([])
             case ["setmaxnreg" | "fence" | "prefetch" | "wgmma", *_]:
@@ -198,11 +214,7 @@ class _Ring(_Block):
     # -- copies -----------------------------------------------------------------------------------
 
     def _copy(self, target: int, at: int, map_at: int, *given: int) -> None:
-        words = struct.unpack("=Q3I5Q4Q5I", ctypes.string_at(map_at, 112))
-        address, _, rank, swizzle = words[:4]
-        extents, strides, box = words[4:9], words[9:13], words[13:18]
-        assert swizzle == 3
-        assert rank == 2 or set(box[2:rank]) == {1}
+        address, rank, extents, strides, box = _map_at(map_at)
         assert target % 1024 == 0
         column, row, *others = given[:rank]
         size = _ROW_BYTES // box[0]
@@ -224,6 +236,49 @@ class _Ring(_Block):
 
         if self._late:
             self._copies.append(copy)
+        else:
+            copy()
+
+    def _stores_of_thread(self) -> list[list[Callable[[], None]]]:
+        return self._stores.setdefault(self.current.number, [[]])
+
+    def _show_to_copies(self) -> None:
+        self._shown[self.current.number] = self._shown.get(self.current.number, 0) + 1
+
+    def _wait_for_stores(self, pending: int) -> None:
+        """Make the copies of all but the last groups of the thread."""
+        groups = self._stores_of_thread()
+        done = groups[: max(0, len(groups) - 1 - pending)]
+        del groups[: len(done)]
+        for each in chain.from_iterable(done):
+            each()
+
+    def _store(self, source: int, map_at: int, *given: int) -> None:
+        """Begin to copy a box to an array; it is read at once, or when the thread waits for it."""
+        address, rank, extents, strides, box = _map_at(map_at)
+        assert source % 1024 == 0
+        column, row, *others = given[:rank]
+        warpgroup = self.current.number // _WARPGROUP
+        number = self._boxes[warpgroup] = self._boxes.get(warpgroup, 0) + 1
+        threads = range(warpgroup * _WARPGROUP, (warpgroup + 1) * _WARPGROUP)
+        told = all(self._shown.get(each, 0) >= number for each in threads)
+        assert told, "a copy does not see what a thread has written"
+        size = _ROW_BYTES // box[0]
+        address += sum(map(operator.mul, others, strides[1:]))
+        is_inside = all(0 <= each < extents[2 + n] for n, each in enumerate(others))
+
+        def copy() -> None:
+            for number in range(box[1]):
+                first, last = max(column, 0), min(column + box[0], extents[0])
+                if is_inside and 0 <= row + number < extents[1] and first < last:
+                    places = _exchanged(source + number * _ROW_BYTES + np.arange(_ROW_BYTES))
+                    line = _memory(source, box[1] * _ROW_BYTES)[places - source]
+                    start, count = (first - column) * size, (last - first) * size
+                    target = address + (row + number) * strides[0] + first * size
+                    _memory(target, count)[:] = line[start : start + count]
+
+        if self._late:
+            self._stores_of_thread()[-1].append(copy)
         else:
             copy()
 
@@ -306,6 +361,16 @@ class _Ring(_Block):
         found = np.ascontiguousarray(memory[bytes_at - lowest])
         kind = np.dtype(getattr(ml_dtypes, dtype, dtype))
         return found.view(kind)[..., 0].astype(np.float64)
+
+
+def _map_at(address: int) -> tuple[int, int, Any, Any, Any]:
+    """Return address, rank, extents, strides and box of a tensor map."""
+    words = struct.unpack("=Q3I5Q4Q5I", ctypes.string_at(address, 112))
+    found, _, rank, swizzle = words[:4]
+    box = words[13:18]
+    assert swizzle == 3
+    assert rank == 2 or set(box[2:rank]) == {1}
+    return found, rank, words[4:9], words[9:13], box
 
 
 def _exchanged(addresses: Any) -> Any:

@@ -13,6 +13,7 @@ CUDA C++ Programming Guide, section "Device Memory Accesses".
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import TYPE_CHECKING
 
 from llvmlite import ir
@@ -24,31 +25,36 @@ from targets.cuda.intrinsics.shuffles import shuffle
 if TYPE_CHECKING:
     from targets.cuda.compile.tiles.memory import Access
 
-__all__ = ["has_vectors", "store_vectors"]
+__all__ = ["PAIR", "has_vectors", "is_whole", "pair_of", "store_vectors"]
 
 _I32, _I64 = ir.IntType(32), ir.IntType(64)
 _ALL_LANES = _I32(0xFFFFFFFF)
 #: Neighbours that a thread has, and lanes that have a row of a block.
-_PAIR, _LANES = 2, 4
+PAIR, _LANES = 2, 4
 #: Registers of a vector, of so many bytes.
 _WORDS, _WORD_BYTES = 4, 4
 
 
 def _blocks(access: Access, layout: Fragments) -> int:
     """Return how many blocks beside each other have a vector for each lane; 1 for pairs."""
-    words, rest = divmod(_PAIR * access.item_bytes, _WORD_BYTES)
+    words, rest = divmod(PAIR * access.item_bytes, _WORD_BYTES)
     blocks = 1 if rest or words not in (1, 2) else _WORDS // words
     return 1 if layout.column_blocks % blocks else blocks
+
+
+def is_whole(access: Access, layout: Fragments) -> ir.Value:
+    """Say whether an array has all elements of a tile."""
+    builder, tests = access.builder, []
+    shape = (layout.rows, layout.columns)
+    for start, extent, count in zip(access.starts, access.parts.shape, shape, strict=True):
+        tests.append(builder.icmp_signed(">=", start, _I64(0)))
+        tests.append(builder.icmp_signed("<=", builder.add(start, _I64(count)), extent))
+    return reduce(builder.and_, tests)
 
 
 def has_vectors(access: Access, layout: Fragments) -> ir.Value:
     """Say whether an array has all elements of a tile, and its vectors are aligned."""
     builder, parts, starts = access.builder, access.parts, access.starts
-    tests = []
-    shape = (layout.rows, layout.columns)
-    for start, extent, count in zip(starts, parts.shape, shape, strict=True):
-        tests.append(builder.icmp_signed(">=", start, _I64(0)))
-        tests.append(builder.icmp_signed("<=", builder.add(start, _I64(count)), extent))
     rows = (starts[0], builder.add(starts[0], _I64(1)))
     columns = (starts[1], builder.add(starts[1], _I64(1)))
     first, below = (
@@ -56,30 +62,28 @@ def has_vectors(access: Access, layout: Fragments) -> ir.Value:
     )
     second = builder.ptrtoint(parts.element(builder, [rows[0], columns[1]]), _I64)
     size = _I64(access.item_bytes)
-    tests.append(builder.icmp_unsigned("==", builder.sub(second, first), size))
+    are_neighbours = builder.icmp_unsigned("==", builder.sub(second, first), size)
     is_of_words = _blocks(access, layout) > 1
-    nbytes = _WORDS * _WORD_BYTES if is_of_words else _PAIR * access.item_bytes
+    nbytes = _WORDS * _WORD_BYTES if is_of_words else PAIR * access.item_bytes
     low = builder.and_(builder.or_(first, below), _I64(nbytes - 1))
-    found = builder.icmp_unsigned("==", low, _I64(0))
-    for test in tests:
-        found = builder.and_(found, test)
-    return found
+    is_aligned = builder.icmp_unsigned("==", low, _I64(0))
+    return reduce(builder.and_, (is_whole(access, layout), are_neighbours, is_aligned))
 
 
 def store_vectors(access: Access, layout: Fragments, value: Callable[[Slot], ir.Value]) -> None:
     """Store all elements of a tile."""
     builder, code = access.builder, access.thread
     blocks = _blocks(access, layout)
-    with code.unrolled(layout.slot_count // (_PAIR * blocks)) as number:
+    with code.unrolled(layout.slot_count // (PAIR * blocks)) as number:
         # Pairs are numbered by block, then by half of its rows.
         half, group = builder.urem(number, _I64(2)), builder.udiv(number, _I64(2))
-        first = builder.mul(builder.add(builder.mul(group, _I64(2 * blocks)), half), _I64(_PAIR))
+        first = builder.mul(builder.add(builder.mul(group, _I64(2 * blocks)), half), _I64(PAIR))
         row, column = layout.indices(builder, code.thread, first)
         pairs = []
         for block in range(blocks):
             at = builder.add(column, _I64(BLOCK_COLUMNS * block))
-            slot = builder.add(first, _I64(2 * _PAIR * block))
-            pairs.append(_pair(access, layout, value, slot, (row, at)))
+            slot = builder.add(first, _I64(2 * PAIR * block))
+            pairs.append(pair_of(access, layout, value, slot, (row, at)))
         if blocks == 1:
             vector = pairs[0]
         else:
@@ -88,11 +92,11 @@ def store_vectors(access: Access, layout: Fragments, value: Callable[[Slot], ir.
         indices = [builder.add(*each) for each in zip(access.starts, (row, column), strict=True)]
         element = access.parts.element(builder, indices)
         target = vector.type.as_pointer(element.type.addrspace)
-        nbytes = _PAIR * access.item_bytes * blocks
+        nbytes = PAIR * access.item_bytes * blocks
         builder.store(vector, builder.bitcast(element, target)).align = nbytes
 
 
-def _pair(
+def pair_of(
     access: Access,
     layout: Fragments,
     value: Callable[[Slot], ir.Value],
@@ -102,13 +106,13 @@ def _pair(
     """Return two neighbours as a vector."""
     builder, (row, column) = access.builder, indices
     vector: ir.Value = None
-    for place in range(_PAIR):
+    for place in range(PAIR):
         at = builder.add(column, _I64(place))
         index = builder.add(builder.mul(row, _I64(layout.columns)), at)
         slot = Slot(index, builder.add(first, _I64(place)), indices=(row, at))
         stored = access.stored(value(slot))
         if vector is None:
-            vector = ir.Constant(ir.VectorType(stored.type, _PAIR), ir.Undefined)
+            vector = ir.Constant(ir.VectorType(stored.type, PAIR), ir.Undefined)
         vector = builder.insert_element(vector, stored, _I32(place))
     return vector
 
@@ -140,9 +144,9 @@ def _exchanged(access: Access, pairs: Sequence[ir.Value]) -> tuple[ir.Value, ir.
         vector = builder.insert_element(vector, word, _I32(number))
     block, rest = builder.urem(lane, _I64(count)), builder.udiv(lane, _I64(count))
     end = builder.add(
-        builder.mul(block, _I64(BLOCK_COLUMNS)), builder.mul(rest, _I64(_PAIR * count))
+        builder.mul(block, _I64(BLOCK_COLUMNS)), builder.mul(rest, _I64(PAIR * count))
     )
-    return vector, builder.sub(end, builder.mul(lane, _I64(_PAIR)))
+    return vector, builder.sub(end, builder.mul(lane, _I64(PAIR)))
 
 
 def _split(builder: ir.IRBuilder, vector: ir.Value) -> list[ir.Value]:

@@ -63,7 +63,13 @@ def split_pipeline(
     _take_parts(function, plan)
     ending = body.operations.pop()
     others = Region()
-    others.operations = [_ring("ring.multiply"), *body.operations, Operation("yield", [])]
+    stored = [_ring("ring.stored")] if plan.stores else []
+    others.operations = [
+        _ring("ring.multiply"),
+        *body.operations,
+        *stored,
+        Operation("yield", []),
+    ]
     begin = Operation("ring.begin", [], (types.boolean,), effect=Effect.WAIT)
     _drop_places(others)
     for region in (producer, others):
@@ -162,6 +168,8 @@ def _take_parts(function: Function, plan: WarpgroupPlan) -> None:
     """Let products take their factors from the rings."""
     for product, form in plan.forms.items():
         product.attributes["form"] = form
+    for store, boxes in plan.stores.items():
+        store.attributes["boxes"] = boxes
     _take_words(function.body, plan)
     fewest = _LATE_SLOTS if plan.warpgroups == 1 else _LATE_SLOTS_OF_SEVERAL
     is_late = len(plan.rings) == 1 and plan.slots >= fewest and _is_chain(plan)

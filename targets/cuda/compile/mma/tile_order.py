@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from llvmlite import ir
 
@@ -90,11 +90,29 @@ def _placed(
     number, height, width = about
     most = number.type(group)
     of_group = builder.mul(width, most)
-    which = builder.udiv(number, of_group)
+    # The first copies wait for the place of the first tile, which is mostly in the first group.
+    is_later = builder.icmp_unsigned(">=", number, of_group)
+    which = _chosen(builder, is_later, lambda: builder.udiv(number, of_group), number.type(0))
     within = builder.sub(number, builder.mul(which, of_group))
     first = builder.mul(which, most)
     rest = builder.sub(height, first)
     rows = builder.select(builder.icmp_unsigned("<", most, rest), most, rest)
-    column = builder.udiv(within, rows)
+    is_partial = builder.icmp_unsigned("<", rows, most)
+    whole = builder.lshr(within, number.type(group.bit_length() - 1))
+    column = _chosen(builder, is_partial, lambda: builder.udiv(within, rows), whole)
     row = builder.sub(within, builder.mul(column, rows))
     return builder.add(first, row), column
+
+
+def _chosen(
+    builder: ir.IRBuilder, test: ir.Value, slow: Callable[[], ir.Value], fast: ir.Value
+) -> ir.Value:
+    """Return what a function computes if a test holds, and a value that is known otherwise."""
+    before = builder.block
+    with builder.if_then(test):
+        found = slow()
+        after = builder.block
+    phi = builder.phi(fast.type)
+    phi.add_incoming(fast, before)
+    phi.add_incoming(found, after)
+    return phi

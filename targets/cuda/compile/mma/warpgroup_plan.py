@@ -12,7 +12,7 @@ A kernel has such a plan if tensor maps can copy what it loads
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from kerneldsl.contract import Specialization
@@ -21,6 +21,12 @@ from kerneldsl.ir.operations import Effect, Function, Operation, Region, Value
 from kerneldsl.utilities.dataclasses import dataclass
 from targets.cuda.compile.additions import LaunchAdditions
 from targets.cuda.compile.mma.mapped_loads import NotPlanned, is_transposed, map_of
+from targets.cuda.compile.mma.mapped_stores import (
+    BOX_BYTES,
+    BoxStore,
+    find_box_stores,
+    has_few_tiles,
+)
 from targets.cuda.compile.mma.mbarriers import BARRIER_BYTES
 from targets.cuda.compile.mma.wgmma import (
     FORMS,
@@ -43,8 +49,10 @@ _SHARED_BYTES, _OTHER_BYTES = 227 * 1024, 8 * 1024
 RING_ALIGNMENT = 1024
 #: Registers of a thread with the first factor of an instruction.
 OWN_WORDS = 4
-#: Most slots.
-_MAX_SLOTS = 8
+#: Most slots, and as many as hide the time of a copy.
+_MAX_SLOTS, _ENOUGH_SLOTS = 8, 4
+#: Most boxes of a warpgroup in shared memory, by which it stores results.
+_MAX_BOXES = 2
 #: Registers of a thread of the producer and of the others, by number of warpgroups that multiply.
 #: With one, a thread has all that it can have anyway.
 _REGISTERS = {1: None, 2: (40, 232), 3: (32, 160)}
@@ -118,6 +126,9 @@ class WarpgroupPlan:
     #: Instructions by the product.
     forms: dict[Operation, Form]
     tensor_maps: tuple[TensorMap, ...]
+    #: Stores through boxes in shared memory, and boxes of a warpgroup.
+    stores: dict[Operation, BoxStore] = field(default_factory=dict)
+    boxes: int = 0
 
     @property
     def slots(self) -> int:
@@ -127,7 +138,8 @@ class WarpgroupPlan:
     @property
     def shared_bytes(self) -> int:
         """Size of the rings with their barriers, wherever they begin."""
-        return RING_ALIGNMENT + sum(ring.slots * ring.bytes_of_each for ring in self.rings)
+        rings = sum(ring.slots * ring.bytes_of_each for ring in self.rings)
+        return RING_ALIGNMENT + rings + self.warpgroups * self.boxes * BOX_BYTES
 
     @property
     def threads(self) -> int:
@@ -166,8 +178,26 @@ def plan_warpgroups(function: Function, specialization: Specialization) -> Warpg
     forms = {each: _form(each, warpgroups) for each in products}
     loops = _check_loops(function, products)
     maps: list[TensorMap] = []
-    rings = _rings(function, specialization, forms, maps)
-    return WarpgroupPlan(warpgroups, _with_slots(rings, loops), forms, tuple(maps))
+    uses = _uses(function)
+    rings = _rings(function, specialization, forms, uses, maps)
+    factors = {load for ring in rings for load in ring.parts}
+    others = 0 if has_few_tiles(function, factors) else _OTHER_BYTES
+    room = _SHARED_BYTES - others - RING_ALIGNMENT
+    found, made = _with_slots(rings, loops, room), list(maps)
+    stores = find_box_stores(function, specialization, uses, warpgroups, made)
+    most = max((each.count for each in stores.values()), default=0)
+    least = max((each.least for each in stores.values()), default=1)
+    for boxes in range(min(most, _MAX_BOXES), least - 1, -1):
+        try:
+            smaller = _with_slots(rings, loops, room - boxes * warpgroups * BOX_BYTES)
+        except NotPlanned:
+            continue
+        if all(
+            few.slots >= min(_ENOUGH_SLOTS, many.slots)
+            for few, many in zip(smaller, found, strict=True)
+        ):
+            return WarpgroupPlan(warpgroups, smaller, forms, tuple(made), stores, boxes)
+    return WarpgroupPlan(warpgroups, found, forms, tuple(maps))
 
 
 def _check_others(function: Function) -> None:
@@ -229,14 +259,12 @@ def _rings(
     function: Function,
     specialization: Specialization,
     forms: Mapping[Operation, Form],
+    uses: Mapping[Value, list[Operation]],
     maps: list[TensorMap],
 ) -> list[RingPlan]:
     """Return the rings, with one slot each; `maps` gets the maps of their copies."""
-    uses: dict[Value, list[Operation]] = {}
     region_of: dict[Operation, Region] = {}
     for operation in function.body.walk():
-        for value in operation.operands:
-            uses.setdefault(value, []).append(operation)
         region_of |= {each: region for region in operation.regions for each in region.operations}
     region_of |= dict.fromkeys(function.body.operations, function.body)
     layouts: TileLayouts | None = None
@@ -284,6 +312,15 @@ def _rings(
     return rings
 
 
+def _uses(function: Function) -> dict[Value, list[Operation]]:
+    """Return what reads each value."""
+    found: dict[Value, list[Operation]] = {}
+    for operation in function.body.walk():
+        for value in operation.operands:
+            found.setdefault(value, []).append(operation)
+    return found
+
+
 def _check_ways(region: Region, loads: Sequence[Operation], readers: Set[Operation]) -> None:
     """Refuse ways on which a factor is copied, but not read: its slot would not become free."""
     needed = {*loads, *readers}
@@ -302,10 +339,11 @@ def _layouts(function: Function, specialization: Specialization) -> TileLayouts:
     return TileLayouts(function, threads, parse_arch("sm_90a"), by_warpgroups=True)
 
 
-def _with_slots(rings: Sequence[RingPlan], loops: Mapping[Region, int]) -> tuple[RingPlan, ...]:
-    """Give the rings of pipelined loops as many slots as there is room for."""
-    fixed = sum(ring.bytes_of_each for ring in rings if ring.region not in loops)
-    most = _SHARED_BYTES - _OTHER_BYTES - RING_ALIGNMENT - fixed
+def _with_slots(
+    rings: Sequence[RingPlan], loops: Mapping[Region, int], room: int
+) -> tuple[RingPlan, ...]:
+    """Give the rings of pipelined loops as many slots as there is room for, in bytes."""
+    most = room - sum(ring.bytes_of_each for ring in rings if ring.region not in loops)
     size = sum(ring.bytes_of_each for ring in rings if ring.region in loops)
     if not size:
         raise NotPlanned("a factor is not loaded in the loop")

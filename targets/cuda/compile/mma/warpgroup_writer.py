@@ -19,10 +19,15 @@ from kerneldsl.ir.operations import Operation, Value
 from kerneldsl.ir.tiles.elements import Variable, write_place
 from targets.cuda.compile.mma import mbarriers, wgmma
 from targets.cuda.compile.mma.box_copies import copy_box, prefetch_map
+from targets.cuda.compile.mma.box_stores import BoxWriter, meet, wait_for_copies
+from targets.cuda.compile.mma.mapped_loads import whole_of
+from targets.cuda.compile.mma.mapped_stores import BOX_BYTES, BoxStore
+from targets.cuda.compile.mma.neighbour_stores import store_neighbours
 from targets.cuda.compile.mma.products import OwnRows
 from targets.cuda.compile.mma.tile_order import place_in_groups
 from targets.cuda.compile.mma.warpgroup_plan import OWN_WORDS, RING_ALIGNMENT, Part, WarpgroupPlan
 from targets.cuda.compile.ptx_text import MATRIX_SHARED
+from targets.cuda.compile.tiles.memory import write_store
 from targets.cuda.compile.tiles.thread_code import Memory
 from targets.cuda.intrinsics.by_architecture import call_by_architecture
 from targets.cuda.intrinsics.memory import SHARED_SPACE
@@ -96,14 +101,14 @@ class Ring:
         #: By the number of the ring.
         self._copied = [_Turns(builder, ring.slots, 1) for ring in plan.rings]
         self._received = [_Turns(builder, ring.slots, 0) for ring in plan.rings]
-        self._places = _places(plan)
+        self._places, self._boxes_place = _places(plan)
         #: The memory of the slots of a turn.
         self._slots: list[ir.Value] = [None] * len(plan.rings)
         self._barriers: list[ir.Value] = [None] * len(plan.rings)
         #: How to wait for products that were begun.
         self._begun: dict[Operation, Callable[[int], None]] = {}
         #: Number of the warpgroup.
-        self._warpgroup: ir.Value = None
+        self.warpgroup: ir.Value = None
         #: Whether a slot is free when products that still run end, and how to wait for them.
         self._is_pending = Variable(builder, _I1(0))
         self._wait: Callable[[], None] | None = None
@@ -121,6 +126,8 @@ class Ring:
             "ring.any": self._any,
             "ring.following": self._following,
             "ring.await": self._await,
+            "ring.stored": lambda operation: wait_for_copies(builder, 0),
+            "tile.store": self._store,
             "tile.part": self._part,
             "tile.words": self._words,
             "tile.mma": self._multiply,
@@ -183,7 +190,7 @@ class Ring:
         thread = call_nvvm(builder, "read.ptx.sreg.tid.x", _I32, [])
         number = builder.udiv(thread, _I32(wgmma.WARPGROUP))
         # Of a value of one lane the assembler knows that it is the same in all.
-        self._warpgroup = shuffle(builder, "idx", _ALL_LANES, number, _I32(0))
+        self.warpgroup = shuffle(builder, "idx", _ALL_LANES, number, _I32(0))
 
     def _tile(self, operation: Operation) -> None:
         emitter = self._writer.emitter
@@ -291,6 +298,37 @@ class Ring:
         found = [word for n in steps for block in range(blocks) for word in own.rows_of_a(block, n)]
         self._writer.emitter.set(operation, *found)
 
+    def _store(self, operation: Operation) -> None:
+        """Store a tile, in boxes if that is planned."""
+        store: BoxStore | None = operation.attributes.get("boxes")
+        if store is None:
+            write_store(self._writer, operation)
+            return
+        builder, emitter, plan = self._builder, self._writer.emitter, self._plan
+        start = builder.mul(self.warpgroup, _I32(plan.boxes * BOX_BYTES))
+        memory = self._at(builder.add(start, _I32(self._boxes_place)))
+        if store.is_of_neighbours:
+            store_neighbours(self._writer, operation, self, memory)
+            return
+        whole, parts = whole_of(operation.operands[0])
+        before = [
+            _wide(builder, each)
+            for part in parts
+            for each in reversed(emitter.indices(emitter.get(whole), part, part.operands[1:]))
+        ]
+        tensor_map = self._maps[store.tensor_map]
+        about = (self.warpgroup, plan.warpgroups, store, tensor_map, before)
+        write_store(self._writer, operation, BoxWriter(memory, plan.boxes, *about))
+
+    @property
+    def warpgroups(self) -> int:
+        """Return the number of warpgroups that multiply."""
+        return self._plan.warpgroups
+
+    def meet(self) -> None:
+        """Let the threads of the warpgroup wait for each other."""
+        meet(self._builder, self.warpgroup)
+
     # -- products ---------------------------------------------------------------------------------
 
     def _multiply(self, operation: Operation) -> None:
@@ -382,7 +420,7 @@ class Ring:
             first = OWN_WORDS * (step * blocks + block)
             return [self._writer.emitter.get(each) for each in made.operands[first:][:OWN_WORDS]]
         unit = self._unit(part)
-        first = self._builder.mul(self._warpgroup, _I32(unit))
+        first = self._builder.mul(self.warpgroup, _I32(unit))
         return [self._operand(part, step, first, block * self._plan.warpgroups * unit)]
 
     def _unit(self, part: Part) -> int:
@@ -408,12 +446,16 @@ class Ring:
         return wgmma.moved(builder, found, offset)
 
 
-def _places(plan: WarpgroupPlan) -> list[tuple[int, int]]:
-    """Return the places of each ring in shared memory: of its slots, and of its barriers."""
+def _places(plan: WarpgroupPlan) -> tuple[list[tuple[int, int]], int]:
+    """Return the places of each ring in shared memory, and of boxes for stores.
+
+    Those of a ring are of its slots, and of its barriers.
+    """
     slots = list(accumulate((each.slots * each.slot_bytes for each in plan.rings), initial=0))
-    size = 2 * mbarriers.BARRIER_BYTES
-    barriers = accumulate((each.slots * size for each in plan.rings), initial=slots[-1])
-    return list(zip(slots, barriers, strict=True))[:-1]
+    size, boxes = 2 * mbarriers.BARRIER_BYTES, slots[-1]
+    first = boxes + plan.warpgroups * plan.boxes * BOX_BYTES
+    barriers = accumulate((each.slots * size for each in plan.rings), initial=first)
+    return list(zip(slots, barriers, strict=True))[:-1], boxes
 
 
 def _part_of(value: Value) -> Part | None:

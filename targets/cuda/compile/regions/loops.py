@@ -66,7 +66,11 @@ class LoopEmitter(Emitter):
         # After a comparison with a number LLVM would divide the counter in 16 bits.
         is_open = not isinstance(stop, ir.Constant)
         is_left_early = is_open and _is_left_early(body)
-        is_compared = by_one and is_open and not is_left_early and _is_read(body.arguments[0], body)
+        # The number of a tile plus the blocks of a grid does not overflow. To count iterations
+        # is a division, for which the first copies would wait.
+        is_of_tiles = "tiles" in operation.attributes
+        is_compared = is_of_tiles or (by_one and is_open and _is_read(body.arguments[0], body))
+        is_compared = is_compared and not is_left_early
         is_near = self._is_near(*operation.operands[:2])
         turns, ends = stop, ">"
         if not is_compared:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from llvmlite import ir
 from numba import types
@@ -25,7 +25,11 @@ from targets.cuda.compile.tiles.elements import OperationCode
 from targets.cuda.compile.tiles.thread_code import Memory
 
 if TYPE_CHECKING:
+    from targets.cuda.compile.mma.fragments import Fragments
     from targets.cuda.compile.tiles.writer import TileWriter
+
+    #: Stores a whole tile, given the function of its elements.
+    StoreBoxes: TypeAlias = Callable[["Access", Fragments, Callable[[Slot], ir.Value]], None]
 
 __all__ = ["is_harmless", "write_load", "write_start", "write_store"]
 
@@ -82,15 +86,17 @@ def write_load(writer: TileWriter, operation: Operation) -> None:
         each()
 
 
-def write_store(writer: TileWriter, operation: Operation) -> None:
-    """Write the elements of an expression to an array."""
+def write_store(
+    writer: TileWriter, operation: Operation, store_boxes: StoreBoxes | None = None
+) -> None:
+    """Write the elements of an expression to an array; whole tiles by `store_boxes`, if given."""
     code = OperationCode(writer, operation)
     array, *at = operation.operands[: 1 + len(code.shape)]
     access = Access(writer, code, array, at)
     if operation.attributes.get("waits"):
         _store_afterwards(code, access)
     elif len(at) > 1:
-        _store_rows(code, access)
+        _store_rows(code, access, store_boxes)
     elif all(map(is_harmless, operation.regions[0].walk())):
         _store_neighbours(code, access)
     else:
@@ -102,20 +108,21 @@ def write_store(writer: TileWriter, operation: Operation) -> None:
                 access.store(code.element)
 
 
-def _store_rows(code: OperationCode, access: Access) -> None:
+def _store_rows(code: OperationCode, access: Access, store_boxes: StoreBoxes | None) -> None:
     """Compute and store the elements of a tile with two axes."""
     if isinstance(code.layout, Layout) or not access.may_be_in_vectors:
         access.store(code.element)
         return
-    from targets.cuda.compile.mma.fragment_stores import has_vectors, store_vectors
+    from targets.cuda.compile.mma.fragment_stores import has_vectors, is_whole, store_vectors
     from targets.cuda.compile.mma.fragments import Fragments
 
     if not isinstance(code.layout, Fragments):
         access.store(code.element)
         return
-    with code.builder.if_else(has_vectors(access, code.layout)) as (whole, part):
+    test = is_whole if store_boxes is not None else has_vectors
+    with code.builder.if_else(test(access, code.layout)) as (whole, part):
         with whole:
-            store_vectors(access, code.layout, code.element)
+            (store_boxes or store_vectors)(access, code.layout, code.element)
         with part:
             access.store(code.element)
 

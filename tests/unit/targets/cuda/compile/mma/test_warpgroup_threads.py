@@ -12,7 +12,8 @@ import pytest
 import kerneldsl as kd
 from kerneldsl.ir.operations import Operation
 from stdlib_kernels.linalg.product import matmul_mma
-from targets.cuda.compile.mma import overlap_products, tile_order, warpgroup_writer
+from targets.cuda.compile.mma import box_stores, overlap_products, tile_order, warpgroup_writer
+from targets.cuda.intrinsics.synchronize import call_nvvm
 from tests.support.extent import sample
 from tests.support.products import product, specialize_product
 from tests.support.warpgroup_threads import simulate_warpgroups
@@ -132,6 +133,116 @@ def test_a_slot_of_products_that_still_run_shows_if_it_is_freed(monkeypatch):
     monkeypatch.setattr(warpgroup_writer.Ring, "_drain", lambda self, operation: self._wait())
     with pytest.raises(AssertionError, match="Mismatched elements"):
         _check((64, 64, 64), 128, "bfloat16", (64, 64, 64 * 9), stages=2)
+
+
+def _check_boxes(**options: Any) -> None:
+    """Store five tiles by two blocks, each with four boxes of a warpgroup that has room for two."""
+    shape, others = (64, 5 * 128, 64), {"is_reversed": True, **options}
+    _check((64, 128, 64), 128, "bfloat16", shape, **others)
+
+
+def test_boxes_are_exact():
+    _check_boxes()
+    _check_boxes(result="bfloat16")
+
+
+def test_boxes_that_are_written_too_early_show(monkeypatch):
+    """A fault: no thread waits until a copy has read a box."""
+    monkeypatch.setattr(box_stores, "wait_for_copies", lambda builder, pending: None)
+    with pytest.raises(AssertionError, match="Mismatched elements"):
+        _check_boxes()
+
+
+def test_copies_that_are_not_awaited_at_the_end_show(monkeypatch):
+    monkeypatch.setattr(warpgroup_writer, "wait_for_copies", lambda builder, pending: None)
+    with pytest.raises(AssertionError, match="a block ends before copies have read it"):
+        _check_boxes()
+
+
+@pytest.mark.parametrize("dropped", [0, 1])
+def test_threads_that_do_not_wait_for_each_other_show(monkeypatch, dropped):
+    """Two faults: without waits before boxes are written, or before they are copied."""
+    meet, calls = box_stores.meet, []
+
+    def skips(builder: Any, warpgroup: Any) -> None:
+        # Of four boxes: before and after the first, after the second, and so on.
+        calls.append(None)
+        is_before = (len(calls) - 1) % 7 in (0, 3, 5)
+        if is_before == bool(dropped):
+            meet(builder, warpgroup)
+
+    monkeypatch.setattr(box_stores, "meet", skips)
+    found = "Mismatched elements" if dropped == 0 else "does not see"
+    with pytest.raises(AssertionError, match=found):
+        _check_boxes(is_reversed=dropped == 0)
+
+
+def test_boxes_that_copies_were_not_told_of_show(monkeypatch):
+    def call(builder: Any, name: str, *about: Any) -> Any:
+        return None if name.startswith("fence") else call_nvvm(builder, name, *about)
+
+    monkeypatch.setattr(box_stores, "call_nvvm", call)
+    with pytest.raises(AssertionError, match="does not see"):
+        _check_boxes()
+
+
+def of_results(v, i, j, bias, rest, m, n):
+    doubled = v + v + kd.float32(bias[n + j])
+    return doubled * kd.float32(2) + kd.float32(rest[m + i, n + j]) if v > 3 else doubled
+
+
+@kd.kernel
+def with_function(a, b, bias, rest, c, *, BM, BN):
+    for m, n in kd.tiles(c.shape, (BM, BN)):
+        total = kd.tile.zeros((BM, BN), kd.float32)
+        for k in kd.pipelined(range(0, a.shape[1], 64)):
+            x, y = kd.tile.load(a, (m, k), (BM, 64)), kd.tile.load(b, (n, k), (BN, 64))
+            total = kd.mma(x, y.T, total)
+        kd.tile.store(c, (m, n), total, of_results, bias, rest, m, n)
+
+
+def _check_function(tile: tuple[int, int], threads: int, shape: Any, result: str) -> None:
+    rows, columns, depth = shape
+    rng = np.random.default_rng(rows)
+    one, two = rng.integers(-2, 3, (rows, depth)), rng.integers(-2, 3, (columns, depth))
+    bias, rest = rng.integers(-3, 4, columns), rng.integers(-3, 4, (rows, columns))
+    kind = "float16[:, ::1]"
+    signature = f"{kind}, {kind}, float16[::1], {kind}, {result}[:, ::1]"
+    kernel = with_function.member(BM=tile[0], BN=tile[1])
+    specialization = specialize_product(kernel, signature, threads=threads)
+    c = np.full((rows, columns), np.nan, getattr(ml_dtypes, result, result))
+    given = tuple(np.array(each, np.float16) for each in (one, two, bias, rest))
+    simulate_warpgroups(specialization, (2,), (*given, c), is_reversed=True)
+    sums = one @ two.T
+    doubled = 2 * sums + bias
+    wanted = np.where(sums > 3, 2 * doubled + rest, doubled)
+    np.testing.assert_array_equal(c.astype(np.float64), wanted)
+
+
+@pytest.mark.parametrize(
+    ("tile", "threads", "shape", "result"),
+    [
+        ((64, 128), 128, (136, 264, 72), "float32"),  # the last tiles are beyond the arrays
+        ((128, 64), 256, (128, 128, 64), "float16"),
+    ],
+)
+def test_functions_of_results_are_exact(tile, threads, shape, result):
+    _check_function(tile, threads, shape, result)
+
+
+@pytest.mark.parametrize("dropped", [0, 1])
+def test_parts_that_are_exchanged_too_early_show(monkeypatch, dropped):
+    """Two faults: without waits before results are written, or before they are read."""
+    meet, calls = warpgroup_writer.Ring.meet, []
+
+    def skips(self: Any) -> None:
+        calls.append(None)
+        if len(calls) % 2 == dropped:
+            meet(self)
+
+    monkeypatch.setattr(warpgroup_writer.Ring, "meet", skips)
+    with pytest.raises(AssertionError, match="Mismatched elements"):
+        _check_function((64, 128), 128, (64, 128, 64), "float32")
 
 
 def _after(first: Any, second: Any) -> Any:

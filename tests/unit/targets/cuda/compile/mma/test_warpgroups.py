@@ -55,10 +55,10 @@ def test_members_assemble_without_waits_between_instructions(
     kernel = shared_product(*tile, **others)
     artifact = compile_product(kernel, _signature(factors, result), threads=threads)
     assert artifact.additions.threads == 128
-    assert len(artifact.tensor_maps) == 2
+    assert len(artifact.tensor_maps) == 3
     assert problem_of(assemble(artifact.ptx, "sm_90a"), artifact.entry_name) is None
     assert f".maxntid {threads + 128}" in artifact.ptx
-    assert artifact.ptx.count(".param .align 128 .b8") == 2
+    assert artifact.ptx.count(".param .align 128 .b8") == 3
     depth = {"bfloat16": 16, "float16": 16, "float32": 8}.get(factors, 32)
     assert artifact.ptx.count("wgmma.mma_async") == tile[2] // depth * max(
         1, tile[0] // threads * 2
@@ -66,11 +66,102 @@ def test_members_assemble_without_waits_between_instructions(
 
 
 @pytest.mark.parametrize(
-    ("result", "count"), [("bfloat16", 128 * 2), ("float32", 128 * 4), ("float64", 0)]
+    ("result", "columns", "nbytes"), [("bfloat16", 32, 2), ("float32", 16, 4), ("float64", 128, 0)]
 )
-def test_a_thread_stores_16_bytes_of_a_row(result, count):
-    artifact = compile_product(shared_product(128, 128, 64), _signature("bfloat16", result))
-    assert artifact.ptx.count("st.global.v4") == 128 * 128 * count // (128 * 256 * 16)
+def test_a_thread_stores_16_bytes_of_a_row(result, columns, nbytes):
+    """Of rows that no box has."""
+    artifact = compile_product(shared_product(128, columns, 64), _signature("bfloat16", result))
+    assert artifact.ptx.count("st.global.v4") == 128 * columns * nbytes // (256 * 16)
+
+
+_STORE = "cp.async.bulk.tensor.2d.global.shared::cta"
+
+
+@pytest.mark.parametrize(
+    ("tile", "threads", "result", "boxes"),
+    [
+        ((128, 256, 64), 256, "bfloat16", 4),
+        ((256, 128, 64), 256, "bfloat16", 4),
+        ((64, 128, 64), 128, "float32", 4),
+        ((128, 192, 64), 256, "float16", 3),
+    ],
+)
+def test_whole_tiles_are_stored_in_boxes(tile, threads, result, boxes):
+    artifact = compile_product(
+        shared_product(*tile), _signature("bfloat16", result), threads=threads
+    )
+    assert artifact.ptx.count(_STORE) == boxes
+    assert "st.global.v" not in artifact.ptx
+    assert artifact.tensor_maps[2].box == (128 // (4 if result == "float32" else 2), 64)
+
+
+def scaled_sum(v, i, j, scale, bias, n):
+    return math.erf(v * scale) + kd.float32(bias[n + j])
+
+
+@kd.kernel
+def with_function(a, b, bias, c, scale):
+    for m, n in kd.tiles(c.shape, (128, 256)):
+        total = kd.tile.zeros((128, 256), kd.float32)
+        for k in kd.pipelined(range(0, a.shape[1], 64)):
+            x, y = kd.tile.load(a, (m, k), (128, 64)), kd.tile.load(b, (n, k), (256, 64))
+            total = kd.mma(x, y.T, total)
+        kd.tile.store(c, (m, n), total, scaled_sum, scale, bias, n)
+
+
+def test_functions_of_results_are_of_neighbours():
+    kind = "bfloat16[:, ::1]"
+    artifact = compile_product(with_function, f"{kind}, {kind}, float32[::1], {kind}, float32")
+    assert len(artifact.tensor_maps) == 2
+    # Once for each of the thread's elements of a part of the tile, and in a loop for its edges.
+    assert artifact.ptx.count("ex2.approx") == 64 * 64 // 128 + 1
+    assert artifact.ptx.count("st.global.v2.b32") == 64 * 64 // 128 // 4
+    assert problem_of(assemble(artifact.ptx, "sm_90a"), artifact.entry_name) is None
+
+
+@kd.kernel
+def added(a, b, c, d):
+    for m, n in kd.tiles(c.shape, (128, 64)):
+        total = kd.tile.zeros((128, 64), kd.float32)
+        for k in kd.pipelined(range(0, a.shape[1], 64)):
+            x, y = kd.tile.load(a, (m, k), (128, 64)), kd.tile.load(b, (n, k), (64, 64))
+            total = kd.mma(x, y.T, total)
+        kd.tile.store(c, (m, n), total, plus, c, d, m, n)
+
+
+def plus(v, i, j, c, d, m, n):
+    return v + c[m + i, n + j] * d
+
+
+@kd.kernel
+def stored_again(a, b, c, d):
+    for m, n in kd.tiles(c.shape, (128, 64)):
+        total = kd.tile.zeros((128, 64), kd.float32)
+        for k in kd.pipelined(range(0, a.shape[1], 64)):
+            x, y = kd.tile.load(a, (m, k), (128, 64)), kd.tile.load(b, (n, k), (64, 64))
+            total = kd.mma(x, y.T, total)
+        kd.tile.store(c, (m, n), total)
+        if d > 0:
+            kd.tile.store(c, (m, n), total * d)
+
+
+@kd.kernel
+def stored_in_turns(a, b, c, d):
+    for m, n in kd.tiles(c.shape, (128, 64)):
+        total = kd.tile.zeros((128, 64), kd.float32)
+        for k in kd.pipelined(range(0, a.shape[1], 64)):
+            x, y = kd.tile.load(a, (m, k), (128, 64)), kd.tile.load(b, (n, k), (64, 64))
+            total = kd.mma(x, y.T, total)
+        for turn in range(int(d)):
+            kd.tile.store(c, (m, n), total + turn)
+
+
+@pytest.mark.parametrize("kernel", [added, stored_again, stored_in_turns])
+def test_arrays_with_other_accesses_are_not_stored_in_boxes(kernel):
+    """The copies of boxes have no order among other accesses."""
+    artifact = compile_product(kernel, f"{_signature('bfloat16', 'float32')}, float32")
+    assert artifact.additions.threads == 128
+    assert _STORE not in artifact.ptx
 
 
 @pytest.mark.parametrize(
@@ -98,9 +189,10 @@ def test_maps_are_of_boxes_with_rows_of_128_bytes():
     assert artifact.tensor_maps == (
         TensorMap(0, (1, 0), (64, 128), 128),
         TensorMap(1, (1, 0), (64, 256), 128),
+        TensorMap(2, (1, 0), (32, 64), 128),
     )
-    slot = 2 * 128 * (128 + 256)
-    assert artifact.matrix_shared_bytes == 1024 + 2 * (slot + 16)
+    slot, boxes = 2 * 128 * (128 + 256), 2 * 2 * 64 * 128
+    assert artifact.matrix_shared_bytes == 1024 + boxes + 2 * (slot + 16)
 
 
 def test_stages_say_how_many_iterations_a_copy_is_early():
@@ -108,7 +200,8 @@ def test_stages_say_how_many_iterations_a_copy_is_early():
         compile_product(shared_product(128, 128, 64, stages=n), _signature("bfloat16", "float32"))
         for n in (1, 2, None)
     ]
-    slots = [(each.matrix_shared_bytes - 1024) // (2 * 64 * 256 + 16) for each in found]
+    boxes = 2 * 2 * 64 * 128
+    slots = [(each.matrix_shared_bytes - 1024 - boxes) // (2 * 64 * 256 + 16) for each in found]
     assert slots == [2, 3, 6]
 
 
@@ -209,7 +302,7 @@ def test_only_the_declared_threads_wait_for_each_other():
     first, *others = re.findall(r"^\s*(bar(?:rier)?[.\w]*\s+[^;]*);", artifact.ptx, re.MULTILINE)
     assert first.split() == ["bar.sync", "0"]  # before the threads part
     assert others
-    assert all(re.search(r"\b256\b", each) for each in others)
+    assert all(re.search(r"\b256\b|, 128$", each) for each in others)
 
 
 @kd.kernel
@@ -471,6 +564,7 @@ def test_a_transposed_view_is_copied_as_it_is_stored():
     assert found.tensor_maps == (
         TensorMap(0, (1, 0), (64, 128), 128),
         TensorMap(1, (0, 1), (64, 64), 128),
+        TensorMap(2, (1, 0), (32, 64), 128),
     )
 
 

@@ -1,0 +1,161 @@
+"""Write stores of results in boxes: through shared memory, by copies of one thread.
+
+A warpgroup has some boxes of shared memory, which it takes in turn. Before it writes one, the
+thread that begins copies waits until the copy before has read it. Before it is copied, all threads
+have written to it, with a fence before the copies. In shared memory, 16-byte parts of rows are
+exchanged, so the lanes of a warp write to different banks.
+
+References
+----------
+PTX ISA, sections "cp.async.bulk.tensor", "cp.async.bulk.wait_group" and "membar/fence.proxy".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from llvmlite import ir
+
+from kerneldsl.ir.tiles.elements import Slot
+from targets.cuda.compile.mma.fragment_stores import PAIR, pair_of
+from targets.cuda.compile.mma.fragments import BLOCK_COLUMNS, BLOCK_ROWS, Fragments
+from targets.cuda.compile.mma.mapped_stores import BOX_BYTES, BoxStore
+from targets.cuda.compile.mma.wgmma import ROW_BYTES, WARPGROUP, WARPGROUP_ROWS
+from targets.cuda.intrinsics.synchronize import call_nvvm
+
+if TYPE_CHECKING:
+    from targets.cuda.compile.tiles.memory import Access
+
+__all__ = ["BoxWriter", "meet", "wait_for_copies"]
+
+_VOID, _I1, _I32, _I64 = ir.VoidType(), *(ir.IntType(bits) for bits in (1, 32, 64))
+#: Number of the first barrier of a warpgroup. Lower ones are of the block and of all warpgroups.
+_FIRST_BARRIER = 2
+#: Lanes with a row of a fragment, by its bits.
+_ROW_BITS = 2
+
+
+class BoxWriter:
+    """Writes the boxes of one store.
+
+    Parameters
+    ----------
+    memory : ir.Value
+        Address of the boxes of this warpgroup in shared memory.
+    boxes : int
+        How many there are.
+    warpgroup : ir.Value
+        Number of the warpgroup, of 32 bits.
+    warpgroups : int
+        How many there are.
+    store : BoxStore
+        The store.
+    tensor_map : ir.Value
+        Its map.
+    before : sequence of ir.Value
+        Place of the boxes along the axes of the map after the second one.
+    """
+
+    def __init__(
+        self,
+        memory: ir.Value,
+        boxes: int,
+        warpgroup: ir.Value,
+        warpgroups: int,
+        store: BoxStore,
+        tensor_map: ir.Value,
+        before: Sequence[ir.Value],
+    ) -> None:
+        self._memory, self._boxes = memory, boxes
+        self._warpgroup, self._warpgroups = warpgroup, warpgroups
+        self._store, self._tensor_map, self._before = store, tensor_map, before
+
+    def __call__(
+        self, access: Access, layout: Fragments, value: Callable[[Slot], ir.Value]
+    ) -> None:
+        """Store a whole tile."""
+        builder = access.builder
+        thread = builder.trunc(access.thread.thread, _I32)
+        is_first = builder.icmp_unsigned("==", builder.and_(thread, _I32(WARPGROUP - 1)), _I32(0))
+        blocks = self._store.row_elements // BLOCK_COLUMNS
+        slices, number = layout.column_blocks // blocks, 0
+        for row_block in range(layout.row_blocks):
+            for column in range(slices):
+                box = number % self._boxes
+                if number == 0 or number >= self._boxes:
+                    with builder.if_then(is_first):
+                        wait_for_copies(builder, self._boxes - 1 if number else 0)
+                    meet(builder, self._warpgroup)
+                self._write(access, layout, value, (row_block, column * blocks, blocks), box)
+                call_nvvm(builder, "fence.proxy.async.shared_cta", _VOID, [])
+                meet(builder, self._warpgroup)
+                with builder.if_then(is_first):
+                    place = (row_block, column * self._store.row_elements)
+                    self._copy(builder, access.starts, place, box)
+                number += 1
+
+    def _write(
+        self,
+        access: Access,
+        layout: Fragments,
+        value: Callable[[Slot], ir.Value],
+        about: tuple[int, int, int],
+        box: int,
+    ) -> None:
+        """Write the thread's elements of a box to shared memory."""
+        builder, code = access.builder, access.thread
+        row_block, first_block, blocks = about
+        pair_bytes = PAIR * access.item_bytes
+        lane = builder.and_(code.thread, _I64(31))
+        warp = builder.and_(builder.lshr(code.thread, _I64(5)), _I64(3))
+        row, place = builder.lshr(lane, _I64(_ROW_BITS)), builder.and_(lane, _I64(3))
+        line = builder.add(builder.mul(warp, _I64(BLOCK_ROWS)), row)
+        own = builder.gep(self._memory, [builder.mul(line, _I64(ROW_BYTES))])
+        exchanged = builder.xor(builder.shl(row, _I64(4)), builder.mul(place, _I64(pair_bytes)))
+        first = layout.first(row_block, first_block)
+        with code.unrolled(2 * blocks) as number:
+            half, block = builder.urem(number, _I64(2)), builder.udiv(number, _I64(2))
+            slot = builder.add(builder.mul(number, _I64(PAIR)), _I64(first))
+            indices = layout.indices(builder, code.thread, slot)
+            vector = pair_of(access, layout, value, slot, indices)
+            of_row = builder.xor(
+                exchanged, builder.mul(block, _I64(BLOCK_COLUMNS * access.item_bytes))
+            )
+            rows = builder.mul(half, _I64(BLOCK_ROWS // 2 * ROW_BYTES))
+            target = builder.gep(own, [of_row])
+            target = builder.gep(target, [builder.add(rows, _I64(box * BOX_BYTES))])
+            kind = vector.type.as_pointer(target.type.addrspace)
+            builder.store(vector, builder.bitcast(target, kind)).align = pair_bytes
+
+    def _copy(
+        self,
+        builder: ir.IRBuilder,
+        starts: Sequence[ir.Value],
+        place: tuple[int, int],
+        box: int,
+    ) -> None:
+        """Begin to copy a box to the array."""
+        row_block, column = place
+        own = builder.mul(self._warpgroup, _I32(WARPGROUP_ROWS))
+        rows = row_block * WARPGROUP_ROWS * self._warpgroups
+        row = builder.add(builder.add(builder.trunc(starts[0], _I32), own), _I32(rows))
+        at = [builder.add(builder.trunc(starts[1], _I32), _I32(column)), row]
+        at += [builder.trunc(each, _I32) for each in self._before]
+        source = builder.gep(self._memory, [_I64(box * BOX_BYTES)])
+        tensor_map = builder.bitcast(self._tensor_map, ir.IntType(8).as_pointer())
+        name = f"cp.async.bulk.tensor.s2g.tile.{len(at)}d"
+        call_nvvm(builder, name, _VOID, [source, tensor_map, *at, _I64(0), _I1(0)])
+        call_nvvm(builder, "cp.async.bulk.commit.group", _VOID, [])
+
+
+def meet(builder: ir.IRBuilder, warpgroup: ir.Value) -> None:
+    """Let the threads of a warpgroup wait for each other."""
+    number = builder.add(warpgroup, _I32(_FIRST_BARRIER))
+    arguments = [number, _I32(WARPGROUP)]
+    call_nvvm(builder, "barrier.cta.sync.aligned.count", _VOID, arguments)
+
+
+def wait_for_copies(builder: ir.IRBuilder, pending: int) -> None:
+    """Wait until all but some of this thread's copies have read shared memory."""
+    call_nvvm(builder, "cp.async.bulk.wait.group.read", _VOID, [_I32(pending)])
