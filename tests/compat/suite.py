@@ -26,8 +26,6 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import kerneldsl
-
 CLASSES = ("passed", "host", "language", "different", "not applicable")
 #: Modules of numba-cuda that are its compiler and its driver, and why tests of them say nothing
 #: of programs. A test that uses one does not count.

@@ -9,5 +9,5 @@ sys.path[:] = [each for each in sys.path if each != _here]
 
 from tests.compat.suite import ROOT, prepare  # noqa: E402
 
-if "tests.compat.suite" not in sys.argv:
+if "tests.compat.suite" not in sys.orig_argv:
     prepare(Path(os.environ[ROOT]))
