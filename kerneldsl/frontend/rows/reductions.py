@@ -17,7 +17,7 @@ from kerneldsl.frontend.normalize import make_unit
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.element_types import ELEMENT_TYPES, numpy_dtype, result_of_sum
 
-__all__ = ["FUNCTIONS", "METHODS", "REDUCTIONS", "reduction_unit"]
+__all__ = ["FUNCTIONS", "METHODS", "REDUCTIONS", "counting_unit", "reduction_unit"]
 
 
 @cache
@@ -27,13 +27,20 @@ def reduction_unit(name: str, *dtypes: str) -> FunctionUnit:
     Parameters
     ----------
     name : str
-        One of `REDUCTIONS`, or ``"dot"``: the sum of the products of two rows.
+        One of `REDUCTIONS`, ``"nanmax"``, ``"nanmin"``, or ``"dot"``: the sum of the products of
+        two rows.
     *dtypes : str
         Element types of the rows.
     """
     if name == "dot":
         return make_unit(_dot(*(_total_type(dtype)(0) for dtype in dtypes)), is_device=True)
-    return make_unit(REDUCTIONS[name](*dtypes), is_device=True)
+    return make_unit((REDUCTIONS | _ALONE)[name](*dtypes), is_device=True)
+
+
+@cache
+def counting_unit(ndim: int) -> FunctionUnit:
+    """Return the device function that counts the elements of an array that are not 0."""
+    return make_unit(_count_nonzero(ndim), is_device=True)
 
 
 def _total_type(dtype: str) -> Any:
@@ -180,6 +187,62 @@ def _all(dtype: str) -> Callable[..., Any]:
     return row_all
 
 
+def _nanmax(dtype: str) -> Callable[..., Any]:
+    kind = numpy_dtype(dtype).type
+
+    def row_nanmax(row):  # type: ignore[no-untyped-def]
+        best = kind(0)
+        for k in range(row.shape[0]):
+            value = row[k]
+            if k == 0 or value > best or best != best:  # noqa: PLR0124 - a NaN
+                best = value
+        return best
+
+    return row_nanmax
+
+
+def _nanmin(dtype: str) -> Callable[..., Any]:
+    kind = numpy_dtype(dtype).type
+
+    def row_nanmin(row):  # type: ignore[no-untyped-def]
+        best = kind(0)
+        for k in range(row.shape[0]):
+            value = row[k]
+            if k == 0 or value < best or best != best:  # noqa: PLR0124 - a NaN
+                best = value
+        return best
+
+    return row_nanmin
+
+
+def _count_nonzero(ndim: int) -> Callable[..., Any]:
+    if ndim == 0:
+
+        def count(array):  # type: ignore[no-untyped-def]
+            return 1 if array[()] else 0
+
+    elif ndim == 1:
+
+        def count(array):  # type: ignore[no-untyped-def]
+            found = 0
+            for k in range(array.shape[0]):
+                if array[k]:
+                    found += 1
+            return found
+
+    else:
+        inner = _count_nonzero(ndim - 1)
+
+        def count(array):  # type: ignore[no-untyped-def]
+            found = 0
+            for k in range(array.shape[0]):
+                found += inner(array[k])
+            return found
+
+    count.__kerneldsl_function__ = count  # type: ignore[attr-defined]
+    return count
+
+
 #: Method of arrays to what makes the function for an element type.
 REDUCTIONS: dict[str, Callable[[str], Callable[..., Any]]] = {
     "sum": _sum,
@@ -193,10 +256,13 @@ REDUCTIONS: dict[str, Callable[[str], Callable[..., Any]]] = {
     "all": _all,
 }
 
+#: The same for functions that are no methods.
+_ALONE = {"nanmax": _nanmax, "nanmin": _nanmin}
 #: Those methods, and that of two arrays.
 METHODS = (*REDUCTIONS, "dot")
-#: NumPy's functions of arrays that are methods, too.
+#: NumPy's functions; most are methods, too.
 FUNCTIONS = {f"numpy.{name}": name for name in METHODS} | {
     "numpy.amax": "max",
     "numpy.amin": "min",
+    **{f"numpy.{name}": name for name in (*_ALONE, "count_nonzero")},
 }

@@ -43,7 +43,10 @@ IN_PLACE: dict[type[ast.operator], Any] = {
 }
 #: Names of functions and methods of arrays that are reductions.
 _REDUCTIONS = frozenset(
-    "sum prod mean max min argmax argmin any all dot amax amin".split()  # noqa: SIM905 - words
+    (
+        *("sum", "prod", "mean", "max", "min", "amax", "amin", "argmax", "argmin", "any", "all"),
+        *("dot", "nanmax", "nanmin", "count_nonzero"),
+    )
 )
 _COMPARISONS = {**COMPARISONS, ast.Is: operator.is_, ast.IsNot: operator.is_not}
 _FOLDED = frozenset((operator.add, operator.sub, operator.mul, operator.floordiv, operator.mod))

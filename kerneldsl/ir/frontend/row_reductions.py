@@ -8,7 +8,7 @@ from typing import Any
 from numba import types
 
 from kerneldsl.frontend.library_names import name_of_function
-from kerneldsl.frontend.rows.reductions import FUNCTIONS, METHODS, reduction_unit
+from kerneldsl.frontend.rows.reductions import FUNCTIONS, METHODS, counting_unit, reduction_unit
 from kerneldsl.ir.frontend.functions import read_call_of
 from kerneldsl.ir.frontend.reader import Reader
 from kerneldsl.ir.operations import Value
@@ -28,9 +28,12 @@ def reduced_row(reader: Reader, node: ast.Call) -> Any:
     rows = [reader.value(each) for each in operands]
     if not all(isinstance(each, Value) and isinstance(each.type, types.Array) for each in rows):
         return None
-    if any(each.type.ndim != 1 for each in rows):
+    if name == "count_nonzero":
+        unit = counting_unit(rows[0].type.ndim)
+    elif any(each.type.ndim != 1 for each in rows):
         return None
-    unit = reduction_unit(name, *(str(each.type.dtype) for each in rows))
+    else:
+        unit = reduction_unit(name, *(str(each.type.dtype) for each in rows))
     found = read_call_of(reader, unit, rows)
     if reader.notes is not None:
         reader.notes.add_call(node, reader.notes.of_call(unit, rows), found)

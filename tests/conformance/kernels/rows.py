@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 
 import kerneldsl as kd
@@ -193,6 +195,34 @@ def _floats(rng):
 
 
 _list.add("means_and_places", means_and_places, _floats, extent=(37,))
+
+
+@kd.kernel
+def numbers_beside_nan(x, y, out):
+    i = kd.grid(1)
+    out[i, 0] = np.nanmax(x[i])
+    out[i, 1] = np.nanmin(y[i])
+    out[i, 2] = np.count_nonzero(y[i]) + 10 * np.count_nonzero(x[i : i + 2])
+    out[i, 3] = np.nanmax(y[i, 2:])
+
+
+def _numbers_beside_nan(x, y, out):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # of rows without a number
+        largest, beyond = np.nanmax(x, axis=1), np.nanmax(y[:, 2:], axis=1)
+        least = np.nanmin(y, axis=1)
+    counts = [np.count_nonzero(x[i : i + 2]) for i in range(len(x))]
+    count = np.count_nonzero(y, axis=1) + 10 * np.array(counts)
+    return {2: np.stack([largest, least, count, beyond], axis=1)}
+
+
+_list.add(
+    "numbers_beside_nan",
+    numbers_beside_nan,
+    _floats,
+    extent=(37,),
+    expected=_numbers_beside_nan,
+)
 
 
 @kd.kernel
