@@ -6,9 +6,8 @@
     python benchmarks/cpu_turns ../before lanes --only stencil --turns 41
 
 Of each sample one line is printed: ratios of processor time, this checkout over the other, of
-compiling and of running in one thread, and whether the results have the same bits. Arrays of two
-processes have different addresses: a kernel with the same code can differ by a fifth. Run a sample
-that is slower again.
+compiling and of running in one thread, and whether the results have the same bits. Arrays begin at
+multiples of 64 bytes in both processes. Run a sample that is slower again.
 """
 
 from __future__ import annotations
