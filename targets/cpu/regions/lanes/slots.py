@@ -5,7 +5,9 @@ An integer has a slot of 32 bits if nothing reads more of it.
 
 from __future__ import annotations
 
+import functools
 import itertools
+import math
 import operator
 from collections import defaultdict
 from typing import Any
@@ -169,25 +171,37 @@ def _store(emitter: CpuEmitter, operation: Operation) -> None:
     emitter.write(model.as_data(emitter.builder, found), _place(emitter, slot, lane))
 
 
-def _lanes(emitter: CpuEmitter, slot: Value) -> tuple[Any, ir.VectorType]:
-    """Return the address of the truth values of all lanes, as one vector."""
+def _count(slot: Value) -> int:
     assert isinstance(slot.owner, Operation)
-    kind = ir.VectorType(_I8, slot.owner.attributes["lanes"])
-    return emitter.builder.bitcast(emitter.get(slot), kind.as_pointer()), kind
+    count: int = slot.owner.attributes["lanes"]
+    return count
+
+
+def _words(emitter: CpuEmitter, slot: Value, lanes: int) -> list[Any]:
+    """Return the addresses of the truth values of a slot, as vectors of so many lanes."""
+    start = emitter.builder.bitcast(emitter.get(slot), ir.VectorType(_I8, lanes).as_pointer())
+    parts = range(_count(slot) // lanes)
+    return [emitter.builder.gep(start, [ir.IntType(64)(n)], inbounds=True) for n in parts]
 
 
 def _any(emitter: CpuEmitter, operation: Operation) -> None:
-    """Write whether a truth value of a lane is set."""
+    """Write whether a truth value of a lane is set.
+
+    They are read by four, the narrowest vectors of loops over lanes. LLVM keeps what these loops
+    store in one register for each read, and would take a wider one apart in each iteration.
+    """
     builder = emitter.builder
-    place, kind = _lanes(emitter, operation.operands[0])
-    bits = builder.icmp_unsigned("!=", builder.load(place), ir.Constant(kind, [0] * kind.count))
-    mask = builder.bitcast(bits, ir.IntType(kind.count))
+    (slot,) = operation.operands
+    width = math.gcd(_count(slot), 4)
+    read = [builder.load(place) for place in _words(emitter, slot, width)]
+    mask = builder.bitcast(functools.reduce(builder.or_, read), ir.IntType(8 * width))
     emitter.set(operation, builder.icmp_unsigned("!=", mask, mask.type(0)))
 
 
 def _clear(emitter: CpuEmitter, operation: Operation) -> None:
-    place, kind = _lanes(emitter, operation.operands[0])
-    emitter.builder.store(ir.Constant(kind, [0] * kind.count), place)
+    (slot,) = operation.operands
+    (place,) = _words(emitter, slot, _count(slot))
+    emitter.builder.store(ir.Constant(place.type.pointee, None), place)
 
 
 def _head(emitter: CpuEmitter, operation: Operation) -> None:
