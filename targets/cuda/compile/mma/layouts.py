@@ -11,7 +11,7 @@ memory.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from kerneldsl.ir.operations import CONTROL, Function, Operation, Value, handed_on
@@ -28,6 +28,7 @@ from targets.cuda.intrinsics.groups.lanes import WARP_SIZE
 __all__ = ["Product", "TileLayouts"]
 
 _Layout: TypeAlias = Fragments | RowFragments | None
+_Fit: TypeAlias = tuple[Step, Operand, Operand]
 
 
 @dataclass(frozen=True)
@@ -76,20 +77,28 @@ class TileLayouts(Layouts):
         products = [each for each in operations if each.name == "tile.mma"]
         #: Why a product has no instruction.
         self.reasons: dict[Operation, str] = {}
-        self._products = {} if arch is None else self._plan(products, operations)
+        fits = {} if arch is None else self._fits(products)
         self._parents: dict[Value, Value] = {}
         for each in operations:
-            for one, two in self._connected(each):
+            for one, two in self._connected(each, fits):
                 self._unite(one, two)
+        self._computed = self._find_computed(fits)
+        self._products = self._plan(fits, operations)
         self._layouts: dict[Value, set[_Layout]] = {}
         for operation, product in self._products.items():
             self._add(operation.result, product.fragments)
+            if operation in self._computed and product.fragments.column_warps == 1:
+                shape = (product.a.extent, product.a.depth)
+                own = Fragments(*shape, product.fragments.row_warps, 1)
+                self._add(operation.operands[0], own)
         for each in operations:
             if _folds_rows(each):
                 found = self.of_operation(each)
                 if isinstance(found, Fragments):
                     self._add(each.result, found.of_rows())
         self._factors = dict(self._find_factors(operations))
+        for value, layout in list(self._find_rows(operations)):
+            self._add(value, layout)
 
     # -- what is found ----------------------------------------------------------------------------
 
@@ -174,26 +183,46 @@ class TileLayouts(Layouts):
 
     # -- products ---------------------------------------------------------------------------------
 
-    def _plan(
-        self, products: Sequence[Operation], operations: Sequence[Operation]
-    ) -> dict[Operation, Product]:
-        found: dict[Operation, tuple[Step, Operand, Operand]] = {}
+    def _fits(self, products: Sequence[Operation]) -> dict[Operation, _Fit]:
+        """Return the steps and factors of the products that have an instruction."""
+        found: dict[Operation, _Fit] = {}
         for each in products:
             fit = self._fit(each)
             if isinstance(fit, str):
                 self.reasons[each] = fit
             else:
                 found[each] = fit
-        shapes = {each: each.attributes["shape"] for each in found}
+        return found
+
+    def _find_computed(self, fits: Mapping[Operation, _Fit]) -> set[Operation]:
+        """Return products with a first factor that is computed, and not from products.
+
+        A thread can have its elements in registers, where the instruction reads them.
+        """
+        made = {self._root(each.result) for each in fits}
+        found = set()
+        for operation, (_, a, _) in fits.items():
+            factor, owner = operation.operands[0], operation.operands[0].owner
+            is_map = isinstance(owner, Operation) and owner.name == "tile.map"
+            is_as_it_is = a.itemsize == 2 and not operation.attributes["exchanged"][0]
+            if is_map and is_as_it_is and self._root(factor) not in made:
+                found.add(operation)
+        return found
+
+    def _plan(
+        self, fits: Mapping[Operation, _Fit], operations: Sequence[Operation]
+    ) -> dict[Operation, Product]:
+        shapes = {each: each.attributes["shape"] for each in fits}
         has_rows = any(map(_folds_rows, operations))
         common = self._common_row_warps(set(shapes.values())) if has_rows else None
         if self._by_warpgroups:
             common = self._threads // WARP_SIZE
         made = {}
-        for each, (step, a, b) in found.items():
+        for each, (step, a, b) in fits.items():
             rows, columns = shapes[each]
             ways = divisions(rows, columns, self._threads)
-            chosen = next((way for way in ways if way.row_warps == common), ways[0])
+            wanted = self._threads // WARP_SIZE if each in self._computed else common
+            chosen = next((way for way in ways if way.row_warps == wanted), ways[0])
             made[each] = Product(step, chosen, a, b, self._promoted(each, step))
         return made
 
@@ -222,7 +251,7 @@ class TileLayouts(Layouts):
         sets = [{way.row_warps for way in divisions(*each, self._threads)} for each in shapes]
         return max(set.intersection(*sets), default=None) if sets else None
 
-    def _fit(self, product: Operation) -> tuple[Step, Operand, Operand] | str:
+    def _fit(self, product: Operation) -> _Fit | str:
         """Return the step and the factors of a product, or why it has none."""
         attributes, one, two = product.attributes, *(v.type for v in product.operands[:2])
         dtypes = str(one.dtype), str(two.dtype)
@@ -269,6 +298,40 @@ class TileLayouts(Layouts):
             if len(operands) == 1 and uses[value] == count[value] and is_as_stored:
                 yield load, next(iter(operands))
 
+    def _find_rows(self, operations: Sequence[Operation]) -> Iterator[tuple[Value, RowFragments]]:
+        """Return loaded tiles of one column that operations on fragments alone read, as they are.
+
+        Each thread loads the elements of its rows.
+        """
+        wanted: dict[Value, set[_Layout]] = {}
+        loaded: dict[Value, Value] = {}
+        for each in operations:
+            if each.name == "tile.load" and _is_column(each.result):
+                loaded[self._root(each.result)] = each.result
+            for value in filter(_is_column, each.operands):
+                found = wanted.setdefault(self._root(value), set())
+                if each.name in (*CONTROL, "yield", "leave"):
+                    continue  # which hand it on
+                if each.name != "tile.map" or self._root(each.result) != self._root(value):
+                    found.add(self._of_rows(each, value))
+        for root, value in loaded.items():
+            layouts = wanted.get(root, set())
+            layout = next(iter(layouts)) if len(layouts) == 1 else None
+            if root not in self._layouts and isinstance(layout, RowFragments):
+                yield value, layout
+
+    def _of_rows(self, operation: Operation, value: Value) -> _Layout:
+        """Return the layout of the rows of an operation on fragments that reads a tile of them."""
+        layout, attributes = self.of_operation(operation), operation.attributes
+        if not isinstance(layout, Fragments) or "transposed" not in attributes:
+            return None
+        if attributes["shape"][0] != value.type.shape[0]:
+            return None
+        tiles = operation.operands[attributes["first"] :]
+        uses = zip(tiles, attributes["transposed"], strict=True)
+        is_as_it_is = all(not turned for tile, turned in uses if tile is value)
+        return layout.of_rows() if is_as_it_is and value in tiles else None
+
     # -- tiles of one layout ----------------------------------------------------------------------
 
     def _root(self, value: Value) -> Value:
@@ -284,7 +347,9 @@ class TileLayouts(Layouts):
     def _add(self, value: Value, layout: _Layout) -> None:
         self._layouts.setdefault(self._root(value), set()).add(layout)
 
-    def _connected(self, operation: Operation) -> Iterator[tuple[Value, Value]]:
+    def _connected(
+        self, operation: Operation, fits: Collection[Operation]
+    ) -> Iterator[tuple[Value, Value]]:
         """Return pairs of tiles that have one layout."""
         if operation.name in CONTROL:
             for (result, *arguments), sources in handed_on(operation):
@@ -293,7 +358,7 @@ class TileLayouts(Layouts):
         elif operation.name == "tile.map":
             for tile in _own_tiles(operation):
                 yield tile, operation.result
-        elif operation in self._products:
+        elif operation in fits:
             for tile in operation.operands[2:]:
                 yield tile, operation.result
 
@@ -313,6 +378,11 @@ def _own_tiles(operation: Operation) -> Iterator[Value]:
         for tile, is_transposed in zip(tiles, attributes["transposed"], strict=True):
             if not is_transposed and tile.type.shape == attributes["shape"]:
                 yield tile
+
+
+def _is_column(value: Value) -> bool:
+    shape: tuple[int, ...] = value.type.shape if is_tile(value) else ()
+    return len(shape) == 2 and shape[0] > 1 and shape[1] == 1
 
 
 def _folds_rows(operation: Operation) -> bool:
