@@ -9,7 +9,7 @@ import numpy as np
 
 import kerneldsl as kd
 from kerneldsl.repeating.recorded_calls import launch, launch_over, refuse_to_repeat
-from stdlib_kernels.arrays import contiguous_1d, is_on_host, to_like
+from stdlib_kernels.arrays import contiguous_1d, is_contiguous, is_on_host, to_like
 from stdlib_kernels.checks import Array
 from stdlib_kernels.vectors import read_vectors, vectors_of
 
@@ -21,6 +21,8 @@ MAX_CONSTANT = 32
 MAX_OWN = 4
 #: Threads of a block that multiplies rows by a vector, a warp for each.
 BLOCK = 256
+#: Neighbours of 16 bits that a lane reads at once, and how many such reads are under way.
+NEAR, AHEAD = 4, 8
 
 
 @kd.kernel(wraparound=False)
@@ -73,6 +75,37 @@ def rows_by_vector(a, x, out, *, number):
         out[row] = total
 
 
+@kd.func
+def _add_near(rows, at, near, c, total, number):
+    left, right = rows[at], near[c]
+    for i in range(NEAR):
+        one, two = kd.bitcast(left[i], number), kd.bitcast(right[i], number)
+        total = kd.fma(kd.float32(one), kd.float32(two), total)
+    return total
+
+
+@kd.kernel(wraparound=False)
+def halves_by_vector(a, x, out, *, number):
+    """Multiply a row of 16-bit floats by the vector by a warp: ``a[m * k], x[k], out[m]``.
+
+    The arrays have the bits of the numbers.
+    """
+    rows, near = kd.view(a, kd.uint16x4), kd.view(x, kd.uint16x4)
+    row = kd.blockIdx.x * (BLOCK // 32) + kd.threadIdx.x // 32
+    total, count = kd.float32(0), near.shape[0]
+    if row < out.size:
+        whole = count // (32 * AHEAD) * (32 * AHEAD)
+        for first in range(kd.laneid, whole, 32 * AHEAD):
+            for i in range(AHEAD):
+                c = first + 32 * i
+                total = _add_near(rows, row * count + c, near, c, total, number)
+        for c in range(whole + kd.laneid, count, 32):
+            total = _add_near(rows, row * count + c, near, c, total, number)
+    total = kd.warp.sum(total)
+    if row < out.size and kd.laneid == 0:
+        out[row] = total
+
+
 def multiply_batches(a: Array, b: Array, out: Array, batches: tuple[Any, Any, Any]) -> None:
     """Multiply ``a[s, m, k]`` by ``b[t, k, n]`` into ``out[p, m, n]``.
 
@@ -109,4 +142,9 @@ def places_of(shape: tuple[int, ...], wanted: tuple[int, ...]) -> np.ndarray[Any
 def multiply_vector(a: Array, x: Array, out: Array, number: np.dtype[Any]) -> None:
     """Multiply ``a[m, k]`` by ``x[k]`` into ``out[m]``, in the dtype `number`."""
     grid = -(-out.shape[0] // (BLOCK // 32))
-    launch(rows_by_vector, grid, BLOCK, a, x, out, number=number.type)
+    is_near = is_contiguous(a) and is_contiguous(x) and a.shape[1] % NEAR == 0
+    if a.dtype == x.dtype and a.dtype.itemsize == 2 and number.kind == "f" and is_near:
+        bits = (contiguous_1d(a).view(np.uint16), x.view(np.uint16))
+        launch(halves_by_vector, grid, BLOCK, *bits, out, number=a.dtype.type)
+    else:
+        launch(rows_by_vector, grid, BLOCK, a, x, out, number=number.type)

@@ -36,6 +36,7 @@ from stdlib_kernels.arrays import (
     allocate,
     contiguous,
     finish,
+    is_contiguous,
     is_on_host,
     on_device,
     source_and_result,
@@ -219,11 +220,15 @@ def _multiply_as(
     if number == out.dtype:
         _multiply(a, b, out, batches)
         return
+    if a.ndim == b.ndim == 2 and out.dtype.kind != "b" and not is_on_host(out):
+        if b.shape[1] == 1:
+            multiply_vector(a, b[:, 0], out[:, 0], number)
+            return
+        if a.shape[0] == 1 and is_contiguous(b.T):
+            multiply_vector(b.T, a[0], out[0], number)
+            return
     if a.ndim == b.ndim == 2 and fits_mma(a, b, out):
         multiply_mma(a, b, out)
-        return
-    if a.ndim == b.ndim == 2 and b.shape[1] == 1 and out.dtype.kind != "b" and not is_on_host(out):
-        multiply_vector(a, b[:, 0], out[:, 0], number)
         return
     one, two = (x if x.dtype == number else elementwise.astype(x, number) for x in (a, b))
     product = allocate(out, tuple(out.shape), number)
@@ -372,10 +377,16 @@ def fits_mma(a: Array, b: Array, out: Array) -> bool:
     On a CPU, and on GPUs without such tensor cores, float16 is faster as float32.
     """
     is_of_halves = out.dtype.name == "bfloat16" or (out.dtype == "float16" and not is_on_host(out))
-    is_large = out.ndim == 2 and min(*out.shape, a.shape[1]) >= LEAST
-    digits = "".join(filter(str.isdigit, getattr(out.device, "arch", None) or "0"))
-    is_fast = is_on_host(out) or int(digits) >= MIN_ARCHITECTURE
+    sides = (min if is_on_host(out) else max)(out.shape), a.shape[1]
+    is_large = out.ndim == 2 and min(sides) >= LEAST
+    is_fast = is_on_host(out) or has_tensor_cores(out)
     return is_of_halves and a.dtype == b.dtype == out.dtype and is_large and is_fast
+
+
+def has_tensor_cores(array: Array) -> bool:
+    """Return whether an array's device has tensor cores for bfloat16."""
+    digits = "".join(filter(str.isdigit, getattr(array.device, "arch", None) or "0"))
+    return int(digits) >= MIN_ARCHITECTURE
 
 
 def choose_tile(extents: tuple[int, ...], depth: int) -> tuple[tuple[int, ...], int]:
@@ -385,7 +396,8 @@ def choose_tile(extents: tuple[int, ...], depth: int) -> tuple[tuple[int, ...], 
         tile, parts = choice
         turns = -(-_count(extents, tile) * parts // MAX_TILES)
         own = turns * tile[0] * tile[1] * depth / parts / DEVICE_TILES[tile]
-        return own + (parts > 1) * (LAUNCH_COST + SUM_COST * parts * math.prod(extents))
+        sums = parts * math.prod(max(each, LEAST) for each in extents)
+        return own + (parts > 1) * (LAUNCH_COST + SUM_COST * sums)
 
     all_parts = [each for each in PARTS if each == 1 or depth >= each * MIN_PART]
     return min(((tile, parts) for tile in DEVICE_TILES for parts in all_parts), key=cost)

@@ -411,3 +411,15 @@ def test_refusals(target):
             matmul(np.asarray(a), np.asarray(b))
     with pytest.raises(ArgumentTypeError, match="a is an ndarray, and b a DeviceArray"):
         matmul(np.ones((2, 2)), kd.to_device(np.ones((2, 2))))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("shape", [(1, 4), (9, 100), (40, 1028), (3, 2052)])
+def test_rows_of_halves_by_a_vector(rng, dtype, shape):
+    """The kernel of GPUs is exact for small integers on any target."""
+    a = rng.integers(-8, 9, shape).astype(getattr(kd, dtype))
+    x = rng.integers(-8, 9, shape[1]).astype(a.dtype)
+    out = np.full(shape[0], np.nan, np.float32)
+    with kd.use("cpu"):
+        batches.multiply_vector(a, x, out, np.dtype(np.float32))
+    assert np.array_equal(out, a.astype(np.float64) @ x.astype(np.float64))
