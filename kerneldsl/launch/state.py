@@ -54,9 +54,6 @@ class Definition(NamedTuple):
     follows_numba : bool, optional
         Whether numba.cuda's rules apply: captured constants keep the values of the first launch,
         and threads return at a guard around the rest of the kernel.
-    store : optional
-        Another place for code that the cache has. Its method ``bring(key, kinds)`` puts code into
-        the cache, and returns whether it has any; ``keep(key)`` takes code from the cache.
     """
 
     function: Callable[..., Any]
@@ -66,7 +63,6 @@ class Definition(NamedTuple):
     code: DeviceCode | None = None
     host: KernelStates | None = None
     follows_numba: bool = False
-    store: Any = None
 
 
 class KernelState:
@@ -104,8 +100,6 @@ class KernelState:
         for.
     code : DeviceCode or None
         The kernel's own code, if it is not compiled from the unit.
-    store : optional
-        As of the definition.
     without_body : str or None
         A function that the kernel calls and that a GPU alone can run.
     counted : FunctionUnit or None
@@ -139,7 +133,6 @@ class KernelState:
         "parameter_count",
         "promises",
         "signatures",
-        "store",
         "traits",
         "unit",
         "without_body",
@@ -160,7 +153,6 @@ class KernelState:
         self.hidden = hidden
         self.parameter_count = len(unit.parameters) - len(hidden)
         self.code = definition.code
-        self.store = definition.store
         self._host = definition.host
         self.counted = counted
         self.of_member = of_member
@@ -317,7 +309,7 @@ class KernelStates:
             return state
 
     def _make_state(self) -> KernelState:
-        function, _, signatures, constants, code, host, follows_numba, _ = self.definition
+        function, _, signatures, constants, code, host, follows_numba = self.definition
         if code is not None:
             return self._make_state_of_code(code, host)
         shipped = None if follows_numba else _shipped_form(function, constants)

@@ -81,16 +81,18 @@ def quantize_groups(
 
 @kd.kernel(wraparound=False)
 def dequantize_numbers(
-    words, scales, zeros, out, *, numbers, is_packed, has_zeros, height, group
+    words, scales, zeros, out, *, numbers, is_packed, has_zeros, is_scaled, height, group
 ):  # fmt: skip
-    """Multiply numbers by their scales."""
+    """Write numbers, multiplied by their scales or not."""
     j, i = kd.grid(2)
     if i < out.shape[0] and j < out.shape[1]:
         codes = kd.packed(words, numbers) if is_packed else words
         value, row, g = kd.float32(codes[i, j]), i // height, j // group
         if has_zeros:
             value -= kd.float32(zeros[row, g])
-        out[i, j] = value * kd.float32(scales[row, g])
+        if is_scaled:
+            value *= kd.float32(scales[row, g])
+        out[i, j] = value
 
 
 @library_function
@@ -220,6 +222,7 @@ def dequantize(
         each = [on_device(of_each_row(a, out.shape[0])) for a in (scales, zeros) if a is not None]
         static = {"numbers": chosen.numbers or kd.int4, "is_packed": chosen.numbers is not None}
         static |= {"has_zeros": zeros is not None, "height": height, "group": group}
+        static["is_scaled"] = True
         grid = (-(-inner // THREADS), out.shape[0])
         launch(dequantize_numbers, grid, THREADS, source, each[0], each[-1], out, **static)
     return finish(out, like=words)

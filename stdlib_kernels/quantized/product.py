@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 
 from kerneldsl.errors import ArgumentValueError
-from stdlib_kernels.arrays import constant_beside, finish, on_device, source_and_result
+from stdlib_kernels.arrays import constant_beside, finish, is_on_host, on_device, source_and_result
 from stdlib_kernels.checks import Array, Out, check_array, check_same_kind
 from stdlib_kernels.functions import repeated_function
+from stdlib_kernels.quantized.few_rows import fits_planes, multiply_planes
 from stdlib_kernels.quantized.formats import FORMATS, Format, format_of
+from stdlib_kernels.quantized.many_rows import multiply_many
 from stdlib_kernels.quantized.tiles import multiply_tiles
 from stdlib_kernels.quantized.vectors import fits_vectors, multiply_vectors
 from stdlib_kernels.quantized.weights import (
@@ -111,7 +113,11 @@ def matmul(
             height,
             group,
         )
-        multiply = multiply_vectors if fits_vectors(source, weights) else multiply_tiles
+        multiply = multiply_tiles if is_on_host(result) else multiply_many
+        if fits_vectors(source, weights):
+            multiply = multiply_vectors
+        elif not is_on_host(result) and fits_planes(source, weights):
+            multiply = multiply_planes
         multiply(source, weights, result)
     return finish(result, like=x, out=out)
 

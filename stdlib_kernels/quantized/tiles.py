@@ -1,4 +1,4 @@
-"""Products of many rows by quantized numbers, by tiles."""
+"""Products of many rows by quantized numbers, by tiles: their kernels, and how a CPU runs them."""
 
 from __future__ import annotations
 
@@ -9,20 +9,15 @@ from typing import Any
 import numpy as np
 
 import kerneldsl as kd
-from kerneldsl.repeating.recorded_calls import launch, launch_over
-from stdlib_kernels.arrays import is_on_host
+from kerneldsl.repeating.recorded_calls import launch
 from stdlib_kernels.checks import Array
 from stdlib_kernels.quantized.weights import Weights
 
-__all__ = ["multiply_tiles"]
+__all__ = ["groups_of_codes", "multiply_tiles", "rows_of_codes", "rows_of_floats"]
 
-#: Rows and columns of a tile of the result, extents along k, and threads of a block. On a CPU a
-#: tile has all rows up to the first number, since its columns are unpacked once. On a GPU a
-#: thread has registers for 64 sums of a tile and as many of a group.
-HOST_TILES = ((1024, 128, 512, 128), (1024, 32, 512, 128))
-DEVICE_TILES = ((128, 128, 64, 256), (64, 64, 64, 128))
-#: Fewest tiles that keep a large GPU at work.
-MIN_TILES = 96
+#: Rows and columns of a tile of the result, extents along k, and threads of a block. A tile has all
+#: rows up to the first number, since its columns are unpacked once.
+TILES = ((1024, 128, 512, 128), (1024, 32, 512, 128))
 
 
 @kd.kernel(wraparound=False)
@@ -44,8 +39,8 @@ def rows_of_codes(
 
 @kd.kernel(wraparound=False)
 def groups_of_codes(
-    x, words, x_scales, scales, zeros, out, x_step,
-    *, numbers, is_packed, has_zeros, height, share, group, rows, columns, depth,
+    x, words, x_scales, scales, zeros, out,
+    *, numbers, is_packed, has_zeros, has_x_groups, height, share, group, rows, columns, depth,
 ):  # fmt: skip
     """Multiply as `rows_of_codes`, with scales of groups along k; their sums are float32.
 
@@ -59,13 +54,22 @@ def groups_of_codes(
             left = kd.tile.load(x, (m, k), (rows, depth))
             if has_zeros:
                 less = kd.tile.load(zeros, (n // height, k // group), (share, 1))
-                part = kd.mma(left, kd.int8(kd.int32(y) - kd.int32(less)).T)
+                part = kd.mma(left, kd.int8(kd.int32(y) - kd.int32(less)).T, promote=None)
             else:
-                part = kd.mma(left, y.T)
-            by = kd.tile.load(x_scales, (m, k // group * x_step), (rows, 1))
-            scale = kd.float32(kd.tile.load(scales, (n // height, k // group), (share, 1)))
-            acc += kd.float32(part) * (by * scale.T)
-        kd.tile.store(out, (m, n), acc)
+                part = kd.mma(left, y.T, promote=None)
+            row, g = n // height, k // group
+            if share > 1:
+                scale = kd.float32(kd.tile.load(scales, (row, g), (share, 1))).T
+            else:
+                scale = kd.float32(scales[row, g])
+            if has_x_groups:
+                acc += kd.float32(part) * (kd.tile.load(x_scales, (m, g), (rows, 1)) * scale)
+            else:
+                acc += kd.float32(part) * scale
+        if has_x_groups:
+            kd.tile.store(out, (m, n), acc)
+        else:
+            kd.tile.store(out, (m, n), acc * kd.tile.load(x_scales, (m, 0), (rows, 1)))
 
 
 @kd.kernel(wraparound=False)
@@ -95,51 +99,39 @@ def rows_of_floats(
 
 
 def multiply_tiles(x: Array, weights: Weights, out: Array) -> None:
-    """Multiply rows by the numbers of weights."""
-    host, chosen, by = is_on_host(out), weights.format, weights.x_scales
-    is_packed, height = chosen.numbers is not None, weights.height
-    rows, columns, depth, threads = _tile(out, host=host, most=height if height > 1 else None)
+    """Multiply rows by the numbers of weights, on a CPU."""
+    chosen, by, height = weights.format, weights.x_scales, weights.height
+    rows, columns, depth, threads = _tile(out, height if height > 1 else None)
     static: dict[str, Any] = {
         "numbers": chosen.numbers or kd.int4,  # any, if numbers are not packed
-        "is_packed": is_packed,
+        "is_packed": chosen.numbers is not None,
         "rows": rows,
         "columns": columns,
         "depth": math.gcd(weights.group, depth),
     }
-    groups: dict[str, Any] = {
-        "group": weights.group,
-        "height": height,
-        "share": columns if height == 1 else 1,
-    }
+    has_zeros = weights.zeros is not None
+    groups = weights.groups(columns) | {"has_zeros": has_zeros}
     kernel: Any
     args: tuple[Any, ...]
     common = (x, weights.words)
-    has_zeros = weights.zeros is not None
     scales = (weights.scales, weights.zeros if has_zeros else weights.scales)
-    groups["has_zeros"] = has_zeros
     if x.dtype.itemsize > 1:
         kernel, args = rows_of_floats, (*common, *scales, out)
         static |= {**groups, "scales_sums": x.dtype == np.float16}
     elif has_zeros or height > 1 or weights.scales.shape[1] > 1:
-        kernel, args = groups_of_codes, (*common, by, *scales, out, int(by.shape[1] > 1))
-        static |= groups
+        kernel, args = groups_of_codes, (*common, by, *scales, out)
+        static |= {**groups, "has_x_groups": by.shape[1] > 1}
     else:
         kernel, args = rows_of_codes, (*common, by, weights.scales, out)
         static["sums"] = kd.float32 if chosen.is_float else kd.int32
-    if host:
-        launch(kernel, _count(out, rows, columns), threads, *args, **static)
-    else:  # as many blocks as run at once, each of which loads its next tile early
-        launch_over(kernel, out.shape, *args, block=threads, **static)
+    launch(kernel, _count(out, rows, columns), threads, *args, **static)
 
 
-def _tile(out: Array, *, host: bool, most: int | None) -> tuple[int, int, int, int]:
+def _tile(out: Array, most: int | None) -> tuple[int, int, int, int]:
     """Return the largest tile that keeps all processors at work, of at most so many columns."""
-    wanted = 2 * (os.cpu_count() or 1) if host else MIN_TILES
-    height = -(-out.shape[0] // 8) * 8
+    wanted, height = 2 * (os.cpu_count() or 1), -(-out.shape[0] // 8) * 8
     fitting = [
-        (min(tile[0], height) if host else tile[0], *tile[1:])
-        for tile in (HOST_TILES if host else DEVICE_TILES)
-        if most is None or tile[1] <= most
+        (min(tile[0], height), *tile[1:]) for tile in TILES if most is None or tile[1] <= most
     ]
     large = (tile for tile in fitting if _count(out, *tile[:2]) >= wanted)
     return next(large, fitting[-1])

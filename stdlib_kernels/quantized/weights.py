@@ -46,6 +46,17 @@ class Weights(NamedTuple):
     height: int
     group: int
 
+    def part(self, rows: slice) -> Weights:
+        """Return those of some of the rows, which begin at a multiple of `height`."""
+        own = slice(rows.start // self.height, -(-rows.stop // self.height))
+        zeros = None if self.zeros is None else self.zeros[own]
+        return self._replace(words=self.words[rows], scales=self.scales[own], zeros=zeros)
+
+    def groups(self, columns: int) -> dict[str, Any]:
+        """Return constants of kernels with tiles of so many columns, which `share` scales."""
+        share = columns if self.height == 1 else 1
+        return {"group": self.group, "height": self.height, "share": share}
+
 
 def height_of(scales: Array, rows: int) -> int | None:
     """Return how many of so many rows have the same scales; ``None`` is wrong."""

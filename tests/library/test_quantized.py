@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 import kerneldsl as kd
 from kerneldsl.errors import ArgumentError
 from stdlib_kernels import quantized
+from stdlib_kernels.quantized import few_rows, many_rows, weights
 from stdlib_kernels.quantized.formats import FORMATS
 from tests.support.arrays import poisoned
-from tests.support.extent import examples
+from tests.support.extent import examples, full_beyond
 
 pytest.importorskip("ml_dtypes")
 
@@ -370,3 +371,45 @@ def test_errors(call_wrongly, said):
     with pytest.raises(ArgumentError) as caught:
         call_wrongly()
     assert said in str(caught.value)
+
+
+# -- kernels of a GPU, on any target ---------------------------------------------------------------
+
+
+OF_GPUS = [
+    *itertools.product(
+        INTEGERS, ["int8", "float16", "bfloat16"], [few_rows.multiply_planes], [0, 1, 128]
+    ),
+    *itertools.product(INTEGERS, ["int8", "bfloat16"], [many_rows.multiply_many], [0, 1, 128]),
+]
+QUICK_OF_GPUS = [
+    ("int8", "int8", few_rows.multiply_planes, 1),
+    ("uint4", "int8", many_rows.multiply_many, 1),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype", "multiply", "grouped"), full_beyond(OF_GPUS, QUICK_OF_GPUS)
+)
+def test_kernels_of_gpus_are_exact(rng, name, dtype, multiply, grouped):
+    """Those of few and of many rows, by scales of rows, of groups and of blocks."""
+    chosen = FORMATS[name]
+    unit = few_rows.DEPTH * 32 // chosen.bits
+    rows, columns = int(rng.integers(1, 20)), 256 if grouped == 128 else int(rng.integers(1, 300))
+    groups = int(rng.integers(2, 5)) if grouped else 1
+    inner = unit * groups if grouped else 4 * int(rng.integers(1, 40))
+    codes = random_codes(rng, name, (columns, inner))
+    x = rng.integers(-128, 128, (rows, inner)).astype(dtype_of(dtype))
+    height = grouped or 1
+    scales = np.exp2(rng.integers(-3, 4, (columns // height, groups))).astype(np.float32)
+    zeros = rng.integers(0, 16, scales.shape).astype(np.uint8) if chosen.has_zeros else None
+    by = np.exp2(rng.integers(-2, 3, (rows, 1))).astype(np.float32)
+    group = inner // groups if grouped else weights.WHOLE
+    words = quantized.pack(codes, name)
+    right = weights.Weights(chosen, words, scales, zeros, by, height, group)
+    out = poisoned((rows, columns), np.float32)
+    is_scaled = multiply is many_rows.multiply_many and dtype == "bfloat16"  # numbers, not sums
+    with kd.use("cpu"):
+        multiply(x, right, out)
+    expected = x.astype(np.float64) @ values_of(codes, scales, zeros).T
+    assert np.array_equal(out, expected * (1 if is_scaled else by))

@@ -1,0 +1,207 @@
+"""Products of a few rows by packed numbers, by tensor cores of a GPU.
+
+Words are read once, and each thread unpacks those that it multiplies, in registers. Number p of a
+word is multiplied by *plane* p of the rows: by their elements that belong to the numbers p of all
+words. So the rows are laid out in planes first. As many blocks as keep a GPU at work multiply parts
+along k. Their sums are added in order, so results are the same from run to run.
+
+Integers are multiplied as floats of 16 bits, which hold them. The sums of `DEPTH` words are exact.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+import kerneldsl as kd
+from kerneldsl.repeating.recorded_calls import launch, launch_over
+from stdlib_kernels.arrays import allocate, constant_beside, is_contiguous
+from stdlib_kernels.checks import Array
+from stdlib_kernels.linalg.product import has_tensor_cores
+from stdlib_kernels.quantized.weights import Weights
+
+__all__ = ["fits_planes", "multiply_planes"]
+
+#: Words of a row of a tile: an instruction multiplies as many elements along k.
+DEPTH = 16
+#: Rows of words of a tile, and threads of a block.
+HEIGHT, THREADS = 128, 128
+#: Rows of the other factor of a tile, and as many tiles as a large GPU computes at once.
+WIDTHS = {8: 3 * 132, 16: 3 * 132, 32: 3 * 132, 64: 2 * 132}
+#: Fewest words along k of a part.
+MIN_PART = 8 * DEPTH
+#: Threads of a block that lays out planes, or adds sums.
+OTHER_THREADS = 128
+
+
+@kd.kernel(wraparound=False)
+def lay_out_planes(x, planes, *, count):
+    """Write ``x[m, c * count + p]`` in ``planes[p, m, c]``, and zeros beyond the last one."""
+    c, m, p = kd.blockIdx.x * OTHER_THREADS + kd.threadIdx.x, kd.blockIdx.y, kd.blockIdx.z
+    if c < planes.shape[2]:
+        k, value = c * count + p, kd.float32(0)
+        if k < x.shape[1]:
+            value = kd.float32(x[m, k])
+        planes[p, m, c] = value
+
+
+def number_of(word, zero, shift, bits, flip, number):
+    """Return the number of a word at some bits, minus the zero, as a float of 16 bits.
+
+    The bits become the first ones of the fraction of a float32 between 2**bits and its double.
+    """
+    at = 23 - bits
+    if shift >= at:
+        moved = kd.uint32(word >> kd.uint32(shift - at))
+    else:
+        moved = kd.uint32(word << kd.uint32(at - shift))
+    own = kd.uint32(moved & kd.uint32((2**bits - 1) << at))
+    own = kd.uint32(own ^ kd.uint32((127 + bits) << 23 | flip << at))
+    return number(kd.bitcast(own, kd.float32) - zero)
+
+
+@kd.func
+def _add_plane(w, y, shift, zero, found, bits, flip, number):
+    return kd.mma(w.map(number_of, zero, shift, bits, flip, number), y.T, found)
+
+
+@kd.kernel(wraparound=False)
+def words_by_planes(
+    words, planes, scales, zeros, sums, length,
+    *, bits, flip, bias, number, rows, height, group, parts, is_grouped, is_exact, has_zeros,
+):  # fmt: skip
+    """Multiply rows of words by planes: a part along k is below the one before it in `sums`.
+
+    ``scales[n // height, c // group]`` is of word c of row n. Exact sums are int32. Parts have
+    `length` words.
+    """
+    below = sums.shape[0] // parts
+    p0, p1, p2, p3 = planes[0], planes[1], planes[2], planes[3]
+    if bits < 8:
+        p4, p5, p6, p7 = planes[4], planes[5], planes[6], planes[7]
+    if bits < 4:
+        p8, p9, p10, p11 = planes[8], planes[9], planes[10], planes[11]
+        p12, p13, p14, p15 = planes[12], planes[13], planes[14], planes[15]
+    for n, m in kd.tiles(sums.shape, (HEIGHT, rows)):
+        part = n // below
+        first, start = n - part * below, part * length
+        acc = kd.tile.zeros((HEIGHT, rows), kd.int32 if is_exact else kd.float32)
+        w = kd.tile.load(words, (first, start), (HEIGHT, DEPTH))
+        for c in kd.pipelined(range(start, min(start + length, words.shape[1]), DEPTH)):
+            # Loads of the next words take as long as the products of these.
+            following = kd.tile.load(words, (first, c + DEPTH), (HEIGHT, DEPTH))
+            row, g = first // height, c // group
+            zero = kd.float32(bias + 2**bits)
+            if has_zeros:
+                if height > 1:
+                    zero = kd.float32(2**bits) + kd.float32(zeros[row, g])
+                else:
+                    own = kd.tile.load(zeros, (row, g), (HEIGHT, 1))
+                    zero = kd.float32(2**bits) + kd.float32(own)
+            found = kd.tile.zeros((HEIGHT, rows), kd.float32)
+            y = kd.tile.load(p0, (m, c), (rows, DEPTH))
+            found = _add_plane(w, y, 0 * bits, zero, found, bits, flip, number)
+            y = kd.tile.load(p1, (m, c), (rows, DEPTH))
+            found = _add_plane(w, y, 1 * bits, zero, found, bits, flip, number)
+            y = kd.tile.load(p2, (m, c), (rows, DEPTH))
+            found = _add_plane(w, y, 2 * bits, zero, found, bits, flip, number)
+            y = kd.tile.load(p3, (m, c), (rows, DEPTH))
+            found = _add_plane(w, y, 3 * bits, zero, found, bits, flip, number)
+            if bits < 8:
+                y = kd.tile.load(p4, (m, c), (rows, DEPTH))
+                found = _add_plane(w, y, 4 * bits, zero, found, bits, flip, number)
+                y = kd.tile.load(p5, (m, c), (rows, DEPTH))
+                found = _add_plane(w, y, 5 * bits, zero, found, bits, flip, number)
+                y = kd.tile.load(p6, (m, c), (rows, DEPTH))
+                found = _add_plane(w, y, 6 * bits, zero, found, bits, flip, number)
+                y = kd.tile.load(p7, (m, c), (rows, DEPTH))
+                found = _add_plane(w, y, 7 * bits, zero, found, bits, flip, number)
+            if bits < 4:
+                y = kd.tile.load(p8, (m, c), (rows, DEPTH))
+                found = _add_plane(w, y, 8 * bits, zero, found, bits, flip, number)
+                y = kd.tile.load(p9, (m, c), (rows, DEPTH))
+                found = _add_plane(w, y, 9 * bits, zero, found, bits, flip, number)
+                y = kd.tile.load(p10, (m, c), (rows, DEPTH))
+                found = _add_plane(w, y, 10 * bits, zero, found, bits, flip, number)
+                y = kd.tile.load(p11, (m, c), (rows, DEPTH))
+                found = _add_plane(w, y, 11 * bits, zero, found, bits, flip, number)
+                y = kd.tile.load(p12, (m, c), (rows, DEPTH))
+                found = _add_plane(w, y, 12 * bits, zero, found, bits, flip, number)
+                y = kd.tile.load(p13, (m, c), (rows, DEPTH))
+                found = _add_plane(w, y, 13 * bits, zero, found, bits, flip, number)
+                y = kd.tile.load(p14, (m, c), (rows, DEPTH))
+                found = _add_plane(w, y, 14 * bits, zero, found, bits, flip, number)
+                y = kd.tile.load(p15, (m, c), (rows, DEPTH))
+                found = _add_plane(w, y, 15 * bits, zero, found, bits, flip, number)
+            if is_exact:
+                acc = kd.int32(acc + kd.int32(found))
+            elif not is_grouped:
+                acc += found
+            elif height > 1:
+                acc += found * kd.float32(scales[row, g])
+            else:
+                acc += found * kd.float32(kd.tile.load(scales, (row, g), (HEIGHT, 1)))
+            w = following
+        kd.tile.store(sums, (n, m), acc)
+
+
+@kd.kernel(wraparound=False)
+def add_scaled(sums, scales, x_scales, out, *, parts, height, is_grouped):
+    """Add the parts of sums in order, and multiply them by the scales that they lack."""
+    n, m = kd.blockIdx.x * OTHER_THREADS + kd.threadIdx.x, kd.blockIdx.y
+    if n < out.shape[1]:
+        below, total = sums.shape[0] // parts, sums[n, m]
+        for part in range(1, parts):
+            total += sums[part * below + n, m]
+        by = x_scales[m, 0]
+        out[m, n] = kd.float32(total) * (by if is_grouped else scales[n // height, 0] * by)
+
+
+def fits_planes(x: Array, weights: Weights) -> bool:
+    """Return whether a GPU multiplies a few rows by words, and groups begin at tiles."""
+    chosen, words = weights.format, weights.words
+    is_packed = chosen.numbers is not None or (
+        is_contiguous(words) and words.shape[1] % 4 == 0 and not chosen.is_float
+    )
+    begins = weights.group % (DEPTH * 32 // chosen.bits) == 0
+    is_few = 0 < x.shape[0] <= max(WIDTHS) and x.shape[1] > 0 and x.dtype.itemsize <= 2
+    is_alike = weights.x_scales.shape[1] == 1
+    return is_few and is_packed and begins and is_alike and has_tensor_cores(x)
+
+
+def multiply_planes(x: Array, weights: Weights, out: Array) -> None:
+    """Multiply rows of int8 or of 16-bit floats by the numbers of weights, on a GPU."""
+    rows, chosen, scales = x.shape[0], weights.format, weights.scales
+    words = weights.words if chosen.numbers is not None else weights.words.view(np.uint32)
+    count, is_grouped = 32 // chosen.bits, scales.shape[1] > 1
+    number = np.dtype(kd.bfloat16) if x.dtype == np.int8 else x.dtype
+    is_exact = x.dtype == np.int8 and not is_grouped and weights.zeros is None
+    width = next(each for each in WIDTHS if each >= rows)
+    planes = allocate(x, (count, rows, -(-words.shape[1] // DEPTH) * DEPTH), number)
+    tiles = -(-words.shape[0] // HEIGHT)
+    parts = max(1, min(WIDTHS[width] // tiles, words.shape[1] // MIN_PART))
+    kind = np.dtype(np.int32 if is_exact else np.float32)
+    sums = allocate(x, (parts * tiles * HEIGHT, width), kind)
+    # A kernel with arguments that overlap copies no tiles early.
+    none = constant_beside(x, np.zeros(1, np.uint8)).reshape((1, 1))
+    zeros = none if weights.zeros is None else weights.zeros
+    static = {
+        "bits": chosen.bits,
+        "flip": chosen.flip & (2**chosen.bits - 1),
+        "bias": chosen.bias,
+        "number": number.type,
+        "rows": width,
+        "height": weights.height,
+        "group": max(1, weights.group * chosen.bits // 32),
+        "parts": parts,
+        "is_grouped": is_grouped,
+        "is_exact": is_exact,
+        "has_zeros": weights.zeros is not None,
+    }
+    grid: tuple[int, ...] = (-(-planes.shape[2] // OTHER_THREADS), rows, count)
+    launch(lay_out_planes, grid, OTHER_THREADS, x, planes, count=count)
+    length = -(-words.shape[1] // (DEPTH * parts)) * DEPTH
+    args = (words, planes, scales, zeros, sums, length)
+    launch_over(words_by_planes, tuple(sums.shape), *args, block=THREADS, **static)
+    how = {"parts": parts, "height": weights.height, "is_grouped": is_grouped}
+    grid = (-(-out.shape[1] // OTHER_THREADS), rows)
+    launch(add_scaled, grid, OTHER_THREADS, sums, scales, weights.x_scales, out, **how)
