@@ -11,6 +11,7 @@ import ctypes
 import operator
 import re
 import struct
+from collections import Counter
 from collections.abc import Callable
 from itertools import chain, product
 from typing import Any
@@ -20,6 +21,7 @@ import ml_dtypes
 import numpy as np
 
 from kerneldsl.contract import Specialization
+from kerneldsl.contract.tensor_maps import MAP_DTYPES
 from targets.cuda.architectures import parse_arch
 from targets.cuda.compile.compiler import lower_kernel
 from targets.cuda.compile.mma.wgmma import Instruction, Wait, find_function
@@ -32,6 +34,10 @@ __all__ = ["simulate_warpgroups"]
 _RING = re.compile(r'@"(kd_matrix_shared_(\d+))" = external *global \[0 x i8\]')
 _LOW_BITS, _WARPGROUP = 18, 128
 _ROW_BYTES = 128
+#: Bytes of an element by its number in a map.
+_MAP_SIZES = {
+    number: np.dtype(getattr(ml_dtypes, name, name)).itemsize for name, number in MAP_DTYPES.items()
+}
 #: Polls without progress after which no thread will go on.
 _MOST_POLLS = 5_000
 
@@ -116,6 +122,8 @@ class _Ring(_Block):
         self._shown: dict[int, int] = {}
         self._boxes: dict[int, int] = {}
         self._polls = 0
+        #: Threads that have arrived at a barrier for which they do not wait.
+        self._arrived: Counter[int] = Counter()
 
     def run(self, call: Callable[[], None], grid_dim: Any, place: Any) -> None:
         self._barriers.clear()
@@ -124,6 +132,7 @@ class _Ring(_Block):
         self._own.clear()
         for each in (self._stores, self._shown, self._boxes):
             each.clear()
+        self._arrived.clear()
         super().run(call, grid_dim, place)
         assert not self._copies, "a block ends before its copies are there"
         assert not any(map(any, self._stores.values())), "a block ends before copies have read it"
@@ -147,6 +156,8 @@ class _Ring(_Block):
                 call = lambda: self._stores_of_thread().append([])
             case ["cp", "async", "bulk", "wait", *_]:
                 call = self._wait_for_stores
+            case ["barrier", "cta", "arrive", *_]:
+                call = lambda at, count: self._arrived.update([at])
             case ["cp", "async", "bulk", *_]:
                 call = self._copy
             case ["fence", "proxy", "async", *_]:
@@ -183,8 +194,9 @@ class _Ring(_Block):
         for each in self._threads:
             if not each.is_done and each.waiting and each.waiting[0].endswith(".count"):
                 named.setdefault(each.given[0], []).append(each)
-        for threads in named.values():
-            if len(threads) == threads[0].given[1]:
+        for number, threads in named.items():
+            if len(threads) + self._arrived[number] == threads[0].given[1]:
+                self._arrived[number] = 0
                 _give(threads)
         super()._meet()
 
@@ -214,25 +226,29 @@ class _Ring(_Block):
     # -- copies -----------------------------------------------------------------------------------
 
     def _copy(self, target: int, at: int, map_at: int, *given: int) -> None:
-        address, rank, extents, strides, box = _map_at(map_at)
-        assert target % 1024 == 0
+        address, dtype, rank, swizzle, extents, strides, box = _map_at(map_at)
+        assert swizzle == 3 or (swizzle == 0 and box[1] == 1)
+        assert target % (1024 if swizzle else 128) == 0
         column, row, *others = given[:rank]
-        size = _ROW_BYTES // box[0]
+        size = _MAP_SIZES[dtype]
+        row_bytes = box[0] * size
+        assert row_bytes == _ROW_BYTES or not swizzle
         address += sum(map(operator.mul, others, strides[1:]))
         is_inside = all(0 <= each < extents[2 + n] for n, each in enumerate(others))
 
         def copy() -> None:
             for number in range(box[1]):
-                line = np.zeros(_ROW_BYTES, np.uint8)
+                line = np.zeros(row_bytes, np.uint8)
                 first, last = max(column, 0), min(column + box[0], extents[0])
                 if is_inside and 0 <= row + number < extents[1] and first < last:
                     source = address + (row + number) * strides[0] + first * size
                     found = _memory(source, (last - first) * size)
                     start = (first - column) * size
                     line[start : start + len(found)] = found
-                places = _exchanged(target + number * _ROW_BYTES + np.arange(_ROW_BYTES))
-                _memory(target, box[1] * _ROW_BYTES)[places - target] = line
-            self._barriers[at].change(nbytes=-box[1] * _ROW_BYTES)
+                places = target + number * row_bytes + np.arange(row_bytes)
+                places = _exchanged(places) if swizzle else places
+                _memory(target, box[1] * row_bytes)[places - target] = line
+            self._barriers[at].change(nbytes=-box[1] * row_bytes)
 
         if self._late:
             self._copies.append(copy)
@@ -255,7 +271,8 @@ class _Ring(_Block):
 
     def _store(self, source: int, map_at: int, *given: int) -> None:
         """Begin to copy a box to an array; it is read at once, or when the thread waits for it."""
-        address, rank, extents, strides, box = _map_at(map_at)
+        address, _, rank, swizzle, extents, strides, box = _map_at(map_at)
+        assert swizzle == 3
         assert source % 1024 == 0
         column, row, *others = given[:rank]
         warpgroup = self.current.number // _WARPGROUP
@@ -337,7 +354,7 @@ class _Ring(_Block):
         words = [self._own[thread & ~3 | lane, number][:4] for lane in range(4)]
         kind = np.dtype(getattr(ml_dtypes, form.dtypes[0], form.dtypes[0]))
         # By thread, then halves of the columns, halves of the rows, and pairs.
-        found = np.array(words, np.uint32).view(kind).reshape(4, 2, 2, 2)
+        found = np.array(words, np.int64).astype(np.uint32).view(kind).reshape(4, 2, 2, 2)
         return found.transpose(2, 1, 0, 3).reshape(2, 16).astype(np.float64)
 
     def _factor(self, form: Any, descriptor: int, rows: Any, dtype: str, is_exchanged: bool) -> Any:
@@ -363,14 +380,13 @@ class _Ring(_Block):
         return found.view(kind)[..., 0].astype(np.float64)
 
 
-def _map_at(address: int) -> tuple[int, int, Any, Any, Any]:
-    """Return address, rank, extents, strides and box of a tensor map."""
+def _map_at(address: int) -> tuple[int, int, int, int, Any, Any, Any]:
+    """Return address, dtype, rank, swizzle, extents, strides and box of a tensor map."""
     words = struct.unpack("=Q3I5Q4Q5I", ctypes.string_at(address, 112))
-    found, _, rank, swizzle = words[:4]
+    found, dtype, rank, swizzle = words[:4]
     box = words[13:18]
-    assert swizzle == 3
     assert rank == 2 or set(box[2:rank]) == {1}
-    return found, rank, words[4:9], words[9:13], box
+    return found, dtype, rank, swizzle, words[4:9], words[9:13], box
 
 
 def _exchanged(addresses: Any) -> Any:

@@ -210,10 +210,12 @@ def _overlapping(
     plan: Any, function: Any, specialization: Specialization, known: Any, report: Report
 ) -> Any:
     if plan is not None:
+        from targets.cuda.compile.mma.await_late import await_late
         from targets.cuda.compile.mma.overlap_products import overlap_products
 
         count = overlap_products(function.body)
         report("loop", "with two products at the same time", count)
+        report("product", "awaited after the next one begins", await_late(function.body))
     return plan
 
 

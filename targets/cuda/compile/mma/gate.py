@@ -2,7 +2,8 @@
 
 Where ptxas does not see that results stay in their registers it puts waits between instructions,
 which it reports (C7508 to C7520). A thread with too few registers spills them. Such code is right,
-but slower than that of other plans.
+but slower than that of other plans. A few registers that are spilled outside of the innermost loop
+cost nothing: gradients of attention with 28 bytes were as fast as without.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from targets.cuda.compile.ptxas import Assembled, assemble
 __all__ = ["find_problem", "problem_of"]
 
 _log = logging.getLogger("kerneldsl.cuda.compiler")
+#: Most bytes that a thread may spill.
+MOST_SPILLED = 64
 #: What ptxas says of ``wgmma``.
 _SERIALIZED = re.compile(r"\((C75\d\d)\)")
 
@@ -40,5 +43,5 @@ def problem_of(assembled: Assembled, entry_name: str) -> str | None:
     codes = sorted(set(_SERIALIZED.findall(assembled.log)))
     if codes:
         return f"ptxas serializes the products ({', '.join(codes)})"
-    spilled = assembled.resources[entry_name].spill_bytes
-    return f"a thread spills {spilled} bytes" if spilled else None
+    spilled = assembled.resources[entry_name].spill_bytes or 0
+    return f"a thread spills {spilled} bytes" if spilled > MOST_SPILLED else None

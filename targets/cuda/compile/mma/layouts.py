@@ -295,7 +295,11 @@ class TileLayouts(Layouts):
             if not isinstance(load, Operation) or load.name != "tile.load":
                 continue
             is_as_stored = load.operands[0].type.dtype == value.type.dtype
-            if len(operands) == 1 and uses[value] == count[value] and is_as_stored:
+            if (
+                len({each.memory for each in operands}) == 1
+                and uses[value] == count[value]
+                and is_as_stored
+            ):
                 yield load, next(iter(operands))
 
     def _find_rows(self, operations: Sequence[Operation]) -> Iterator[tuple[Value, RowFragments]]:

@@ -25,8 +25,10 @@ class NotPlanned(Exception):
     """The reason why the tiles of a kernel are multiplied otherwise."""
 
 
-def map_of(function: Function, specialization: Specialization, load: Operation) -> TensorMap:
-    """Return the map by which a tile is copied.
+def map_of(
+    function: Function, specialization: Specialization, load: Operation, *, is_line: bool = False
+) -> TensorMap:
+    """Return the map by which a tile is copied: in panels, or a tile of one row as it is.
 
     Raises
     ------
@@ -46,14 +48,15 @@ def map_of(function: Function, specialization: Specialization, load: Operation) 
         unit_axis = 0
     across, along = load.attributes["shape"]
     axes = tuple(range(last, -1, -1))
-    if unit_axis == 0 and kind.ndim == 2:
+    if unit_axis == 0 and kind.ndim == 2 and not is_line:
         across, along, axes = along, across, (0, 1)
     is_as_stored = str(kind.dtype) in MAP_DTYPES and kind.dtype == load.result.type.dtype
     if not is_as_stored or array.type.ndim != 2 or kind.ndim > MAX_MAP_RANK:
         raise NotPlanned("a factor is converted when it is loaded, or has not two axes")
     if not _is_zero(other):
         raise NotPlanned("a factor has other elements than zeros beyond its array")
-    if along * itemsize % ROW_BYTES or across > _MAX_BOX or across % 8:
+    unit, rows = (MAP_ALIGNMENT, 1) if is_line else (ROW_BYTES, 8)
+    if along * itemsize % unit or max(across, along * is_line) > _MAX_BOX or across % rows:
         shape = load.attributes["shape"]
         raise NotPlanned(f"a tile {shape} of {kind.dtype} is not of whole boxes")
     if unit_axis != axes[0]:
@@ -64,8 +67,8 @@ def map_of(function: Function, specialization: Specialization, load: Operation) 
         raise NotPlanned("arguments overlap")
     if specialization.layout.arrays[number].position in specialization.traits.written:
         raise NotPlanned("the kernel writes an array of factors")
-    box = (ROW_BYTES // itemsize, across, *[1] * (kind.ndim - 2))
-    return TensorMap(number, axes, box, ROW_BYTES)
+    row, swizzle = (along, 0) if is_line else (ROW_BYTES // itemsize, ROW_BYTES)
+    return TensorMap(number, axes, (row, across, *[1] * (kind.ndim - 2)), swizzle)
 
 
 def is_transposed(wanted: TensorMap) -> bool:

@@ -64,6 +64,11 @@ class Operand:
         return (self.depth if self.is_along_k else self.extent) * self.itemsize
 
     @property
+    def memory(self) -> tuple[int, int, bool]:
+        """Rows, bytes of a row, and order of axes; factors with equal ones are one in memory."""
+        return self.rows, self.row_bytes, self.is_turned
+
+    @property
     def nbytes(self) -> int:
         """Bytes of all, up to the end of a line."""
         return -(-self.rows * self.row_bytes // _LINE_BYTES) * _LINE_BYTES

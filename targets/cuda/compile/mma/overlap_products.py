@@ -12,6 +12,8 @@ beside what is computed from that::
         wait for the second product
     second part of the last iteration
 
+Warpgroups begin products of an iteration in turns. So one multiplies while others compute.
+
 The second part of an iteration is its last product, and what depends on that, in this iteration or
 a later one. The first part hands on to it what it reads. All operations are those of the loop, in
 an order that their values permit.
@@ -47,7 +49,13 @@ def overlap_products(region: Region) -> int:
             count += 1
         out += made or [operation]
     region.operations = out
+    if count and out[0].name == "ring.multiply":
+        out.insert(1, _turn_of("first"))
     return count
+
+
+def _turn_of(word: str) -> Operation:
+    return Operation("ring.turn", [], (), {"word": word}, effect=Effect.WAIT)
 
 
 class _Parts:
@@ -98,7 +106,8 @@ def _overlapped(loop: Operation) -> list[Operation] | None:
     """Return what takes the place of a loop, ``None`` if it stays as it is."""
     (body,) = loop.regions
     products = [each for each in body.operations if each.name == "tile.mma"]
-    if len(products) != 2 or any(map(_is_added_in_parts, products)):
+    has_lines = any(each.name == "tile.line" for each in body.operations)
+    if len(products) != 2 or has_lines or any(map(_is_added_in_parts, products)):
         return None
     if products[0].attributes["depth"] + products[1].attributes["shape"][1] < LEAST_WORK:
         return None
@@ -201,6 +210,7 @@ def _turn(parts: _Parts, one: dict[Value, Value], two: dict[Value, Value]) -> li
     begins = [clone(each, one) for each in parts.one[:early]]
     sums = [clone(each, two) for each in parts.two[:late]]
     out = [*begins, *sums]
+    out = [_turn_of("begin"), *out, _turn_of("end")]
     for product, pending in ((begins[-1], 1), (sums[-1], 0)):
         product.attributes["is_awaited"] = False
         if not pending:

@@ -172,10 +172,11 @@ def _take_parts(function: Function, plan: WarpgroupPlan) -> None:
         store.attributes["boxes"] = boxes
     _take_words(function.body, plan)
     fewest = _LATE_SLOTS if plan.warpgroups == 1 else _LATE_SLOTS_OF_SEVERAL
-    is_late = len(plan.rings) == 1 and plan.slots >= fewest and _is_chain(plan)
+    has_lines = any(ring.has_lines for ring in plan.rings)
+    is_late = not has_lines and len(plan.rings) == 1 and plan.slots >= fewest and _is_chain(plan)
     for number, ring in enumerate(plan.rings):
         for load, part in ring.parts.items():
-            load.name = "tile.part"
+            load.name = "tile.line" if part.is_line else "tile.part"
             load.operands = []
             load.effect = Effect.NONE
             load.attributes["part"] = part
@@ -235,9 +236,7 @@ def _take_words(region: Region, plan: WarpgroupPlan) -> None:
 def _receive(number: int, ring: RingPlan, *, is_late: bool) -> None:
     """Receive the factors of a ring before the first product of them; free them after the last."""
     operations = ring.region.operations
-    readers = [
-        place for place, each in enumerate(operations) if not ring.products.isdisjoint(each.walk())
-    ]
+    readers = [place for place, each in enumerate(operations) if each in ring.readers]
     release = _ring("ring.release", number)
     release.attributes["is_late"] = is_late
     operations.insert(readers[-1] + 1, release)

@@ -20,6 +20,7 @@ from kerneldsl.contract.tensor_maps import TensorMap
 from kerneldsl.ir.operations import Effect, Function, Operation, Region, Value
 from kerneldsl.utilities.dataclasses import dataclass
 from targets.cuda.compile.additions import LaunchAdditions
+from targets.cuda.compile.mma.lines import find_lines, readers_in
 from targets.cuda.compile.mma.mapped_loads import NotPlanned, is_transposed, map_of
 from targets.cuda.compile.mma.mapped_stores import (
     BOX_BYTES,
@@ -47,6 +48,8 @@ __all__ = ["Part", "RingPlan", "WarpgroupPlan", "plan_warpgroups"]
 _SHARED_BYTES, _OTHER_BYTES = 227 * 1024, 8 * 1024
 #: Dynamic shared memory begins at a multiple of it.
 RING_ALIGNMENT = 1024
+#: A row that expressions read begins at a multiple of it.
+LINE_ALIGNMENT = 128
 #: Registers of a thread with the first factor of an instruction.
 OWN_WORDS = 4
 #: Most slots, and as many as hide the time of a copy.
@@ -62,9 +65,10 @@ _MAX_RESULTS = {1: 128, 2: 128, 3: 96}
 
 @dataclass(frozen=True)
 class Part:
-    """One factor of a product in a slot of a ring.
+    """One factor of products in a slot of a ring.
 
-    It is in panels, one after the other, with rows of 128 bytes. The rows are along k, or across.
+    It is in panels, one after the other, with rows of 128 bytes. For a product the rows are along
+    k, or across. A row that expressions read is one panel.
     """
 
     #: Numbers of its ring, and of its tensor map.
@@ -75,17 +79,22 @@ class Part:
     #: Rows of a panel, and panels.
     rows: int
     panels: int
-    #: Elements of a row.
+    #: Elements of a row, and its bytes.
     row_elements: int
-    #: Whether rows are across k.
-    is_exchanged: bool
+    row_bytes: int
     #: Whether rows are along the first axis of the tile.
     is_transposed: bool
+    #: Whether expressions read it.
+    is_line: bool = False
+
+    def is_exchanged(self, product: Operation, number: int) -> bool:
+        """Return whether its rows are across k, as a factor of a product."""
+        return _exchanges(product)[number] != self.is_transposed
 
     @property
     def panel_bytes(self) -> int:
         """Size of a panel."""
-        return self.rows * ROW_BYTES
+        return self.rows * self.row_bytes
 
     @property
     def nbytes(self) -> int:
@@ -101,14 +110,25 @@ class RingPlan:
     region: Region
     #: By the load of each.
     parts: dict[Operation, Part]
-    #: The products that read them.
-    products: frozenset[Operation]
+    #: The operations of the region that read them.
+    readers: frozenset[Operation]
     slots: int
+
+    @property
+    def copied_bytes(self) -> int:
+        """Size of the factors and rows of a slot."""
+        return sum(part.nbytes for part in self.parts.values())
 
     @property
     def slot_bytes(self) -> int:
         """Size of a slot."""
-        return sum(part.nbytes for part in self.parts.values())
+        end = max(part.start + part.nbytes for part in self.parts.values())
+        return -(-end // RING_ALIGNMENT) * RING_ALIGNMENT
+
+    @property
+    def has_lines(self) -> bool:
+        """True if expressions read a part."""
+        return any(part.is_line for part in self.parts.values())
 
     @property
     def bytes_of_each(self) -> int:
@@ -179,7 +199,7 @@ def plan_warpgroups(function: Function, specialization: Specialization) -> Warpg
     loops = _check_loops(function, products)
     maps: list[TensorMap] = []
     uses = _uses(function)
-    rings = _rings(function, specialization, forms, uses, maps)
+    rings = _rings(function, specialization, forms, loops, uses, maps)
     factors = {load for ring in rings for load in ring.parts}
     others = 0 if has_few_tiles(function, factors) else _OTHER_BYTES
     room = _SHARED_BYTES - others - RING_ALIGNMENT
@@ -259,6 +279,7 @@ def _rings(
     function: Function,
     specialization: Specialization,
     forms: Mapping[Operation, Form],
+    loops: Mapping[Region, int],
     uses: Mapping[Value, list[Operation]],
     maps: list[TensorMap],
 ) -> list[RingPlan]:
@@ -268,23 +289,20 @@ def _rings(
         region_of |= {each: region for region in operation.regions for each in region.operations}
     region_of |= dict.fromkeys(function.body.operations, function.body)
     layouts: TileLayouts | None = None
-    exchanges: dict[Operation, bool] = {}
+    found: set[Operation] = set()
     #: By the region of the loads and the first product that reads them.
     loads: dict[tuple[Region, Operation], list[Operation]] = {}
     for product, form in forms.items():
-        for number, is_exchanged in enumerate(_exchanges(product)):
-            factor = product.operands[number]
+        for number, factor in enumerate(product.operands[:2]):
             load = factor.owner
-            if load in exchanges:
-                if exchanges[load] != is_exchanged:
-                    raise NotPlanned("a tile is a factor as it is, and with its axes exchanged")
+            if load in found:
                 continue
             if isinstance(load, Operation) and load.name == "tile.load":
                 if any(
                     each.name != "tile.mma" or factor in each.operands[2:] for each in uses[factor]
                 ):
                     raise NotPlanned("a factor is read by other operations than kd.mma")
-                exchanges[load] = is_exchanged
+                found.add(load)
                 loads.setdefault((region_of[load], product), []).append(load)
                 continue
             if layouts is None:
@@ -292,22 +310,36 @@ def _rings(
             if number or not form.may_exchange or not layouts.has_own_rows(product):
                 raise NotPlanned("a factor is computed")
     rings: list[RingPlan] = []
-    for (region, product), own in loads.items():
+    for (region, _), own in loads.items():
         parts, start = {}, 0
         for load in own:
             wanted = map_of(function, specialization, load)
             if wanted not in maps:
                 maps.append(wanted)
             (row, rows), is_turned = wanted.box[:2], is_transposed(wanted)
-            is_exchanged = exchanges[load] != is_turned
-            if is_exchanged and not forms[product].may_exchange:
-                raise NotPlanned("operands with columns side by side are of 16 bits")
             panels = load.attributes["shape"][0 if is_turned else 1] // row
-            made = (rows, panels, row, is_exchanged, is_turned)
-            parts[load] = Part(len(rings), maps.index(wanted), start, *made)
+            numbers = (len(rings), maps.index(wanted))
+            parts[load] = Part(*numbers, start, rows, panels, row, ROW_BYTES, is_turned)
             start += parts[load].nbytes
-        readers = frozenset(each for load in own for each in uses[load.result])
-        _check_ways(region, own, readers)
+        products = {each for load in own for each in uses[load.result]}
+        for each in products:
+            for number, factor in enumerate(each.operands[:2]):
+                load = factor.owner
+                part = parts.get(load) if isinstance(load, Operation) else None
+                is_across = part is not None and part.is_exchanged(each, number)
+                if is_across and not forms[each].may_exchange:
+                    raise NotPlanned("operands with columns side by side are of 16 bits")
+        if region in loops and all(region is not ring.region for ring in rings):
+            for load, wanted in find_lines(function, specialization, region, uses):
+                if wanted not in maps:
+                    maps.append(wanted)
+                row, start = wanted.box[0], -(-start // LINE_ALIGNMENT) * LINE_ALIGNMENT
+                row_bytes = row * load.result.type.dtype.bitwidth // 8
+                numbers = (len(rings), maps.index(wanted))
+                parts[load] = Part(*numbers, start, 1, 1, row, row_bytes, False, is_line=True)
+                start += row_bytes
+        readers = frozenset(readers_in(region, list(parts), uses))
+        _check_ways(region, list(parts), readers)
         rings.append(RingPlan(region, parts, readers, 1))
     return rings
 

@@ -25,6 +25,7 @@ from targets.cuda.compile.mma.mapped_stores import BOX_BYTES, BoxStore
 from targets.cuda.compile.mma.neighbour_stores import store_neighbours
 from targets.cuda.compile.mma.products import OwnRows
 from targets.cuda.compile.mma.tile_order import place_in_groups
+from targets.cuda.compile.mma.turns import write_turn
 from targets.cuda.compile.mma.warpgroup_plan import OWN_WORDS, RING_ALIGNMENT, Part, WarpgroupPlan
 from targets.cuda.compile.ptx_text import MATRIX_SHARED
 from targets.cuda.compile.tiles.memory import write_store
@@ -128,7 +129,9 @@ class Ring:
             "ring.await": self._await,
             "ring.stored": lambda operation: wait_for_copies(builder, 0),
             "tile.store": self._store,
+            "ring.turn": self._turn,
             "tile.part": self._part,
+            "tile.line": self._line,
             "tile.words": self._words,
             "tile.mma": self._multiply,
         }
@@ -202,7 +205,7 @@ class Ring:
 
     def _reserve(self, operation: Operation) -> None:
         number: int = operation.attributes["ring"]
-        slot, nbytes = self._copied[number].slot, self._plan.rings[number].slot_bytes
+        slot, nbytes = self._copied[number].slot, self._plan.rings[number].copied_bytes
         mbarriers.wait_for(self._builder, self._empty(number, slot), self._copied[number].parity)
         self._barriers[number] = self._full(number, slot)
         mbarriers.expect_bytes(self._builder, self._barriers[number], nbytes)
@@ -242,12 +245,18 @@ class Ring:
 
     def _release(self, operation: Operation) -> None:
         number: int = operation.attributes["ring"]
+        if self._plan.rings[number].has_lines:
+            meet(self._builder, self.warpgroup)
         if operation.attributes["is_late"]:
             self._free_last(number)
             self._is_pending.set(_I1(1))
         else:
             self._free(self._barriers[number])
         self._received[number].advance()
+
+    def _turn(self, operation: Operation) -> None:
+        count = self._plan.warpgroups
+        write_turn(self._builder, operation.attributes["word"], self.warpgroup, count)
 
     def _drain(self, operation: Operation) -> None:
         """Wait for the products of the last iteration, and free its slot."""
@@ -277,6 +286,13 @@ class Ring:
 
     def _part(self, operation: Operation) -> None:
         """Write nothing: products read the slots."""
+
+    def _line(self, operation: Operation) -> None:
+        """Let expressions read a row in the slot, for which they have waited then."""
+        part: Part = operation.attributes["part"]
+        start = self._slot_place(part.ring, self._received[part.ring].slot)
+        place = self._at(self._builder.add(start, _I32(part.start)))
+        self._writer.read_at(operation.result, place)
 
     def _any(self, operation: Operation) -> None:
         """Say whether a range that rises has elements."""
@@ -373,15 +389,15 @@ class Ring:
         columns = operation.attributes["shape"][1]
         a, b = (_part_of(each) for each in operation.operands[:2])
         assert b is not None
+        exchanged = (a is not None and a.is_exchanged(operation, 0), b.is_exchanged(operation, 1))
         steps = [place // form.depth for place in places]
         rows = [
             [self._rows(operation, a, step, block) for block in range(blocks)] for step in steps
         ]
         wgmma.begin(builder)
         for step, blocks_of_step in zip(steps, rows, strict=True):
-            second = self._operand(b, step)
+            second = self._operand(b, step, is_exchanged=exchanged[1])
             for block, first in enumerate(blocks_of_step):
-                exchanged = (a is not None and a.is_exchanged, b.is_exchanged)
                 is_sum = adds or step > steps[0]
                 found = wgmma.Instruction(form, columns, exchanged, is_sum, a is None)
                 registers = builder.gep(target.data, [_I32(block * found.count)])
@@ -419,22 +435,25 @@ class Ring:
             )
             first = OWN_WORDS * (step * blocks + block)
             return [self._writer.emitter.get(each) for each in made.operands[first:][:OWN_WORDS]]
-        unit = self._unit(part)
+        is_exchanged = part.is_exchanged(operation, 0)
+        #: Bytes from the rows of a warpgroup to those of the next one.
+        unit = part.panel_bytes if is_exchanged else wgmma.WARPGROUP_ROWS * wgmma.ROW_BYTES
         first = self._builder.mul(self.warpgroup, _I32(unit))
-        return [self._operand(part, step, first, block * self._plan.warpgroups * unit)]
-
-    def _unit(self, part: Part) -> int:
-        """Return the bytes from the rows of a warpgroup to those of the next one."""
-        if part.is_exchanged:
-            return part.panel_bytes
-        return wgmma.WARPGROUP_ROWS * wgmma.ROW_BYTES
+        offset = block * self._plan.warpgroups * unit
+        return [self._operand(part, step, first, offset, is_exchanged=is_exchanged)]
 
     def _operand(
-        self, part: Part, step: int, first: ir.Value | None = None, offset: int = 0
+        self,
+        part: Part,
+        step: int,
+        first: ir.Value | None = None,
+        offset: int = 0,
+        *,
+        is_exchanged: bool,
     ) -> ir.Value:
         """Describe a factor in a step along k, from a byte of it on."""
         builder = self._builder
-        if part.is_exchanged:  # a step is so many rows of all panels
+        if is_exchanged:  # a step is so many rows of all panels
             offset += step * wgmma.STEP_BYTES // 2 * wgmma.ROW_BYTES
         else:
             panel, within = divmod(step * wgmma.STEP_BYTES, wgmma.ROW_BYTES)
@@ -442,7 +461,7 @@ class Ring:
         start = builder.add(self._slots[part.ring], _I32(part.start))
         if first is not None:
             start = builder.add(start, first)
-        found = wgmma.descriptor(builder, start, part.panel_bytes if part.is_exchanged else 0)
+        found = wgmma.descriptor(builder, start, part.panel_bytes if is_exchanged else 0)
         return wgmma.moved(builder, found, offset)
 
 

@@ -129,6 +129,8 @@ class TileWriter:
             self._placement = Placement(function, self.code.threads)
         hand_on_by_copies(function, self._placement)
         self._memories: dict[int, Memory] = {}
+        #: Of tiles that are read where others have written them.
+        self._read: dict[Value, Memory] = {}
         self._rooms: dict[tuple[Operation, str], Memory] = {}
         #: Loops around what is written.
         self.loop_depth = 0
@@ -156,7 +158,7 @@ class TileWriter:
     def storage(self, value: Value) -> Storage:
         """Return the memory of a tile."""
         place = self._placement[value]
-        found = self._memories.get(place.number)
+        found = self._read.get(value) or self._memories.get(place.number)
         if found is None:
             if place.is_shared:
                 found = self.code.shared(place.kind, place.count, columns=place.columns)
@@ -164,6 +166,13 @@ class TileWriter:
                 found = self.registers(place).memory
             self._memories[place.number] = found
         return Storage(place, found)
+
+    def read_at(self, value: Value, data: ir.Value) -> None:
+        """Let a tile be read in shared memory, from a byte on."""
+        place, code = self._placement[value], self.code
+        element = code.context.get_data_type(place.kind).as_pointer(data.type.addrspace)
+        memory = code.builder.bitcast(data, element)
+        self._read[value] = Memory(code.context, code.builder, memory, place.kind)
 
     def room(self, operation: Operation, kind: Any, count: int, name: str = "") -> Memory:
         """Return shared memory that one operation needs."""

@@ -494,7 +494,8 @@ _SERIALIZED = (
     ("log", "problem"),
     [
         (_LOG.format(stack=0, stores=0), None),
-        (_LOG.format(stack=16, stores=16), "a thread spills 16 bytes"),
+        (_LOG.format(stack=64, stores=64), None),
+        (_LOG.format(stack=68, stores=68), "a thread spills 68 bytes"),
         (_SERIALIZED + _LOG.format(stack=0, stores=0), "ptxas serializes the products (C7510)"),
     ],
 )
