@@ -37,7 +37,7 @@ _FAMILIES = {
         "cross_entropy cross_entropy_backward layer_norm layer_norm_backward log_softmax "
         "log_softmax_backward rms_norm rms_norm_backward softmax softmax_backward"
     ),
-    "linalg": "attention dot matmul transpose",
+    "linalg": "attention attention_backward dot matmul transpose",
     "quantized": "dequantize pack quantize read_gguf unpack",
     "stencil": (
         "convolve convolve1d correlate correlate1d gaussian_filter laplace maximum_filter "

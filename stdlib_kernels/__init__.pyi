@@ -40,6 +40,7 @@ from stdlib_kernels.imaging import (
 )
 from stdlib_kernels.linalg import (
     attention as attention,
+    attention_backward as attention_backward,
     dot as dot,
     matmul as matmul,
     transpose as transpose,

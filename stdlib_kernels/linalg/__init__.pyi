@@ -21,6 +21,7 @@ def attention(
     query_lengths: ArrayLike | None = None,
     pages: ArrayLike | None = None,
     out: Host | None = None,
+    return_statistics: bool = False,
 ) -> Host: ...
 @overload
 def attention(
@@ -35,6 +36,7 @@ def attention(
     query_lengths: DeviceArray | npt.ArrayLike | None = None,
     pages: DeviceArray | npt.ArrayLike | None = None,
     out: DeviceArray | None = None,
+    return_statistics: bool = False,
 ) -> DeviceArray: ...
 @overload
 def attention(
@@ -49,6 +51,7 @@ def attention(
     query_lengths: Foreign | npt.ArrayLike | None = None,
     pages: Foreign | npt.ArrayLike | None = None,
     out: Foreign | None = None,
+    return_statistics: bool = False,
 ) -> Foreign: ...
 @overload
 def attention(
@@ -63,7 +66,68 @@ def attention(
     query_lengths: ArrayLike | None = None,
     pages: ArrayLike | None = None,
     out: Host | None = None,
+    return_statistics: bool = False,
 ) -> Host: ...
+@overload
+def attention_backward(
+    grad: Host,
+    q: ArrayLike,
+    k: ArrayLike,
+    v: ArrayLike,
+    out: Host,
+    statistics: ArrayLike,
+    *,
+    causal: bool = False,
+    scale: float | None = None,
+    window: int | None = None,
+    lengths: ArrayLike | None = None,
+    query_lengths: ArrayLike | None = None,
+) -> tuple[Host, ...]: ...
+@overload
+def attention_backward(
+    grad: DeviceArray,
+    q: DeviceArray | npt.ArrayLike,
+    k: DeviceArray | npt.ArrayLike,
+    v: DeviceArray | npt.ArrayLike,
+    out: DeviceArray,
+    statistics: DeviceArray | npt.ArrayLike,
+    *,
+    causal: bool = False,
+    scale: float | None = None,
+    window: int | None = None,
+    lengths: DeviceArray | npt.ArrayLike | None = None,
+    query_lengths: DeviceArray | npt.ArrayLike | None = None,
+) -> tuple[DeviceArray, ...]: ...
+@overload
+def attention_backward(
+    grad: Foreign,
+    q: Foreign | npt.ArrayLike,
+    k: Foreign | npt.ArrayLike,
+    v: Foreign | npt.ArrayLike,
+    out: Foreign,
+    statistics: Foreign | npt.ArrayLike,
+    *,
+    causal: bool = False,
+    scale: float | None = None,
+    window: int | None = None,
+    lengths: Foreign | npt.ArrayLike | None = None,
+    query_lengths: Foreign | npt.ArrayLike | None = None,
+) -> tuple[Foreign, ...]: ...
+@overload
+def attention_backward(
+    grad: npt.ArrayLike,
+    q: ArrayLike,
+    k: ArrayLike,
+    v: ArrayLike,
+    out: Host,
+    statistics: ArrayLike,
+    *,
+    causal: bool = False,
+    scale: float | None = None,
+    window: int | None = None,
+    lengths: ArrayLike | None = None,
+    query_lengths: ArrayLike | None = None,
+) -> tuple[Host, ...]: ...
 @overload
 def dot(x: Host, y: ArrayLike, out: None = None) -> np.number[Any]: ...
 @overload

@@ -35,7 +35,16 @@ from stdlib_kernels.copying import copy_array
 from stdlib_kernels.functions import repeated_function
 from stdlib_kernels.parameters import finite_of, integer_of, wrong_value
 
-__all__ = ["attention"]
+__all__ = [
+    "HOPPER",
+    "MIN_ARCHITECTURE",
+    "WIDTHS",
+    "architecture_of",
+    "attention",
+    "check_heads",
+    "limits_of",
+    "visible",
+]
 
 #: Most elements of a query. Those of tiles are one of these; elements beyond the arrays are 0.
 WIDTHS = (16, 32, 64, 128, 256)
@@ -81,12 +90,13 @@ def inverse(total):
 @kd.kernel(wraparound=False)
 def attend(
     q, k, v, lengths, asked, pages, out, sums, logs, queries, page, most, scale, window, part,
-    *, BM, BN, D, causal, masked, paged, split,
+    *, BM, BN, D, causal, masked, paged, split, kept,
 ):  # fmt: skip
     """Compute ``out[b, h, r, d]`` from ``q[b, h, r, d]``; rows are queries of several heads.
 
     Keys and values are ``k[b, h, j, d]``, or those of pages. With several parts, each part has its
-    ``sums[p, b, h, r, d]``, and ``logs[p, b, h, r, 1]`` of sums of exponentials.
+    ``sums[p, b, h, r, d]``, and ``logs[p, b, h, r, 1]`` to base 2 of sums of exponentials. If they
+    are `kept`, ``logs[0, b, h, r, 1]`` are natural logarithms of sums of all.
     """
     head, batch, rows = kd.blockIdx.y, kd.blockIdx.z, q.shape[2]
     tiles = (rows + BM - 1) // BM
@@ -127,14 +137,20 @@ def attend(
         top = larger
     if not split:
         kd.tile.store(out[batch, head], (first, 0), acc * total.map(inverse))
+        if kept:
+            log = (top + math.log2(total)) * kd.float32(math.log(2))
+            kd.tile.store(logs[0, batch, head], (first, 0), log)
     else:
         kd.tile.store(sums[number, batch, head], (first, 0), acc * total.map(inverse))
         kd.tile.store(logs[number, batch, head], (first, 0), top + math.log2(total))
 
 
 @kd.kernel(wraparound=False)
-def join_parts(sums, logs, out):
-    """Compute ``out[r, d]``, the mean of ``sums[p, r, d]`` with the weights ``2 ** logs[p, r]``."""
+def join_parts(sums, logs, out, joined, *, kept):
+    """Compute ``out[r, d]``, the mean of ``sums[p, r, d]`` with the weights ``2 ** logs[p, r]``.
+
+    If they are `kept`, ``joined[r]`` are natural logarithms of the sums of weights.
+    """
     i, j = kd.grid(2)
     largest = logs[0, i]
     for p in range(1, logs.shape[0]):
@@ -146,6 +162,8 @@ def join_parts(sums, logs, out):
             weights += weight
             total += weight * sums[p, i, j]
     out[i, j] = total * inverse(weights)
+    if kept and j == 0:
+        joined[i] = (largest + math.log2(weights)) * kd.float32(math.log(2))
 
 
 @repeated_function
@@ -161,6 +179,7 @@ def attention(
     query_lengths: Array | None = None,
     pages: Array | None = None,
     out: Out = None,
+    return_statistics: bool = False,
 ) -> Any:
     """Weight rows of values by the softmax of products of queries and keys.
 
@@ -191,12 +210,17 @@ def attention(
         a page, d). A page has a multiple of 16 keys.
     out : array of the shape of `q`, optional
         Array for the result, with the dtype and kind of `q`.
+    return_statistics : bool
+        Whether the statistics of the rows are returned, too, for `attention_backward`.
 
     Returns
     -------
     array of the shape of `q`
         Same dtype and kind as `q`; `out` if it is given. Products are added as float32, and the
         weights are rounded to the dtype.
+    array of float32 of the shape of `q` without its last axis
+        If `return_statistics`: the natural logarithm of the sum of the exponentials of the scores
+        of each query, -inf without one.
 
     Raises
     ------
@@ -212,7 +236,7 @@ def attention(
     >>> attention(q, k, v)[0, :, 0].tolist(), attention(q, k, v, causal=True)[0, :, 0].tolist()
     ([2.0, 2.0], [1.0, 2.0])
     """
-    _check(q, k, v, pages, window, causal=causal)
+    check_heads(q, k, v, pages, window, causal=causal)
     heads, queries, width = tuple(q.shape[-3:])
     scale = 1 / math.sqrt(width) if scale is None else scale
     factor = finite_of("scale", scale, np.dtype(np.float32)) * np.float32(math.log2(math.e))
@@ -228,21 +252,12 @@ def attention(
     else:
         table = on_device(_integers("pages", pages, q, (count, pages.shape[-1])))
         capacity = table.shape[1] * page
-    # Two different constants: code for arguments that are one array is slower.
-    limits = [
-        constant_beside(source, np.full(count, most))
-        if each is None
-        else on_device(_integers(name, each, q, (count,)))
-        for name, each, most in (
-            ("lengths", lengths, capacity),
-            ("query_lengths", query_lengths, -1),
-        )
-    ]
-    if query_lengths is lengths is not None:
-        limits[1] = allocate(source, (count,), limits[0].dtype)
-        copy_array(limits[0], limits[1])
+    limits = limits_of(source, q, (lengths, query_lengths), count, capacity)
+    kept = bool(return_statistics)
+    logs = allocate(source, tuple(q.shape[:-1]), np.dtype(np.float32)) if kept else None
     if not math.prod(q.shape):
-        return finish(result, like=q, out=out)
+        found = finish(result, like=q, out=out)
+        return found if logs is None else (found, finish(logs, like=q))
     rows = heads // groups * queries
     packed = contiguous(source).reshape((count, groups, rows, width))
     target = result.reshape((count, groups, rows, width))
@@ -251,11 +266,12 @@ def attention(
     numbers = (queries, page, capacity, factor, reach)
     ends = causal or lengths is not None or query_lengths is not None
     static = {"causal": bool(causal), "masked": bool(ends), "paged": pages is not None}
-    _launch(arrays, target, numbers, static)
-    return finish(result, like=q, out=out)
+    _launch(arrays, target, logs, numbers, static)
+    found = finish(result, like=q, out=out)
+    return found if logs is None else (found, finish(logs, like=q))
 
 
-def _check(q: Any, k: Any, v: Any, pages: Any, window: Any, *, causal: bool) -> None:
+def check_heads(q: Any, k: Any, v: Any, pages: Any, window: Any, *, causal: bool) -> None:
     """Refuse arrays and options that do not fit."""
     names = ("float16", "bfloat16", "float32")
     check_array("q", q, dtypes=names)
@@ -291,9 +307,27 @@ def _integers(name: str, value: Any, q: Array, shape: tuple[int, ...]) -> Array:
     return found
 
 
+def limits_of(
+    source: Array, q: Array, given: tuple[Array | None, Array | None], count: int, most: int
+) -> list[Array]:
+    """Return the numbers of keys and of queries of each batch, beside `source`."""
+    # Two different constants: code for arguments that are one array is slower.
+    found = [
+        constant_beside(source, np.full(count, number))
+        if each is None
+        else on_device(_integers(name, each, q, (count,)))
+        for name, each, number in zip(("lengths", "query_lengths"), given, (most, -1), strict=True)
+    ]
+    if given[0] is given[1] is not None:
+        found[1] = allocate(source, (count,), found[0].dtype)
+        copy_array(found[0], found[1])
+    return found
+
+
 def _launch(
     inputs: tuple[Array, ...],
     out: Array,
+    kept: Array | None,
     numbers: tuple[int, int, int, Any, int],
     static: dict[str, Any],
 ) -> None:
@@ -309,26 +343,37 @@ def _launch(
     parts = max(1, min(wanted // blocks, capacity // MIN_PART))
     part = -(-capacity // (parts * length)) * length
     parts = max(1, -(-capacity // max(part, 1)))
-    # Without parts, nothing is written to sums and logs; no arguments overlap.
+    # Without parts, nothing is written to sums; no arguments overlap.
     ends = ((parts, *out.shape), (parts, *out.shape[:3], 1)) if parts > 1 else [(1,) * 5] * 2
     sums, logs = (allocate(out, shape, np.dtype(np.float32)) for shape in ends)
+    if kept is not None and parts == 1:
+        logs = kept.reshape((1, *out.shape[:3], 1))
     grid = (parts * -(-rows // height), groups, count)
-    static |= {"BM": height, "BN": length, "D": wide, "split": parts > 1}
+    static |= {"BM": height, "BN": length, "D": wide, "split": parts > 1, "kept": kept is not None}
     static["masked"] |= capacity % length > 0
     launch(attend, grid, threads, *inputs, out, sums, logs, *numbers, part, **static)
     if parts > 1:
         flat = (sums.reshape((parts, -1, width)), logs.reshape((parts, -1)))
-        launch_over(join_parts, (count * groups * rows, width), *flat, out.reshape((-1, width)))
+        joined = allocate(out, (1,), np.dtype(np.float32)) if kept is None else kept.reshape(-1)
+        given = (*flat, out.reshape((-1, width)), joined)
+        launch_over(join_parts, (count * groups * rows, width), *given, kept=kept is not None)
 
 
 def _tile(out: Array, width: int, rows: int) -> tuple[int, int, int]:
     """Return the queries and keys of a tile, and the threads of a block."""
     if is_on_host(out):
         return HOST_TILE
-    digits = "".join(filter(str.isdigit, getattr(out.device, "arch", None) or "0"))
-    if out.dtype.itemsize > 2 or int(digits) < MIN_ARCHITECTURE:
+    arch = architecture_of(out)
+    if out.dtype.itemsize > 2 or arch < MIN_ARCHITECTURE:
         return next(tile for most, tile in WIDE_TILES.items() if width <= most)
-    if int(digits) != HOPPER:
+    if arch != HOPPER:
         return HALVES_TILE
     tiles = HOPPER_TILES if rows > FEW_TILES[64][0] else FEW_TILES
     return next(tile for most, tile in tiles.items() if width <= most)
+
+
+def architecture_of(array: Array) -> int:
+    """Return the compute capability of an array's device in tenths, 0 if it has none."""
+    if isinstance(array, np.ndarray):
+        return 0
+    return int("".join(filter(str.isdigit, getattr(array.device, "arch", None) or "0")))

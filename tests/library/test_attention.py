@@ -213,7 +213,7 @@ def _compiled(dtype: str, tile: tuple[int, int, int], width: int, arch: str) -> 
     numbers = "int64, int64, int64, float32, int64, int64"
     signature = f"{array}, {array}, {array}, {integers}, {array}, {parts}, {parts}, {numbers}"
     static = dict(zip(("BM", "BN"), tile, strict=False), D=width, causal=True)
-    static |= {"masked": True, "paged": False, "split": False}
+    static |= {"masked": True, "paged": False, "split": False, "kept": False}
     member = _MODULE.attend.member(**static)
     return compile_product(member, signature, threads=tile[2], arch=arch)
 
@@ -253,7 +253,7 @@ def test_tiles_are_chosen_by_device_and_width(dtype, queries, width, keys, tile,
     assert launch.config.block_dim[0] == tile[2]
     wide = next(each for each in _MODULE.WIDTHS if width <= each)
     static = {"BM": tile[0], "BN": tile[1], "D": wide, "causal": True}
-    static |= {"masked": True, "paged": False, "split": parts > 1}
+    static |= {"masked": True, "paged": False, "split": parts > 1, "kept": False}
     loaded = _MODULE.attend.member(**static)._dispatcher.state().loaded.values()
     assert {each.artifact.additions.threads for each in loaded} == {threads}
 
