@@ -133,7 +133,7 @@ SUBMODULES = {
     "np": (),
     "np.numpy_support": ("numba.np.numpy_support",),
     "np.ufunc": (".vectorizers",),
-    "random": (".random",),
+    "random": (".random", "kerneldsl.random"),
     "reduction": (".reduction",),
     "types": ("numba.core.types",),
     "typing": ("numba.core.typing",),

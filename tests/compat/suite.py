@@ -77,7 +77,7 @@ NAMES = {
     "compiler": ("numba-cuda's compiler", "CompilerBase PassManager run_frontend"),
     "cudadrv.driver": (
         "numba-cuda's binding of the driver",
-        "LinkerError MemoryPointer _Linker _to_core_stream binding device_memset device_to_device "
+        "MemoryPointer _Linker _to_core_stream binding device_memset device_to_device "
         "device_to_host host_memory_extents host_memory_size host_to_device is_device_memory",
     ),
     "cudadrv.nvvm": (

@@ -378,6 +378,8 @@ class CUDADispatcher(Kernel[Any, Any]):
 
     def inspect_sass(self, signature: Any = None) -> Any:
         """Return the machine code as text, of all overloads in a dict."""
+        if self._is_device:
+            raise RuntimeError("Cannot inspect SASS of a device function")
         return self._of_each(signature, Overload.inspect_sass, is_text=True)
 
     def inspect_types(self, file: Any = None) -> None:

@@ -87,8 +87,6 @@ class Overload:
 
     def inspect_sass(self) -> str:
         """Return the machine code as text."""
-        if self._dispatcher._is_device:
-            raise RuntimeError("Cannot inspect SASS of a device function")
         return self._dispatcher.asm(*self._kernel()[1])  # type: ignore[no-any-return]
 
     def _resource(self, name: str) -> int:

@@ -1,4 +1,4 @@
-"""numba.cuda.random: states on the device, and the functions of kernels that draw from them."""
+"""What numba.cuda.random has of its own: states in arrays of its class, in one of its streams."""
 
 from __future__ import annotations
 
@@ -8,33 +8,8 @@ from kerneldsl.compat.numba_cuda.arrays import DeviceNDArray
 from kerneldsl.compat.numba_cuda.streams import stream_of
 from kerneldsl.random import create_xoroshiro128p_states as _create
 from kerneldsl.random import init_xoroshiro128p_states as _init
-from kerneldsl.random import (
-    xoroshiro128p_dtype,
-    xoroshiro128p_next,
-    xoroshiro128p_normal_float32,
-    xoroshiro128p_normal_float64,
-    xoroshiro128p_uniform_float32,
-    xoroshiro128p_uniform_float64,
-)
 
-__all__ = [
-    "create_xoroshiro128p_states",
-    "init_xoroshiro128p_states",
-    "xoroshiro128p_dtype",
-    "xoroshiro128p_next",
-    "xoroshiro128p_normal_float32",
-    "xoroshiro128p_normal_float64",
-    "xoroshiro128p_uniform_float32",
-    "xoroshiro128p_uniform_float64",
-]
-
-
-def __getattr__(name: str) -> Any:
-    if name != "xoroshiro128p_type":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from kerneldsl.compat.numba_cuda.typing import type_of_dtype
-
-    return type_of_dtype(xoroshiro128p_dtype)
+__all__ = ["create_xoroshiro128p_states", "init_xoroshiro128p_states"]
 
 
 def create_xoroshiro128p_states(
