@@ -1,4 +1,4 @@
-"""What numba.cuda.random has of its own: states in arrays of its class, in one of its streams."""
+"""States of numba.cuda.random: in arrays of its class, written in one of its streams."""
 
 from __future__ import annotations
 
