@@ -12,6 +12,7 @@ A program begins with::
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from importlib.abc import Loader, MetaPathFinder
@@ -71,6 +72,10 @@ def install() -> None:
     if _finder in sys.meta_path:
         return
     sys.meta_path.insert(0, _finder)
+    if os.environ.get("KERNELDSL_NUMPY_AS_CUPY", "0") not in ("", "0"):
+        from kerneldsl.compat import numpy_as_cupy
+
+        numpy_as_cupy.install()
     from kerneldsl.frontend.executed import record
 
     record()  # numba.cuda compiles kernels from bytecode, and needs no text of them

@@ -6,6 +6,7 @@ Nothing of Numba is imported here: its objects are recognized by their module's 
 from __future__ import annotations
 
 import sys
+import types
 from typing import Any
 
 from kerneldsl.language.intrinsics.intrinsic import Dim3, Intrinsic, Scope
@@ -22,6 +23,7 @@ __all__ = [
     "is_numba_type",
     "is_of_drop_in",
     "is_ufunc_of_numba",
+    "names_numba_cuda",
 ]
 
 _ROOTS = ("numba.cuda", "numba_cuda.numba.cuda")
@@ -147,6 +149,14 @@ def is_dispatcher(value: object) -> bool:
 def is_cuda_dispatcher(value: object) -> bool:
     """Return whether a dispatcher is numba.cuda's."""
     return _is_below_root(type(value).__module__)
+
+
+def names_numba_cuda(function: types.FunctionType) -> bool:
+    """Return whether a function names numba.cuda, which is kerneldsl."""
+    return any(
+        getattr(function.__globals__.get(name), "__kerneldsl__", False) is True
+        for name in function.__code__.co_names
+    )
 
 
 def is_ufunc_of_numba(value: object) -> bool:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from kerneldsl.errors import KernelError, SourceLocation, UnsupportedConstructError
 from kerneldsl.frontend.constructs import refuse_unsupported
-from kerneldsl.frontend.foreign import is_cuda_dispatcher, is_dispatcher
+from kerneldsl.frontend.foreign import is_cuda_dispatcher, is_dispatcher, names_numba_cuda
 from kerneldsl.frontend.function_tuples import select_functions
 from kerneldsl.frontend.local_functions import (
     LocalFunction,
@@ -165,7 +165,9 @@ class _Session:
             if not is_dispatcher(value):
                 return None
             function = value.py_func
-            is_plain = not is_cuda_dispatcher(value)
+            # numba.cuda compiles a function of numba.jit for kernels, and so it may use both.
+            is_for_kernels = self._follows_numba and names_numba_cuda(function)
+            is_plain = not (is_cuda_dispatcher(value) or is_for_kernels)
         from kerneldsl.frontend.linked_code import code_of
 
         self._refuse_recursion(function, node, reporter)
@@ -224,6 +226,12 @@ class _Session:
         reporter = Reporter(source.filename, function.__qualname__)
         if not is_plain:
             _check_parameters(source.node, constants, is_device, reporter)
+            if source.node.args.defaults and not (is_device or self._follows_numba):
+                reporter.fail(
+                    source.node.args.defaults[0],
+                    f"The kernel {source.node.name} has a parameter with a default value",
+                    "Give the value at each launch, or capture it from a global",
+                )
             refuse_unsupported(source.node, reporter)
         tree = copy_tree(source.node)
         takes = has_functions(tree) and not is_plain
@@ -391,12 +399,6 @@ def _check_parameters(
                 f"{node.name} has a {kind}parameter, {parameter.arg}",
                 "Name each parameter, without *, ** or /",
             )
-    if arguments.defaults and not is_device:
-        reporter.fail(
-            arguments.defaults[0],
-            f"The kernel {node.name} has a parameter with a default value",
-            "Give the value at each launch, or capture it from a global",
-        )
 
 
 def _check_compile_time(

@@ -84,6 +84,9 @@ VARIABLES = {
         "what happens when a GPU cannot run a kernel", ("warn", "silent", "never")
     ),
     "KERNELDSL_DEBUG": Variable("checks in kernels", _SWITCH),
+    "KERNELDSL_NUMPY_AS_CUPY": Variable(
+        "whether NumPy stands in for CuPy under the drop-in", _SWITCH
+    ),
     "KERNELDSL_DISABLE_PASSES": Variable(
         "optimizing passes of the compiler that do not run",
         reader="kerneldsl.placement.passes:check_pass_names",

@@ -150,3 +150,75 @@ def test_modules_of_programs_below_numba_cuda(tmp_path):
     )
     done = run(script)
     assert done.stdout == "[3.]\n", done.stderr
+
+
+STAND_IN = """
+import cupy
+import numpy as np
+from cupyx.scipy.ndimage import convolve
+from numba import cuda
+
+
+@cuda.jit
+def increment(x):
+    i = cuda.grid(1)
+    if i < x.size:
+        x[i] += 1
+
+
+x = cupy.zeros(5)
+increment[1, 32](x)
+host = x.get()
+assert type(host) is np.ndarray and host.tolist() == [1.0] * 5
+for each in (x + 1, cupy.arange(3), cupy.linalg.inv(cupy.eye(2)), convolve(x, x)):
+    assert type(each) is cupy.ndarray
+assert cupy.get_array_module(x) is cupy and cupy.get_array_module(host) is np
+assert type(cupy.asnumpy(x)) is np.ndarray and not np.shares_memory(cupy.asnumpy(x), x)
+try:
+    cupy.RawKernel
+except AttributeError as error:
+    print(error)
+"""
+
+
+def test_numpy_stands_in_for_cupy(tmp_path):
+    script = tmp_path / "program.py"
+    script.write_text(STAND_IN)
+    done = run("--numpy-as-cupy", script)
+    said = "module 'cupy', for which NumPy stands in, has no attribute 'RawKernel'\n"
+    assert done.stdout == said, done.stderr
+
+
+NUMBA_FUNCTION = """
+import numba
+import numpy as np
+from numba import cuda
+
+
+@numba.jit(nopython=True)
+def total(x):
+    copy = cuda.local.array(3, numba.float64)
+    for i in range(3):
+        copy[i] = x[i]
+    return copy[0] + copy[1] + copy[2]
+
+
+@cuda.jit("(float64[:, :], float64[:], int64)")
+def kernel(x, out, factor=2):
+    i = cuda.grid(1)
+    if i < out.size:
+        out[i] = factor * total(x[i])
+
+
+x, out = np.random.default_rng().random((5, 3)), np.full(5, np.nan)
+kernel[1, 32](x, out, 3)
+print(np.allclose(out, 3 * x.sum(1)))
+"""
+
+
+def test_numba_functions_for_kernels_and_parameters_with_defaults(tmp_path):
+    """numba.cuda compiles functions of numba.jit for the GPU; defaults it takes and never uses."""
+    script = tmp_path / "program.py"
+    script.write_text(NUMBA_FUNCTION)
+    done = run(script)
+    assert done.stdout == "True\n", done.stderr

@@ -45,8 +45,12 @@ __all__ = [
 
 #: Properties that a CPU lacks: the limits of kernels there.
 _OF_CPU: dict[str, Any] = {
+    "ASYNC_ENGINE_COUNT": 1,
+    "CAN_MAP_HOST_MEMORY": 1,
     "COMPUTE_CAPABILITY_MAJOR": 9,
     "COMPUTE_CAPABILITY_MINOR": 0,
+    "CONCURRENT_KERNELS": 0,
+    "INTEGRATED": 1,
     "KERNEL_EXEC_TIMEOUT": 0,
     "MAX_BLOCK_DIM_X": 1024,
     "MAX_BLOCK_DIM_Y": 1024,

@@ -21,6 +21,9 @@ def run_program(
     module: Annotated[
         bool, typer.Option("-m", help="Run a module, as python -m does, such as pytest.")
     ] = False,
+    numpy_as_cupy: Annotated[
+        bool, typer.Option("--numpy-as-cupy", help="Let NumPy stand in for CuPy, on a CPU.")
+    ] = False,
 ) -> None:
     """Run a program with kerneldsl as numba.cuda. Options precede the program.
 
@@ -28,6 +31,8 @@ def run_program(
     """
     path = [str(_AT_START), *filter(None, [os.environ.get("PYTHONPATH")])]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path)}
+    if numpy_as_cupy:
+        environment["KERNELDSL_NUMPY_AS_CUPY"] = "1"
     command = [sys.executable, *(["-m"] if module else []), program, *(arguments or ())]
     sys.stdout.flush()
     os.execve(sys.executable, command, environment)
