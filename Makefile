@@ -132,6 +132,12 @@ CUPY_SOURCES ?= ../cupy
 cupy-tests: $(VENV)/.stamp ## CuPy's tests with the library in CuPy's place (CUPY_SOURCES=checkout)
 	@.ci/cupy-tests $(BIN)/python $(CUPY_SOURCES) -n $(WORKERS)
 
+# Beside this checkout: an environment, and the packages, of which nothing is committed.
+DROP_IN_PACKAGES ?= ../drop-in-packages
+.PHONY: drop-in
+drop-in: $(VENV)/.stamp ## published packages of numba.cuda under the drop-in (DROP_IN_PACKAGES=folder)
+	@$(BIN)/python -m tests.compat.packages $(DROP_IN_PACKAGES) --json benchmarks/results/drop-in-packages.json
+
 .PHONY: shipping
 shipping: $(VENV)/.stamp ## one wheel with compiled kernels, in fresh environments of every Python and NumPy
 	@$(BIN)/python -m tests.shipping.environments
