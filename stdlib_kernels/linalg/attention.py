@@ -63,6 +63,8 @@ MIN_ARCHITECTURE, HOPPER = 80, 90
 PAGE = 16
 #: Blocks that keep a GPU at work, and fewest keys of a part.
 BLOCKS, MIN_PART = 132, 512
+#: On Hopper, at most so many queries and keys of a page are for one warp, of so many blocks.
+WARP_ROWS, WARP_PAGE, WARP_BLOCKS = 16, 32, 1024
 #: More than any place of a key.
 FAR = 1 << 40
 
@@ -338,8 +340,11 @@ def _launch(
     _, page, capacity, *_ = numbers
     if static["paged"]:
         length = math.gcd(length, page)
-    blocks = -(-rows // height) * groups * count
     wanted = os.cpu_count() or 1 if is_on_host(out) else BLOCKS
+    is_few = height == FEW_TILES[64][0] and architecture_of(out) == HOPPER
+    if is_few and rows <= WARP_ROWS and wide < WIDTHS[-1] and length <= WARP_PAGE:
+        height, threads, wanted = WARP_ROWS, 32, WARP_BLOCKS
+    blocks = -(-rows // height) * groups * count
     parts = max(1, min(wanted // blocks, capacity // MIN_PART))
     part = -(-capacity // (parts * length)) * length
     parts = max(1, -(-capacity // max(part, 1)))

@@ -258,5 +258,17 @@ def test_tiles_are_chosen_by_device_and_width(dtype, queries, width, keys, tile,
     assert {each.artifact.additions.threads for each in loaded} == {threads}
 
 
+def test_a_warp_reads_small_pages():
+    """A block of one warp has few queries; others wait longer for each page than they compute."""
+    with null_in_use() as null:
+        q = kd.to_device(np.zeros((2, 4, 1, 64), "float16"))
+        k, v = (kd.to_device(np.zeros((300, 2, 16, 64), "float16")) for _ in range(2))
+        pages = kd.to_device(np.zeros((2, 150), np.int64))
+        attention(q, k, v, causal=True, pages=pages)
+        (launch,) = (each for each in null.launches if each.kernel == "attend")
+    assert launch.config.block_dim[0] == 32
+    assert launch.config.grid_dim[0] > 1
+
+
 def test_the_family_has_the_function():
     assert of_family is attention
