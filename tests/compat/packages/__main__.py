@@ -95,7 +95,7 @@ def measure(package: Package, directory: Path, numpy: str, limit: int) -> dict[s
     environment = {
         **os.environ,
         "KERNELDSL_TARGET": "cpu",
-        "PYTHONPATH": os.pathsep.join(map(str, (folder, ROOT))),
+        "PYTHONPATH": os.pathsep.join(map(str, (folder, HERE, ROOT))),
     }
     begin = time.monotonic()
     with (work / f"{package.name}.log").open("w") as log:
