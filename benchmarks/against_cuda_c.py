@@ -212,7 +212,7 @@ def _artifact(case: Case, arguments: Arguments, arch: str) -> Any:
 
 def _instructions(cubin: bytes, name: str | None) -> int | None:
     """Return the number of instructions of a kernel; ``None`` without nvdisasm."""
-    from targets.cuda.compile.sass import disassemble
+    from targets.cuda.compile.ptxas import disassemble
 
     try:
         text = disassemble(cubin)

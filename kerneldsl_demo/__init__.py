@@ -1,6 +1,6 @@
 """``kerneldsl demo``: a photograph through the imaging kernels, checked and timed.
 
-:mod:`~kerneldsl_demo.pictures` reads and writes images, :mod:`~kerneldsl_demo.reference` computes
+:mod:`~kerneldsl_demo.pictures` reads and writes images, :mod:`~kerneldsl_demo.pipeline` computes
 the same with NumPy and SciPy, :mod:`~kerneldsl_demo.pipeline` runs, compares and times the stages,
 and :mod:`~kerneldsl_demo.cli` is the command.
 """

@@ -12,8 +12,7 @@ import typer
 import kerneldsl as kd
 from kerneldsl.errors import ArgumentValueError
 from kerneldsl_demo import pictures
-from kerneldsl_demo.pipeline import SIGMA, STAGES, Outcome, run_stage
-from kerneldsl_demo.reference import reference
+from kerneldsl_demo.pipeline import SIGMA, STAGES, Outcome, reference, run_stage
 from stdlib_kernels.arrays import to_host
 
 __all__ = ["command"]

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import kerneldsl as kd
-from kerneldsl.repeating.overlap import may_overlap
+from kerneldsl.repeating.recorded import may_overlap
 from kerneldsl.repeating.recorded_calls import note_constant, note_made, note_scalar
 from stdlib_kernels.checks import Array, Out, check_out
 from stdlib_kernels.copying import copy_array

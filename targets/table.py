@@ -12,7 +12,7 @@ TARGETS = {
         forms=("asm", "source"),
         files={".s": "asm", ".ll": "llvm"},
         memory=(MemoryType.CPU, MemoryType.CUDA_HOST),
-        probe="targets.cpu.checks:find_cpu",
+        probe="targets.cpu.runtime.host_pool:find_cpu",
     ),
     "cuda": TargetEntry(
         "targets.cuda.target:CudaTarget",
@@ -20,7 +20,7 @@ TARGETS = {
         files={".ptx": "ptx", ".cubin": "cubin", ".fatbin": "fatbin", ".ll": "llvm"},
         together=("fatbin",),
         memory=(MemoryType.CUDA, MemoryType.CUDA_MANAGED),
-        probe="targets.cuda.probe:find_cuda",
+        probe="targets.cuda.checks:find_cuda",
         dry_run="null",
     ),
     "null": TargetEntry("targets.null:make_target", is_hardware=False),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kerneldsl.frontend.effects.augmented import Augmented
+from kerneldsl.frontend.effects.aliases import Augmented
 from kerneldsl.utilities.dataclasses import dataclass
 
 __all__ = ["KernelTraits"]

@@ -61,7 +61,7 @@ if TYPE_CHECKING:
         Recording as Recording,
         names_default_stream as names_default_stream,
     )
-    from kerneldsl.contract.timer import LaunchTimer as LaunchTimer, Tracer as Tracer
+    from kerneldsl.contract.streams import LaunchTimer as LaunchTimer, Tracer as Tracer
 
 _HOME = {
     name: f"kerneldsl.contract.{module}"
@@ -80,8 +80,8 @@ _HOME = {
         "options": "CompileOptions",
         "passes": "PassInfo PassRemark Report ignore_remark",
         "promises": "NO_PROMISES ArrayPromises Promises",
-        "streams": "DeviceEvent DeviceGraph DeviceStream Recording names_default_stream",
-        "timer": "LaunchTimer Tracer",
+        "streams": "DeviceEvent DeviceGraph DeviceStream LaunchTimer Recording Tracer "
+        "names_default_stream",
     }.items()
     for name in names.split()
 }

@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from kerneldsl.contract.contract import Compiler
     from kerneldsl.contract.info import DeviceInfo
     from kerneldsl.contract.memory import PoolBackend, SharedBuffer
-    from kerneldsl.contract.streams import DeviceEvent, DeviceStream
-    from kerneldsl.contract.timer import LaunchTimer, Tracer
+    from kerneldsl.contract.streams import DeviceEvent, DeviceStream, LaunchTimer, Tracer
     from kerneldsl.errors import DriverError
 
 __all__ = ["Device"]

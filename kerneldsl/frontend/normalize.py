@@ -17,12 +17,12 @@ from kerneldsl.errors import KernelError, SourceLocation, UnsupportedConstructEr
 from kerneldsl.frontend.constructs import refuse_unsupported
 from kerneldsl.frontend.foreign import is_cuda_dispatcher, is_dispatcher, names_numba_cuda
 from kerneldsl.frontend.function_tuples import select_functions
+from kerneldsl.frontend.guards import has_loop_else, write_loop_else_as_if
 from kerneldsl.frontend.local_functions import (
     LocalFunction,
     name_every_parameter,
     take_local_functions,
 )
-from kerneldsl.frontend.loop_else import has_loop_else, write_loop_else_as_if
 from kerneldsl.frontend.names import (
     clean_function,
     has_functions,

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import Any, NoReturn
 
 from kerneldsl.contract import Specialization
 from kerneldsl.contract.findings import NO_BARRIERS, BarrierFacts, BarrierProblem
-from kerneldsl.errors import BarrierDivergenceError
-from kerneldsl.ir.chains import chain_states, check_chains
+from kerneldsl.contract.promises import Promises
+from kerneldsl.errors import BarrierDivergenceError, UnsupportedConstructError
+from kerneldsl.frontend.unit import IntrinsicUse
+from kerneldsl.ir.accesses import Accesses
 from kerneldsl.ir.divergence import Divergence, Level, level_of
-from kerneldsl.ir.operations import Function, Operation
+from kerneldsl.ir.operations import LOOPS, Function, Operation, Region, Value
 from kerneldsl.ir.uniformity import Meeting, Uniformity, uniformity_of
 from kerneldsl.language.intrinsics.grids import grid_group
 from kerneldsl.language.intrinsics.intrinsic import Intrinsic, Scope, Typing
@@ -62,9 +65,9 @@ def analyze_barriers(function: Function, spec: Specialization) -> BarrierFacts:
             chain=problem.chain,
         )
     if has_chains:
-        check_chains(function, spec, barrier_problems(apart, Scope.GRID))
+        _check_chains(function, spec, barrier_problems(apart, Scope.GRID))
     problems = tuple(barrier_problems(apart, Scope.BLOCK)) if found else ()
-    states = chain_states(function) if has_chains else frozenset[int]()
+    states = _chain_states(function) if has_chains else frozenset[int]()
     return BarrierFacts(problems, (*found, *of_grid), states)
 
 
@@ -133,3 +136,163 @@ def _argument(intrinsic: Intrinsic, position: int, count: int) -> str | None:
     if intrinsic.name == "tile.store":
         return "array" if position == 0 else "at" if position < count - 1 else "tile"
     return None
+
+
+# Check that every block of a launch takes its part of a chain, and says what it has, once.
+#
+# A block that does not is waited for by those that follow it, and permanently.
+
+
+def _check_chains(
+    function: Function, spec: Specialization, problems: Iterable[BarrierProblem]
+) -> None:
+    """Refuse chains that not every block of a launch goes through once.
+
+    Parameters
+    ----------
+    function : Function
+        A kernel with chains.
+    spec : Specialization
+        What it was read for.
+    problems : iterable of BarrierProblem
+        What threads of the grid may not reach.
+
+    Raises
+    ------
+    UnsupportedConstructError
+        For an operation in a loop or under a condition, and for a state that is named twice. For
+        operations before a part is taken. For a state that is only counted: the last block that
+        looks back begins the count of the next launch. For a value that is published too late, or
+        otherwise than it is given to ``chain.before``.
+    """
+    seen: set[tuple[Typing | None, Any]] = set()
+    for operation, in_loop in _operations(function.body, in_loop=False):
+        name, state = _typing(operation), _key(operation.operands[0])
+        called = f"kd.{operation.name}"
+        names = {each for each, _ in seen}
+        if in_loop:
+            _fail(operation, f"{called} is in a loop", "Call it once, outside of the loop")
+        if name is not Typing.CHAIN_NEXT and Typing.CHAIN_NEXT not in names:
+            what = f"{called} is called in front of kd.chain.next"
+            _fail(operation, what, "Give it the part that kd.chain.next(state) gave")
+        if name is Typing.CHAIN_NEXT and Typing.CHAIN_PUBLISH in names:
+            what = "kd.chain.next is called behind kd.chain.publish"
+            _fail(operation, what, "Take all parts before a value is published")
+        if name is Typing.CHAIN_PUBLISH and (Typing.CHAIN, state) in seen:
+            what = "kd.chain.publish is called behind kd.chain.before"
+            _fail(operation, what, "Publish the value before what is before it is asked for")
+        if (name, state) in seen:
+            what = f"{called} is called a second time with the state {_state(operation)}"
+            _fail(operation, what, "Give it a state of its own, or combine both values by an op")
+        seen.add((name, state))
+    accesses = Accesses(function, spec.kinds, Promises(is_disjoint=True))
+    operations = [each for each, _ in _operations(function.body, in_loop=False)]
+    _check_ended(operations, accesses)
+    _check_published(operations, accesses)
+    for problem in problems:
+        raise UnsupportedConstructError(
+            "an operation of kd.chain may not be reached by every thread of the launch: "
+            f"{problem.what}",
+            where=problem.where,
+            limit="Blocks wait for earlier blocks, permanently if one of these does not reach it",
+            remedy="Let all of them reach it, a block that has nothing to add with a value that "
+            "changes nothing; a condition may stand around it that arguments alone decide",
+            chain=problem.chain,
+        )
+
+
+def _chain_states(function: Function) -> frozenset[int]:
+    """Find the parameters that are, as they are, states of chains in every launch.
+
+    What is under a condition may not be reached, and of a part of an array the size is not known.
+    """
+    parameters = function.body.arguments
+    return frozenset(
+        parameters.index(operation.operands[0])
+        for operation in function.body.operations
+        if _typing(operation) is not None and operation.operands[0] in parameters
+    )
+
+
+def _check_ended(operations: list[Operation], accesses: Accesses) -> None:
+    """Refuse a state that parts are taken from or published, and not given to ``chain.before``."""
+    ended = {
+        owner
+        for each in operations
+        if _typing(each) is Typing.CHAIN
+        for owner in accesses.owners(each.operands[0])
+    }
+    for each in operations:
+        typing = _typing(each)
+        if typing is Typing.CHAIN or accesses.owners(each.operands[0]) & ended:
+            continue
+        if typing is Typing.CHAIN_NEXT:
+            what = f"{_state(each)} is given to kd.chain.next and not to chain.before"
+            remedy = "Take a number with kd.atomic.add, from a counter that is 0 before each launch"
+        else:
+            what = f"{_state(each)} is given to kd.chain.publish and not to chain.before"
+            remedy = "Call kd.chain.before with the same state, part and value behind it"
+        _fail(each, what, remedy)
+
+
+def _check_published(operations: list[Operation], accesses: Accesses) -> None:
+    """Refuse a value that is published otherwise than it is given to ``chain.before``.
+
+    Later blocks would wait for words that are not written.
+    """
+    pairs = [
+        (early, later)
+        for early in operations
+        for later in operations
+        if (_typing(early), _typing(later)) == (Typing.CHAIN_PUBLISH, Typing.CHAIN)
+        and accesses.owners(early.operands[0]) & accesses.owners(later.operands[0])
+    ]
+    for early, later in pairs:
+        if bool(early.regions) != bool(later.regions):
+            what = "kd.chain.publish and kd.chain.before of one state differ in op"
+            _fail(early, what, "Give both the same op, or none")
+    for early, later in pairs:
+        dtype, wanted = early.operands[2].type, later.operands[2].type
+        if dtype != wanted:
+            what = f"kd.chain.publish has a value of {dtype}, and kd.chain.before of {wanted}"
+            _fail(early, what, "Give both the same value, held in a variable")
+
+
+def _operations(region: Region, *, in_loop: bool) -> Iterator[tuple[Operation, bool]]:
+    """Yield operations of chains in their order, and whether they are in a loop."""
+    for operation in region.operations:
+        for inner in operation.regions:
+            yield from _operations(inner, in_loop=in_loop or operation.name in LOOPS)
+        if _typing(operation) is not None:
+            yield operation, in_loop
+
+
+def _typing(operation: Operation) -> Typing | None:
+    use = operation.attributes.get("use")
+    if not isinstance(use, IntrinsicUse) or not use.intrinsic.is_of_chain:
+        return None
+    return use.intrinsic.typing
+
+
+def _key(state: Value) -> Any:
+    """Return what is equal for values with the same computation."""
+    made = state.owner
+    if not isinstance(made, Operation) or made.regions or made.effect:
+        return state
+    constant = made.attributes.get("value") if made.name == "const" else None
+    return made.name, state.type, constant, *map(_key, made.operands)
+
+
+def _state(operation: Operation) -> str:
+    """Return the state of a chain as the user wrote it."""
+    state: str = operation.source.argument(0).text
+    return state
+
+
+def _fail(operation: Operation, what: str, remedy: str) -> NoReturn:
+    raise UnsupportedConstructError(
+        what,
+        where=operation.source.where,
+        limit="Each block of a launch takes one part of a chain, and says once what it has",
+        remedy=remedy,
+    )

@@ -52,7 +52,7 @@ def translate(
 
     Raises what a handler of a signal raised meanwhile, which is no error of the compiler's.
     """
-    from kerneldsl.utilities.signal_errors import error_of_handler
+    from kerneldsl.utilities.tracebacks import error_of_handler
 
     if isinstance(error, NotReadError):
         return UnsupportedConstructError(

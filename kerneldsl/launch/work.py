@@ -76,7 +76,7 @@ def _find(
     compiler: Compiler, unit: FunctionUnit, kinds: tuple[Kind, ...], block_dim: Dim3 | None
 ) -> KernelWork:
     if may_be_shipped() and not recordings:
-        from kerneldsl.shipping.works import work_of
+        from kerneldsl.shipping.key import work_of
 
         shipped = work_of(unit, kinds, block_dim)
         if shipped is not None:

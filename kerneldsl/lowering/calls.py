@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, TypeAlias
 
 from llvmlite import ir
 
 from kerneldsl.utilities.dataclasses import dataclass
 
-__all__ = ["Call", "Emitter"]
+__all__ = ["Call", "Emitter", "loop_while"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,3 +31,19 @@ class Call:
 
 #: Writes the instructions of one call and returns its value.
 Emitter: TypeAlias = Callable[[Call], ir.Value]
+
+
+# Write loops that are told by a test.
+
+
+@contextmanager
+def loop_while(builder: ir.IRBuilder, test: Callable[[], ir.Value]) -> Iterator[None]:
+    """Repeat what is written inside as long as what `test` writes is true."""
+    head, body, end = (builder.append_basic_block(f"while.{x}") for x in ("head", "body", "end"))
+    builder.branch(head)
+    builder.position_at_end(head)
+    builder.cbranch(test(), body, end)
+    builder.position_at_end(body)
+    yield
+    builder.branch(head)
+    builder.position_at_end(end)

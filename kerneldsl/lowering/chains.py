@@ -34,9 +34,8 @@ from numba import types
 from numba.core import cgutils
 
 from kerneldsl.language.intrinsics.chains import CHAIN_SECTOR, CHAIN_SPREAD_WORDS
-from kerneldsl.lowering.calls import Call
+from kerneldsl.lowering.calls import Call, loop_while
 from kerneldsl.lowering.groups import Combination, combination
-from kerneldsl.lowering.loops import loop_while
 from kerneldsl.lowering.numba_internals.arrays import make_array
 from kerneldsl.utilities.dataclasses import dataclass
 

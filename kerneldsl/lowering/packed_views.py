@@ -16,7 +16,6 @@ from numba.extending import lower_builtin, lower_getattr, models, register_model
 
 from kerneldsl.language.intrinsics.intrinsic import Intrinsic
 from kerneldsl.language.packed_numbers import PACKED_NUMBERS, WORD_DTYPES
-from kerneldsl.lowering.index_rules import check_index
 from kerneldsl.lowering.numba_internals.operators import (
     AbstractTemplate,
     AttributeTemplate,
@@ -24,7 +23,7 @@ from kerneldsl.lowering.numba_internals.operators import (
 )
 from kerneldsl.lowering.types import PackedView
 
-__all__ = ["packed_extents", "packed_rule"]
+__all__ = ["check_index", "packed_extents", "packed_rule"]
 
 _I8, _I64 = ir.IntType(8), ir.IntType(64)
 
@@ -184,3 +183,21 @@ def _getitem(context: Any, builder: ir.IRBuilder, sig: Any, args: Any) -> Any:
         return (builder.ashr if numbers.smallest < 0 else builder.lshr)(upper, spare)
     code = builder.and_(code, _I8((1 << numbers.bits) - 1))
     return builder.add(code, _I8(numbers.smallest))
+
+
+# Typing of indices.
+
+
+def check_index(what: str, array: Any, index: Any) -> Any:
+    """Return the type of an index that fits an array, or raise ``TypingError``."""
+    parts = tuple(index.types) if isinstance(index, types.BaseTuple) else (index,)
+    plain = tuple(types.unliteral(part) for part in parts)
+    if not all(isinstance(part, types.Integer) for part in plain):
+        raise errors.TypingError(
+            f"{what}: the index must be an integer or a tuple of integers, and is {index}"
+        )
+    if len(plain) != array.ndim:
+        raise errors.TypingError(
+            f"{what}: the array has {array.ndim} dimensions, and the index {len(plain)}"
+        )
+    return types.Tuple(plain) if isinstance(index, types.BaseTuple) else plain[0]

@@ -13,11 +13,10 @@ from kerneldsl.errors.values import safe_repr
 from kerneldsl.language.kinds import Layout
 from kerneldsl.memory.geometry import ArrayGeometry
 from kerneldsl.memory.indexing import BasicIndex, holds_array
-from kerneldsl.memory.library import library_function
 from kerneldsl.memory.operators import ArrayOperators
 from kerneldsl.memory.pools import allocate
 from kerneldsl.memory.protocols import ArrayProtocols
-from kerneldsl.memory.standard import ArrayStandard
+from kerneldsl.memory.standard import ArrayStandard, library_function
 from kerneldsl.memory.strided import Order, checked_order, contiguous_strides, read_host_array
 from kerneldsl.memory.transfer import fill_array, read_array, write_array
 from kerneldsl.memory.views import ArrayViews

@@ -10,8 +10,8 @@ from kerneldsl.contract import DeviceLike
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, KernelError
 from kerneldsl.errors.values import a_type
 from kerneldsl.memory.arrays import DeviceArray, make_array, new_array
+from kerneldsl.memory.host_memory import SharedMemory
 from kerneldsl.memory.pools import PooledBuffer, checked_size
-from kerneldsl.memory.shared_memory import SharedMemory
 from kerneldsl.memory.strided import (
     HostMemory,
     Order,

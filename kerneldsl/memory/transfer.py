@@ -18,7 +18,7 @@ from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, GraphError, 
 from kerneldsl.errors.values import a_type
 from kerneldsl.memory.device_memory import PooledBuffer
 from kerneldsl.memory.geometry import ArrayGeometry
-from kerneldsl.memory.shared_memory import SharedMemory
+from kerneldsl.memory.host_memory import SharedMemory
 from kerneldsl.memory.strided import (
     MAX_RUNS,
     HostMemory,

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from kerneldsl.errors import ArgumentValueError, ToolMissingError
 from kerneldsl.errors.values import safe_repr
 from kerneldsl.profiling.activities import Activity, covered_ns, make_activity
-from kerneldsl.profiling.ranges import NvtxRanges
-from kerneldsl.profiling.recorder import recorder
+from kerneldsl.profiling.recorder import NvtxRanges, recorder
 from kerneldsl.profiling.spans import LaunchedCode, Span
 from kerneldsl.profiling.summary import ProfileSummary, summarize
 from kerneldsl.profiling.throughput import Throughput, throughput, worked

@@ -20,14 +20,13 @@ from typing import Any, Final, Protocol, TypeAlias
 
 from kerneldsl.contract import Device, Executable, Tracer
 from kerneldsl.contract.abi import SlotParameters
-from kerneldsl.errors import KernelError
-from kerneldsl.profiling.ranges import NvtxRanges
+from kerneldsl.errors import KernelError, ToolMissingError
 from kerneldsl.profiling.spans import LaunchedCode, Span
 from kerneldsl.statistics.collect import fallback_listeners
 from kerneldsl.utilities.locks import ForkSafeLock, no_fork
 from kerneldsl.utilities.observed import observe, stop_observing
 
-__all__ = ["Sink", "recorder"]
+__all__ = ["NvtxRanges", "Sink", "recorder"]
 
 
 # -- from a marked call to its span ----------------------------------------------------------------
@@ -424,3 +423,39 @@ recorder = Recorder()
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=recorder.forget)
+
+
+# NVTX ranges around what is recorded, so that Nsight shows the names that a profile has.
+#
+# See NVTX Python documentation, "push_range" and "pop_range".
+
+_DOMAIN = "kerneldsl"
+
+
+class NvtxRanges:
+    """Ranges in a domain of their own.
+
+    Raises
+    ------
+    ToolMissingError
+        If the package ``nvtx`` is not installed.
+    """
+
+    def __init__(self) -> None:
+        try:
+            import nvtx
+        except ImportError as error:
+            raise ToolMissingError(
+                "NVTX ranges need the package nvtx",
+                limit="kd.profile(nvtx=True) marks what it records for Nsight",
+                remedy="pip install nvtx, or leave out nvtx=True",
+            ) from error
+        self._nvtx: Any = nvtx
+
+    def push(self, span: Span) -> None:
+        """Begin the range of a span."""
+        self._nvtx.push_range(f"{span.kind} {span.name}", domain=_DOMAIN, category=span.kind)
+
+    def pop(self) -> None:
+        """End the innermost range of this thread."""
+        self._nvtx.pop_range(domain=_DOMAIN)

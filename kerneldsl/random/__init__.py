@@ -7,7 +7,7 @@ as well. There are two families:
 - *Counters* (:mod:`~kerneldsl.random.philox`): a number is a function of a seed and an index alone,
   ``kd.random.uniform_float32(seed, i)``. There is no state, any number can be computed again, and
   threads only need to use different indices.
-- *Streams* (:mod:`~kerneldsl.random.xoroshiro`): numba.cuda's xoroshiro128+ generators, one for
+- *Streams* (:mod:`~kerneldsl.random.states`): numba.cuda's xoroshiro128+ generators, one for
   each state of an array. Every draw advances the state.
 
 Integers and uniform numbers of both have the same bits on every target, and so have
@@ -24,24 +24,32 @@ from __future__ import annotations
 
 from typing import Any
 
-from kerneldsl.random.exponential import (
-    exponential2_float64,
-    exponential4_float32,
-    exponential_float32,
-    exponential_float64,
-)
 from kerneldsl.random.integers import (
     integers_int32,
     integers_int64,
     integers_uint32,
     integers_uint64,
 )
-from kerneldsl.random.normal import normal2_float64, normal4_float32, normal_float32, normal_float64
+from kerneldsl.random.normal import (
+    exponential2_float64,
+    exponential4_float32,
+    exponential_float32,
+    exponential_float64,
+    normal2_float64,
+    normal4_float32,
+    normal_float32,
+    normal_float64,
+)
 from kerneldsl.random.philox import philox, philox_4x32_10
 from kerneldsl.random.states import (
     create_xoroshiro128p_states,
     init_xoroshiro128p_states,
     xoroshiro128p_dtype,
+    xoroshiro128p_next,
+    xoroshiro128p_normal_float32,
+    xoroshiro128p_normal_float64,
+    xoroshiro128p_uniform_float32,
+    xoroshiro128p_uniform_float64,
 )
 from kerneldsl.random.uniform import (
     uniform2_float64,
@@ -52,13 +60,6 @@ from kerneldsl.random.uniform import (
     uniform_float64,
     unit_float32,
     unit_float64,
-)
-from kerneldsl.random.xoroshiro import (
-    xoroshiro128p_next,
-    xoroshiro128p_normal_float32,
-    xoroshiro128p_normal_float64,
-    xoroshiro128p_uniform_float32,
-    xoroshiro128p_uniform_float64,
 )
 
 __all__ = [

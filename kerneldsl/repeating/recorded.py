@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kerneldsl.memory.arrays import DeviceArray
+from kerneldsl.memory.device_memory import PooledBuffer
 from kerneldsl.memory.forms import ArrayForm
-from kerneldsl.repeating.overlap import bounds_of, start_of
 from kerneldsl.utilities.written_functions import written_function
 
-__all__ = ["NotKnown", "Recorded", "number_values"]
+__all__ = ["NotKnown", "Recorded", "may_overlap", "number_values"]
 
 
 class _HostForm:
@@ -23,7 +23,7 @@ class _HostForm:
         self, array: np.ndarray[Any, Any], root: np.ndarray[Any, Any], *, is_zero: bool = False
     ) -> None:
         self.shape, self.strides, self.dtype = array.shape, array.strides, array.dtype
-        self.offset, self.is_zero = start_of(array) - start_of(root), is_zero
+        self.offset, self.is_zero = _start_of(array) - _start_of(root), is_zero
         self.is_whole = _is_whole(array, root)
 
 
@@ -207,7 +207,7 @@ class _Numbering:
         self._kept = {id(each): each for each in constants}
         self._given_count = len(given)
         self._roots = [(each, False) for each in given] + made
-        self._bounds = [bounds_of(each) for each, _ in self._roots]
+        self._bounds = [_bounds_of(each) for each, _ in self._roots]
         #: The forms in which arrays are made, by the root, and those of views, with their root.
         self._forms: dict[int, Any] = {}
         self._views: list[tuple[int, Any]] = []
@@ -305,7 +305,7 @@ class _Numbering:
     def _root_of(self, array: Any) -> int:
         """Return the number of the array in whose memory another one is."""
         if _is_array(array):
-            low, high = bounds_of(array)
+            low, high = _bounds_of(array)
             for at, (first, end) in enumerate(self._bounds):
                 is_within = not low < first and not end < high
                 if is_within and isinstance(array, DeviceArray) is isinstance(
@@ -335,11 +335,11 @@ def _is_whole(array: Any, root: Any) -> bool:
 
 
 def _placed(array: Any) -> tuple[Any, ...]:
-    return type(array), start_of(array), array.shape, array.strides, array.dtype
+    return type(array), _start_of(array), array.shape, array.strides, array.dtype
 
 
 def _geometry(at: int, array: Any, root: Any) -> tuple[Any, ...]:
-    offset = start_of(array) - start_of(root)
+    offset = _start_of(array) - _start_of(root)
     return at, offset, array.shape, array.strides, array.dtype
 
 
@@ -348,3 +348,42 @@ def _form_of(array: Any, root: Any, *, is_zero: bool = False) -> Any:
     if isinstance(array, np.ndarray):
         return _HostForm(array, root, is_zero=is_zero)
     return (_ZeroForm if is_zero else ArrayForm)(array, root)
+
+
+# The memory that an array is in, which two arrays may share.
+
+
+def _start_of(array: Any) -> int:
+    """Return the address of an array's first element."""
+    return int(array.ctypes.data if isinstance(array, np.ndarray) else array.pointer)
+
+
+def _bounds_of(array: Any) -> tuple[int, int]:
+    """Return the addresses between which an array's elements lie; see `_start_of`."""
+    low = high = _start_of(array)
+    if not array.size:
+        return low, high
+    if array.flags.c_contiguous if isinstance(array, np.ndarray) else array.layout == "C":
+        return low, low + int(array.nbytes)
+    for n, step in zip(array.shape, array.strides, strict=True):
+        if step < 0:
+            low += (n - 1) * step
+        else:
+            high += (n - 1) * step
+    return low, high + int(array.dtype.itemsize)
+
+
+def may_overlap(left: Any, right: Any) -> bool:
+    """Return whether two arrays may share memory, by their bounds."""
+    if isinstance(left, DeviceArray) != isinstance(right, DeviceArray):
+        return False
+    if isinstance(left, DeviceArray) and _are_of_two_buffers(left._owner, right._owner):
+        return False
+    low_left, high_left = _bounds_of(left)
+    low_right, high_right = _bounds_of(right)
+    return low_left < high_right and low_right < high_left
+
+
+def _are_of_two_buffers(left: Any, right: Any) -> bool:
+    """Return whether pools gave two owners their memory, each by itself."""
+    return left is not right and type(left) is PooledBuffer and type(right) is PooledBuffer

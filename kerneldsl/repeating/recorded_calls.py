@@ -25,8 +25,7 @@ from kerneldsl.errors import ArgumentTypeError, KernelError
 from kerneldsl.kernels.kernel import DeviceFunction
 from kerneldsl.memory.arrays import DeviceArray
 from kerneldsl.placement.devices import current_device
-from kerneldsl.repeating.overlap import may_overlap
-from kerneldsl.repeating.recorded import NotKnown, Recorded, number_values
+from kerneldsl.repeating.recorded import NotKnown, Recorded, may_overlap, number_values
 from kerneldsl.utilities.tracebacks import passes_on, shorten_raised
 
 __all__ = [

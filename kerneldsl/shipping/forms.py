@@ -33,7 +33,7 @@ from kerneldsl.analysis.traits import KernelTraits
 from kerneldsl.cache.key import Key
 from kerneldsl.errors import SourceLocation
 from kerneldsl.frontend.captured import AttributeReader, Reader, make_captured, steady_reader
-from kerneldsl.frontend.effects.augmented import Augmented
+from kerneldsl.frontend.effects.aliases import Augmented
 from kerneldsl.frontend.fingerprint import note_fingerprint
 from kerneldsl.frontend.linked_code import code_of
 from kerneldsl.frontend.resolve import device_function, is_kernel

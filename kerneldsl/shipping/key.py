@@ -11,14 +11,16 @@ from collections.abc import Iterable, Iterator
 from dataclasses import MISSING, fields
 from typing import Any
 
+from kerneldsl.analysis.work import KernelWork
 from kerneldsl.cache.key import Key, describe
 from kerneldsl.cache.reasons import UncacheableError
 from kerneldsl.contract import Dim3, Specialization
 from kerneldsl.frontend.fingerprint import UnidentifiedError, fingerprint
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import Kind, format_signature
+from kerneldsl.shipping.packages import shipped_kernels_of
 
-__all__ = ["CALLING_CONVENTION", "describe_launch", "shipped_keys", "work_digest"]
+__all__ = ["CALLING_CONVENTION", "describe_launch", "shipped_keys", "work_digest", "work_of"]
 
 #: Version of how compiled code is called: the layout of parameters (:mod:`kerneldsl.contract.abi`),
 #: and the header and frame of an entry on the CPU (``targets/cpu/codegen/code.py``,
@@ -98,3 +100,22 @@ def _unusual(name: str, value: Any) -> Iterator[tuple[str, str]]:
             usual = field.default_factory()
         if usual is MISSING or found != usual:
             yield f"{name}.{field.name}", describe(found)
+
+
+# The work of kernels that a package ships, so that no launch counts it again.
+#
+# Another version of kerneldsl, which may count otherwise, does not use it.
+
+
+def work_of(
+    unit: FunctionUnit, kinds: tuple[Kind, ...], block_dim: Dim3 | None
+) -> KernelWork | None:
+    """Return what the package says that a kernel does for one index, if it does."""
+    shipped = shipped_kernels_of(unit.module)
+    if shipped is None:
+        return None
+    try:
+        found = shipped.work(work_digest(unit, kinds, block_dim))
+        return None if found is None else KernelWork.from_json(found)
+    except (UncacheableError, ValueError, TypeError, AttributeError):
+        return None

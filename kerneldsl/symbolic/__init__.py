@@ -2,7 +2,7 @@
 
 Here alone SymPy is translated into the language of kernels, and back:
 
-- :mod:`~kerneldsl.symbolic.functions` is the table of the functions that both have,
+- :mod:`~kerneldsl.symbolic.printing` is the table of the functions that both have,
   :mod:`~kerneldsl.symbolic.printing` writes an expression as Python text of a kernel;
 - :mod:`~kerneldsl.symbolic.systems` reads expressions over arrays,
   :mod:`~kerneldsl.symbolic.sources` writes the kernel that computes them, and

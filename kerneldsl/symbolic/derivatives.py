@@ -182,7 +182,7 @@ def _of_function(unit: FunctionUnit, wrt: str, name: str) -> Any:
     import sympy
 
     from kerneldsl.symbolic.derived_sources import differentiated
-    from kerneldsl.symbolic.element_functions import function_text
+    from kerneldsl.symbolic.element_kernels import function_text
     from kerneldsl.symbolic.frontend.reading import one_of, read_unit
     from kerneldsl.symbolic.sources import NAMESPACE
 

@@ -12,7 +12,7 @@ from sympy.core.function import AppliedUndef
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
 from kerneldsl.errors.values import safe_repr
 from kerneldsl.language.reserved import RESERVED_PREFIX
-from kerneldsl.symbolic.functions import NAMES_IN_TEXT
+from kerneldsl.symbolic.printing import NAMES_IN_TEXT
 from kerneldsl.symbolic.shifts import coordinates_of, indexed_functions
 
 __all__ = ["axes_of", "name_of", "read_equations", "result_name", "with_indices"]

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any, NamedTuple, NoReturn
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple, NoReturn
 
 import sympy
 
 from kerneldsl.errors import ArgumentValueError
-from kerneldsl.symbolic.functions import CALLS, WHOLE
+from kerneldsl.kernels.decorators import func
 
-__all__ = ["Printer", "is_condition", "needs_floats"]
+__all__ = ["CALLS", "NAMES_IN_TEXT", "Printer", "is_condition", "needs_floats", "sign"]
 
 # How tightly a text holds together: each is put into parentheses where one more is wanted.
 _CHOICE, _OR, _AND, _NOT, _COMPARISON, _SUM, _PRODUCT, _SIGN, _POWER, _ATOM = range(10)
@@ -51,7 +52,7 @@ def is_condition(value: Any) -> bool:
 def needs_floats(expression: Any) -> bool:
     """Return whether the value of an expression of integers may be no integer."""
     for each in sympy.preorder_traversal(expression):
-        if each.is_Function and type(each).__name__ in (*WHOLE, "sign", "Mod", "Heaviside"):
+        if each.is_Function and type(each).__name__ in (*_WHOLE, "sign", "Mod", "Heaviside"):
             continue
         if isinstance(each, sympy.Function | sympy.NumberSymbol | sympy.Float):
             if not isinstance(each, sympy.Piecewise):
@@ -290,3 +291,50 @@ class Printer:
         """Return whether an expression is of indices and extents alone."""
         symbols = e.free_symbols
         return symbols <= self._integers and not needs_floats(e)
+
+
+# The functions that SymPy and the language of kernels have in common, as data, without SymPy.
+
+
+@func
+def sign(x: Any, one: Any) -> Any:
+    """Return `one` with the sign of a number; 0, -0 and NaN themselves.
+
+    Examples
+    --------
+    >>> sign(-2.0, 1.0), sign(0.0, 1.0)
+    (-1.0, 0.0)
+    """
+    if x > 0:
+        return one
+    if x < 0:
+        return -one
+    return x
+
+
+#: Functions that SymPy and :mod:`math` call by the same name.
+_OF_MATH = (
+    *("sin", "cos", "tan", "asin", "acos", "atan", "atan2", "hypot"),
+    *("sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "exp", "expm1"),
+    *("log", "log1p", "log2", "log10", "erf", "erfc", "gamma"),
+)
+#: Name of a class of SymPy to what a kernel calls, for those whose arguments are the same.
+CALLS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        **{name: f"math.{name}" for name in _OF_MATH},
+        "loggamma": "math.lgamma",
+        "floor": "math.floor",
+        "ceiling": "math.ceil",
+        "Abs": "abs",
+        "Max": "max",
+        "Min": "min",
+        "Cbrt": "kd.cbrt",
+        "fma": "kd.fma",
+    }
+)
+#: Of those, what gives integers for integers.
+_WHOLE: Final = frozenset({"floor", "ceiling", "Abs", "Max", "Min"})
+#: Names that a text may use beside those of its own.
+NAMES_IN_TEXT: Final = frozenset(
+    {"abs", "dtype", "kd", "math", "max", "min", "mirror", "reflect", "sign", "wrap"}
+)

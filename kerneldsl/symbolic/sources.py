@@ -3,7 +3,7 @@
 Where a stencil reaches beyond an end, its index is chosen by a comparison, which the CPU target
 takes out of the loop over a row. That holds for arrays that are as long as the stencil is wide.
 For shorter ones the text has a second version, with the functions of
-:mod:`kerneldsl.symbolic.boundaries`.
+:mod:`kerneldsl.symbolic.shifts`.
 """
 
 from __future__ import annotations
@@ -16,11 +16,9 @@ from typing import Any
 
 import sympy
 
-from kerneldsl.symbolic.boundaries import mirror, reflect, wrap
 from kerneldsl.symbolic.equations import name_of
-from kerneldsl.symbolic.functions import NAMES_IN_TEXT, sign
-from kerneldsl.symbolic.printing import Printer, is_condition
-from kerneldsl.symbolic.shifts import Access
+from kerneldsl.symbolic.printing import NAMES_IN_TEXT, Printer, is_condition, sign
+from kerneldsl.symbolic.shifts import Access, mirror, reflect, wrap
 from kerneldsl.symbolic.systems import System
 
 __all__ = ["NAMESPACE", "FreshNames", "kernel_text", "value_lines"]

@@ -10,7 +10,6 @@ import sympy
 
 from kerneldsl.errors import ArgumentValueError
 from kerneldsl.errors.values import safe_repr
-from kerneldsl.symbolic.boundaries import MODES
 from kerneldsl.symbolic.equations import axes_of, name_of, read_equations, result_name, with_indices
 from kerneldsl.symbolic.given import (
     MAX_RANK,
@@ -19,7 +18,7 @@ from kerneldsl.symbolic.given import (
     read_steps,
     read_value_beyond,
 )
-from kerneldsl.symbolic.shifts import Access, read_index
+from kerneldsl.symbolic.shifts import MODES, Access, read_index
 from kerneldsl.utilities.dataclasses import dataclass
 
 __all__ = ["Output", "System", "read_system"]

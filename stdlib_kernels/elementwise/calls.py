@@ -17,7 +17,7 @@ import numpy as np
 
 import kerneldsl as kd
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
-from kerneldsl.repeating.overlap import may_overlap
+from kerneldsl.repeating.recorded import may_overlap
 from kerneldsl.repeating.recorded_calls import launch_over
 from stdlib_kernels.arrays import allocate, finish, is_contiguous, on_device
 from stdlib_kernels.checks import Array, check_array, check_out, check_same_kind

@@ -279,6 +279,6 @@ def _function(f: Any, arrays: Sequence[Any]) -> Any:
             limit="There is an array for each symbol, in the order of their names",
             remedy="Pass as many, or put numbers in the place of symbols by .subs(…)",
         )
-    from kerneldsl.symbolic.element_functions import function_for
+    from kerneldsl.symbolic.element_kernels import function_for
 
     return function_for(f, arrays)

@@ -10,7 +10,7 @@ import numpy as np
 import kerneldsl as kd
 from kerneldsl.errors import ArgumentValueError
 from kerneldsl.errors.values import safe_repr
-from kerneldsl.repeating.overlap import may_overlap
+from kerneldsl.repeating.recorded import may_overlap
 from kerneldsl.repeating.recorded_calls import refuse_to_repeat
 from stdlib_kernels.arrays import allocate, along_or_flat, around_axis, finish, on_device, to_host
 from stdlib_kernels.checks import Array, Ints, check_array

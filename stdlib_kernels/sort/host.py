@@ -19,7 +19,7 @@ import kerneldsl as kd
 from kerneldsl.repeating.recorded_calls import launch, refuse_to_repeat
 from stdlib_kernels.arrays import allocate, constant_beside
 from stdlib_kernels.checks import Array
-from stdlib_kernels.sort.words import Order
+from stdlib_kernels.sort.onesweep import Order
 
 __all__ = ["sort_on_host"]
 

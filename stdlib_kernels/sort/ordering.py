@@ -15,8 +15,8 @@ from stdlib_kernels.arrays import allocate, contiguous, finish, is_on_host, on_d
 from stdlib_kernels.checks import Array, Out, check_alike, check_array, check_out, checked_axis
 from stdlib_kernels.functions import repeated_function
 from stdlib_kernels.parameters import axis_or_none, integer_of
+from stdlib_kernels.sort.onesweep import Order, as_words, order_of
 from stdlib_kernels.sort.rows import MAX_WIDTH, as_rows, select_first, sort_rows, sort_short_rows
-from stdlib_kernels.sort.words import Order, as_words, order_of
 
 __all__ = ["argsort", "sort", "sort_pairs", "top_k"]
 

@@ -23,8 +23,7 @@ from stdlib_kernels.checks import Array
 from stdlib_kernels.gathering import take_each
 from stdlib_kernels.parameters import real_dtype
 from stdlib_kernels.sort.host import sort_on_host
-from stdlib_kernels.sort.onesweep import sort_long_rows
-from stdlib_kernels.sort.words import Order, as_words, order_of
+from stdlib_kernels.sort.onesweep import Order, as_words, order_of, sort_long_rows
 
 __all__ = ["ITEMS", "MAX_WIDTH", "as_rows", "select_first", "sort_rows", "sort_short_rows"]
 

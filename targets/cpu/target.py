@@ -237,8 +237,8 @@ class CpuTarget(Target):
         return (_device(),)
 
     def checks(self) -> Iterable[Check]:
-        """Return what ``kd.preflight()`` looks at; see :mod:`targets.cpu.checks`."""
-        from targets.cpu.checks import check_cpu
+        """Return what ``kd.preflight()`` looks at; see :mod:`targets.cpu.runtime.host_pool`."""
+        from targets.cpu.runtime.host_pool import check_cpu
 
         return check_cpu()
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -22,7 +23,8 @@ from pathlib import Path
 from kerneldsl.contract import Check, CheckStatus, Device
 from kerneldsl.contract.checks import said_by
 from kerneldsl.errors import DriverError, TargetUnavailableError, ToolMissingError
-from kerneldsl.tools.detection.files import find_library, library_version, read_text
+from kerneldsl.tools.detection.files import find_library, library_version, read_text, tool_output
+from kerneldsl.tools.detection.probes import Finding
 from kerneldsl.tools.versions import package_version
 from kerneldsl.utilities.formatting import format_version
 from targets.cuda.architectures import ARCHITECTURES, PTX_RELEASES, choose_ptx_version, parse_arch
@@ -30,9 +32,14 @@ from targets.cuda.compile.libdevice import find_libdevice
 from targets.cuda.compile.nvrtc import nvrtc_version
 from targets.cuda.driver.attributes import read_pci_address
 from targets.cuda.driver.driver import Driver, get_driver
-from targets.cuda.probe import nvidia_driver_library, nvidia_driver_version, nvidia_gpus
 
-__all__ = ["check_cuda"]
+__all__ = [
+    "check_cuda",
+    "find_cuda",
+    "nvidia_driver_library",
+    "nvidia_driver_version",
+    "nvidia_gpus",
+]
 
 _INSTALL_DRIVER = (
     "Install NVIDIA's driver, so that nvidia-smi works; in a container, start it with --gpus all"
@@ -315,3 +322,60 @@ def _smi_name(driver: Driver, device: Device) -> str:
     """Return a device as ``nvidia-smi -i`` takes it."""
     handle = driver.call(driver.api.cuDeviceGet, device.index, doing=f"find {device}")
     return read_pci_address(driver.api, handle) or "NUMBER"
+
+
+# Probe for NVIDIA's driver and GPUs.
+#
+# See NVIDIA Driver README, chapter "The /proc Filesystem Interface".
+
+_VERSION = re.compile(r"\b\d+\.\d+(?:\.\d+)*\b")
+_NVIDIA_VENDOR = "0x10de"
+_DISPLAY_CLASSES = ("0x0300", "0x0302")
+
+
+def nvidia_driver_library() -> str | None:
+    """Return where the CUDA driver's library is, or ``None``."""
+    return find_library("libcuda.so.1", windows="nvcuda")
+
+
+def nvidia_driver_version() -> str | None:
+    """Return the version of NVIDIA's driver, such as ``"580.159.04"``, or ``None``.
+
+    The kernel module's own word comes first; if it cannot be read, the file name of the library
+    and then ``nvidia-smi`` are asked.
+    """
+    line = (read_text("/proc/driver/nvidia/version") or "").partition("\n")[0]
+    match = re.search(r"Kernel Module(?: for \S+)?\s+(\d+\.\d+(?:\.\d+)?)", line)
+    if match:
+        return match[1]
+    library = nvidia_driver_library()
+    told = library_version(library) if library else None
+    if told is not None:
+        return told
+    answer = tool_output("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")
+    match = _VERSION.search(answer or "")
+    return match[0] if match else None
+
+
+def nvidia_gpus() -> tuple[str, ...]:
+    """Return signs of NVIDIA GPUs in this machine, whether or not their driver works."""
+    found = sorted(glob("/dev/nvidia[0-9]*"))
+    found += sorted(glob("/proc/driver/nvidia/gpus/*"))
+    for device in sorted(glob("/sys/bus/pci/devices/*")):
+        vendor = (read_text(Path(device, "vendor")) or "").strip()
+        kind = (read_text(Path(device, "class")) or "").strip()
+        if vendor == _NVIDIA_VENDOR and kind.startswith(_DISPLAY_CLASSES):
+            found.append(device)
+    return tuple(found)
+
+
+def find_cuda() -> Finding:
+    """Look for NVIDIA's driver."""
+    library = nvidia_driver_library()
+    evidence = tuple(filter(None, (library, *nvidia_gpus())))
+    if library is None:
+        missing = "NVIDIA's driver was not found"
+        if evidence:
+            missing = f"there is an NVIDIA GPU ({evidence[0]}), but no driver library for it"
+        return Finding(False, missing, evidence=evidence)
+    return Finding(True, "NVIDIA's driver was found", nvidia_driver_version(), evidence)

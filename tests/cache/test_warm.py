@@ -188,7 +188,7 @@ NOT_ON_THE_CPU = {
     ),
     *("kerneldsl.shipping", "kerneldsl.memory.pools"),
     *("kerneldsl.planner.choose", "kerneldsl.launch.fitted_models", "kerneldsl.memory.arrays"),
-    *("kerneldsl.ir.uniformity", "kerneldsl.ir.chains"),
+    *("kerneldsl.ir.uniformity", "kerneldsl.ir.barriers"),
     "kerneldsl.frontend.rows.expand",
     *("decimal", "pickletools"),
 }

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import kerneldsl as kd
-from targets.cuda import probe
+from targets.cuda import checks as probe
 
 ROOT = Path(__file__).parents[2]
 

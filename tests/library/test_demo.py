@@ -12,8 +12,7 @@ from PIL import Image
 import kerneldsl as kd
 from kerneldsl.tools.cli.app import run
 from kerneldsl_demo import pictures
-from kerneldsl_demo.pipeline import STAGES
-from kerneldsl_demo.reference import equalized, reference
+from kerneldsl_demo.pipeline import STAGES, equalized, reference
 
 FILES = {"input", "grey", "blur", "edges", "equalized", "contact-sheet"}
 

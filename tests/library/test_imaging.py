@@ -10,7 +10,7 @@ from scipy import ndimage
 
 import kerneldsl as kd
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
-from kerneldsl_demo.reference import equalized
+from kerneldsl_demo.pipeline import equalized
 from stdlib_kernels import imaging
 from tests.support.arrays import poisoned, random_array, strided
 from tests.support.extent import examples, full_beyond

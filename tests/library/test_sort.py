@@ -12,9 +12,8 @@ from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
 from stdlib_kernels.compact import unique
 from stdlib_kernels.sort import argsort, merge, ordering, searchsorted, sort, sort_pairs, top_k
 from stdlib_kernels.sort.host import LONG_ROW, SHORT, sort_on_host
-from stdlib_kernels.sort.onesweep import sort_long_rows
+from stdlib_kernels.sort.onesweep import as_words, order_of, sort_long_rows
 from stdlib_kernels.sort.rows import MAX_WIDTH, SHORT_ROW, sort_short_rows
-from stdlib_kernels.sort.words import as_words, order_of
 from tests.support.arrays import HOST_DTYPES, assert_same_bits, poisoned, random_array, strided
 from tests.support.extent import examples, full_beyond, sample
 

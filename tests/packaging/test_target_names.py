@@ -20,7 +20,7 @@ KINDS = {
     "contract/device.py",
     "contract/limits.py",
     "contract/info.py",
-    "contract/info_fields.py",
+    "contract/info_display.py",
     "placement/scores.py",
 }
 NUMBAS = {"lowering/narrow_floats.py", "compat/numba_cuda/vectorizers.py", "drop_in.py"}

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import kerneldsl as kd
-from targets.cuda.compile.guarded_shifts import keep_guards
+from targets.cuda.compile.ptxas_workarounds import keep_guards
 from tests.ptx.helpers import body_of, compile_ptx
 from tests.support.ptx_machine import run_thread
 

@@ -11,7 +11,7 @@ from kerneldsl.errors import CompileError, KernelTypingError, UnsupportedConstru
 from kerneldsl.language.intrinsics.libdevice import FUNCTIONS
 from targets.cpu.math.libdevice.table import MEANINGS
 from targets.cuda.compile.libdevice import find_libdevice
-from targets.cuda.compile.nvptx import initialize_nvptx
+from targets.cuda.compile.numba_device import initialize_nvptx
 from tests.conformance.kernels.libdevice import COVERED
 from tests.ptx.helpers import ARCHS, ASSEMBLED_ARCHS, QUICK_ARCHS, assemble_together, lower, write
 from tests.support.extent import full_beyond, sample

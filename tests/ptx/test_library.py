@@ -21,7 +21,7 @@ from stdlib_kernels.rows import exponentials, normalization
 from stdlib_kernels.scan import calls as scans
 from stdlib_kernels.sort import onesweep, searching
 from stdlib_kernels.sort import rows as tiles
-from stdlib_kernels.sort.words import order_of
+from stdlib_kernels.sort.onesweep import order_of
 from stdlib_kernels.stencil import lines
 from targets.cuda.compile import ptxas
 from targets.null.executable import NullExecutable

@@ -6,7 +6,8 @@ import pytest
 
 import kerneldsl as kd
 from kerneldsl.errors import CompileError, ToolMissingError
-from targets.cuda.compile import ptxas, tools
+from targets.cuda.compile import ptxas
+from targets.cuda.compile import ptxas as tools
 from tests.ptx.helpers import compile_ptx
 
 

@@ -9,7 +9,8 @@ import pytest
 
 import kerneldsl as kd
 from kerneldsl.cards.kernels import code_forms, joined_lines
-from targets.cuda.compile import sass, tools
+from targets.cuda.compile import ptxas as sass
+from targets.cuda.compile import ptxas as tools
 
 SIGNATURE = "float32[::1], float32[::1]"
 

@@ -22,10 +22,10 @@ from kerneldsl.frontend.fingerprint import fingerprint
 from kerneldsl.frontend.normalize import make_unit
 from kerneldsl.frontend.unit import DeferredUnit, FunctionUnit
 from kerneldsl.shipping import forms, meanings
-from kerneldsl.shipping.form_writing import make_form
 from kerneldsl.shipping.forms import find_form
 from kerneldsl.shipping.manifest import Manifest
 from kerneldsl.shipping.packages import ShippedKernels
+from kerneldsl.shipping.writer import make_form
 
 SETTINGS = "WIDTH = 4\nSCALE = 2.5\n"
 KERNELS = '''

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import kerneldsl as kd
 from kerneldsl.errors import ArgumentError
-from kerneldsl.symbolic.element_functions import element_function
+from kerneldsl.symbolic.element_kernels import element_function
 from tests.support.extent import examples
 
 X, A = sympy.symbols("x a", real=True)
@@ -82,7 +82,7 @@ def _evaluated(expression, x, a):
 
 def _function_of(expression):
     """Return a function of x and a with this text."""
-    from kerneldsl.symbolic.element_functions import function_text
+    from kerneldsl.symbolic.element_kernels import function_text
     from kerneldsl.symbolic.sources import NAMESPACE
     from kerneldsl.utilities.written_functions import written_function
 

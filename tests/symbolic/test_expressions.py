@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import ndimage
 
 import kerneldsl as kd
-from kerneldsl.symbolic.boundaries import MODES
+from kerneldsl.symbolic.shifts import MODES
 from tests.support.extent import examples, full_beyond
 
 A, B, S = sympy.symbols("a b s")

@@ -13,11 +13,11 @@ from __future__ import annotations
 import ast
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable
-from typing import Any, TypeAlias
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple, TypeAlias
 
+from kerneldsl.errors import SourceLocation
 from kerneldsl.frontend.bindings import Binding, bindings, unpack_targets
-from kerneldsl.frontend.effects.augmented import Augmented
 from kerneldsl.frontend.effects.library_effects import (
     PLAIN_ATTRIBUTES,
     READING_METHODS,
@@ -31,15 +31,10 @@ from kerneldsl.frontend.library_names import name_of_function, outside_value
 from kerneldsl.frontend.trees import walk_here
 from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
 from kerneldsl.language.intrinsics.intrinsic import ARRAY_ACCESS, Effect
+from kerneldsl.language.kinds import Kind
 from kerneldsl.utilities.dataclasses import dataclass
 
-__all__ = [
-    "Alias",
-    "Aliases",
-    "Root",
-    "Summary",
-    "deeper",
-]
+__all__ = ["Alias", "Aliases", "Augmented", "Root", "Summary", "deeper"]
 
 #: Memory by its owner: the position of a parameter, or the name of an array that is declared.
 Root: TypeAlias = int | str
@@ -304,3 +299,29 @@ def _root_of_array(name: str, use: IntrinsicUse) -> Root:
     if use.static.get("shape") == (0,):
         return "dynamic shared"  # every such declaration is the same memory
     return f"{'local' if Effect.ALLOCATE_LOCAL in use.intrinsic.effect else 'shared'}:{name}"
+
+
+# Augmented assignments of variables that may be views of arrays.
+
+
+class Augmented(NamedTuple):
+    """An augmented assignment of a variable that may hold a view of a parameter's array."""
+
+    #: Of the parameter.
+    position: int
+    #: How many indices lead from the array to the value. It is an element where the array has no
+    #: more axes, and else a view, which the assignment changes in place.
+    index_count: int
+    #: The assignment.
+    where: SourceLocation
+    #: For each of these indices that may be a tuple, and so more than one, which tuples it may be
+    #: (:mod:`kerneldsl.frontend.effects.tuple_indices`).
+    tuples: tuple[frozenset[int], ...]
+
+    def indices(self, kinds: Sequence[Kind]) -> int:
+        """Return how many indices lead to the value where the arguments are of these kinds."""
+        if not self.tuples:
+            return self.index_count
+        from kerneldsl.frontend.effects.tuple_indices import longest  # few indices are tuples
+
+        return self.index_count + sum(longest(each, kinds) - 1 for each in self.tuples)

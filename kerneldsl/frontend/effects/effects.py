@@ -13,8 +13,7 @@ from collections.abc import Iterator
 from weakref import WeakKeyDictionary
 
 from kerneldsl.errors import SourceLocation
-from kerneldsl.frontend.effects.aliases import Alias, Aliases, Root, Summary, deeper
-from kerneldsl.frontend.effects.augmented import Augmented
+from kerneldsl.frontend.effects.aliases import Alias, Aliases, Augmented, Root, Summary, deeper
 from kerneldsl.frontend.effects.library_effects import (
     READING_METHODS,
     VIEW_METHODS,

@@ -17,7 +17,7 @@ from kerneldsl.frontend.expressions import condition_expressions
 from kerneldsl.frontend.typed_unit import TypedUnit
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.ir.frontend.members import type_of
-from kerneldsl.ir.frontend.value_types import value_type
+from kerneldsl.ir.frontend.written import value_type
 from kerneldsl.language.types import BOOL, Type
 
 __all__ = ["Notes"]

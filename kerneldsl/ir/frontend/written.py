@@ -7,17 +7,96 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+from numba import types
+
 from kerneldsl.frontend.parts import Part
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.ir.frontend.reader import Read, Reader
-from kerneldsl.ir.frontend.value_types import value_type
 from kerneldsl.ir.operations import Value
 from kerneldsl.ir.typing import Typing
-from kerneldsl.language.types import Type
+from kerneldsl.language.element_types import ELEMENT_TYPES
+from kerneldsl.language.kinds import ArrayKind, ScalarKind
+from kerneldsl.language.types import (
+    NONE,
+    STRING,
+    DtypeType,
+    FunctionType,
+    OtherType,
+    RangeType,
+    SliceType,
+    TileType,
+    TupleType,
+    Type,
+)
+from kerneldsl.lowering.times import TimeType
+from kerneldsl.lowering.types import NumbaTile
+from kerneldsl.lowering.vectors import VectorType
 
-__all__ = ["WrittenReader", "kind_of", "language_type"]
+__all__ = ["WrittenReader", "kind_of", "language_type", "value_type"]
 
 _COMPOUND = (ast.If, ast.For, ast.While)
+
+
+# The language's types of Numba's.
+
+
+def value_type(found: Any) -> Type:
+    """Return the language's type of a Numba type.
+
+    Parameters
+    ----------
+    found : numba.types.Type
+        Any type. The value of a literal, and whether an array is read-only, are not part of what
+        is returned.
+
+    Examples
+    --------
+    >>> str(value_type(types.UniTuple(types.int64, 2)))
+    '(int64, int64)'
+    >>> value_type(types.literal(3))
+    ScalarKind(dtype='int64')
+    """
+    plain = types.unliteral(found)
+    match plain:
+        case types.Number() | types.Boolean() | types.Record() | VectorType() | TimeType():
+            return _scalar(plain)
+        case types.Array() if _is_element(plain.dtype):
+            return ArrayKind(str(plain.dtype), plain.ndim, plain.layout)
+        case types.BaseTuple():
+            elements = tuple(value_type(element) for element in plain.types)
+            return TupleType(elements, tuple(getattr(plain, "fields", ())))
+        case NumbaTile():
+            return TileType(plain.shape, str(plain.dtype))
+        case types.NoneType():
+            return NONE
+        case types.UnicodeType():
+            return STRING
+        case types.SliceType():
+            return SliceType(plain.has_step)
+        case types.RangeType() if _is_element(plain.dtype):
+            return RangeType(str(plain.dtype))
+        case types.NumberClass() | types.DType() if _is_element(plain.dtype):
+            return DtypeType(str(plain.dtype))
+        case types.Dispatcher():
+            return FunctionType(plain.dispatcher.py_func.__name__)
+        case types.BoundFunction():
+            return FunctionType(str(plain.typing_key).rpartition(".")[2])
+        case types.Function():
+            key = plain.typing_key
+            named = getattr(key, "name", None) or getattr(key, "__name__", None)
+            return FunctionType(str(named or key))
+    return OtherType(str(found))
+
+
+def _is_element(found: Any) -> bool:
+    return str(found) in ELEMENT_TYPES
+
+
+def _scalar(found: Any) -> Type:
+    """Return a number's type; what is no element type, such as int128, is another type."""
+    return ScalarKind(str(found)) if _is_element(found) else OtherType(str(found))
+
+
 #: Returns the language's type of one of Numba's.
 language_type = cache(value_type)
 

@@ -13,8 +13,7 @@ from kerneldsl.ir.rules.tiles import tile_rule
 from kerneldsl.ir.rules.values import VALUE_RULES, check_integer, element_rule
 from kerneldsl.language.element_types import ELEMENT_TYPES
 from kerneldsl.language.intrinsics.intrinsic import Intrinsic, Typing
-from kerneldsl.lowering.index_rules import check_index
-from kerneldsl.lowering.packed_views import packed_rule
+from kerneldsl.lowering.packed_views import check_index, packed_rule
 from kerneldsl.lowering.types import element_type
 from kerneldsl.lowering.vectors import VectorType, is_real
 

@@ -6,10 +6,12 @@ import math
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
+from kerneldsl.errors import UnsupportedConstructError
+from kerneldsl.ir.operations import Function, Operation
 from kerneldsl.language.intrinsics.intrinsic import Intrinsic
 from kerneldsl.language.intrinsics.tile_forms import ResultShape
 
-__all__ = ["OF_BLOCK", "Shape", "broadcast", "result_shape"]
+__all__ = ["OF_BLOCK", "Shape", "broadcast", "check_fit", "result_shape"]
 
 #: Extents of a tile along its axes.
 Shape: TypeAlias = tuple[int, ...]
@@ -50,3 +52,44 @@ def result_shape(intrinsic: Intrinsic, static: Mapping[str, Any]) -> Shape | Non
     if form.shape is ResultShape.SCANNED:
         return (math.prod(shape),) if axis is None else shape
     return None if axis is None else tuple(1 if i == axis else n for i, n in enumerate(shape))
+
+
+# Refuse tiles of one element for each thread together with tiles of another extent.
+
+
+def check_fit(function: Function, threads: int) -> None:
+    """Raise for the first operation with tiles that do not fit a block of some threads."""
+    for operation in function.body.walk():
+        if operation.name.startswith("tile.") and "called" in operation.attributes:
+            _check(operation, threads)
+
+
+def _check(operation: Operation, threads: int) -> None:
+    def known(shape: Shape) -> Shape:
+        return (threads,) if shape == OF_BLOCK else shape
+
+    attributes = operation.attributes
+    shapes = [known(attributes["shape"])]
+    if operation.name == "tile.own":
+        shapes.append(known(operation.operands[0].type.shape))
+        fits = shapes[0] == shapes[1] == (threads,)
+    else:
+        # Of the tile that elements are taken from, one element or another is read.
+        tiles = operation.operands[attributes.get("first", len(operation.operands)) :]
+        for tile, is_transposed in zip(tiles, attributes.get("transposed", ()), strict=True):
+            shape = known(tile.type.shape)
+            shapes.append(shape[::-1] if is_transposed else shape)
+        try:
+            fits = broadcast(*shapes) == shapes[0]
+        except ValueError:
+            fits = False
+    if fits:
+        return
+    raise UnsupportedConstructError(
+        f"tiles of shapes {' and '.join(map(str, dict.fromkeys(shapes)))} meet in a block of "
+        f"{threads} threads",
+        where=operation.source.where,
+        value=shapes,
+        limit="kd.tile.of(…) and t.own take a tile with one element for each thread",
+        remedy="Launch blocks of as many threads as the tile has elements",
+    )

@@ -19,7 +19,7 @@ from kerneldsl.launch.native import layout
 from kerneldsl.launch.native.builder import I32, I64, POINTER, Function
 from kerneldsl.launch.native.emit_arguments import emit_arguments
 from kerneldsl.launch.native.emit_conditions import emit_conditions
-from kerneldsl.launch.native.emit_context import ContextAddresses, emit_no_streams, read_variable
+from kerneldsl.launch.native.emit_forms import ContextAddresses, emit_no_streams, read_variable
 from kerneldsl.launch.native.emit_methods import MethodAddresses, emit_methods, emit_slow_path
 from kerneldsl.launch.native.emit_start import emit_start, emit_timed_start
 from kerneldsl.launch.native.launch_table import GUARD_WORDS, WORDS_TOGETHER, GuardKind, Word

@@ -7,9 +7,9 @@ from typing import Any
 from llvmlite import ir
 
 from kerneldsl.launch.native import layout
-from kerneldsl.launch.native.attributes import Attribute
 from kerneldsl.launch.native.builder import I32, I64, POINTER, Function
 from kerneldsl.launch.native.exchange import CheckKind, LayoutCode
+from kerneldsl.launch.native.steps import Attribute
 
 __all__ = ["emit_foreign"]
 

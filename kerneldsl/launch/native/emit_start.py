@@ -9,8 +9,8 @@ from llvmlite import ir
 from kerneldsl.contract import MemoryType
 from kerneldsl.contract.launch_counter import EVERY, LONG_NS, CounterWord
 from kerneldsl.launch.native.builder import I32, I64, POINTER, Function
-from kerneldsl.launch.native.emit_maps import emit_maps
 from kerneldsl.launch.native.launch_table import DriverWord, EntryKind, HostWord, Word
+from kerneldsl.launch.native.map_records import emit_maps
 
 __all__ = ["emit_start", "emit_timed_start"]
 

@@ -38,7 +38,7 @@ from kerneldsl.utilities.locks import ForkSafeLock
 from kerneldsl.utilities.tracebacks import warn_user
 
 if TYPE_CHECKING:  # it imports llvmlite
-    from kerneldsl.launch.native.emit_context import ContextAddresses
+    from kerneldsl.launch.native.emit_forms import ContextAddresses
 
 __all__ = [
     "begin_generation",
@@ -128,7 +128,7 @@ def install() -> bool:
             logger.debug("kernels are launched through Python: %s", error)
             return False
         except (UnknownLayout, OSError, RuntimeError, ImportError, AttributeError) as error:
-            from kerneldsl.utilities.signal_errors import error_of_handler
+            from kerneldsl.utilities.tracebacks import error_of_handler
 
             if error_of_handler(error) is not None:  # such as a TimeoutError
                 raise
@@ -208,7 +208,7 @@ def _make() -> None:
 
 
 def _context_addresses() -> ContextAddresses:
-    from kerneldsl.launch.native.emit_context import ContextAddresses
+    from kerneldsl.launch.native.emit_forms import ContextAddresses
 
     nothing = ()  # the default of both variables, and CPython's one empty tuple
     for kept in (_state, current._active, pools._active, nothing):

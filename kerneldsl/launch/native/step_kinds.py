@@ -168,7 +168,7 @@ class DescribedStep(ArgumentStep):
 
 @dataclass(frozen=True, slots=True)
 class AttributesStep(ArgumentStep):
-    """An array that is read by attributes (:mod:`~kerneldsl.launch.native.attributes`)."""
+    """An array that is read by attributes (:mod:`~kerneldsl.launch.native.steps`)."""
 
     #: Address of the dtype.
     dtype: int

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import struct
+import sys
 from collections.abc import Collection
+from dataclasses import field
+from enum import IntEnum
 from typing import Any
 
 import numpy as np
@@ -12,7 +16,6 @@ from kerneldsl.contract import Device
 from kerneldsl.contract.abi import ParameterLayout, parameter_count
 from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind, TupleKind
 from kerneldsl.launch.arguments.binding import code_of
-from kerneldsl.launch.native.attributes import AttributeNames, attribute_names_of
 from kerneldsl.launch.native.conditions import rank_word
 from kerneldsl.launch.native.exchange import (
     Exchange,
@@ -35,8 +38,9 @@ from kerneldsl.launch.native.step_kinds import (
 )
 from kerneldsl.memory.arrays import DeviceArray
 from kerneldsl.memory.geometry import OTHER_HOME, READ_ONLY
+from kerneldsl.utilities.dataclasses import dataclass
 
-__all__ = ["StepMaker"]
+__all__ = ["Attribute", "StepMaker", "attribute_names_of"]
 
 # numpy.ndarray.flags.num (NumPy C API, "Array flags").
 _C, _F, _ALIGNED = 0x1, 0x2, 0x100
@@ -61,7 +65,7 @@ class StepMaker:
         self.foreign_count = 0
         self.exchanges: list[Exchange] = []
         #: How those are read.
-        self.attribute_names: list[AttributeNames] = []
+        self.attribute_names: list[_AttributeNames] = []
         #: What steps name by address.
         self.dtypes: list[np.dtype[Any]] = []
 
@@ -184,3 +188,46 @@ def _scalar_step(
         # NumPy's scalars keep their value where Python's floats do; a subclass may not.
         return ScalarStep(kind, offset, _COPIES[element.nbytes])
     return None
+
+
+# Arrays of CuPy, read by the attributes that CuPy documents.
+#
+# CuPy publishes no C functions; its attributes are C members behind Python's protocol, so asking
+# for them by native code costs a few hundred nanoseconds an array: less than making any object of
+# kerneldsl, more than a tensor's description.
+#
+# See CuPy, ``cupy.ndarray``, ``cupy.cuda.MemoryPointer`` and ``cupy.cuda.get_current_stream``.
+
+
+class Attribute(IntEnum):
+    """Index of a name in the table of names, in words."""
+
+    DATA = 0
+    PTR = 1
+    DEVICE_ID = 2
+    DTYPE = 3
+    SHAPE = 4
+    STRIDES = 5
+
+
+@dataclass(frozen=True)
+class _AttributeNames:
+    """Attributes by which arrays of one class are read."""
+
+    #: Address of the names.
+    names: int
+    #: Returns the current stream, whose ``ptr`` is the handle.
+    current_stream: Any
+    #: What the addresses belong to.
+    keep: tuple[Any, ...] = field(repr=False)
+
+
+def attribute_names_of(kind: type) -> _AttributeNames | None:
+    """Return the attributes of objects of exactly this class; ``None`` if it is not CuPy's."""
+    cupy = sys.modules.get("cupy")
+    if cupy is None or kind is not getattr(cupy, "ndarray", None):
+        return None
+    names = [sys.intern(each.name.lower()) for each in Attribute]
+    words = (ctypes.c_int64 * len(names))(*map(id, names))
+    get_stream = cupy.cuda.get_current_stream
+    return _AttributeNames(ctypes.addressof(words), get_stream, (kind, words, names, get_stream))

@@ -28,7 +28,6 @@ from numba.np import ufunc_db
 from numba.np.npyfuncs import np_real_spacing_impl
 
 from kerneldsl.lowering import complex_functions
-from kerneldsl.lowering.numba_internals.tuple_comparisons import COMPARISONS_OF_TUPLES
 from kerneldsl.lowering.scalar_operations import (
     complex_power,
     complex_quotient,
@@ -273,6 +272,70 @@ _POWERS = (
     ((types.Float, types.Integer), _whole_power),
 )
 _WHOLE = (((types.Integer,), _unchanged),)
+
+
+# Comparisons of tuples, element by element without a conversion.
+#
+# Numba converts both elements to a common type before it compares them. Of a uint64 and a signed
+# integer that is an int64, in which 2**64 - 1 equals -1.
+
+
+def _element_comparison(compare: Any, context: Any, builder: Any, kinds: Any, values: Any) -> Any:
+    """Compare two elements as an operator of the kernel does."""
+    function = context.typing_context.resolve_value_type(compare)
+    sig = context.typing_context.resolve_function_type(function, kinds, {})
+    operands = [
+        context.cast(builder, value, kind, to)
+        for value, kind, to in zip(values, kinds, sig.args, strict=True)
+    ]
+    return context.get_function(function, sig)(builder, operands)
+
+
+def _pairs(builder: Any, sig: Any, args: Any) -> list[tuple[Any, Any]]:
+    """Return the types and values of the elements that both tuples have."""
+    both = zip(*(kind.types for kind in sig.args), strict=False)
+    return [
+        (kinds, [builder.extract_value(arg, place) for arg in args])
+        for place, kinds in enumerate(both)
+    ]
+
+
+def _is_equal(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    one, two = sig.args
+    found = context.get_constant(types.boolean, len(one.types) == len(two.types))
+    if len(one.types) == len(two.types):
+        for kinds, values in _pairs(builder, sig, args):
+            same = _element_comparison(operator.eq, context, builder, kinds, values)
+            found = builder.and_(found, same)
+    return found
+
+
+def _is_unequal(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    return builder.not_(_is_equal(context, builder, sig, args))
+
+
+def _is_before(compare: Any, context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    """Compare the first elements that differ; without such, the lengths."""
+    one, two = sig.args
+    found = context.get_constant(types.boolean, compare(len(one.types), len(two.types)))
+    for kinds, values in reversed(_pairs(builder, sig, args)):
+        differs = _element_comparison(operator.ne, context, builder, kinds, values)
+        result = _element_comparison(compare, context, builder, kinds, values)
+        found = builder.select(differs, result, found)
+    return found
+
+
+#: Lowerings of Python's operators for two tuples.
+_COMPARISONS_OF_TUPLES: dict[Any, Callable[..., Any]] = {
+    operator.eq: _is_equal,
+    operator.ne: _is_unequal,
+    **{
+        compare: partial(_is_before, compare)
+        for compare in (operator.lt, operator.le, operator.gt, operator.ge)
+    },
+}
+
+
 #: Types of the arguments of Python's functions, and the lowering of those calls.
 _OPERATORS: dict[Any, tuple[tuple[tuple[type, ...], _Lowering], ...]] = {
     **dict.fromkeys(
@@ -306,6 +369,6 @@ _OPERATORS: dict[Any, tuple[tuple[tuple[type, ...], _Lowering], ...]] = {
     round: (((types.Float, types.Integer), partial(_in_float64, rounded)),),
     **{
         compare: (((types.BaseTuple, types.BaseTuple), lower),)
-        for compare, lower in COMPARISONS_OF_TUPLES.items()
+        for compare, lower in _COMPARISONS_OF_TUPLES.items()
     },
 }

@@ -13,8 +13,7 @@ from kerneldsl.errors import UnsupportedConstructError
 from kerneldsl.frontend.library_names import library_name, outside_value
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.symbolic.frontend.readings import Array, Reading, Shape, constant, operator_of
-from kerneldsl.symbolic.functions import CALLS
-from kerneldsl.symbolic.printing import is_condition
+from kerneldsl.symbolic.printing import CALLS, is_condition
 
 __all__ = ["ValueReader", "either", "first_line"]
 

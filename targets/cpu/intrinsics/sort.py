@@ -12,10 +12,9 @@ from numba.core import cgutils
 
 from kerneldsl.ir.ranges import WARP_SIZE
 from kerneldsl.language.intrinsics.intrinsic import Scope
-from kerneldsl.lowering.calls import Call
+from kerneldsl.lowering.calls import Call, loop_while
 from kerneldsl.lowering.groups import sorts_before
 from kerneldsl.lowering.loop_marks import NOT_UNROLLED, mark_loop
-from kerneldsl.lowering.loops import loop_while
 from targets.cpu.intrinsics.exchange import I32, I64, Buffer, each_lane, smaller
 
 __all__ = ["SORT_WORDS", "post_pairs", "sort_pairs", "take_pair"]

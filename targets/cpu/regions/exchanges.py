@@ -21,10 +21,9 @@ from kerneldsl.ir.operations import Effect, Operation, Value
 from kerneldsl.ir.ranges import WARP_SIZE
 from kerneldsl.ir.rewriter import clone_region
 from kerneldsl.language.intrinsics.intrinsic import Scope
-from kerneldsl.lowering.calls import Call
+from kerneldsl.lowering.calls import Call, loop_while
 from kerneldsl.lowering.chains import Nodes, SequentialLookBack, State
 from kerneldsl.lowering.groups import WrittenOperation
-from kerneldsl.lowering.loops import loop_while
 from targets.cpu.intrinsics.exchange import Buffer, Room, arrive_thread, expect_threads
 from targets.cpu.intrinsics.table import Cut, Exchange, Together, lowering_of
 from targets.cpu.regions.emitter import CpuEmitter

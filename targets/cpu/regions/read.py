@@ -102,8 +102,8 @@ def _write_rows(function: Function, axes: str) -> None:
         replace_rows(body, in_halves)
     replace_rows(body, partial(in_parts, known=known))
     if has_loops:
+        from targets.cpu.regions.block_kernels import version_nonnegative_starts
         from targets.cpu.regions.lanes.rows import in_strips
-        from targets.cpu.regions.nonnegative_starts import version_nonnegative_starts
 
         replace_rows(body, in_strips)
         version_nonnegative_starts(body)

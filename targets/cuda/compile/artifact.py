@@ -200,7 +200,7 @@ class CudaArtifact(Artifact):
         if form == "source":
             return self.specialization.unit.source()
         if form == "sass":
-            from targets.cuda.compile.sass import disassemble, find_nvdisasm
+            from targets.cuda.compile.ptxas import disassemble, find_nvdisasm
 
             find_nvdisasm()  # before it is assembled for nothing
             return disassemble(self.code("cubin"))
@@ -216,7 +216,7 @@ class CudaArtifact(Artifact):
     def code(self, form: str) -> bytes:
         """Return a form of :meth:`text` as bytes, ``"cubin"``, the machine code, or ``"fatbin"``.
 
-        Raises what :func:`~targets.cuda.compile.cubin.make_cubin` raises.
+        Raises what :func:`~targets.cuda.compile.cubin_file.make_cubin` raises.
         """
         if form == "fatbin":
             return self.code_with((), form)
@@ -230,7 +230,7 @@ class CudaArtifact(Artifact):
 
                 self._cubin = link_binaries(self.ptx, self.binaries, self.arch)
                 return self._cubin
-            from targets.cuda.compile.cubin import make_cubin
+            from targets.cuda.compile.cubin_file import make_cubin
 
             return make_cubin(self.ptx, self.arch)
 

@@ -16,8 +16,7 @@ from collections import Counter
 from typing import NamedTuple
 
 from kerneldsl.contract import Report, ignore_remark
-from targets.cuda.compile.ptx_lines import branch_of, each_function, results_of
-from targets.cuda.compile.ptx_loops import innermost_loops
+from targets.cuda.compile.ptx_lines import branch_of, each_function, innermost_loops, results_of
 
 __all__ = ["branch_choices"]
 

@@ -14,16 +14,182 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from typing import NamedTuple
 
 from kerneldsl.contract import Report, ignore_remark
-from targets.cuda.compile.head_copies import coalesce_head_copies
+from targets.cuda.compile.addresses.function import Function, Instruction, read_function, results
 from targets.cuda.compile.ptx_lines import LABEL, branch_of, each_function, results_of
 
 __all__ = ["coalesce_copies"]
 
-_COPY = re.compile(r"^\s*mov\.b(?:32|64)\s+(%(?:r|rd)\d+), (%(?:r|rd)\d+);")
+
+# Copies of a variable at the start of a loop, which the variable itself can replace.
+#
+# If the old value of a variable is read after its next one is computed, LLVM may keep the old
+# value in a second register. The loop begins with the copy, and ptxas (seen with 13.0) keeps it,
+# too. Here the next value is computed after what reads the old one, so that one register is
+# enough. Copies at the end of a turn are those of `.coalesce_copies`.
+#
+# See Boissinot et al., "Revisiting Out-of-SSA Translation for Correctness, Code Quality, and
+# Efficiency", 2009.
+
+_HEAD_COPY = re.compile(r"\s*mov\.b(?:32|64)\s+(%(?:r|rd)\d+), (%(?:r|rd)\d+);")
+#: Arithmetic, which can be done later.
+_MOVABLE = re.compile(
+    r"(?:add|sub|mul|mad|fma|neg|abs|min|max|and|or|xor|not|shl|shr|cvt|mov|selp)\."
+    r"(?![\w.]*\bcc\b)[\w.]+"
+)
+
+
+class _Copy(NamedTuple):
+    """A copy of a variable."""
+
+    instruction: Instruction
+    block: int
+    name: str
+    variable: str
+
+
+def _coalesce_head_copies(lines: list[str]) -> tuple[list[str], int]:
+    """Return a function without such copies, and how many it had.
+
+    Examples
+    --------
+    >>> turn = '''{
+    ... mov.b64 %rd1, 9;
+    ... $L1:
+    ... mov.b64 %rd2, %rd1;
+    ... add.s64 %rd1, %rd2, -1;
+    ... setp.gt.s64 %p1, %rd2, 1;
+    ... @%p1 bra $L1;
+    ... }'''.split(chr(10))
+    >>> print(chr(10).join(coalesce_head_copies(turn)[0]))
+    {
+    mov.b64 %rd1, 9;
+    $L1:
+    setp.gt.s64 %p1, %rd1, 1;
+    add.s64 %rd1, %rd1, -1;
+    @%p1 bra $L1;
+    }
+    """
+    count = 0
+    seen: set[str] = set()
+    while name := _first_candidate(lines, seen):
+        seen.add(name)
+        written = _without(name, lines)
+        count += written is not None
+        lines = written or lines
+    return lines, count
+
+
+def _first_candidate(lines: list[str], seen: set[str]) -> str | None:
+    """Return a register that only copies another one, which is written at several places."""
+    writes: dict[str, int] = {}
+    for line in lines:
+        for register in results_of(line):
+            writes[register] = writes.get(register, 0) + 1
+    for line in lines:
+        found = _HEAD_COPY.fullmatch(line)
+        if found and found[1] not in seen and writes[found[1]] == 1 and writes.get(found[2], 0) > 1:
+            return found[1]
+    return None
+
+
+def _without(name: str, lines: list[str]) -> list[str] | None:
+    """Return a function without the copy in a register; ``None`` if it is needed."""
+    function = read_function(lines)
+    copy = _copy_in(function, name) if function is not None else None
+    if function is None or copy is None:
+        return None
+    moved: dict[int, int] = {}
+    equal = _where_equal(function, copy)
+    for number in function.in_order():
+        move = _move(function, copy, number, is_equal=equal[number])
+        if move is None:
+            return None
+        moved |= move
+    pattern = re.compile(rf"{re.escape(name)}\b")
+    text: list[str] = []
+    later = {after: line for line, after in moved.items()}
+    for number, line in enumerate(lines):
+        if number not in moved and number != copy.instruction.line:
+            text.append(pattern.sub(copy.variable, line))
+        if number in later:
+            text.append(pattern.sub(copy.variable, lines[later[number]]))
+    return text
+
+
+def _copy_in(function: Function, name: str) -> _Copy | None:
+    """Return the copy in a loop that is all that writes a register."""
+    for number in function.in_order():
+        for each in function.blocks[number].instructions:
+            if name in results(each):
+                is_copy = function.writes[name] == 1 and not each.predicate
+                is_inside = function.blocks[number].depth > 0
+                return (
+                    _Copy(each, number, name, each.operands[1]) if is_copy and is_inside else None
+                )
+    return None
+
+
+def _where_equal(function: Function, copy: _Copy) -> list[bool]:
+    """Return for each block whether the variable has at its start what the copy has."""
+    equal = [True] * len(function.blocks)
+    equal[0] = False
+    is_changing = True
+    while is_changing:
+        is_changing = False
+        for number in function.in_order():
+            after = equal[number]
+            for each in function.blocks[number].instructions:
+                after = each is copy.instruction or (after and copy.variable not in results(each))
+            for following in function.blocks[number].followers:
+                if equal[following] and not after:
+                    equal[following] = False
+                    is_changing = True
+    return equal
+
+
+def _move(function: Function, copy: _Copy, number: int, *, is_equal: bool) -> dict[int, int] | None:
+    """Return the line of a block that computes the next value, and the line that it goes after.
+
+    Empty if none has to be moved; ``None`` if the old value is needed for longer.
+    """
+    moved: dict[int, int] = {}
+    definition: Instruction | None = None
+    is_moved = False
+    for each in function.blocks[number].instructions:
+        written, read = set(results(each)), _read(each)
+        if each is copy.instruction:
+            is_equal, definition = True, None
+            continue
+        if definition is not None and (
+            copy.variable in written | read or written & _read(definition)
+        ):
+            definition = None
+        if copy.name in read and not is_equal:
+            if definition is None:
+                return None
+            is_moved = True
+        if definition is not None and is_moved and not each.opcode.startswith("bra"):
+            # As late as possible: an address is one of an element while the variable has its value.
+            moved[definition.line] = each.line
+        if copy.variable in written:
+            is_movable = is_equal and not each.predicate and _MOVABLE.fullmatch(each.opcode)
+            definition, is_equal, is_moved = (each if is_movable else None), False, False
+    return moved
+
+
+def _read(instruction: Instruction) -> set[str]:
+    """Return the registers that an instruction reads."""
+    names = _REGISTER.findall(" ".join((instruction.predicate, *instruction.operands)))
+    written = results(instruction)
+    return set(names[len(written) :]) if written and not instruction.predicate else set(names)
+
+
+_HEAD_COPY = re.compile(r"^\s*mov\.b(?:32|64)\s+(%(?:r|rd)\d+), (%(?:r|rd)\d+);")
 #: Arithmetic, which can be done earlier.
-_PURE = re.compile(
+_MOVABLE = re.compile(
     r"^\s*(?:add|sub|mul|mad|fma|neg|abs|min|max|and|or|xor|not|shl|shr|cvt|mov|selp|setp)\."
     r"(?![\w.]*\bcc\b)[\w.]+\s+%\w+, [^;\[]+;$"
 )
@@ -73,7 +239,7 @@ def _of_function(lines: list[str], report: Report) -> list[str]:
         elif LABEL.match(line):
             written += block
             block = []
-    coalesced, count = coalesce_head_copies([*written, *block])
+    coalesced, count = _coalesce_head_copies([*written, *block])
     report("value", "computed without a copy", count)
     return coalesced
 
@@ -82,7 +248,7 @@ def _of_block(block: list[str], uses: Counter[str]) -> list[str]:
     """Return a block that ends with a branch."""
     if any(map(_UNKNOWN.search, block)):
         return block
-    for copy in filter(_COPY.match, list(block)):
+    for copy in filter(_HEAD_COPY.match, list(block)):
         if copy in block:
             block = _coalesced(block, block.index(copy), uses)
     return block
@@ -90,7 +256,7 @@ def _of_block(block: list[str], uses: Counter[str]) -> list[str]:
 
 def _coalesced(block: list[str], place: int, uses: Counter[str]) -> list[str]:
     """Return a block that computes a value where the copy at a place brings it, if it can."""
-    found = _COPY.match(block[place])
+    found = _HEAD_COPY.match(block[place])
     assert found is not None
     variable, value = found.groups()
     made = [n for n, line in enumerate(block) if value in results_of(line)]
@@ -104,7 +270,7 @@ def _coalesced(block: list[str], place: int, uses: Counter[str]) -> list[str]:
     passed = _before_use(definition, block[made[0] + 1 : place])
     start = made[0] + 1 + len(passed)
     moved = _divided(definition, block[start:place], variable)
-    if moved is None or not _PURE.match(definition):
+    if moved is None or not _MOVABLE.match(definition):
         return block
     ahead, rest = moved
     name = re.compile(rf"{re.escape(value)}\b")
@@ -145,7 +311,7 @@ def _divided(
             continue
         changed = {name for each in after for name in results_of(each)}
         touched = {name for each in after for name in _REGISTER.findall(each)}
-        if not _PURE.match(line) or changed & set(names) or touched & set(results):
+        if not _MOVABLE.match(line) or changed & set(names) or touched & set(results):
             return None
         ahead.append(line)
     return ahead, rest

@@ -17,12 +17,13 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from kerneldsl.contract import Resources
-from kerneldsl.errors import DeviceCodeError
+from kerneldsl.errors import DeviceCodeError, ToolMissingError
 from kerneldsl.frontend.code_form import CodeForm, form_of_binary
 from targets.cuda.architectures import ARCHITECTURES
-from targets.cuda.compile.ptxas import threads_with
+from targets.cuda.compile.linker import find_linker, link_inputs
+from targets.cuda.compile.ptxas import assemble, find_ptxas, threads_with
 
-__all__ = ["CubinFile", "DeclaredParameter", "Entry", "read_cubin"]
+__all__ = ["CubinFile", "DeclaredParameter", "Entry", "make_cubin", "read_cubin"]
 
 _MAGIC = b"\x7fELF\x02\x01"
 _EM_CUDA = 190
@@ -223,3 +224,28 @@ def _attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
 
 def _text(names: bytes, at: int) -> str:
     return names[at : names.index(b"\0", at)].decode()
+
+
+# Machine code of a kernel for a file: by ptxas, or by nvJitLink where that is missing.
+
+
+def make_cubin(ptx: str, arch: str) -> bytes:
+    """Return the machine code of PTX, an ELF file.
+
+    Raises `ToolMissingError` where there is neither ptxas nor nvJitLink, or ptxas does not know the
+    architecture. Raises `CompileError` where the PTX is refused.
+    """
+    try:
+        find_ptxas()
+    except ToolMissingError as missing:
+        linker = find_linker()
+        if linker is None:
+            raise ToolMissingError(
+                "machine code needs ptxas or the nvJitLink library, and neither was found",
+                value="ptxas",
+                limit=missing.limit,
+                remedy="Run: pip install nvidia-cuda-nvcc (ptxas), or write PTX, which the "
+                "driver compiles",
+            ) from missing
+        return link_inputs(linker, [(CodeForm.PTX, ptx.encode(), "the PTX")], arch)
+    return assemble(ptx, arch).cubin

@@ -158,6 +158,6 @@ def _read(path: Path) -> bytes:
 
 @cache
 def _any_machine() -> Any:
-    from targets.cuda.compile.nvptx import initialize_nvptx
+    from targets.cuda.compile.numba_device import initialize_nvptx
 
     return initialize_nvptx().create_target_machine(cpu="sm_75", opt=1)

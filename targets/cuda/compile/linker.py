@@ -15,7 +15,7 @@ from typing import Any
 from kerneldsl.errors import CompileError, DeviceCodeError, ToolMissingError
 from kerneldsl.frontend.code_form import CodeForm
 from kerneldsl.frontend.linked_code import LinkedCode
-from targets.cuda.compile.fatbin_file import read_fatbin
+from targets.cuda.compile.fatbin import read_fatbin
 
 __all__ = ["find_linker", "link_binaries", "link_inputs"]
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Final
 
 from kerneldsl.contract import CompileOptions, PassRemark, Specialization
 from kerneldsl.contract.findings import BarrierFacts, Finding
+from kerneldsl.contract.limits import Dim3
 from kerneldsl.lowering.faults import FaultTable
 from kerneldsl.utilities.dataclasses import dataclass
 from targets.cuda.compile.additions import NO_ADDITIONS, LaunchAdditions
-from targets.cuda.compile.tile_block import DEFAULT_TILE_BLOCK
 
-__all__ = ["LoweredKernel", "linked_symbols", "with_bounds"]
+__all__ = ["DEFAULT_TILE_BLOCK", "LoweredKernel", "linked_symbols", "with_bounds"]
 
 
 @dataclass(frozen=True)
@@ -61,3 +62,8 @@ def with_bounds(
     block_dim = specialization.block_dim or DEFAULT_TILE_BLOCK
     threads = math.prod(block_dim) + additions.threads
     return replace(options, launch_bounds=(threads, 1) if additions.threads else (threads,))
+
+
+# The block of a kernel with tiles where nobody chooses one.
+
+DEFAULT_TILE_BLOCK: Final[Dim3] = (256, 1, 1)

@@ -20,11 +20,11 @@ from targets.cuda.compile.ptx_lines import (
     LABEL,
     branch_of,
     each_function,
+    innermost_loops,
     opposite,
     results_of,
     uses_of,
 )
-from targets.cuda.compile.ptx_loops import innermost_loops
 
 __all__ = ["merge_exits"]
 

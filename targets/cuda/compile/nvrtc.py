@@ -25,8 +25,7 @@ from kerneldsl.frontend.code_form import CodeForm
 from kerneldsl.utilities.dataclasses import dataclass
 from kerneldsl.utilities.formatting import format_version
 from targets.cuda.architectures import Architecture, parse_arch
-from targets.cuda.compile.cuda_text import CudaText
-from targets.cuda.compile.diagnostics import compile_error
+from targets.cuda.compile.diagnostics import CudaText, compile_error
 from targets.cuda.compile.headers import toolkit_headers
 from targets.cuda.compile.nvrtc_library import load_library
 

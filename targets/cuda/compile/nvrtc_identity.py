@@ -14,7 +14,7 @@ from pathlib import Path
 
 from kerneldsl.cache.remembered import Computed, remembered
 from kerneldsl.contract.cuda_options import CudaOptions
-from targets.cuda.compile.cuda_text import CudaText
+from targets.cuda.compile.diagnostics import CudaText
 from targets.cuda.compile.headers import includes_anything, includes_digest, toolkit_headers
 from targets.cuda.compile.nvrtc_library import find_library, loaded_libraries
 

@@ -179,7 +179,7 @@ def _strides_of_regions(function: Any, known: Known, report: Report) -> Any:
 
 
 def _variables_of_regions(function: Any, known: Known, report: Report) -> Any:
-    from targets.cuda.compile.regions.narrow_variables import narrow_variables
+    from targets.cuda.compile.regions.narrow_arithmetic import narrow_variables
 
     narrow_variables(function, known.intervals, report)
     return function

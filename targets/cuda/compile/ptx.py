@@ -27,12 +27,11 @@ from targets.cuda.architectures import Architecture, PtxVersion
 from targets.cuda.compile import libdevice
 from targets.cuda.compile.addresses.facts import NO_FACTS, ParameterFacts
 from targets.cuda.compile.float_conversions import write_conversion
-from targets.cuda.compile.guarded_shifts import keep_guards
 from targets.cuda.compile.math_symbols import is_unselectable, rename_math, user_name
-from targets.cuda.compile.nvptx import TRIPLE, initialize_nvptx
+from targets.cuda.compile.numba_device import TRIPLE, initialize_nvptx
 from targets.cuda.compile.pipeline import Pipeline, Stage
 from targets.cuda.compile.ptx_text import count_anew, reveal_copies
-from targets.cuda.compile.ptxas_workarounds import work_around_ptxas
+from targets.cuda.compile.ptxas_workarounds import keep_guards, work_around_ptxas
 from targets.cuda.compile.square_roots import (
     ROOTS,
     count_roots,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from kerneldsl.contract import Compiler, PassInfo
 from kerneldsl.utilities.address_space import require_addresses
 from targets.cuda.architectures import DEFAULT_ARCH, older_architectures
-from targets.cuda.compile.tile_block import DEFAULT_TILE_BLOCK
+from targets.cuda.compile.lowered import DEFAULT_TILE_BLOCK
 
 if TYPE_CHECKING:
     from kerneldsl.analysis.traits import KernelTraits
@@ -87,7 +87,7 @@ class PtxCompiler(Compiler):
 
     def code_identity(self, specialization: Specialization) -> Mapping[str, str] | None:
         if specialization.code is not None:
-            from targets.cuda.compile.code_stored import identify_compiler
+            from targets.cuda.compile.stored import identify_compiler
 
             return identify_compiler(specialization.code, _arch(specialization))
         from targets.cuda.compile.stored import code_identity
@@ -99,7 +99,7 @@ class PtxCompiler(Compiler):
 
         if artifact.specialization.code is not None:
             from targets.cuda.compile.code_artifact import CodeArtifact
-            from targets.cuda.compile.code_stored import dump_code
+            from targets.cuda.compile.stored import dump_code
 
             return dump_code(artifact) if isinstance(artifact, CodeArtifact) else None
         from targets.cuda.compile.stored import dump
@@ -120,7 +120,7 @@ class PtxCompiler(Compiler):
 
     def restore(self, specialization: Specialization, sections: Mapping[str, bytes]) -> Artifact:
         if specialization.code is not None:
-            from targets.cuda.compile.code_stored import restore_code
+            from targets.cuda.compile.stored import restore_code
 
             return restore_code(specialization, sections, _arch(specialization))
         from targets.cuda.compile.stored import restore

@@ -8,8 +8,10 @@ CUDA Compiler Driver NVCC, section "ptxas Options".
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import tempfile
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -17,11 +19,59 @@ from kerneldsl.contract import Resources
 from kerneldsl.errors import CompileError, ToolMissingError
 from kerneldsl.utilities.dataclasses import dataclass
 from targets.cuda.architectures import ARCHITECTURES
-from targets.cuda.compile.tools import find_tool
+from targets.cuda.compile.libdevice import toolkit_directories, wheel_directories
 
-__all__ = ["Assembled", "assemble", "find_ptxas", "threads_with"]
+__all__ = [
+    "Assembled",
+    "assemble",
+    "disassemble",
+    "find_nvdisasm",
+    "find_ptxas",
+    "find_tool",
+    "threads_with",
+    "tool_places",
+]
 
-_TIMEOUT_SECONDS = 300
+
+# SASS, the machine code of a kernel as text, by NVIDIA's disassembler where there is one.
+#
+# See CUDA Binary Utilities, section "nvdisasm".
+
+_DISASSEMBLY_SECONDS = 60
+
+
+@cache
+def find_nvdisasm() -> Path:
+    """Return where nvdisasm is; see :func:`~targets.cuda.compile.ptxas.find_tool`."""
+    return find_tool("nvdisasm", "pip install nvidia-cuda-nvdisasm")
+
+
+def disassemble(cubin: bytes) -> str:
+    """Return machine code as text, with the lines of the source where it has them.
+
+    Raises `ToolMissingError` where there is no nvdisasm. Raises `CompileError` where it cannot read
+    the code, such as that of an architecture that is newer than it.
+    """
+    tool = find_nvdisasm()
+    with tempfile.TemporaryDirectory(prefix="kerneldsl-") as directory:
+        code = Path(directory, "kernel.cubin")
+        code.write_bytes(cubin)
+        done = subprocess.run(
+            [str(tool), "--print-code", "--print-line-info", str(code)],
+            capture_output=True,
+            text=True,
+            timeout=_DISASSEMBLY_SECONDS,
+            check=False,
+        )
+    if done.returncode:
+        raise CompileError(
+            f"nvdisasm cannot read the machine code: {(done.stderr or done.stdout).strip()[:500]}",
+            remedy="Install the nvdisasm of a newer CUDA toolkit",
+        )
+    return done.stdout
+
+
+_DISASSEMBLY_SECONDS = 300
 #: Registers are given out to warps in units of this many (CUDA occupancy calculator).
 _REGISTER_UNIT = 256
 _REGISTERS_PER_BLOCK = 65536
@@ -42,7 +92,7 @@ class Assembled:
 
 @cache
 def find_ptxas() -> Path:
-    """Return where ptxas is; see :func:`~targets.cuda.compile.tools.find_tool`."""
+    """Return where ptxas is; see :func:`~find_tool`."""
     return find_tool("ptxas", 'pip install "kerneldsl[dev]"')
 
 
@@ -67,7 +117,7 @@ def assemble(ptx: str, arch: str, *, optimize: bool = True, is_whole: bool = Tru
         if not is_whole:
             command.insert(1, "--compile-only")
         done = subprocess.run(
-            command, capture_output=True, text=True, timeout=_TIMEOUT_SECONDS, check=False
+            command, capture_output=True, text=True, timeout=_DISASSEMBLY_SECONDS, check=False
         )
         log = (done.stderr + done.stdout).replace(str(source), source.name)
         if done.returncode:
@@ -129,3 +179,36 @@ def threads_with(registers: int) -> int:
     """Return the threads that a block can have when each takes this many registers."""
     per_warp = -(-max(registers, 1) * _WARP // _REGISTER_UNIT) * _REGISTER_UNIT
     return _REGISTERS_PER_BLOCK // per_warp * _WARP
+
+
+# Programs of NVIDIA's toolkit, which is not needed: they are looked for where it may be.
+
+
+def find_tool(name: str, install: str) -> Path:
+    """Return where a program is; `install` is the command that installs it.
+
+    Looked for in: NVIDIA's wheels beside this Python's packages, ``PATH``, ``CUDA_HOME``,
+    ``CUDA_PATH``, ``/usr/local/cuda``.
+
+    Raises `ToolMissingError` where there is none.
+    """
+    for place in tool_places(name):
+        if place.is_file():
+            return place
+    raise ToolMissingError(
+        f"{name} was not found",
+        value=name,
+        limit="Looked for in NVIDIA's wheels, PATH, CUDA_HOME, CUDA_PATH and /usr/local/cuda",
+        remedy=f"Run: {install}, or install the CUDA toolkit",
+    )
+
+
+def tool_places(name: str) -> Iterator[Path]:
+    """Yield where a program may be, in the order in which they are tried."""
+    for wheel in wheel_directories():
+        yield from sorted(wheel.glob(f"**/bin/{name}"), reverse=True)
+    found = shutil.which(name)
+    if found:
+        yield Path(found)
+    for root in toolkit_directories():
+        yield root / "bin" / name

@@ -16,16 +16,15 @@ from collections.abc import Iterator
 from typing import TypeAlias
 
 from kerneldsl.contract import Report, ignore_remark
-from targets.cuda.compile.addresses.dead_code import remove_dead_code
 from targets.cuda.compile.addresses.function import (
     Function,
     Instruction,
     natural_loops,
     read_function,
+    remove_dead_code,
     results,
 )
-from targets.cuda.compile.ptx_lines import declare, each_function
-from targets.cuda.compile.ptx_loops import has_loops
+from targets.cuda.compile.ptx_lines import declare, each_function, has_loops
 
 __all__ = ["recompute_late"]
 

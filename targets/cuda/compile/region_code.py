@@ -78,17 +78,20 @@ from targets.cuda.compile.parameters import (
 from targets.cuda.compile.pipeline import Pipeline, Stage
 from targets.cuda.compile.ptx import entry_identifier
 from targets.cuda.compile.regions.loops import LoopEmitter, conditions
-from targets.cuda.compile.regions.narrow_arithmetic import narrow_arithmetic, write_narrow
+from targets.cuda.compile.regions.narrow_arithmetic import (
+    convert_short,
+    narrow_arithmetic,
+    write_narrow,
+)
 from targets.cuda.compile.regions.passes import optimize
-from targets.cuda.compile.regions.short_conversions import convert_short
 from targets.cuda.compile.regions.unroll_strides import HIDDEN
 from targets.cuda.compile.tiles.writer import tile_handlers
 from targets.cuda.compile.tiling import emit_body
 from targets.cuda.intrinsics.faults import write_check, write_fault
 from targets.cuda.intrinsics.hinted import load_with_hint, store_with_hint
-from targets.cuda.intrinsics.libdevice import libdevice_emitter
 from targets.cuda.intrinsics.memory import dynamic_shared, local_memory, static_shared
 from targets.cuda.intrinsics.table import EMITTERS
+from targets.cuda.intrinsics.values import libdevice_emitter
 
 if TYPE_CHECKING:
     from targets.cuda.compile.mma.warpgroup_plan import WarpgroupPlan

@@ -25,12 +25,12 @@ from targets.cuda.compile.ptx_lines import (
     branch_of,
     declare,
     each_function,
+    innermost_loops,
     opposite,
     results_of,
     swapped,
     uses_of,
 )
-from targets.cuda.compile.ptx_loops import innermost_loops
 
 __all__ = ["shorten_counters"]
 

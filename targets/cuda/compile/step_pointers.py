@@ -18,8 +18,14 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from kerneldsl.contract import Report, ignore_remark
-from targets.cuda.compile.ptx_lines import LABEL, branch_of, declare, each_function, results_of
-from targets.cuda.compile.ptx_loops import innermost_loops
+from targets.cuda.compile.ptx_lines import (
+    LABEL,
+    branch_of,
+    declare,
+    each_function,
+    innermost_loops,
+    results_of,
+)
 
 __all__ = ["step_pointers"]
 

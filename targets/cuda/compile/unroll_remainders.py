@@ -14,8 +14,7 @@ from __future__ import annotations
 import re
 
 from kerneldsl.contract import Report, ignore_remark
-from targets.cuda.compile.ptx_lines import each_function, results_of
-from targets.cuda.compile.ptx_loops import innermost_loops
+from targets.cuda.compile.ptx_lines import each_function, innermost_loops, results_of
 
 __all__ = ["unroll_remainders"]
 

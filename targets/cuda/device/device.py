@@ -19,13 +19,13 @@ from kerneldsl.utilities.modules import imported
 from targets.cuda.architectures import ARCHITECTURES, PTX_RELEASES, choose_ptx_version, parse_arch
 from targets.cuda.compile.ptx_compiler import PtxCompiler, require_ptx
 from targets.cuda.device import peers, pools
+from targets.cuda.device.events import start_timer
 from targets.cuda.device.streams import (
     LEGACY_DEFAULT_STREAM,
     stream_handle,
     synchronize_stream,
     wait_stream,
 )
-from targets.cuda.device.timer import start_timer
 from targets.cuda.driver import captures
 from targets.cuda.driver.driver import Driver, get_driver
 from targets.cuda.driver.fork import fork_guard

@@ -25,8 +25,7 @@ from kerneldsl.errors import CompileError, DriverError, KernelImageError
 from kerneldsl.utilities.locks import OnceTable
 from targets.cuda.compile.artifact import CudaArtifact
 from targets.cuda.device import memory
-from targets.cuda.device.carveout import Carveout
-from targets.cuda.device.resource_limits import check_resources
+from targets.cuda.device.carveout import Carveout, check_resources
 from targets.cuda.device.streams import stream_handle, synchronize_stream
 from targets.cuda.driver import functions, retired_modules
 from targets.cuda.driver.driver import Driver

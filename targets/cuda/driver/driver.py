@@ -63,13 +63,13 @@ _FIRST_LAUNCH = ("targets.cuda.device.executable", "targets.cuda.compile.stored"
 #: cubins, and packages that ship their kernels.
 _FIRST_AFTER = {
     "kerneldsl.shipping.packages": (
-        "kerneldsl.shipping.works",
+        "kerneldsl.shipping.key",
         "kerneldsl.shipping.forms",
         "kerneldsl.launch.shipped",
     ),
     "kerneldsl.kernels.cuda_kernel": (
         "kerneldsl.launch.own_code",
-        "targets.cuda.compile.code_stored",
+        "targets.cuda.compile.stored",
     ),
 }
 

@@ -124,7 +124,7 @@ def library_error(library: str, status: Any, doing: str, **fields: Any) -> Drive
     The library is ``"runtime"``, ``"nvrtc"`` or ``"nvjitlink"``; a compiler's log goes into
     ``chain``.
     """
-    from targets.cuda.driver.library_codes import LIBRARIES
+    from targets.cuda.driver.codes import LIBRARIES
 
     who, table, category = LIBRARIES[library]
     code = table.get(int(status))
@@ -139,7 +139,7 @@ def describe_foreign(error: Exception) -> tuple[DriverCode, str]:
 
     Its text holds the code's name, as in ``CUDAError("CUDA_ERROR_INVALID_VALUE: …")``.
     """
-    from targets.cuda.driver.library_codes import LIBRARIES
+    from targets.cuda.driver.codes import LIBRARIES
 
     text = " ".join(str(error).split())
     found = re.search(r"\b(CUDA_ERROR_[A-Z0-9_]+|cudaError[A-Za-z]+|NVRTC_ERROR_[A-Z_]+)", text)

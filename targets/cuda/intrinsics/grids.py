@@ -19,8 +19,7 @@ from __future__ import annotations
 from llvmlite import ir
 from numba.core import cgutils
 
-from kerneldsl.lowering.calls import Call, Emitter
-from kerneldsl.lowering.loops import loop_while
+from kerneldsl.lowering.calls import Call, Emitter, loop_while
 from targets.cuda.intrinsics.groups.threads import barrier
 from targets.cuda.intrinsics.ids import read_register
 from targets.cuda.intrinsics.synchronize import DEVICE_ORDER, call_nvvm, has_failed

@@ -7,16 +7,19 @@ PTX ISA, sections "prmt", "rsqrt", "mul" and "nanosleep"; LLVM, "User Guide for 
 
 from __future__ import annotations
 
+from functools import partial
+
 from llvmlite import ir
+from numba.core import cgutils
 
 from kerneldsl.language.packed_numbers import PACKED_NUMBERS
 from kerneldsl.lowering.calls import Call, Emitter
-from kerneldsl.lowering.scalars import signs_of, with_signs
+from kerneldsl.lowering.scalars import call_llvm, signs_of, with_signs
 from kerneldsl.lowering.vectors import each_part
 from targets.cuda.intrinsics.by_architecture import call_by_architecture
 from targets.cuda.intrinsics.synchronize import call_nvvm
 
-__all__ = ["EMITTERS"]
+__all__ = ["EMITTERS", "libdevice_emitter"]
 
 _I32 = ir.IntType(32)
 #: By the width of the factors, and whether they are signed.
@@ -115,3 +118,31 @@ EMITTERS: dict[str, Emitter] = {
     "unpack": _unpack,
     "nanosleep": _sleep,
 }
+
+
+# Calls of NVIDIA's libdevice by its own names, which is linked in when PTX is written.
+#
+# See NVIDIA, "libdevice User's Guide", section "Function Reference".
+
+#: LLVM asks libdevice's ``sqrtf`` for the approximate square root, ``prec-sqrt=false``.
+_OF_LLVM = {"sqrtf": "llvm.sqrt.f32"}
+
+
+def libdevice_emitter(name: str) -> Emitter:
+    """Return what writes a call of a function, such as ``"libdevice.frexp"``."""
+    return partial(_call, name.removeprefix("libdevice."))
+
+
+def _call(name: str, call: Call) -> ir.Value:
+    """Call a function; all but its result it writes through pointers after the arguments."""
+    builder, context, signature = call.builder, call.context, call.signature
+    results = getattr(signature.return_type, "types", (signature.return_type,))
+    kinds = [context.get_value_type(each) for each in results]
+    written = kinds if "sincos" in name else kinds[1:]
+    places = [cgutils.alloca_once(builder, kind) for kind in written]
+    returned = ir.VoidType() if len(written) == len(kinds) else kinds[0]
+    value = call_llvm(builder, _OF_LLVM.get(name, f"__nv_{name}"), returned, [*call.args, *places])
+    values = [*([] if len(written) == len(kinds) else [value]), *map(builder.load, places)]
+    if len(values) == 1:
+        return values[0]
+    return context.make_tuple(builder, signature.return_type, values)

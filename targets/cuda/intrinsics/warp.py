@@ -15,8 +15,7 @@ from numba import types
 
 from kerneldsl.lowering.calls import Call, Emitter
 from targets.cuda.intrinsics.by_architecture import call_by_architecture
-from targets.cuda.intrinsics.shuffles import shuffle
-from targets.cuda.intrinsics.synchronize import call_nvvm
+from targets.cuda.intrinsics.synchronize import call_nvvm, shuffle
 
 __all__ = ["EMITTERS"]
 

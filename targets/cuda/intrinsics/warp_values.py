@@ -12,8 +12,7 @@ from collections.abc import Callable, Sequence
 from llvmlite import ir
 
 from kerneldsl.lowering.scalars import call_llvm
-from targets.cuda.intrinsics.shuffles import shuffle
-from targets.cuda.intrinsics.synchronize import call_nvvm
+from targets.cuda.intrinsics.synchronize import call_nvvm, shuffle
 
 __all__ = [
     "match_all",

@@ -9,7 +9,7 @@ import numba
 import pytest
 from numba import types
 
-from kerneldsl.ir.frontend.value_types import value_type
+from kerneldsl.ir.frontend.written import value_type
 from kerneldsl.language.element_types import DTYPE_NAMES
 from kerneldsl.language.kinds import ArrayKind, ScalarKind
 from kerneldsl.language.types import (

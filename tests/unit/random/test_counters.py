@@ -198,8 +198,7 @@ _EDGES = [n for n in _EDGES if 0 <= n < 2**32]
 
 
 def test_float32_of_words_at_the_edges() -> None:
-    from kerneldsl.random.exponential import _of_word
-    from kerneldsl.random.normal import _on_circle, _radius
+    from kerneldsl.random.normal import _of_word, _on_circle, _radius
 
     with mpmath.workdps(40):
         for word in _EDGES:

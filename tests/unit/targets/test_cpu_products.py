@@ -9,7 +9,8 @@ import pytest
 
 import kerneldsl as kd
 from targets.cpu.codegen.levels import features_in_use
-from targets.cpu.regions.tiles import product_units, register_kernels
+from targets.cpu.regions.tiles import register_kernels
+from targets.cpu.regions.tiles import register_kernels as product_units
 from targets.cpu.regions.tiles.register_kernels import parts
 from tests.support.arrays import assert_same_bits
 from tests.support.extent import full_beyond

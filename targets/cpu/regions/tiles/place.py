@@ -17,10 +17,10 @@ from kerneldsl.ir.accesses import Accesses
 from kerneldsl.ir.operations import Effect, Function, Operation, Region, Value
 from kerneldsl.ir.rewriter import Builder
 from kerneldsl.ir.tiles.arguments import arguments_of_tiles
-from kerneldsl.ir.tiles.fit import check_fit
 from kerneldsl.ir.tiles.handing_on import drop_casts, drop_unread, hand_on_by_copies
 from kerneldsl.ir.tiles.live_ranges import is_tile
 from kerneldsl.ir.tiles.placement import Placement
+from kerneldsl.ir.tiles.shapes import check_fit
 from kerneldsl.ir.typing import Typing
 from kerneldsl.language.intrinsics.table import INTRINSICS
 from targets.cpu.regions.ids import position_of

@@ -25,21 +25,26 @@ from typing import NamedTuple
 from kerneldsl.contract import Report, ignore_remark
 from targets.cuda.compile.addresses.countdowns import shorten_countdowns
 from targets.cuda.compile.addresses.counters import counter_intervals
-from targets.cuda.compile.addresses.dead_code import remove_dead_code
 from targets.cuda.compile.addresses.emission import Emitter, Expression
 from targets.cuda.compile.addresses.facts import ParameterFacts
-from targets.cuda.compile.addresses.function import Function, Instruction, read_function, results
+from targets.cuda.compile.addresses.function import (
+    Function,
+    Instruction,
+    read_function,
+    remove_dead_code,
+    results,
+)
 from targets.cuda.compile.addresses.intervals import INT32, is_within
 from targets.cuda.compile.addresses.narrowing import Narrowing
 from targets.cuda.compile.addresses.polynomials import Polynomial, add, scale, wrap
-from targets.cuda.compile.addresses.sharing import (
+from targets.cuda.compile.addresses.sums import (
     ADDRESS,
     MAX_IMMEDIATE,
+    Sums,
     is_access,
     least_offsets,
     place_of,
 )
-from targets.cuda.compile.addresses.sums import Sums
 from targets.cuda.compile.addresses.values import Values
 from targets.cuda.compile.addresses.wraparound import Wraparound
 

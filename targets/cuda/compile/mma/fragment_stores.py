@@ -20,7 +20,7 @@ from llvmlite import ir
 
 from kerneldsl.ir.tiles.elements import Slot
 from targets.cuda.compile.mma.fragments import BLOCK_COLUMNS, Fragments
-from targets.cuda.intrinsics.shuffles import shuffle
+from targets.cuda.intrinsics.synchronize import shuffle
 
 if TYPE_CHECKING:
     from targets.cuda.compile.tiles.memory import Access

@@ -20,6 +20,7 @@ from kerneldsl.contract.tensor_maps import TensorMap
 from kerneldsl.ir.operations import Effect, Function, Operation, Region, Value
 from kerneldsl.utilities.dataclasses import dataclass
 from targets.cuda.compile.additions import LaunchAdditions
+from targets.cuda.compile.lowered import DEFAULT_TILE_BLOCK
 from targets.cuda.compile.mma.lines import find_lines, readers_in
 from targets.cuda.compile.mma.mapped_loads import NotPlanned, is_transposed, map_of
 from targets.cuda.compile.mma.mapped_stores import (
@@ -37,7 +38,6 @@ from targets.cuda.compile.mma.wgmma import (
     WARPGROUP_ROWS,
     Form,
 )
-from targets.cuda.compile.tile_block import DEFAULT_TILE_BLOCK
 
 if TYPE_CHECKING:
     from targets.cuda.compile.mma.layouts import TileLayouts

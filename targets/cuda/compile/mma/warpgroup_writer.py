@@ -32,8 +32,7 @@ from targets.cuda.compile.tiles.memory import write_store
 from targets.cuda.compile.tiles.thread_code import Memory
 from targets.cuda.intrinsics.by_architecture import call_by_architecture
 from targets.cuda.intrinsics.memory import SHARED_SPACE
-from targets.cuda.intrinsics.shuffles import shuffle
-from targets.cuda.intrinsics.synchronize import call_nvvm
+from targets.cuda.intrinsics.synchronize import call_nvvm, shuffle
 
 if TYPE_CHECKING:
     from targets.cuda.compile.tiles.writer import TileWriter

@@ -15,12 +15,14 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 
+from kerneldsl.contract import Report
 from kerneldsl.ir.emission import Emitter
 from kerneldsl.ir.operations import Function, Operation, Region, Value
-from kerneldsl.ir.ranges import Interval
+from kerneldsl.ir.ranges import Interval, ranges_of
 from kerneldsl.ir.recognize import constant_number, operator_of
+from targets.cuda.compile.regions.walks import location
 
-__all__ = ["narrow_arithmetic", "write_narrow"]
+__all__ = ["convert_short", "narrow_arithmetic", "narrow_variables", "write_narrow"]
 
 _I32 = ir.IntType(32)
 _BITS = 32
@@ -128,3 +130,90 @@ def _is_small(value: Value) -> bool:
 
 def _bits(kind: Any) -> int:
     return int(kind.bitwidth) if isinstance(kind, types.Integer) else 0
+
+
+# Keep variables in 32 bits that are halved or doubled in loops, if their values are known to fit.
+#
+# LLVM follows sums through loops, but not products: it does not know how large `step` is after
+# ``step //= 2``. So it keeps the variable, and what is computed from it, in 64 bits: two registers
+# and two instructions. Such variables are mostly distances within a block, which has 1024 threads.
+
+_LARGEST = 2**31 - 1
+_UPDATES = (operator.mul, operator.floordiv, operator.lshift, operator.rshift)
+
+
+def narrow_variables(function: Function, intervals: Mapping[str, Interval], report: Report) -> None:
+    """Mark such variables of loops; `intervals` are those of operations by their names."""
+    found = [
+        (loop, number, update)
+        for loop in function.body.walk()
+        if loop.name in ("while", "for")
+        for number, update in _updates(loop)
+    ]
+    if not found:
+        return
+    known = ranges_of(function, intervals)
+    for loop, number, update in found:
+        body = loop.regions[-1]
+        first = len(body.arguments) - len(loop.results)
+        arguments = [region.arguments[number + (region is body) * first] for region in loop.regions]
+        if all(_fits(known.get(each)) for each in arguments):
+            loop.attributes["narrow"] = (*loop.attributes.get("narrow", ()), arguments[-1])
+            given = loop.operands[len(loop.operands) - len(loop.results) + number].owner
+            places = [each for each in (given, update) if isinstance(each, Operation)]
+            where = [location(function, each) for each in places]
+            report("variable", "kept in 32 bits", where=where)
+
+
+def _updates(loop: Operation) -> list[tuple[int, Operation]]:
+    """Return the numbers of the variables that a loop changes by a factor, and the updates."""
+    body = loop.regions[-1]
+    first = len(body.arguments) - len(loop.results)
+    found = []
+    for number, value in enumerate(body.yielded):
+        update = value.owner
+        if (
+            isinstance(update, Operation)
+            and value.type == types.int64
+            and operator_of(update) in _UPDATES
+            and update.operands[0] is body.arguments[first + number]
+            and (constant_number(update.operands[1]) or 0) > 0
+        ):
+            found.append((number, update))
+    return found
+
+
+def _fits(interval: Interval | None) -> bool:
+    return interval is not None and interval[0] >= 0 and interval[1] <= _LARGEST
+
+
+# Convert integers of 64 bits to floats as ones of 32 bits, if their range says that they fit.
+#
+# A multiprocessor converts fewer numbers of 64 bits in a cycle than of 32 bits. LLVM narrows what
+# was widened just before. It does not know the ranges of loop counters and indices.
+#
+# See CUDA C++ Programming Guide, "Throughput of Native Arithmetic Instructions": type
+# conversions.
+
+_FLOATS = {32: ir.FloatType(), 64: ir.DoubleType()}
+
+
+def convert_short(
+    emitter: Emitter, value: Value, kind: Any, known: Mapping[Value, Interval]
+) -> ir.Value | None:
+    """Write a conversion from 64 bits to a float by 32 bits; return ``None`` if it may not fit."""
+    is_float = isinstance(kind, types.Float) and kind.bitwidth in _FLOATS
+    if not is_float or not isinstance(value.type, types.Integer) or value.type.bitwidth != 64:
+        return None
+    interval = known.get(value)
+    if interval is None:
+        return None
+    low, high = interval
+    convert = None
+    if low >= 0 and high < 2**32:
+        convert = emitter.builder.uitofp
+    elif low >= -(2**31) and high < 2**31:
+        convert = emitter.builder.sitofp
+    if convert is None:
+        return None
+    return convert(emitter.builder.trunc(emitter.get(value), _I32), _FLOATS[kind.bitwidth])

@@ -48,11 +48,11 @@ from kerneldsl.ir.rewriter import Builder, clone, clone_inside
 from kerneldsl.ir.typing import Typing
 from kerneldsl.lowering.loop_marks import FULLY_UNROLLED, NOT_UNROLLED
 from kerneldsl.utilities.dataclasses import dataclass
-from targets.cuda.compile.regions.loads_ahead import loads_ahead
 from targets.cuda.compile.regions.walks import (
     INVARIANT,
     LOOPS,
     affects_others,
+    loads_ahead,
     location,
     made_of,
     statements_in,

@@ -13,7 +13,7 @@ from llvmlite import ir
 
 from targets.cuda.compile.tiles.thread_code import ThreadCode
 from targets.cuda.intrinsics.groups.lanes import WARP_SIZE, WIDTHS, by_words
-from targets.cuda.intrinsics.shuffles import shuffle
+from targets.cuda.intrinsics.synchronize import shuffle
 
 __all__ = ["Lanes"]
 

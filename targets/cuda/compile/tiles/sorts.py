@@ -19,7 +19,6 @@ from kerneldsl.ir.tiles.elements import Slot
 from kerneldsl.ir.tiles.folds import write_number
 from kerneldsl.ir.tiles.sort_keys import key_type, number_of, sort_key
 from kerneldsl.lowering.groups import combination_of
-from targets.cuda.compile.sort_networks import MAX_CHUNK_BITS, merge_pairs, sort_pairs
 from targets.cuda.compile.tiles.elements import OperationCode
 from targets.cuda.compile.tiles.thread_code import Memory
 from targets.cuda.intrinsics.groups.lanes import WARP_SIZE
@@ -27,7 +26,7 @@ from targets.cuda.intrinsics.groups.lanes import WARP_SIZE
 if TYPE_CHECKING:
     from targets.cuda.compile.tiles.writer import TileWriter
 
-__all__ = ["Key", "Sort", "write_sort"]
+__all__ = ["MAX_CHUNK_BITS", "Key", "Sort", "merge_pairs", "sort_pairs", "write_sort"]
 
 _I64 = ir.IntType(64)
 #: Writes the integer of one of a thread's elements.
@@ -354,3 +353,45 @@ class Sort:
         wide = ir.IntType(self.key.bitwidth)
         is_set = builder.neg(builder.and_(builder.lshr(chunk, bit), _I64(1)))
         return is_set if wide == _I64 else builder.trunc(is_set, wide)
+
+
+# Networks that sort and merge what a thread has in registers.
+#
+# See K. E. Batcher, "Sorting Networks and Their Applications", AFIPS Spring Joint Computer
+# Conference 32 (1968).
+
+#: A thread has at most 16 elements in registers.
+MAX_CHUNK_BITS = 4
+
+
+def sort_pairs(count: int) -> list[tuple[int, int]]:
+    """Return the places that a network compares to sort a power of two of elements.
+
+    Examples
+    --------
+    >>> sort_pairs(4)
+    [(0, 1), (2, 3), (0, 2), (1, 3), (1, 2)]
+    """
+    found = []
+    run = 1
+    while run < count:
+        distance = run
+        while distance:
+            for start in range(distance % run, count - distance, 2 * distance):
+                for low in range(start, min(start + distance, count - distance)):
+                    if low // (2 * run) == (low + distance) // (2 * run):
+                        found.append((low, low + distance))
+            distance //= 2
+        run *= 2
+    return found
+
+
+def merge_pairs(count: int, bit: int) -> list[tuple[int, int]]:
+    """Return the places that differ in one bit alone.
+
+    Examples
+    --------
+    >>> merge_pairs(4, 1)
+    [(0, 2), (1, 3)]
+    """
+    return [(low, low | 1 << bit) for low in range(count) if not low >> bit & 1]

@@ -16,15 +16,15 @@ from kerneldsl.ir.accesses import Accesses
 from kerneldsl.ir.emission import Emitter
 from kerneldsl.ir.operations import LOOPS, Function, Operation, Value
 from kerneldsl.ir.tiles.elements import Slot, TileMemory
-from kerneldsl.ir.tiles.fit import check_fit
 from kerneldsl.ir.tiles.handing_on import drop_casts, drop_unread, hand_on_by_copies
 from kerneldsl.ir.tiles.layout import Layout, TileLayout
 from kerneldsl.ir.tiles.live_ranges import is_tile
 from kerneldsl.ir.tiles.placement import Place, Placement
+from kerneldsl.ir.tiles.shapes import check_fit
 from kerneldsl.utilities.dataclasses import dataclass
 from targets.cuda.architectures import Architecture
+from targets.cuda.compile.lowered import DEFAULT_TILE_BLOCK
 from targets.cuda.compile.pipeline import Pipeline, Stage
-from targets.cuda.compile.tile_block import DEFAULT_TILE_BLOCK
 from targets.cuda.compile.tiles import elements, folds, memory, products, scans, sort_places, sorts
 from targets.cuda.compile.tiles.elements import OperationCode
 from targets.cuda.compile.tiles.order import order_tiles

@@ -9,9 +9,8 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 
-from kerneldsl.lowering.calls import Call
+from kerneldsl.lowering.calls import Call, loop_while
 from kerneldsl.lowering.groups import Sum, sorts_before
-from kerneldsl.lowering.loops import loop_while
 from targets.cuda.intrinsics.groups.lanes import WIDTHS, Warp, first_of, is_any
 from targets.cuda.intrinsics.groups.threads import Block, Words
 

@@ -6,8 +6,8 @@ from llvmlite import ir
 from numba.core import cgutils
 
 from kerneldsl.language.intrinsics.groups import GROUP_SLOTS_BYTES, GROUP_WORDS_BYTES
+from kerneldsl.lowering.calls import loop_while
 from kerneldsl.lowering.groups import Combination
-from kerneldsl.lowering.loops import loop_while
 from targets.cuda.intrinsics.groups.lanes import WARP_SIZE, Warp, by_words, first_of, is_any
 from targets.cuda.intrinsics.ids import read_register
 from targets.cuda.intrinsics.memory import SHARED_SPACE

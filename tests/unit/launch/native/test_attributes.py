@@ -10,7 +10,7 @@ import pytest
 
 import kerneldsl as kd
 from kerneldsl.launch.arguments import arguments
-from kerneldsl.launch.native.attributes import attribute_names_of
+from kerneldsl.launch.native.steps import attribute_names_of
 from tests.support.fake_target import installed
 from tests.support.native import NativeFakeTarget, is_native, require_native, warm_up
 

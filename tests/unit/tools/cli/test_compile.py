@@ -12,9 +12,11 @@ import pytest
 
 from kerneldsl.errors import ToolMissingError
 from kerneldsl.tools.cli import app
-from targets.cuda.compile import cubin, fatbin, ptxas, tools
+from targets.cuda.compile import cubin_file as cubin
+from targets.cuda.compile import fatbin, ptxas
+from targets.cuda.compile import ptxas as tools
 from targets.cuda.compile.cubin_file import read_cubin
-from targets.cuda.compile.fatbin_file import read_fatbin
+from targets.cuda.compile.fatbin import read_fatbin
 
 KERNELS = """
 import kerneldsl as kd

@@ -12,7 +12,7 @@ import pytest
 
 import kerneldsl as kd
 from kerneldsl.tools.detection import files, probes, report
-from targets.cuda import probe as nvidia
+from targets.cuda import checks as nvidia
 
 NAMES = ("cuda", "rocm", "metal", "vulkan", "opengl", "webgpu", "webgl2", "cpu")
 ROOT = Path(__file__).parents[4]

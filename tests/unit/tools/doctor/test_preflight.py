@@ -24,7 +24,7 @@ from kerneldsl.tools.doctor import host, preflight, trial
 from kerneldsl.tools.doctor.checkup import _complete
 from kerneldsl.utilities import environment
 from targets import null as null_target
-from targets.cpu import checks as cpu_checks
+from targets.cpu.runtime import host_pool as cpu_checks
 from targets.cpu.runtime import threads
 from tests.support.checkups import by_name, forget_variables, unload
 from tests.support.fake_target import FakeTarget

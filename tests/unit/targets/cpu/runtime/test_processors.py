@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from targets.cpu import target
-from targets.cpu.checks import check_cpu
 from targets.cpu.runtime import processors, threads
+from targets.cpu.runtime.host_pool import check_cpu
 from targets.cpu.runtime.processors import Runnable, describe_cpu, processor_quota
 from tests.support.extent import full_beyond
 

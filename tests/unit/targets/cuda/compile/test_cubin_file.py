@@ -10,9 +10,9 @@ import pytest
 
 from kerneldsl.errors import DeviceCodeError
 from kerneldsl.frontend.code_form import CodeForm
+from targets.cuda.compile.code_image import read_ptx
 from targets.cuda.compile.cubin_file import CubinFile, DeclaredParameter, Entry, read_cubin
 from targets.cuda.compile.nvrtc import CudaText, compile_text
-from targets.cuda.compile.ptx_entries import read_ptx
 from targets.cuda.compile.ptxas import assemble
 from tests.support.extent import full_beyond
 

@@ -20,11 +20,11 @@ from kerneldsl.frontend.normalize import make_unit
 from kerneldsl.language.signatures import parse_signature
 from targets.cuda.compile import nvrtc
 from targets.cuda.compile.code_artifact import CodeArtifact
-from targets.cuda.compile.code_stored import dump_code
 from targets.cuda.compile.fatbin import make_fatbin
 from targets.cuda.compile.nvrtc import CudaText, compile_text
 from targets.cuda.compile.ptx_compiler import PtxCompiler
 from targets.cuda.compile.ptxas import assemble
+from targets.cuda.compile.stored import dump_code
 
 SAXPY = """
 extern "C" __global__ void saxpy(float a, const float *x, float *y, int n) {

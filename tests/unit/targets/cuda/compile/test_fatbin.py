@@ -10,8 +10,7 @@ import kerneldsl as kd
 from kerneldsl.errors import CompileError, DeviceCodeError
 from kerneldsl.frontend.code_form import CodeForm
 from targets.cuda.architectures import parse_arch
-from targets.cuda.compile.fatbin import make_fatbin
-from targets.cuda.compile.fatbin_file import choose_image, read_fatbin
+from targets.cuda.compile.fatbin import choose_image, make_fatbin, read_fatbin
 from targets.cuda.compile.ptxas import find_ptxas
 
 _SIGNATURE = "float32, float32[::1]"

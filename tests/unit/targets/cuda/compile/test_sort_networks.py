@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from targets.cuda.compile.sort_networks import MAX_CHUNK_BITS, merge_pairs, sort_pairs
+from targets.cuda.compile.tiles.sorts import MAX_CHUNK_BITS, merge_pairs, sort_pairs
 
 
 def _after(rows: np.ndarray, pairs: list[tuple[int, int]]) -> np.ndarray:

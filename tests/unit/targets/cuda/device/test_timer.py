@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from kerneldsl.errors import DeviceLostError
-from targets.cuda.device import timer as timer_module
-from targets.cuda.device.timer import start_timer
+from targets.cuda.device import events as timer_module
+from targets.cuda.device.events import start_timer
 from targets.cuda.driver.driver import Driver
 from tests.support.driver_bindings import FakeBindings, Status
 

@@ -11,7 +11,16 @@ import pytest
 
 from kerneldsl import errors
 from kerneldsl.contract.error_history import CATEGORIES, error_log
-from targets.cuda.driver.codes import DRIVER_CODES, DriverCode, category_of_name, find_code
+from targets.cuda.driver.codes import (
+    DRIVER_CODES,
+    LIBRARIES,
+    NVJITLINK_CODES,
+    NVRTC_CODES,
+    RUNTIME_CODES,
+    DriverCode,
+    category_of_name,
+    find_code,
+)
 from targets.cuda.driver.errors import (
     compose_error,
     describe_foreign,
@@ -19,7 +28,6 @@ from targets.cuda.driver.errors import (
     library_error,
     remedy_for,
 )
-from targets.cuda.driver.library_codes import LIBRARIES, NVJITLINK_CODES, NVRTC_CODES, RUNTIME_CODES
 from tests.support.driver_bindings import FakeBindings, Status
 
 #: Module of the bindings, its enumeration, our table, what our names have before theirs.

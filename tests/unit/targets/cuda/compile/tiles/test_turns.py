@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import kerneldsl as kd
-from targets.cuda.compile.tiles.turns import Turns
+from targets.cuda.compile.tiles.order import Turns
 from tests.ptx.helpers import specialize
 from tests.support.extent import examples
 from tests.support.regions.reading import before_passes
