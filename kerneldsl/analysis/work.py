@@ -136,13 +136,9 @@ class KernelWork(NamedTuple):
     def body(self, *, x_is_last: bool = True, unknown_trips: float = UNKNOWN_TRIPS) -> BodyWork:
         """Count it.
 
-        Parameters
-        ----------
-        x_is_last : bool
-            Whether the last index of ``grid`` runs along x, as under ``forall`` of a kernel that
-            uses only ``grid``. Else the first does.
-        unknown_trips : float
-            Rounds that a loop of unknown length is taken to make.
+        - `x_is_last`: whether the last index of ``grid`` runs along x, as under ``forall`` of a
+          kernel that uses only ``grid``. Else the first does.
+        - `unknown_trips`: rounds that a loop of unknown length is taken to make.
         """
         count = _Count(x_is_last, unknown_trips)
         count.work.operations.update(count.region(self.region, 1.0))

@@ -50,17 +50,9 @@ class Computed(NamedTuple):
 def remembered(about: Mapping[str, str], compute: Callable[[], Computed]) -> str:
     """Return what `compute` returns, or returned in another process for the same files.
 
-    Parameters
-    ----------
-    about : mapping of str to str
-        Everything that the value depends on but the files: names and values, as in a key.
-    compute : callable
-        Computes the value. What it raises is passed on, and is not remembered.
-
-    Returns
-    -------
-    str
-        The value.
+    - `about`: everything that the value depends on but the files: names and values, as in a key.
+    - `compute`: computes the value. What it raises is passed on, and is not remembered.
+    - returns: the value.
     """
     looked, key = _looked.get(), Key({"entry": "files", **about})
     found = None if looked is None else looked.get(key.digest)

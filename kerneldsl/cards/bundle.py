@@ -61,17 +61,9 @@ def mimebundle(
 ) -> dict[str, str]:
     """Return the forms of a value that are wanted; never raises.
 
-    Parameters
-    ----------
-    thing : object
-        Of one of the classes of `CARDS`.
-    include, exclude : container of str, optional
-        MIME types that are wanted, and those that are not.
-
-    Returns
-    -------
-    dict
-        MIME type to text.
+    - `thing`: of one of the classes of `CARDS`.
+    - `include`, `exclude`: MIME types that are wanted, and those that are not.
+    - returns: MIME type to text.
 
     References
     ----------

@@ -43,21 +43,13 @@ def listing(
     Line breaks, and the space after a number, are characters: viewers of notebooks that are not
     trusted remove the style and every attribute.
 
-    Parameters
-    ----------
-    text : str
-        The code.
-    language : str or None
-        What Pygments calls its language; ``None`` if it has no name for it.
-    first : int
-        Number of the first line.
-    joins : mapping, optional
-        Number of a line to the line of the source that it was made from; those of one line have
-        one color.
-    remarks : mapping, optional
-        Number of a line to what is said below it.
-    whole : str, optional
-        How a reader gets all of the code, where not all of it is shown.
+    - `text`: the code.
+    - `language`: what Pygments calls its language; ``None`` if it has no name for it.
+    - `first`: number of the first line.
+    - `joins`: number of a line to the line of the source that it was made from; those of one line
+      have one color.
+    - `remarks`: number of a line to what is said below it.
+    - `whole`: how a reader gets all of the code, where not all of it is shown.
     """
     joins, remarks = joins or {}, remarks or {}
     lines = text.rstrip("\n").split("\n")

@@ -165,20 +165,13 @@ _DYNAMIC = "<dynamic>"
 
 
 class CodeForm(NamedTuple):
-    """Compiled code in a card.
+    """Compiled code in a card."""
 
-    Parameters
-    ----------
-    title : str
-        What it is, and for which architecture.
-    code : Html
-        Its listing.
-    lines : frozenset of int
-        Lines of the source that it is joined to.
-    """
-
+    #: What it is, and for which architecture.
     title: str
+    #: Its listing.
     code: Html
+    #: Lines of the source that it is joined to.
     lines: frozenset[int]
 
 
@@ -221,14 +214,9 @@ def _short_name(mangled: str) -> str:
 def joined_lines(form: str, text: str, filename: str) -> dict[int, int]:
     """Return the line of the source of each line of code that says it.
 
-    Parameters
-    ----------
-    form : str
-        ``"ptx"``, ``"sass"`` or ``"llvm"``; others say nothing.
-    text : str
-        The code.
-    filename : str
-        The file of the source; lines of others are left out.
+    - `form`: ``"ptx"``, ``"sass"`` or ``"llvm"``; others say nothing.
+    - `text`: the code.
+    - `filename`: the file of the source; lines of others are left out.
 
     Examples
     --------
@@ -285,10 +273,7 @@ _known: WeakKeyDictionary[FunctionUnit, dict[Any, Explanation | None]] = WeakKey
 class Annotations(dict[int, list[Html]]):
     """Line of the source to what is said of it, and of what launch.
 
-    Attributes
-    ----------
-    about : str
-        The launch that it is said of; empty where nothing is said.
+    - `about`: the launch that it is said of; empty where nothing is said.
     """
 
     about = ""

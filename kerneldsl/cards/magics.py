@@ -50,17 +50,11 @@ def code_card(code: Code) -> Html:
 
 
 class _Call(NamedTuple):
-    """A call as it is written in a magic's line, evaluated but not called.
+    """A call as it is written in a magic's line, evaluated but not called."""
 
-    Parameters
-    ----------
-    called : Kernel or Launch
-        What is called.
-    args, named
-        Its arguments.
-    """
-
+    #: What is called.
     called: Any
+    #: Its arguments.
     args: tuple[Any, ...]
     named: dict[str, Any]
 
@@ -121,10 +115,8 @@ def _shape_of(shape: Any) -> dict[str, Any]:
 def _read(name: str, line: str, names: dict[str, Any]) -> _Call:
     """Read a magic's line, which sees these names.
 
-    Raises
-    ------
-    ArgumentTypeError
-        If it is no call of a kernel or a launch. IPython shows its message alone.
+    - raises `ArgumentTypeError` if it is no call of a kernel or a launch. IPython shows its message
+      alone.
     """
     try:
         tree = ast.parse(line.strip(), mode="eval").body

@@ -30,20 +30,13 @@ _ALIGNMENT = 256
 
 @dataclass(eq=False)
 class Given:
-    """Values and arrays that a kernel is given.
+    """Values and arrays that a kernel is given."""
 
-    Attributes
-    ----------
-    values : tuple
-        One for each parameter.
-    arrays : list of Memory
-        The arrays among them, those in tuples included.
-    assumed : dict
-        Name to what was assumed of it: the shape of an array, the value of an integer.
-    """
-
+    #: One for each parameter.
     values: tuple[Value, ...] = ()
+    #: The arrays among them, those in tuples included.
     arrays: list[Memory] = field(default_factory=list)
+    #: Name to what was assumed of it: the shape of an array, the value of an integer.
     assumed: dict[str, Any] = field(default_factory=dict)
 
 
@@ -62,26 +55,15 @@ def read_given(
 ) -> Given:
     """Read arguments, or what `sizes` says of a signature's.
 
-    Parameters
-    ----------
-    names : sequence of str
-        Of the parameters.
-    kinds : sequence of Kind
-        Of the arguments.
-    arguments : sequence or None
-        The arguments themselves; ``None`` for a signature.
-    written : collection of int
-        Positions of the parameters that the kernel writes.
-    sizes : mapping or None
-        Of a signature, name of a parameter to its value, or to the shape of an array.
-
-    Raises
-    ------
-    ArgumentTypeError
-        If `sizes` is no mapping, or has a value or a shape that is no number.
-    ArgumentValueError
-        If `sizes` names no parameter, has a shape of another rank or a value that the parameter's
-        type does not have, or is given together with arguments.
+    - `names`: of the parameters.
+    - `kinds`: of the arguments.
+    - `arguments`: the arguments themselves; ``None`` for a signature.
+    - `written`: positions of the parameters that the kernel writes.
+    - `sizes`: of a signature, name of a parameter to its value, or to the shape of an array.
+    - raises `ArgumentTypeError` if `sizes` is no mapping, or has a value or a shape that is no
+      number.
+    - raises `ArgumentValueError` if `sizes` names no parameter, has a shape of another rank or a
+      value that the parameter's type does not have, or is given together with arguments.
     """
     if sizes is not None and not isinstance(sizes, Mapping):
         raise ArgumentTypeError(

@@ -26,20 +26,13 @@ _RELATIONS = (operator.lt, operator.le, operator.gt, operator.ge)
 
 
 class Count(NamedTuple):
-    """Executions of a node, by guards and loops.
+    """Executions of a node, by guards and loops."""
 
-    Parameters
-    ----------
-    formula : sympy.Expr
-        The executions.
-    around : hashable
-        What is around the node: nodes that have the same are executed equally often.
-    is_open : bool
-        Whether something else decides as well, so that the executions are a part of the formula.
-    """
-
+    #: The executions.
     formula: Expression
+    #: What is around the node: nodes that have the same are executed equally often.
     around: Any
+    #: Whether something else decides as well, so that the executions are a part of the formula.
     is_open: bool
 
 
@@ -49,23 +42,12 @@ _COORDINATES = ("threadIdx.", "blockIdx.", "blockDim.", "gridDim.")
 class Executions:
     """The operations of a kernel.
 
-    Parameters
-    ----------
-    function : Function
-        The kernel.
-    indices : Indices
-        Expressions of its values.
-    branches : mapping
-        Node of a branch or loop to what was met of it.
-    extent : tuple of int or None
-        Of a launch over an extent.
-    given : collection of str
-        Names of the symbols that a launch gives values.
-
-    Attributes
-    ----------
-    met : dict
-        Symbol of a share or of rounds to its value in the launch that was run.
+    - `function`: the kernel.
+    - `indices`: expressions of its values.
+    - `branches`: node of a branch or loop to what was met of it.
+    - `extent`: of a launch over an extent.
+    - `given`: names of the symbols that a launch gives values.
+    - `met`: Symbol of a share or of rounds to its value in the launch that was run.
     """
 
     def __init__(
@@ -290,10 +272,7 @@ Context: TypeAlias = tuple["Guard | Leaving | Round", ...]
 class Contexts:
     """The context of each operation of a kernel.
 
-    Parameters
-    ----------
-    function : Function
-        The kernel.
+    - `function`: the kernel.
     """
 
     def __init__(self, function: Function) -> None:

@@ -72,26 +72,15 @@ def explain_kernel(
 ) -> Explanation:
     """Explain a kernel for arguments, or for those that a signature and `sizes` stand for.
 
-    Parameters
-    ----------
-    compiler : Compiler
-        Reads the kernel with types.
-    specialization : Specialization
-        The kernel and its arguments' types.
-    arguments : sequence or None
-        The arguments; ``None`` where their types alone are known.
-    device : Device
-        The device that it would be launched on.
-    compiled : callable, optional
-        Compiles the kernel, for its registers and for what the optimizing passes did.
-    block, grid : tuple of int, optional
-        The launch.
-    extent : tuple of int, optional
-        Of a launch over an extent.
-    sizes : mapping, optional
-        Of a signature: name of a parameter to its value, or to the shape of an array.
-    shared_bytes : int
-        Dynamic shared memory of a block.
+    - `compiler`: reads the kernel with types.
+    - `specialization`: the kernel and its arguments' types.
+    - `arguments`: the arguments; ``None`` where their types alone are known.
+    - `device`: the device that it would be launched on.
+    - `compiled`: compiles the kernel, for its registers and for what the optimizing passes did.
+    - `block`, `grid`: the launch.
+    - `extent`: of a launch over an extent.
+    - `sizes`: of a signature: name of a parameter to its value, or to the shape of an array.
+    - `shared_bytes`: dynamic shared memory of a block.
     """
     unit, traits = specialization.unit, specialization.traits
     function = compiler.typed_regions(unit, specialization.kinds, WrittenReader)

@@ -27,34 +27,23 @@ _EXACT, _NEAR = 1e-9, 0.01
 
 
 class Formulas(NamedTuple):
-    """Formulas of a launch, and what their symbols are worth in it.
+    """Formulas of a launch, and what their symbols are worth in it."""
 
-    Parameters
-    ----------
-    flops : mapping
-        Dtype to the operations on floats of all threads, as :meth:`Explanation.flops` counts them.
-    requested_bytes : sympy.Expr
-        Bytes of global memory that all threads request.
-    values : mapping
-        Symbol to its value: coordinates' extents, arrays' extents, parameters, and what was met:
-        the share of a condition that is no bound, the rounds of a loop without a known length, and
-        of a line that is executed more rarely than the guards and loops around it say, the part of
-        those executions; of others how often a thread executes it (``times``).
-    """
-
+    #: Dtype to the operations on floats of all threads, as :meth:`Explanation.flops` counts them.
     flops: Mapping[str, Expression]
+    #: Bytes of global memory that all threads request.
     requested_bytes: Expression
+    #: Symbol to its value: coordinates' extents, arrays' extents, parameters, and what was met: the
+    #: share of a condition that is no bound, the rounds of a loop without a known length, and of a
+    #: line that is executed more rarely than the guards and loops around it say, the part of those
+    #: executions; of others how often a thread executes it (``times``).
     values: Mapping[Any, float]
 
     def evaluate(self, formula: Expression, **others: float) -> float:
         """Return what a formula is worth in the launch, or with other values of some symbols.
 
-        Parameters
-        ----------
-        formula : sympy.Expr
-            One of them.
-        **others : float
-            Name of a symbol to its value.
+        - `formula`: one of them.
+        - `**others`: name of a symbol to its value.
         """
         values = {str(name): value for name, value in self.values.items()} | others
         given = {each: values[str(each)] for each in formula.free_symbols if str(each) in values}
@@ -87,18 +76,10 @@ def launch_formulas(
 ) -> Formulas:
     """Return the formulas of a launch that was run.
 
-    Parameters
-    ----------
-    tallies : Tallies
-        What was counted.
-    function, indices : Function, Indices
-        The kernel, and the expressions of its values.
-    launch : Launched
-        The launch.
-    arrays, scalars : sequence of Memory, mapping
-        The parameters that are arrays, and those that are numbers, by name.
-    is_sampled : bool
-        Whether the counts are estimates.
+    - `tallies`: what was counted.
+    - `function`, `indices`: the kernel, and the expressions of its values.
+    - `arrays`, `scalars`: the parameters that are arrays, and those that are numbers, by name.
+    - `is_sampled`: whether the counts are estimates.
     """
     sympy = import_sympy()
     values: dict[Any, float] = {}

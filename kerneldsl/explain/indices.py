@@ -45,12 +45,8 @@ class _Element(NamedTuple):
 class Indices:
     """Expressions of a kernel's values.
 
-    Parameters
-    ----------
-    function : Function
-        The kernel.
-    ndim : int or None
-        Of a launch over an extent, its axes. The last one is along x.
+    - `function`: the kernel.
+    - `ndim`: of a launch over an extent, its axes. The last one is along x.
     """
 
     def __init__(self, function: Function, ndim: int | None) -> None:

@@ -40,21 +40,14 @@ class Walked(NamedTuple):
 
 @dataclass(frozen=True)
 class Launched:
-    """A launch.
+    """A launch."""
 
-    Parameters
-    ----------
-    block_dim, grid_dim : tuple of int
-        Extents of a block in threads, and of the grid in blocks.
-    extent : tuple of int or None
-        Of a launch over an extent.
-    assumed : dict
-        The block or the grid, if it was not given.
-    """
-
+    #: Extents of a block in threads, and of the grid in blocks.
     block_dim: Dim3
     grid_dim: Dim3
+    #: Of a launch over an extent.
     extent: tuple[int, ...] | None
+    #: The block or the grid, if it was not given.
     assumed: dict[str, Any]
 
     def interpret(

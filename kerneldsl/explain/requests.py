@@ -40,10 +40,7 @@ Mask: TypeAlias = NDArray[np.bool_]
 def count_distinct(values: Integers, mask: Mask) -> Integers:
     """Return how many distinct values each row holds among those that a mask names.
 
-    Parameters
-    ----------
-    values, mask : ndarray, shape (rows, columns)
-        Values that are at least 0, and which of them count.
+    - `values`, `mask`: values that are at least 0, and which of them count.
 
     Examples
     --------
@@ -60,14 +57,9 @@ def count_distinct(values: Integers, mask: Mask) -> Integers:
 def count_sectors(addresses: Integers, mask: Mask, nbytes: int) -> Integers:
     """Return the sectors of 32 bytes that each warp's request touches.
 
-    Parameters
-    ----------
-    addresses : ndarray of int64, shape (warps, 32)
-        First byte of each lane's access, at least 0.
-    mask : ndarray of bool, shape (warps, 32)
-        Lanes at work.
-    nbytes : int
-        Bytes of an access.
+    - `addresses`: first byte of each lane's access, at least 0.
+    - `mask`: lanes at work.
+    - `nbytes`: bytes of an access.
 
     Examples
     --------
@@ -90,10 +82,7 @@ def count_wavefronts(addresses: Integers, mask: Mask, nbytes: int) -> Integers:
     Lanes that touch the same word share it. Accesses of 8 bytes are served half a warp at a
     time, those of 16 bytes a quarter.
 
-    Parameters
-    ----------
-    addresses, mask, nbytes
-        As of :func:`count_sectors`.
+    - `addresses`, `mask`, `nbytes`: as of :func:`count_sectors`.
 
     Examples
     --------

@@ -23,10 +23,7 @@ Expression: TypeAlias = Any
 def import_sympy() -> Any:
     """Return the module ``sympy``.
 
-    Raises
-    ------
-    ToolMissingError
-        If it is not installed.
+    - raises `ToolMissingError` if it is not installed.
     """
     return sympy_import.import_sympy("Explanations are SymPy expressions")
 

@@ -43,74 +43,53 @@ _BLOCK_BITS = 15
 
 @dataclass(eq=False)
 class AccessTally:
-    """One place that reads or writes an array, over the whole grid.
+    """One place that reads or writes an array, over the whole grid."""
 
-    Attributes
-    ----------
-    memory : Memory
-        The array.
-    site : Site
-        What it was read from.
-    is_store, is_atomic : bool
-        The kind of access; an atomic operation is also a store.
-    itemsize : int
-        Bytes that a lane requests.
-    requests : float
-        Requests of warps.
-    lanes : float
-        Accesses of threads.
-    asked_bytes : float
-        Bytes that they request.
-    sectors, needed_bytes : float
-        Sectors of 32 bytes that the requests touch, each counted once per request, and the distinct
-        requested bytes in them.
-    wavefronts, least_wavefronts : float
-        For shared memory: the wavefronts of the requests, and their number without conflicts.
-    stride : int or None
-        Elements between neighbouring lanes, if equal for all lanes.
-    depends_on_data : bool
-        Whether the index is read from an array: counts are then those of evenly spread indices.
-    is_uncertain : bool
-        Whether a condition depends on array contents: counts are then for all threads that may do
-        it.
-    tile_share : Fraction or None
-        For a tile, the elements that each thread has on average.
-    moved : mapping
-        For shared memory with conflicts: from a layout of the array to its wavefronts.
-    box : tuple or None
-        For global memory: the least and the greatest index along each axis in the first interpreted
-        block. ``None`` if unknown, empty if no lane is active.
-    wraps : bool
-        Whether an index was negative, and so counted from the end.
-    part : Part or None
-        For a record or a field: its part of the record.
-    """
-
+    #: The array.
     memory: Memory
+    #: What it was read from.
     site: Site
+    #: The kind of access; an atomic operation is also a store.
     is_store: bool
     is_atomic: bool
+    #: Bytes that a lane requests.
     itemsize: int
+    #: Requests of warps.
     requests: float = 0.0
+    #: Accesses of threads.
     lanes: float = 0.0
+    #: Bytes that they request.
     asked_bytes: float = 0.0
+    #: Sectors of 32 bytes that the requests touch, each counted once per request, and the distinct
+    #: requested bytes in them.
     sectors: float = 0.0
     needed_bytes: float = 0.0
+    #: For shared memory: the wavefronts of the requests, and their number without conflicts.
     wavefronts: float = 0.0
     least_wavefronts: float = 0.0
     addresses: float = 0.0
+    #: Elements between neighbouring lanes, if equal for all lanes.
     stride: int | None = None
     has_stride: bool = True
+    #: Whether the index is read from an array: counts are then those of evenly spread indices.
     depends_on_data: bool = False
+    #: Whether a condition depends on array contents: counts are then for all threads that may do
+    #: it.
     is_uncertain: bool = False
+    #: For shared memory with conflicts: from a layout of the array to its wavefronts.
     moved: defaultdict[Arrangement, float] = field(default_factory=lambda: defaultdict(float))
     low: int | None = None
     high: int = 0
     sets: list[NDArray[np.int64]] = field(default_factory=list)
     weight: float = 1.0
+    #: For a tile, the elements that each thread has on average.
     tile_share: Fraction | None = None
+    #: For global memory: the least and the greatest index along each axis in the first interpreted
+    #: block. ``None`` if unknown, empty if no lane is active.
     box: tuple[tuple[int, int], ...] | None = ()
+    #: Whether an index was negative, and so counted from the end.
     wraps: bool = False
+    #: For a record or a field: its part of the record.
     part: Part | None = None
     #: Operations that do it, one for each call of a function.
     operations: dict[Operation, None] = field(default_factory=dict)
@@ -257,19 +236,13 @@ class BranchTally:
 
 @dataclass(eq=False)
 class DivisionTally:
-    """A division or remainder of integers: its type, and how often threads do it.
-
-    Attributes
-    ----------
-    is_narrow : bool
-        Whether the operands are unsigned and of 32 bits or fewer, so that it is done in 32.
-    fits : bool
-        Whether all operands were seen to be from 0 to 2**32 - 1.
-    """
+    """A division or remainder of integers: its type, and how often threads do it."""
 
     site: Site
     dtype: str
+    #: Whether the operands are unsigned and of 32 bits or fewer, so that it is done in 32.
     is_narrow: bool
+    #: Whether all operands were seen to be from 0 to 2**32 - 1.
     fits: bool = True
     count: float = 0.0
 

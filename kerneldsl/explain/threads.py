@@ -29,21 +29,14 @@ _SEED = 20_161
 
 @dataclass(frozen=True, eq=False)
 class Threads:
-    """Threads of some blocks, padded to whole warps.
+    """Threads of some blocks, padded to whole warps."""
 
-    Parameters
-    ----------
-    block_dim, grid_dim : tuple of int
-        Extents of a block in threads, and of the grid in blocks.
-    block_places : ndarray of int64, shape (blocks, 3)
-        Which blocks are looked at.
-    block_weights : ndarray of float64, shape (blocks,)
-        Blocks of the grid that each stands for.
-    """
-
+    #: Extents of a block in threads, and of the grid in blocks.
     block_dim: Dim3
     grid_dim: Dim3
+    #: Which blocks are looked at.
     block_places: NDArray[np.int64]
+    #: Blocks of the grid that each stands for.
     block_weights: NDArray[np.float64]
 
     @classmethod

@@ -63,38 +63,25 @@ class Space(enum.Enum):
 
 @dataclass(eq=False, slots=True)
 class Memory:
-    """An array that a kernel touches.
+    """An array that a kernel touches."""
 
-    Parameters
-    ----------
-    name : str
-        As the kernel calls it; of an array that it makes, the variable that holds it.
-    space : Space
-        Where it is.
-    dtype : str
-        Of its elements, a name of `ELEMENT_TYPES`.
-    shape : tuple of int
-        Its extents.
-    strides : tuple of int
-        Bytes from an element to the next along each axis.
-    itemsize : int
-        Bytes of an element.
-    base : int
-        Address of its first element; those of different arrays are far apart.
-    contents : ndarray or None
-        Its elements, if they are known and the kernel does not write them.
-    is_assumed : bool
-        Whether its extents were not given.
-    """
-
+    #: As the kernel calls it; of an array that it makes, the variable that holds it.
     name: str
+    #: Where it is.
     space: Space
+    #: Of its elements, a name of `ELEMENT_TYPES`.
     dtype: str
+    #: Its extents.
     shape: tuple[int, ...]
+    #: Bytes from an element to the next along each axis.
     strides: tuple[int, ...]
+    #: Bytes of an element.
     itemsize: int
+    #: Address of its first element; those of different arrays are far apart.
     base: int = 0
+    #: Its elements, if they are known and the kernel does not write them.
     contents: NDArray[Any] | None = None
+    #: Whether its extents were not given.
     is_assumed: bool = False
 
     @property
@@ -104,20 +91,13 @@ class Memory:
 
 
 class Part(NamedTuple):
-    """A field of the records of an array, or all of them.
+    """A field of the records of an array, or all of them."""
 
-    Parameters
-    ----------
-    record_bytes : int
-        Bytes of a record of the array.
-    offset : int
-        Bytes from the record's first to the field's.
-    is_aligned : bool
-        Whether it is accessed at once: not where the dtype is packed, nor a whole record.
-    """
-
+    #: Bytes of a record of the array.
     record_bytes: int
+    #: Bytes from the record's first to the field's.
     offset: int
+    #: Whether it is accessed at once: not where the dtype is packed, nor a whole record.
     is_aligned: bool
 
 

@@ -50,29 +50,13 @@ def bind_arguments(
 ) -> dict[str, ast.expr]:
     """Map parameters to the expressions that a call gives them.
 
-    Parameters
-    ----------
-    call : ast.Call
-        The call.
-    name : str
-        What is called, for the message.
-    parameters : sequence of str
-        Its parameters, in order.
-    required : int
-        How many of them have no default.
-    reporter : Reporter
-        Raises where the call does not fit.
-    aliases : mapping, optional
-        Other spellings of parameters.
-    optional : collection of str, optional
-        Parameters with a default, wherever they are.
-    positional_count : int, optional
-        How many of them can be given by position; by default all.
-
-    Returns
-    -------
-    dict
-        In the order of the parameters; parameters that are left out are missing.
+    - `name`: what is called, for the message.
+    - `parameters`: its parameters, in order.
+    - `required`: how many of them have no default.
+    - `aliases`: other spellings of parameters.
+    - `optional`: parameters with a default, wherever they are.
+    - `positional_count`: how many of them can be given by position; by default all.
+    - returns: in the order of the parameters; parameters that are left out are missing.
     """
     aliases = aliases or {}
     given: dict[str, ast.expr] = {}

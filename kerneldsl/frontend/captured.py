@@ -222,12 +222,7 @@ class Reader:
 class GlobalReader(Reader):
     """Reads a name of a module, or the builtin that it does not hide.
 
-    Parameters
-    ----------
-    namespace : dict
-        The module's globals.
-    name : str
-        The name.
+    - `namespace`: the module's globals.
     """
 
     __slots__ = ("name", "namespace")
@@ -247,12 +242,8 @@ class GlobalReader(Reader):
 class CellReader(Reader):
     """Reads a variable of an enclosing function.
 
-    Parameters
-    ----------
-    cell : cell
-        Of the closure.
-    name : str
-        Its name there.
+    - `cell`: of the closure.
+    - `name`: its name there.
     """
 
     __slots__ = ("cell", "name")
@@ -272,12 +263,8 @@ class CellReader(Reader):
 class AttributeReader(Reader):
     """Reads an attribute of what another reader reads.
 
-    Parameters
-    ----------
-    owner : callable
-        Reads the owner.
-    attribute : str
-        The attribute's name.
+    - `owner`: reads the owner.
+    - `attribute`: the attribute's name.
     """
 
     __slots__ = ("attribute", "owner")
@@ -298,12 +285,8 @@ class AttributeReader(Reader):
 class ItemReader(Reader):
     """Reads an item of a tuple that another reader reads.
 
-    Parameters
-    ----------
-    owner : callable
-        Reads the tuple.
-    index : int
-        The item's place, from 0 on.
+    - `owner`: reads the tuple.
+    - `index`: the item's place, from 0 on.
     """
 
     __slots__ = ("index", "owner")

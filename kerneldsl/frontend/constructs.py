@@ -75,17 +75,8 @@ BUILTINS: dict[str, str] = {
 def refuse_unsupported(function: ast.FunctionDef, reporter: Reporter) -> None:
     """Raise for the first construct of a function's body that cannot be compiled.
 
-    Parameters
-    ----------
-    function : ast.FunctionDef
-        The function as the user wrote it; its decorators are not looked at.
-    reporter : Reporter
-        Raises.
-
-    Raises
-    ------
-    UnsupportedConstructError
-        With the construct's place and what to write instead.
+    - `function`: the function as the user wrote it; its decorators are not looked at.
+    - raises `UnsupportedConstructError` with the construct's place and what to write instead.
     """
     for parameter in function.args.args:
         _refuse_reserved(parameter.arg, parameter, reporter)

@@ -21,19 +21,9 @@ def refuse_missing_values(
 ) -> None:
     """Raise for the first call with a used result that may be missing.
 
-    Parameters
-    ----------
-    tree : ast.FunctionDef
-        A function in normal form.
-    callees : mapping
-        Name to the unit of a called device function.
-    reporter : Reporter
-        Of the function that calls.
-
-    Raises
-    ------
-    UnsupportedConstructError
-        With the place in the device function that gives no value.
+    - `tree`: a function in normal form.
+    - `callees`: name to the unit of a called device function.
+    - raises `UnsupportedConstructError` with the place in the device function that gives no value.
     """
     may_miss = {
         name: unit

@@ -46,22 +46,11 @@ class UnidentifiedError(Exception):
 def fingerprint(unit: FunctionUnit) -> str:
     """Digest a function in normal form, with its constants and the functions that it calls.
 
-    Parameters
-    ----------
-    unit : FunctionUnit
-        A kernel or device function.
-
-    Returns
-    -------
-    str
-        SHA-256 in hexadecimal. It depends on the normalized trees, the static arguments of
-        intrinsics, types and values of the constants, and the callees; not on line numbers,
-        comments, annotations, names of modules' files or anything of this process.
-
-    Raises
-    ------
-    UnidentifiedError
-        As :func:`identify`.
+    - `unit`: a kernel or device function.
+    - returns: SHA-256 in hexadecimal. It depends on the normalized trees, the static arguments of
+      intrinsics, types and values of the constants, and the callees; not on line numbers, comments,
+      annotations, names of modules' files or anything of this process.
+    - raises `UnidentifiedError` as :func:`identify`.
     """
     found = _known.get(unit)
     if found is None:
@@ -78,24 +67,13 @@ def note_fingerprint(unit: FunctionUnit, found: str) -> None:
 def identify(unit: FunctionUnit, *, has_lines: bool = False) -> dict[str, str]:
     """Say what a function computes, in parts that can be compared one by one.
 
-    Parameters
-    ----------
-    unit : FunctionUnit
-        A kernel or device function.
-    has_lines : bool
-        Whether files and lines are part of it, as they are of code with line information.
-
-    Returns
-    -------
-    dict
-        ``"function f"`` to a digest of its tree, for the function and every one it reaches;
-        ``"function f: WIDTH"`` to the value of a constant, and to what an outside name means.
-
-    Raises
-    ------
-    UnidentifiedError
-        If it reaches a Numba function, or an object of no known library: what those compile to
-        depends on more than can be seen.
+    - `unit`: a kernel or device function.
+    - `has_lines`: whether files and lines are part of it, as they are of code with line
+      information.
+    - returns: ``"function f"`` to a digest of its tree, for the function and every one it reaches;
+      ``"function f: WIDTH"`` to the value of a constant, and to what an outside name means.
+    - raises `UnidentifiedError` if it reaches a Numba function, or an object of no known library:
+      what those compile to depends on more than can be seen.
     """
     labels: dict[int, str] = {}
     names: dict[str, int] = {}

@@ -22,17 +22,9 @@ class FrozenArrays:
 
     What was writable for a while may have changed, so making it read-only again does not help.
 
-    Parameters
-    ----------
-    value : object
-        The captured constant.
-    arrays : tuple of numpy.ndarray
-        Those in it, and those they are views of.
-
-    Attributes
-    ----------
-    cell : cell
-        Holds `value` until an array is found writable, for whoever looks without calling.
+    - `value`: the captured constant.
+    - `arrays`: those in it, and those they are views of.
+    - `cell`: holds `value` until an array is found writable, for whoever looks without calling.
     """
 
     __slots__ = ("_is_given_up", "arrays", "cell")
@@ -57,15 +49,8 @@ class FrozenArrays:
 class WatchedArrays:
     """Arrays that anybody may write, with their contents as they were.
 
-    Parameters
-    ----------
-    value : object
-        The captured constant.
-
-    Attributes
-    ----------
-    copy : object
-        The constant with copies of its arrays.
+    - `value`: the captured constant.
+    - `copy`: the constant with copies of its arrays.
     """
 
     __slots__ = ("_arrays", "copy")
@@ -100,10 +85,7 @@ def freeze(value: Any) -> FrozenArrays | None:
     No other object holds the latter (:func:`~kerneldsl.frontend.captured.constant_problem`), but
     they could be written by way of the view.
 
-    Returns
-    -------
-    FrozenArrays or None
-        ``None`` for a constant without arrays.
+    - returns: ``None`` for a constant without arrays.
     """
     arrays = tuple(_arrays_in(value))
     for array in arrays:

@@ -99,19 +99,9 @@ def number_in_text(
 ) -> int | None:
     """Return which code of a text, as this interpreter compiles it, is that of a function.
 
-    Parameters
-    ----------
-    function : function
-        The function.
-    text : FunctionText
-        Of :func:`text_of_function`.
-    imported : iterable of str
-        Of :func:`imported_names`.
-
-    Returns
-    -------
-    int or None
-        Its number among those with its name on its line; several lambdas may be on a line.
+    - `text`: of :func:`text_of_function`.
+    - `imported`: of :func:`imported_names`.
+    - returns: its number among those with its name on its line; several lambdas may be on a line.
     """
     code, names = function.__code__, ", ".join(imported)
     if text.first_line < 2 and names:

@@ -37,11 +37,8 @@ def select_functions(
 ) -> None:
     """Write calls of functions in tuples as calls by name, in place.
 
-    Raises
-    ------
-    UnsupportedConstructError
-        If it is not known which function is called: by an index that is no constant, or a variable
-        that holds another one elsewhere.
+    - raises `UnsupportedConstructError` if it is not known which function is called: by an index
+      that is no constant, or a variable that holds another one elsewhere.
     """
     selecting = _Selecting(scope, statics, local_functions, reporter)
     if any(map(selecting.is_tuple_of_functions, _candidates(tree))):

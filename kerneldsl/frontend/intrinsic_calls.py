@@ -42,22 +42,13 @@ MakeLocal = Callable[[LocalFunction, ast.AST], FunctionUnit]
 class IntrinsicCalls(OutsideValues, ABC):
     """Rewrites what one function calls or reads of the language.
 
-    Parameters
-    ----------
-    scope : Namespace
-        What names mean.
-    reporter : Reporter
-        Raises.
-    taken : set of str
-        Names that the function uses.
-    local_constants : dict
-        Locals that are bound once.
-    local_functions : dict
-        Functions that are in the function.
-    make_local : callable
-        Gives the unit of one of them, which a node calls.
-    is_plain : bool
-        Whether it is a Numba function, in which everything but a call of another is left alone.
+    - `scope`: what names mean.
+    - `taken`: names that the function uses.
+    - `local_constants`: locals that are bound once.
+    - `local_functions`: functions that are in the function.
+    - `make_local`: gives the unit of one of them, which a node calls.
+    - `is_plain`: whether it is a Numba function, in which everything but a call of another is left
+      alone.
     """
 
     def __init__(

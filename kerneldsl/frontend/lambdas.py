@@ -15,12 +15,8 @@ LAMBDA_NAME = "lambda_"
 def function_of_lambda(node: ast.Lambda, name: str = LAMBDA_NAME) -> ast.FunctionDef:
     """Return the function that gives the value of a lambda's expression.
 
-    Parameters
-    ----------
-    node : ast.Lambda
-        The lambda; its nodes are shared.
-    name : str, optional
-        The function's name.
+    - `node`: the lambda; its nodes are shared.
+    - `name`: the function's name.
     """
     body = ast.copy_location(ast.Return(node.body), node.body)
     function = ast.FunctionDef(name, node.args, [body], [], None, None)
@@ -32,14 +28,9 @@ def find_lambda(
 ) -> ast.Lambda | None:
     """Find the lambda that code was compiled from; ``None`` if that cannot be determined.
 
-    Parameters
-    ----------
-    candidates : iterable of ast.Lambda
-        Lambdas that begin on the code's line; columns are in characters.
-    code : code
-        The lambda's.
-    lines : list of str
-        The text's.
+    - `candidates`: lambdas that begin on the code's line; columns are in characters.
+    - `code`: the lambda's.
+    - `lines`: the text's.
 
     References
     ----------

@@ -16,47 +16,31 @@ __all__ = ["LinkedCode", "code_of"]
 
 @dataclass(frozen=True, eq=False)
 class LinkedCode:
-    """A function of a GPU's code, as a kernel calls it.
+    """A function of a GPU's code, as a kernel calls it."""
 
-    Parameters
-    ----------
-    symbol : str
-        Its name in the code.
-    parameters : tuple of ScalarKind or ArrayKind
-        Types of its parameters; of an array it takes the address of the first element.
-    result : ScalarKind or None
-        Type of its result.
-    code : bytes
-        The source, or the compiled code.
-    form : CodeForm
-        What `code` is.
-    name : str
-        What messages call the code: its file, or what it was given as.
-    path : str or None
-        The file, as an absolute path.
-    options : CudaOptions or None
-        Options of that compiler; a value that can be compared and written.
-    is_pure : bool
-        Whether the result depends on the arguments alone, and the function does nothing else.
-    beside : tuple of LinkedCode
-        Other code that it is linked with; their functions and types do not count.
-    by_address : bool
-        Whether it takes the address of its result first, and returns an int32, as numba.cuda's.
-    has_body : bool
-        Whether the Python function has the same meaning; else it is for a GPU alone.
-    """
-
+    #: Its name in the code.
     symbol: str
+    #: Types of its parameters; of an array it takes the address of the first element.
     parameters: tuple[ScalarKind | ArrayKind, ...]
+    #: Type of its result.
     result: ScalarKind | None
+    #: The source, or the compiled code.
     code: bytes
+    #: What `code` is.
     form: CodeForm
+    #: What messages call the code: its file, or what it was given as.
     name: str
+    #: The file, as an absolute path.
     path: str | None = None
+    #: Options of that compiler; a value that can be compared and written.
     options: Any = None
+    #: Whether the result depends on the arguments alone, and the function does nothing else.
     is_pure: bool = False
+    #: Other code that it is linked with; their functions and types do not count.
     beside: tuple[LinkedCode, ...] = ()
+    #: Whether it takes the address of its result first, and returns an int32, as numba.cuda's.
     by_address: bool = False
+    #: Whether the Python function has the same meaning; else it is for a GPU alone.
     has_body: bool = True
 
     @property

@@ -21,37 +21,24 @@ __all__ = ["LocalFunction", "take_local_functions"]
 
 @dataclass(frozen=True, eq=False)
 class LocalFunction:
-    """A function that is in another one, and has been taken out of it.
+    """A function that is in another one, and has been taken out of it."""
 
-    Parameters
-    ----------
-    name : str
-        Its name.
-    node : ast.FunctionDef
-        The function.
-    parameters : tuple of str
-        Those that it was written with, keyword-only ones last.
-    positional_count : int
-        How many of them can be given by position.
-    defaults : dict
-        Parameter to the variable of the outer function that holds its default value.
-    """
-
+    #: Its name.
     name: str
+    #: The function.
     node: ast.FunctionDef
+    #: Those that it was written with, keyword-only ones last.
     parameters: tuple[str, ...]
+    #: How many of them can be given by position.
     positional_count: int
+    #: Parameter to the variable of the outer function that holds its default value.
     defaults: dict[str, str]
 
     def needs(self, around: Mapping[str, LocalFunction], variables: set[str]) -> tuple[str, ...]:
         """Return the outer function's variables that it reads, by itself or in what it calls.
 
-        Parameters
-        ----------
-        around : mapping
-            Local functions that it sees.
-        variables : set of str
-            Variables of the outer function.
+        - `around`: local functions that it sees.
+        - `variables`: variables of the outer function.
         """
         found: set[str] = set()
         pending, seen = [self], {self}
@@ -73,11 +60,8 @@ class LocalFunction:
 def take_local_functions(tree: ast.FunctionDef, reporter: Reporter) -> dict[str, LocalFunction]:
     """Take the functions out of a function, in place, which leaves their default values.
 
-    Raises
-    ------
-    UnsupportedConstructError
-        If a name is given to two functions, or to a function and another value; if a function has
-        decorators or takes a variable number of arguments.
+    - raises `UnsupportedConstructError` if a name is given to two functions, or to a function and
+      another value; if a function has decorators or takes a variable number of arguments.
     """
     taking = _Taking(reporter)
     taking.generic_visit(tree)

@@ -57,16 +57,10 @@ __all__ = [
 class OutsideValues(Transformer):
     """Gives values from outside a function their names in its normal form.
 
-    Parameters
-    ----------
-    scope : Namespace
-        What names mean.
-    reporter : Reporter
-        Raises.
-    taken : set of str
-        Names that the function uses.
-    is_plain : bool
-        Whether it is a Numba function, in which everything but a call of another is left alone.
+    - `scope`: what names mean.
+    - `taken`: names that the function uses.
+    - `is_plain`: whether it is a Numba function, in which everything but a call of another is left
+      alone.
     """
 
     def __init__(

@@ -11,17 +11,11 @@ __all__ = ["Reporter"]
 
 
 class Reporter(NamedTuple):
-    """Raises errors that point into one function.
+    """Raises errors that point into one function."""
 
-    Parameters
-    ----------
-    filename : str
-        The function's file.
-    qualname : str
-        The function.
-    """
-
+    #: The function's file.
     filename: str
+    #: The function.
     qualname: str
 
     def locate(self, node: ast.AST) -> SourceLocation:

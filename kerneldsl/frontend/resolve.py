@@ -25,48 +25,30 @@ HOST_LIBRARIES = ("kerneldsl", "targets")
 
 
 class Resolved(NamedTuple):
-    """Meaning of an attribute chain such as ``config.tile.WIDTH``.
+    """Meaning of an attribute chain such as ``config.tile.WIDTH``."""
 
-    Parameters
-    ----------
-    path : str
-        The resolved part of the chain, as written.
-    value : object
-        What it is. For numba.cuda's names, where `foreign` is set, it is not looked at.
-    read : callable
-        Reads the value again.
-    rest : tuple of str
-        Attributes that follow a constant and are read at run time, such as ``("shape",)``.
-    node : ast.expr
-        The resolved part.
-    foreign : str or None
-        Name below ``numba.cuda``, such as ``"atomic.add"``.
-    """
-
+    #: The resolved part of the chain, as written.
     path: str
+    #: What it is. For numba.cuda's names, where `foreign` is set, it is not looked at.
     value: Any
+    #: Reads the value again.
     read: Callable[[], Any]
+    #: Attributes that follow a constant and are read at run time, such as ``("shape",)``.
     rest: tuple[str, ...]
+    #: The resolved part.
     node: ast.expr
+    #: Name below ``numba.cuda``, such as ``"atomic.add"``.
     foreign: str | None = None
 
 
 class Namespace:
     """The names a function sees.
 
-    Parameters
-    ----------
-    function : function
-        The plain Python function.
-    local_names : set of str
-        Names bound inside it, which hide outer ones.
-    reporter : Reporter
-        For names that mean nothing.
-    constants : mapping
-        Further names, with their values; they hide others.
-    reads : dict
-        Chains of names from outside to what they are; those that are resolved are added, and those
-        that it has are not looked up.
+    - `function`: the plain Python function.
+    - `local_names`: names bound inside it, which hide outer ones.
+    - `constants`: further names, with their values; they hide others.
+    - `reads`: chains of names from outside to what they are; those that are resolved are added, and
+      those that it has are not looked up.
     """
 
     def __init__(

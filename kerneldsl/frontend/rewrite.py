@@ -52,26 +52,16 @@ MakeCallee = Callable[[Any, ast.AST, Reporter, Mapping[str, Any]], FunctionUnit 
 class Rewriter(IntrinsicCalls):
     """Rewrites the statements of one function.
 
-    Parameters
-    ----------
-    scope : Namespace
-        What names mean.
-    reporter : Reporter
-        Raises.
-    make_callee : callable
-        Gives the unit of a called function.
-    taken : set of str
-        Names that the function uses.
-    local_constants : dict
-        Locals that are bound once.
-    local_functions : dict
-        Functions that are in the function.
-    make_local : callable
-        Gives the unit of one of them, which a node calls.
-    is_plain : bool
-        Whether it is a Numba function, in which everything but a call of another is left alone.
-    takes_arrays : bool
-        Whether arrays of a device are taken from outside, by parameters that are added.
+    - `scope`: what names mean.
+    - `make_callee`: gives the unit of a called function.
+    - `taken`: names that the function uses.
+    - `local_constants`: locals that are bound once.
+    - `local_functions`: functions that are in the function.
+    - `make_local`: gives the unit of one of them, which a node calls.
+    - `is_plain`: whether it is a Numba function, in which everything but a call of another is left
+      alone.
+    - `takes_arrays`: whether arrays of a device are taken from outside, by parameters that are
+      added.
     """
 
     def __init__(

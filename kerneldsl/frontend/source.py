@@ -37,17 +37,11 @@ __all__ = [
 
 
 class FunctionSource(NamedTuple):
-    """Source location and AST of a function.
+    """Source location and AST of a function."""
 
-    Parameters
-    ----------
-    node : ast.FunctionDef
-        A copy of the caller's own; columns are in characters.
-    filename : str
-        The file, or the name that the interpreter gave to a cell or to exec'd text.
-    """
-
+    #: A copy of the caller's own; columns are in characters.
     node: ast.FunctionDef
+    #: The file, or the name that the interpreter gave to a cell or to exec'd text.
     filename: str
 
     @property
@@ -64,22 +58,12 @@ def is_lambda(code: types.CodeType) -> bool:
 def find_source(function: Callable[..., Any]) -> FunctionSource:
     """Find and parse the source of a plain Python function.
 
-    Parameters
-    ----------
-    function : callable
-        A function, also a lambda: then the node is that of a function which returns its value.
-
-    Returns
-    -------
-    FunctionSource
-
-    Raises
-    ------
-    SourceUnavailableError
-        If there is no source, or if it is no longer the text that was compiled.
-    UnsupportedConstructError
-        For a method, a coroutine, anything that is not a function, and a lambda that cannot be
-        distinguished from others on its line.
+    - `function`: a function, also a lambda: then the node is that of a function which returns its
+      value.
+    - raises `SourceUnavailableError` if there is no source, or if it is no longer the text that was
+      compiled.
+    - raises `UnsupportedConstructError` for a method, a coroutine, anything that is not a function,
+      and a lambda that cannot be distinguished from others on its line.
     """
     code = _code_of(function)
     where = SourceLocation(code.co_filename, code.co_firstlineno, function=code.co_qualname)
@@ -331,10 +315,7 @@ def is_of_program(filename: str) -> bool:
 def texts_of_program(filename: str) -> Iterator[str]:
     """Find texts that may be the program's; callers compare it with the code.
 
-    Parameters
-    ----------
-    filename : str
-        What the interpreter calls the text.
+    - `filename`: what the interpreter calls the text.
     """
     if filename == _COMMAND:
         text = _command(sys.orig_argv)

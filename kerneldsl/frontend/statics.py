@@ -24,16 +24,9 @@ _NUMBA_ALIASES = {"boolean": "bool", "intp": "int64", "uintp": "uint64"}
 class StaticEvaluator:
     """Evaluates constant expressions of a function.
 
-    Parameters
-    ----------
-    capture : callable
-        Gives the value of an outside name or attribute chain.
-    is_outside : callable
-        Whether a node is such a chain.
-    local_constants : dict
-        Local names that are assigned once, to the expression of their assignment.
-    reporter : Reporter
-        Raises where an expression is not constant.
+    - `capture`: gives the value of an outside name or attribute chain.
+    - `is_outside`: whether a node is such a chain.
+    - `local_constants`: local names that are assigned once, to the expression of their assignment.
     """
 
     def __init__(
@@ -286,11 +279,8 @@ def _is_integer(value: object) -> bool:
 def dtype_name(value: object) -> str | None:
     """Name of the dtype that an object stands for, or ``None``.
 
-    Parameters
-    ----------
-    value : object
-        A NumPy scalar type, a ``numpy.dtype``, a Numba type, a name, or Python's ``int``,
-        ``float``, ``bool`` or ``complex``.
+    - `value`: a NumPy scalar type, a ``numpy.dtype``, a Numba type, a name, or Python's ``int``,
+      ``float``, ``bool`` or ``complex``.
 
     Examples
     --------

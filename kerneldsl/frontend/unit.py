@@ -40,18 +40,12 @@ __all__ = ["Captured", "DeferredUnit", "FunctionUnit", "IntrinsicUse"]
 
 
 class IntrinsicUse(NamedTuple):
-    """One intrinsic at one place of a unit.
+    """One intrinsic at one place of a unit."""
 
-    Parameters
-    ----------
-    intrinsic : Intrinsic
-        What is called.
-    static : dict
-        Values of its constant parameters: ``ndim`` an int, ``shape`` a tuple of 1-3 ints
-        (``(0,)`` for dynamic shared memory), ``dtype`` a name such as ``"float32"``.
-    """
-
+    #: What is called.
     intrinsic: Intrinsic
+    #: Values of its constant parameters: ``ndim`` an int, ``shape`` a tuple of 1-3 ints (``(0,)``
+    #: for dynamic shared memory), ``dtype`` a name such as ``"float32"``.
     static: dict[str, Any]
 
     @property
@@ -61,31 +55,21 @@ class IntrinsicUse(NamedTuple):
 
 
 class Captured(NamedTuple):
-    """A value from outside the function, and how to read it again at a later launch.
+    """A value from outside the function, and how to read it again at a later launch."""
 
-    Parameters
-    ----------
-    name : str
-        The name it has in the unit.
-    path : str
-        How the user wrote it, such as ``config.WIDTH``.
-    value : object
-        What it was when the unit was made.
-    read : callable
-        Reads it now; raises ``NameError`` if it has been deleted. An equal constant that took
-        the place of `value` reads as `value`.
-    source : callable or None
-        Reads the object that is there now, whatever it is equal to.
-    arrays : FrozenArrays, WatchedArrays or None
-        The arrays in `value`; `read` gives something else while they are not what they were, and
-        permanently once read-only ones were found writable.
-    """
-
+    #: The name it has in the unit.
     name: str
+    #: How the user wrote it, such as ``config.WIDTH``.
     path: str
+    #: What it was when the unit was made.
     value: Any
+    #: Reads it now; raises ``NameError`` if it has been deleted. An equal constant that took the
+    #: place of `value` reads as `value`.
     read: Callable[[], Any]
+    #: Reads the object that is there now, whatever it is equal to.
     source: Callable[[], Any] | None = None
+    #: The arrays in `value`; `read` gives something else while they are not what they were, and
+    #: permanently once read-only ones were found writable.
     arrays: FrozenArrays | WatchedArrays | None = None
 
 
@@ -236,12 +220,8 @@ class DeferredUnit(FunctionUnit):
 
     What is known of it must be what the front end would find. It calls no linked function.
 
-    Parameters
-    ----------
-    make : callable
-        Makes the unit.
-    **known
-        The names, `parameters`, `captured` and `function` of the unit.
+    - `make`: makes the unit.
+    - `**known`: the names, `parameters`, `captured` and `function` of the unit.
     """
 
     def __init__(self, make: Callable[[], FunctionUnit], **known: Any) -> None:

@@ -74,14 +74,9 @@ def join(accesses: Iterable[Access]) -> Access:
 class Accesses:
     """Accesses of the operations of one kernel.
 
-    Parameters
-    ----------
-    function : Function
-        The kernel.
-    kinds : sequence of Kind
-        Of its arguments.
-    promises : Promises
-        What holds of them.
+    - `function`: the kernel.
+    - `kinds`: of its arguments.
+    - `promises`: what holds of them.
     """
 
     def __init__(self, function: Function, kinds: Sequence[Kind], promises: Promises) -> None:

@@ -34,12 +34,8 @@ _GIVE_THE_SAME = (
 def analyze_barriers(function: Function, spec: Specialization) -> BarrierFacts:
     """Return what is known of the barriers of a kernel that was just read.
 
-    Raises
-    ------
-    BarrierDivergenceError
-        If a thread may not reach a barrier of the grid.
-    UnsupportedConstructError
-        If a block may not do its part of a chain once.
+    - raises `BarrierDivergenceError` if a thread may not reach a barrier of the grid.
+    - raises `UnsupportedConstructError` if a block may not do its part of a chain once.
     """
     if not spec.traits.has_barrier:
         return NO_BARRIERS
@@ -148,22 +144,13 @@ def _check_chains(
 ) -> None:
     """Refuse chains that not every block of a launch goes through once.
 
-    Parameters
-    ----------
-    function : Function
-        A kernel with chains.
-    spec : Specialization
-        What it was read for.
-    problems : iterable of BarrierProblem
-        What threads of the grid may not reach.
-
-    Raises
-    ------
-    UnsupportedConstructError
-        For an operation in a loop or under a condition, and for a state that is named twice. For
-        operations before a part is taken. For a state that is only counted: the last block that
-        looks back begins the count of the next launch. For a value that is published too late, or
-        otherwise than it is given to ``chain.before``.
+    - `function`: a kernel with chains.
+    - `spec`: what it was read for.
+    - `problems`: what threads of the grid may not reach.
+    - raises `UnsupportedConstructError` for an operation in a loop or under a condition, and for a
+      state that is named twice. For operations before a part is taken. For a state that is only
+      counted: the last block that looks back begins the count of the next launch. For a value that
+      is published too late, or otherwise than it is given to ``chain.before``.
     """
     seen: set[tuple[Typing | None, Any]] = set()
     for operation, in_loop in _operations(function.body, in_loop=False):

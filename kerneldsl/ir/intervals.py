@@ -20,14 +20,9 @@ _NOTHING: _Written = frozenset()
 class Intervals:
     """The barrier intervals of a kernel.
 
-    Parameters
-    ----------
-    function : Function
-        The kernel.
-    accesses : Accesses
-        What its operations write.
-    group : Scope
-        The threads that the barriers are between.
+    - `function`: the kernel.
+    - `accesses`: what its operations write.
+    - `group`: the threads that the barriers are between.
     """
 
     def __init__(self, function: Function, accesses: Accesses, group: Scope) -> None:

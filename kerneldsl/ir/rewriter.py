@@ -128,12 +128,8 @@ def if_then(condition: Value, yes: Iterable[Operation], no: Iterable[Operation] 
 class Builder:
     """Appends operations to a list, each typed as the front end types it.
 
-    Parameters
-    ----------
-    typing : Typing
-        Types of operators.
-    operations : list of Operation, optional
-        The list, by default a new one.
+    - `typing`: types of operators.
+    - `operations`: the list, by default a new one.
     """
 
     def __init__(self, typing: Typing, operations: list[Operation] | None = None) -> None:

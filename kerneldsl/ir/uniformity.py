@@ -72,18 +72,11 @@ def uniformity_of(
 ) -> Uniformity:
     """Analyze a kernel.
 
-    Parameters
-    ----------
-    function : Function
-        The kernel.
-    kinds : tuple of Kind
-        Of its arguments.
-    groups : iterable of Scope
-        Groups of threads for which loads may be the same.
-    arguments_may_overlap : bool
-        Whether array arguments may be the same memory.
-    trusts_loads : bool
-        Whether a load can be the same for several threads at all.
+    - `function`: the kernel.
+    - `kinds`: of its arguments.
+    - `groups`: groups of threads for which loads may be the same.
+    - `arguments_may_overlap`: whether array arguments may be the same memory.
+    - `trusts_loads`: whether a load can be the same for several threads at all.
     """
     promises = NO_PROMISES if arguments_may_overlap else Promises(is_disjoint=True)
     accesses = Accesses(function, kinds, promises)

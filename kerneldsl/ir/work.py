@@ -50,13 +50,9 @@ _DIVISIONS = ("div", "mod", "pow")
 def count_work(function: Function, *, block_dim: tuple[int, int, int] | None = None) -> KernelWork:
     """Count what a kernel does for one index.
 
-    Parameters
-    ----------
-    function : Function
-        The kernel as it was read.
-    block_dim : tuple of int, optional
-        Threads of a block, if they are known. Then loops over them have known lengths, and what one
-        thread of a block does counts as its share.
+    - `function`: the kernel as it was read.
+    - `block_dim`: threads of a block, if they are known. Then loops over them have known lengths,
+      and what one thread of a block does counts as its share.
     """
     region = _Counter(function, block_dim).region(function.body, is_guarded=False)
     return KernelWork(region, tuple(numbered(function.wide_stores, function.unit)))

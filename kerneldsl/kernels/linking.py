@@ -44,10 +44,8 @@ def read_link(
 ) -> LinkedCode:
     """Read the options of a linked function.
 
-    Raises
-    ------
-    ArgumentTypeError, ArgumentValueError
-        If one is invalid, or the file cannot be read.
+    - raises `ArgumentTypeError`, `ArgumentValueError` if one is invalid, or the file cannot be
+      read.
     """
     result, parameters = _read_signature(function, signature)
     is_pure = read_flag("pure", pure)

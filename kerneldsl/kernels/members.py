@@ -48,10 +48,7 @@ class MemberKernel(Kernel[Any, Any]):
     def _find(self, block_dim: Dim3) -> Member:
         """Return the member with a block.
 
-        Raises
-        ------
-        LaunchConfigError
-            If there is none.
+        - raises `LaunchConfigError` if there is none.
         """
         for member in self.space:
             if member.block_dim == block_dim:
@@ -67,10 +64,7 @@ class MemberKernel(Kernel[Any, Any]):
     def _shared_bytes(self, member: Member, asked: Any) -> int:
         """Return the dynamic shared memory of a block: the requested size, or else the member's.
 
-        Raises
-        ------
-        LaunchConfigError
-            If the member's code uses more than the requested size.
+        - raises `LaunchConfigError` if the member's code uses more than the requested size.
         """
         given, needed = read_shared_bytes(asked), self.space.shared_bytes(member)
         if 0 < given < needed:
@@ -168,17 +162,9 @@ def shape_in_space(
 ) -> LaunchShape:
     """Read the shape of a launch; the planner, or a plan, chooses the member.
 
-    Parameters
-    ----------
-    kernel : SpacedKernel or MemberKernel
-        A kernel with a space.
-    extent, stream, plan, launch_attributes
-        The arguments of ``forall``.
-
-    Raises
-    ------
-    LaunchConfigError
-        If the plan is not a plan of a member of the space.
+    - `kernel`: a kernel with a space.
+    - `extent`, `stream`, `plan`, `launch_attributes`: the arguments of ``forall``.
+    - raises `LaunchConfigError` if the plan is not a plan of a member of the space.
     """
     from kerneldsl.launch.shape import LaunchShape
 

@@ -42,21 +42,11 @@ def reduce_function(
 ) -> str | tuple[Callable[..., Any], tuple[bytes]]:
     """Return what ``__reduce__`` of a kernel or device function returns.
 
-    Parameters
-    ----------
-    wrapper : Kernel or DeviceFunction
-        The object.
-    function : function
-        The Python function it wraps.
-    *arguments
-        What its class is called with beside the function, such as a kernel's options.
-
-    Raises
-    ------
-    SourceUnavailableError
-        If the source has to travel and cannot be found.
-    pickle.PicklingError
-        If a captured value cannot be pickled.
+    - `wrapper`: the object.
+    - `function`: the Python function it wraps.
+    - `*arguments`: what its class is called with beside the function, such as a kernel's options.
+    - raises `SourceUnavailableError` if the source has to travel and cannot be found.
+    - raises `pickle.PicklingError` if a captured value cannot be pickled.
     """
     if _is_importable(wrapper):
         return str(wrapper.__qualname__)
@@ -81,13 +71,7 @@ def reduce_function(
 
 
 class _Travelling:
-    """A plain function that a kernel calls, on its way as source.
-
-    Parameters
-    ----------
-    function : function
-        The function.
-    """
+    """A plain function that a kernel calls, on its way as source."""
 
     def __init__(self, function: FunctionType) -> None:
         self.function = function

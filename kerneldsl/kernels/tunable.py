@@ -152,10 +152,7 @@ class TunableLaunch:
 def _read_processes(processes: Any) -> int | None:
     """Read a number of processes.
 
-    Raises
-    ------
-    ArgumentValueError
-        If it is no int of 1 or more.
+    - raises `ArgumentValueError` if it is no int of 1 or more.
     """
     if processes is None or (type(processes) is int and processes >= 1):
         return processes

@@ -16,19 +16,10 @@ def refuse_option(
 ) -> NoReturn:
     """Raise an error for the first unknown option of a call; it lists the known ones.
 
-    Parameters
-    ----------
-    called : str
-        The called function, as the user writes it.
-    function : callable
-        Its keyword-only parameters are the options.
-    unknown : mapping
-        The unknown options, with their values.
-
-    Raises
-    ------
-    ArgumentTypeError
-        Always.
+    - `called`: the called function, as the user writes it.
+    - `function`: its keyword-only parameters are the options.
+    - `unknown`: the unknown options, with their values.
+    - raises `ArgumentTypeError`: always.
     """
     from kerneldsl.language.other_names import option_remedy
 

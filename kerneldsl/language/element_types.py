@@ -77,53 +77,36 @@ class Atomics(enum.Flag):
 
 @dataclass(frozen=True, slots=True)
 class ElementType:
-    """One element type.
+    """One element type."""
 
-    Parameters
-    ----------
-    name : str
-        NumPy's name, which is also Numba's, CuPy's and torch's (``torch.float32``).
-    kind : ElementKind
-        What kind of number it is.
-    nbytes : int
-        Size of an element in bytes.
-    alignment : int
-        What an element's address is a multiple of, in bytes.
-    typestr : str
-        Name in ``__array_interface__`` and ``__cuda_array_interface__``; empty if another type has
-        it, too.
-    struct_code : str
-        Format character of :mod:`struct` for a parameter of it; empty for a complex number, which
-        is passed as its two components.
-    dlpack_code : int
-        ``DLDataTypeCode``; the bits are those of `nbytes`.
-    llvm : str
-        LLVM type of an element in memory.
-    arithmetic : str
-        Element type in which numbers of it are added and multiplied, by Numba's typing; of a
-        complex number each component.
-    atomics : Atomics
-        Atomic operations on an element.
-    package : str
-        The package that has NumPy's dtype of it.
-    fields : tuple of Field
-        Of a record or vector, what it is made of.
-    is_aligned : bool
-        Whether each part of an element is at a multiple of that part's alignment.
-    """
-
+    #: NumPy's name, which is also Numba's, CuPy's and torch's (``torch.float32``).
     name: str
+    #: What kind of number it is.
     kind: ElementKind
+    #: Size of an element in bytes.
     nbytes: int
+    #: What an element's address is a multiple of, in bytes.
     alignment: int
+    #: Name in ``__array_interface__`` and ``__cuda_array_interface__``; empty if another type has
+    #: it, too.
     typestr: str
+    #: Format character of :mod:`struct` for a parameter of it; empty for a complex number, which is
+    #: passed as its two components.
     struct_code: str
+    #: ``DLDataTypeCode``; the bits are those of `nbytes`.
     dlpack_code: int
+    #: LLVM type of an element in memory.
     llvm: str
+    #: Element type in which numbers of it are added and multiplied, by Numba's typing; of a complex
+    #: number each component.
     arithmetic: str
+    #: Atomic operations on an element.
     atomics: Atomics = Atomics.NONE
+    #: The package that has NumPy's dtype of it.
     package: str = "numpy"
+    #: Of a record or vector, what it is made of.
     fields: tuple[Field, ...] = ()
+    #: Whether each part of an element is at a multiple of that part's alignment.
     is_aligned: bool = True
 
     @property
@@ -372,10 +355,7 @@ def element_name(dtype: np.dtype[Any]) -> str | None:
 def numpy_dtype(name: str) -> np.dtype[Any]:
     """Return NumPy's dtype of an element type.
 
-    Raises
-    ------
-    ToolMissingError
-        If the package that has it is not installed.
+    - raises `ToolMissingError` if the package that has it is not installed.
 
     Examples
     --------

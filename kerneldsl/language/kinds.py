@@ -31,14 +31,9 @@ Layout: TypeAlias = Literal["C", "F", "A"]
 
 @dataclass(frozen=True, slots=True)
 class ScalarKind:
-    """A scalar passed by value.
+    """A scalar passed by value."""
 
-    Parameters
-    ----------
-    dtype : str
-        A name of `ELEMENT_TYPES`.
-    """
-
+    #: A name of `ELEMENT_TYPES`.
     dtype: str
 
     @property
@@ -52,20 +47,13 @@ class ScalarKind:
 
 @dataclass(frozen=True, slots=True)
 class ArrayKind:
-    """An array passed by reference.
+    """An array passed by reference."""
 
-    Parameters
-    ----------
-    dtype : str
-        A name of `ELEMENT_TYPES`.
-    ndim : int
-        Rank; 0 is allowed.
-    layout : {"C", "F", "A"}
-        Contiguity. Arrays of rank 0 are "C".
-    """
-
+    #: A name of `ELEMENT_TYPES`.
     dtype: str
+    #: Rank; 0 is allowed.
     ndim: int
+    #: Contiguity. Arrays of rank 0 are "C".
     layout: Layout = "C"
 
     @property
@@ -86,17 +74,11 @@ class ArrayKind:
 
 @dataclass(frozen=True, slots=True)
 class TupleKind:
-    """A tuple, flattened into its elements when it is passed.
+    """A tuple, flattened into its elements when it is passed."""
 
-    Parameters
-    ----------
-    elements : tuple of Kind
-        Kinds of its elements.
-    names : tuple of str
-        Of a named tuple, what its elements are called; else empty.
-    """
-
+    #: Kinds of its elements.
     elements: tuple[Kind, ...]
+    #: Of a named tuple, what its elements are called; else empty.
     names: tuple[str, ...] = ()
 
     def __str__(self) -> str:

@@ -230,20 +230,9 @@ def is_signature(value: object) -> bool:
 def read_signature(value: Any) -> tuple[Kind, ...]:
     """Read one signature.
 
-    Parameters
-    ----------
-    value : str, numba Signature, or tuple of kinds, texts, NumPy dtypes and Numba's types
-        ``"void(float32, float32[:])"``, ``numba.void(numba.float32, numba.float32[:])``,
-        ``(numba.float32, numba.float32[:])`` or ``("float32", record_dtype)``.
-
-    Returns
-    -------
-    tuple of Kind
-
-    Raises
-    ------
-    ValueError
-        If it cannot be meant; the message names the part.
+    - `value`: ``"void(float32, float32[:])"``, ``numba.void(numba.float32, numba.float32[:])``,
+      ``(numba.float32, numba.float32[:])`` or ``("float32", record_dtype)``.
+    - raises `ValueError` if it cannot be meant; the message names the part.
     """
     if isinstance(value, str):
         return parse_signature(value)
@@ -270,20 +259,9 @@ def read_signatures(value: Any) -> tuple[tuple[Kind, ...], ...]:
 def read_function_signature(value: Any) -> tuple[Kind | None, tuple[Kind, ...]]:
     """Read the signature of a function: the kind of its result, and those of its parameters.
 
-    Parameters
-    ----------
-    value : str or numba Signature
-        ``"float32(float32, int32[::1])"`` or ``numba.float32(numba.float32)``.
-
-    Returns
-    -------
-    tuple
-        Of ``void(…)`` the first is ``None``.
-
-    Raises
-    ------
-    ValueError
-        If it is not a signature; the message names the part.
+    - `value`: ``"float32(float32, int32[::1])"`` or ``numba.float32(numba.float32)``.
+    - returns: of ``void(…)`` the first is ``None``.
+    - raises `ValueError` if it is not a signature; the message names the part.
 
     Examples
     --------

@@ -47,10 +47,7 @@ def is_time_name(name: object) -> bool:
 def unit_of(name: str) -> str:
     """Return the unit of an element type of dates or durations.
 
-    Raises
-    ------
-    KeyError
-        If it is none.
+    - raises `KeyError` if it is none.
     """
     found = _NAME.fullmatch(name)
     if found is None:

@@ -47,14 +47,9 @@ class StringType:
 
 @dataclass(frozen=True, slots=True)
 class SliceType:
-    """A slice such as ``1:n``.
+    """A slice such as ``1:n``."""
 
-    Parameters
-    ----------
-    has_step : bool
-        Whether it has a step that can differ from 1.
-    """
-
+    #: Whether it has a step that can differ from 1.
     has_step: bool = False
 
     def __str__(self) -> str:
@@ -63,14 +58,9 @@ class SliceType:
 
 @dataclass(frozen=True, slots=True)
 class RangeType:
-    """A range of integers, ``range(…)``.
+    """A range of integers, ``range(…)``."""
 
-    Parameters
-    ----------
-    dtype : str
-        Type of its items, a name of `ELEMENT_TYPES`.
-    """
-
+    #: Type of its items, a name of `ELEMENT_TYPES`.
     dtype: str
 
     def __str__(self) -> str:
@@ -79,17 +69,11 @@ class RangeType:
 
 @dataclass(frozen=True, slots=True)
 class TupleType:
-    """A tuple.
+    """A tuple."""
 
-    Parameters
-    ----------
-    elements : tuple of Type
-        Types of its elements.
-    names : tuple of str
-        Names of the members of a named tuple, none of another.
-    """
-
+    #: Types of its elements.
     elements: tuple[Type, ...]
+    #: Names of the members of a named tuple, none of another.
     names: tuple[str, ...] = ()
 
     def __str__(self) -> str:
@@ -99,17 +83,11 @@ class TupleType:
 
 @dataclass(frozen=True, slots=True)
 class TileType:
-    """A tile.
+    """A tile."""
 
-    Parameters
-    ----------
-    shape : tuple of int
-        Its extents; ``(0,)`` stands for one element for each thread of the block.
-    dtype : str
-        Type of its elements, a name of `ELEMENT_TYPES`.
-    """
-
+    #: Its extents; ``(0,)`` stands for one element for each thread of the block.
     shape: tuple[int, ...]
+    #: Type of its elements, a name of `ELEMENT_TYPES`.
     dtype: str
 
     def __str__(self) -> str:
@@ -119,14 +97,9 @@ class TileType:
 
 @dataclass(frozen=True, slots=True)
 class DtypeType:
-    """A dtype as a value: ``np.float32``, which is called to convert, or ``array.dtype``.
+    """A dtype as a value: ``np.float32``, which is called to convert, or ``array.dtype``."""
 
-    Parameters
-    ----------
-    dtype : str
-        A name of `ELEMENT_TYPES`.
-    """
-
+    #: A name of `ELEMENT_TYPES`.
     dtype: str
 
     def __str__(self) -> str:
@@ -135,14 +108,9 @@ class DtypeType:
 
 @dataclass(frozen=True, slots=True)
 class FunctionType:
-    """A function, which a kernel can only call: of a library, an intrinsic or a device function.
+    """A function, which a kernel can only call: of a library, an intrinsic or a device function."""
 
-    Parameters
-    ----------
-    name : str
-        Its name, such as ``"sqrt"`` or ``"atomic.add"``. What it is, the unit knows.
-    """
-
+    #: Its name, such as ``"sqrt"`` or ``"atomic.add"``. What it is, the unit knows.
     name: str
 
     def __str__(self) -> str:

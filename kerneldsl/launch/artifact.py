@@ -111,10 +111,8 @@ def compile_or_load(compiler: Compiler, specialization: Specialization) -> tuple
 
     While launches are recorded, it is always compiled.
 
-    Raises
-    ------
-    KernelError
-        As :meth:`Compiler.compile` and :func:`~kerneldsl.launch.shipped.find_shipped`.
+    - raises `KernelError` as :meth:`Compiler.compile` and
+      :func:`~kerneldsl.launch.shipped.find_shipped`.
     """
     try:
         artifact, how, findings = call_with_room(_compile_or_load, compiler, specialization)
@@ -220,19 +218,10 @@ def _take_barriers(compiler: Compiler, specialization: Specialization, facts: Ba
 def find_key(compiler: Compiler, specialization: Specialization, *, anew: bool = False) -> Key:
     """Return the key of a specialization's code.
 
-    Parameters
-    ----------
-    compiler : Compiler
-        What compiles it.
-    specialization : Specialization
-        What is compiled.
-    anew : bool
-        Look at everything again that may have changed while the code was made.
-
-    Raises
-    ------
-    UncacheableError
-        If such code is not kept.
+    - `compiler`: what compiles it.
+    - `specialization`: what is compiled.
+    - `anew`: look at everything again that may have changed while the code was made.
+    - raises `UncacheableError` if such code is not kept.
     """
     from kerneldsl.cache.key import key_of
     from kerneldsl.cache.reasons import UncacheableError

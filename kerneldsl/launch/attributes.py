@@ -37,17 +37,11 @@ _MAX_CLUSTER_BLOCKS = 8
 
 
 class LaunchAttributes(NamedTuple):
-    """Concurrency of a launch's blocks: clusters and cooperative launches.
+    """Concurrency of a launch's blocks: clusters and cooperative launches."""
 
-    Parameters
-    ----------
-    cluster_dim : tuple of int or None
-        Blocks of a cluster, which run on neighbouring multiprocessors.
-    is_cooperative : bool
-        Whether all blocks of the grid do.
-    """
-
+    #: Blocks of a cluster, which run on neighbouring multiprocessors.
     cluster_dim: Dim3 | None = None
+    #: Whether all blocks of the grid do.
     is_cooperative: bool = False
 
 
@@ -58,10 +52,8 @@ NO_ATTRIBUTES = LaunchAttributes()
 def read_attributes(cluster: object, cooperative: object) -> LaunchAttributes:
     """Read the options of a decorator or launch.
 
-    Raises
-    ------
-    ArgumentTypeError, ArgumentValueError
-        If `cluster` is no 1-3 ints of at least 1, or `cooperative` no bool.
+    - raises `ArgumentTypeError`, `ArgumentValueError` if `cluster` is no 1-3 ints of at least 1, or
+      `cooperative` no bool.
     """
     cooperative = read_flag("cooperative", cooperative)
     if cluster is None:
@@ -116,24 +108,14 @@ def check_attributes(
 ) -> None:
     """Check a launch against what the device has.
 
-    Parameters
-    ----------
-    kernel : str
-        Name of the kernel.
-    config : LaunchConfig
-        What is launched.
-    device : Device
-        Where.
-    resources : Resources or None
-        What the kernel takes, if that is known.
-    syncs_grid : bool, optional
-        Whether it is the kernel's barrier of the grid for which a launch is cooperative.
-
-    Raises
-    ------
-    LaunchConfigError
-        The device has no such launches, the cluster does not divide the grid, or the blocks of a
-        cooperative launch do not fit on it at once.
+    - `kernel`: name of the kernel.
+    - `config`: what is launched.
+    - `device`: where.
+    - `resources`: what the kernel takes, if that is known.
+    - `syncs_grid`: whether it is the kernel's barrier of the grid for which a launch is
+      cooperative.
+    - raises `LaunchConfigError`: the device has no such launches, the cluster does not divide the
+      grid, or the blocks of a cooperative launch do not fit on it at once.
     """
     if config.cluster_dim is not None:
         _require(kernel, device, "cluster_launch", "clusters of blocks", "9.0")

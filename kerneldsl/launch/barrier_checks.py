@@ -26,12 +26,8 @@ def chain_state_size(config: LaunchConfig) -> int:
 def check_launch(request: Request, facts: BarrierFacts, config: LaunchConfig) -> None:
     """Check a launch of a kernel by what is known of its barriers.
 
-    Raises
-    ------
-    BarrierDivergenceError
-        If the target refuses a barrier because arguments overlap.
-    ArgumentValueError
-        If the state of a chain is too small.
+    - raises `BarrierDivergenceError` if the target refuses a barrier because arguments overlap.
+    - raises `ArgumentValueError` if the state of a chain is too small.
     """
     if facts.overlap_matters and arrays_overlap(request.state, request.binding):
         request.device.compiler.check_barriers(facts.problems_if_overlapping)

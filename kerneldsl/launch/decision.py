@@ -189,23 +189,12 @@ def tiled_config(shape: LaunchShape) -> LaunchConfig:
 def make_problems(request: Request, extent: tuple[int, ...] | None) -> list[Problem] | None:
     """Return the planning problem, or one for each member if the request selects none.
 
-    Parameters
-    ----------
-    request : Request
-        The launch.
-    extent : tuple of int or None
-        Positive extents; of their class, for a plan that serves the class. ``None`` for a launch
-        of grid and block.
-
-    Returns
-    -------
-    list of Problem or None
-        ``None`` where too little is known of the device.
-
-    Raises
-    ------
-    LaunchConfigError
-        The same, where the kernel has a space: nothing else says which member to take.
+    - `request`: the launch.
+    - `extent`: positive extents; of their class, for a plan that serves the class. ``None`` for a
+      launch of grid and block.
+    - returns: ``None`` where too little is known of the device.
+    - raises `LaunchConfigError`: the same, where the kernel has a space: nothing else says which
+      member to take.
     """
     space = request.shape.space
     if space is None:
@@ -294,10 +283,7 @@ def _threads(shape: LaunchShape) -> tuple[tuple[int, ...], float]:
 def _check_grid(request: Request) -> None:
     """Refuse an extent that is too large for a grid of any block that may be chosen.
 
-    Raises
-    ------
-    LaunchConfigError
-        Naming the driver's limit, its value and the value found.
+    - raises `LaunchConfigError` naming the driver's limit, its value and the value found.
     """
     shape, device = request.shape, request.device
     if request.state.traits.uses_grid_only:

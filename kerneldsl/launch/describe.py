@@ -191,12 +191,9 @@ def _notes_on_whole_arrays(request: Request, plan: LaunchPlan) -> tuple[str, ...
 def _notes_on(stores: tuple[str, ...], artifact: Artifact | None) -> tuple[str, ...]:
     """Return what to say of such stores; nothing where the compiler has narrowed the arithmetic.
 
-    Parameters
-    ----------
-    stores : tuple of str
-        What to say of each.
-    artifact : Artifact or None
-        The compiled code, if there is some; of PTX it is seen whether it computes in float64.
+    - `stores`: what to say of each.
+    - `artifact`: the compiled code, if there is some; of PTX it is seen whether it computes in
+      float64.
     """
     if artifact is not None and stores:
         try:

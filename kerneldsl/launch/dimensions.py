@@ -87,17 +87,9 @@ def _remedy(item: Any, field: str) -> str | None:
 def read_dim3(value: Any, field: str) -> Dim3:
     """Read a grid or block.
 
-    Parameters
-    ----------
-    value : int or tuple of int
-        Extents along x, y and z; axes that are left out are 1.
-    field : str
-        ``"grid_dim"`` or ``"block_dim"``.
-
-    Raises
-    ------
-    LaunchConfigError
-        If it is no int or 1-3 ints, or one is below 1.
+    - `value`: extents along x, y and z; axes that are left out are 1.
+    - `field`: ``"grid_dim"`` or ``"block_dim"``.
+    - raises `LaunchConfigError` if it is no int or 1-3 ints, or one is below 1.
     """
     if type(value) is int and 0 < value < 2**63:
         return value, 1, 1
@@ -108,10 +100,7 @@ def read_dim3(value: Any, field: str) -> Dim3:
 def read_extent(extent: Any) -> tuple[int, ...]:
     """Read the extent of ``forall``: 1-3 ints, or one tuple of them; zero is allowed.
 
-    Raises
-    ------
-    LaunchConfigError
-        If it is not that, or an extent is negative or beyond int64.
+    - raises `LaunchConfigError` if it is not that, or an extent is negative or beyond int64.
     """
     if not isinstance(extent, (tuple, list)):
         extent = (extent,)
@@ -124,10 +113,7 @@ def read_extent(extent: Any) -> tuple[int, ...]:
 def read_shared_bytes(value: Any) -> int:
     """Read the size of dynamic shared memory in bytes.
 
-    Raises
-    ------
-    LaunchConfigError
-        If it is no int >= 0.
+    - raises `LaunchConfigError` if it is no int >= 0.
     """
     number = value if type(value) is int else as_int(value)
     if number is None or not 0 <= number < 2**63:
@@ -142,10 +128,7 @@ def read_shared_bytes(value: Any) -> int:
 def read_stream(value: Any) -> Any:
     """Check that something can be a stream; what it is, is the target's business.
 
-    Raises
-    ------
-    LaunchConfigError
-        If it is a bool, float, text or tuple.
+    - raises `LaunchConfigError` if it is a bool, float, text or tuple.
     """
     if isinstance(value, (bool, float, str, tuple, list)):
         raise LaunchConfigError(
@@ -163,20 +146,11 @@ def check_rank(
 ) -> None:
     """Check that a kernel needs indices of as many axes as its extent has.
 
-    Parameters
-    ----------
-    unit : FunctionUnit
-        The kernel.
-    rank : int
-        Axes of the extent of ``forall``.
-    extent : tuple of int, optional
-        The extent, if it is known.
-
-    Raises
-    ------
-    LaunchConfigError
-        If the kernel, or a device function that it calls, asks ``grid`` or ``gridsize`` for another
-        number of axes. A kernel that asks neither may have any extent.
+    - `unit`: the kernel.
+    - `rank`: axes of the extent of ``forall``.
+    - `extent`: the extent, if it is known.
+    - raises `LaunchConfigError` if the kernel, or a device function that it calls, asks ``grid`` or
+      ``gridsize`` for another number of axes. A kernel that asks neither may have any extent.
     """
     if traits.grid_ndims <= {rank}:
         return
@@ -231,21 +205,13 @@ def check_limits(
 ) -> None:
     """Check a launch against what the device can do.
 
-    Parameters
-    ----------
-    device : Device
-        Where it is launched.
-    grid_dim, block_dim : tuple of int or None
-        Blocks of the grid, threads of a block; ``None`` where the target will choose.
-    static_shared_bytes, shared_bytes : int
-        Shared memory that the kernel declares and that the launch adds, in bytes a block.
-    extent : tuple of int, optional
-        Of ``forall``, where the grid follows from that.
-
-    Raises
-    ------
-    LaunchConfigError
-        Naming the driver's limit, its value and the value found.
+    - `device`: where it is launched.
+    - `grid_dim`, `block_dim`: blocks of the grid, threads of a block; ``None`` where the target
+      will choose.
+    - `static_shared_bytes`, `shared_bytes`: shared memory that the kernel declares and that the
+      launch adds, in bytes a block.
+    - `extent`: of ``forall``, where the grid follows from that.
+    - raises `LaunchConfigError` naming the driver's limit, its value and the value found.
     """
     limits = device.limits
     if block_dim is not None:

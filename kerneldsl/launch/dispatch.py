@@ -78,14 +78,10 @@ class Dispatcher(KernelStates, Observable):
     ) -> None:
         """Launch the kernel; errors are those of :meth:`Kernel.__getitem__` and its like.
 
-        Parameters
-        ----------
-        shape : LaunchShape
-            In which shape.
-        args : tuple
-            The arguments, one for each parameter.
-        instead : Device, optional
-            Where to launch whatever has been chosen: the CPU, in place of a device that failed.
+        - `shape`: in which shape.
+        - `args`: the arguments, one for each parameter.
+        - `instead`: where to launch whatever has been chosen: the CPU, in place of a device that
+          failed.
         """
         args = self._packed(args)
         with no_fork:  # a child would wait for what is imported for ever
@@ -249,27 +245,14 @@ class Dispatcher(KernelStates, Observable):
     ) -> tuple[Request, Executable, LaunchConfig] | None:
         """Return what a launch in the default stream would start now; nothing is launched.
 
-        Parameters
-        ----------
-        shape : LaunchShape
-            In which shape.
-        args : tuple
-            The arguments, one for each parameter.
-        make : bool, optional
-            Whether to compile and load what is not there yet. What fails then on the side of a
-            device is left to the launch, which may turn to the CPU.
-
-        Returns
-        -------
-        tuple or None
-            The request, the code, and the configuration in the default stream. ``None`` where
-            something is not there, the extent is empty, or the CPU replaces a device that cannot
-            be used.
-
-        Raises
-        ------
-        KernelError
-            What is the user's own mistake, as the launch would raise it.
+        - `shape`: in which shape.
+        - `args`: the arguments, one for each parameter.
+        - `make`: whether to compile and load what is not there yet. What fails then on the side of
+          a device is left to the launch, which may turn to the CPU.
+        - returns: the request, the code, and the configuration in the default stream. ``None``
+          where something is not there, the extent is empty, or the CPU replaces a device that
+          cannot be used.
+        - raises `KernelError`: what is the user's own mistake, as the launch would raise it.
         """
         if self._rest_at is not None:
             return None  # native code packs no tuples

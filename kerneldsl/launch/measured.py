@@ -65,46 +65,30 @@ SECTION, ABOUT = "measured", "about"
 
 @dataclass(frozen=True, slots=True)
 class PlanChoices:
-    """Decisions of a plan, without what it says of them.
+    """Decisions of a plan, without what it says of them."""
 
-    Parameters
-    ----------
-    block_dim : tuple of int
-        Threads of a block.
-    mapping : ElementMapping
-        How the extent's indices are mapped to threads.
-    parameters : tuple of (str, object)
-        The member of the kernel's space, if it has one.
-    host : HostShare or None
-        On the CPU, how the work is shared among threads.
-    """
-
+    #: Threads of a block.
     block_dim: Dim3
+    #: How the extent's indices are mapped to threads.
     mapping: ElementMapping = ONE_EACH
+    #: The member of the kernel's space, if it has one.
     parameters: tuple[tuple[str, Any], ...] = ()
+    #: On the CPU, how the work is shared among threads.
     host: HostShare | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A measured time.
+    """A measured time."""
 
-    Parameters
-    ----------
-    median_ns : float or None
-        Median of the samples; ``None`` where the plan cannot run, or computes something else.
-    low_ns, high_ns : float
-        A confidence interval of the median, at 95 % or more.
-    samples : int
-        How many there were.
-    problem : str
-        Why there is no time.
-    """
-
+    #: Median of the samples; ``None`` where the plan cannot run, or computes something else.
     median_ns: float | None
+    #: A confidence interval of the median, at 95 % or more.
     low_ns: float = 0.0
     high_ns: float = 0.0
+    #: How many there were.
     samples: int = 0
+    #: Why there is no time.
     problem: str = ""
 
 
@@ -315,10 +299,7 @@ def _read_package(name: str) -> _Table:
 def read_table(path: Path) -> dict[TunedLaunch, PlanChoices]:
     """Read a file of tuned plans; what is not readable gives none.
 
-    Parameters
-    ----------
-    path : Path
-        As ``kerneldsl tune export --best`` writes it.
+    - `path`: as ``kerneldsl tune export --best`` writes it.
     """
     from kerneldsl.launch.tuned_launch import TunedLaunch
 

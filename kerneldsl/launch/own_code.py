@@ -25,14 +25,9 @@ def unit_of_code(
 ) -> FunctionUnit:
     """Make the unit of a kernel.
 
-    Parameters
-    ----------
-    code : DeviceCode
-        The kernel.
-    function : callable
-        A Python function with its parameters, which does nothing.
-    host : FunctionUnit or None
-        The CPU function. The traits depend on its captured constants, so the unit does.
+    - `code`: the kernel.
+    - `function`: a Python function with its parameters, which does nothing.
+    - `host`: the CPU function. The traits depend on its captured constants, so the unit does.
     """
     parameters = function.__code__.co_varnames[: function.__code__.co_argcount]
     (tree,) = ast.parse(f"def kernel({', '.join(parameters)}): pass").body

@@ -58,33 +58,22 @@ _Mirrors: TypeAlias = dict[ArrayParameters, np.ndarray[Any, Any]]
 
 @dataclass(frozen=True, slots=True)
 class FailedLaunch:
-    """A launch that failed on a device.
+    """A launch that failed on a device."""
 
-    Parameters
-    ----------
-    unit, traits : FunctionUnit, KernelTraits
-        The kernel.
-    device : Device
-        Where it failed.
-    stream : object
-        The stream it was meant for.
-    args : tuple
-        The arguments.
-    binding : Binding
-        What was read of them.
-    progress : Progress
-        How far the launch came.
-    error : KernelError
-        What went wrong.
-    """
-
+    #: The kernel.
     unit: FunctionUnit
     traits: KernelTraits
+    #: Where it failed.
     device: Device
+    #: The stream it was meant for.
     stream: Any
+    #: The arguments.
     args: tuple[Any, ...]
+    #: What was read of them.
     binding: Binding
+    #: How far the launch came.
     progress: Progress
+    #: What went wrong.
     error: KernelError
 
     def run_on_host(
@@ -94,17 +83,10 @@ class FailedLaunch:
     ) -> bool:
         """Run the kernel on the CPU, if that is allowed and safe.
 
-        Parameters
-        ----------
-        launch : callable
-            Launches on the CPU with the arguments it is given.
-        announced : set
-            What has been warned of for this kernel.
-
-        Returns
-        -------
-        bool
-            Whether it ran; if not, `error` is to be raised, and says what may be half-written.
+        - `launch`: launches on the CPU with the arguments it is given.
+        - `announced`: what has been warned of for this kernel.
+        - returns: whether it ran; if not, `error` is to be raised, and says what may be
+          half-written.
         """
         damaged = self._damaged()
         if damaged:
@@ -171,10 +153,7 @@ class FailedLaunch:
 
         A copy that is under way may write such an array, or memory that is read after the launch.
 
-        Raises
-        ------
-        DriverError
-            What was under way has taken the device away, which must be seen.
+        - raises `DriverError`: what was under way has taken the device away, which must be seen.
         """
         if all(memory.device is not self.device for memory in device_memories()):
             return  # nothing was ever put there, and waiting would start the device

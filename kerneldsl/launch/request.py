@@ -231,10 +231,8 @@ def _promise_number(
 def check_shape(request: Request) -> bool:
     """Check the shape against kernel and device; say whether there is anything to launch.
 
-    Raises
-    ------
-    LaunchConfigError
-        If the kernel cannot be launched in this shape, or the device cannot run it.
+    - raises `LaunchConfigError` if the kernel cannot be launched in this shape, or the device
+      cannot run it.
     """
     state, shape = request.state, request.shape
     traits = state.traits
@@ -335,10 +333,8 @@ def arrays_overlap(state: KernelState, binding: Binding) -> bool:
 def in_order(unit: FunctionUnit, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
     """Return arguments by position, followed by those passed by name in the kernel's order.
 
-    Raises
-    ------
-    ArgumentTypeError
-        For a name that is unknown or given twice, or a parameter that is missing.
+    - raises `ArgumentTypeError` for a name that is unknown or given twice, or a parameter that is
+      missing.
     """
     rest = unit.parameters[len(args) :]
     wrong = [name for name in named if name not in rest]

@@ -31,10 +31,8 @@ def find_shipped(compiler: Compiler, specialization: Specialization) -> Shipped 
 
     ``None`` if it is compiled as usual.
 
-    Raises
-    ------
-    NotShippedError
-        If it is not shipped, and its package was loaded with ``strict=True``.
+    - raises `NotShippedError` if it is not shipped, and its package was loaded with
+      ``strict=True``.
     """
     shipped = shipped_kernels_of(specialization.unit.module)
     if shipped is None or specialization.code is not None:

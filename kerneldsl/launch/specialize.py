@@ -93,11 +93,8 @@ def make_specialization(
 ) -> Specialization:
     """Return what code depends on; what it does not depend on is left out.
 
-    Raises
-    ------
-    UnsupportedConstructError
-        Where an augmented assignment turns out to change an array that was not known to be
-        written.
+    - raises `UnsupportedConstructError` where an augmented assignment turns out to change an array
+      that was not known to be written.
     """
     _refuse_hidden_writes(state, kinds)
     return Specialization(

@@ -34,84 +34,53 @@ _MAX_STATES = 16
 
 
 class Definition(NamedTuple):
-    """Normal form of a kernel with its analyses.
+    """Normal form of a kernel with its analyses."""
 
-    Parameters
-    ----------
-    function : callable
-        The Python function.
-    options : CompileOptions
-        From the decorator and the environment.
-    signatures : tuple of tuple of Kind
-        The declared kinds of the parameters, one or several; none where each launch's count.
-    constants : mapping, optional
-        Values of the function's keyword-only parameters; of a kernel with a space, those of its
-        first member.
-    code : DeviceCode, optional
-        The kernel's own code, for targets that take it. The function then has its parameters alone.
-    host : KernelStates, optional
-        The kernel that other targets run instead.
-    follows_numba : bool, optional
-        Whether numba.cuda's rules apply: captured constants keep the values of the first launch,
-        and threads return at a guard around the rest of the kernel.
-    """
-
+    #: The Python function.
     function: Callable[..., Any]
+    #: From the decorator and the environment.
     options: CompileOptions
+    #: The declared kinds of the parameters, one or several; none where each launch's count.
     signatures: tuple[tuple[Kind, ...], ...] = ()
+    #: Values of the function's keyword-only parameters; of a kernel with a space, those of its
+    #: first member.
     constants: Mapping[str, Any] | None = None
+    #: The kernel's own code, for targets that take it. The function then has its parameters alone.
     code: DeviceCode | None = None
+    #: The kernel that other targets run instead.
     host: KernelStates | None = None
+    #: Whether numba.cuda's rules apply: captured constants keep the values of the first launch, and
+    #: threads return at a guard around the rest of the kernel.
     follows_numba: bool = False
 
 
 class KernelState:
     """One normal form of a kernel; a captured constant that changes makes another one.
 
-    Attributes
-    ----------
-    unit : FunctionUnit
-        The normal form.
-    traits : KernelTraits
-        What the analysis found.
-    options : CompileOptions
-        The kernel's.
-    signatures : tuple of (tuple of Kind, tuple of int)
-        The declared kinds of the parameters, and their codes.
-    captured : tuple of (callable, object)
-        What reads each captured constant, and what it was.
-    promises : PromiseTable
-        What launches have checked of their arguments.
-    loaded : dict
-        Key of a request to executable, for the fast path.
-    choices : dict
-        Key of a request to what was planned for it; of a request that leaves the member of a space
-        open, all but the promises.
-    constants : tuple
-        Values of the compile-time parameters.
-    hidden : tuple
-        Arrays from outside, which launches add to the arguments.
-    parameter_count : int
-        How many arguments a launch is given.
-    of_member : callable or None
-        Finds the state for a member of the kernel's space, if it has one.
-    forms : dict
-        All but the promises of what code is compiled for, to the specializations it was compiled
-        for.
-    code : DeviceCode or None
-        The kernel's own code, if it is not compiled from the unit.
-    without_body : str or None
-        A function that the kernel calls and that a GPU alone can run.
-    counted : FunctionUnit or None
-        The unit with the work that the planner counts. For a kernel with its own code that is the
-        CPU function, if it has one.
-    works : dict
-        Name of the target, kinds and block to what the kernel does for one index.
-    artifacts, compile_s
-        Name of the target and specialization to compiled code, and to the seconds that took.
-    executables, failures
-        Specialization and device to the code there, or to what failed permanently, so that it is
-        not tried at every launch.
+    - `unit`: the normal form.
+    - `traits`: what the analysis found.
+    - `options`: the kernel's.
+    - `signatures`: the declared kinds of the parameters, and their codes.
+    - `captured`: what reads each captured constant, and what it was.
+    - `promises`: what launches have checked of their arguments.
+    - `loaded`: key of a request to executable, for the fast path.
+    - `choices`: key of a request to what was planned for it; of a request that leaves the member of
+      a space open, all but the promises.
+    - `constants`: values of the compile-time parameters.
+    - `hidden`: arrays from outside, which launches add to the arguments.
+    - `parameter_count`: how many arguments a launch is given.
+    - `of_member`: finds the state for a member of the kernel's space, if it has one.
+    - `forms`: all but the promises of what code is compiled for, to the specializations it was
+      compiled for.
+    - `code`: the kernel's own code, if it is not compiled from the unit.
+    - `without_body`: a function that the kernel calls and that a GPU alone can run.
+    - `counted`: the unit with the work that the planner counts. For a kernel with its own code that
+      is the CPU function, if it has one.
+    - `works`: name of the target, kinds and block to what the kernel does for one index.
+    - `artifacts`, `compile_s`: name of the target and specialization to compiled code, and to the
+      seconds that took.
+    - `executables`, `failures`: specialization and device to the code there, or to what failed
+      permanently, so that it is not tried at every launch.
     """
 
     __slots__ = (
@@ -191,10 +160,8 @@ class KernelState:
     def for_compiler(self, compiler: Compiler) -> KernelState:
         """Return what a target compiles: of a kernel with its own code perhaps the CPU function.
 
-        Raises
-        ------
-        TargetUnavailableError
-            If the target does not take the code, and there is no CPU function.
+        - raises `TargetUnavailableError` if the target does not take the code, and there is no CPU
+          function.
         """
         if self.without_body is not None and not compiler.takes_code:
             raise TargetUnavailableError(
@@ -252,10 +219,7 @@ class KernelState:
 class KernelStates:
     """The states of one kernel.
 
-    Parameters
-    ----------
-    definition : Definition
-        The kernel.
+    - `definition`: the kernel.
     """
 
     def __init__(self, definition: Definition) -> None:

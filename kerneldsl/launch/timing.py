@@ -68,16 +68,10 @@ def measure(
 ) -> Timing:
     """Time a launch that has been compiled.
 
-    Parameters
-    ----------
-    launch : callable
-        Starts it.
-    wait : callable
-        Waits until it has finished.
-    samples : int
-        How many samples to take, at least 1.
-    device, includes : str
-        For the report.
+    - `launch`: starts it.
+    - `wait`: waits until it has finished.
+    - `samples`: how many samples to take, at least 1.
+    - `device`, `includes`: for the report.
     """
 
     def sample(launches: int) -> int:

@@ -28,39 +28,26 @@ _DIGITS = 16
 
 @dataclass(frozen=True, slots=True)
 class TunedLaunch:
-    """Launches that share a tuned plan.
+    """Launches that share a tuned plan."""
 
-    Parameters
-    ----------
-    kernel : str
-        Module and qualified name of the kernel.
-    captures : str
-        Digest of the constants and outside names that the kernel and its functions use.
-    signature : str
-        Kinds of the arguments.
-    extents : tuple of int
-        The largest extents of their class.
-    device : str
-        Name of the device.
-    driver : str
-        What compiles for it, such as ``"CUDA 13.0"``; empty if that is the toolchain alone.
-    """
-
+    #: Module and qualified name of the kernel.
     kernel: str
+    #: Digest of the constants and outside names that the kernel and its functions use.
     captures: str
+    #: Kinds of the arguments.
     signature: str
+    #: The largest extents of their class.
     extents: tuple[int, ...]
+    #: Name of the device.
     device: str
+    #: What compiles for it, such as ``"CUDA 13.0"``; empty if that is the toolchain alone.
     driver: str = ""
 
     @classmethod
     def from_dict(cls, found: Mapping[str, Any]) -> TunedLaunch:
         """Read what :meth:`to_dict` gave, and JSON did to it.
 
-        Raises
-        ------
-        KeyError, TypeError, ValueError
-            If it is not that.
+        - raises `KeyError`, `TypeError`, `ValueError` if it is not that.
         """
         names = ("kernel", "captures", "signature", "device", "driver")
         texts = {name: found[name] for name in names}

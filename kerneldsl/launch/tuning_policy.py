@@ -60,16 +60,10 @@ policy_scope: ScopedValue[TuningPolicy] = ScopedValue("kerneldsl_tune")
 def read_budget(budget: object) -> Budget:
     """Read a budget.
 
-    Parameters
-    ----------
-    budget : float or str
-        Seconds; ``"5s"``, ``"250ms"``, ``"2min"``; ``"full"`` for all plans, ``"cached"`` for what
-        was measured before alone, ``"never"`` for the planner's own choice whatever was measured.
-
-    Raises
-    ------
-    ArgumentTypeError, ArgumentValueError
-        If it is none of these.
+    - `budget`: seconds; ``"5s"``, ``"250ms"``, ``"2min"``; ``"full"`` for all plans, ``"cached"``
+      for what was measured before alone, ``"never"`` for the planner's own choice whatever was
+      measured.
+    - raises `ArgumentTypeError`, `ArgumentValueError` if it is none of these.
 
     Examples
     --------
@@ -109,10 +103,7 @@ _NAMED = {
 def read_cache_state(cache: object) -> CacheState:
     """Read in which state of the last cache launches are timed.
 
-    Raises
-    ------
-    ArgumentValueError
-        If it is neither ``"warm"`` nor ``"cold"``.
+    - raises `ArgumentValueError` if it is neither ``"warm"`` nor ``"cold"``.
     """
     if not isinstance(cache, str) or cache not in ("warm", "cold"):
         raise ArgumentValueError(

@@ -31,12 +31,8 @@ _NOTHING = KernelWork()
 def kernel_work(request: Request, block_dim: Dim3 | None = None) -> KernelWork:
     """Return what a kernel does for one index; nothing if it cannot be compiled.
 
-    Parameters
-    ----------
-    request : Request
-        The launch.
-    block_dim : tuple of int, optional
-        Threads of a block, if they are known and the plan depends on them.
+    - `request`: the launch.
+    - `block_dim`: threads of a block, if they are known and the plan depends on them.
     """
     state, compiler, kinds = request.state, request.device.compiler, request.kinds
     if state.counted is None:

@@ -33,24 +33,16 @@ _INFINITY, _NAN = 0x7F800000, 0x7FC00000
 
 @dataclass(frozen=True)
 class _Format:
-    """One format of 8 bits: a sign, an exponent and a fraction.
+    """One format of 8 bits: a sign, an exponent and a fraction."""
 
-    Parameters
-    ----------
-    fraction : int
-        Number of bits of the fraction.
-    bias : int
-        What is added to the exponent.
-    overflow : int
-        The magnitude, as bits, of what is too large.
-    nan : int
-        The magnitude of the NaN that conversions give; every larger one and those above `overflow`
-        are NaN too.
-    """
-
+    #: Number of bits of the fraction.
     fraction: int
+    #: What is added to the exponent.
     bias: int
+    #: The magnitude, as bits, of what is too large.
     overflow: int
+    #: The magnitude of the NaN that conversions give; every larger one and those above `overflow`
+    #: are NaN too.
     nan: int
 
 

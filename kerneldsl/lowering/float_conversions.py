@@ -27,20 +27,13 @@ _INSTRUCTION = re.compile(
 
 @dataclass(frozen=True, order=True)
 class FloatConversion:
-    """A conversion from one type to another.
+    """A conversion from one type to another."""
 
-    Parameters
-    ----------
-    operation : str
-        LLVM's instruction: ``"fptosi"`` or ``"fptoui"``.
-    float_type : str
-        LLVM's type: ``"float"`` or ``"double"``.
-    bits : int
-        Of the integer: 8, 16, 32 or 64.
-    """
-
+    #: LLVM's instruction: ``"fptosi"`` or ``"fptoui"``.
     operation: str
+    #: LLVM's type: ``"float"`` or ``"double"``.
     float_type: str
+    #: Of the integer: 8, 16, 32 or 64.
     bits: int
 
     @property
@@ -81,13 +74,9 @@ class FloatConversion:
 def define_conversions(text: str, write: Callable[[FloatConversion], str]) -> str:
     """Return a module's text with calls in place of conversions, and what is called.
 
-    Parameters
-    ----------
-    text : str
-        The module.
-    write : callable
-        Gives the definition of a conversion's function (:meth:`FloatConversion.function`), with the
-        declarations of what that calls.
+    - `text`: the module.
+    - `write`: gives the definition of a conversion's function (:meth:`FloatConversion.function`),
+      with the declarations of what that calls.
     """
     found: set[FloatConversion] = set()
 

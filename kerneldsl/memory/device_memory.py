@@ -257,11 +257,9 @@ class BufferMethods(Buffer):
     def note_use(self, stream: Any) -> None:
         """Note that something in `stream` now uses the memory.
 
-        Parameters
-        ----------
-        stream : DeviceStream or None or object
-            A stream of kerneldsl, which is kept alive until the memory is free; ``None`` for the
-            default stream; or another library's stream. Its handle is not used after this call.
+        - `stream`: a stream of kerneldsl, which is kept alive until the memory is free; ``None``
+          for the default stream; or another library's stream. Its handle is not used after this
+          call.
         """
         if stream is self._home or not self.pointer:
             return

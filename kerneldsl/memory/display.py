@@ -39,20 +39,13 @@ def format_array(array: ArrayGeometry) -> str:
 
 
 class ShownValues(NamedTuple):
-    """The values of an array as a person reads them.
+    """The values of an array as a person reads them."""
 
-    Parameters
-    ----------
-    text : str or None
-        NumPy's text of them; ``None`` if they cannot be read.
-    is_summary : bool
-        Whether those at the edges stand for all.
-    problem : str
-        Why there is no text.
-    """
-
+    #: NumPy's text of them; ``None`` if they cannot be read.
     text: str | None
+    #: Whether those at the edges stand for all.
     is_summary: bool
+    #: Why there is no text.
     problem: str = ""
 
 

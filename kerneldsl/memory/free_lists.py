@@ -30,18 +30,11 @@ MAX_BLOCKS, MAX_LISTED_BYTES, _MAX_LISTS = 8, 1 << 19, 64
 class FreeList:
     """Free blocks of one size that only the default stream uses.
 
-    Attributes
-    ----------
-    blocks : list
-        Their addresses; the last one is taken first.
-    nbytes : int
-        Size of each.
-    pool : MemoryPool
-        The default pool of a device.
-    counts, sums : Counts
-        Of the pool and of its device.
-    is_open : bool
-        Whether blocks may be taken and put: no if the pool has a limit.
+    - `blocks`: their addresses; the last one is taken first.
+    - `nbytes`: size of each.
+    - `pool`: the default pool of a device.
+    - `counts`, `sums`: of the pool and of its device.
+    - `is_open`: whether blocks may be taken and put: no if the pool has a limit.
     """
 
     __slots__ = ("blocks", "counts", "is_open", "nbytes", "pool", "sums")

@@ -34,23 +34,13 @@ _family_lock = ForkSafeLock()
 class ArrayGeometry:
     """An array in the memory of a device: its place, its shape, and the owner of the memory.
 
-    Parameters
-    ----------
-    device : Device
-        The device.
-    location : Location
-        The location of the first element: an address, or a `BufferOffset` in memory without
-        addresses.
-    shape, strides : tuple of int
-        Extents, and steps in bytes along each axis.
-    dtype : numpy.dtype
-        The dtype of the elements.
-    owner : object
-        The object that keeps the memory alive.
-    is_read_only : bool, optional
-        Whether kernels and copies may not write it.
-    layout : {"C", "F", "A"}, optional
-        The contiguity, if it is known.
+    - `location`: the location of the first element: an address, or a `BufferOffset` in memory
+      without addresses.
+    - `shape`, `strides`: extents, and steps in bytes along each axis.
+    - `dtype`: the dtype of the elements.
+    - `owner`: the object that keeps the memory alive.
+    - `is_read_only`: whether kernels and copies may not write it.
+    - `layout`: the contiguity, if it is known.
     """
 
     __slots__ = (
@@ -192,11 +182,8 @@ class ArrayGeometry:
     def note_use(self, stream: Any) -> None:
         """Note that work in a stream uses the memory, which is not reused until it is done.
 
-        Parameters
-        ----------
-        stream : DeviceStream or None
-            As :func:`~kerneldsl.streams.current.stream_of` returns it. Launches and copies call
-            this method themselves.
+        - `stream`: as :func:`~kerneldsl.streams.current.stream_of` returns it. Launches and copies
+          call this method themselves.
         """
         note_use = getattr(self._owner, "note_use", None)
         if note_use is not None and (stream is None or not is_recorded(stream)):

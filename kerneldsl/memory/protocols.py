@@ -37,14 +37,7 @@ class ArrayProtocols(ArrayGeometry):
 
         Call `kerneldsl.synchronize` before reading what later launches write.
 
-        Returns
-        -------
-        ndarray
-
-        Raises
-        ------
-        ArgumentTypeError
-            If the host cannot access the memory.
+        - raises `ArgumentTypeError` if the host cannot access the memory.
 
         Examples
         --------

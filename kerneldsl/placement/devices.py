@@ -56,20 +56,13 @@ __all__ = [
 
 @dataclass(frozen=True)
 class FallbackDevice:
-    """The CPU, as a replacement for a chosen device that cannot be used.
+    """The CPU, as a replacement for a chosen device that cannot be used."""
 
-    Parameters
-    ----------
-    device : Device
-        The device where kernels run.
-    asked : str
-        The requested device.
-    missing : TargetUnavailableError
-        The reason why the requested device cannot be used.
-    """
-
+    #: The device where kernels run.
     device: Device
+    #: The requested device.
     asked: str
+    #: The reason why the requested device cannot be used.
     missing: TargetUnavailableError
 
     def __str__(self) -> str:
@@ -92,14 +85,10 @@ _detected: Device | None = None
 def device_of(spec: DeviceLike) -> Device:
     """Return the device that a text such as ``"cuda:1"``, a device or its description names.
 
-    Raises
-    ------
-    UnknownTargetError
-        If the target is unknown or the index is not a number.
-    TargetUnavailableError
-        If the target, or this device of it, cannot be used on this machine.
-    DeviceMismatchError
-        If the target has no device of that index.
+    - raises `UnknownTargetError` if the target is unknown or the index is not a number.
+    - raises `TargetUnavailableError` if the target, or this device of it, cannot be used on this
+      machine.
+    - raises `DeviceMismatchError` if the target has no device of that index.
     """
     name, index = _name_and_index(spec)
     target = get_target(name)
@@ -295,11 +284,8 @@ def _device_or_fallback(spec: DeviceLike) -> Device | FallbackDevice:
 def _fallback_device(spec: str, error: TargetUnavailableError) -> FallbackDevice:
     """Return the CPU as the replacement for a device that cannot be used.
 
-    Raises
-    ------
-    TargetUnavailableError
-        If the policy is ``"never"``, or the device was used before. In the second case it was lost,
-        by a fork for example, and its arrays with it.
+    - raises `TargetUnavailableError` if the policy is ``"never"``, or the device was used before.
+      In the second case it was lost, by a fork for example, and its arrays with it.
     """
     from kerneldsl.placement.fallback import accept_missing_device
 

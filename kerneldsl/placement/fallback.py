@@ -130,10 +130,7 @@ class fallback(Choice[Policy]):
 def fallback_policy() -> Policy:
     """Return the current policy; see :class:`kerneldsl.fallback`.
 
-    Raises
-    ------
-    ArgumentValueError
-        If the value of ``KERNELDSL_FALLBACK`` is not a policy.
+    - raises `ArgumentValueError` if the value of ``KERNELDSL_FALLBACK`` is not a policy.
 
     Examples
     --------
@@ -154,12 +151,8 @@ def fallback_policy() -> Policy:
 def may_recover(error: KernelError, kernel: str) -> bool:
     """Return whether the CPU may run a launch that failed with an error.
 
-    Parameters
-    ----------
-    error : KernelError
-        The error of the launch.
-    kernel : str
-        Name of the kernel's function.
+    - `error`: the error of the launch.
+    - `kernel`: name of the kernel's function.
     """
     if not isinstance(error, RECOVERABLE) or isinstance(error, _NEVER):
         return False
@@ -185,10 +178,7 @@ def reason_of(error: KernelError) -> str:
 def accept_missing_device(asked: str, error: TargetUnavailableError) -> None:
     """Warn that the CPU replaces an unusable device, once for each such device.
 
-    Raises
-    ------
-    TargetUnavailableError
-        If the policy is ``"never"``.
+    - raises `TargetUnavailableError` if the policy is ``"never"``.
     """
     policy = fallback_policy()
     if policy == "never":
@@ -203,14 +193,9 @@ def accept_missing_device(asked: str, error: TargetUnavailableError) -> None:
 def announce(kernel: str, device: str, error: KernelError, announced: set[tuple[str, str]]) -> None:
     """Log that a launch runs on the CPU instead; warn once for each kernel and reason.
 
-    Parameters
-    ----------
-    kernel, device : str
-        The kernel, and the device that it was for.
-    error : KernelError
-        The error of the launch there.
-    announced : set
-        Earlier warnings about this kernel.
+    - `kernel`, `device`: the kernel, and the device that it was for.
+    - `error`: the error of the launch there.
+    - `announced`: earlier warnings about this kernel.
     """
     reason = reason_of(error)
     environment.logger.info("%s runs on the cpu instead of %s: %s", kernel, device, error)

@@ -63,10 +63,7 @@ def target_names() -> tuple[str, ...]:
 def built_in_targets() -> dict[str, TargetEntry]:
     """Return the targets that belong to kerneldsl, by name; none of them is imported.
 
-    Raises
-    ------
-    ShadowedPackageError
-        If another module hides their package.
+    - raises `ShadowedPackageError` if another module hides their package.
     """
     found: dict[str, TargetEntry] = import_own("targets.table").TARGETS
     return found
@@ -183,12 +180,9 @@ def command_summary(name: str) -> str:
 def get_command(name: str) -> Callable[..., Any]:
     """Return the function of an extra command.
 
-    Raises
-    ------
-    KeyError
-        If there is no such command.
-    ShadowedPackageError
-        If another module hides a package of kerneldsl that commands may use.
+    - raises `KeyError` if there is no such command.
+    - raises `ShadowedPackageError` if another module hides a package of kerneldsl that commands may
+      use.
     """
     if name not in _BUILT_IN_COMMANDS:
         loaded: Callable[..., Any] = _entries("kerneldsl.commands")[name].load()

@@ -242,19 +242,10 @@ def preferring(
 ) -> Problem:
     """Choose among mappings with code that is ready, unless another one seems much faster.
 
-    Parameters
-    ----------
-    problem : Problem
-        The problem.
-    is_ready : callable
-        Whether a mapping needs no compilation.
-    most_of_best : float
-        The largest predicted time of a mapping that is ready, as a multiple of the least of all.
-
-    Returns
-    -------
-    Problem
-        The same problem, where no mapping is ready and as good.
+    - `is_ready`: whether a mapping needs no compilation.
+    - `most_of_best`: the largest predicted time of a mapping that is ready, as a multiple of the
+      least of all.
+    - returns: the same problem, where no mapping is ready and as good.
     """
     ready = tuple(each for each in problem.mappings() if is_ready(each))
     best, best_ready = _best_of(rank([problem], {})), _best_of(rank([problem], {}, ready))

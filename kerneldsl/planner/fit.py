@@ -105,10 +105,7 @@ class ModelInputs(NamedTuple):
     ) -> ModelInputs:
         """Read what :meth:`to_dict` gave, with the plan's block and mapping.
 
-        Raises
-        ------
-        KeyError, TypeError, ValueError
-            If it is not that.
+        - raises `KeyError`, `TypeError`, `ValueError` if it is not that.
         """
         work = dict(found["work"])
         arrays = tuple(ArrayReads(size, (x, y, z)) for size, (x, y, z) in work.pop("arrays"))
@@ -185,17 +182,9 @@ class ModelFit(NamedTuple):
 def fit_model(launches: Sequence[Sequence[Sample]], start: FittedModel | None = None) -> ModelFit:
     """Fit the constants to measured plans of some launches, all on one device.
 
-    Parameters
-    ----------
-    launches : sequence of sequences of Sample
-        The plans of each launch that were measured; launches with one plan show nothing.
-    start : FittedModel, optional
-        Where to begin; by default the constants as they ship.
-
-    Raises
-    ------
-    ValueError
-        If no launch has two plans.
+    - `launches`: the plans of each launch that were measured; launches with one plan show nothing.
+    - `start`: where to begin; by default the constants as they ship.
+    - raises `ValueError` if no launch has two plans.
     """
     spaces = [list(each) for each in launches if len(each) > 1]
     if not spaces:

@@ -142,10 +142,7 @@ def _check(name: str, value: Any, given: Mapping[str, float]) -> None:
 def model_formula(model: PlanModel) -> PlanFormula:
     """Return the formula of a time that was predicted.
 
-    Raises
-    ------
-    ToolMissingError
-        If SymPy is not installed.
+    - raises `ToolMissingError` if SymPy is not installed.
     """
     symbols = _Expressions()
     time_ns = (

@@ -22,10 +22,7 @@ FAINT, MARK = "#8c959f", "#d55e00"
 def import_pyplot() -> Any:
     """Return the module ``matplotlib.pyplot``.
 
-    Raises
-    ------
-    ToolMissingError
-        If Matplotlib is not installed.
+    - raises `ToolMissingError` if Matplotlib is not installed.
 
     References
     ----------
@@ -56,10 +53,7 @@ def axes_or_new(ax: Axes | None, size: tuple[float, float]) -> Axes:
 
     A new figure suits light and dark pages; given axes keep their colors.
 
-    Raises
-    ------
-    ArgumentTypeError
-        If they are no axes of Matplotlib.
+    - raises `ArgumentTypeError` if they are no axes of Matplotlib.
     """
     if ax is None:
         return new_axes(size)[0]

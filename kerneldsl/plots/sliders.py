@@ -20,15 +20,8 @@ _SHARED_STEP = 256
 class Sliders:
     """Sliders that change an explorer, and what it shows below them.
 
-    Parameters
-    ----------
-    explorer : OccupancyExplorer
-        What they change.
-
-    Raises
-    ------
-    ToolMissingError
-        If ipywidgets is not installed.
+    - `explorer`: what they change.
+    - raises `ToolMissingError` if ipywidgets is not installed.
     """
 
     def __init__(self, explorer: OccupancyExplorer) -> None:
@@ -103,10 +96,7 @@ def _put(slider: Any, value: int, ends: tuple[int, int], step: int = 1) -> None:
 def _import_ipywidgets() -> Any:
     """Return the module ``ipywidgets``.
 
-    Raises
-    ------
-    ToolMissingError
-        If it is not installed.
+    - raises `ToolMissingError` if it is not installed.
     """
     try:
         import ipywidgets

@@ -435,10 +435,7 @@ _DOMAIN = "kerneldsl"
 class NvtxRanges:
     """Ranges in a domain of their own.
 
-    Raises
-    ------
-    ToolMissingError
-        If the package ``nvtx`` is not installed.
+    - raises `ToolMissingError` if the package ``nvtx`` is not installed.
     """
 
     def __init__(self) -> None:

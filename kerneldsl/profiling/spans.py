@@ -16,16 +16,10 @@ __all__ = ["LaunchedCode", "Span"]
 class LaunchedCode:
     """Code that a launch started: enough to count its work later, and none of its arrays.
 
-    Parameters
-    ----------
-    specialization : Specialization
-        The kernel and its arguments' types.
-    config : LaunchConfig
-        Grid, block and extent.
-    parameters : bytes
-        The parameter buffer.
-    device : Device
-        Where it ran.
+    - `specialization`: the kernel and its arguments' types.
+    - `config`: grid, block and extent.
+    - `parameters`: the parameter buffer.
+    - `device`: where it ran.
     """
 
     __slots__ = ("config", "device", "parameters", "specialization")
@@ -46,32 +40,20 @@ class LaunchedCode:
 class Span:
     """A call from its begin to its end, by the host's clock in ns.
 
-    Attributes
-    ----------
-    kind, name : str
-        As :class:`~kerneldsl.profiling.activities.Activity` has them.
-    device : Device or str or None
-        Where.
-    stream : object
-        What stands for the stream; ``None`` for the default one.
-    nbytes : int or None
-        Bytes that are moved or taken.
-    detail : str
-        What else is to be said.
-    depth : int
-        How many spans of its thread are around it.
-    thread, thread_name
-        Whose call it was: a number that no other thread of the process has, and the name.
-    begin_ns, end_ns : int
-        When; `end_ns` is 0 while it is open.
-    failure : str
-        Name of the class of the exception that ended it; empty if none did.
-    timer : LaunchTimer or None
-        Returns the time on the device, once it has come to the end.
-    device_begin_ns, device_ns : int or None
-        When it began on the device, by the host's clock, and how long it took there.
-    code : LaunchedCode or None
-        Of a launch, what was started.
+    - `kind`, `name`: as :class:`~kerneldsl.profiling.activities.Activity` has them.
+    - `device`: where.
+    - `stream`: what stands for the stream; ``None`` for the default one.
+    - `nbytes`: bytes that are moved or taken.
+    - `detail`: what else is to be said.
+    - `depth`: how many spans of its thread are around it.
+    - `thread`, `thread_name`: whose call it was: a number that no other thread of the process has,
+      and the name.
+    - `begin_ns`, `end_ns`: when; `end_ns` is 0 while it is open.
+    - `failure`: name of the class of the exception that ended it; empty if none did.
+    - `timer`: returns the time on the device, once it has come to the end.
+    - `device_begin_ns`, `device_ns`: when it began on the device, by the host's clock, and how long
+      it took there.
+    - `code`: of a launch, what was started.
     """
 
     __slots__ = (

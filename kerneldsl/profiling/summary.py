@@ -144,18 +144,11 @@ def summarize(
 ) -> ProfileSummary:
     """Compute the totals of activities.
 
-    Parameters
-    ----------
-    activities : sequence of Activity
-        All activities of a profile.
-    works : sequence of Work or None
-        The work of each, if it is known; empty if it was not requested.
-    wall_ns : int
-        Duration of the profile.
-    by : {"host", "device"}
-        The clock: time on the host, or on the device.
-    with_streams : bool
-        Whether each stream has separate rows.
+    - `activities`: all activities of a profile.
+    - `works`: the work of each, if it is known; empty if it was not requested.
+    - `wall_ns`: duration of the profile.
+    - `by`: the clock: time on the host, or on the device.
+    - `with_streams`: whether each stream has separate rows.
     """
     groups: defaultdict[tuple[str, ...], list[Worked]] = defaultdict(list)
     for activity, work in worked(activities, works):

@@ -29,31 +29,21 @@ _DOUBLE_SHARE = 0.5
 
 
 class Work(NamedTuple):
-    """Work of one launch.
+    """Work of one launch."""
 
-    Parameters
-    ----------
-    nbytes : float
-        Bytes of arrays that memory gives and takes at least: each sector that is read, and each
-        that is written, once.
-    flops : float
-        Additions, multiplications and divisions of floats; a fused multiply-add is two.
-    floor_ns : float or None
-        What the device needs at least: the longer of moving the bytes and of the arithmetic.
-    """
-
+    #: Bytes of arrays that memory gives and takes at least: each sector that is read, and each that
+    #: is written, once.
     nbytes: float
+    #: Additions, multiplications and divisions of floats; a fused multiply-add is two.
     flops: float
+    #: What the device needs at least: the longer of moving the bytes and of the arithmetic.
     floor_ns: float | None
 
 
 class _Array:
     """An array without known elements, as the analysis reads arguments.
 
-    Parameters
-    ----------
-    described : dict
-        Address, shape and strides by the protocol.
+    - `described`: address, shape and strides by the protocol.
     """
 
     def __init__(self, described: dict[str, Any]) -> None:

@@ -139,12 +139,9 @@ def repeat_calls(
 ) -> Callable[P, R]:
     """Return a function that makes the launches of another one again, and shortens its errors.
 
-    Parameters
-    ----------
-    function : function
-        The function that plans and launches; its parameter `out` is the array for the result.
-    take : function
-        Makes, from the returned function, the one for calls without a key.
+    - `function`: the function that plans and launches; its parameter `out` is the array for the
+      result.
+    - `take`: makes, from the returned function, the one for calls without a key.
     """
     places = list(inspect.signature(function).parameters)
 
@@ -179,14 +176,9 @@ _missing: Any = object()
 class Repeated:
     """The recorded calls of one function.
 
-    Parameters
-    ----------
-    function : function
-        The function that plans and launches.
-    out_place : int or None
-        The position of the argument `out`.
-    otherwise : function
-        The function for calls without a key.
+    - `function`: the function that plans and launches.
+    - `out_place`: the position of the argument `out`.
+    - `otherwise`: the function for calls without a key.
     """
 
     def __init__(

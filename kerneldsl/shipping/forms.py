@@ -59,12 +59,8 @@ def find_form(
 ) -> tuple[FunctionUnit, KernelTraits] | None:
     """Return a kernel as its package describes it; ``None`` if it does not, or it is another one.
 
-    Parameters
-    ----------
-    function : function
-        The kernel's.
-    constants : mapping
-        Values of its keyword-only parameters.
+    - `function`: the kernel's.
+    - `constants`: values of its keyword-only parameters.
     """
     if not isinstance(function, types.FunctionType):
         return None

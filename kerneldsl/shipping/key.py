@@ -33,19 +33,12 @@ def shipped_keys(
 ) -> dict[str, Key]:
     """Return the keys of shipped code by the architectures that it is for.
 
-    Parameters
-    ----------
-    specialization : Specialization
-        What it computes, for which arguments. Its architecture is no part of the key.
-    family : str
-        Who compiles it, `Compiler.code_family`.
-    architectures : iterable of str
-        Of `Compiler.shipped_architectures`.
-
-    Raises
-    ------
-    UncacheableError
-        If such code is not shipped, because it depends on more than can be found out.
+    - `specialization`: what it computes, for which arguments. Its architecture is no part of the
+      key.
+    - `family`: who compiles it, `Compiler.code_family`.
+    - `architectures`: of `Compiler.shipped_architectures`.
+    - raises `UncacheableError` if such code is not shipped, because it depends on more than can be
+      found out.
     """
     options = specialization.options
     if options.debug or options.lineinfo:

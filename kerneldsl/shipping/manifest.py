@@ -74,48 +74,31 @@ class ManifestError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A file of the folder.
+    """A file of the folder."""
 
-    Parameters
-    ----------
-    sha256 : str
-        Digest of its contents, in hexadecimal.
-    nbytes : int
-        Its size.
-    """
-
+    #: Digest of its contents, in hexadecimal.
     sha256: str
+    #: Its size.
     nbytes: int
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One compiled kernel.
+    """One compiled kernel."""
 
-    Parameters
-    ----------
-    key : str
-        Digest of what it is found by.
-    kernel : str
-        Module and qualified name.
-    signature : str
-        Types of its arguments.
-    launch : str
-        How it is launched, for a person.
-    arch : str
-        Architecture of the code, such as ``"sm_90"`` or ``"x86-64-v3"``.
-    metadata : mapping
-        What the target needs to use the code, as JSON has it.
-    files : mapping of str to str
-        Name of each section to the name of its file.
-    """
-
+    #: Digest of what it is found by.
     key: str
+    #: Module and qualified name.
     kernel: str
+    #: Types of its arguments.
     signature: str
+    #: How it is launched, for a person.
     launch: str
+    #: Architecture of the code, such as ``"sm_90"`` or ``"x86-64-v3"``.
     arch: str
+    #: What the target needs to use the code, as JSON has it.
     metadata: Mapping[str, Any]
+    #: Name of each section to the name of its file.
     files: Mapping[str, str]
 
     def describe(self) -> str:
@@ -143,32 +126,21 @@ def describe_entries(entries: Iterable[Entry]) -> list[str]:
 
 @dataclass(frozen=True)
 class Manifest:
-    """List of what a package ships.
+    """List of what a package ships."""
 
-    Parameters
-    ----------
-    package : str
-        Name of the package.
-    kerneldsl : str
-        Version of kerneldsl that compiled it.
-    files : mapping of str to File
-        The files, by their names.
-    entries : tuple of Entry
-        The compiled kernels.
-    sources : mapping of str to str
-        Name of a module to the name of a file with the text of its kernels.
-    works : mapping of str to list
-        Digest of a kernel, its arguments and block, to its work as JSON has it.
-    forms : mapping of str to list
-        Digest of a kernel's text and constants to its forms as JSON has them.
-    """
-
+    #: Name of the package.
     package: str
+    #: Version of kerneldsl that compiled it.
     kerneldsl: str
+    #: The files, by their names.
     files: Mapping[str, File]
+    #: The compiled kernels.
     entries: tuple[Entry, ...]
+    #: Name of a module to the name of a file with the text of its kernels.
     sources: Mapping[str, str] = field(default_factory=dict)
+    #: Digest of a kernel, its arguments and block, to its work as JSON has it.
     works: Mapping[str, Any] = field(default_factory=dict)
+    #: Digest of a kernel's text and constants to its forms as JSON has them.
     forms: Mapping[str, Any] = field(default_factory=dict)
 
     def encode(self) -> bytes:

@@ -11,18 +11,10 @@ __all__ = ["text_of_functions"]
 def text_of_functions(text: str, lines: Iterable[int]) -> str:
     """Return the statements of a module that hold some functions, and its imports.
 
-    Parameters
-    ----------
-    text : str
-        The module.
-    lines : iterable of int
-        A line of each function.
-
-    Returns
-    -------
-    str
-        Other lines are empty, so that lines keep their numbers. Imports stay, because the
-        interpreter compiles calls of imported names in another way.
+    - `text`: the module.
+    - `lines`: a line of each function.
+    - returns: other lines are empty, so that lines keep their numbers. Imports stay, because the
+      interpreter compiles calls of imported names in another way.
 
     Examples
     --------

@@ -246,12 +246,8 @@ _made: WeakKeyDictionary[FunctionUnit, tuple[str, list[Any]] | None] = WeakKeyDi
 def make_form(unit: FunctionUnit, traits: KernelTraits) -> tuple[str, list[Any]] | None:
     """Return the key and the form of a kernel; ``None`` if it may depend on anything else.
 
-    Parameters
-    ----------
-    unit : FunctionUnit
-        The normal form; one that is rewritten for arguments has no form.
-    traits : KernelTraits
-        What was found of it.
+    - `unit`: the normal form; one that is rewritten for arguments has no form.
+    - `traits`: what was found of it.
     """
     if unit not in _made:
         _made[unit] = _make_form(unit, traits)

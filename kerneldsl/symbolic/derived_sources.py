@@ -25,19 +25,11 @@ __all__ = ["derived_text", "differentiated"]
 def derived_text(reading: Reading, values: list[Any], name: str) -> tuple[str, bool]:
     """Return the text of a kernel, and whether what it computes of integers may be no integer.
 
-    Parameters
-    ----------
-    reading : Reading
-        A kernel.
-    values : list of Expr
-        What is stored in the place of each value.
-    name : str
-        What the kernel is called.
-
-    Raises
-    ------
-    UnsupportedConstructError
-        Where a value has no word in the language, or an array is read after it was written.
+    - `reading`: a kernel.
+    - `values`: what is stored in the place of each value.
+    - `name`: what the kernel is called.
+    - raises `UnsupportedConstructError` where a value has no word in the language, or an array is
+      read after it was written.
     """
     lines = _Text(reading).lines(values, name)
     return "\n".join(lines) + "\n", any(map(needs_floats, values))
@@ -149,12 +141,8 @@ _SINC_TERMS = 9
 def differentiated(value: Any, symbol: Any) -> Any:
     """Return the derivative of an expression by a symbol, almost everywhere.
 
-    Parameters
-    ----------
-    value : Expr or Boolean
-        An expression of real numbers. The derivative of a condition is 0.
-    symbol : Symbol or None
-        ``None`` is in no expression.
+    - `value`: an expression of real numbers. The derivative of a condition is 0.
+    - `symbol`: ``None`` is in no expression.
 
     Examples
     --------

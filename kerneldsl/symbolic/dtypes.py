@@ -21,24 +21,12 @@ _PYTHONS_NUMBERS = bool | int | float | complex
 def computing_dtype(values: Iterable[Any], *, needs_floats: bool) -> Any:
     """Return the dtype that numbers of an expression are converted to.
 
-    Parameters
-    ----------
-    values : iterable
-        Arrays, numbers, or kinds of arguments.
-    needs_floats : bool
-        Whether the expression of integers may be no integer.
-
-    Returns
-    -------
-    type
-        NumPy's dtype of all arrays if that is float32 or float64, and float32 for narrower floats.
-        Of integers float64 where the expression, or one of the numbers, needs it, else int64 or
-        uint64.
-
-    Raises
-    ------
-    ArgumentTypeError
-        Where an array is of another kind.
+    - `values`: arrays, numbers, or kinds of arguments.
+    - `needs_floats`: whether the expression of integers may be no integer.
+    - returns: NumPy's dtype of all arrays if that is float32 or float64, and float32 for narrower
+      floats. Of integers float64 where the expression, or one of the numbers, needs it, else int64
+      or uint64.
+    - raises `ArgumentTypeError` where an array is of another kind.
 
     Examples
     --------
@@ -100,10 +88,7 @@ def dtype_name(value: Any) -> str:
 def read_dtype(value: Any) -> Any:
     """Return the dtype that a launch names, as the kernel's text calls it.
 
-    Raises
-    ------
-    ArgumentTypeError
-        If it is no dtype that expressions are computed in.
+    - raises `ArgumentTypeError` if it is no dtype that expressions are computed in.
     """
     name = type_name(value)
     if name is None or ELEMENT_TYPES[name].kind not in REAL_KINDS:

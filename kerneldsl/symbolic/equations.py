@@ -144,10 +144,7 @@ def result_name(left: Any, number: int, count: int) -> str:
 def name_of(symbol: Any) -> str:
     """Return a symbol's name, or a name, as one that a parameter of a kernel can have.
 
-    Raises
-    ------
-    ArgumentValueError
-        If it cannot be one.
+    - raises `ArgumentValueError` if it cannot be one.
     """
     name = str(symbol)
     if not name.isidentifier():

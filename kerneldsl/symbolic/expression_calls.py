@@ -84,10 +84,8 @@ def arguments_of(
 ) -> dict[str, Any]:
     """Return the arrays and numbers of a call by their names; arrays of others are taken over.
 
-    Raises
-    ------
-    ArgumentTypeError
-        Where one is missing, unknown or given twice, or is no array or number.
+    - raises `ArgumentTypeError` where one is missing, unknown or given twice, or is no array or
+      number.
     """
     given = dict(zip(system.inputs, args, strict=False))
     wrong = next((each for each in named if each in given or each not in system.inputs), None)
@@ -171,10 +169,8 @@ def _broadcast(shapes: Mapping[str, tuple[int, ...]]) -> tuple[int, ...]:
 def extent_of(system: System, values: Mapping[str, Any], out: Any) -> tuple[int, ...]:
     """Return the extents of a launch: those of the arrays along each index.
 
-    Raises
-    ------
-    ArgumentValueError
-        Where two arrays differ, one has another rank, or none shows an extent.
+    - raises `ArgumentValueError` where two arrays differ, one has another rank, or none shows an
+      extent.
     """
     if system.is_elementwise:
         shape = _broadcast({name: np.shape(value) for name, value in values.items()})
@@ -250,10 +246,7 @@ _MAX_WORK = 1000
 def taken_over(name: str, value: Any) -> Any:
     """Return an array of NumPy or kerneldsl as it is, and one of another library as kerneldsl's.
 
-    Raises
-    ------
-    ArgumentTypeError
-        If it is no array.
+    - raises `ArgumentTypeError` if it is no array.
     """
     if isinstance(value, np.ndarray | DeviceArray):
         return value
@@ -273,10 +266,7 @@ def outputs_of(
 ) -> list[Any]:
     """Return the arrays that results are stored in: those of `out`, or new ones.
 
-    Raises
-    ------
-    ArgumentTypeError, ArgumentValueError
-        Where `out` does not fit.
+    - raises `ArgumentTypeError`, `ArgumentValueError` where `out` does not fit.
     """
     given = (
         out if isinstance(out, tuple) else (out,) * (1 if out is not None else len(system.outputs))

@@ -24,10 +24,7 @@ __all__ = ["ExpressionKernel", "check_sympy", "from_expression"]
 def check_sympy() -> None:
     """Refuse to continue without SymPy.
 
-    Raises
-    ------
-    ToolMissingError
-        If SymPy is not installed.
+    - raises `ToolMissingError` if SymPy is not installed.
     """
     import_sympy("Kernels of expressions and derivatives are made with SymPy")
 

@@ -82,21 +82,11 @@ def with_answers(system: System, dtype: Any) -> System:
 def check_constants(system: System, name: str, dtype: Any, given: Mapping[str, Any]) -> None:
     """Refuse integers of expressions that do not fit the integers of a launch.
 
-    Parameters
-    ----------
-    system : System
-        The expressions.
-    name : str
-        Of the kernel.
-    dtype : dtype
-        In which integers of the arrays are computed; a float if there are none.
-    given : mapping
-        Arguments of the launch, or their kinds, by their names.
-
-    Raises
-    ------
-    ArgumentValueError
-        Where one does not.
+    - `system`: the expressions.
+    - `name`: of the kernel.
+    - `dtype`: in which integers of the arrays are computed; a float if there are none.
+    - `given`: arguments of the launch, or their kinds, by their names.
+    - raises `ArgumentValueError` where one does not.
     """
     for result, leaf, limits in _limited(system, dtype, given):
         if leaf.value.is_Integer:

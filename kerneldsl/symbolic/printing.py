@@ -68,14 +68,10 @@ def needs_floats(expression: Any) -> bool:
 class Printer:
     """Writes expressions over symbols that have names in a text.
 
-    Parameters
-    ----------
-    names : mapping
-        Symbol to its text, a name or ``u[i, j]``.
-    integers : collection
-        Those of them that are indices or extents, converted if they are numbers of a formula.
-    casts : bool, optional
-        Whether numbers are converted by ``dtype(…)``.
+    - `names`: Symbol to its text, a name or ``u[i, j]``.
+    - `integers`: those of them that are indices or extents, converted if they are numbers of a
+      formula.
+    - `casts`: whether numbers are converted by ``dtype(…)``.
     """
 
     def __init__(
@@ -88,10 +84,7 @@ class Printer:
     def text(self, expression: Any) -> str:
         """Return a number's text.
 
-        Raises
-        ------
-        ArgumentValueError
-            Where the language has no word for a part of the expression.
+        - raises `ArgumentValueError` where the language has no word for a part of the expression.
         """
         return self._number(expression).text
 

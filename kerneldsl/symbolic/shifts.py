@@ -24,18 +24,12 @@ __all__ = [
 
 
 class Access(NamedTuple):
-    """An element of an array that a kernel reads.
+    """An element of an array that a kernel reads."""
 
-    Parameters
-    ----------
-    array : str
-        Its name.
-    places : tuple
-        For each of its axes the launch's axis whose index is taken, and what is added to that; or
-        ``None`` and the index itself.
-    """
-
+    #: Its name.
     array: str
+    #: For each of its axes the launch's axis whose index is taken, and what is added to that; or
+    #: ``None`` and the index itself.
     places: tuple[tuple[int | None, int], ...]
 
     @property
@@ -70,10 +64,8 @@ class Access(NamedTuple):
 def read_index(element: Any, index: Any, axes: Mapping[Any, int]) -> tuple[int | None, int]:
     """Return one index of an element, as :class:`Access` has it.
 
-    Raises
-    ------
-    ArgumentValueError
-        If it is no index of the launch with an integer added, and no integer.
+    - raises `ArgumentValueError` if it is no index of the launch with an integer added, and no
+      integer.
     """
     shift, rest = sympy.expand(index).as_coeff_Add()
     if rest == 0 and shift.is_Integer and shift >= 0:

@@ -50,19 +50,13 @@ _SAMPLE_SECONDS = 0.005
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """Results of a short measurement on a device.
+    """Results of a short measurement on a device."""
 
-    Parameters
-    ----------
-    copy_bytes_per_s : float
-        Bytes per second that a kernel reads and writes while it copies an array of float32 of up to
-        128 MiB.
-    float32_operations_per_s : float
-        Additions and multiplications per second of a kernel of multiply-adds, over values in the
-        caches. A multiply-add counts as two.
-    """
-
+    #: Bytes per second that a kernel reads and writes while it copies an array of float32 of up to
+    #: 128 MiB.
     copy_bytes_per_s: float
+    #: Additions and multiplications per second of a kernel of multiply-adds, over values in the
+    #: caches. A multiply-add counts as two.
     float32_operations_per_s: float
 
     @property

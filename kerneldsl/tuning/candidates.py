@@ -27,33 +27,22 @@ _STEPS = (1, 2, 3, 4, 5, 6, 7, 8)
 
 @dataclass(frozen=True)
 class TuningCandidate:
-    """A plan that may be measured.
+    """A plan that may be measured."""
 
-    Parameters
-    ----------
-    plan : PlanChoices
-        What it decides.
-    predicted_ns : float or None
-        Its time by the cost model; ``None`` if there is none for the target.
-    point : Point
-        The plan as the search sees it.
-    model : ModelInputs or None
-        What the cost model predicted from; ``None`` if there is none for the target.
-    """
-
+    #: What it decides.
     plan: PlanChoices
+    #: Its time by the cost model; ``None`` if there is none for the target.
     predicted_ns: float | None
+    #: The plan as the search sees it.
     point: Point
+    #: What the cost model predicted from; ``None`` if there is none for the target.
     model: ModelInputs | None = None
 
 
 def find_candidates(request: Request) -> list[TuningCandidate]:
     """Return every plan that a launch can have, the planner's own choice first.
 
-    Raises
-    ------
-    LaunchConfigError, ResourceLimitError
-        If no plan can run.
+    - raises `LaunchConfigError`, `ResourceLimitError` if no plan can run.
     """
     if request.device.is_shared_out:
         return _on_host(request)
@@ -127,10 +116,7 @@ def _on_host(request: Request) -> list[TuningCandidate]:
 def _possible(request: Request) -> Request:
     """Leave out the members that the device cannot run, by what is known before compiling.
 
-    Raises
-    ------
-    LaunchConfigError, ResourceLimitError
-        If it can run none.
+    - raises `LaunchConfigError`, `ResourceLimitError` if it can run none.
     """
     shape = request.shape
     if shape.space is None:

@@ -37,14 +37,9 @@ _POLL_S = 0.005
 class CompileAhead:
     """Compiles the code of a plan that is about to be measured, and that of likely ones after it.
 
-    Parameters
-    ----------
-    request : Request
-        The launch.
-    candidates : sequence of TuningCandidate
-        Its plans.
-    processes : int, optional
-        How many at the same time; by default as many as can run at once on the host.
+    - `request`: the launch.
+    - `candidates`: its plans.
+    - `processes`: how many at the same time; by default as many as can run at once on the host.
     """
 
     def __init__(

@@ -30,21 +30,11 @@ def tune_first_launch(
 ) -> bool:
     """Tune a launch that is about to be made, unless its kind was tuned before or cannot be.
 
-    Parameters
-    ----------
-    request : Request
-        The launch, over an extent that leaves its plan open.
-    args : tuple
-        Its arguments; what the kernel writes holds afterwards what it held before.
-    bind_with : callable
-        Binds the launch with a plan to these arguments.
-    policy : TuningPolicy
-        With a budget of more than 0 seconds.
-
-    Returns
-    -------
-    bool
-        Whether another plan may be launched than before.
+    - `request`: the launch, over an extent that leaves its plan open.
+    - `args`: its arguments; what the kernel writes holds afterwards what it held before.
+    - `bind_with`: binds the launch with a plan to these arguments.
+    - `policy`: with a budget of more than 0 seconds.
+    - returns: whether another plan may be launched than before.
     """
     known = request.state.choices.get(request.key)
     if (known is not None and known.is_measured) or not _can_be_tuned(request):

@@ -45,12 +45,8 @@ _ASSUMED_BYTES = 64 << 20
 class Stopwatch:
     """Times launches by the device's clock.
 
-    Parameters
-    ----------
-    stream : BaseStream or None
-        Where the launches are made.
-    before : callable, optional
-        Called before each launch that is timed, and not timed: to empty a cache.
+    - `stream`: where the launches are made.
+    - `before`: called before each launch that is timed, and not timed: to empty a cache.
     """
 
     def __init__(
@@ -63,12 +59,9 @@ class Stopwatch:
     def measure(self, launch: Callable[[], object], best_ns: float = math.inf) -> Measured:
         """Time a launch that has been compiled and run before.
 
-        Parameters
-        ----------
-        launch : callable
-            Starts it.
-        best_ns : float
-            The best time so far: a plan that is slower for certain is not measured further.
+        - `launch`: starts it.
+        - `best_ns`: the best time so far: a plan that is slower for certain is not measured
+          further.
         """
         count = 1
         self._sample(launch, count)  # one that finds nothing ready is not counted
@@ -118,13 +111,9 @@ def median_interval(samples: list[float]) -> tuple[float, float, float]:
 def make_flush(device: Device, stream: BaseStream | None) -> Callable[[], None]:
     """Return what leaves nothing of other arrays in the last cache of a device.
 
-    Parameters
-    ----------
-    device : Device
-        Where. On the CPU the calling thread writes, so the inner caches of other cores keep what
-        they hold.
-    stream : BaseStream or None
-        Whose order the writing has.
+    - `device`: where. On the CPU the calling thread writes, so the inner caches of other cores keep
+      what they hold.
+    - `stream`: whose order the writing has.
     """
     nbytes = _TIMES * _last_cache_bytes(device)
     if device.shares_host_memory:

@@ -38,57 +38,37 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class PlanRecord:
-    """A plan that was measured, as it is recorded.
+    """A plan that was measured, as it is recorded."""
 
-    Parameters
-    ----------
-    key : Key
-        By which the cache finds it.
-    plan : PlanChoices
-        The plan.
-    measured : Measured
-        Its time, or why there is none.
-    order : int
-        Its place among the plans of the launch by the cost model; 0 is the planner's choice.
-    predicted_ns : float or None
-        Its time by the cost model.
-    cache : str
-        ``"warm"`` or ``"cold"``, as the device's last cache was.
-    model : ModelInputs or None
-        What the cost model predicts from.
-    """
-
+    #: By which the cache finds it.
     key: Key
+    #: The plan.
     plan: PlanChoices
+    #: Its time, or why there is none.
     measured: Measured
+    #: Its place among the plans of the launch by the cost model; 0 is the planner's choice.
     order: int
+    #: Its time by the cost model.
     predicted_ns: float | None = None
+    #: ``"warm"`` or ``"cold"``, as the device's last cache was.
     cache: str = "warm"
+    #: What the cost model predicts from.
     model: ModelInputs | None = None
 
 
 @dataclass(slots=True)
 class LaunchRecords:
-    """Records of one launch.
+    """Records of one launch."""
 
-    Parameters
-    ----------
-    launch : TunedLaunch
-        Of which.
-    digest : str
-        Digest of the key under which its choice is found.
-    plans : list of PlanRecord
-        What was measured, in the order of the cost model.
-    choice_key : Key or None
-        The key itself; ``None`` where nothing was chosen yet, as after a kill.
-    chosen : PlanChoices or None
-        The plan that launches take.
-    """
-
+    #: Of which.
     launch: TunedLaunch
+    #: Digest of the key under which its choice is found.
     digest: str
+    #: What was measured, in the order of the cost model.
     plans: list[PlanRecord] = field(default_factory=list)
+    #: The key itself; ``None`` where nothing was chosen yet, as after a kill.
     choice_key: Key | None = None
+    #: The plan that launches take.
     chosen: PlanChoices | None = None
 
     @property
@@ -163,10 +143,7 @@ def record_of(
 ) -> PlanRecord:
     """Return a record from what is beside a measurement.
 
-    Raises
-    ------
-    KeyError, TypeError, ValueError
-        If it is not that.
+    - raises `KeyError`, `TypeError`, `ValueError` if it is not that.
     """
     model, predicted = about.get("model"), about.get("predicted_ns")
     return PlanRecord(

@@ -46,17 +46,11 @@ _LARGE, _NEIGHBOURS = 200, 3
 
 @dataclass(frozen=True)
 class Point:
-    """A plan as the search sees it.
+    """A plan as the search sees it."""
 
-    Parameters
-    ----------
-    predicted_ns : float
-        Its time by the cost model, or any positive number if there is none.
-    parameters : mapping
-        Its parameters by name; those with few values that many plans share inform the search most.
-    """
-
+    #: Its time by the cost model, or any positive number if there is none.
     predicted_ns: float
+    #: Its parameters by name; those with few values that many plans share inform the search most.
     parameters: Mapping[str, Hashable]
 
 
@@ -65,19 +59,10 @@ def search_all(
 ) -> Iterator[int]:
     """Measure every plan: the first, then the others in the order of the predictions.
 
-    Parameters
-    ----------
-    points : sequence of Point
-        The plans, the planner's choice first.
-    measure : callable
-        Measures one by its number; returns nanoseconds, or ``None`` if it cannot run.
-    is_over : callable
-        Whether the budget is spent; asked before each measurement but the first.
-
-    Yields
-    ------
-    int
-        The number of each plan that was measured.
+    - `points`: the plans, the planner's choice first.
+    - `measure`: measures one by its number; returns nanoseconds, or ``None`` if it cannot run.
+    - `is_over`: whether the budget is spent; asked before each measurement but the first.
+    - yields: the number of each plan that was measured.
     """
     for count, number in enumerate(_by_prediction(points)):
         if count and is_over():

@@ -47,18 +47,11 @@ __all__ = ["Arguments", "ProgressBar", "Session", "plan_of"]
 class Session:
     """The measurements of one launch.
 
-    Parameters
-    ----------
-    request : Request
-        The launch.
-    args : sequence
-        Its arguments.
-    bind_with : callable
-        Binds the launch with a plan to these arguments.
-    options : TuningOptions
-        How.
-    candidates : sequence of TuningCandidate
-        Its plans, the planner's choice first.
+    - `request`: the launch.
+    - `args`: its arguments.
+    - `bind_with`: binds the launch with a plan to these arguments.
+    - `options`: how.
+    - `candidates`: its plans, the planner's choice first.
     """
 
     def __init__(
@@ -93,10 +86,7 @@ class Session:
     def first(self) -> PlanChoices:
         """Return the planner's own choice.
 
-        Raises
-        ------
-        LaunchConfigError
-            If the launch leaves nothing to choose.
+        - raises `LaunchConfigError` if the launch leaves nothing to choose.
         """
         return self._candidates[0].plan if self._candidates else self.choose()
 
@@ -239,14 +229,9 @@ def plan_of(request: Request, plan: PlanChoices) -> LaunchPlan:
 class ProgressBar:
     """Shows how many plans were measured: in a notebook, or on a terminal's standard error.
 
-    Parameters
-    ----------
-    total : int
-        Plans that there are.
-    tell : callable or None
-        Gets a line of text for each plan, in the place of a bar.
-    is_shown : bool
-        Whether there is a bar without it.
+    - `total`: plans that there are.
+    - `tell`: gets a line of text for each plan, in the place of a bar.
+    - `is_shown`: whether there is a bar without it.
     """
 
     def __init__(self, total: int, tell: Callable[[str], object] | None, is_shown: bool) -> None:
@@ -304,15 +289,10 @@ class ProgressBar:
 class Arguments:
     """Arguments of a launch that is made many times.
 
-    Parameters
-    ----------
-    args : sequence
-        As the launch takes them.
-    written : collection of int
-        Positions of the arrays that the kernel writes.
-    rtol : float or None
-        How far floats may lie from what is right, relative to the largest of an array. By default
-        it is the square root of the element type's precision. Integers have to be equal.
+    - `args`: as the launch takes them.
+    - `written`: positions of the arrays that the kernel writes.
+    - `rtol`: how far floats may lie from what is right, relative to the largest of an array. By
+      default it is the square root of the element type's precision. Integers have to be equal.
     """
 
     def __init__(
@@ -347,10 +327,7 @@ class Arguments:
     def expect(self, results: Sequence[Any]) -> None:
         """Take these for right: an array for each that the kernel writes, in their order.
 
-        Raises
-        ------
-        ArgumentTypeError
-            If they are not as many.
+        - raises `ArgumentTypeError` if they are not as many.
         """
         if len(results) != len(self._arrays):
             raise ArgumentTypeError(

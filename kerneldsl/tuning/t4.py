@@ -68,13 +68,9 @@ def t4_result(plan: PlanChoices, measured: Measured) -> dict[str, Any]:
 def to_document(records: LaunchRecords, *, best_alone: bool = False) -> dict[str, Any]:
     """Return the records of a launch as a document.
 
-    Parameters
-    ----------
-    records : LaunchRecords
-        Of one launch.
-    best_alone : bool
-        Without all but the chosen plan, and without what only this machine's cache can use: a
-        table that a package ships.
+    - `records`: of one launch.
+    - `best_alone`: without all but the chosen plan, and without what only this machine's cache can
+      use: a table that a package ships.
     """
     best = records.best
     chosen = records.chosen or (None if best is None else best.plan)
@@ -118,12 +114,8 @@ def write_documents(
 def read_documents(path: Path) -> tuple[list[LaunchRecords], int]:
     """Read a file of documents; return the records, and how many results could not be read.
 
-    Raises
-    ------
-    ArgumentValueError
-        If the file holds no documents.
-    OSError
-        If it cannot be read.
+    - raises `ArgumentValueError` if the file holds no documents.
+    - raises `OSError` if it cannot be read.
     """
     try:
         found = parse_json(path.read_bytes())

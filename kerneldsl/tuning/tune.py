@@ -125,10 +125,7 @@ def _forget(
 def _check(request: Request) -> None:
     """Refuse a launch that has one plan alone, or whose time would be that of copies.
 
-    Raises
-    ------
-    LaunchConfigError, ArgumentTypeError
-        Saying what to do instead.
+    - raises `LaunchConfigError`, `ArgumentTypeError` saying what to do instead.
     """
     name, shape = request.state.unit.qualname, request.shape
     if shape.extent is None or shape.plan is not None or shape.member is not None:

@@ -70,10 +70,8 @@ class Addresses:
     def missing(self, *, compiles: bool = True) -> int | None:
         """Return how many bytes are needed if so many are not left.
 
-        Parameters
-        ----------
-        compiles : bool
-            Whether kernels are compiled; otherwise compiled code is linked, which takes LLVM alone.
+        - `compiles`: whether kernels are compiled; otherwise compiled code is linked, which takes
+          LLVM alone.
         """
         needed = _COMPILING_BYTES if compiles else _LINKING_BYTES
         modules = tuple(_IMPORTS.items())[: None if compiles else _IMPORTS_TO_LINK]
@@ -86,19 +84,11 @@ def require_addresses(
 ) -> None:
     """Refuse to begin what a limit on addresses leaves no room for.
 
-    Parameters
-    ----------
-    work : str
-        The work to do, as the subject of a sentence.
-    compiles : bool
-        Whether kernels are compiled; otherwise compiled code is linked, which takes LLVM alone.
-    where : callable, optional
-        Returns the kernel's place.
-
-    Raises
-    ------
-    CompileError
-        If fewer addresses are left than it takes.
+    - `work`: the work to do, as the subject of a sentence.
+    - `compiles`: whether kernels are compiled; otherwise compiled code is linked, which takes LLVM
+      alone.
+    - `where`: returns the kernel's place.
+    - raises `CompileError` if fewer addresses are left than it takes.
     """
     addresses = Addresses.limited()
     missing = addresses.missing(compiles=compiles) if addresses is not None else None

@@ -19,15 +19,10 @@ def group_settings(
 ) -> Iterator[str]:
     """Yield a setting of this process's group and of each group above it, which holds as well.
 
-    Parameters
-    ----------
-    controller : str
-        Such as ``"memory"``.
-    unified, first : str or None
-        File of the setting in the second and in the first version of control groups; ``None``
-        leaves that version out.
-    root : Path
-        Where the system's files begin, which is another folder in tests.
+    - `controller`: such as ``"memory"``.
+    - `unified`, `first`: file of the setting in the second and in the first version of control
+      groups; ``None`` leaves that version out.
+    - `root`: where the system's files begin, which is another folder in tests.
     """
     folder = Path(root, "sys/fs/cgroup")
     for line in _read(Path(root, "proc/self/cgroup")).splitlines():

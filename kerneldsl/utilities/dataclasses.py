@@ -43,13 +43,9 @@ if not TYPE_CHECKING:
     def dataclass(cls=None, /, **options):
         """Return a class with the methods of a dataclass.
 
-        Parameters
-        ----------
-        cls : type, optional
-            The class. It is left to the standard library if it inherits fields, or if a field is no
-            parameter, or an annotation no text.
-        **options : bool
-            As for `dataclasses.dataclass`.
+        - `cls`: the class. It is left to the standard library if it inherits fields, or if a field
+          is no parameter, or an annotation no text.
+        - `**options`: as for `dataclasses.dataclass`.
         """
         if cls is None:
             return lambda cls: dataclass(cls, **options)

@@ -12,15 +12,10 @@ __all__ = ["find_beside", "read_beside"]
 def find_beside(path: str, written_in: str, module: Mapping[str, Any]) -> str:
     """Return the place of a file.
 
-    Parameters
-    ----------
-    path : str
-        The path, relative to the folder of the Python file.
-    written_in : str
-        The Python file, as its code has it. If no such file exists, the code may be from a zip
-        archive, or from a ``.pyc`` file alone. A notebook's cell is in the current folder.
-    module : mapping
-        The globals of the code's module.
+    - `path`: the path, relative to the folder of the Python file.
+    - `written_in`: the Python file, as its code has it. If no such file exists, the code may be
+      from a zip archive, or from a ``.pyc`` file alone. A notebook's cell is in the current folder.
+    - `module`: the globals of the code's module.
     """
     folder = ""
     if os.path.isfile(written_in):

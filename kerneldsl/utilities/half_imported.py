@@ -21,17 +21,9 @@ _PACKAGES = frozenset({"kerneldsl", "llvmlite", "numba", "numpy", "stdlib_kernel
 def refuse_half_imported(error: BaseException, kernel: str) -> None:
     """Raise an error that names the import if a launch met a module that is being imported.
 
-    Parameters
-    ----------
-    error : BaseException
-        What the launch raised.
-    kernel : str
-        The name of the kernel.
-
-    Raises
-    ------
-    KernelError
-        With the module, and what to do.
+    - `error`: what the launch raised.
+    - `kernel`: the name of the kernel.
+    - raises `KernelError` with the module, and what to do.
     """
     module = _half_imported(error)
     if module is None:

@@ -64,10 +64,8 @@ def check_writable(path: Path, option: str = "") -> None:
 
     `option` is that of :func:`writing`.
 
-    Raises
-    ------
-    ArgumentValueError
-        If its folder is missing, it is a folder itself, or the system forbids writing it.
+    - raises `ArgumentValueError` if its folder is missing, it is a folder itself, or the system
+      forbids writing it.
     """
     with writing(path, option):
         if path.is_dir():

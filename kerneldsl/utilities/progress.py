@@ -34,10 +34,7 @@ class _Line(Protocol):
 class NotebookBar:
     """A bar in the output of a notebook's cell.
 
-    Parameters
-    ----------
-    display : callable
-        IPython's `display`.
+    - `display`: IPython's `display`.
     """
 
     def __init__(self, display: Callable[..., Any]) -> None:
@@ -119,10 +116,7 @@ def notebook_bar() -> NotebookBar | None:
 def said_after_a_moment(text: Callable[[], str]) -> Iterator[None]:
     """Show a text while something takes longer than a moment.
 
-    Parameters
-    ----------
-    text : callable
-        Gives the text, when it is shown.
+    - `text`: gives the text, when it is shown.
     """
     line = _line()
     if line is None:

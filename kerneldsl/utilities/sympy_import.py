@@ -12,15 +12,8 @@ __all__ = ["import_sympy"]
 def import_sympy(purpose: str) -> Any:
     """Return the module ``sympy``.
 
-    Parameters
-    ----------
-    purpose : str
-        What is done with it, as a sentence of the error.
-
-    Raises
-    ------
-    ToolMissingError
-        If it is not installed.
+    - `purpose`: what is done with it, as a sentence of the error.
+    - raises `ToolMissingError` if it is not installed.
     """
     try:
         import sympy

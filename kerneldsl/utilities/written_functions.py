@@ -13,21 +13,11 @@ __all__ = ["written_function"]
 def written_function(name: str, text: str, namespace: Mapping[str, Any], maker: str) -> Any:
     """Compile the text of a function, which stays readable where Python looks for source.
 
-    Parameters
-    ----------
-    name : str
-        The function that the text defines.
-    text : str
-        Its ``def``, alone.
-    namespace : mapping
-        What the names in the text mean. The function gets its own dictionary.
-    maker : str
-        The module that wrote it, which the function calls its own.
-
-    Returns
-    -------
-    function
-        The same text has the same file name in every process, so that its code is cached.
+    - `name`: the function that the text defines.
+    - `text`: its ``def``, alone.
+    - `namespace`: what the names in the text mean. The function gets its own dictionary.
+    - `maker`: the module that wrote it, which the function calls its own.
+    - returns: the same text has the same file name in every process, so that its code is cached.
 
     Examples
     --------

@@ -48,24 +48,16 @@ def c_name(text: str) -> str:
 
 
 class ArgumentField(NamedTuple):
-    """A member of the structure of a kernel's arguments.
+    """A member of the structure of a kernel's arguments."""
 
-    Attributes
-    ----------
-    name, type : str
-        Its name and its type in C.
-    elements : int or None
-        Number of elements of a member that is an array in C.
-    offset : int
-        Bytes from the start of the structure.
-    kind : Kind
-        The argument, or the part of a tuple, that it is.
-    """
-
+    #: Its name and its type in C.
     name: str
     type: str
+    #: Number of elements of a member that is an array in C.
     elements: int | None
+    #: Bytes from the start of the structure.
     offset: int
+    #: The argument, or the part of a tuple, that it is.
     kind: Kind
 
 
@@ -143,26 +135,17 @@ def array_types(fields: Sequence[ArgumentField]) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Declaration:
-    """A kernel as a header declares it.
+    """A kernel as a header declares it."""
 
-    Parameters
-    ----------
-    name : str
-        Name of its functions.
-    kernel : str
-        Module and name in Python.
-    layout : ParameterLayout
-        Its parameters.
-    block : tuple of int or None
-        The block that its code for the CPU is for.
-    uses_dynamic_shared : bool
-        Whether a launch gives it dynamic shared memory.
-    """
-
+    #: Name of its functions.
     name: str
+    #: Module and name in Python.
     kernel: str
+    #: Its parameters.
     layout: ParameterLayout
+    #: The block that its code for the CPU is for.
     block: tuple[int, int, int] | None
+    #: Whether a launch gives it dynamic shared memory.
     uses_dynamic_shared: bool
 
     def text(self) -> str:

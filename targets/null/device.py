@@ -41,10 +41,7 @@ class NullDevice(Device):
 
     The target plans its failures and records its launches.
 
-    Attributes
-    ----------
-    memory : AddressSpace
-        Its memory, to look at.
+    - `memory`: its memory, to look at.
     """
 
     is_simulated = True

@@ -44,29 +44,19 @@ _log = logging.getLogger("kerneldsl.null")
 
 @dataclass(frozen=True)
 class LaunchRecord:
-    """A launch that a driver would have taken.
+    """A launch that a driver would have taken."""
 
-    Parameters
-    ----------
-    entry_name : str
-        The kernel's entry.
-    kernel : str
-        The name of its function in Python.
-    device : Device
-        The device that it would have run on.
-    config : LaunchConfig
-        Grid, block, extent, stream and dynamic shared memory.
-    parameters : bytes
-        The parameter buffer, without the pointer to the fault record.
-    values : dict
-        The same, by the names of the parameter layout.
-    """
-
+    #: The kernel's entry.
     entry_name: str
+    #: The name of its function in Python.
     kernel: str
+    #: The device that it would have run on.
     device: Device
+    #: Grid, block, extent, stream and dynamic shared memory.
     config: LaunchConfig
+    #: The parameter buffer, without the pointer to the fault record.
     parameters: bytes
+    #: The same, by the names of the parameter layout.
     values: Mapping[str, Any]
 
 
@@ -96,12 +86,8 @@ class NullExecutable(Executable):
 
     Raises `CompileError` where a driver for the device would refuse the PTX.
 
-    Attributes
-    ----------
-    resources : Resources
-        From ptxas if it is installed and knows the architecture, else estimated.
-    carveout : Carveout
-        The preference that a driver would have got.
+    - `resources`: from ptxas if it is installed and knows the architecture, else estimated.
+    - `carveout`: the preference that a driver would have got.
     """
 
     def __init__(

@@ -237,21 +237,14 @@ def _error(what: str, code: int, name: str, remedy: str | None) -> DriverError:
 
 @dataclass(frozen=True, slots=True)
 class _Release:
-    """One release that a driver would have ordered.
+    """One release that a driver would have ordered."""
 
-    Parameters
-    ----------
-    pointer, nbytes : int
-        The memory.
-    stream : object
-        Its home stream.
-    used_on : tuple
-        What the release had to wait for beside it.
-    """
-
+    #: The memory.
     pointer: int
     nbytes: int
+    #: Its home stream.
     stream: Any
+    #: What the release had to wait for beside it.
     used_on: tuple[Any, ...]
 
 

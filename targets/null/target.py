@@ -36,21 +36,11 @@ class _NullCompiler(PtxCompiler):
 class NullTarget(Target):
     """Described devices, on which kernels are loaded and launched and do not run.
 
-    Parameters
-    ----------
-    *devices : Device
-        What there is at the start.
-
-    Attributes
-    ----------
-    launches : list of LaunchRecord
-        Every launch that a driver would have taken, oldest first.
-    driver : NativeDriver
-        Takes the launches of native code.
-    peer_access : set of (Device, Device)
-        Each device and peer whose access was enabled.
-    faults : FaultPlan
-        Which operations fail next, and which devices are lost.
+    - `*devices`: what there is at the start.
+    - `launches`: every launch that a driver would have taken, oldest first.
+    - `driver`: takes the launches of native code.
+    - `peer_access`: each device and peer whose access was enabled.
+    - `faults`: which operations fail next, and which devices are lost.
     """
 
     name = "null"
@@ -91,26 +81,18 @@ class NullTarget(Target):
     def fail_next(self, operation: str, error: BaseException) -> None:
         """Let the next call of an operation raise an error, once.
 
-        Parameters
-        ----------
-        operation : str
-            One of :data:`targets.null.faults.OPERATIONS`, such as ``"launch"``.
-        error : BaseException
-            What it raises, such as :func:`targets.null.fault` makes it. Several errors are raised
-            by the calls that follow, in their order. A fatal one takes the device out of use, or
-            all of them, as `DriverError.loses_process` says.
+        - `operation`: one of :data:`targets.null.faults.OPERATIONS`, such as ``"launch"``.
+        - `error`: what it raises, such as :func:`targets.null.fault` makes it. Several errors are
+          raised by the calls that follow, in their order. A fatal one takes the device out of use,
+          or all of them, as `DriverError.loses_process` says.
         """
         self.faults.add(operation, error)
 
     def lose(self, device: Device, error: DriverError | None = None) -> None:
         """Take a device out of use, or all of them, as a fatal error does.
 
-        Parameters
-        ----------
-        device : Device
-            Where the error came from.
-        error : DriverError, optional
-            The error that did it; without it an illegal address, which takes all of them.
+        - `device`: where the error came from.
+        - `error`: the error that did it; without it an illegal address, which takes all of them.
         """
         first = error or fault(
             "CUDA_ERROR_ILLEGAL_ADDRESS", f"wait for {device}", device=str(device)
@@ -157,10 +139,7 @@ class NullTarget(Target):
     def device_of_pointer(self, pointer: int) -> Device:
         """Return the device that an address belongs to.
 
-        Raises
-        ------
-        DeviceMismatchError
-            The address belongs to none of the devices described now.
+        - raises `DeviceMismatchError`: the address belongs to none of the devices described now.
         """
         for device in self._devices:
             if pointer in device.memory:

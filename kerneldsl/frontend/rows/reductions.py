@@ -24,13 +24,9 @@ __all__ = ["FUNCTIONS", "METHODS", "REDUCTIONS", "counting_unit", "reduction_uni
 def reduction_unit(name: str, *dtypes: str) -> FunctionUnit:
     """Return the device function that reduces a row.
 
-    Parameters
-    ----------
-    name : str
-        One of `REDUCTIONS`, ``"nanmax"``, ``"nanmin"``, or ``"dot"``: the sum of the products of
-        two rows.
-    *dtypes : str
-        Element types of the rows.
+    - `name`: one of `REDUCTIONS`, ``"nanmax"``, ``"nanmin"``, or ``"dot"``: the sum of the products
+      of two rows.
+    - `*dtypes`: element types of the rows.
     """
     if name == "dot":
         return make_unit(_dot(*(_total_type(dtype)(0) for dtype in dtypes)), is_device=True)

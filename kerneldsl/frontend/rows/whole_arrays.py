@@ -65,14 +65,9 @@ class WholeArray(NamedTuple):
 def whole_arrays(unit: FunctionUnit, shapes: _Shapes, threads: int) -> Iterator[WholeArray]:
     """Yield what each of so many threads does with whole arrays, if that is much.
 
-    Parameters
-    ----------
-    unit : FunctionUnit
-        The kernel as it is written; device functions that it calls are looked at too.
-    shapes : mapping
-        Shapes of the arguments that are arrays, by their parameters.
-    threads : int
-        Threads of the launch.
+    - `unit`: the kernel as it is written; device functions that it calls are looked at too.
+    - `shapes`: shapes of the arguments that are arrays, by their parameters.
+    - `threads`: threads of the launch.
     """
     seen: set[SourceLocation] = set()
     for each in _Finder(unit, shapes, threads, ()).find():

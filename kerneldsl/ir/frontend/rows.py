@@ -289,10 +289,7 @@ def _refuse_overlap(
     Rows of one array with the same slices are the same row or apart, whatever their other indices
     are. Each element depends on its own alone.
 
-    Raises
-    ------
-    UnsupportedConstructError
-        With the row that is read.
+    - raises `UnsupportedConstructError` with the row that is read.
     """
     written = _pattern(view)
     for read, row in value.rows:

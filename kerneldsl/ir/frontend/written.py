@@ -43,11 +43,8 @@ _COMPOUND = (ast.If, ast.For, ast.While)
 def value_type(found: Any) -> Type:
     """Return the language's type of a Numba type.
 
-    Parameters
-    ----------
-    found : numba.types.Type
-        Any type. The value of a literal, and whether an array is read-only, are not part of what
-        is returned.
+    - `found`: any type. The value of a literal, and whether an array is read-only, are not part of
+      what is returned.
 
     Examples
     --------

@@ -88,14 +88,8 @@ class TileMemory(ABC):
 class ElementCode(ABC):
     """Writes the elements of one operation on tiles.
 
-    Parameters
-    ----------
-    emitter : Emitter
-        Writes the regions.
-    operation : Operation
-        The operation.
-    shape : tuple of int
-        Of its tile.
+    - `emitter`: writes the regions.
+    - `shape`: of its tile.
     """
 
     def __init__(self, emitter: Emitter, operation: Operation, shape: tuple[int, ...]) -> None:

@@ -37,30 +37,20 @@ def _same(reader: Reader, total: Value, count: Value) -> Value:
 
 @dataclass(frozen=True)
 class Fold:
-    """A combination of elements.
+    """A combination of elements."""
 
-    Parameters
-    ----------
-    combination : callable
-        Returns what combines two values, for a target context and Numba's type of both.
-    identity : callable
-        Returns what changes nothing that it is combined with, for that type.
-    nothing : int
-        What a scan gives that has combined no element.
-    element : callable
-        Reads what is combined: of a reader, the element, the type of the result, and what reads the
-        element's position along the axis. It is a number, or a tuple of numbers.
-    finish : callable
-        Reads the result: of a reader, the combination of all elements and their number.
-    vote : str
-        For truth values, the vote of a block that combines them: "or" or "and".
-    """
-
+    #: Returns what combines two values, for a target context and Numba's type of both.
     combination: Callable[[Any, Any], Combination]
+    #: Returns what changes nothing that it is combined with, for that type.
     identity: Callable[[Any], Any]
+    #: What a scan gives that has combined no element.
     nothing: int = 0
+    #: Reads what is combined: of a reader, the element, the type of the result, and what reads the
+    #: element's position along the axis. It is a number, or a tuple of numbers.
     element: Callable[[Reader, Value, Any, Callable[[], Value]], Value] = _cast
+    #: Reads the result: of a reader, the combination of all elements and their number.
     finish: Callable[[Reader, Value, Value], Value] = _same
+    #: For truth values, the vote of a block that combines them: "or" or "and".
     vote: str = ""
 
 
@@ -214,16 +204,10 @@ FOLDS = {
 class Combiner:
     """Combines the elements of one reduction or scan.
 
-    Parameters
-    ----------
-    operation : Operation
-        Names its fold.
-    kind
-        Numba's type of what is combined.
-    context
-        The target context.
-    builder : ir.IRBuilder
-        Where instructions go.
+    - `operation`: names its fold.
+    - `kind`: numba's type of what is combined.
+    - `context`: the target context.
+    - `builder`: where instructions go.
     """
 
     def __init__(

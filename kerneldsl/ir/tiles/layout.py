@@ -45,17 +45,11 @@ class TileLayout(Protocol):
 
 @dataclass(frozen=True)
 class Layout:
-    """Ownership of a tile's elements by the threads of a block.
+    """Ownership of a tile's elements by the threads of a block."""
 
-    Parameters
-    ----------
-    count : int
-        Elements of the tile.
-    threads : int
-        Threads of the block.
-    """
-
+    #: Elements of the tile.
     count: int
+    #: Threads of the block.
     threads: int
 
     @property

@@ -71,17 +71,11 @@ class Place:
 class Placement:
     """Places of the tiles of one function.
 
-    Parameters
-    ----------
-    function : Function
-        With its tiles as values; branches and loops hand on those that are read.
-    threads : int
-        Threads of the block.
-    layouts : Layouts
-        Layouts of the tiles in registers.
-    in_registers : bool
-        Whether tiles that other threads do not read are in registers. Otherwise all are in memory
-        of the block, one element after the other, and all memory is used again.
+    - `function`: with its tiles as values; branches and loops hand on those that are read.
+    - `threads`: threads of the block.
+    - `layouts`: layouts of the tiles in registers.
+    - `in_registers`: whether tiles that other threads do not read are in registers. Otherwise all
+      are in memory of the block, one element after the other, and all memory is used again.
     """
 
     def __init__(

@@ -278,10 +278,7 @@ EXAMPLES: dict[str, _Row] = {
 def example_of(name: str) -> str | None:
     """Return the example of an intrinsic as a doctest, or ``None``.
 
-    Parameters
-    ----------
-    name : str
-        The dotted name below ``kerneldsl``.
+    - `name`: the dotted name below ``kerneldsl``.
     """
     row = EXAMPLES.get(name)
     if row is None:

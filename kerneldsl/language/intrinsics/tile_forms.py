@@ -27,30 +27,19 @@ class ResultShape(enum.Enum):
 
 @dataclass(frozen=True)
 class TileForm:
-    """Form of a tile operation.
+    """Form of a tile operation."""
 
-    Parameters
-    ----------
-    shape : ResultShape
-        Of what it gives.
-    dtype : str, callable or None
-        Dtype of the result, or what returns it for that of the elements; ``None`` for the same.
-    refused : tuple of ElementKind
-        Elements that it does not take.
-    is_elementwise : bool
-        Whether it is a part of an expression of elements, and no operation of the block.
-    fold : str
-        Of a reduction or scan: how elements are combined, a row of
-        :mod:`kerneldsl.ir.tiles.folds`.
-    attribute : str
-        Its name as an attribute of a tile, if it is one and no method.
-    """
-
+    #: Of what it gives.
     shape: ResultShape = ResultShape.SAME
+    #: Dtype of the result, or what returns it for that of the elements; ``None`` for the same.
     dtype: str | Callable[[str], str | None] | None = None
+    #: Elements that it does not take.
     refused: tuple[ElementKind, ...] = ()
+    #: Whether it is a part of an expression of elements, and no operation of the block.
     is_elementwise: bool = False
+    #: Of a reduction or scan: how elements are combined, a row of :mod:`kerneldsl.ir.tiles.folds`.
     fold: str = ""
+    #: Its name as an attribute of a tile, if it is one and no method.
     attribute: str = ""
 
     @property

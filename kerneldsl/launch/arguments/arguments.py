@@ -22,12 +22,8 @@ __all__ = ["READERS", "Progress", "bind", "check_writable", "find_reader", "over
 def bind(names: tuple[str, ...], args: tuple[Any, ...]) -> Binding:
     """Read the arguments of a launch; there must be as many as names.
 
-    Raises
-    ------
-    ArgumentTypeError, ArgumentValueError
-        If one of them cannot be passed to a kernel.
-    DeviceMismatchError
-        If they live on two devices.
+    - raises `ArgumentTypeError`, `ArgumentValueError` if one of them cannot be passed to a kernel.
+    - raises `DeviceMismatchError` if they live on two devices.
     """
     binding = Binding()
     codes: list[int] = []
@@ -56,10 +52,7 @@ def check_writable(
 ) -> None:
     """Refuse read-only arrays among the arguments that the kernel writes.
 
-    Raises
-    ------
-    ReadOnlyArrayError
-        Naming the first of them.
+    - raises `ReadOnlyArrayError` naming the first of them.
     """
     for array in binding.arrays:
         position = array.position
@@ -83,12 +76,9 @@ def overlap(binding: Binding, written: frozenset[int]) -> bool:
 class Progress:
     """Progress of a launch.
 
-    Attributes
-    ----------
-    has_begun : bool
-        Whether the kernel may have begun on the device.
-    touched : set of int
-        Indices, among the flat values, of the arrays in host memory that may have been changed.
+    - `has_begun`: whether the kernel may have begun on the device.
+    - `touched`: indices, among the flat values, of the arrays in host memory that may have been
+      changed.
     """
 
     __slots__ = ("has_begun", "touched")
@@ -219,10 +209,7 @@ def _named_tuple_reader(names: tuple[str, ...]) -> Reader:
 def find_reader(value: Any) -> Reader:
     """Return the reader of a value of a new type, and add it to the table.
 
-    Raises
-    ------
-    Refused
-        If kernels do not take such a thing.
+    - raises `Refused` if kernels do not take such a thing.
     """
     kind = type(value)
     reader = _reader_of_type(kind)

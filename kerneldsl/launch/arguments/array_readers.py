@@ -68,10 +68,7 @@ def _classify(dtype: np.dtype[Any], ndim: int, flags: int) -> int:
 def name_of(dtype: np.dtype[Any], what: str = "an array") -> str:
     """Return the name of the element type of the dtype of an argument.
 
-    Raises
-    ------
-    Refused
-        Saying what to do instead, where kernels do not take the dtype.
+    - raises `Refused` saying what to do instead, where kernels do not take the dtype.
     """
     name = element_name(dtype)
     if name is not None:
@@ -118,12 +115,8 @@ def read_device_array(value: ArrayGeometry, binding: Binding) -> int:
 def seal(value: ArrayGeometry) -> None:
     """Note once what is passed of a device array.
 
-    Raises
-    ------
-    ClosedResourceError
-        If it has been closed.
-    Refused
-        If kernels do not take its dtype.
+    - raises `ClosedResourceError` if it has been closed.
+    - raises `Refused` if kernels do not take its dtype.
     """
     value.check_open()
     value.seal(code_of(ArrayKind(name_of(value.dtype), value.ndim, value.layout)))
@@ -132,10 +125,7 @@ def seal(value: ArrayGeometry) -> None:
 def _claim(binding: Binding, device: Device) -> None:
     """Note that an argument lives on a device.
 
-    Raises
-    ------
-    Refused
-        If another one lives elsewhere.
+    - raises `Refused` if another one lives elsewhere.
     """
     if binding.device is None:
         binding.device = device

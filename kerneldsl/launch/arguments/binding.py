@@ -152,20 +152,13 @@ Reader: TypeAlias = Callable[[Any, Binding], int]
 
 
 class PassedArray(NamedTuple):
-    """An array as a launch passes it.
+    """An array as a launch passes it."""
 
-    Parameters
-    ----------
-    parameters : ArrayParameters
-        Its kind, and which parameters pass it.
-    location : Location
-        Where its first element is.
-    shape, strides : tuple of int
-        Extent, and bytes from one element to the next, along each axis.
-    """
-
+    #: Its kind, and which parameters pass it.
     parameters: ArrayParameters
+    #: Where its first element is.
     location: Location
+    #: Extent, and bytes from one element to the next, along each axis.
     shape: tuple[int, ...]
     strides: tuple[int, ...]
 
@@ -196,12 +189,9 @@ class PassedArray(NamedTuple):
 def passed_arrays(arrays: Iterable[ArrayParameters], values: Sequence[Any]) -> list[PassedArray]:
     """Read arrays from the flat values of a launch.
 
-    Parameters
-    ----------
-    arrays : iterable of ArrayParameters
-        Where they are.
-    values : sequence
-        The flat values, in the order of :attr:`~kerneldsl.contract.abi.ParameterLayout.parameters`.
+    - `arrays`: where they are.
+    - `values`: the flat values, in the order of
+      :attr:`~kerneldsl.contract.abi.ParameterLayout.parameters`.
     """
     found = []
     for array in arrays:

@@ -34,10 +34,7 @@ _MAX_KNOWN = 256
 class PromiseTable:
     """The promises that were found for one kernel.
 
-    Parameters
-    ----------
-    traits : KernelTraits
-        What the kernel writes.
+    - `traits`: what the kernel writes.
     """
 
     def __init__(self, traits: KernelTraits) -> None:
@@ -56,14 +53,9 @@ class PromiseTable:
     ) -> int:
         """Return the number of all that holds of a launch's arguments.
 
-        Parameters
-        ----------
-        binding : Binding
-            The arguments, with the addresses that the kernel will see.
-        extent : tuple of int or None
-            Of ``forall``.
-        threads : tuple of int
-            Of an explicit launch along each axis.
+        - `binding`: the arguments, with the addresses that the kernel will see.
+        - `extent`: of ``forall``.
+        - `threads`: of an explicit launch along each axis.
         """
         places = self._places.get(binding.codes)
         if places is None:
@@ -119,25 +111,13 @@ def promises_of(
 ) -> Promises:
     """Find all that holds of a launch's arguments.
 
-    Parameters
-    ----------
-    arrays : sequence of PassedArray
-        The arrays among the arguments, with the addresses that the kernel will see.
-    extent : tuple of int
-        Of ``forall``; empty for an explicit launch.
-    threads : tuple of int
-        Of an explicit launch along each axis; empty for ``forall``.
-    integers : collection of int
-        The int64 scalars among the arguments.
-    written : collection of int
-        Positions of the arguments that the kernel may write
-        (:attr:`~kerneldsl.analysis.traits.KernelTraits.written`).
-    are_mapped : bool
-        Whether only arrays that a tensor map can describe are promised to be aligned.
-
-    Returns
-    -------
-    Promises
+    - `arrays`: the arrays among the arguments, with the addresses that the kernel will see.
+    - `extent`: of ``forall``; empty for an explicit launch.
+    - `threads`: of an explicit launch along each axis; empty for ``forall``.
+    - `integers`: the int64 scalars among the arguments.
+    - `written`: positions of the arguments that the kernel may write
+      (:attr:`~kerneldsl.analysis.traits.KernelTraits.written`).
+    - `are_mapped`: whether only arrays that a tensor map can describe are promised to be aligned.
 
     Examples
     --------

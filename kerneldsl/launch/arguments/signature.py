@@ -34,11 +34,8 @@ __all__ = ["conform", "refuse_signatures"]
 def refuse_signatures(name: str, parameters: tuple[str, ...], args: tuple[Any, ...]) -> None:
     """Refuse several signatures where one says what is compiled; a text is no argument.
 
-    Raises
-    ------
-    ArgumentTypeError
-        If the arguments of `name` are a signature, or several are among them. One text beside
-        arguments of other types is refused as every text is.
+    - raises `ArgumentTypeError` if the arguments of `name` are a signature, or several are among
+      them. One text beside arguments of other types is refused as every text is.
     """
     listed = [each for arg in args for each in (arg if isinstance(arg, list) else (arg,))]
     found = [each for each in listed if is_signature(each)]
@@ -63,21 +60,11 @@ def conform(
 
     Of several signatures it is the one with the fewest conversions that takes the arguments.
 
-    Parameters
-    ----------
-    binding : Binding
-        The arguments as they are.
-    signatures : tuple of (tuple of Kind, tuple of int)
-        The declared kinds, and their codes.
-    names : tuple of str
-        The parameters' names.
-
-    Raises
-    ------
-    ArgumentTypeError
-        If an argument is of another kind.
-    ArgumentValueError
-        If an integer does not fit the declared type.
+    - `binding`: the arguments as they are.
+    - `signatures`: the declared kinds, and their codes.
+    - `names`: the parameters' names.
+    - raises `ArgumentTypeError` if an argument is of another kind.
+    - raises `ArgumentValueError` if an integer does not fit the declared type.
     """
     if any(binding.codes == codes for _, codes in signatures):
         return

@@ -39,14 +39,8 @@ _SPARSE = 4
 class HostArray:
     """One host array among the arguments of a launch.
 
-    Parameters
-    ----------
-    parameters : ArrayParameters
-        Its position among the flat values.
-    array : ndarray
-        The array.
-    is_written : bool
-        Whether the kernel may write it.
+    - `parameters`: its position among the flat values.
+    - `is_written`: whether the kernel may write it.
     """
 
     __slots__ = ("array", "high", "index", "is_written", "low", "strides")
@@ -106,20 +100,12 @@ def launch_staged(
 ) -> None:
     """Copy arrays in, launch, wait, and copy back those that the kernel can write.
 
-    Parameters
-    ----------
-    device : Device
-        Where the kernel runs.
-    arrays : list of HostArray
-        The arguments in host memory.
-    values : list
-        The flat values of the launch; the pointers of `arrays` are replaced.
-    launch : callable
-        A function that starts the kernel with the given values.
-    stream : object
-        The stream of the launch.
-    progress : Progress
-        Records the steps of the launch.
+    - `device`: where the kernel runs.
+    - `arrays`: the arguments in host memory.
+    - `values`: the flat values of the launch; the pointers of `arrays` are replaced.
+    - `launch`: a function that starts the kernel with the given values.
+    - `stream`: the stream of the launch.
+    - `progress`: records the steps of the launch.
 
     Notes
     -----

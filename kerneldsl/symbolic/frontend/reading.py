@@ -28,10 +28,7 @@ _MAX_DEPTH = 16
 def read_unit(unit: FunctionUnit, wrt: str) -> Reading:
     """Read a function.
 
-    Raises
-    ------
-    UnsupportedConstructError
-        If it does what no expression says, with the line.
+    - raises `UnsupportedConstructError` if it does what no expression says, with the line.
     """
     reading = Reading(unit, wrt)
     frame = _Frame(reading, unit, {name: Array(name) for name in unit.parameters}, 0)

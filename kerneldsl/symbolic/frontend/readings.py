@@ -34,53 +34,31 @@ class Shape(NamedTuple):
 
 
 class Store(NamedTuple):
-    """A value that a kernel stores.
+    """A value that a kernel stores."""
 
-    Parameters
-    ----------
-    path : tuple of Boolean
-        Conditions under which that is done, in the order in which they are tested.
-    array : str
-        Where.
-    place : tuple of Expr
-        Indices of the element.
-    value : Expr
-        What.
-    node : ast.AST
-        The statement.
-    """
-
+    #: Conditions under which that is done, in the order in which they are tested.
     path: tuple[Any, ...]
+    #: Where.
     array: str
+    #: Indices of the element.
     place: tuple[Any, ...]
+    #: What.
     value: Any
+    #: The statement.
     node: ast.AST
 
 
 class Reading:
     """Expressions that say what a function does.
 
-    Parameters
-    ----------
-    unit : FunctionUnit
-        The function.
-    wrt : str
-        The parameter by which derivatives are taken.
-
-    Attributes
-    ----------
-    stores : list of Store
-        What a kernel stores.
-    results : list of tuple
-        Path and value of each ``return`` of a function.
-    loads : dict
-        Symbol to the array and the index of the element that it stands for.
-    places : dict
-        Symbol to the text of an index or extent, ``out.shape[0]`` for instance.
-    numbers : dict
-        Symbol to the name of a parameter.
-    indices : tuple of Symbol
-        Those that ``kd.grid`` gives; none where the kernel does not need them.
+    - `unit`: the function.
+    - `wrt`: the parameter by which derivatives are taken.
+    - `stores`: what a kernel stores.
+    - `results`: path and value of each ``return`` of a function.
+    - `loads`: Symbol to the array and the index of the element that it stands for.
+    - `places`: Symbol to the text of an index or extent, ``out.shape[0]`` for instance.
+    - `numbers`: Symbol to the name of a parameter.
+    - `indices`: those that ``kd.grid`` gives; none where the kernel does not need them.
     """
 
     def __init__(self, unit: FunctionUnit, wrt: str) -> None:

@@ -83,23 +83,15 @@ class Builder:
 
     It is used while launches are recorded, so that nothing is read from the cache or the package.
 
-    Parameters
-    ----------
-    place : str
-        Name of the package, or its folder.
-    levels : sequence of str
-        Levels of processors.
-    architectures : sequence of str
-        Architectures of GPUs.
-
-    Raises
-    ------
-    ArgumentValueError
-        If the package cannot be imported, or an architecture is not known.
+    - raises `ArgumentValueError` if the package cannot be imported, or an architecture is not
+      known.
     """
 
+    #: Name of the package, or its folder.
     place: str
+    #: Levels of processors.
     levels: Sequence[str]
+    #: Architectures of GPUs.
     architectures: Sequence[str]
     #: What is not shipped, with the reason.
     left_out: dict[str, str] = field(default_factory=dict)

@@ -123,14 +123,9 @@ def print_devices(
 ) -> None:
     """Print devices as a table, the default one marked.
 
-    Parameters
-    ----------
-    infos : sequence of DeviceInfo
-        The devices.
-    default : str or None
-        The device that kernels run on by default.
-    live : sequence of mapping, optional
-        Live attributes of each device. Columns without any known value are left out.
+    - `infos`: the devices.
+    - `default`: the device that kernels run on by default.
+    - `live`: live attributes of each device. Columns without any known value are left out.
     """
     from kerneldsl.contract.info_display import DEVICE_HEADERS, device_row, known
 

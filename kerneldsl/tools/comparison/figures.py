@@ -44,23 +44,15 @@ class Quartiles(NamedTuple):
 
 @dataclass
 class Figure:
-    """A time or a rate.
+    """A time or a rate."""
 
-    Attributes
-    ----------
-    values : list of float
-        The samples; of a figure that is a median alone, that one.
-    more_is_better : bool
-        Whether it is a rate.
-    quartiles : Quartiles or None
-        Of a median whose samples are not there.
-    extremes : tuple of float or None
-        The least and the greatest sample, where nothing else is known of them.
-    """
-
+    #: The samples; of a figure that is a median alone, that one.
     values: list[float]
+    #: Whether it is a rate.
     more_is_better: bool
+    #: Of a median whose samples are not there.
     quartiles: Quartiles | None = None
+    #: The least and the greatest sample, where nothing else is known of them.
     extremes: tuple[float, float] | None = None
 
     @property

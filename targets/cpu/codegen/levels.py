@@ -39,20 +39,13 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Level:
-    """A level of processors, or an architecture as a whole.
+    """A level of processors, or an architecture as a whole."""
 
-    Parameters
-    ----------
-    name : str
-        Such as ``"x86-64-v3"``; LLVM's name of the processor, too.
-    machine : str
-        Architecture, as `platform.machine` names it.
-    features : frozenset of str
-        LLVM's names of the features that every processor of it has.
-    """
-
+    #: Such as ``"x86-64-v3"``; LLVM's name of the processor, too.
     name: str
+    #: Architecture, as `platform.machine` names it.
     machine: str
+    #: LLVM's names of the features that every processor of it has.
     features: frozenset[str]
 
     @property

@@ -207,14 +207,9 @@ def _contents(unit: FunctionUnit) -> str:
 def name_symbols(module: Any, machine: Any, old: str, new: str) -> None:
     """Rename what an optimized module defines, and remove what its entry does not use.
 
-    Parameters
-    ----------
-    module : llvmlite.binding.ModuleRef
-        The module, which is changed.
-    machine : llvmlite.binding.TargetMachine
-        The machine that it is for.
-    old, new : str
-        Name of its entry. Other definitions are numbered, and are local.
+    - `module`: the module, which is changed.
+    - `machine`: the machine that it is for.
+    - `old`, `new`: name of its entry. Other definitions are numbered, and are local.
     """
     from targets.cpu.math.float_conversions import CONVERSIONS
 

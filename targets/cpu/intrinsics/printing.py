@@ -29,16 +29,10 @@ _SHORT_DIGITS = 4
 def python_text(context: Any, builder: ir.IRBuilder, value: ir.Value, bits: int) -> ir.Value:
     """Write a call that makes the text; returns the address of memory of this function's frame.
 
-    Parameters
-    ----------
-    context : numba.core.base.BaseContext
-        Where constant strings are made.
-    builder : ir.IRBuilder
-        Where to write it.
-    value : ir.Value
-        A double.
-    bits : int
-        Bits of the number that it was.
+    - `context`: where constant strings are made.
+    - `builder`: where to write it.
+    - `value`: a double.
+    - `bits`: bits of the number that it was.
     """
     buffer = cgutils.alloca_once(builder, _BYTE, size=_TEXT_BYTES)
     builder.call(_writer(context, builder.module, bits), [buffer, value])

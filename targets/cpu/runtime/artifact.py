@@ -327,18 +327,12 @@ _HINT = (
 
 
 class Description(NamedTuple):
-    """Text in native memory, with places for numbers.
+    """Text in native memory, with places for numbers."""
 
-    Parameters
-    ----------
-    address : int
-        Of the number of pieces, and three words of each after it. The words are the address and
-        the bytes of a text, and the offset of the launch's int64 that follows the text, or -1.
-    keep : tuple
-        What owns the memory.
-    """
-
+    #: Of the number of pieces, and three words of each after it. The words are the address and the
+    #: bytes of a text, and the offset of the launch's int64 that follows the text, or -1.
     address: int
+    #: What owns the memory.
     keep: tuple[Any, ...]
 
 

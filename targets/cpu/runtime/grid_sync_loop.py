@@ -32,14 +32,10 @@ def run_in_passes(
 ) -> None:
     """Call `run`, which runs the entry over all blocks, until they have come to their end.
 
-    Raises
-    ------
-    OutOfMemoryError
-        There is no memory for what the blocks keep.
-    BarrierDivergenceError
-        Some blocks wait, and others have ended or wait elsewhere, where a GPU would wait
-        permanently. Analysis refuses kernels in which that could be; arguments that overlap may
-        deceive it.
+    - raises `OutOfMemoryError`: there is no memory for what the blocks keep.
+    - raises `BarrierDivergenceError`: some blocks wait, and others have ended or wait elsewhere,
+      where a GPU would wait permanently. Analysis refuses kernels in which that could be; arguments
+      that overlap may deceive it.
     """
     assert artifact.part_bytes is not None
     each = -(-(artifact.part_bytes + config.shared_bytes) // ALIGNMENT) * ALIGNMENT

@@ -53,28 +53,20 @@ class BadObjectError(Exception):
 
 
 class Section(NamedTuple):
-    """A section, as its header describes it.
+    """A section, as its header describes it."""
 
-    Attributes
-    ----------
-    name, type, flags, address : int
-        The name's place in the table of names, and numbers of the format.
-    offset, nbytes : int
-        Its contents in the file.
-    link, info : int
-        Numbers of other sections, by the type.
-    alignment, entry_bytes : int
-        What its address is a multiple of, and the size of its entries.
-    """
-
+    #: The name's place in the table of names, and numbers of the format.
     name: int
     type: int
     flags: int
     address: int
+    #: Its contents in the file.
     offset: int
     nbytes: int
+    #: Numbers of other sections, by the type.
     link: int
     info: int
+    #: What its address is a multiple of, and the size of its entries.
     alignment: int
     entry_bytes: int
 
@@ -104,15 +96,9 @@ class Symbol(NamedTuple):
 def check_object(code: bytes, function: str) -> tuple[int, int]:
     """Check that an ELF object file is for this machine and defines a function.
 
-    Returns
-    -------
-    tuple of int
-        Bytes before the function in its section, and those of the whole section.
-
-    Raises
-    ------
-    BadObjectError
-        The file is for another machine, or has no such function; with the reason.
+    - returns: bytes before the function in its section, and those of the whole section.
+    - raises `BadObjectError`: the file is for another machine, or has no such function; with the
+      reason.
     """
     try:
         wanted = function.encode()
@@ -129,10 +115,7 @@ def check_object(code: bytes, function: str) -> tuple[int, int]:
 def undefined_symbols(code: bytes) -> tuple[str, ...]:
     """Return the names that an ELF object file for any machine takes from others.
 
-    Raises
-    ------
-    BadObjectError
-        It is not an object file.
+    - raises `BadObjectError`: it is not an object file.
     """
     try:
         found = tuple(each.name.decode() for each in symbols_of(code) if each.section == _UNDEFINED)

@@ -42,12 +42,8 @@ VERSION = 2
 class ProcessCode:
     """An object file, compiled where no earlier process has offered it.
 
-    Parameters
-    ----------
-    function : str
-        Function that it defines, which takes one address.
-    compile_code : callable
-        Returns it.
+    - `function`: function that it defines, which takes one address.
+    - `compile_code`: returns it.
     """
 
     def __init__(self, function: str, compile_code: Callable[[], bytes]) -> None:

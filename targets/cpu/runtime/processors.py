@@ -271,17 +271,11 @@ _SEMAPHORE_WORDS = 8
 
 
 class Runnable(NamedTuple):
-    """A number of threads, and what limits it.
+    """A number of threads, and what limits it."""
 
-    Parameters
-    ----------
-    threads : int
-        How many can run at once, 1 or more.
-    limit : str
-        What does not let more run.
-    """
-
+    #: How many can run at once, 1 or more.
     threads: int
+    #: What does not let more run.
     limit: str
 
 

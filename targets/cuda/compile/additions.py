@@ -16,17 +16,11 @@ __all__ = ["NO_ADDITIONS", "LaunchAdditions", "dump_additions", "restore_additio
 
 @dataclass(frozen=True, slots=True)
 class LaunchAdditions:
-    """Additions of a compiled kernel to each of its launches.
+    """Additions of a compiled kernel to each of its launches."""
 
-    Parameters
-    ----------
-    tensor_maps : tuple of TensorMap
-        Tensor maps, after the parameters of its arguments.
-    threads : int
-        Threads of a block after the declared ones, along x.
-    """
-
+    #: Tensor maps, after the parameters of its arguments.
     tensor_maps: tuple[TensorMap, ...] = ()
+    #: Threads of a block after the declared ones, along x.
     threads: int = 0
 
     def added_to(self, config: LaunchConfig) -> LaunchConfig:

@@ -36,14 +36,9 @@ _POINTER_BYTES = 8
 def compile_code(specialization: Specialization, arch: str) -> CodeArtifact:
     """Compile or read the code of a specialization.
 
-    Raises
-    ------
-    ArgumentTypeError
-        If the signature passes other parameters than the kernel declares.
-    DeviceCodeError
-        If the code is refused, or has no such kernel.
-    ToolMissingError
-        If NVRTC is needed and not installed.
+    - raises `ArgumentTypeError` if the signature passes other parameters than the kernel declares.
+    - raises `DeviceCodeError` if the code is refused, or has no such kernel.
+    - raises `ToolMissingError` if NVRTC is needed and not installed.
     """
     assert specialization.code is not None
     started = time.perf_counter()
@@ -57,12 +52,8 @@ def compile_code(specialization: Specialization, arch: str) -> CodeArtifact:
 class CodeArtifact(CudaArtifact):
     """A kernel of a program's own code.
 
-    Attributes
-    ----------
-    device_code : DeviceCode
-        The kernel and its module.
-    image_parts : Image
-        What the driver loads, with what is known of it.
+    - `device_code`: the kernel and its module.
+    - `image_parts`: what the driver loads, with what is known of it.
     """
 
     def __init__(

@@ -87,12 +87,8 @@ def text_of(module: CodeModule) -> CudaText:
 def find_image(module: CodeModule, arch: str) -> Image:
     """Compile a module for an architecture, or read what is compiled; once in a process.
 
-    Raises
-    ------
-    DeviceCodeError
-        If the source is refused, or the file is not PTX or a cubin.
-    ToolMissingError
-        If NVRTC is needed and not installed.
+    - raises `DeviceCodeError` if the source is refused, or the file is not PTX or a cubin.
+    - raises `ToolMissingError` if NVRTC is needed and not installed.
     """
     images = _images.setdefault(module, OnceTable())
     return images.get_or_make((arch, module.entries), lambda: _make_image(module, arch))
@@ -145,10 +141,7 @@ def read_image(
 ) -> Image:
     """Read PTX or a cubin.
 
-    Raises
-    ------
-    DeviceCodeError
-        If it is neither.
+    - raises `DeviceCodeError` if it is neither.
     """
     if form is CodeForm.CUBIN:
         cubin = read_cubin(data, name)
@@ -208,17 +201,10 @@ _IS_FLOAT = {"f": True, "s": False, "u": False, "b": None}
 def read_ptx(text: str, name: str) -> Mapping[str, Entry]:
     """Read the kernels of PTX.
 
-    Parameters
-    ----------
-    text : str
-        The PTX.
-    name : str
-        Its name, for messages.
-
-    Raises
-    ------
-    DeviceCodeError
-        If it is not PTX, or declares a parameter in another way than the PTX ISA.
+    - `text`: the PTX.
+    - `name`: its name, for messages.
+    - raises `DeviceCodeError` if it is not PTX, or declares a parameter in another way than the PTX
+      ISA.
 
     Examples
     --------

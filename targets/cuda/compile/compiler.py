@@ -45,24 +45,16 @@ def compile_kernel(
 
     `ptx_version` is by default the specialization's, else one that old drivers take.
 
-    Raises
-    ------
-    ArgumentValueError
-        For an architecture, a PTX version or an option that does not exist, or a pair that does
-        not fit.
-    BarrierDivergenceError
-        Where a barrier is provably not reached by every thread.
-    KernelTypingError
-        Where Numba cannot type the kernel.
-    LibdeviceMissingError
-        Where a mathematical function needs libdevice and there is none.
-    ResourceLimitError
-        Where it declares more static shared memory than a block can have, or a local array that is
-        larger than a thread's local memory.
-    CompileError
-        Where a word needs a newer architecture, or lowering fails otherwise.
-    ValueError
-        For a mapping that the kernel cannot have.
+    - raises `ArgumentValueError` for an architecture, a PTX version or an option that does not
+      exist, or a pair that does not fit.
+    - raises `BarrierDivergenceError` where a barrier is provably not reached by every thread.
+    - raises `KernelTypingError` where Numba cannot type the kernel.
+    - raises `LibdeviceMissingError` where a mathematical function needs libdevice and there is
+      none.
+    - raises `ResourceLimitError` where it declares more static shared memory than a block can have,
+      or a local array that is larger than a thread's local memory.
+    - raises `CompileError` where a word needs a newer architecture, or lowering fails otherwise.
+    - raises `ValueError` for a mapping that the kernel cannot have.
     """
     architecture = parse_arch(arch)
     wanted = ptx_version or specialization.ptx_version

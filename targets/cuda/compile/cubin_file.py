@@ -90,17 +90,9 @@ class _Symbol(NamedTuple):
 def read_cubin(data: bytes, name: str) -> CubinFile:
     """Read a cubin.
 
-    Parameters
-    ----------
-    data : bytes
-        The file.
-    name : str
-        Its name, for messages.
-
-    Raises
-    ------
-    DeviceCodeError
-        If it is no cubin, or a part of it is missing.
+    - `data`: the file.
+    - `name`: its name, for messages.
+    - raises `DeviceCodeError` if it is no cubin, or a part of it is missing.
     """
     if form_of_binary(data) is not CodeForm.CUBIN:
         raise DeviceCodeError(

@@ -77,16 +77,9 @@ def _column(shown: list[str]) -> int | None:
 def compile_error(log: str, what: str, source: CudaText, arch: str) -> DeviceCodeError:
     """Compose the error for a log, in ten lines at most.
 
-    Parameters
-    ----------
-    log : str
-        The compiler's log, which :attr:`KernelError.details` then shows.
-    what : str
-        What was compiled, in a few words.
-    source : CudaText
-        The source.
-    arch : str
-        The architecture that it was compiled for.
+    - `log`: the compiler's log, which :attr:`KernelError.details` then shows.
+    - `what`: what was compiled, in a few words.
+    - `arch`: the architecture that it was compiled for.
     """
     errors = [each for each in read_log(log) if each.is_error]
     limit = None
@@ -150,21 +143,14 @@ _NO_FOLDER = "/dev/null"
 
 @dataclass(frozen=True, slots=True)
 class CudaText:
-    """A source of CUDA C++.
+    """A source of CUDA C++."""
 
-    Parameters
-    ----------
-    text : str
-        The source.
-    name : str
-        Its name in messages: an absolute path, or a name such as ``<saxpy>`` of a text that is in
-        no file.
-    written_in : str
-        The file of Python that has the text, if it is known.
-    """
-
+    #: The source.
     text: str
+    #: Its name in messages: an absolute path, or a name such as ``<saxpy>`` of a text that is in no
+    #: file.
     name: str
+    #: The file of Python that has the text, if it is known.
     written_in: str = ""
 
     @property

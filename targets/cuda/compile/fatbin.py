@@ -30,12 +30,8 @@ _TIMEOUT_SECONDS = 60
 def make_fatbin(cubins: Mapping[str, bytes], ptx: Mapping[str, str]) -> bytes:
     """Return the fat binary of machine code and PTX, each by its architecture.
 
-    Raises
-    ------
-    ToolMissingError
-        Without fatbinary.
-    CompileError
-        If it refuses the code.
+    - raises `ToolMissingError` without fatbinary.
+    - raises `CompileError` if it refuses the code.
     """
     tool = find_tool("fatbinary", "pip install nvidia-cuda-nvcc")
     contents = {("elf", arch): cubins[arch] for arch in _in_order(cubins)}
@@ -102,10 +98,7 @@ class _FatImage(NamedTuple):
 def read_fatbin(data: bytes, name: str) -> tuple[_FatImage, ...]:
     """Return the images of a file, in order.
 
-    Raises
-    ------
-    DeviceCodeError
-        If it is not a whole fat binary.
+    - raises `DeviceCodeError` if it is not a whole fat binary.
     """
     try:
         return _read(data)
@@ -138,10 +131,8 @@ def _read(data: bytes) -> tuple[_FatImage, ...]:
 def choose_image(data: bytes, name: str, device: Architecture) -> _FatImage:
     """Return the image that devices of an architecture run: machine code, or else PTX.
 
-    Raises
-    ------
-    DeviceCodeError
-        If it is not a whole fat binary, or has no such image that is not compressed.
+    - raises `DeviceCodeError` if it is not a whole fat binary, or has no such image that is not
+      compressed.
     """
     images = read_fatbin(data, name)
     major = device.compute_capability[0]

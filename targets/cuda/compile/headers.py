@@ -122,29 +122,16 @@ def included_files(
 ) -> dict[str, bytes | None]:
     """Find all files that a source may include, directly or through another one.
 
-    Parameters
-    ----------
-    text : str
-        The source.
-    folder : str or None
-        Its folder, which names in quotation marks are searched in first. A text has none.
-    include : sequence of str
-        Folders that are searched, in order.
-    macros : iterable of tuple
-        Macros that are defined by options.
-    installed : collection of str
-        Folders with headers that are not followed, if :func:`installed_headers` has a digest.
-
-    Returns
-    -------
-    dict
-        Path to the digest of its contents, or the folder of an installed header to its digest. A
-        name that is not found, such as a header that NVRTC has itself, is there with ``None``.
-
-    Raises
-    ------
-    LookupError
-        If a macro with an unknown value is included.
+    - `text`: the source.
+    - `folder`: its folder, which names in quotation marks are searched in first. A text has none.
+    - `include`: folders that are searched, in order.
+    - `macros`: macros that are defined by options.
+    - `installed`: folders with headers that are not followed, if :func:`installed_headers` has a
+      digest.
+    - returns: path to the digest of its contents, or the folder of an installed header to its
+      digest. A name that is not found, such as a header that NVRTC has itself, is there with
+      ``None``.
+    - raises `LookupError` if a macro with an unknown value is included.
     """
     return _Inclusion(include, macros, installed).follow(text, folder)
 

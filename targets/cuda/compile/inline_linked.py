@@ -69,14 +69,9 @@ class _NotInlinedError(Exception):
 def inline_linked(ptx: str, functions: Mapping[str, str], report: Report) -> str:
     """Write linked functions in the place of their calls.
 
-    Parameters
-    ----------
-    ptx : str
-        The module of a kernel.
-    functions : mapping
-        The definitions of linked functions, by their names.
-    report : Report
-        Counts calls.
+    - `ptx`: the module of a kernel.
+    - `functions`: the definitions of linked functions, by their names.
+    - `report`: counts calls.
     """
     bodies: dict[str, _Body] = {}
     for name, text in functions.items():

@@ -48,29 +48,19 @@ _WORDS = {CodeForm.CUBIN: "CUBIN", CodeForm.PTX: "PTX", CodeForm.LTO_IR: "LTOIR"
 
 @dataclass(frozen=True)
 class Compiled:
-    """A compiled source.
+    """A compiled source."""
 
-    Parameters
-    ----------
-    code : bytes
-        The cubin, the PTX or the LTO-IR.
-    form : CodeForm
-        Which of them it is.
-    arch : str
-        The architecture, such as ``"sm_90"``.
-    log : str
-        What the compiler said, such as warnings.
-    ptx : bytes
-        The PTX, also of what was assembled to a cubin.
-    names : mapping
-        Name expression, such as ``"scale<float>"``, to the name in the code.
-    """
-
+    #: The cubin, the PTX or the LTO-IR.
     code: bytes
+    #: Which of them it is.
     form: CodeForm
+    #: The architecture, such as ``"sm_90"``.
     arch: str
+    #: What the compiler said, such as warnings.
     log: str = ""
+    #: The PTX, also of what was assembled to a cubin.
     ptx: bytes = b""
+    #: Name expression, such as ``"scale<float>"``, to the name in the code.
     names: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -126,28 +116,15 @@ def compile_text(
 ) -> Compiled:
     """Compile a source.
 
-    Parameters
-    ----------
-    source : CudaText
-        The text and its name.
-    arch : str
-        The architecture, such as ``"sm_90"``.
-    options : CudaOptions
-        The user's options.
-    form : CodeForm
-        What is made: a cubin, PTX or LTO-IR, which is always relocatable.
-    expressions : sequence of str
-        Name expressions to instantiate and to look up, such as ``"scale<float>"``.
-    is_relocatable : bool
-        Whether a linker will resolve names of other files.
-
-    Raises
-    ------
-    CompileError
-        If the source is refused: at the line and column of the first error, with the log in
-        ``error.details``.
-    ToolMissingError
-        If NVRTC is not installed, or does not know the architecture.
+    - `source`: the text and its name.
+    - `arch`: the architecture, such as ``"sm_90"``.
+    - `options`: the user's options.
+    - `form`: what is made: a cubin, PTX or LTO-IR, which is always relocatable.
+    - `expressions`: name expressions to instantiate and to look up, such as ``"scale<float>"``.
+    - `is_relocatable`: whether a linker will resolve names of other files.
+    - raises `CompileError` if the source is refused: at the line and column of the first error,
+      with the log in ``error.details``.
+    - raises `ToolMissingError` if NVRTC is not installed, or does not know the architecture.
     """
     architecture = parse_arch(arch)
     _require_architecture(architecture)

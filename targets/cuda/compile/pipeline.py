@@ -112,12 +112,8 @@ class Pass(NamedTuple):
 class Pipeline:
     """The passes that run on a kernel.
 
-    Parameters
-    ----------
-    disabled : collection of str
-        Names of passes that do not run, because the user disabled them.
-    without : mapping, optional
-        Names of others that do not run, and why.
+    - `disabled`: names of passes that do not run, because the user disabled them.
+    - `without`: names of others that do not run, and why.
     """
 
     def __init__(

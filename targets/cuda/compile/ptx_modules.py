@@ -185,20 +185,12 @@ def _bits(parameter: str) -> int | None:
 def join_modules(kernel: str, linked: Mapping[str, PtxModule], called: Iterable[str]) -> str:
     """Return the PTX of a kernel with what some modules define.
 
-    Parameters
-    ----------
-    kernel : str
-        A module that calls functions of the others.
-    linked : mapping
-        The other modules, by their names in messages. Kernels in them are left out, and so is
-        information for debuggers.
-    called : iterable of str
-        The functions of `linked` that `kernel` declares. What it does not use is left out.
-
-    Raises
-    ------
-    PtxModuleError
-        Where a name is defined twice, or a function is called that nothing defines.
+    - `kernel`: a module that calls functions of the others.
+    - `linked`: the other modules, by their names in messages. Kernels in them are left out, and so
+      is information for debuggers.
+    - `called`: the functions of `linked` that `kernel` declares. What it does not use is left out.
+    - raises `PtxModuleError` where a name is defined twice, or a function is called that nothing
+      defines.
     """
     module = parse_module(kernel)
     owners = dict.fromkeys(module.definitions, "the kernel")

@@ -315,12 +315,8 @@ def restore_code(
 ) -> CodeArtifact:
     """Make a kernel of what :func:`dump_code` wrote.
 
-    Raises
-    ------
-    ArgumentTypeError
-        If the signature passes other parameters than the kernel declares.
-    UnusableCodeError
-        If the code cannot be read.
+    - raises `ArgumentTypeError` if the signature passes other parameters than the kernel declares.
+    - raises `UnusableCodeError` if the code cannot be read.
     """
     assert specialization.code is not None
     module = specialization.code.module

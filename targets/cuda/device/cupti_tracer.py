@@ -32,10 +32,7 @@ _WORK = ("CONCURRENT_KERNEL", "MEMCPY", "MEMCPY2", "MEMSET", "GRAPH_TRACE")
 class CuptiTracer(Tracer):
     """CUPTI's records of all devices of the process; there is one at a time.
 
-    Parameters
-    ----------
-    cupti : module
-        ``cupti.cupti``.
+    - `cupti`: ``cupti.cupti``.
     """
 
     def __init__(self, cupti: ModuleType) -> None:

@@ -68,12 +68,9 @@ class CudaExecutable(Executable):
     Raises `CompileError` where the driver's assembler refused the PTX. Raises `DriverError` where
     the device has no room, or has failed.
 
-    Attributes
-    ----------
-    resources : Resources
-        What the driver's assembler gave the kernel.
-    load_seconds : float
-        What loading cost, assembling the PTX included; the driver remembers assembled code.
+    - `resources`: what the driver's assembler gave the kernel.
+    - `load_seconds`: what loading cost, assembling the PTX included; the driver remembers assembled
+      code.
     """
 
     def __init__(self, driver: Driver, artifact: CudaArtifact, device: Device) -> None:

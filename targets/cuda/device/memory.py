@@ -27,14 +27,9 @@ class CudaBuffer(Buffer):
 
     Raises `DriverError` when memory has run out.
 
-    Parameters
-    ----------
-    driver : Driver
-        Where it is allocated.
-    device : Device
-        On which device.
-    nbytes : int
-        How much; 0 is allowed and has address 0.
+    - `driver`: where it is allocated.
+    - `device`: on which device.
+    - `nbytes`: how much; 0 is allowed and has address 0.
 
     Notes
     -----

@@ -119,12 +119,8 @@ class StreamOrderedPool(PoolBackend):
 
     Raises `DriverError` where the driver could not make a pool.
 
-    Parameters
-    ----------
-    driver : Driver
-        The process's driver.
-    device : Device
-        Whose memory.
+    - `driver`: the process's driver.
+    - `device`: whose memory.
     """
 
     gives_out_at_once = True
@@ -333,12 +329,8 @@ def _own_handle(stream: Any) -> int:
 class PlainPool(PoolBackend):
     """No pool: every allocation is the driver's, and every free waits for the device.
 
-    Parameters
-    ----------
-    driver : Driver
-        The process's driver.
-    device : Device
-        Whose memory.
+    - `driver`: the process's driver.
+    - `device`: whose memory.
     """
 
     def __init__(self, driver: Driver, device: Device) -> None:

@@ -48,10 +48,7 @@ def stream_handle(stream: Any) -> int:
     pair of ints. Raises `ArgumentValueError` where the number is no address, or the object's
     ``__cuda_stream__`` is of an unknown version.
 
-    Returns
-    -------
-    int
-        The ``CUstream`` as a number; never 0.
+    - returns: the ``CUstream`` as a number; never 0.
     """
     if stream is None:
         return LEGACY_DEFAULT_STREAM

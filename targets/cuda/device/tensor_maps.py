@@ -35,14 +35,8 @@ _MAX_KNOWN = 64
 class MapEncoder:
     """Encodes the tensor maps of one kernel, and remembers them.
 
-    Parameters
-    ----------
-    driver : Driver
-        Encodes them.
-    layout : ParameterLayout
-        The parameters of the kernel's arguments.
-    maps : sequence of TensorMap
-        The maps.
+    - `driver`: encodes them.
+    - `layout`: the parameters of the kernel's arguments.
     """
 
     def __init__(self, driver: Driver, layout: ParameterLayout, maps: Sequence[TensorMap]) -> None:

@@ -45,16 +45,10 @@ define float @probe(float %a, float %b, float %c) {
 def definition(symbol: str, name: str, kind: str, has_fma: bool) -> str:
     """Return the text of a module that defines a function under a symbol.
 
-    Parameters
-    ----------
-    symbol : str
-        What the function is called by in LLVM.
-    name : str
-        One of `FUNCTIONS`.
-    kind : str
-        ``"float"`` or ``"double"``: the type of arguments and result.
-    has_fma : bool
-        Whether the processor multiplies and adds with one rounding.
+    - `symbol`: what the function is called by in LLVM.
+    - `name`: one of `FUNCTIONS`.
+    - `kind`: ``"float"`` or ``"double"``: the type of arguments and result.
+    - `has_fma`: whether the processor multiplies and adds with one rounding.
     """
     from targets.cpu.math.vector.expressions import Code, Value
 
@@ -103,12 +97,9 @@ def calls_powers(module: Any) -> bool:
 def replace_math(module: Any, machine: Any) -> None:
     """Define the mathematical functions that a linked module declares.
 
-    Parameters
-    ----------
-    module : llvmlite.binding.ModuleRef
-        Is changed in place. It is not optimized yet, and powers by constants are simplified.
-    machine : llvmlite.binding.TargetMachine
-        What the module is compiled for.
+    - `module`: is changed in place. It is not optimized yet, and powers by constants are
+      simplified.
+    - `machine`: what the module is compiled for.
     """
     found = [f for f in module.functions if f.is_declaration and f.name in _SYMBOLS]
     if not found:

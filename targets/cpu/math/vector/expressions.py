@@ -62,14 +62,9 @@ _COMPARISONS = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq", "!=": 
 
 @dataclass
 class Code:
-    """Instructions of one function, in the order in which they run.
+    """Instructions of one function, in the order in which they run."""
 
-    Parameters
-    ----------
-    has_fma : bool
-        Whether the processor multiplies and adds with one rounding; else :func:`fma` rounds twice.
-    """
-
+    #: Whether the processor multiplies and adds with one rounding; else :func:`fma` rounds twice.
     has_fma: bool
     lines: list[str] = field(default_factory=list)
     #: Declarations of LLVM's intrinsics that are called.

@@ -31,10 +31,8 @@ __all__ = ["place_tiles"]
 def place_tiles(function: Function, specialization: Specialization, typing: Typing) -> None:
     """Give the tiles of a kernel memory, in place.
 
-    Raises
-    ------
-    UnsupportedConstructError
-        If a tile with an element for each thread does not fit the block.
+    - raises `UnsupportedConstructError` if a tile with an element for each thread does not fit the
+      block.
     """
     if not any(operation.name.startswith("tile.") for operation in function.body.walk()):
         return

@@ -50,12 +50,8 @@ def write_argsort(emitter: CpuEmitter, operation: Operation) -> None:
 class _Sort:
     """Writes the sort of the rows of one tile.
 
-    Parameters
-    ----------
-    code : TileCode
-        Writes elements and loops.
-    has_places : bool
-        Whether the places that elements had are sorted with them.
+    - `code`: writes elements and loops.
+    - `has_places`: whether the places that elements had are sorted with them.
     """
 
     def __init__(self, code: TileCode, *, has_places: bool) -> None:

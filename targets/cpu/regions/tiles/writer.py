@@ -61,12 +61,8 @@ class Elements(TileMemory):
 class TileCode(ElementCode):
     """Writes the loops of one operation on tiles.
 
-    Parameters
-    ----------
-    emitter : CpuEmitter
-        Writes the regions.
-    operation : Operation
-        The operation. Its tiles are in memory.
+    - `emitter`: writes the regions.
+    - `operation`: the operation. Its tiles are in memory.
     """
 
     def __init__(self, emitter: CpuEmitter, operation: Operation) -> None:

@@ -160,14 +160,10 @@ def expression_of(
     A product that does not change in the innermost loop is computed before it if the loop then
     computes less.
 
-    Parameters
-    ----------
-    value : Polynomial
-        Of 32 bits.
-    depth : callable
-        Takes an atom, and returns in how many loops it gets its value.
-    simplify : callable
-        Takes a polynomial, and returns an equal one in which what has been computed is an atom.
+    - `value`: of 32 bits.
+    - `depth`: takes an atom, and returns in how many loops it gets its value.
+    - `simplify`: takes a polynomial, and returns an equal one in which what has been computed is an
+      atom.
     """
     value = simplify(value)
     whole = _expression_of(value, depth, simplify)

@@ -13,22 +13,15 @@ __all__ = ["NO_FACTS", "ParameterFacts", "facts_of"]
 
 @dataclass(frozen=True)
 class ParameterFacts:
-    """Facts of parameters.
+    """Facts of parameters."""
 
-    Parameters
-    ----------
-    arrays : mapping of int to int
-        The pointers of arrays without gaps and with fewer than 2**31 elements, to the bytes of an
-        element. Each access through such a pointer is to an element of its array.
-    extents : frozenset of int
-        Extents, and other integers, from 0 to 2**31 - 1.
-    is_grid_narrow : bool
-        The first thread of each block has a number of at most
-        :data:`~kerneldsl.contract.promises.NARROW_THREADS` along each axis.
-    """
-
+    #: The pointers of arrays without gaps and with fewer than 2**31 elements, to the bytes of an
+    #: element. Each access through such a pointer is to an element of its array.
     arrays: Mapping[int, int] = field(default_factory=dict)
+    #: Extents, and other integers, from 0 to 2**31 - 1.
     extents: frozenset[int] = frozenset()
+    #: The first thread of each block has a number of at most
+    #: :data:`~kerneldsl.contract.promises.NARROW_THREADS` along each axis.
     is_grid_narrow: bool = False
 
 

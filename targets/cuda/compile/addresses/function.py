@@ -45,36 +45,23 @@ _ENDS = ("bra", "ret", "exit", "trap")
 
 
 class Instruction(NamedTuple):
-    """An instruction.
+    """An instruction."""
 
-    Attributes
-    ----------
-    line : int
-        Its number among the lines of the function.
-    opcode : str
-        With its types, such as ``add.s64``.
-    operands : tuple of str
-        Its result first, if it has one.
-    predicate : str
-        The predicate that decides if it is executed, with its sign; empty if it always is.
-    """
-
+    #: Its number among the lines of the function.
     line: int
+    #: With its types, such as ``add.s64``.
     opcode: str
+    #: Its result first, if it has one.
     operands: tuple[str, ...]
+    #: The predicate that decides if it is executed, with its sign; empty if it always is.
     predicate: str = ""
 
 
 @dataclass
 class Block:
-    """A basic block.
+    """A basic block."""
 
-    Parameters
-    ----------
-    first, last : int
-        Its lines; `last` is its branch, if it ends with one.
-    """
-
+    #: Its lines; `last` is its branch, if it ends with one.
     first: int
     last: int
     #: Instructions in order.

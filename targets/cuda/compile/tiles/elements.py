@@ -26,12 +26,7 @@ _I64 = ir.IntType(64)
 class OperationCode(ElementCode):
     """Writes the thread's elements of one operation.
 
-    Parameters
-    ----------
-    writer : TileWriter
-        Has the tiles.
-    operation : Operation
-        The operation.
+    - `writer`: has the tiles.
     """
 
     def __init__(self, writer: TileWriter, operation: Operation) -> None:

@@ -24,12 +24,8 @@ _ALL_LANES = 0xFFFFFFFF
 class Lanes:
     """The lanes of a thread's warp.
 
-    Parameters
-    ----------
-    code : ThreadCode
-        Where their operations go.
-    whole : bool
-        Whether only threads of whole warps take part.
+    - `code`: where their operations go.
+    - `whole`: whether only threads of whole warps take part.
     """
 
     def __init__(self, code: ThreadCode, *, whole: bool = False) -> None:

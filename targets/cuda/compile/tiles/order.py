@@ -31,14 +31,10 @@ def order_tiles(function: Function, kinds: Sequence[Kind], promises: Promises) -
     A store with the attribute ``waits`` computes all elements before the first one is written, and
     threads wait between.
 
-    Parameters
-    ----------
-    function : Function
-        A kernel with tile operations.
-    kinds : sequence of Kind
-        Of its arguments.
-    promises : Promises
-        What holds of them: arrays that are not promised to be different memory may be the same.
+    - `function`: a kernel with tile operations.
+    - `kinds`: of its arguments.
+    - `promises`: what holds of them: arrays that are not promised to be different memory may be the
+      same.
     """
     accesses = Accesses(function, kinds, promises)
     turns = Turns(function, kinds)
@@ -114,12 +110,8 @@ _SUMS = (operator.add, operator.sub)
 class Turns:
     """Stores of tiles in the loops of one kernel.
 
-    Parameters
-    ----------
-    function : Function
-        The kernel.
-    kinds : sequence of Kind
-        Of its arguments.
+    - `function`: the kernel.
+    - `kinds`: of its arguments.
     """
 
     def __init__(self, function: Function, kinds: Sequence[Kind]) -> None:

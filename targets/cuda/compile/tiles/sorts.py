@@ -56,14 +56,9 @@ def write_sort(writer: TileWriter, operation: Operation) -> None:
 class Sort:
     """Sorts integers of the elements of one tile.
 
-    Parameters
-    ----------
-    writer : TileWriter
-        Writes elements.
-    operation : Operation
-        The sort or argsort.
-    key : Any
-        Type of the integers.
+    - `writer`: writes elements.
+    - `operation`: the sort or argsort.
+    - `key`: type of the integers.
     """
 
     def __init__(self, writer: TileWriter, operation: Operation, key: Any) -> None:

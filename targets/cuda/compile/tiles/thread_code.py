@@ -64,14 +64,9 @@ class Memory:
 class ThreadCode:
     """Writes code of one thread.
 
-    Parameters
-    ----------
-    context
-        The target context.
-    builder : ir.IRBuilder
-        Where the code goes.
-    block_dim : tuple of int
-        Threads of the block along x, y and z.
+    - `context`: the target context.
+    - `builder`: where the code goes.
+    - `block_dim`: threads of the block along x, y and z.
     """
 
     def __init__(

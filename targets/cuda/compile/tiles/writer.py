@@ -72,22 +72,13 @@ class Storage(TileMemory):
 class TileWriter:
     """Writes the tile operations of one function.
 
-    Parameters
-    ----------
-    emitter : Emitter
-        Writes all other operations.
-    function : Function
-        The kernel. Branches and loops hand on its tiles by copies afterwards.
-    block_dim : tuple of int
-        Threads of the block along x, y and z.
-    accesses : Accesses
-        What its operations read and write.
-    arch : Architecture
-        The architecture.
-    pipeline : Pipeline
-        Its passes plan products.
-    by_warpgroups : bool
-        Whether warpgroups multiply its tiles.
+    - `emitter`: writes all other operations.
+    - `function`: the kernel. Branches and loops hand on its tiles by copies afterwards.
+    - `block_dim`: threads of the block along x, y and z.
+    - `accesses`: what its operations read and write.
+    - `arch`: the architecture.
+    - `pipeline`: its passes plan products.
+    - `by_warpgroups`: whether warpgroups multiply its tiles.
     """
 
     def __init__(
@@ -245,10 +236,8 @@ def tile_handlers(
 ) -> dict[str, _Handler]:
     """Return what writes tile operations, and loops with the number of those around them.
 
-    Raises
-    ------
-    UnsupportedConstructError
-        If a tile with an element for each thread does not fit the block.
+    - raises `UnsupportedConstructError` if a tile with an element for each thread does not fit the
+      block.
     """
     block_dim = specialization.block_dim or DEFAULT_TILE_BLOCK
     check_fit(function, math.prod(block_dim))
