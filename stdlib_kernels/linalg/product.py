@@ -383,10 +383,10 @@ def fits_mma(a: Array, b: Array, out: Array) -> bool:
     return is_of_halves and a.dtype == b.dtype == out.dtype and is_large and is_fast
 
 
-def has_tensor_cores(array: Array) -> bool:
-    """Return whether an array's device has tensor cores for bfloat16."""
+def has_tensor_cores(array: Array, least: int = MIN_ARCHITECTURE) -> bool:
+    """Return whether an array's device has tensor cores for bfloat16, or of a later capability."""
     digits = "".join(filter(str.isdigit, getattr(array.device, "arch", None) or "0"))
-    return int(digits) >= MIN_ARCHITECTURE
+    return int(digits) >= least
 
 
 def choose_tile(extents: tuple[int, ...], depth: int) -> tuple[tuple[int, ...], int]:

@@ -25,8 +25,10 @@ __all__ = ["fits_planes", "multiply_planes"]
 DEPTH = 16
 #: Rows of words of a tile, and threads of a block.
 HEIGHT, THREADS = 128, 128
-#: Rows of the other factor of a tile, and as many tiles as a large GPU computes at once.
-WIDTHS = {8: 3 * 132, 16: 3 * 132, 32: 3 * 132, 64: 2 * 132}
+#: Rows of the other factor of a tile. For more of them, unpacking the words first is faster.
+WIDTHS = (8, 16)
+#: Blocks of a multiprocessor, and tiles that a large GPU computes at once.
+BLOCKS, MAX_TILES = 3, 3 * 132
 #: Fewest words along k of a part.
 MIN_PART = 8 * DEPTH
 #: Threads of a block that lays out planes, or adds sums.
@@ -64,7 +66,7 @@ def _add_plane(w, y, shift, zero, found, bits, flip, number):
     return kd.mma(w.map(number_of, zero, shift, bits, flip, number), y.T, found)
 
 
-@kd.kernel(wraparound=False)
+@kd.kernel(wraparound=False, launch_bounds=(THREADS, BLOCKS))
 def words_by_planes(
     words, planes, scales, zeros, sums, length,
     *, bits, flip, bias, number, rows, height, group, parts, is_grouped, is_exact, has_zeros,
@@ -178,7 +180,7 @@ def multiply_planes(x: Array, weights: Weights, out: Array) -> None:
     width = next(each for each in WIDTHS if each >= rows)
     planes = allocate(x, (count, rows, -(-words.shape[1] // DEPTH) * DEPTH), number)
     tiles = -(-words.shape[0] // HEIGHT)
-    parts = max(1, min(WIDTHS[width] // tiles, words.shape[1] // MIN_PART))
+    parts = max(1, min(MAX_TILES // tiles, words.shape[1] // MIN_PART))
     kind = np.dtype(np.int32 if is_exact else np.float32)
     sums = allocate(x, (parts * tiles * HEIGHT, width), kind)
     # A kernel with arguments that overlap copies no tiles early.

@@ -18,7 +18,7 @@ from stdlib_kernels.checks import Array
 from stdlib_kernels.copying import itself
 from stdlib_kernels.elementwise.calls import map_call
 from stdlib_kernels.linalg.blocks import MIN_SIDE, multiply_blocks
-from stdlib_kernels.linalg.product import choose_tile, multiply_mma
+from stdlib_kernels.linalg.product import choose_tile, has_tensor_cores, multiply_mma
 from stdlib_kernels.quantized.encoding import dequantize_numbers
 from stdlib_kernels.quantized.tiles import groups_of_codes, rows_of_codes, rows_of_floats
 from stdlib_kernels.quantized.weights import BLOCK, Weights
@@ -34,6 +34,8 @@ PADDED = 16
 #: Rows, columns and threads of tiles. If sums are scaled group by group, a thread has registers for
 #: 64 sums of a tile, and for as many of a group.
 GROUP_TILES = ((128, 128, 256), (64, 64, 128))
+#: The same if each thread has the scales of its rows, and the shared memory of this capability.
+WIDE_TILE, WIDE_ARCHITECTURE = (192, 128, 384), 90
 #: Fewest tiles that keep a large GPU at work.
 MIN_TILES = 96
 #: Bytes of a row of a tile along k.
@@ -161,13 +163,15 @@ def _multiply_codes(x: Array, weights: Weights, numbers: Array, out: Array) -> N
         args = (x, numbers, by, scales, out)
     else:
         rows, columns, threads = _group_tile(out)
-        depth = math.gcd(weights.group, BLOCK)
+        depth = math.gcd(weights.group, depth)
         static |= weights.groups(columns)
         has_x_groups = by.shape[1] > 1
         if weights.height > 1 or not has_x_groups:
             args = (x, numbers, by, scales, out)
             if weights.height == 1:
                 args = (numbers, x, scales, by, out.T)
+            if rows > GROUP_TILES[-1][0] and has_tensor_cores(x, WIDE_ARCHITECTURE):
+                (rows, columns, threads), depth = WIDE_TILE, math.gcd(weights.group, BLOCK)
             static = {"group": weights.group, "has_blocks": weights.height > 1}
             static["has_a_groups"] = has_x_groups or weights.height == 1
             kernel = scaled_groups

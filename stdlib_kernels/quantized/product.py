@@ -114,10 +114,13 @@ def matmul(
             group,
         )
         multiply = multiply_tiles if is_on_host(result) else multiply_many
-        if fits_vectors(source, weights):
+        is_for_vectors = fits_vectors(source, weights)
+        if is_for_vectors and (is_on_host(result) or source.dtype.itemsize != 2):
             multiply = multiply_vectors
         elif not is_on_host(result) and fits_planes(source, weights):
             multiply = multiply_planes
+        elif is_for_vectors:
+            multiply = multiply_vectors
         multiply(source, weights, result)
     return finish(result, like=x, out=out)
 
