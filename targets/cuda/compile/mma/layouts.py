@@ -82,7 +82,8 @@ class TileLayouts(Layouts):
         for each in operations:
             for one, two in self._connected(each, fits):
                 self._unite(one, two)
-        self._computed = self._find_computed(fits)
+        # Warpgroups read registers while threads go on, which would compute the next factor there.
+        self._computed = set() if by_warpgroups else self._find_computed(fits)
         self._products = self._plan(fits, operations)
         self._layouts: dict[Value, set[_Layout]] = {}
         for operation, product in self._products.items():
