@@ -34,6 +34,7 @@ CLASSES = ("passed", "host", "language", "different", "not applicable")
 INTERNAL = {
     "bf16": "bindings that numba-cuda generates",
     "bfloat16": "bindings that numba-cuda generates",
+    "_compat": "the versions of cuda.core that numba-cuda knows",
     "_internal": "bindings that numba-cuda generates",
     "cext": "numba-cuda's C extension",
     "cgutils": "numba-cuda's compiler",
@@ -77,8 +78,7 @@ NAMES = {
     "compiler": ("numba-cuda's compiler", "CompilerBase PassManager run_frontend"),
     "cudadrv.driver": (
         "numba-cuda's binding of the driver",
-        "MemoryPointer _Linker _to_core_stream binding device_memset device_to_device "
-        "device_to_host host_memory_extents host_memory_size host_to_device is_device_memory",
+        "_Linker _to_core_stream binding",
     ),
     "cudadrv.nvvm": (
         "numba-cuda's binding of NVVM",

@@ -379,7 +379,9 @@ class TestDevices:
         called = []
         stream.add_callback(lambda *args: called.append(args), "me")
         assert called == [(stream, 0, "me")]
-        assert not cuda.default_stream()
+        assert cuda.default_stream()
+        handles = map(int, (cuda.legacy_default_stream(), cuda.per_thread_default_stream()))
+        assert list(handles) == [1, 2]
 
 
 class TestLibrary:
@@ -549,3 +551,129 @@ def test_specializations_are_counted(cpu):
     for dtype in (np.float32, np.float64, np.float32):
         kernel.specialize(np.zeros(2, dtype))
     assert len(kernel.specializations) == 2
+
+
+class TestMemory:
+    def test_pointers_and_copies_of_bytes(self, cpu):
+        from kerneldsl.cuda.cudadrv import driver
+
+        values = np.random.default_rng().integers(0, 2**31, 21, np.int32)
+        memory = cuda.current_context().memalloc(values.nbytes)
+        driver.host_to_device(memory, values, values.nbytes)
+        part = memory.view(4, 16)
+        assert (part.size, int(part) - int(memory), memory.refct) == (12, 4, 2)
+        driver.device_memset(part, 0xAB, part.size)
+        found = np.empty_like(values)
+        driver.device_to_host(found, memory, values.nbytes)
+        np.testing.assert_array_equal(found[1:4].view(np.uint8), np.full(12, 0xAB))
+        np.testing.assert_array_equal(found[4:], values[4:])
+        array = cuda.cudadrv.devicearray.DeviceNDArray((21,), (4,), np.int32, gpu_data=memory)
+        np.testing.assert_array_equal(array.copy_to_host(), found)
+        other = cuda.device_array_like(values)
+        driver.device_to_device(other, memory, driver.device_memory_size(other))
+        np.testing.assert_array_equal(other.copy_to_host(), found)
+
+    def test_a_plugin_allocates_arrays(self, cpu):
+        class Plugin(cuda.HostOnlyCUDAMemoryManager):
+            def __init__(self, *args, **named):
+                super().__init__(*args, **named)
+                self.held = []
+
+            def initialize(self):
+                self.is_ready = True
+
+            def memalloc(self, size):
+                assert self.is_ready
+                self.held.append(np.empty(size, np.uint8))
+                address = self.held[-1].ctypes.data
+                return cuda.cudadrv.driver.AutoFreePointer(
+                    self.context, address, size, finalizer=self.held.clear
+                )
+
+            def get_memory_info(self):
+                return cuda.MemoryInfo(1, 2)
+
+            def get_ipc_handle(self, memory):
+                return "a handle"
+
+            interface_version = 1
+
+        context = cuda.current_context()
+        before, context.memory_manager = context.memory_manager, Plugin(context=context)
+        try:
+            x = cuda.to_device(np.arange(10.0))
+            manager = context.memory_manager
+            np.testing.assert_array_equal(manager.held[0].view(np.float64), np.arange(10.0))
+            increment[1, 32](x)
+            np.testing.assert_array_equal(x.copy_to_host(), np.arange(1.0, 11.0))
+            assert context.get_memory_info() == (1, 2)
+            assert x.get_ipc_handle()._ipc_handle == "a handle"
+            del x
+            assert not manager.held
+        finally:
+            context.memory_manager = before
+        with pytest.raises(OSError, match="does not support CUDA IPC"):
+            cuda.device_array(3).get_ipc_handle()
+
+    def test_a_broadcast_array_keeps_its_strides(self, cpu):
+        source = np.broadcast_to(np.arange(3.0), (4, 3))
+        x = cuda.to_device(source)
+        assert x.strides == (0, 8)
+        np.testing.assert_array_equal(x.copy_to_host(), source)
+
+    def test_records_of_a_dtype(self, cpu):
+        dtype = np.dtype([("a", np.int32), ("name", "U3"), ("m", np.float32, (2, 2))])
+        x = cuda.device_array(2, dtype)
+        x[1]["name"], x[1]["a"], x[1]["m"] = "abc", 7, np.ones((2, 2))
+        host = np.zeros(1, dtype)[0]
+        x[1].copy_to_host(host)
+        assert (host["a"], host["name"], host["m"].sum()) == (7, "abc", 4)
+        made = cuda.cudadrv.devicearray.from_record_like(host)
+        made.copy_to_device(host)
+        assert made["name"] == "abc"
+
+    def test_the_active_context(self, cpu):
+        driver = cuda.cudadrv.driver.driver
+        while driver.pop_active_context() is not None:
+            pass
+        with cuda.gpus[0]:
+            assert driver.get_active_context().devnum == 0
+        assert not driver.get_active_context()
+        assert driver.cuMemGetInfo().total > 0
+
+    def test_disabled(self):
+        import os
+        import subprocess
+        import sys
+
+        program = (
+            "from kerneldsl import cuda\n"
+            "assert not cuda.is_available()\n"
+            "try: cuda.device_array(1)\n"
+            "except cuda.CudaSupportError as error: assert 'NUMBA_DISABLE_CUDA' in error.msg\n"
+            "else: raise AssertionError\n"
+        )
+        environment = {**os.environ, "NUMBA_DISABLE_CUDA": "1"}
+        subprocess.run([sys.executable, "-c", program], env=environment, check=True)
+
+    def test_a_host_array_with_odd_addresses(self, cpu):
+        memory = np.zeros(10 * 8 + 4, np.uint8)
+        x = memory[4:].view(np.float64)
+        assert not x.flags.aligned
+        increment[1, 32](x)
+        np.testing.assert_array_equal(x, np.ones(10))
+
+    def test_a_gufunc_of_arrays_of_another_library(self, cpu):
+        class Foreign:
+            def __init__(self, array):
+                self.__cuda_array_interface__ = array.__cuda_array_interface__
+
+        @cuda.guvectorize(["(f8, f8, f8[:])"], "(),()->()")
+        def add(x, y, out):
+            out[0] = x + y
+
+        values = np.random.default_rng().random(11)
+        x, place = cuda.to_device(values), cuda.to_device(np.full(11, np.nan))
+        np.testing.assert_array_equal(add(Foreign(x), np.float64(7)).copy_to_host(), values + 7)
+        add(values, np.float64(7), out=Foreign(place))
+        np.testing.assert_array_equal(place.copy_to_host(), values + 7)

@@ -17,11 +17,10 @@ from kerneldsl.compat.numba_cuda.arrays import (
     is_cuda_ndarray,
     sentry_contiguous,
 )
-from kerneldsl.compat.numba_cuda.streams import external_stream, stream_of
+from kerneldsl.compat.numba_cuda.streams import external_stream
 from kerneldsl.contract import MemoryType
-from kerneldsl.memory.arrays import DeviceArray, new_array
+from kerneldsl.memory.arrays import DeviceArray
 from kerneldsl.memory.creation import as_array, managed_empty, mapped_view
-from kerneldsl.memory.creation import to_device as copy_to_device
 from kerneldsl.memory.geometry import ArrayGeometry
 from kerneldsl.memory.host_memory import pinned_copy, pinned_empty
 from kerneldsl.memory.strided import byte_bounds, checked_dtype, contiguous_strides
@@ -53,7 +52,8 @@ def _dtype(dtype: Any) -> np.dtype[Any]:
         from kerneldsl.lowering.numba_internals.vocabulary import as_dtype
 
         return np.dtype(as_dtype(dtype))
-    return checked_dtype(dtype)
+    found = np.dtype(dtype)
+    return checked_dtype(found) if found.hasobject else found  # others can be copied
 
 
 def _shape(shape: Any) -> tuple[int, ...]:
@@ -79,19 +79,16 @@ def auto_device(
         return DeviceNDArray.over(obj), False
     if hasattr(obj, "__cuda_array_interface__"):
         return as_cuda_array(obj), False
-    where = stream_of(stream)
+    made: DeviceNDArray
     if isinstance(obj, np.void):
-        record = new_array(current_device(), (), checked_dtype(obj.dtype), "C", where)
-        if copy:
-            record.copy_from_host(np.asarray(obj), where)
-        return DeviceRecord.over(record), True
-    host = np.asanyarray(obj)
-    sentry_contiguous(host)
-    if copy:
-        made = DeviceNDArray.over(copy_to_device(host, stream=where))
+        host: Any = np.asarray(obj)
+        made = DeviceRecord(_dtype(host.dtype), stream)
     else:
-        made = device_array_like(host, stream)
-    made.stream = stream
+        host = np.asanyarray(obj)
+        sentry_contiguous(host)
+        made = DeviceNDArray(host.shape, host.strides, _dtype(host.dtype), stream)
+    if copy:
+        made.copy_to_device(host, stream)
     return made, True
 
 

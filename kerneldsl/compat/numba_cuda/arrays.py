@@ -8,14 +8,15 @@ from typing import Any, Self
 
 import numpy as np
 
-from kerneldsl.compat.numba_cuda.streams import stream_of
+from kerneldsl.compat.numba_cuda.memory import IpcArrayHandle, MemoryPointer, allocate, context_now
+from kerneldsl.compat.numba_cuda.streams import default_stream, stream_of
 from kerneldsl.contract.locations import alignment_number
-from kerneldsl.memory.arrays import DeviceArray, new_array
+from kerneldsl.memory.arrays import DeviceArray
 from kerneldsl.memory.creation import to_device
 from kerneldsl.memory.geometry import ArrayGeometry
 from kerneldsl.memory.indexing import byte_offset, phantom
 from kerneldsl.memory.strided import byte_bounds, contiguous_strides
-from kerneldsl.placement.devices import chosen_device
+from kerneldsl.placement.devices import current_device
 
 __all__ = [
     "DeviceNDArray",
@@ -24,41 +25,12 @@ __all__ = [
     "MappedNDArray",
     "array_core",
     "errmsg_contiguous_buffer",
+    "from_record_like",
     "is_contiguous",
     "is_cuda_ndarray",
     "require_cuda_ndarray",
     "verify_cuda_ndarray_interface",
 ]
-
-
-class DevicePointer:
-    """The memory of an array, as ``array.gpu_data``."""
-
-    def __init__(self, array: DeviceArray) -> None:
-        self.array = array
-        self.size = array.nbytes
-        self.owner = array
-
-    @property
-    def device_ctypes_pointer(self) -> Any:
-        """The address, as a ``ctypes.c_void_p``."""
-        from ctypes import c_void_p
-
-        return c_void_p(self.array.pointer if self.array.size else 0)
-
-    @property
-    def device_pointer_value(self) -> int:
-        """The address."""
-        return int(self.array.pointer)
-
-    def __int__(self) -> int:
-        return int(self.array.pointer)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, DevicePointer) and other.array.location == self.array.location
-
-    def __hash__(self) -> int:
-        return hash(self.array.location)
 
 
 class DeviceNDArray(DeviceArray):
@@ -89,16 +61,12 @@ class DeviceNDArray(DeviceArray):
         element = np.dtype(dtype)
         if gpu_data is None:
             low, high = byte_bounds(0, extents, steps, element.itemsize)
-            memory = new_array(
-                chosen_device(None), (high - low,), np.dtype(np.uint8), "C", stream_of(stream)
-            )
-            location = memory.location - low
+            location, owner = allocate(int(high - low), stream)
+            location -= low
         else:
-            memory = gpu_data.array
-            location = memory.location
-        ArrayGeometry.__init__(
-            self, memory.device, location, extents, steps, element, memory._owner, False
-        )
+            location, owner = gpu_data.location, gpu_data.keeper
+        device = current_device()
+        ArrayGeometry.__init__(self, device, location, extents, steps, element, owner, False)
         self._stream = stream
 
     @property
@@ -123,13 +91,13 @@ class DeviceNDArray(DeviceArray):
         return int(high - low) if self.size else 0
 
     @property
-    def gpu_data(self) -> DevicePointer:
+    def gpu_data(self) -> MemoryPointer:
         """The memory."""
-        return DevicePointer(self)
+        return MemoryPointer.of(self)
 
     @property
     def device_ctypes_pointer(self) -> Any:
-        """The address, as a ``ctypes.c_void_p``."""
+        """The address, as a ``ctypes.c_size_t``."""
         return self.gpu_data.device_ctypes_pointer
 
     @property
@@ -161,6 +129,11 @@ class DeviceNDArray(DeviceArray):
             raise ValueError("`copy=False` is not supported. A copy is always created.")
         host: np.ndarray[Any, Any] = self.copy_to_host()
         return host if dtype is None else host.astype(dtype, copy=False)
+
+    def get_ipc_handle(self) -> IpcArrayHandle:
+        """Return a handle for other processes, if the memory manager makes one."""
+        desc = {"shape": self.shape, "strides": self.strides, "dtype": self.dtype}
+        return IpcArrayHandle(context_now().get_ipc_handle(self.gpu_data), desc)
 
     def is_c_contiguous(self) -> bool:
         """Return whether the last axis is contiguous, and the others follow."""
@@ -216,10 +189,13 @@ class DeviceNDArray(DeviceArray):
                 from kerneldsl.memory.copies import copy_between
 
                 copy_between(view, source, where)
-                return
-            source = source.copy_to_host()
-        full = np.broadcast_to(source, view.shape).astype(view.dtype, copy=False)
-        view.copy_from_host(full, where)
+            else:
+                view[...] = source.copy_to_host()
+        else:
+            full = np.broadcast_to(source, view.shape).astype(view.dtype, copy=False)
+            view.copy_from_host(full, where)
+        if where is None:
+            default_stream().synchronize()
 
     # ------------------------------------------------------------------ copies
 
@@ -251,9 +227,9 @@ class DeviceNDArray(DeviceArray):
             source = ary if ary.shape == self.shape else ary.reshape(self.shape)
             copy_between(self, source, where)
             return
-        host = np.asarray(ary)
-        _check_compatible(self, host)
-        self.copy_from_host(host.reshape(self.shape), where)
+        target, host = array_core(self), array_core(np.asarray(ary))
+        _check_compatible(target, host)
+        target.copy_from_host(host.reshape(target.shape), where)
 
     # ------------------------------------------------------------------ views
 
@@ -343,27 +319,63 @@ def transpose(a: DeviceArray, b: DeviceArray | None = None) -> DeviceNDArray:
 
 
 class DeviceRecord(DeviceNDArray):
-    """A record on the device; its fields are its items."""
+    """A record on the device; its fields are its items.
+
+    Parameters
+    ----------
+    dtype : dtype
+        The dtype of the record.
+    stream, gpu_data : optional
+        As of :class:`DeviceNDArray`.
+    """
 
     __slots__ = ()
+
+    def __init__(self, dtype: Any, stream: Any = 0, gpu_data: Any = None) -> None:
+        super().__init__((), (), dtype, stream, gpu_data)
+
+    @property
+    def _numba_type_(self) -> Any:
+        from kerneldsl.lowering.numba_internals.vocabulary import from_dtype
+
+        return from_dtype(self.dtype)
+
+    def copy_to_host(self, ary: Any = None, stream: Any = 0) -> Any:  # type: ignore[override]
+        """Copy the record into one of NumPy's, a new one by default."""
+        if not isinstance(ary, np.void):
+            return super().copy_to_host(ary, stream)
+        _check_compatible(self, ary)
+        record = super().copy_to_host(stream=stream)
+        for name in self.dtype.names or ():
+            ary[name] = record[name]
+        return ary
+
+    def _item(self, name: str) -> DeviceNDArray:
+        host = self._phantom()[name]
+        location = self.location + byte_offset(host)
+        view = self._over(location, host.shape, host.strides, False, host.dtype)
+        return DeviceNDArray.over(view)
 
     def getitem(self, index: Any, stream: Any = 0) -> Any:
         """Return the value of a field, or a view if the field is an array or a record."""
         if not isinstance(index, str):
             return super().getitem(index, stream)
-        host = self._phantom()[index]
-        view = self._over(
-            self.location + byte_offset(host), host.shape, host.strides, False, host.dtype
-        )
-        if host.ndim:
-            return DeviceNDArray.over(view)
-        return DeviceRecord.over(view) if host.dtype.names else view.copy_to_host()[()]
+        field = self._item(index)
+        if field.ndim:
+            return field
+        return DeviceRecord.over(field) if field.dtype.names else field.copy_to_host()[()]
 
     def setitem(self, index: Any, value: Any, stream: Any = 0) -> None:
         """Assign to a field."""
-        host = self.copy_to_host()
-        host[index] = value
-        self.copy_from_host(host, stream_of(stream))
+        if isinstance(index, str):
+            self._item(index).setitem(..., value, stream)
+        else:
+            super().setitem(index, value, stream)
+
+
+def from_record_like(rec: Any, stream: Any = 0, gpu_data: Any = None) -> DeviceRecord:
+    """Make a record with undefined fields, like another."""
+    return DeviceRecord(rec.dtype, stream, gpu_data)
 
 
 class _SharedNDArray(np.ndarray[Any, Any]):
@@ -406,13 +418,13 @@ class _SharedNDArray(np.ndarray[Any, Any]):
         return self.on_device.__cuda_array_interface__
 
     @property
-    def gpu_data(self) -> DevicePointer:
+    def gpu_data(self) -> MemoryPointer:
         """The memory."""
-        return DevicePointer(self.on_device)
+        return self.on_device.gpu_data
 
     @property
     def device_ctypes_pointer(self) -> Any:
-        """The address, as a ``ctypes.c_void_p``."""
+        """The address, as a ``ctypes.c_size_t``."""
         return self.gpu_data.device_ctypes_pointer
 
     def copy_to_host(self, ary: Any = None, stream: Any = 0) -> Any:
@@ -457,9 +469,10 @@ def integers(values: Any, what: str) -> tuple[int, ...]:
 
 def array_core(ary: Any) -> Any:
     """Return the part of an array that is not repeated: one element of each axis of stride 0."""
-    if not ary.strides or not ary.size:
+    if 0 not in ary.strides or not ary.size:
         return ary
-    return ary[tuple(0 if step == 0 else slice(None) for step in ary.strides)]
+    index = (*(0 if step == 0 else slice(None) for step in ary.strides), ...)
+    return DeviceArray.__getitem__(ary, index) if isinstance(ary, DeviceArray) else ary[index]
 
 
 def is_contiguous(ary: Any) -> bool:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Iterator
-from typing import Any, NamedTuple
-
-import numpy as np
+from typing import Any
 
 from kerneldsl.compat.numba_cuda import streams
-from kerneldsl.compat.numba_cuda.errors import CudaAPIError
+from kerneldsl.compat.numba_cuda.errors import CudaAPIError, CudaSupportError
+from kerneldsl.compat.numba_cuda.managers import MemoryInfo, manager_for
+from kerneldsl.compat.numba_cuda.memory import use_contexts
 from kerneldsl.contract import Device as _Device
 from kerneldsl.contract import MemoryType
 from kerneldsl.placement.devices import current_device, use
@@ -78,13 +78,6 @@ _SPELLED = {
 }
 
 
-class MemoryInfo(NamedTuple):
-    """Free and total memory of a device, in bytes."""
-
-    free: int
-    total: int
-
-
 class Device:
     """A device, with the driver's attributes by their names in upper case."""
 
@@ -148,22 +141,24 @@ class Device:
 
     def get_primary_context(self) -> Context:
         """Return the context."""
-        return Context(self)
+        return _context_of(self)
 
     def release_primary_context(self) -> None:
         """Return at once: kerneldsl frees unused memory itself."""
 
     def reset(self) -> None:
         """Wait for the device, and free the unused memory of its pools."""
-        Context(self).reset()
+        _context_of(self).reset()
 
     def __enter__(self) -> Device:
-        _entered().append(use(self._device))
-        _entered()[-1].__enter__()
+        _choices.entered.append(use(self._device))
+        _choices.entered[-1].__enter__()
+        _context_of(self).push()
         return self
 
     def __exit__(self, *exc: object) -> None:
-        _entered().pop().__exit__(*exc)
+        _context_of(self).pop()
+        _choices.entered.pop().__exit__(*exc)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Device) and other._device is self._device
@@ -176,37 +171,15 @@ class Device:
 
 
 class _Choices(threading.local):
-    """The choices of this thread: devices in blocks, and the one that was selected."""
+    """The choices of this thread: devices in blocks, their contexts, and the selected device."""
 
     def __init__(self) -> None:
         self.entered: list[use] = []
+        self.contexts: list[Context] = []
         self.selected: use | None = None
 
 
 _choices = _Choices()
-
-
-def _entered() -> list[use]:
-    return _choices.entered
-
-
-class _Allocations(dict[int, Any]):
-    """Memory of a context by address; kerneldsl's pools hold it."""
-
-
-class _Deallocations(list[Any]):
-    """Memory that waits to be freed: none, since pools free it at once."""
-
-    def clear(self) -> None:
-        """Free the unused memory of the current pool."""
-        from kerneldsl.memory.pools import MemoryPool
-
-        MemoryPool.default(current_device()).trim()
-
-    @contextlib.contextmanager
-    def disable(self) -> Iterator[None]:
-        """Do nothing: memory is freed in the order of the streams that use it."""
-        yield
 
 
 class Context:
@@ -214,15 +187,29 @@ class Context:
 
     def __init__(self, device: Device) -> None:
         self.device = device
-        self.allocations = _Allocations()
-        self.deallocations = _Deallocations()
         self.modules: dict[Any, Any] = {}
-        self.memory_manager = self
+        self.memory_manager = manager_for(self)
+
+    @property
+    def handle(self) -> int:
+        """A number that no other context has."""
+        return id(self.device._device)
+
+    @property
+    def allocations(self) -> dict[Any, Any]:
+        """The memory that its manager counts."""
+        found: dict[Any, Any] = self.memory_manager.allocations
+        return found
+
+    @property
+    def deallocations(self) -> Any:
+        """The memory that waits to be freed."""
+        return self.memory_manager.deallocations
 
     def get_memory_info(self) -> MemoryInfo:
         """Return the free and the total memory, in bytes."""
-        info = self.device._info
-        return MemoryInfo(int(info.free_memory_bytes), int(info.total_memory_bytes))
+        found: MemoryInfo = self.memory_manager.get_memory_info()
+        return found
 
     def synchronize(self) -> None:
         """Wait for the device."""
@@ -231,19 +218,42 @@ class Context:
     def reset(self) -> None:
         """Wait for the device, and free the unused memory of its pools."""
         self.synchronize()
-        self.deallocations.clear()
+        self.memory_manager.reset()
 
     def push(self) -> None:
-        """Return at once: the current device is chosen by ``select_device`` and ``with``."""
+        """Make it the active context of this thread."""
+        _choices.contexts.append(self)
 
     def pop(self) -> None:
-        """Return at once, as `push` does."""
+        """Make the context active that was before."""
+        if not _choices.contexts or _choices.contexts.pop() is not self:
+            raise RuntimeError("the context is not the active one")
+
+    def prepare_for_use(self) -> None:
+        """Prepare the memory manager."""
+        self.memory_manager.initialize()
 
     def memalloc(self, bytesize: int) -> Any:
         """Allocate bytes."""
-        from kerneldsl.compat.numba_cuda.api import device_array
+        return self.memory_manager.memalloc(bytesize)
 
-        return device_array(bytesize, np.uint8).gpu_data
+    def memhostalloc(
+        self, bytesize: int, mapped: bool = False, portable: bool = False, wc: bool = False
+    ) -> Any:
+        """Allocate page-locked bytes on the host."""
+        return self.memory_manager.memhostalloc(bytesize, mapped, portable, wc)
+
+    def memallocmanaged(self, bytesize: int, attach_global: bool = True) -> Any:
+        """Allocate managed bytes."""
+        return self.memory_manager.memallocmanaged(bytesize, attach_global)
+
+    def mempin(self, owner: Any, pointer: int, size: int, mapped: bool = False) -> Any:
+        """Return bytes of the host for copies, or for kernels."""
+        return self.memory_manager.mempin(owner, pointer, size, mapped)
+
+    def get_ipc_handle(self, memory: Any) -> Any:
+        """Return a handle by which other processes open memory."""
+        return self.memory_manager.get_ipc_handle(memory)
 
     def create_stream(self) -> streams.Stream:
         """Make a stream."""
@@ -257,8 +267,13 @@ class Context:
         """Return the default stream."""
         return streams.default_stream()
 
-    get_legacy_default_stream = get_default_stream
-    get_per_thread_default_stream = get_default_stream
+    def get_legacy_default_stream(self) -> streams.Stream:
+        """Return the default stream, by the handle that drivers know it by."""
+        return streams.legacy_default_stream()
+
+    def get_per_thread_default_stream(self) -> streams.Stream:
+        """Return the default stream of this thread."""
+        return streams.per_thread_default_stream()
 
     def create_event(self, timing: bool = True) -> streams.Event:
         """Make an event."""
@@ -271,10 +286,9 @@ class Context:
         other = peer_context if isinstance(peer_context, int) else peer_context.device.id
         return can_access_peer(self.device._device, gpus[other]._device)
 
-    @contextlib.contextmanager
-    def defer_cleanup(self) -> Iterator[None]:
-        """Do nothing: memory is freed in the order of the streams that use it."""
-        yield
+    def defer_cleanup(self) -> Any:
+        """Return a block in which the memory manager frees nothing."""
+        return self.memory_manager.defer_cleanup()
 
     def __enter__(self) -> Context:
         self.device.__enter__()
@@ -291,6 +305,16 @@ class Context:
 
     def __repr__(self) -> str:
         return f"<CUDA context of device {self.device.id}>"
+
+
+_contexts: dict[_Device, Context] = {}
+
+
+def _context_of(device: Device) -> Context:
+    found = _contexts.get(device._device)
+    if found is None:
+        found = _contexts.setdefault(device._device, Context(device))
+    return found
 
 
 class _Devices:
@@ -353,10 +377,17 @@ def get_current_device() -> Device:
 
 def current_context(devnum: int | None = None) -> Context:
     """Return the context of the current device, or of another one, which becomes current."""
-    return Context(get_current_device() if devnum is None else select_device(devnum))
+    if not _contexts and not is_available():
+        raise CudaSupportError(f"Error at driver init: {cuda_error()}")
+    found = _context_of(get_current_device() if devnum is None else select_device(devnum))
+    if not _choices.contexts:
+        found.push()
+    found.prepare_for_use()
+    return found
 
 
 get_context = current_context
+use_contexts(current_context)
 
 
 def require_context(function: Any) -> Any:
@@ -370,8 +401,8 @@ def close() -> None:
 
 
 def is_available() -> bool:
-    """Return whether kernels run; without a GPU they run on the CPU."""
-    return True
+    """Return whether kernels run; without a GPU they run on the CPU, unless that is disabled."""
+    return cuda_error() is None
 
 
 def is_supported_version() -> bool:
@@ -394,9 +425,14 @@ def is_fp8_supported() -> bool:
     return get_current_device().supports_fp8
 
 
-def cuda_error() -> None:
-    """Return what failed when the driver was started: nothing."""
-    return
+def cuda_error() -> str | None:
+    """Return why kernels do not run: ``NUMBA_DISABLE_CUDA``, if it is set."""
+    from numba import config
+
+    return _DISABLED if config.DISABLE_CUDA else None
+
+
+_DISABLED = "CUDA is disabled due to setting NUMBA_DISABLE_CUDA=1 in the environment"
 
 
 def detect() -> bool:
@@ -418,10 +454,9 @@ def detect() -> bool:
     return bool(known)
 
 
-@contextlib.contextmanager
-def defer_cleanup() -> Iterator[None]:
-    """Do nothing: memory is freed in the order of the streams that use it."""
-    yield
+def defer_cleanup() -> Any:
+    """Return a block in which the memory manager of the current context frees nothing."""
+    return current_context().defer_cleanup()
 
 
 @contextlib.contextmanager

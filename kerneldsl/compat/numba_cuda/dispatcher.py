@@ -31,25 +31,30 @@ from kerneldsl.memory.arrays import DeviceArray
 from kerneldsl.placement.devices import current_device
 from kerneldsl.utilities.modules import is_of_numba
 
-__all__ = ["CUDADispatcher", "In", "InOut", "Out"]
+__all__ = ["ArgHint", "CUDADispatcher", "In", "InOut", "Out", "wrap_arg"]
 
 
-class _Hint:
+class ArgHint:
     """An argument with the direction in which it is copied."""
 
     def __init__(self, value: Any) -> None:
         self.value = value
 
 
-class In(_Hint):
+def wrap_arg(value: Any, default: Any = None) -> ArgHint:
+    """Return an argument with a direction; the default one is both."""
+    return value if isinstance(value, ArgHint) else (default or InOut)(value)
+
+
+class In(ArgHint):
     """An array that is copied to the device alone."""
 
 
-class Out(_Hint):
+class Out(ArgHint):
     """An array that is copied from the device; what the kernel leaves out keeps its value."""
 
 
-class InOut(_Hint):
+class InOut(ArgHint):
     """An array that is copied to the device and back."""
 
 
@@ -91,7 +96,7 @@ class _NumbaDispatcher(Dispatcher):
         warn_of_host_arrays(args)
         if any(isinstance(each, np.void | DeviceRecord) for each in args):
             args = self._with_written_records(args, after)
-        made = tuple(map(_adapt, args))
+        made = tuple(_aligned(_adapt(each), after) for each in args)
         if len(self.definition.signatures) == 1:
             made = tuple(map(_wrapped, made, self.definition.signatures[0])) or made
         is_same = all(a is b for a, b in zip(made, args, strict=True))
@@ -128,7 +133,7 @@ def _adapt(value: Any) -> Any:
         return value
     if isinstance(value, DeviceArray):
         return value.copy_to_host()[()] if kind is DeviceRecord else value
-    if isinstance(value, _Hint):
+    if isinstance(value, ArgHint):
         found = _adapt(value.value)
         is_copied = isinstance(value, In) and isinstance(found, np.ndarray)
         return found.copy(order="K") if is_copied else found
@@ -148,6 +153,16 @@ def _write_back(record: np.void, memory: np.ndarray[Any, Any]) -> None:
     """Give a record the values of its fields in memory."""
     for name in record.dtype.names or ():
         record[name] = memory[name]
+
+
+def _aligned(value: Any, after: list[Callable[[], Any]]) -> Any:
+    """Return an array of the host that kernels take; one with odd addresses is copied and back."""
+    if type(value) is not np.ndarray or value.flags.aligned:
+        return value
+    copy = value.copy(order="K")
+    if value.flags.writeable:
+        after.append(partial(np.copyto, value, copy))
+    return copy
 
 
 def _wrapped(value: Any, kind: Any) -> Any:
@@ -267,7 +282,10 @@ class CUDADispatcher(Kernel[Any, Any]):
     @property
     def extensions(self) -> list[Any]:
         """Objects that convert arguments before a launch."""
-        return self.targetoptions.get("extensions") or []
+        if self.targetoptions.get("extensions") is None:
+            self.targetoptions["extensions"] = []
+        found: list[Any] = self.targetoptions["extensions"]
+        return found
 
     @property
     def _is_device(self) -> bool:

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from kerneldsl.compat.numba_cuda.devices import gpus
+from kerneldsl.compat.numba_cuda.devices import (
+    Context,
+    MemoryInfo,
+    _choices,
+    cuda_error,
+    current_context,
+    gpus,
+    is_available,
+)
+from kerneldsl.compat.numba_cuda.streams import stream
 from kerneldsl.placement.devices import current_device
 
 __all__ = ["USE_NV_BINDING", "_have_nvjitlink", "driver", "runtime"]
@@ -15,8 +24,18 @@ USE_NV_BINDING = True
 class _Driver:
     """The driver's description of the machine."""
 
-    is_available = True
-    initialization_error = None
+    def __init__(self) -> None:
+        self._streams: list[Any] = []
+
+    @property
+    def is_available(self) -> bool:
+        """False if NUMBA_DISABLE_CUDA is set."""
+        return is_available()
+
+    @property
+    def initialization_error(self) -> str | None:
+        """The reason not to use the driver, if there is one."""
+        return cuda_error()
 
     def get_device_count(self) -> int:
         """Return the number of devices."""
@@ -36,6 +55,40 @@ class _Driver:
     def is_supported_version(self) -> bool:
         """Return whether the version is supported; there is no other one."""
         return True
+
+    def cuMemGetInfo(self) -> MemoryInfo:
+        """Return the free and the total memory, in bytes."""
+        return current_context().get_memory_info()
+
+    def cuStreamCreate(self, flags: int = 0) -> int:
+        """Make a stream, and return its handle."""
+        self._streams.append(stream())
+        return int(self._streams[-1])
+
+    def get_active_context(self) -> _ActiveContext:
+        """Return the active context of this thread."""
+        return _ActiveContext(_choices.contexts[-1] if _choices.contexts else None)
+
+    def pop_active_context(self) -> int | None:
+        """Make the context active that was before, and return the handle of this one."""
+        return _choices.contexts.pop().handle if _choices.contexts else None
+
+
+class _ActiveContext:
+    """The active context of a thread, if there is one."""
+
+    def __init__(self, context: Context | None) -> None:
+        self.context_handle = None if context is None else context.handle
+        self.devnum = None if context is None else context.device.id
+
+    def __bool__(self) -> bool:
+        return self.context_handle is not None
+
+    def __enter__(self) -> _ActiveContext:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        pass
 
 
 driver = runtime = _Driver()

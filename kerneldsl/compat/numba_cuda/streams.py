@@ -47,8 +47,9 @@ class Stream(_Stream):
     def __int__(self) -> int:
         return int(self.handle)
 
-    def __bool__(self) -> bool:
-        return not self._is_default
+    def __cuda_stream__(self) -> tuple[int, int]:
+        """Return the version of this protocol, and the handle."""
+        return 0, int(self.handle)
 
     def __repr__(self) -> str:
         if self._is_default:
@@ -92,11 +93,23 @@ class ExternalStream(Stream):
         """The driver's handle, also on a CPU, which has no such streams."""
         return Handle(getattr(self, "pointer", 0) or _Stream.handle.fget(self))  # type: ignore[attr-defined]
 
-    def __bool__(self) -> bool:
-        return bool(int(self.handle))
-
     def __repr__(self) -> str:
         return f"<External CUDA stream {int(self.handle):d}>"
+
+
+class _NamedStream(ExternalStream):
+    """A stream that every driver has, by its handle."""
+
+    __slots__ = ()
+    external = False
+
+    def __repr__(self) -> str:
+        name = "Legacy" if int(self.handle) == _LEGACY else "Per-thread"
+        return f"<{name} default CUDA stream>"
+
+
+#: Handles that every driver knows.
+_LEGACY, _PER_THREAD = 1, 2
 
 
 class Event:
@@ -162,22 +175,24 @@ def default_stream() -> Stream:
 
 
 def legacy_default_stream() -> Stream:
-    """Return the default stream."""
-    return default_stream()
+    """Return the default stream, by the handle that every driver knows it by."""
+    return _by_handle(_NamedStream, _LEGACY)
 
 
 def per_thread_default_stream() -> Stream:
-    """Return the default stream: kerneldsl has one for all threads."""
-    return default_stream()
+    """Return the default stream of this thread."""
+    return _by_handle(_NamedStream, _PER_THREAD)
 
 
 def external_stream(ptr: int) -> Stream:
     """Return a stream that another library made, by its handle."""
-    if current_device().is_synchronous:
-        made = ExternalStream()
-        made.pointer = ptr
-        return made
-    return ExternalStream.from_foreign(ptr)
+    return _by_handle(ExternalStream, ptr)
+
+
+def _by_handle(kind: type[ExternalStream], handle: int) -> ExternalStream:
+    made = kind() if current_device().is_synchronous else kind.from_foreign(handle)
+    made.pointer = handle
+    return made
 
 
 def event(timing: bool = True) -> Event:

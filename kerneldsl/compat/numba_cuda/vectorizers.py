@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kerneldsl.compat.numba_cuda.api import as_cuda_array, device_array, to_device
-from kerneldsl.compat.numba_cuda.arrays import DeviceNDArray, is_cuda_ndarray
+from kerneldsl.compat.numba_cuda.arrays import DeviceNDArray
 from kerneldsl.compat.numba_cuda.decorators import jit
 from kerneldsl.compat.numba_cuda.dispatcher import CUDADispatcher
 from kerneldsl.kernels.made_functions import made_function
@@ -347,7 +347,7 @@ class GUFunc:
         stream : optional
             The stream.
         """
-        places = self._places(args, out)
+        places = [_as_array(p) if _is_device(p) else p for p in self._places(args, out)]
         values = [_as_array(each) for each in args[: len(self._inputs)]]
         is_host = not any(_is_device(each) for each in (*args, *places))
         loop = self._find(values)
@@ -373,8 +373,8 @@ class GUFunc:
             for value, axes in zip(values, self._inputs, strict=True)
         ]
         results = [
-            as_cuda_array(place)
-            if place is not None and _is_device(place) and as_cuda_array(place).layout == "C"
+            place
+            if isinstance(place, DeviceNDArray) and place.layout == "C"
             else device_array(shape, dtype, stream=stream)
             for place, shape, dtype in zip(places, shapes, loop.outputs, strict=True)
         ]
@@ -457,10 +457,9 @@ def _handed_over(result: DeviceNDArray, place: Any, is_host: bool, stream: Any) 
     if not _is_device(place):
         result.copy_to_host(place, stream=stream)
         return place
-    target = as_cuda_array(place)
-    if target.pointer != result.pointer:
-        target.copy_from_host(result.copy_to_host())
-    return place if is_cuda_ndarray(place) else target
+    if place.pointer != result.pointer:
+        place.copy_from_host(result.copy_to_host())
+    return place
 
 
 class CUDAGUFuncVectorize(_Builder):
