@@ -186,6 +186,30 @@ def test_boxes_that_copies_were_not_told_of_show(monkeypatch):
         _check_boxes()
 
 
+@kd.kernel
+def of_stacks(a, b, c):
+    for place, n in kd.tiles((c.shape[0] * c.shape[1], c.shape[2]), (64, 64)):
+        number, m = place // c.shape[1], place % c.shape[1]
+        total = kd.tile.zeros((64, 64), kd.float32)
+        for k in kd.pipelined(range(0, a.shape[2], 64)):
+            x = kd.tile.load(a[number], (m, k), (64, 64))
+            total = kd.mma(x, kd.tile.load(b[number], (n, k), (64, 64)).T, total)
+        kd.tile.store(c[number - c.shape[0]], (m, n), total)
+
+
+def test_matrices_of_stacks_are_stored_in_boxes():
+    rng = np.random.default_rng(9)
+    a, b = rng.integers(-2, 3, (3, 64, 72)), rng.integers(-2, 3, (3, 136, 72))
+    c = np.full((3, 64, 136), np.nan, np.float32)
+    kind = "float16[:, :, ::1]"
+    specialization = specialize_product(
+        of_stacks, f"{kind}, {kind}, float32[:, :, ::1]", threads=128
+    )
+    given = a.astype(np.float16), b.astype(np.float16), c
+    simulate_warpgroups(specialization, (2,), given, is_reversed=True)
+    np.testing.assert_array_equal(c, a @ b.transpose(0, 2, 1))
+
+
 def of_results(v, i, j, bias, rest, m, n):
     doubled = v + v + kd.float32(bias[n + j])
     return doubled * kd.float32(2) + kd.float32(rest[m + i, n + j]) if v > 3 else doubled
