@@ -149,7 +149,7 @@ SUBMODULES = {
 DIFFERENCES = {
     **dict.fromkeys(_VALUES.split(), "is a value of kernels; arrays have no such elements"),
     "add_callback": "waits for the stream, and calls the function in the same thread",
-    "cache": "changes nothing: compiled code is always cached",
+    "cache": "writes code beside the source, too; code that is older than the function is not used",
     "close": "frees the unused memory of the pools",
     "compile": "writes PTX, and no LTO-IR",
     "compile_all": "writes PTX, and no LTO-IR",

@@ -276,7 +276,10 @@ def _settings(config: ModuleType) -> dict[str, object]:
     return {
         name: value
         for name, value in vars(config).items()
-        if name.isupper() and name not in _NO_PART and isinstance(value, (bool, int, str, float))
+        if name.isupper()
+        and name not in _NO_PART
+        and not name.startswith("CUDA_")  # of numba-cuda, which takes no part in compiling
+        and isinstance(value, (bool, int, str, float))
     }
 
 

@@ -82,8 +82,13 @@ def find_artifact(
 
 def _make(state: KernelState, compiler: Compiler, specialization: Specialization) -> Artifact:
     started = time.perf_counter()
+    store = state.store
+    key = None if store is None else _key(compiler, specialization)
+    is_stored = key is None or store.bring(key, specialization.kinds)
     with said_after_a_moment(lambda: _work(compiler, specialization)):
         artifact, how = compile_or_load(compiler, specialization)
+    if not is_stored:
+        store.keep(key)
     elapsed = time.perf_counter() - started
     if artifact.work is not None:
         state.works[compiler.name, specialization.kinds, None] = artifact.work

@@ -52,6 +52,9 @@ class Definition(NamedTuple):
     #: Whether numba.cuda's rules apply: captured constants keep the values of the first launch, and
     #: threads return at a guard around the rest of the kernel.
     follows_numba: bool = False
+    #: Another place for code that the cache has. Its method ``bring(key, kinds)`` puts code into the
+    #: cache, and returns whether it has any; ``keep(key)`` takes code from the cache.
+    store: Any = None
 
 
 class KernelState:
@@ -73,6 +76,7 @@ class KernelState:
     - `forms`: all but the promises of what code is compiled for, to the specializations it was
       compiled for.
     - `code`: the kernel's own code, if it is not compiled from the unit.
+    - `store`: as of the definition.
     - `without_body`: a function that the kernel calls and that a GPU alone can run.
     - `counted`: the unit with the work that the planner counts. For a kernel with its own code that
       is the CPU function, if it has one.
@@ -102,6 +106,7 @@ class KernelState:
         "parameter_count",
         "promises",
         "signatures",
+        "store",
         "traits",
         "unit",
         "without_body",
@@ -122,6 +127,7 @@ class KernelState:
         self.hidden = hidden
         self.parameter_count = len(unit.parameters) - len(hidden)
         self.code = definition.code
+        self.store = definition.store
         self._host = definition.host
         self.counted = counted
         self.of_member = of_member
@@ -273,7 +279,7 @@ class KernelStates:
             return state
 
     def _make_state(self) -> KernelState:
-        function, _, signatures, constants, code, host, follows_numba = self.definition
+        function, _, signatures, constants, code, host, follows_numba, _ = self.definition
         if code is not None:
             return self._make_state_of_code(code, host)
         shipped = None if follows_numba else _shipped_form(function, constants)

@@ -26,8 +26,6 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import kerneldsl
-
 CLASSES = ("passed", "host", "language", "different", "not applicable")
 #: Modules of numba-cuda that are its compiler and its driver, and why tests of them say nothing
 #: of programs. A test that uses one does not count.
@@ -86,7 +84,7 @@ NAMES = {
     ),
 }
 #: Packages that some tests need, which need not be installed.
-PACKAGES = ("numba_cuda", "cupy")
+PACKAGES = ("numba_cuda", "cupy", "cffi")
 
 
 class NotApplicable(unittest.SkipTest):
@@ -257,7 +255,12 @@ class _Result(unittest.TestResult):
             self.addError(test, err)
 
 
-def _run_module(root: Path, name: str, out) -> None:
+#: The variable of the environment with the folder of the suite.
+ROOT = "KERNELDSL_SUITE_ROOT"
+
+
+def prepare(root: Path) -> None:
+    """Let this process find the suite, under the drop-in."""
     import kerneldsl.cuda
     import kerneldsl.drop_in
 
@@ -269,6 +272,10 @@ def _run_module(root: Path, name: str, out) -> None:
     for package in PACKAGES:
         if importlib.util.find_spec(package) is None:
             sys.modules[package] = _Placeholder(package, "needs a package that is not installed")
+
+
+def _run_module(root: Path, name: str, out) -> None:
+    prepare(root)
 
     def too_long(*_):
         raise TimeoutError("the test takes longer than 120 s")
@@ -311,10 +318,10 @@ def _count_in(root: Path, name: str) -> int:
 
 def _run_in_process(root: Path, name: str) -> list[dict]:
     command = [sys.executable, "-m", "tests.compat.suite", str(root), "--module", name]
-    # The processes that tests start have the drop-in, too.
-    at_start = Path(kerneldsl.__file__).parent / "compat" / "at_start"
+    # The processes that tests start have the drop-in and the suite, too.
+    at_start = Path(__file__).parent / "at_start"
     path = os.pathsep.join([str(at_start), os.environ.get("PYTHONPATH") or os.getcwd()])
-    environment = {**os.environ, "PYTHONPATH": path}
+    environment = {**os.environ, "PYTHONPATH": path, ROOT: str(root)}
     options = {"capture_output": True, "text": True, "timeout": 600, "env": environment}
     try:
         done = subprocess.run(command, check=False, **options)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, ClassVar, Never
+from typing import Any, ClassVar, NamedTuple, Never
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from kerneldsl.language.signatures import read_signature
 from kerneldsl.launch.dispatch import Dispatcher
 from kerneldsl.memory.arrays import DeviceArray
 from kerneldsl.placement.devices import current_device
+from kerneldsl.utilities.cached_property import cached_property
 from kerneldsl.utilities.modules import is_of_numba
 
 __all__ = ["ArgHint", "CUDADispatcher", "In", "InOut", "Out", "wrap_arg"]
@@ -175,6 +176,14 @@ def _wrapped(value: Any, kind: Any) -> Any:
     return np.uint64(value % 2**64).astype(dtype)
 
 
+class CompileStats(NamedTuple):
+    """What ``stats`` of a function returns."""
+
+    cache_path: str | None
+    cache_hits: Mapping[Any, int]
+    cache_misses: Mapping[Any, int]
+
+
 class ForAll:
     """Launches over a number of tasks; the kernel guards, as in numba.cuda."""
 
@@ -239,7 +248,28 @@ class CUDADispatcher(Kernel[Any, Any]):
         return found  # type: ignore[no-any-return]
 
     def _define(self, make: Any) -> Any:
-        return super()._define(make)._replace(follows_numba=True)
+        return super()._define(make)._replace(follows_numba=True, store=self._store)
+
+    @cached_property
+    def _store(self) -> Any:
+        if not self.targetoptions.get("cache"):
+            return None
+        from kerneldsl.compat.numba_cuda.caching import FilesBeside
+
+        return FilesBeside(self.py_func)
+
+    @property
+    def stats(self) -> CompileStats:
+        """The folder of cached code, and how often code was and was not there, by types."""
+        store = self._store
+        if store is None:
+            return CompileStats(None, {}, {})
+        return CompileStats(store.path, store.hits, store.misses)
+
+    def recompile(self) -> None:
+        """Compile the function anew when it is launched next, with globals as they are then."""
+        self._made_dispatcher = None
+        self._remember_launches()
 
     # ------------------------------------------------------------------ launches
 

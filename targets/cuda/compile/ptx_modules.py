@@ -216,8 +216,10 @@ def join_modules(kernel: str, linked: Mapping[str, PtxModule], called: Iterable[
     head, size, rest = kernel.partition(".address_size 64\n")
     head = _VERSION.sub(f".version {major}.{minor}", head, count=1)
     used = _used(rest, linked.values())
+    # A function that one module calls of another is declared before both, and once.
+    declared = dict(_declared(linked.values(), owners, used))
     parts = [f"\n// {name}{_joined(other, owners, used)}\n" for name, other in linked.items()]
-    return "".join([head, size, *parts, rest])
+    return "".join([head, size, *declared.values(), *parts, rest])
 
 
 def _used(kernel: str, modules: Collection[PtxModule]) -> set[str]:
@@ -232,6 +234,17 @@ def _used(kernel: str, modules: Collection[PtxModule]) -> set[str]:
     return used
 
 
+def _declared(
+    modules: Collection[PtxModule], owners: Mapping[str, str], used: Collection[str]
+) -> Iterator[tuple[str, str]]:
+    """Yield the functions that one module calls of another, with their declarations."""
+    for module in modules:
+        for each in module.statements:
+            head = _function_of(each)
+            if head is not None and head.is_extern and head.name in owners and head.name in used:
+                yield head.name, _LINKAGE.sub("", each, count=1)
+
+
 def _joined(module: PtxModule, owners: Mapping[str, str], used: Collection[str]) -> str:
     """Return the statements of a module that a kernel is joined with."""
     unused = {text for name, text in module.definitions.items() if name not in used}
@@ -243,7 +256,9 @@ def _joined(module: PtxModule, owners: Mapping[str, str], used: Collection[str])
         if _ENTRY.match(code) or code.startswith(".section"):
             continue
         head = _function_of(each)
-        if head is not None and (not head.is_extern or head.name in owners):
+        if head is not None and head.is_extern and head.name in owners:
+            continue
+        if head is not None and not head.is_extern:
             # A function of this module alone: the assembler leaves out what nothing calls.
             each = _LINKAGE.sub("", each, count=1)
         kept.append(each)

@@ -1,0 +1,95 @@
+"""``cache=True``: files beside the source, and statistics."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+import numpy as np
+import pytest
+
+import kerneldsl as kd
+
+TEXT = """
+from kerneldsl import cuda
+
+OFFSET = 1
+
+@cuda.jit(cache=True)
+def add(r, x):
+    r[0] = x[0] + OFFSET
+
+@cuda.jit
+def plain(r, x):
+    r[0] = x[0]
+"""
+
+
+@pytest.fixture
+def load(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("KERNELDSL_CACHE", "on")
+    path = tmp_path / "cached_program.py"
+    path.write_text(TEXT)
+
+    def load():
+        sys.modules.pop("cached_program", None)
+        importlib.invalidate_caches()
+        return importlib.import_module("cached_program")
+
+    load.folder = tmp_path / "__pycache__"
+    with kd.use("cpu"):
+        yield load
+    sys.modules.pop("cached_program", None)
+
+
+def names(folder):
+    return sorted(each.suffix for each in folder.iterdir() if each.suffix != ".pyc")
+
+
+def result(kernel, x):
+    r = np.zeros(1, x.dtype)
+    kernel[1, 1](r, x)
+    return r[0]
+
+
+def test_files_and_statistics(load):
+    add = load().add
+    assert result(add, np.ones(1)) == 2
+    assert result(add, np.ones(1)) == 2
+    assert result(add, np.ones(1, np.int32)) == 2
+    assert names(load.folder) == [".nbc", ".nbc", ".nbi"]
+    assert (sum(add.stats.cache_hits.values()), sum(add.stats.cache_misses.values())) == (0, 2)
+    again = load().add
+    assert result(again, np.ones(1)) == 2
+    assert (sum(again.stats.cache_hits.values()), sum(again.stats.cache_misses.values())) == (1, 0)
+    assert again.stats.cache_path == str(load.folder)
+    assert names(load.folder) == [".nbc", ".nbc", ".nbi"]
+
+
+def test_code_of_other_values_is_not_used(load):
+    assert result(load().add, np.ones(1)) == 2
+    module = load()
+    module.OFFSET = 10
+    assert result(module.add, np.ones(1)) == 11
+    assert sum(module.add.stats.cache_misses.values()) == 1
+    module.OFFSET = 20
+    assert result(module.add, np.ones(1)) == 11  # the value of the first compilation
+    module.add.recompile()
+    assert result(module.add, np.ones(1)) == 21
+
+
+def test_without_it_there_are_no_files(load):
+    plain = load().plain
+    assert result(plain, np.ones(1)) == 1
+    assert not load.folder.exists() or names(load.folder) == []
+    assert plain.stats == (None, {}, {})
+
+
+def test_settings_of_warnings_are_no_part_of_code(load, monkeypatch):
+    from numba.core import config
+
+    monkeypatch.setattr(config, "CUDA_LOW_OCCUPANCY_WARNINGS", 0)
+    add = load().add
+    assert result(add, np.ones(1)) == 2
+    assert names(load.folder) == [".nbc", ".nbi"]
