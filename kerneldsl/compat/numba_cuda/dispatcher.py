@@ -267,7 +267,7 @@ class CUDADispatcher(Kernel[Any, Any]):
         return CompileStats(store.path, store.hits, store.misses)
 
     def recompile(self) -> None:
-        """Compile the function anew when it is launched next, with globals as they are then."""
+        """Compile the function again at its next launch, with the globals of that time."""
         self._made_dispatcher = None
         self._remember_launches()
 
