@@ -52,8 +52,8 @@ class Definition(NamedTuple):
     #: Whether numba.cuda's rules apply: captured constants keep the values of the first launch, and
     #: threads return at a guard around the rest of the kernel.
     follows_numba: bool = False
-    #: Another place for code that the cache has. Its method ``bring(key, kinds)`` puts code into the
-    #: cache, and returns whether it has any; ``keep(key)`` takes code from the cache.
+    #: Another place for code that the cache has. Its method ``bring(key, kinds)`` puts code into
+    #: the cache, and returns whether it has any; ``keep(key)`` takes code from the cache.
     store: Any = None
 
 
