@@ -63,7 +63,7 @@ def write_thread_rows(region: Region, extents: Dim3, intervals: dict[str, Interv
     thread_rows(region, extents)
     known = ranges_of_region(region, intervals)
     replace_rows(region, _from_inside(partial(narrowed, known=known)))
-    merge_rows(region)
+    merge_rows(region, known)
     replace_rows(region, _innermost(in_halves))
     replace_rows(region, _innermost(partial(_as_a_whole, known=known)))
     replace_rows(region, _innermost(partial(_in_whole_strips, known=known)))

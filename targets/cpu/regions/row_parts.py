@@ -62,19 +62,24 @@ def in_parts(row: Operation, known: Mapping[Value, Interval]) -> list[Operation]
     return [row]
 
 
-def as_a_whole(row: Operation, known: Mapping[Value, Interval]) -> list[Operation]:
-    """Return a row of threads with a version for rows in which all threads pass all guards."""
+def as_a_whole(
+    row: Operation, known: Mapping[Value, Interval], *after: Operation
+) -> list[Operation]:
+    """Return a row of threads with a version for rows in which all threads pass all guards.
+
+    Rows `after` it are in both versions: they are all that needs what its lanes keep.
+    """
     (region,) = row.regions
     operations = list(region.walk())
     # What lanes keep is in registers if all rows of a strip are vectors.
-    keeps_values = any(map(_is_in_register, operations))
+    keeps_values = not after and any(map(_is_in_register, operations))
     if "rare" in row.attributes or keeps_values or len(operations) > _MOST_OPERATIONS:
-        return [row]
+        return [row, *after]
     forms = IndexForms(region.arguments[0], row.defined(), known)
     proof = _Proof(region, forms, takes_guards=True)
     proof.find()
     if not proof.changes:
-        return [row]
+        return [row, *after]
     out: list[Operation] = []
     make = LoopWriter(out)
     inner = proof.version(out)
@@ -89,7 +94,8 @@ def as_a_whole(row: Operation, known: Mapping[Value, Interval]) -> list[Operatio
     if proof.plain:
         # Elements at clamped indices would be gathered, which takes longer than to load each.
         careful.attributes["marks"] = (NOT_UNROLLED, NOT_VECTORIZED)
-    out.append(if_then(make.all(tests), [plain], [careful]))
+    copies = [clone(each, {}) for each in after]
+    out.append(if_then(make.all(tests), [plain, *copies], [careful, *after]))
     return out
 
 

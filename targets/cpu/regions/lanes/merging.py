@@ -18,17 +18,21 @@ from __future__ import annotations
 
 import operator
 from collections import Counter
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from numba import types
 
 from kerneldsl.ir.operations import Effect, Operation, Region, Value
+from kerneldsl.ir.ranges import Interval
 from kerneldsl.ir.recognize import constant_number, operands_of, operator_of
 from kerneldsl.ir.rewriter import clone_inside, if_then
 from kerneldsl.lowering.loop_marks import NOT_UNROLLED, UNROLLED_AS_VECTORS
 from targets.cpu.regions.lanes.choice import STRIP
+from targets.cpu.regions.lanes.slots import low_bits_only
 from targets.cpu.regions.lanes.values import LaneValues, of_first_thread
 from targets.cpu.regions.loop_writer import LoopWriter
+from targets.cpu.regions.row_parts import as_a_whole
 
 __all__ = ["merge_rows"]
 
@@ -43,22 +47,22 @@ class _Access(NamedTuple):
     values: LaneValues
 
 
-def merge_rows(region: Region) -> None:
+def merge_rows(region: Region, known: Mapping[Value, Interval]) -> None:
     """Merge rows of a region that follow one another, in place."""
     loads = Counter(each.operands[0] for each in region.walk() if each.name == "slot.load")
-    _merge(region, loads)
+    _merge(region, loads, known)
 
 
-def _merge(region: Region, loads: Counter[Value]) -> None:
+def _merge(region: Region, loads: Counter[Value], known: Mapping[Value, Interval]) -> None:
     out: list[Operation] = []
     first: int | None = None
     for operation in region.operations:
         if operation.name != "row":
             for inner in operation.regions:
-                _merge(inner, loads)
+                _merge(inner, loads, known)
             if operation.effects() or operation.regions:
                 first = None
-        elif first is not None and (found := _merged(out[first], operation, loads)) is not None:
+        elif first is not None and (found := _merged(out[first], operation, loads, known)):
             out[first : first + 1] = []
             out += found
             first = None
@@ -69,7 +73,12 @@ def _merge(region: Region, loads: Counter[Value]) -> None:
     region.operations = out
 
 
-def _merged(first: Operation, second: Operation, loads: Counter[Value]) -> list[Operation] | None:
+def _merged(
+    first: Operation,
+    second: Operation,
+    loads: Counter[Value],
+    known: Mapping[Value, Interval],
+) -> list[Operation] | None:
     """Return two rows as one that runs strips, with the rows as they are for other distances."""
     bounds = [constant_number(value) for row in (first, second) for value in row.operands]
     low, high, *others = bounds
@@ -83,8 +92,11 @@ def _merged(first: Operation, second: Operation, loads: Counter[Value]) -> list[
     if order is None:
         return None
     is_descending, tests = order
-    own = {place for place in kept if loads[place] == 1}
-    strips = _Strips(high, own, is_descending=is_descending).written(first, second)
+    own = {place: place.type for place in kept if loads[place] == 1}
+    for value in low_bits_only(second.regions[0]):
+        if isinstance(value.owner, Operation) and value.owner.name == "slot.load":
+            own[value.owner.operands[0]] = types.int32
+    strips = _Strips(high, own, is_descending=is_descending).written(first, second, known)
     if not tests:
         return [*out.operations, *strips]
     return [*out.operations, if_then(out.all(tests), strips, [first, second])]
@@ -197,19 +209,19 @@ def _guess(value: Value) -> int:
 class _Strips:
     """Writes two rows of so many threads as a loop over strips."""
 
-    def __init__(self, threads: int, own: set[Value], *, is_descending: bool) -> None:
+    def __init__(self, threads: int, own: dict[Value, Any], *, is_descending: bool) -> None:
         self.threads, self.is_descending = threads, is_descending
         self.places: dict[Value, Value] = {}
         self.slots: list[Operation] = []
-        for place in own:
-            made = Operation(
-                "lane.slot", [], (place.type,), {"lanes": STRIP}, effect=Effect.ALLOCATE
-            )
+        for place, kind in own.items():
+            made = Operation("lane.slot", [], (kind,), {"lanes": STRIP}, effect=Effect.ALLOCATE)
             made.result.name = place.name.replace("_slot", "_lanes")
             self.slots.append(made)
             self.places[place] = made.result
 
-    def written(self, first: Operation, second: Operation) -> list[Operation]:
+    def written(
+        self, first: Operation, second: Operation, known: Mapping[Value, Interval]
+    ) -> list[Operation]:
         out = LoopWriter()
         bounds = (0, self.threads, STRIP)
         if self.is_descending:
@@ -219,13 +231,13 @@ class _Strips:
         inner = LoopWriter(body.operations)
         zero, width = inner.constant(0), inner.constant(STRIP)
         inner.operations += self.slots
-        for row in (first, second):
-            self.row(row, zero, width, inner, body.arguments[0])
+        rows = [self.row(row, zero, width, body.arguments[0]) for row in (first, second)]
+        inner.operations += as_a_whole(rows[0], known, rows[1])
         inner.end()
         out.operation("for", [out.constant(each) for each in bounds], (), None, [body])
         return out.operations
 
-    def row(self, row: Operation, zero: Value, width: Value, out: LoopWriter, strip: Value) -> None:
+    def row(self, row: Operation, zero: Value, width: Value, strip: Value) -> Operation:
         region = Region((types.int64,))
         (lane,) = region.arguments
         lane.name = "lane"
@@ -239,4 +251,4 @@ class _Strips:
                 each.operands[0], each.operands[-1] = place, lane
         inner.operations += copy.operations
         marks = (NOT_UNROLLED, UNROLLED_AS_VECTORS)
-        out.operation("row", [zero, width], (), {"marks": marks}, [region])
+        return Operation("row", [zero, width], (), {"marks": marks}, [region])
