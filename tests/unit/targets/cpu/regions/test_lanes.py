@@ -291,17 +291,52 @@ def test_rows_of_a_scan_run_strip_by_strip() -> None:
     text = text_of(shifted, "float32[::1], float32[::1], int64", block=256)
     begin = text.index("(%strip: int64)")
     lines = [line.strip() for line in lines_of(text[begin:])]
-    part = lines[lines.index("lane.store %value_lanes, %value.1, %lane") :]
+    # The first version, in which all threads of the strip pass the guard, has no branches.
+    first, stored = map(
+        lines.index,
+        ("row (%lane: int64) {", "lane.store %value_lanes, %value.1, %lane"),
+    )
+    assert not any("if" in line for line in lines[first:stored])
+    assert sum("lane.store %value_lanes" in line for line in lines) == 2
+    part = lines[stored:]
     assert part[:7] == [
         "lane.store %value_lanes, %value.1, %lane",
         "}",
         "row (%lane.1: int64) {",
         "%: int64 = numba.add %strip, %lane.1",
-        "%value.3: float32 = lane.load %value_lanes, %lane.1",
-        "array.store %sums, %, %value.3",
+        "%value.2: float32 = lane.load %value_lanes, %lane.1",
+        "array.store %sums, %, %value.2",
         "}",
     ]
     assert "%strip" not in text_of(of_both_sides, "float32[::1], float32[::1], int64", block=256)
+
+
+@kd.kernel
+def scanned(x, out):
+    t = kd.threadIdx.x
+    sums = kd.shared.array(256, x.dtype)
+    sums[t] = x[t]
+    kd.syncthreads()
+    step = 1
+    while step < 256:
+        value = sums[t]
+        if t >= step:
+            value += sums[t - step]
+        kd.syncthreads()
+        sums[t] = value
+        kd.syncthreads()
+        step *= 2
+    out[t] = sums[t]
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint16", "int32", "uint32", "int64", "uint64"])
+def test_a_scan_of_integers_wraps(dtype: str) -> None:
+    limits = np.iinfo(dtype)
+    x = np.random.default_rng(6).integers(limits.min, limits.max, 256, dtype, endpoint=True)
+    out = np.full_like(x, 77)
+    with kd.use("cpu"):
+        scanned[1, 256](x, out)
+    np.testing.assert_array_equal(out, np.cumsum(x, dtype=dtype))
 
 
 @pytest.mark.parametrize("distance", [0, 1, -1, 3, 63, 64, 65, -64, -200, 255, 300])
