@@ -12,13 +12,14 @@ A program begins with::
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
+
+from kerneldsl.utilities.environment import numpy_is_cupy
 
 __all__ = ["install"]
 
@@ -72,7 +73,7 @@ def install() -> None:
     if _finder in sys.meta_path:
         return
     sys.meta_path.insert(0, _finder)
-    if os.environ.get("KERNELDSL_NUMPY_AS_CUPY", "0") not in ("", "0"):
+    if numpy_is_cupy():
         from kerneldsl.compat import numpy_as_cupy
 
         numpy_as_cupy.install()

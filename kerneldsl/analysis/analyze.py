@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import ast
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 
 from kerneldsl.analysis.traits import KernelTraits
 from kerneldsl.frontend.effects.effects import augmented_values, syncs_grid, written_parameters
-from kerneldsl.frontend.trees import walk_here
 from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
 from kerneldsl.language.element_types import ELEMENT_TYPES
 from kerneldsl.language.intrinsics.intrinsic import BLOCK_LEVEL, Effect, Typing
@@ -57,21 +55,15 @@ def traits_for(unit: FunctionUnit, traits: KernelTraits, kinds: tuple[Kind, ...]
         return traits
     uses = list(unit.all_uses())
     shared = [use for use in uses if use.intrinsic.effect & Effect.ALLOCATE_SHARED]
-    inferred = {id(unit.uses[name]): dtype for name, dtype in _inferred(unit, kinds)}
+    known = dict(zip(unit.parameters, kinds, strict=True))
+    inferred = {
+        id(use): kind.dtype
+        for use, parameter in unit.uses_of_dtypes()
+        if isinstance(kind := known.get(parameter), ArrayKind)
+    }
     sizes = (shared_array_bytes(use, inferred.get(id(use))) for use in shared)
     nbytes = sum(sizes) + group_bytes(uses)
     return replace(traits, static_shared_bytes=nbytes)
-
-
-def _inferred(unit: FunctionUnit, kinds: tuple[Kind, ...]) -> Iterator[tuple[str, str]]:
-    """Yield the arrays of a kernel that have the dtype of an argument, with that dtype."""
-    known = dict(zip(unit.parameters, kinds, strict=True))
-    for node in walk_here(unit.tree):
-        match node:
-            case ast.Call(ast.Name(name), [ast.Attribute(ast.Name(owner), "dtype")]) if (
-                name in unit.uses and isinstance(kind := known.get(owner), ArrayKind)
-            ):
-                yield name, kind.dtype
 
 
 def group_bytes(uses: Iterable[IntrinsicUse]) -> int:

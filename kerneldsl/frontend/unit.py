@@ -192,6 +192,14 @@ class FunctionUnit:
         """Return whether this unit, or one that it calls, has operations on tiles."""
         return any(use.is_of_tiles for use in self.all_uses())
 
+    def uses_of_dtypes(self) -> Iterator[tuple[IntrinsicUse, str]]:
+        """Yield the uses with the dtype of an argument, as `array(3, x.dtype)`, and its name."""
+        for node in walk_here(self.tree):
+            match node:
+                case ast.Call(ast.Name(name), [ast.Attribute(ast.Name(owner), "dtype")]):
+                    if name in self.uses:
+                        yield self.uses[name], owner
+
     def straight_nodes(self) -> int:
         """Return the nodes of this unit and those it calls; 0 if there is a loop."""
         nodes = [node for unit in self.reachable() for node in walk_here(unit.tree)]

@@ -19,11 +19,12 @@ from kerneldsl.kernels.kernel import Kernel, KernelOptions
 from kerneldsl.kernels.made_functions import made_function
 from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind, format_signature
 from kerneldsl.language.types import NoneType, Type
+from kerneldsl.placement.registry import target_writing
 
-__all__ = ["Exported", "export_function", "signature_of"]
+__all__ = ["OFFLINE", "Exported", "export_function", "signature_of"]
 
 #: Where types are found: no device is needed.
-_OFFLINE: dict[str, Any] = {"target": "cuda", "arch": "sm_90"}
+OFFLINE: dict[str, Any] = {"target": target_writing("ptx"), "arch": "sm_90"}
 
 
 def signature_of(kinds: tuple[Kind, ...]) -> tuple[str, ...]:
@@ -43,7 +44,7 @@ class Exported(NamedTuple):
 
     def artifact(self, arch: str) -> Artifact:
         """Return the compiled code for an architecture."""
-        options = {**_OFFLINE, "arch": arch}
+        options = {**OFFLINE, "arch": arch}
         return self.kernel.artifact(*signature_of(self.kinds), **options)
 
 
@@ -101,7 +102,7 @@ def export_function(
 
 def _result_of(probe: Kernel[Any, Any], kinds: tuple[Kind, ...]) -> Type:
     """Return the type of what the device function returns that a kernel calls."""
-    compiler, specialization = probe.specialization(*signature_of(kinds), **_OFFLINE)
+    compiler, specialization = probe.specialization(*signature_of(kinds), **OFFLINE)
     typed = compiler.typed_unit(specialization.unit, specialization.kinds)
     (called,) = dict.fromkeys(typed.calls.values())
     return called.result

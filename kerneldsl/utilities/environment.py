@@ -37,6 +37,7 @@ __all__ = [
     "launcher_is_off",
     "logger",
     "named_path",
+    "numpy_is_cupy",
     "pass_names",
     "pool_is_off",
     "stored_variables",
@@ -84,9 +85,7 @@ VARIABLES = {
         "what happens when a GPU cannot run a kernel", ("warn", "silent", "never")
     ),
     "KERNELDSL_DEBUG": Variable("checks in kernels", _SWITCH),
-    "KERNELDSL_NUMPY_AS_CUPY": Variable(
-        "whether NumPy stands in for CuPy under the drop-in", _SWITCH
-    ),
+    "KERNELDSL_NUMPY_AS_CUPY": Variable("whether NumPy replaces CuPy under the drop-in", _SWITCH),
     "KERNELDSL_DISABLE_PASSES": Variable(
         "optimizing passes of the compiler that do not run",
         reader="kerneldsl.placement.passes:check_pass_names",
@@ -351,6 +350,11 @@ def debug_is_on() -> bool:
     Raises `ArgumentValueError` if it says neither yes nor no.
     """
     return _is_on("KERNELDSL_DEBUG", default=False)
+
+
+def numpy_is_cupy() -> bool:
+    """Return whether NumPy replaces CuPy under the drop-in."""
+    return _is_on("KERNELDSL_NUMPY_AS_CUPY", default=False)
 
 
 def disabled_passes() -> tuple[str, ...]:

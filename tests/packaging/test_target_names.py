@@ -15,7 +15,7 @@ from kerneldsl.placement.registry import built_in_targets
 CORE = Path(kerneldsl.__file__).parent
 #: A target, or one device of it; alone, or quoted in a text.
 NAME = rf"(?:{'|'.join(built_in_targets())})(?::\w*)?"
-#: Where a CPU is meant that is no target: a kind of device, and what Numba calls its own targets.
+#: Where no target is meant: a kind of device, Numba's own targets, and a module of CuPy.
 KINDS = {
     "contract/device.py",
     "contract/limits.py",
@@ -23,7 +23,12 @@ KINDS = {
     "contract/info_display.py",
     "placement/scores.py",
 }
-NUMBAS = {"lowering/narrow_floats.py", "compat/numba_cuda/vectorizers.py", "drop_in.py"}
+NUMBAS = {
+    "lowering/narrow_floats.py",
+    "compat/numba_cuda/vectorizers.py",
+    "compat/numpy_as_cupy.py",
+    "drop_in.py",
+}
 
 
 def _docstrings(tree: ast.Module) -> set[int]:

@@ -164,7 +164,6 @@ k.forall(8)(np.zeros((8, 8)), out)
     "types_in_a_plain_function": _element(
         "out[i] = f(x[i])", before="def f(v):\n    w = v + 1\n    return w.real.name\n"
     ),
-    "a_loop_over_several_types": _element("for v in (1, 2.5): out[i] += v"),
     "a_loop_over_a_number": _element("for j in 3: out[i] += j"),
     "a_constant_array_of_a_parameter": _element("out[i] = kd.const.array_like(x)[i]"),
     "a_recursive_function": _element(
@@ -299,15 +298,6 @@ k.forall(8)(x, out, f=[].append)
     "bytes_are_passed": _SCALE + "scale.forall(8)(2.0, b'01234567', out)",
     "a_shape_of_the_block": _element("s = kd.shared.array((kd.blockDim.x, 2), kd.float32)"),
     "a_shape_of_an_argument": _element("s = kd.local.array(x.shape[0], kd.float32)"),
-    "a_loop_over_arrays_of_two_dtypes": """
-@kd.kernel
-def add(arrays, out):
-    i = kd.grid(1)
-    for a in arrays:
-        out[i] += a[i]
-
-add.forall(8)((x, x.astype(np.float32)), out)
-""",
     "an_axis_out_of_range": "from stdlib_kernels.reduce import sum\n\nsum(x, axis=1)",
     "an_int_that_the_dtype_lacks": (
         "from stdlib_kernels.elementwise import map\n\n"

@@ -336,9 +336,7 @@ class DeviceRecord(DeviceNDArray):
 
     @property
     def _numba_type_(self) -> Any:
-        from kerneldsl.lowering.numba_internals.vocabulary import from_dtype
-
-        return from_dtype(self.dtype)
+        return super()._numba_type_.dtype
 
     def copy_to_host(self, ary: Any = None, stream: Any = 0) -> Any:  # type: ignore[override]
         """Copy the record into one of NumPy's, a new one by default."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from kerneldsl.compat.numba_cuda.launches import checked_dimensions
 from kerneldsl.contract.options import EntryForm
-from kerneldsl.kernels.exported import Exported, export_function, signature_of
+from kerneldsl.kernels.exported import OFFLINE, Exported, export_function, signature_of
 from kerneldsl.language.signatures import read_signature
 from kerneldsl.placement.devices import current_device
 
@@ -44,7 +44,7 @@ class Overload:
     def cooperative(self) -> bool:
         """True if all blocks of a launch run at once."""
         kernel, given = self._kernel()
-        traits = kernel.specialization(*given, **_OFFLINE)[1].traits
+        traits = kernel.specialization(*given, **OFFLINE)[1].traits
         return bool(kernel.options.launch_attributes.is_cooperative or traits.syncs_grid)
 
     def _kernel(self) -> tuple[Any, tuple[Any, ...]]:
@@ -76,7 +76,7 @@ class Overload:
     def inspect_llvm(self) -> str:
         """Return the LLVM IR."""
         kernel, given = self._kernel()
-        where = _OFFLINE if self._dispatcher._is_device else {}
+        where = OFFLINE if self._dispatcher._is_device else {}
         return kernel.llvm(*given, **where)  # type: ignore[no-any-return]
 
     def inspect_asm(self, cc: Any = None) -> str:
@@ -131,10 +131,6 @@ class Overload:
         threads = math.prod(checked_dimensions(1, blockdim)[1])
         resources = self._dispatcher.resources(*self._kernel()[1])
         return resident_blocks(device, resources, threads, dynsmemsize)[1]
-
-
-#: Where types and PTX are found without a device.
-_OFFLINE = {"target": "cuda", "arch": "sm_90"}
 
 
 def arch_of(cc: Any) -> str:

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from numba.core.sigutils import is_signature, normalize_signature
-from numba.np.numpy_support import as_dtype, from_dtype
+from numba.np.numpy_support import as_dtype
 
-__all__ = ["as_dtype", "from_dtype", "is_signature", "normalize_signature"]
+__all__ = ["as_dtype", "is_signature", "normalize_signature"]
