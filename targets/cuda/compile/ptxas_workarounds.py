@@ -75,8 +75,22 @@ def let_magnitudes_wrap(ptx: str) -> str:
     >>> print(let_magnitudes_wrap("abs.s64 %rd2, %rd1;"))
     neg.s64 %rd2, %rd1;
     max.s64 %rd2, %rd1, %rd2;
+    >>> print(let_magnitudes_wrap("abs.s64 %rd1, %rd1;"))
+    { .reg .s64 %kd_negative; neg.s64 %kd_negative, %rd1; max.s64 %rd1, %rd1, %kd_negative; }
     """
-    return _MAGNITUDE.sub(r"\1neg.\2\3\4, \5;\n\1max.\2\3\4, \5, \4;", ptx)
+    return _MAGNITUDE.sub(_larger_of_both_signs, ptx)
+
+
+def _larger_of_both_signs(found: re.Match[str]) -> str:
+    indent, kind, gap, result, value = found.groups()
+    if result != value:
+        negative = f"{indent}neg.{kind}{gap}{result}, {value};"
+        return f"{negative}\n{indent}max.{kind}{gap}{result}, {value}, {result};"
+    # Such as a variable that a branch changes: its negative needs another register.
+    return (
+        f"{indent}{{ .reg .{kind} %kd_negative; neg.{kind} %kd_negative, {value}; "
+        f"max.{kind} {result}, {value}, %kd_negative; }}"
+    )
 
 
 def let_signs_wrap(ptx: str) -> str:

@@ -277,3 +277,39 @@ _list.add(
     grid=(SIZE,),
     block=(1,),
 )
+
+
+@kd.kernel(contract=False)
+def _magnitude_in_a_branch(n, m, y, narrow, out):
+    i, j = kd.grid(2)
+    if i >= out.shape[0] or j >= out.shape[1]:
+        return
+    v = np.uint16(i)
+    value = np.int64(v) // -3 + 102
+    if j % 2 < 0 or value == np.int16(35):
+        if n > 0:
+            value = kd.funnelshift_lc(j, j, np.int8(0)) // n
+    elif -2.0 - value >= kd.load(
+        y, (i % y.shape[0], 0, (value + 2) % y.shape[2]), cache="streaming"
+    ):
+        v = np.uint16(n)
+    else:
+        v = np.uint16(int(not m > value))
+        value = abs(value)
+    narrow[i, j] = v
+    out[i, j] = value
+
+
+# The result is in the register of the number: a rewrite of the instruction must not overwrite it.
+_list.add(
+    "magnitude_in_a_branch",
+    _magnitude_in_a_branch,
+    lambda rng: (
+        np.int64(5),
+        np.int64(2),
+        rng.standard_normal((16, 16, 7), np.float32),
+        poisoned((17, 4), np.uint16),
+        poisoned((17, 4), np.int64),
+    ),
+    extent=(17, 4),
+)
