@@ -51,8 +51,6 @@ def traits_for(unit: FunctionUnit, traits: KernelTraits, kinds: tuple[Kind, ...]
 
     An array of the dtype of what is no argument of the kernel counts as one of 8-byte elements.
     """
-    if not traits.infers_shared:
-        return traits
     uses = list(unit.all_uses())
     shared = [use for use in uses if use.intrinsic.effect & Effect.ALLOCATE_SHARED]
     known = dict(zip(unit.parameters, kinds, strict=True))

@@ -190,9 +190,7 @@ def write_whole(path: Path, data: bytes, mode: int) -> None:
 
 #: What the names of files that are being written begin with.
 TEMPORARY = ".writing-"
-# Neither exists on Windows. Without O_NONBLOCK, opening a pipe would wait for its writer.
-_NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-_COMMON = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+_PLAIN_FILE = _NO_FOLLOW | _NO_WAIT
 
 
 def open_plain(path: Path) -> tuple[int, os.stat_result]:
@@ -201,7 +199,7 @@ def open_plain(path: Path) -> tuple[int, os.stat_result]:
     Raises `BadEntry` if it is not a regular file, `OSError` as the system does.
     """
     try:
-        descriptor = os.open(path, os.O_RDONLY | _NO_FOLLOW | _COMMON)
+        descriptor = os.open(path, os.O_RDONLY | _PLAIN_FILE | _COMMON)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENXIO):  # a link; a socket
             raise BadEntry(Reason.KIND, f"{path.name} is not a regular file") from error
@@ -210,7 +208,7 @@ def open_plain(path: Path) -> tuple[int, os.stat_result]:
         raise
     try:
         status = check_plain(descriptor, path.name)
-        if not _NO_FOLLOW and path.is_symlink():
+        if not _PLAIN_FILE and path.is_symlink():
             raise BadEntry(Reason.KIND, f"{path.name} is a link")
     except BaseException:
         os.close(descriptor)

@@ -168,11 +168,9 @@ class _Session:
             # numba.cuda compiles a function of numba.jit for kernels, and so it may use both.
             is_for_kernels = self._follows_numba and names_numba_cuda(function)
             is_plain = not (is_cuda_dispatcher(value) or is_for_kernels)
-        from kerneldsl.frontend.linked_code import code_of
-
         self._refuse_recursion(function, node, reporter)
         try:
-            code = code_of(value)
+            code: LinkedCode | None = getattr(value, "__kerneldsl_linked__", None)
             if code is not None and self.link:
                 both = replace(code, beside=(*code.beside, *self.link))
                 code = self._linked.setdefault(code, both)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from kerneldsl.analysis.analyze import traits_for
 from kerneldsl.contract import (
     NO_PROMISES,
     ONE_EACH,
@@ -97,9 +96,14 @@ def make_specialization(
       that was not known to be written.
     """
     _refuse_hidden_writes(state, kinds)
+    traits = state.traits
+    if traits.infers_shared:
+        from kerneldsl.analysis.analyze import traits_for
+
+        traits = traits_for(state.unit, traits, kinds)
     return Specialization(
         state.unit,
-        traits_for(state.unit, state.traits, kinds) if state.traits.infers_shared else state.traits,
+        traits,
         kinds,
         state.options,
         mode,

@@ -46,6 +46,8 @@ __all__ = [
     "visible",
 ]
 
+#: Names of dtypes of queries, keys and values.
+DTYPES = ("float16", "bfloat16", "float32")
 #: Most elements of a query. Those of tiles are one of these; elements beyond the arrays are 0.
 WIDTHS = (16, 32, 64, 128, 256)
 #: Queries and keys of a tile, and threads of a block, on a CPU.
@@ -275,8 +277,7 @@ def attention(
 
 def check_heads(q: Any, k: Any, v: Any, pages: Any, window: Any, *, causal: bool) -> None:
     """Refuse arrays and options that do not fit."""
-    names = ("float16", "bfloat16", "float32")
-    check_array("q", q, dtypes=names)
+    check_array("q", q, dtypes=DTYPES)
     if q.ndim not in (3, 4):
         limit = "It has the shape (heads, queries, d), or the same for each batch"
         raise wrong_value("the shape of q", tuple(q.shape), limit, "Reshape it")

@@ -24,6 +24,7 @@ from stdlib_kernels.arrays import allocate, contiguous, finish, is_on_host, on_d
 from stdlib_kernels.checks import Array, check_array, check_same_kind, check_shape
 from stdlib_kernels.functions import repeated_function
 from stdlib_kernels.linalg.attention import (
+    DTYPES,
     HOPPER,
     MIN_ARCHITECTURE,
     WIDTHS,
@@ -234,6 +235,7 @@ def attention_backward(
     >>> dv[0, :, 0].tolist()
     [1.5, 0.5]
     """
+    check_array("grad", grad, dtypes=DTYPES)
     check_heads(q, k, v, None, window, causal=causal)
     shape = tuple(q.shape)
     for name, each, dtype, wanted in (

@@ -11,12 +11,11 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from numba.core.caching import CacheImpl, IndexDataCacheFile
-
 from kerneldsl.cache.disk import disk_cache
 from kerneldsl.cache.key import Key
 from kerneldsl.compat.numba_cuda.typing import argument_types
 from kerneldsl.language.kinds import Kind
+from kerneldsl.lowering.numba_internals.vocabulary import CacheImpl, IndexDataCacheFile
 
 __all__ = ["FilesBeside"]
 

@@ -177,7 +177,7 @@ def _wrapped(value: Any, kind: Any) -> Any:
 
 
 class CompileStats(NamedTuple):
-    """What ``stats`` of a function returns."""
+    """The counts that ``stats`` of a function returns."""
 
     cache_path: str | None
     cache_hits: Mapping[Any, int]

@@ -39,7 +39,7 @@ def _warns(name: str) -> bool:
 def warn_of_small_grid(blocks: int) -> None:
     """Warn of a grid of less than 128 blocks."""
     if blocks < 128 and _warns("CUDA_LOW_OCCUPANCY_WARNINGS"):
-        from numba.core.errors import NumbaPerformanceWarning
+        from kerneldsl.lowering.numba_internals.vocabulary import NumbaPerformanceWarning
 
         text = "will likely result in GPU under-utilization due to low occupancy."
         warn(NumbaPerformanceWarning(f"Grid size {blocks} {text}"), stacklevel=_STACKLEVEL)
@@ -48,7 +48,7 @@ def warn_of_small_grid(blocks: int) -> None:
 def warn_of_host_arrays(args: tuple[Any, ...]) -> None:
     """Warn of a NumPy array, which is copied to a GPU and back."""
     if np.ndarray in map(type, args) and _warns("CUDA_WARN_ON_IMPLICIT_COPY"):
-        from numba.core.errors import NumbaPerformanceWarning
+        from kerneldsl.lowering.numba_internals.vocabulary import NumbaPerformanceWarning
 
         text = "Host array used in CUDA kernel will incur copy overhead to/from device."
         warn(NumbaPerformanceWarning(text), stacklevel=_STACKLEVEL)

@@ -24,17 +24,13 @@ from kerneldsl.launch.native.builder import I32, I64, POINTER
 from targets.cpu.codegen.code import WATCH_WORD
 from targets.cpu.runtime.native_tables import (
     INSTALL_POOL,
-    NULL,
     SLOT_BYTES,
-    VOID,
-    NativeFunction,
     PoolPlace,
     SignalWord,
     SlotPlace,
     WatcherState,
-    Writer,
-    compile_module,
 )
+from targets.cpu.runtime.native_writer import NULL, VOID, NativeFunction, Writer, compile_module
 
 __all__ = ["compile_pool", "emit_companion"]
 

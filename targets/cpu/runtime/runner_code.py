@@ -30,15 +30,12 @@ from targets.cpu.codegen.code import (
 from targets.cpu.runtime.native_tables import (
     FRAME_BYTES,
     IS_SUPPORTED,
-    NULL,
     RUNNER,
-    VOID,
     FramePlace,
-    NativeFunction,
     RecordPlace,
     RunnerOption,
-    compile_module,
 )
+from targets.cpu.runtime.native_writer import NULL, VOID, NativeFunction, compile_module
 
 __all__ = ["RUNNER_TYPE", "compile_runner", "write_runner"]
 

@@ -18,17 +18,13 @@ from targets.cpu.codegen.code import CODE_WORD, DESCRIPTION_WORD, FAILURE_WORD, 
 from targets.cpu.runtime.native_tables import (
     ACTION_BYTES,
     INSTALL_HANDLERS,
-    NULL,
     RECORD_BYTES,
-    VOID,
     FramePlace,
-    NativeFunction,
     RecordPlace,
     SignalWord,
     WatcherState,
-    Writer,
-    compile_module,
 )
+from targets.cpu.runtime.native_writer import NULL, VOID, NativeFunction, Writer, compile_module
 from targets.cpu.runtime.pool_code import emit_companion
 
 __all__ = ["CAN_LEAVE_CODE", "compile_handlers", "emit_interrupts"]

@@ -63,7 +63,7 @@ def _coalesce_head_copies(lines: list[str]) -> tuple[list[str], int]:
     ... setp.gt.s64 %p1, %rd2, 1;
     ... @%p1 bra $L1;
     ... }'''.split(chr(10))
-    >>> print(chr(10).join(coalesce_head_copies(turn)[0]))
+    >>> print(chr(10).join(_coalesce_head_copies(turn)[0]))
     {
     mov.b64 %rd1, 9;
     $L1:
@@ -187,9 +187,9 @@ def _read(instruction: Instruction) -> set[str]:
     return set(names[len(written) :]) if written and not instruction.predicate else set(names)
 
 
-_HEAD_COPY = re.compile(r"^\s*mov\.b(?:32|64)\s+(%(?:r|rd)\d+), (%(?:r|rd)\d+);")
+_COPY = re.compile(r"^\s*mov\.b(?:32|64)\s+(%(?:r|rd)\d+), (%(?:r|rd)\d+);")
 #: Arithmetic, which can be done earlier.
-_MOVABLE = re.compile(
+_PURE = re.compile(
     r"^\s*(?:add|sub|mul|mad|fma|neg|abs|min|max|and|or|xor|not|shl|shr|cvt|mov|selp|setp)\."
     r"(?![\w.]*\bcc\b)[\w.]+\s+%\w+, [^;\[]+;$"
 )
@@ -248,7 +248,7 @@ def _of_block(block: list[str], uses: Counter[str]) -> list[str]:
     """Return a block that ends with a branch."""
     if any(map(_UNKNOWN.search, block)):
         return block
-    for copy in filter(_HEAD_COPY.match, list(block)):
+    for copy in filter(_COPY.match, list(block)):
         if copy in block:
             block = _coalesced(block, block.index(copy), uses)
     return block
@@ -256,7 +256,7 @@ def _of_block(block: list[str], uses: Counter[str]) -> list[str]:
 
 def _coalesced(block: list[str], place: int, uses: Counter[str]) -> list[str]:
     """Return a block that computes a value where the copy at a place brings it, if it can."""
-    found = _HEAD_COPY.match(block[place])
+    found = _COPY.match(block[place])
     assert found is not None
     variable, value = found.groups()
     made = [n for n, line in enumerate(block) if value in results_of(line)]
@@ -270,7 +270,7 @@ def _coalesced(block: list[str], place: int, uses: Counter[str]) -> list[str]:
     passed = _before_use(definition, block[made[0] + 1 : place])
     start = made[0] + 1 + len(passed)
     moved = _divided(definition, block[start:place], variable)
-    if moved is None or not _MOVABLE.match(definition):
+    if moved is None or not _PURE.match(definition):
         return block
     ahead, rest = moved
     name = re.compile(rf"{re.escape(value)}\b")
@@ -311,7 +311,7 @@ def _divided(
             continue
         changed = {name for each in after for name in results_of(each)}
         touched = {name for each in after for name in _REGISTER.findall(each)}
-        if not _MOVABLE.match(line) or changed & set(names) or touched & set(results):
+        if not _PURE.match(line) or changed & set(names) or touched & set(results):
             return None
         ahead.append(line)
     return ahead, rest

@@ -71,7 +71,7 @@ def disassemble(cubin: bytes) -> str:
     return done.stdout
 
 
-_DISASSEMBLY_SECONDS = 300
+_ASSEMBLY_SECONDS = 300
 #: Registers are given out to warps in units of this many (CUDA occupancy calculator).
 _REGISTER_UNIT = 256
 _REGISTERS_PER_BLOCK = 65536
@@ -117,7 +117,7 @@ def assemble(ptx: str, arch: str, *, optimize: bool = True, is_whole: bool = Tru
         if not is_whole:
             command.insert(1, "--compile-only")
         done = subprocess.run(
-            command, capture_output=True, text=True, timeout=_DISASSEMBLY_SECONDS, check=False
+            command, capture_output=True, text=True, timeout=_ASSEMBLY_SECONDS, check=False
         )
         log = (done.stderr + done.stdout).replace(str(source), source.name)
         if done.returncode:
