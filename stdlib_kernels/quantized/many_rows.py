@@ -209,6 +209,8 @@ def _unpacked(
     chosen, words, scales, zeros = weights.format, weights.words, weights.scales, weights.zeros
     rows = words.shape[0]
     out = allocate(words, (rows, width), dtype)
+    if not inner:
+        return out
     if chosen.numbers is None and is_contiguous(words) and inner % 4 == 0:
         words = words.view(np.uint32)
     is_of_words = words.dtype == np.uint32 and not chosen.is_float

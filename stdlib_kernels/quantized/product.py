@@ -113,8 +113,7 @@ def matmul(
             height,
             group,
         )
-        is_plain = is_on_host(result) or not source.shape[1]  # no words can be unpacked
-        multiply = multiply_tiles if is_plain else multiply_many
+        multiply = multiply_tiles if is_on_host(result) else multiply_many
         is_for_vectors = fits_vectors(source, weights)
         if is_for_vectors and (is_on_host(result) or source.dtype.itemsize != 2):
             multiply = multiply_vectors

@@ -20,6 +20,7 @@ KINDS = {
     "contract/device.py",
     "contract/limits.py",
     "contract/info.py",
+    "contract/info_fields.py",
     "contract/info_display.py",
     "placement/scores.py",
 }
