@@ -26,15 +26,16 @@ _CONVENTION = (
     "targets/cpu/runtime/native_tables.py",
     "targets/cuda/compile/parameters.py",
 )
-_DIGEST = "1 d977326ec3348b30"
+_DIGEST = "1 ce333ac945a8fd8e"
 #: What the code of the process is made by, which packages ship, too.
 _PROCESS_CODE = (
     "targets/cpu/runtime/native_tables.py",
+    "targets/cpu/runtime/native_writer.py",
     "targets/cpu/runtime/pool_code.py",
     "targets/cpu/runtime/runner_code.py",
     "targets/cpu/runtime/signal_handlers.py",
 )
-_PROCESS_DIGEST = "2 b5773388f042d99c"
+_PROCESS_DIGEST = "2 729de15d8dbded8c"
 
 
 @kd.kernel
