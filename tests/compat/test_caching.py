@@ -79,6 +79,18 @@ def test_code_of_other_values_is_not_used(load):
     assert result(module.add, np.ones(1)) == 21
 
 
+def test_a_folder_that_others_can_write_is_not_read(load):
+    assert result(load().add, np.ones(1)) == 2
+    load.folder.chmod(0o777)
+    for file in load.folder.iterdir():
+        if file.suffix != ".pyc":
+            file.write_bytes(b"cos\nsystem\n(S'false'\ntR.")  # a pickle that starts a program
+    add = load().add
+    assert result(add, np.ones(1)) == 2
+    assert sum(add.stats.cache_hits.values()) == 0
+    assert sum(add.stats.cache_misses.values()) == 1
+
+
 def test_without_it_there_are_no_files(load):
     plain = load().plain
     assert result(plain, np.ones(1)) == 1

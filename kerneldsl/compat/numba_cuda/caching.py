@@ -2,16 +2,18 @@
 
 The files are Numba's: an index, and one with the code of each specialization. A file has the entry
 of kerneldsl's own cache, which checks it as it checks its own. So code is never older than what it
-was compiled from.
+was compiled from. Numba's files are unpickled, so that a folder that others can write is not used.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from kerneldsl.cache.disk import disk_cache
+from kerneldsl.cache.folders import is_foreign, is_open_to_others
 from kerneldsl.cache.key import Key
 from kerneldsl.compat.numba_cuda.typing import argument_types
 from kerneldsl.language.kinds import Kind
@@ -53,7 +55,7 @@ class FilesBeside:
 
     def bring(self, key: Key, kinds: tuple[Kind, ...]) -> bool:
         """Put the code of a key into the cache, if it is here; return whether it is."""
-        sections = self._files.load(key.digest)
+        sections = self._files.load(key.digest) if self._is_own() else None
         if sections is None:
             self.misses[argument_types(kinds)] += 1
             return False
@@ -67,4 +69,13 @@ class FilesBeside:
         found = disk_cache().look_up(key)
         if found is not None:
             self._locator.ensure_cache_path()
-            self._files.save(key.digest, dict(found.entry.sections))
+            if self._is_own():
+                self._files.save(key.digest, dict(found.entry.sections))
+
+    def _is_own(self) -> bool:
+        """Return whether the folder is there, and this user alone can write to it."""
+        folder = Path(self.path)
+        if not folder.is_dir():
+            return False
+        status = folder.stat()
+        return not is_foreign(status, is_site=False) and not is_open_to_others(status)
