@@ -348,7 +348,7 @@ def table(rows: list[dict]) -> str:
     applicable = sum(n for kind, n in counts.items() if kind != "not applicable")
     lines = ["| class | tests | share |", "|---|---:|---:|"]
     for kind in CLASSES:
-        share = f"{100 * counts[kind] / applicable:.1f} %" if kind != CLASSES[-1] else ""
+        share = f"{100 * counts[kind] / max(applicable, 1):.1f} %" if kind != CLASSES[-1] else ""
         lines.append(f"| {kind} | {counts[kind]} | {share} |")
     lines.append(f"| applicable | {applicable} | |")
     for kind in CLASSES[1:]:

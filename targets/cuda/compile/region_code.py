@@ -77,6 +77,7 @@ from targets.cuda.compile.parameters import (
 )
 from targets.cuda.compile.pipeline import Pipeline, Stage
 from targets.cuda.compile.ptx import entry_identifier
+from targets.cuda.compile.regions.lane_joins import lane_joins
 from targets.cuda.compile.regions.loops import LoopEmitter, conditions
 from targets.cuda.compile.regions.narrow_arithmetic import (
     convert_short,
@@ -326,7 +327,8 @@ def _write(
             emitter.values[value] = _parameter(reader, kind, value.type)
     wants_guard = spec.traits.uses_grid_only and not spec.options.debug
     guard = find_guard(function) if wants_guard else None
-    before, deferred = dict(emitter.values), conditions(function)
+    emitter.joins = lane_joins(function)
+    before, deferred = dict(emitter.values), conditions(function, emitter.joins)
 
     def run(index: list[ir.Value], size: list[ir.Value], action: GuardAction) -> ir.Value:
         emitter.values = dict(before)

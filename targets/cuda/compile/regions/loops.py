@@ -19,6 +19,7 @@ from kerneldsl.ir.operations import Function, Operation, Region, Value
 from kerneldsl.ir.ranges import Interval
 from kerneldsl.ir.recognize import both_of, constant_number
 from kerneldsl.lowering.loop_marks import ITS_OWN, has_marked_loops, mark_loop
+from targets.cuda.compile.regions.lane_joins import join_lanes
 
 __all__ = ["LoopEmitter", "conditions"]
 
@@ -37,8 +38,12 @@ class LoopEmitter(Emitter):
         self.known: Mapping[Value, Interval] = {}
         #: Conditions by ``and`` and ``or`` that branches alone read, written as branches.
         self.deferred: frozenset[Operation] = frozenset()
+        #: Branches and loops before which the lanes of a warp wait for each other.
+        self.joins: frozenset[Operation] = frozenset()
 
     def branch(self, operation: Operation) -> None:
+        if operation in self.joins:
+            join_lanes(self.builder)
         if operation not in self.deferred:
             super().branch(operation)
 
@@ -130,7 +135,7 @@ class LoopEmitter(Emitter):
         inner, end = self._blocks("do", "done")
         for value, found in zip(before.arguments, given, strict=True):
             self.values[value] = found
-        (condition,) = self.region(before)
+        condition = self._test(operation)
         entry = builder.block
         builder.cbranch(condition, inner, end)
         builder.position_at_end(inner)
@@ -141,6 +146,13 @@ class LoopEmitter(Emitter):
             ends.append(self._test_again(operation, phis, (inner, end)))
         self.begin(end)
         self.join(operation, ends)
+
+    def _test(self, operation: Operation) -> ir.Value:
+        """Write the test of a ``while`` loop."""
+        (condition,) = self.region(operation.regions[0])
+        if operation in self.joins:
+            join_lanes(self.builder)
+        return condition
 
     def _test_again(
         self, operation: Operation, phis: list[list[Any]], targets: tuple[ir.Block, ir.Block]
@@ -154,7 +166,7 @@ class LoopEmitter(Emitter):
         ]
         for value, argument, found in zip(before.arguments, body.arguments, following, strict=True):
             self.set_narrow(value, argument, found)
-        (condition,) = self.region(before)
+        condition = self._test(operation)
         last = builder.block
         for phi_parts, found in zip(phis, following, strict=True):
             given = self.parts(found, last, in_any_memory=True)
@@ -187,14 +199,19 @@ class LoopEmitter(Emitter):
         return [self.builder.append_basic_block(f"{name}{number}") for name in names]
 
 
-def conditions(function: Function) -> frozenset[Operation]:
-    """Return the conditions by ``and`` and ``or`` that one branch or such condition reads."""
+def conditions(function: Function, joins: frozenset[Operation]) -> frozenset[Operation]:
+    """Return the conditions by ``and`` and ``or`` that one branch or such condition reads.
+
+    The branches at which lanes wait for each other have one test.
+    """
     uses = Counter(value for each in function.body.walk() for value in each.operands)
     found: set[Operation] = set()
 
     def take(value: Value, own_uses: int) -> None:
         made = value.owner
         if not (isinstance(made, Operation) and _is_condition(made) and uses[value] == own_uses):
+            return
+        if made in joins:
             return
         found.add(made)
         one, two = made.regions
@@ -205,7 +222,7 @@ def conditions(function: Function) -> frozenset[Operation]:
         take(second.yielded[0], 1)
 
     for each in function.body.walk():
-        if each.name == "if":
+        if each.name == "if" and each not in joins:
             take(each.operands[0], 1)
     return frozenset(found)
 

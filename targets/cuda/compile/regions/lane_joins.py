@@ -1,0 +1,73 @@
+"""Find the branches before which the lanes of a warp have to wait for each other.
+
+The lanes that reach an operation of a warp together take part in it. Operations of blocks find the
+lanes that have not returned in the same way. So all lanes on one side of a branch have to be
+together there. One branch instruction does that. Several do not: those of the parts of ``a and b``,
+or of an earlier condition, where LLVM threads jumps. Then compilers choose the groups.
+
+References
+----------
+CUDA C++ Programming Guide, section "Warp Vote Functions" (``__activemask``); PTX ISA, section
+"bar.warp.sync"; LLVM, "Convergent Operation Semantics".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from llvmlite import ir
+
+from kerneldsl.ir.operations import Effect, Function, Operation, Region, Value
+from targets.cuda.intrinsics.by_architecture import call_by_architecture
+from targets.cuda.intrinsics.synchronize import call_nvvm
+
+__all__ = ["join_lanes", "lane_joins"]
+
+_TESTS = ("if", "while")
+
+
+def lane_joins(function: Function) -> frozenset[Operation]:
+    """Return the branches and the ``while`` loops with lanes that wait at the test."""
+    if not function.body.effects() & Effect.EXCHANGE:
+        return frozenset()
+    parameters = function.body
+    return frozenset(
+        each
+        for each in function.body.walk()
+        if each.name in _TESTS
+        and each.effects() & (Effect.EXCHANGE | Effect.LEAVE)
+        and _is_chosen(_test_of(each), parameters)
+    )
+
+
+def join_lanes(builder: ir.IRBuilder) -> None:
+    """Let the lanes that are here wait for each other; nothing is duplicated across this place."""
+    present = call_by_architecture(builder, "activemask", ir.IntType(32), [])
+    call_nvvm(builder, "bar.warp.sync", ir.VoidType(), [present])
+
+
+def _test_of(operation: Operation) -> Value:
+    return operation.operands[0] if operation.name == "if" else operation.regions[0].yielded[0]
+
+
+def _is_chosen(value: Value, parameters: Region) -> bool:
+    """Return whether a value depends on one that a branch or a loop gives."""
+    return any(
+        each.owner is not parameters
+        and (isinstance(each.owner, Region) or (each.owner is not None and each.owner.regions))
+        for each in _sources(value)
+    )
+
+
+def _sources(value: Value) -> Iterator[Value]:
+    """Return a value, and those that it is computed of, without what branches and loops do."""
+    seen: set[Value] = set()
+    rest = [value]
+    while rest:
+        each = rest.pop()
+        if each in seen:
+            continue
+        seen.add(each)
+        yield each
+        if isinstance(each.owner, Operation) and not each.owner.regions:
+            rest += each.owner.operands
