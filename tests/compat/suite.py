@@ -23,7 +23,8 @@ import sys
 import types
 import unittest
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from itertools import chain
 from pathlib import Path
 
 CLASSES = ("passed", "host", "language", "different", "not applicable")
@@ -380,8 +381,15 @@ def main() -> None:
         sys.stdout.flush()
         os._exit(0)
     names = _modules(root, given.only)
+    found: dict[str, list[dict]] = {}
     with ThreadPoolExecutor(given.jobs) as pool:
-        rows = [row for each in pool.map(lambda n: _run_in_process(root, n), names) for row in each]
+        runs = {pool.submit(_run_in_process, root, name): name for name in names}
+        for run in as_completed(runs):
+            found[runs[run]] = run.result()
+            print(f"{len(found)} of {len(names)} modules: {runs[run]}", file=sys.stderr)
+            if given.json:  # what is there if the run is ended early
+                given.json.write_text(json.dumps(list(chain(*found.values())), indent=1))
+    rows = [row for name in names for row in found[name]]
     if given.json:
         given.json.write_text(json.dumps(rows, indent=1))
     print(table(rows))
