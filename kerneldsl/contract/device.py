@@ -144,6 +144,14 @@ class Device(Observable, Shown):
 
         return DeviceInfo(self)
 
+    def driver_attribute(self, name: str) -> int | None:
+        """Return an attribute by the driver's name, such as ``"PCI_BUS_ID"``, if it is known.
+
+        **Should** be overridden if there are more than those in `extra` and `limits`.
+        """
+        found: int | None = self.extra.get(name.lower())
+        return getattr(self.limits, name.lower(), None) if found is None else found
+
     def suppress(self, error: DriverError) -> None:
         """Record an error that cannot be raised, for example in a finalizer.
 
@@ -291,6 +299,15 @@ class Device(Observable, Shown):
             it.
 
         **Must** raise `OutOfMemoryError` if there is no memory left.
+        """
+        raise NotImplementedError
+
+    @observed("pinned memory")
+    def lock_pages(self, pointer: int, nbytes: int, owner: Any) -> SharedBuffer:
+        """Lock the pages of host memory that exists, and map them for kernels; `nbytes` is not 0.
+
+        `SharedBuffer.close` unlocks them. The buffer **must** keep `owner` until then: the memory
+        is its. It is not called for devices that share the host's memory.
         """
         raise NotImplementedError
 

@@ -21,7 +21,7 @@ from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind, format_signatu
 from kerneldsl.language.types import NoneType, Type
 from kerneldsl.placement.registry import target_writing
 
-__all__ = ["OFFLINE", "Exported", "export_function", "signature_of"]
+__all__ = ["OFFLINE", "Exported", "export_function", "result_of", "signature_of"]
 
 #: Where types are found: no device is needed.
 OFFLINE: dict[str, Any] = {"target": target_writing("ptx"), "arch": "sm_90"}
@@ -83,41 +83,56 @@ def export_function(
     """
     for kind in kinds:
         _require_number(kind, f"a parameter of {name}")
-    parameters = ", ".join(f"a{number}" for number in range(len(kinds)))
-    called = {f"{name}_body": function}
-    text = f"def {name}({parameters}):\n    {name}_body({parameters})\n"
     given = options or CompileOptions()
     given = replace(given, entry=form, debug=False, launch_bounds=None, max_registers=None)
     compiled = KernelOptions(compile=given)
-    probe = made_by(made_function(text, name, dict(called)), compiled)
-    result = _result_of(probe, kinds)
+    probe, result = _probe(function, kinds, name, lambda f: made_by(f, compiled))
+    parameters = [f"a{number}" for number in range(len(kinds))]
     if isinstance(result, NoneType):
         return Exported(probe, kinds, None)
     kind = _require_number(result, f"the result of {name}")
-    text = f"def {name}({', '.join(('out', *parameters.split(', ')[: len(kinds)]))}):\n"
-    text += f"    out[0] = {name}_body({parameters})\n"
-    kernel = made_by(made_function(text, name, dict(called)), compiled)
+    text = f"def {name}({', '.join(('out', *parameters))}):\n"
+    text += f"    out[0] = {name}_body({', '.join(parameters)})\n"
+    kernel = made_by(made_function(text, name, {f"{name}_body": function}), compiled)
     return Exported(kernel, (ArrayKind(kind.dtype, 1, "C"), *kinds), kind)
 
 
-def _result_of(probe: Kernel[Any, Any], kinds: tuple[Kind, ...]) -> Type:
-    """Return the type of what the device function returns that a kernel calls."""
+def result_of(
+    function: Callable[..., Any],
+    kinds: tuple[Kind, ...],
+    made_by: Callable[[FunctionType, KernelOptions], Kernel[Any, Any]] = Kernel,
+) -> Kind | Type:
+    """Return the type of what a device function returns for types of its parameters."""
+    options = KernelOptions()
+    return _probe(function, kinds, "function", lambda f: made_by(f, options))[1]
+
+
+def _probe(
+    function: Callable[..., Any],
+    kinds: tuple[Kind, ...],
+    name: str,
+    made_by: Callable[[FunctionType], Kernel[Any, Any]],
+) -> tuple[Kernel[Any, Any], Kind | Type]:
+    """Return a kernel that calls a device function, and the type of what that returns."""
+    parameters = ", ".join(f"a{number}" for number in range(len(kinds)))
+    text = f"def {name}({parameters}):\n    {name}_body({parameters})\n"
+    probe = made_by(made_function(text, name, {f"{name}_body": function}))
     compiler, specialization = probe.specialization(*signature_of(kinds), **OFFLINE)
     typed = compiler.typed_unit(specialization.unit, specialization.kinds)
     (called,) = dict.fromkeys(typed.calls.values())
-    return called.result
+    return probe, called.result
 
 
 def _require_number(kind: Kind | Type, what: str) -> ScalarKind:
     if isinstance(kind, ScalarKind):
         row = kind.element
         is_plain = row.is_integer or row.kind.name == "BOOL"
-        if is_plain or row.name in ("float32", "float64", "complex64", "complex128"):
+        if is_plain or row.name in ("float16", "float32", "float64", "complex64", "complex128"):
             return kind
     raise ArgumentTypeError(
         f"{what} is of the type {kind}",
         value=kind,
-        limit="A function that other GPU code calls takes and returns integers, bool, float32, "
-        "float64 and complex numbers",
+        limit="A function that other GPU code calls takes and returns integers, bool, float16, "
+        "float32, float64 and complex numbers",
         remedy="Compile a kernel, or a function of numbers",
     )

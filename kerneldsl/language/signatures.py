@@ -136,6 +136,8 @@ class _Text:
             if None not in names:
                 kinds = tuple(map(self.kind, node.values))
                 return TupleKind(kinds, tuple(name for name in names if name))
+        if (time := _time_of(node)) is not None:
+            return ScalarKind(time)
         if isinstance(node, ast.Subscript):
             return self.array(node)
         if (call := _call_of(node)) is not None:
@@ -154,10 +156,10 @@ class _Text:
     def array(self, node: ast.Subscript) -> ArrayKind:
         import ast
 
-        name = _name_of(node.value)
-        if name is None:
+        name, time = _name_of(node.value), _time_of(node.value)
+        if name is None and time is None:
             self.fail(f"cannot read {ast.unparse(node)!r}")
-        dtype = self.dtype(name)
+        dtype = time or self.dtype(name or "")
         axes = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
         if not axes:
             return ArrayKind(dtype, 0, "C")
@@ -197,6 +199,16 @@ def _name_of(node: ast.expr) -> str | None:
     if isinstance(node, ast.Attribute):
         return node.attr if _name_of(node.value) in ("types", "numba", "nb", "kd", "np") else None
     return node.id if isinstance(node, ast.Name) else None
+
+
+def _time_of(node: ast.expr) -> str | None:
+    """Return the name of dates or durations with their unit, such as ``datetime64[s]``."""
+    import ast
+
+    if not isinstance(node, ast.Subscript) or not isinstance(node.slice, ast.Name):
+        return None
+    name = f"{_name_of(node.value)}[{node.slice.id}]"
+    return name if is_time_name(name) else None
 
 
 def _call_of(node: ast.expr) -> tuple[str, list[ast.expr]] | None:
@@ -290,18 +302,22 @@ def _kind_of(value: Any) -> Kind:
         if found is not None:
             return ScalarKind(found)
     elif is_of_numba(value, "Array"):
-        dtype = _ALIASES.get(str(value.dtype), str(value.dtype))
-        if is_of_numba(value.dtype, "Record"):
-            dtype = element_name(value.dtype.dtype) or dtype
+        dtype = _name_of_type(value.dtype)
         if dtype in ELEMENT_TYPES:
             return ArrayKind(dtype, value.ndim, "C" if value.ndim == 0 else value.layout)
     elif is_of_numba(value, "BaseTuple"):
         return TupleKind(tuple(map(_kind_of, value.types)))
     elif is_of_numba(value, "Type"):
-        dtype = _ALIASES.get(str(value), str(value))
-        if dtype in DTYPE_NAMES or is_time_name(dtype):
+        dtype = _name_of_type(value)
+        if dtype in ELEMENT_TYPES or is_time_name(dtype):
             return ScalarKind(dtype)
     raise ValueError(
         f"signature: {value!r} is the type of no argument; an argument is one of "
         f"{', '.join(DTYPE_NAMES)}, an array such as float32[:], or a tuple of those"
     )
+
+
+def _name_of_type(value: Any) -> str:
+    """Return the name of the element type that one of Numba's types is, or its own name."""
+    name = _ALIASES.get(str(value), str(value))
+    return (element_name(value.dtype) or name) if is_of_numba(value, "Record") else name

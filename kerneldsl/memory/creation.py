@@ -16,6 +16,7 @@ from kerneldsl.memory.strided import (
     HostMemory,
     Order,
     Shape,
+    byte_bounds,
     checked_dtype,
     checked_order,
     checked_shape,
@@ -35,6 +36,7 @@ __all__ = [
     "from_dlpack",
     "full",
     "full_like",
+    "locked_view",
     "managed_empty",
     "mapped_view",
     "ones",
@@ -458,6 +460,18 @@ def mapped_view(array: np.ndarray[Any, Any]) -> DeviceArray:
             limit="Kernels reach host memory only if it was mapped for them",
             remedy="Make it with kd.pinned_empty(shape, dtype, mapped=True)",
         )
+    return make_array(device, pointer, array.shape, array.strides, array.dtype, owner, is_read_only)
+
+
+def locked_view(array: np.ndarray[Any, Any]) -> DeviceArray:
+    """Lock the pages of a NumPy array, and return an array for kernels that unlocks them."""
+    device, pointer = current_device(), array.ctypes.data
+    owner: Any = array
+    if array.nbytes and not device.shares_host_memory:
+        low, high = byte_bounds(pointer, array.shape, array.strides, array.itemsize)
+        owner = SharedMemory(device, "pinned", lambda: device.lock_pages(low, high - low, array))
+        pointer = owner.buffer.pointer + pointer - low
+    is_read_only = not array.flags.writeable
     return make_array(device, pointer, array.shape, array.strides, array.dtype, owner, is_read_only)
 
 

@@ -28,7 +28,7 @@ from kerneldsl.contract.host_streams import HostEvent, HostGraph, HostStream
 from kerneldsl.errors import DriverError
 from targets.cuda.compile.ptx_compiler import require_ptx
 from targets.cuda.device.streams import stream_handle
-from targets.null.memory import AddressSpace, NullPool, NullSharedBuffer
+from targets.null.memory import AddressSpace, NullLockedBuffer, NullPool, NullSharedBuffer
 
 if TYPE_CHECKING:
     from targets.null.target import NullTarget
@@ -106,6 +106,10 @@ class NullDevice(Device):
     ) -> SharedBuffer:
         self._begin("allocate")
         return NullSharedBuffer(self.memory, nbytes, has_pointer=is_mapped)
+
+    def lock_pages(self, pointer: int, nbytes: int, owner: Any) -> SharedBuffer:
+        self._begin("allocate")
+        return NullLockedBuffer(self.memory, pointer, nbytes, owner)
 
     def allocate_managed(self, nbytes: int) -> SharedBuffer:
         self._begin("allocate")

@@ -22,7 +22,7 @@ from kerneldsl.utilities.dataclasses import dataclass
 from targets.cuda.driver.codes import DRIVER_CODES
 from targets.cuda.driver.errors import compose_error
 
-__all__ = ["ALIGNMENT", "AddressSpace", "NullPool", "NullSharedBuffer"]
+__all__ = ["ALIGNMENT", "AddressSpace", "NullLockedBuffer", "NullPool", "NullSharedBuffer"]
 
 #: Every address is a multiple of it, as the CUDA driver's are.
 ALIGNMENT = 256
@@ -298,6 +298,7 @@ class NullPool(PoolBackend):
 class NullSharedBuffer(SharedBuffer):
     """Host memory that the device reaches by its own address, or not at all."""
 
+    _memory: Any
     __slots__ = ("_memory", "_space", "device", "host_pointer", "nbytes", "pointer")
 
     def __init__(self, space: AddressSpace, nbytes: int, *, has_pointer: bool) -> None:
@@ -322,3 +323,14 @@ class NullSharedBuffer(SharedBuffer):
     def close(self) -> None:
         if self.pointer:
             self._space.free(self.pointer)
+
+
+class NullLockedBuffer(NullSharedBuffer):
+    """Host memory of another owner that the device reaches by its own address."""
+
+    __slots__ = ()
+
+    def __init__(self, space: AddressSpace, pointer: int, nbytes: int, owner: Any) -> None:
+        self.device, self.nbytes, self.host_pointer = space.device, nbytes, pointer
+        self._space, self._memory = space, owner
+        self.pointer = space.adopt(pointer, nbytes)

@@ -81,6 +81,44 @@ def test_code_of_the_kernel(tmp_path):
         ptx(kernel_of(bare))
 
 
+def test_arrays_are_passed_as_numba_passes_them():
+    """Two null pointers, the numbers of elements and of bytes, the address, extents, strides."""
+    names = ", ".join(f".param .b64 last_{number}" for number in range(8))
+    text = f"""{HEAD}
+.visible .func (.param .b32 out) last({names})
+{{
+	.reg .b32 	%r<2>;
+	.reg .b64 	%rd<6>;
+	ld.param.u64 	%rd1, [last_0];
+	ld.param.u64 	%rd2, [last_5];
+	ld.param.u64 	%rd3, [last_6];
+	ld.param.u64 	%rd4, [last_7];
+	sub.s64 	%rd3, %rd3, 1;
+	mad.lo.s64 	%rd5, %rd3, %rd4, %rd2;
+	ld.u32 	%r1, [%rd5];
+	st.u32 	[%rd1], %r1;
+	mov.u32 	%r1, 0;
+	st.param.b32	[out+0], %r1;
+	ret;
+}}
+"""
+    last = cuda.declare_device("last", "int32(int32[:])", link=cuda.PTXSource(text))
+
+    @cuda.jit
+    def kernel(r, x):
+        r[cuda.grid(1)] = last(x[::2])
+
+    assert "mad.lo.s64" in ptx(kernel)
+    two = cuda.declare_device("last", "int32(int32[:,:])", link=cuda.PTXSource(text))
+
+    @cuda.jit
+    def of_two_axes(r, x):
+        r[cuda.grid(1)] = two(x)
+
+    with pytest.raises(kd.DeviceCodeError, match="last is declared as int32"):
+        of_two_axes.ptx("int32[::1], int32[:, ::1]", arch="sm_90")
+
+
 def test_several_files_call_each_other():
     link = [cuda.PTXSource(ptx_of("twice")), cuda.PTXSource(ptx_of("four", called="twice"))]
     text = ptx(kernel_of(cuda.declare_device("four", "int32(int32)", link=link)))
@@ -122,8 +160,8 @@ def test_what_is_refused():
         cuda.declare_device("twice", "(int32,)")
     with pytest.raises(NotImplementedError, match="Unsupported ABI: fast"):
         cuda.declare_device("twice", "int32(int32)", abi="fast")
-    with pytest.raises(NotImplementedError, match=r"passes float32\[:\].*kd\.func"):
-        cuda.declare_device("total", "float32(float32[:])")
+    with pytest.raises(NotImplementedError, match=r"passes float32\[:\].*the ABI 'numba'"):
+        cuda.declare_device("total", "float32(float32[:])", abi="c")
     with pytest.raises(NotImplementedError, match="calls no function when it loads"):
         cuda.CUSource("", setup_callback=print)
     with pytest.raises(ValueError, match="link keyword invalid for device function"):

@@ -146,8 +146,27 @@ class TestArrays:
         with cuda.mapped(x) as view:
             increment[1, 3](view)
         assert x.tolist() == ([2, 2, 2] if target == "cpu" else [1, 1, 1])
-        with cuda.pinned(x):
+        with cuda.pinned(x, x[:0]):
             cuda.to_device(x)
+        every_second = np.zeros(6)[::2]
+        with cuda.mapped(every_second) as view:
+            assert view.strides == (16,)
+            if target == "null":  # it copies, and runs no kernel
+                view[:] = np.arange(3)
+            else:
+                increment[1, 3](view)
+        assert every_second.tolist() == ([1, 1, 1] if target == "cpu" else [0, 1, 2])
+
+    def test_locked_bytes(self, target):
+        x = np.arange(4, dtype=np.int32)
+        memory = cuda.current_context().mempin(x, x.ctypes.data, x.nbytes, mapped=True)
+        assert memory.tobytes() == x.tobytes()
+        assert memory.device_ctypes_pointer.value
+        assert memory.copy_to_host().view(np.int32).tolist() == [0, 1, 2, 3]
+
+    def test_strides_of_another(self, target):
+        x = np.zeros((3, 2)).T
+        assert cuda.devicearray.from_array_like(x).strides == x.strides
 
 
 class _Foreign:
@@ -345,6 +364,11 @@ class TestDevices:
         assert device.compute_capability >= (5, 0)
         assert device.WARP_SIZE == 32
         assert device.MULTIPROCESSOR_COUNT > 0
+        assert device.PCI_DEVICE_ID >= 0
+        with pytest.raises(AttributeError, match="no attribute 'COLOR'"):
+            device.COLOR
+        assert cuda.runtime.get_version() == cuda.cudadrv.runtime.get_version()
+        assert cuda.runtime.get_version() >= (12, 0)
         assert isinstance(device.name, bytes)
         assert next(iter(cuda.gpus)).id == 0
         assert cuda.select_device(0) == device

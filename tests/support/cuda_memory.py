@@ -66,6 +66,7 @@ class Bindings(FakeBindings):
         return (0x10000 * self.made,)
 
     do_cuMemPoolCreate = do_cuMemAllocFromPoolAsync = do_cuEventCreate = do_cuMemAlloc = _make
+    CU_MEMHOSTREGISTER_PORTABLE, CU_MEMHOSTREGISTER_DEVICEMAP = 1, 2
     do_cuMemHostAlloc = do_cuMemHostGetDevicePointer = do_cuMemAllocManaged = _make
 
 

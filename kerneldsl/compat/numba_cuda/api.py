@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,9 +20,9 @@ from kerneldsl.compat.numba_cuda.arrays import (
 from kerneldsl.compat.numba_cuda.streams import external_stream
 from kerneldsl.contract import MemoryType
 from kerneldsl.memory.arrays import DeviceArray
-from kerneldsl.memory.creation import as_array, managed_empty, mapped_view
+from kerneldsl.memory.creation import as_array, locked_view, managed_empty, mapped_view
 from kerneldsl.memory.geometry import ArrayGeometry
-from kerneldsl.memory.host_memory import pinned_copy, pinned_empty
+from kerneldsl.memory.host_memory import pinned_empty
 from kerneldsl.memory.strided import byte_bounds, checked_dtype, contiguous_strides
 from kerneldsl.placement.devices import current_device
 
@@ -182,21 +182,30 @@ def managed_array(
 
 @contextlib.contextmanager
 def pinned(*arylist: Any) -> Iterator[None]:
-    """Allow copies without waiting inside the block; here the arrays stay pageable."""
-    yield
+    """Lock the pages of arrays inside the block, so that copies of them need no waiting."""
+    with _locked(arylist):
+        yield
 
 
 @contextlib.contextmanager
 def mapped(*arylist: Any, stream: Any = 0) -> Iterator[Any]:
-    """Give kernels arrays with the elements of host arrays; the host sees them after the block."""
-    copies = [pinned_copy(array, mapped=True) for array in arylist]
-    views = [DeviceNDArray.over(mapped_view(copy)) for copy in copies]
+    """Lock the pages of host arrays in the block, and give kernels arrays over their memory."""
+    with _locked(arylist) as views:
+        made = [DeviceNDArray.over(each) for each in views]
+        yield made[0] if len(made) == 1 else made
+
+
+@contextlib.contextmanager
+def _locked(arrays: Sequence[np.ndarray[Any, Any]]) -> Iterator[list[DeviceArray]]:
+    """Give arrays for kernels over host memory; the device is done with them after the block."""
+    views: list[DeviceArray] = []
     try:
-        yield views[0] if len(views) == 1 else views
+        views.extend(map(locked_view, arrays))
+        yield views
     finally:
         current_device().synchronize()
-        for array, copy in zip(arylist, copies, strict=True):
-            array[...] = copy
+        for each in views:
+            each.close()
 
 
 def is_cuda_array(obj: Any) -> bool:

@@ -25,6 +25,7 @@ __all__ = [
     "MappedNDArray",
     "array_core",
     "errmsg_contiguous_buffer",
+    "from_array_like",
     "from_record_like",
     "is_contiguous",
     "is_cuda_ndarray",
@@ -369,6 +370,11 @@ class DeviceRecord(DeviceNDArray):
             self._item(index).setitem(..., value, stream)
         else:
             super().setitem(index, value, stream)
+
+
+def from_array_like(ary: Any, stream: Any = 0, gpu_data: Any = None) -> DeviceNDArray:
+    """Make an array with undefined elements, of the strides of another."""
+    return DeviceNDArray(ary.shape, ary.strides, ary.dtype, stream, gpu_data)
 
 
 def from_record_like(rec: Any, stream: Any = 0, gpu_data: Any = None) -> DeviceRecord:

@@ -6,6 +6,7 @@ from typing import Any
 
 from kerneldsl.compat.numba_cuda.decorators import jit
 from kerneldsl.compat.numba_cuda.dispatcher import CUDADispatcher
+from kerneldsl.compat.numba_cuda.errors import translating
 from kerneldsl.compat.numba_cuda.overloads import arch_of
 from kerneldsl.compat.numba_cuda.typing import argument_types, kinds_of_signature
 from kerneldsl.contract.options import EntryForm
@@ -66,12 +67,13 @@ def compile(
     if not device:
         if declared not in (None, types.void):
             raise TypeError("CUDA kernel must have void return type.")
-        return made.compile(sig).inspect_asm(cc or _cc()), types.void
+        with translating():
+            return made._declare(kinds, None).inspect_asm(cc or _cc()), types.void
     form = EntryForm.FUNCTION if abi == "c" else EntryForm.STATUS
-    exported = made.compile_device(argument_types(kinds)).exported(
-        form, (abi_info or {}).get("abi_name")
-    )
-    code = exported.artifact(arch_of(cc or _cc())).text("ptx")
+    overload = made.compile_device(argument_types(kinds))
+    with translating():
+        exported = overload.exported(form, (abi_info or {}).get("abi_name"))
+        code = exported.artifact(arch_of(cc or _cc())).text("ptx")
     result = types.void if exported.result is None else argument_types((exported.result,))[0]
     return code, result
 

@@ -11,6 +11,7 @@ from kerneldsl.compat.numba_cuda import streams
 from kerneldsl.compat.numba_cuda.errors import CudaAPIError, CudaSupportError
 from kerneldsl.compat.numba_cuda.managers import MemoryInfo, manager_for
 from kerneldsl.compat.numba_cuda.memory import use_contexts
+from kerneldsl.compat.numba_cuda.modules import Module
 from kerneldsl.contract import Device as _Device
 from kerneldsl.contract import MemoryType
 from kerneldsl.placement.devices import current_device, use
@@ -69,13 +70,6 @@ _OF_CPU: dict[str, Any] = {
     "UNIFIED_ADDRESSING": 1,
     "WARP_SIZE": 32,
 }
-#: numba.cuda's names that the attributes of devices are not spelled as.
-_SPELLED = {
-    "MAX_SHARED_MEMORY_PER_BLOCK": "max_shared_memory_per_block_bytes",
-    "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN": "max_shared_memory_per_block_optin_bytes",
-    "CLOCK_RATE": "clock_rate_khz",
-    "TOTAL_CONSTANT_MEMORY": "total_constant_memory_bytes",
-}
 
 
 class Device:
@@ -125,16 +119,13 @@ class Device:
     def __getattr__(self, name: str) -> Any:
         if name != name.upper():
             raise AttributeError(f"a device has no attribute {name!r}")
-        is_gpu = self._device.memory_type is MemoryType.CUDA
-        if self._device.is_host and name in _OF_CPU:
-            return _OF_CPU[name]
-        if self._device.is_host and name == "MULTIPROCESSOR_COUNT":
+        found = None
+        if not self._device.is_host:
+            found = self._device.driver_attribute(name)
+        elif name == "MULTIPROCESSOR_COUNT":
             return self._info.usable_core_count
-        if name.startswith("COMPUTE_CAPABILITY_"):
-            return self.compute_capability[name.endswith("MINOR")]
-        found = getattr(self._info, _SPELLED.get(name, name.lower()), None)
-        if found is None and not is_gpu and name in _OF_CPU:
-            return _OF_CPU[name]
+        if found is None and self._device.memory_type is not MemoryType.CUDA:
+            found = _OF_CPU.get(name)
         if found is None:
             raise AttributeError(f"the device {self._device} has no attribute {name!r}")
         return found
@@ -278,6 +269,17 @@ class Context:
     def create_event(self, timing: bool = True) -> streams.Event:
         """Make an event."""
         return streams.Event(timing)
+
+    def create_module_ptx(self, ptx: str | bytes) -> Module:
+        """Load PTX."""
+        return Module(ptx)
+
+    def get_active_blocks_per_multiprocessor(
+        self, func: Any, blocksize: int, memsize: int, flags: Any = None
+    ) -> int:
+        """Return how many blocks of a function of a module run on a multiprocessor at once."""
+        occupancy = func.kernel.occupancy
+        return int(occupancy.max_active_blocks_per_multiprocessor(blocksize, memsize))
 
     def can_access_peer(self, peer_context: Context | int) -> bool:
         """Return whether kernels here may use memory of another device."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from kerneldsl.compat.numba_cuda.api import as_cuda_array
 from kerneldsl.compat.numba_cuda.arrays import DeviceNDArray, DeviceRecord, _SharedNDArray
-from kerneldsl.compat.numba_cuda.errors import missing_launch_config_msg, translated
+from kerneldsl.compat.numba_cuda.errors import missing_launch_config_msg, translated, translating
 from kerneldsl.compat.numba_cuda.launches import (
     checked_dimensions,
     warn_of_host_arrays,
@@ -349,16 +349,11 @@ class CUDADispatcher(Kernel[Any, Any]):
 
     def _compile(self, kinds: tuple[Any, ...]) -> Overload:
         overload = self._declare(kinds, None)
-        try:
+        with translating():
             if current_device().is_host:
                 overload.typed()
             else:
                 self.artifact(*overload._kernel()[1])
-        except KernelError as error:
-            found = translated(error)
-            if found is error:
-                raise
-            raise found from error
         return overload
 
     def compile_device(self, args: Any, return_type: Any = None) -> Overload:

@@ -16,7 +16,7 @@ from kerneldsl.compat.numba_cuda.devices import (
 from kerneldsl.compat.numba_cuda.streams import stream
 from kerneldsl.placement.devices import current_device
 
-__all__ = ["USE_NV_BINDING", "_have_nvjitlink", "driver", "runtime"]
+__all__ = ["USE_NV_BINDING", "_have_nvjitlink", "driver", "get_version", "runtime"]
 
 USE_NV_BINDING = True
 
@@ -92,6 +92,7 @@ class _ActiveContext:
 
 
 driver = runtime = _Driver()
+get_version = driver.get_version
 
 
 def _have_nvjitlink() -> bool:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from kerneldsl.errors import (
     BarrierDivergenceError,
@@ -22,6 +24,7 @@ __all__ = [
     "NvvmError",
     "missing_launch_config_msg",
     "translated",
+    "translating",
 ]
 
 missing_launch_config_msg = """
@@ -106,6 +109,18 @@ def translated(error: KernelError) -> BaseException:
         of_core = vars(sys.modules.get("cuda.core._utils.cuda_utils", sys)).get("CUDAError")
         return _as((CudaAPIError, ValueError, *filter(None, (of_core,))), error)
     return error
+
+
+@contextmanager
+def translating() -> Iterator[None]:
+    """Raise numba.cuda's errors in the places of kerneldsl's."""
+    try:
+        yield
+    except KernelError as error:
+        found = translated(error)
+        if found is error:
+            raise
+        raise found from error
 
 
 _classes: dict[tuple[type, ...], type] = {}

@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from kerneldsl.compat.numba_cuda.errors import LinkerError
-from kerneldsl.compat.numba_cuda.typing import kinds_of_signature
+from kerneldsl.compat.numba_cuda.typing import argument_types, kinds_of_signature
 from kerneldsl.contract.cuda_options import CudaOptions
 from kerneldsl.frontend.code_form import CodeForm
 from kerneldsl.frontend.linked_code import LinkedCode
 from kerneldsl.kernels.kernel import DeviceFunction
 from kerneldsl.kernels.linking import FORMS
 from kerneldsl.kernels.made_functions import made_function
-from kerneldsl.language.kinds import ScalarKind
+from kerneldsl.language.kinds import ArrayKind, ScalarKind
 from kerneldsl.language.signatures import read_signature
 
 __all__ = [
@@ -130,7 +130,8 @@ def declare_device(
     name : str
         Its name in the code.
     sig : signature
-        The types of its parameters and its result: numbers.
+        The types of its parameters and its result: numbers, and arrays as parameters with the ABI
+        ``"numba"``.
     link : optional
         The code, as of ``cuda.jit``; else the kernel's own.
     use_cooperative : bool, optional
@@ -146,11 +147,13 @@ def declare_device(
         raise NotImplementedError(f"Unsupported ABI: {abi}")
     returned = None if str(result) in ("none", "void") else read_signature((result,))[0]
     for kind in (*kinds, *((returned,) if returned is not None else ())):
+        if isinstance(kind, ArrayKind) and abi == "numba" and kind is not returned:
+            continue
         is_number = isinstance(kind, ScalarKind) and not re.match("complex|.*16", kind.dtype)
         if not is_number and str(kind) not in ("int16", "uint16"):
             raise NotImplementedError(
                 f"cuda.declare_device({name!r}, …) passes {kind}, and functions of other code take "
-                "integers, bool, float32 and float64. Write @kd.func(link=…) to pass an array"
+                "integers, bool, float32 and float64, with the ABI 'numba' arrays as well"
             )
     files = read_links(link or ())
     parameters = ", ".join(f"a{number}" for number in range(len(kinds)))
@@ -169,11 +172,5 @@ def declare_device(
     )
     made: Any = DeviceFunction(function, code)
     made.name = name
-    made.sig = result(*_numba_types(kinds))
+    made.sig = result(*argument_types(kinds))
     return made
-
-
-def _numba_types(kinds: Any) -> tuple[Any, ...]:
-    from kerneldsl.compat.numba_cuda.typing import argument_types
-
-    return argument_types(kinds)

@@ -12,8 +12,10 @@ import numpy as np
 
 from kerneldsl.compat.numba_cuda.api import managed_array, mapped_array, pinned_array
 from kerneldsl.compat.numba_cuda.arrays import MappedNDArray
-from kerneldsl.compat.numba_cuda.memory import AutoFreePointer, MemoryPointer, on_host
-from kerneldsl.memory.arrays import make_array, new_array
+from kerneldsl.compat.numba_cuda.memory import AutoFreePointer, MemoryPointer
+from kerneldsl.memory.arrays import new_array
+from kerneldsl.memory.creation import locked_view
+from kerneldsl.memory.strided import host_view
 from kerneldsl.placement.devices import current_device
 
 __all__ = [
@@ -147,16 +149,9 @@ class HostOnlyCUDAMemoryManager(BaseCUDAMemoryManager):
         return mapped_array(size, np.uint8, wc=wc) if mapped else pinned_array(size, np.uint8)
 
     def mempin(self, owner: Any, pointer: int, size: int, mapped: bool = False) -> Any:
-        """Return an array over bytes of the host; a GPU does not reach memory of other makers."""
-        device, host = current_device(), on_host(pointer, size)
-        if not mapped:
-            return host
-        if not device.shares_host_memory:
-            raise NotImplementedError(
-                f"{device} maps no memory that exists already. Make it with cuda.mapped_array"
-            )
-        whole = make_array(device, pointer, (size,), (1,), _BYTE, owner)
-        return MappedNDArray.over(whole, host)
+        """Lock the pages of bytes of the host, and return an array over them."""
+        host = host_view(pointer, (size,), (1,), _BYTE, owner)
+        return MappedNDArray.over(locked_view(host), host)
 
     def memallocmanaged(self, size: int, attach_global: bool = True) -> Any:
         """Return an array of managed bytes."""

@@ -4,16 +4,41 @@ from __future__ import annotations
 
 from typing import Any
 
-from kerneldsl.language.kinds import ArrayKind, Kind, Layout, ScalarKind
+from kerneldsl.language.element_types import ELEMENT_TYPES, element_name, numpy_dtype
+from kerneldsl.language.kinds import ArrayKind, Kind, Layout, TupleKind
 from kerneldsl.language.signatures import read_signature
-from kerneldsl.lowering.types import numba_types
+from kerneldsl.lowering.numba_internals.vocabulary import from_dtype, normalize_signature
+from kerneldsl.lowering.types import element_type, tuple_type
 
-__all__ = ["argument_types", "kinds_of_signature", "type_of_array", "type_of_dtype"]
+__all__ = ["argument_types", "kinds_of_signature", "type_of_array"]
 
 
 def argument_types(kinds: tuple[Kind, ...]) -> tuple[Any, ...]:
-    """Return Numba's types of parameters."""
-    return numba_types(kinds)
+    """Return Numba's types of parameters, as programs write them.
+
+    kerneldsl has other types for float16, records and dates. These are Numba's.
+    """
+    return tuple(map(_public, kinds))
+
+
+def _public(kind: Kind) -> Any:
+    from numba import types
+
+    if isinstance(kind, TupleKind):
+        return tuple_type([_public(each) for each in kind.elements], kind.names)
+    is_known = _is_of_numba(kind.dtype)
+    found = from_dtype(numpy_dtype(kind.dtype)) if is_known else element_type(kind.dtype)
+    if isinstance(kind, ArrayKind):
+        return types.Array(found, kind.ndim, kind.layout)
+    return found
+
+
+def _is_of_numba(name: str) -> bool:
+    """Return whether Numba has a type for an element type; it has none of ml_dtypes' floats."""
+    row = ELEMENT_TYPES[name]
+    if row.is_record:
+        return all(_is_of_numba(each.dtype) for each in row.fields)
+    return row.package == "numpy" and not row.is_vector
 
 
 def kinds_of_signature(signature: Any) -> tuple[tuple[Kind, ...], Any]:
@@ -21,28 +46,20 @@ def kinds_of_signature(signature: Any) -> tuple[tuple[Kind, ...], Any]:
 
     A signature is a text, types in a tuple, or an object of Numba's.
     """
-    from kerneldsl.lowering.numba_internals.vocabulary import normalize_signature
-
     arguments, result = normalize_signature(signature)
     return read_signature(tuple(arguments)) if arguments else (), result
 
 
 def type_of_array(array: Any) -> Any:
     """Return Numba's type of a device array."""
-    from kerneldsl.language.element_types import element_name
-
     name = element_name(array.dtype)
     if name is None:
         raise TypeError(f"kernels take no arrays of dtype {array.dtype}")
     layout: Layout = "A" if array.size and 0 in array.strides else array.layout
-    return numba_types((ArrayKind(name, array.ndim, layout),))[0]
+    return _public(ArrayKind(name, array.ndim, layout))
 
 
-def type_of_dtype(dtype: Any) -> Any:
-    """Return Numba's type of the elements of a dtype."""
-    from kerneldsl.language.element_types import element_name
-
-    name = element_name(dtype)
-    if name is None:
-        raise TypeError(f"kernels have no elements of dtype {dtype}")
-    return numba_types((ScalarKind(name),))[0]
+def __getattr__(name: str) -> Any:
+    if name != "bfloat16":  # a type of numba-cuda's that Numba has not
+        raise AttributeError(name)
+    return element_type(name)

@@ -14,8 +14,11 @@ from kerneldsl.compat.numba_cuda.api import as_cuda_array, device_array, to_devi
 from kerneldsl.compat.numba_cuda.arrays import DeviceNDArray
 from kerneldsl.compat.numba_cuda.decorators import jit
 from kerneldsl.compat.numba_cuda.dispatcher import CUDADispatcher
+from kerneldsl.compat.numba_cuda.typing import argument_types
+from kerneldsl.kernels.exported import result_of
 from kerneldsl.kernels.made_functions import made_function
 from kerneldsl.language.intrinsics.places import grid
+from kerneldsl.language.signatures import read_signature
 from kerneldsl.memory.arrays import DeviceArray
 
 __all__ = [
@@ -255,7 +258,9 @@ class CUDAVectorize(_Builder):
 
         arguments, result = normalize_signature(sig)
         if result is None:
-            result = _result_of(self._namespace["__core__"], arguments)
+            core = self._namespace["__core__"]
+            found: Any = result_of(core, read_signature(arguments), CUDADispatcher)
+            (result,) = argument_types((found,))
         names = [f"a{i}" for i in range(len(arguments))]
         text = _STAGER.format(
             name=self._name,
@@ -272,14 +277,6 @@ class CUDAVectorize(_Builder):
     def build_ufunc(self) -> UFunc:
         """Return the function."""
         return UFunc(self.py_func, self._loops)
-
-
-def _result_of(core: CUDADispatcher, arguments: Sequence[Any]) -> Any:
-    """Return Numba's type of what a device function returns for parameters of these types."""
-    raise TypeError(
-        f"the signature of {core.__qualname__} has no result; write its type before those of the "
-        "parameters"
-    )
 
 
 # --------------------------------------------------------------------------- generalized ufuncs

@@ -46,7 +46,7 @@ def call_rule(code: LinkedCode, function: str, names: tuple[str, ...]) -> Any:
         for name, kind, arg in zip(names, code.parameters, args, strict=True):
             what, plain = f"{function}: {name}", types.unliteral(arg)
             if isinstance(kind, ArrayKind):
-                wanted.append(_array(what, kind, plain))
+                wanted.append(_array(what, kind, plain, has_strides=code.by_address))
             else:
                 wanted.append(_number(what, kind.dtype, plain))
         result = types.void if code.result is None else element_type(code.result.dtype)
@@ -65,11 +65,12 @@ def _number(what: str, dtype: str, arg: Any) -> Any:
     return wanted
 
 
-def _array(what: str, declared: ArrayKind, arg: Any) -> Any:
+def _array(what: str, declared: ArrayKind, arg: Any, *, has_strides: bool = False) -> Any:
     is_same = isinstance(arg, types.Array) and arg.dtype == element_type(declared.dtype)
     if not is_same or arg.ndim != declared.ndim:
         raise DeclaredTypeError(f"{what} is declared as {declared}, and is {arg}")
-    if arg.layout != "C":
+    is_told = has_strides and declared.layout in ("A", arg.layout)
+    if arg.layout != "C" and not is_told:
         raise DeclaredTypeError(
             f"{what} is declared as {declared}, and is {arg}: the function is given an address, "
             "so elements must be in the order of their indices, without gaps"

@@ -11,6 +11,7 @@ PTX Writer's Guide to Interoperability, section "Function Calling Sequence".
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 from llvmlite import ir
@@ -30,10 +31,9 @@ def linked_emitter(code: LinkedCode) -> Emitter:
 
     def emit(written: Call) -> ir.Value:
         builder, signature = written.builder, written.signature
-        values = [
-            _passed(written, kind, value)
-            for kind, value in zip(signature.args, written.args, strict=True)
-        ]
+        values: list[ir.Value] = []
+        for given_kind, value in zip(signature.args, written.args, strict=True):
+            values += _passed(written, given_kind, value, by_address=code.by_address)
         result = _type_of(written, signature.return_type)
         slot: ir.Value = ir.Constant(_I8.as_pointer(), None)
         if code.by_address:
@@ -70,10 +70,19 @@ def _type_of(written: Call, kind: Any) -> ir.Type:
     return _I8 if kind == types.boolean else written.context.get_value_type(kind)
 
 
-def _passed(written: Call, kind: Any, value: ir.Value) -> ir.Value:
-    """Return an argument as it is passed: of an array the address of its first element."""
+def _passed(written: Call, kind: Any, value: ir.Value, *, by_address: bool) -> Sequence[ir.Value]:
+    """Return an argument as it is passed: of an array the address of its first element.
+
+    numba.cuda passes two null pointers before that, the numbers of elements and of bytes of one,
+    and the extents and strides after it.
+    """
     builder = written.builder
-    if isinstance(kind, types.Array):
-        array = written.context.make_array(kind)(written.context, builder, value)
-        return builder.bitcast(array.data, _I8.as_pointer())
-    return builder.zext(value, _I8) if value.type == _I1 else value
+    if not isinstance(kind, types.Array):
+        return (builder.zext(value, _I8) if value.type == _I1 else value,)
+    array = written.context.make_array(kind)(written.context, builder, value)
+    data = builder.bitcast(array.data, _I8.as_pointer())
+    if not by_address:
+        return (data,)
+    null = ir.Constant(_I8.as_pointer(), None)
+    axes = (cgutils.unpack_tuple(builder, each, kind.ndim) for each in (array.shape, array.strides))
+    return (null, null, array.nitems, array.itemsize, data, *chain.from_iterable(axes))

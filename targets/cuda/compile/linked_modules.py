@@ -205,7 +205,9 @@ def _check_function(unit: FunctionUnit, code: LinkedCode, module: PtxModule) -> 
             if any(name.startswith("_Z") for name in module.functions) or not module.functions
             else "Check the name, or give it by name=",
         )
-    declared = tuple(map(_bits_of, code.parameters))
+    declared = tuple(
+        bits for kind in code.parameters for bits in _bits_passed(kind, by_address=code.by_address)
+    )
     results = () if code.result is None else (_bits_of(code.result),)
     if code.by_address:
         declared, results = (_POINTER_BITS, *declared), (32,)
@@ -224,6 +226,13 @@ def _check_function(unit: FunctionUnit, code: LinkedCode, module: PtxModule) -> 
 def _bits_of(kind: ScalarKind | ArrayKind) -> int:
     """Return the bits in which a value is passed: 32 at least."""
     return _POINTER_BITS if isinstance(kind, ArrayKind) else max(32, 8 * kind.element.nbytes)
+
+
+def _bits_passed(kind: ScalarKind | ArrayKind, *, by_address: bool) -> tuple[int, ...]:
+    """Return the bits of what is passed of an argument."""
+    if by_address and isinstance(kind, ArrayKind):
+        return (_POINTER_BITS,) * (5 + 2 * kind.ndim)
+    return (_bits_of(kind),)
 
 
 def _shown(parameters: Sequence[int | None], results: Sequence[int | None]) -> str:

@@ -27,6 +27,7 @@ from targets.cuda.device.streams import (
     wait_stream,
 )
 from targets.cuda.driver import captures
+from targets.cuda.driver.attributes import read_attribute
 from targets.cuda.driver.driver import Driver, get_driver
 from targets.cuda.driver.fork import fork_guard
 
@@ -85,6 +86,11 @@ class CudaDevice(Device):
 
         return describe(get_driver(), self)
 
+    def driver_attribute(self, name: str) -> int | None:
+        driver = get_driver()
+        handle = driver.call(driver.api.cuDeviceGet, self.index, doing=f"find {self}")
+        return read_attribute(driver.api, handle, name)
+
     def suppress(self, error: DriverError) -> None:
         get_driver().suppress(error, self.index)
 
@@ -135,6 +141,11 @@ class CudaDevice(Device):
         return PinnedBuffer(
             get_driver(), self, nbytes, is_mapped=is_mapped, is_write_combined=is_write_combined
         )
+
+    def lock_pages(self, pointer: int, nbytes: int, owner: Any) -> SharedBuffer:
+        from targets.cuda.device.host_memory import LockedBuffer
+
+        return LockedBuffer(get_driver(), self, pointer, nbytes, owner)
 
     def allocate_managed(self, nbytes: int) -> SharedBuffer:
         from targets.cuda.device.host_memory import ManagedBuffer

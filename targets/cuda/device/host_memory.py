@@ -8,7 +8,8 @@ on the device now, and freed once the mark has been reached.
 
 References
 ----------
-CUDA Driver API, section "Memory Management" (``cuMemHostAlloc``, ``cuMemAllocManaged``); CUDA
+CUDA Driver API, section "Memory Management" (``cuMemHostAlloc``,
+``cuMemHostRegister``, ``cuMemAllocManaged``); CUDA
 Programming Guide, sections "Page-Locked Host Memory" and "Unified Memory".
 """
 
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from typing import Any
 
 from kerneldsl.contract import Device, SharedBuffer
 from kerneldsl.errors import DeviceMemoryError, DriverError
@@ -23,7 +25,7 @@ from targets.cuda.driver.driver import Driver
 from targets.cuda.driver.fork import fork_guard
 from targets.cuda.driver.marks import Mark, is_recording, mark_everything
 
-__all__ = ["ManagedBuffer", "PinnedBuffer"]
+__all__ = ["LockedBuffer", "ManagedBuffer", "PinnedBuffer"]
 
 #: Memory that waits for its last use, oldest first: the mark after that, and what frees it.
 _waiting: deque[tuple[Mark, Callable[[], None]]] = deque()
@@ -127,6 +129,48 @@ class PinnedBuffer(_Buffer):
     def _free(self) -> None:
         driver, doing = self._driver, f"free {self.nbytes} bytes of page-locked memory"
         driver.call_on(self.device.index, driver.api.cuMemFreeHost, self.host_pointer, doing=doing)
+
+
+class LockedBuffer(_Buffer):
+    """Memory of another owner, with pages that are locked and mapped for all devices.
+
+    Raises `DriverError` if the system cannot lock the pages, or if they are locked already.
+    """
+
+    __slots__ = ("_owner",)
+
+    def __init__(
+        self, driver: Driver, device: Device, pointer: int, nbytes: int, owner: Any
+    ) -> None:
+        super().__init__(driver, device, nbytes)
+        self._owner = owner
+        self.host_pointer = pointer
+        api, doing = driver.api, f"lock the pages of {nbytes} bytes of the host for {device}"
+        flags = api.CU_MEMHOSTREGISTER_PORTABLE | api.CU_MEMHOSTREGISTER_DEVICEMAP
+        with driver.current(device.index):
+            status = api.cuMemHostRegister(pointer, nbytes, flags)[0]
+            if int(status) == _ALREADY_LOCKED:
+                # Perhaps by a buffer that is closed, and waits for the device.
+                driver.synchronize(device.index)
+                _free_what_is_done()
+                status = api.cuMemHostRegister(pointer, nbytes, flags)[0]
+            if int(status):
+                raise driver.failure(status, doing, index=device.index)
+            try:
+                found = driver.call(api.cuMemHostGetDevicePointer, pointer, 0, doing=doing)
+            except DriverError:
+                api.cuMemHostUnregister(pointer)
+                raise
+            self.pointer = int(found)
+
+    def _free(self) -> None:
+        driver, doing = self._driver, f"unlock {self.nbytes} bytes of the host"
+        unlock = driver.api.cuMemHostUnregister
+        driver.call_on(self.device.index, unlock, self.host_pointer, doing=doing)
+
+
+#: CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED.
+_ALREADY_LOCKED = 712
 
 
 class ManagedBuffer(_Buffer):

@@ -33,6 +33,7 @@ from kerneldsl.language.signatures import parse_signature, read_signature, read_
         ("f8,\n  f8", "float64, float64"),
         ("(f8[:],),", "(float64[:],),"),
         ("f8,", "float64"),
+        ("datetime64[D], timedelta64[ms][:, ::1]", "datetime64[D], timedelta64[ms][:, ::1]"),
     ],
 )  # fmt: skip
 def test_texts(text: str, kinds: str) -> None:
@@ -50,6 +51,7 @@ def test_texts(text: str, kinds: str) -> None:
         ("f8[::2]", "axes must be ':' or one '::1', found f8[::2]"),
         ("f8[:, ::1, :]", "'::1' must stand first or last"),
         ("3", "cannot read '3'"),
+        ("datetime64[q]", "unknown dtype 'datetime64'"),
         ("pkg.float64", "cannot read"),
         ("UniTuple(f8, -1)", "cannot read"),
         ("(f8[:],)", "is a tuple of one. Write 'f8[:]' for a parameter that is not a tuple, or "),

@@ -50,6 +50,50 @@ def test_memory_that_cannot_be_mapped_is_given_back(driver: Driver, api: Binding
     ]
 
 
+def test_pages_that_exist_are_locked_and_unlocked(driver: Driver, api: Bindings) -> None:
+    owner = bytearray(100)
+    buffer = host_memory.LockedBuffer(driver, device(), 0x5000, 100, owner)
+    assert api.since("cuMemHostRegister") == [("cuMemHostRegister", 0x5000, 100, 3)]
+    assert (buffer.host_pointer, buffer.nbytes) == (0x5000, 100)
+    assert buffer.pointer
+    buffer.close()
+    assert api.since("cuMemHostUnregister") == [("cuMemHostUnregister", 0x5000)]
+
+
+def test_pages_are_locked_again_once_the_device_is_done(driver: Driver, api: Bindings) -> None:
+    first = host_memory.LockedBuffer(driver, device(), 0x5000, 100, None)
+    api.answers["cuEventQuery"] = (600,)
+    first.close()
+    assert api.since("cuMemHostUnregister") == []
+    is_locked = True
+
+    def register(*args: int) -> tuple[int]:
+        return (712,) if is_locked else (0,)
+
+    def unregister(*args: int) -> tuple[int]:
+        nonlocal is_locked
+        is_locked = False
+        return (0,)
+
+    def synchronize() -> tuple[int]:
+        api.answers.pop("cuEventQuery", None)
+        return (0,)
+
+    api.cuMemHostRegister, api.cuMemHostUnregister = register, unregister
+    api.cuCtxSynchronize = synchronize
+    host_memory.LockedBuffer(driver, device(), 0x5000, 100, None)
+    is_locked = True
+    with pytest.raises(DriverError, match=r"lock the pages of 100 bytes.*locked already"):
+        host_memory.LockedBuffer(driver, device(), 0x5000, 100, None)
+
+
+def test_pages_that_cannot_be_mapped_are_unlocked(driver: Driver, api: Bindings) -> None:
+    api.answers["cuMemHostGetDevicePointer"] = (801, 0)
+    with pytest.raises(DriverError, match="lock the pages of 100 bytes"):
+        host_memory.LockedBuffer(driver, device(), 0x5000, 100, None)
+    assert api.since("cuMemHostUnregister") == [("cuMemHostUnregister", 0x5000)]
+
+
 def test_page_locked_memory_is_freed_when_the_device_is_done_with_it(
     driver: Driver, api: Bindings
 ) -> None:
