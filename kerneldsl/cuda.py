@@ -107,6 +107,10 @@ SUBMODULES = {
     "api": (".api", ".devices", ".streams", ".arrays"),
     "args": (".dispatcher",),
     "atomic": (".atomic",),
+    "bf16": (".bf16",),
+    # Programs of before numba.cuda.bf16 name the bindings themselves.
+    "_internal": (),
+    "_internal.cuda_bf16": (".bf16",),
     "cache_hints": (".cache_hints",),
     "cg": (".cg",),
     "compiler": (".compiler",),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
+from typing import Any
 
 from kerneldsl.frontend.lambdas import function_of_lambda
 from kerneldsl.frontend.report import Reporter
@@ -16,7 +17,7 @@ from kerneldsl.frontend.trees import Transformer, store, walk_here
 from kerneldsl.language.reserved import RESERVED_PREFIX
 from kerneldsl.utilities.dataclasses import dataclass
 
-__all__ = ["LocalFunction", "take_local_functions"]
+__all__ = ["GivenFunction", "LocalFunction", "take_local_functions"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +56,18 @@ class LocalFunction:
                 else:
                     found.update(called.defaults.values())
         return tuple(sorted(found - _names_of(self.node)[0]))
+
+
+@dataclass(frozen=True)
+class GivenFunction:
+    """A local function that is an argument: what it reads of the function around it is constant."""
+
+    local: LocalFunction
+    #: Variables of the function around it, with their values.
+    values: tuple[tuple[str, Any], ...]
+
+    def __repr__(self) -> str:
+        return self.local.name
 
 
 def take_local_functions(tree: ast.FunctionDef, reporter: Reporter) -> dict[str, LocalFunction]:

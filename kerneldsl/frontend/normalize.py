@@ -19,6 +19,7 @@ from kerneldsl.frontend.foreign import is_cuda_dispatcher, is_dispatcher, names_
 from kerneldsl.frontend.function_tuples import select_functions
 from kerneldsl.frontend.guards import has_loop_else, write_loop_else_as_if
 from kerneldsl.frontend.local_functions import (
+    GivenFunction,
     LocalFunction,
     name_every_parameter,
     take_local_functions,
@@ -35,7 +36,7 @@ from kerneldsl.frontend.report import Reporter
 from kerneldsl.frontend.resolve import Namespace, device_function
 from kerneldsl.frontend.rewrite import Rewriter
 from kerneldsl.frontend.source import find_source, is_lambda
-from kerneldsl.frontend.trees import copy_tree, fill_locations, walk_here
+from kerneldsl.frontend.trees import copy_tree, fill_locations, spread_rest, walk_here
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.utilities.dataclasses import dataclass
 
@@ -159,6 +160,8 @@ class _Session:
 
         Parameters with a value in `constants` are compile-time constants.
         """
+        if isinstance(value, GivenFunction):
+            return self._make_given(value, node, reporter, constants)
         function = device_function(value)
         is_plain = False
         if function is None:
@@ -237,8 +240,11 @@ class _Session:
         if is_device and not is_plain:
             name_every_parameter(tree)
         if tree.args.vararg is not None and not is_plain:  # the rest, in a tuple
+            rest = tree.args.vararg.arg
             tree.args.args.append(tree.args.vararg)
             tree.args.vararg = None
+            if f"*{rest}" in constants:
+                spread_rest(tree, rest, constants[f"*{rest}"])
         clean_function(tree)
         if has_loop_else(tree):
             write_loop_else_as_if(tree, used_names(tree))
@@ -299,6 +305,7 @@ class _Session:
             local_constants=body.local_constants,
             local_functions=body.functions,
             make_local=lambda local, node: self._make_local(local, node, body),
+            needed_by=lambda local: self._needed_by(local, body),
             is_plain=body.is_plain,
             takes_arrays=self._follows_numba,
         )
@@ -347,15 +354,46 @@ class _Session:
         if local not in self._local:
             self._open.append(local)
             try:
-                body, inner = self._local_body(local, needed, around)
+                body, inner = self._local_body(local, needed, around, {})
                 self._local[local] = self._finish(body, inner, is_device=True)
             finally:
                 self._open.pop()
         return self._local[local]
 
+    def _needed_by(self, local: LocalFunction, caller: _Body) -> tuple[str, ...]:
+        """Return the variables that a local function reads, and those of its default values."""
+        around = self._around.setdefault(local, caller)
+        return (*local.needs(around.functions, around.names), *local.defaults.values())
+
+    def _make_given(
+        self,
+        given: GivenFunction,
+        node: ast.AST,
+        reporter: Reporter,
+        constants: Mapping[str, Any],
+    ) -> FunctionUnit:
+        """Make the unit of a local function that is an argument."""
+        local = given.local
+        self._refuse_recursion(local, node, reporter)
+        key = given, *((n, type(v), v) for n, v in constants.items())
+        if key not in self._made:
+            values = {**dict(given.values), **constants}
+            self._open.append(local)
+            try:
+                body, inner = self._local_body(local, (), self._around[local], values)
+                self._made[key] = self._finish(body, inner, is_device=True)
+            finally:
+                self._open.pop()
+        return self._made[key]
+
     def _local_body(
-        self, local: LocalFunction, needed: tuple[str, ...], around: _Body
+        self,
+        local: LocalFunction,
+        needed: tuple[str, ...],
+        around: _Body,
+        values: Mapping[str, Any],
     ) -> tuple[_Body, dict[str, LocalFunction]]:
+        """Return a local function without its parameters that are among the values."""
         name = local.name
         reporter = around.reporter._replace(qualname=f"{around.reporter.qualname}.{name}")
         tree = copy_tree(local.node)
@@ -365,13 +403,15 @@ class _Session:
         if has_loop_else(tree):
             write_loop_else_as_if(tree, used_names(tree))
         constants = {n: e for n, e in around.local_constants.items() if n in needed}
+        _refuse_assigned(tree, {n: v for n, v in values.items() if n in local.parameters}, reporter)
+        tree.args.args = [each for each in tree.args.args if each.arg not in values]
         tree.args.args += [ast.copy_location(ast.arg(each), tree) for each in needed]
         body = _Body(
             around.function,
             tree,
             reporter,
             local_names(tree),
-            around.constants,
+            {**around.constants, **values},
             constants | local_constants(tree),
             {n: f for n, f in around.functions.items() if n not in local_names(tree)} | functions,
             needed,

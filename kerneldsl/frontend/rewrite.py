@@ -6,12 +6,14 @@ import ast
 import math
 import types
 from collections.abc import Callable, Mapping
+from inspect import CO_VARARGS
 from typing import Any, NoReturn
 
 from kerneldsl.errors.values import safe_repr
 from kerneldsl.frontend.call_arguments import (
     bind_arguments,
     default_values,
+    local_lambda,
     rest_in_tuple,
     statements_of_access,
 )
@@ -25,7 +27,8 @@ from kerneldsl.frontend.captured import (
 )
 from kerneldsl.frontend.foreign import foreign_dim3, foreign_intrinsic, is_dispatcher
 from kerneldsl.frontend.intrinsic_calls import IntrinsicCalls, MakeLocal
-from kerneldsl.frontend.local_functions import LocalFunction
+from kerneldsl.frontend.lambdas import LAMBDA_NAME
+from kerneldsl.frontend.local_functions import GivenFunction, LocalFunction
 from kerneldsl.frontend.outside_values import (
     draws,
     is_array_of_device,
@@ -58,6 +61,7 @@ class Rewriter(IntrinsicCalls):
     - `local_constants`: locals that are bound once.
     - `local_functions`: functions that are in the function.
     - `make_local`: gives the unit of one of them, which a node calls.
+    - `needed_by`: gives the variables that one of them reads of the function around it.
     - `is_plain`: whether it is a Numba function, in which everything but a call of another is left
       alone.
     - `takes_arrays`: whether arrays of a device are taken from outside, by parameters that are
@@ -74,6 +78,7 @@ class Rewriter(IntrinsicCalls):
         local_constants: dict[str, ast.expr],
         local_functions: Mapping[str, LocalFunction],
         make_local: MakeLocal,
+        needed_by: Callable[[LocalFunction], tuple[str, ...]],
         is_plain: bool,
         takes_arrays: bool = False,
     ) -> None:
@@ -87,6 +92,7 @@ class Rewriter(IntrinsicCalls):
             is_plain=is_plain,
         )
         self._make_callee = make_callee
+        self._needed_by = needed_by
         self._takes_arrays = takes_arrays
         #: Names of the parameters that are added, to the arrays from outside.
         self.hidden: dict[str, Any] = {}
@@ -120,13 +126,19 @@ class Rewriter(IntrinsicCalls):
     def visit_Call(self, node: ast.Call) -> ast.expr:
         if isinstance(node.func, ast.Name) and node.func.id in self._local_functions:
             self._refuse_starred(node)
-            return self._local_call(node, self._local_functions[node.func.id])
+            local = self._local_functions[node.func.id]
+            if any(map(self._is_function, (*node.args, *(each.value for each in node.keywords)))):
+                return self._given_call(node, self._given(local, node.func), local.name)
+            return self._local_call(node, local)
         if not self._is_read_outside(node.func):
             if isinstance(node.func, ast.Attribute) and node.func.attr == "map" and node.args:
                 return self._of_each_element(node, node.args[0], node.func.value, 0, node.args[1:])
             self.generic_visit(node)
             return node
         resolved = self._scope.resolve(node.func)
+        if isinstance(resolved.value, GivenFunction) and not resolved.rest:
+            self._refuse_starred(node)
+            return self._given_call(node, resolved.value, resolved.path)
         intrinsic = self._intrinsic(resolved)
         if intrinsic is not None:
             self._refuse_starred(node)
@@ -146,11 +158,22 @@ class Rewriter(IntrinsicCalls):
                     self._refuse_starred(node)
                 return self._device_call(node, callee, resolved, static)
         if not self._is_plain:
+            match node:
+                case ast.Call(_, [ast.Constant(str(text))], []) if resolved.value is float:
+                    return self._number_of_text(node, text)
             refuse_builtin(self._reporter, node, resolved)
             if any(k.arg is None for k in node.keywords):
                 self._reporter.fail(node, "** cannot be used in a kernel", "Name each argument")
         self.generic_visit(node)
         return node
+
+    def _number_of_text(self, node: ast.Call, text: str) -> ast.expr:
+        """Return the constant that `float("inf")` is."""
+        try:
+            value = float(text)
+        except ValueError:
+            self._reporter.fail(node, f"{text!r} is not a number", "Write a number", value=text)
+        return self._default(node, f"float({text!r})", value)
 
     def _refuse_starred(self, node: ast.Call) -> None:
         """Refuse an argument that stands for several where each parameter needs its own."""
@@ -209,6 +232,8 @@ class Rewriter(IntrinsicCalls):
             return self._intrinsic_read(node, intrinsic, resolved)
         if isinstance(value, IntrinsicGroup):
             refuse_group(self._reporter, node, resolved.path, value)
+        if isinstance(value, GivenFunction):
+            self._refuse_as_value(node, resolved.path)
         if is_kernel(value) or device_function(value) is not None:
             if self._is_plain:
                 return self._keep(resolved, node)
@@ -272,6 +297,7 @@ class Rewriter(IntrinsicCalls):
             arguments_by_name,
             called_function,
             is_no_value,
+            spread_argument,
             static_parameters,
         )
 
@@ -281,16 +307,10 @@ class Rewriter(IntrinsicCalls):
         needed: frozenset[str] | None = None
         given_names = arguments_by_name(node, function)
         for parameter, given in given_names.items():
-            if self._is_read_outside(given):
-                resolved = self._scope.resolve(given)
-                value = resolved.value
-                if resolved.foreign is not None:
-                    value = foreign_intrinsic(resolved.foreign)
-                is_passed = isinstance(value, Intrinsic) and is_read(value)
-                if not resolved.rest and is_no_value(value) and not is_passed:
-                    self._watch(given, resolved)
-                    found[parameter] = value
-                    continue
+            value = self._no_value(given)
+            if value is not None:
+                found[parameter] = value
+                continue
             if needed is None:
                 needed = static_parameters(function)
             if parameter in needed:
@@ -304,7 +324,41 @@ class Rewriter(IntrinsicCalls):
                     needed = static_parameters(function)
                 if is_no_value(value) or parameter in needed:
                     found[parameter] = value
-        return found
+        return found | spread_argument(node, function)
+
+    def _is_function(self, node: ast.expr) -> bool:
+        """Return whether an argument is a function, as it is written."""
+        return isinstance(node, ast.Lambda) or self._no_value(node) is not None
+
+    def _no_value(self, node: ast.expr) -> Any:
+        """Return what an argument is for the compiler alone, such as a function, else ``None``."""
+        from kerneldsl.frontend.specialized import is_no_value
+
+        if isinstance(node, ast.Lambda):
+            return self._given(local_lambda(node, LAMBDA_NAME), node)
+        if isinstance(node, ast.Name) and node.id in self._local_functions:
+            return self._given(self._local_functions[node.id], node)
+        if not self._is_read_outside(node):
+            return None
+        resolved = self._scope.resolve(node)
+        value = resolved.value
+        if resolved.foreign is not None:
+            value = foreign_intrinsic(resolved.foreign)
+        is_passed = isinstance(value, Intrinsic) and is_read(value)
+        if resolved.rest or not is_no_value(value) or is_passed:
+            return None
+        self._watch(node, resolved)
+        return value
+
+    def _given(self, local: LocalFunction, node: ast.expr) -> GivenFunction:
+        """Return a function in this one as an argument, with the constants that it reads."""
+        values = []
+        for name in self._needed_by(local):
+            what = f"{local.name} is an argument, and it reads {name}"
+            variable = ast.copy_location(load(name), node)
+            remedy = f"Make {name} a constant, or a parameter of {local.name}"
+            values.append((name, self.statics.evaluate(variable, what, remedy)))
+        return GivenFunction(local, tuple(values))
 
     def _device_call(
         self,
@@ -314,10 +368,18 @@ class Rewriter(IntrinsicCalls):
         static: Mapping[str, Any] | None = None,
     ) -> ast.expr:
         path = resolved.path
+        arguments = callee.tree.args
+        is_flexible = arguments.vararg or arguments.kwarg
+        is_starred = any(isinstance(a, ast.Starred) for a in node.args)
+        is_numbas = is_flexible or is_starred  # Numba's own functions alone; Numba binds arguments
+        if not is_numbas:
+            assert isinstance(callee.function, types.FunctionType)
+            node = rest_in_tuple(node, callee.function)
         if static:
             assert isinstance(callee.function, types.FunctionType)
             code = callee.function.__code__
-            parameters = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+            count = code.co_argcount + code.co_kwonlyargcount
+            parameters = code.co_varnames[: count + bool(code.co_flags & CO_VARARGS)]
             given_names = bind_arguments(
                 node,
                 callee.function.__name__,
@@ -330,20 +392,15 @@ class Rewriter(IntrinsicCalls):
             rest = [ast.keyword(n, e) for n, e in given_names.items() if n not in static]
             path = f"{path}({', '.join(f'{n}={safe_repr(v)}' for n, v in static.items())})"
             node = ast.copy_location(ast.Call(node.func, [], rest), node)
-        name = self._name_of(path)
+        name = self._name_of_callee(path, callee)
         self._capture(name, resolved)
-        self.callees[name] = callee
-        arguments = callee.tree.args
-        is_flexible = arguments.vararg or arguments.kwarg
-        is_starred = any(isinstance(a, ast.Starred) for a in node.args)
-        if is_flexible or is_starred:  # Numba's own functions alone; Numba binds the arguments
+        if is_numbas:
             self.generic_visit(node)
             node.func = ast.copy_location(load(name), node.func)
             return node
         function = callee.function
         assert isinstance(function, types.FunctionType)
         defaults = default_values(function)
-        node = rest_in_tuple(node, function)
         parameters = callee.parameters[: len(callee.parameters) - len(callee.hidden)]
         given = bind_arguments(
             node,
@@ -360,6 +417,41 @@ class Rewriter(IntrinsicCalls):
             if parameter in given
             else self._default(node, f"{resolved.path}({parameter})", defaults[parameter])
             for parameter in parameters
+        ]
+        return _call(node, name, positional + self._arrays_of(callee))
+
+    def _name_of_callee(self, path: str, callee: FunctionUnit) -> str:
+        """Return a name for a called function. Others may be written as it is."""
+        name = self._name_of(path)
+        while self.callees.setdefault(name, callee) is not callee:
+            path += "_"
+            name = self._name_of(path)
+        return name
+
+    def _given_call(self, node: ast.Call, given: GivenFunction, path: str) -> ast.expr:
+        """Return a call of a local function that is an argument, or that is given functions."""
+        local = given.local
+        names = bind_arguments(
+            node,
+            local.name,
+            local.parameters,
+            len(local.parameters),
+            reporter=self._reporter,
+            optional=local.defaults,
+            positional_count=local.positional_count,
+        )
+        static = {n: v for n, each in names.items() if (v := self._no_value(each)) is not None}
+        callee = self._make_callee(given, node, self._reporter, static)
+        assert callee is not None
+        shown = ", ".join(f"{n}={safe_repr(v)}" for n, v in static.items())
+        name = self._name_of_callee(f"{path}({shown})", callee)
+        values = dict(given.values)
+        positional = [
+            self.visit(names[parameter])
+            if parameter in names
+            else self._default(node, f"{path}({parameter})", values[local.defaults[parameter]])
+            for parameter in local.parameters
+            if parameter not in static
         ]
         return _call(node, name, positional + self._arrays_of(callee))
 

@@ -9,18 +9,27 @@ from __future__ import annotations
 import ast
 import types
 from collections.abc import Callable, Iterator
+from inspect import CO_VARARGS
 from typing import Any
 
 import numpy as np
 
 from kerneldsl.frontend.foreign import is_dispatcher, is_numba_type
+from kerneldsl.frontend.local_functions import GivenFunction
 from kerneldsl.frontend.names import last_name, local_constants
 from kerneldsl.frontend.resolve import device_function
 from kerneldsl.frontend.source import find_source
 from kerneldsl.frontend.trees import walk_here
 from kerneldsl.language.intrinsics.intrinsic import Intrinsic, IntrinsicGroup
 
-__all__ = ["arguments_by_name", "called_function", "is_no_value", "lookup_of", "static_parameters"]
+__all__ = [
+    "arguments_by_name",
+    "called_function",
+    "is_no_value",
+    "lookup_of",
+    "spread_argument",
+    "static_parameters",
+]
 
 #: The last part of the names of calls with constant arguments, a shape and a dtype, and from which
 #: position on they are constant.
@@ -38,7 +47,7 @@ def called_function(value: Any) -> types.FunctionType | None:
 def is_no_value(value: Any) -> bool:
     """Return whether an object from outside is for the compiler alone: no thread has it."""
     return (
-        isinstance(value, Intrinsic | IntrinsicGroup | np.dtype | np.ufunc)
+        isinstance(value, Intrinsic | IntrinsicGroup | GivenFunction | np.dtype | np.ufunc)
         or (isinstance(value, type) and issubclass(value, np.generic | int | float | complex))
         or isinstance(value, types.BuiltinFunctionType)
         or is_numba_type(value)
@@ -56,11 +65,27 @@ def arguments_by_name(call: ast.Call, function: types.FunctionType) -> dict[str,
     if any(each.arg is None for each in call.keywords):
         return {}
     code = function.__code__
-    if len(call.args) > code.co_argcount:
+    if len(call.args) > code.co_argcount and not code.co_flags & CO_VARARGS:
         return {}
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-    given = dict(zip(names, call.args, strict=False))
+    given = dict(zip(names, call.args[: code.co_argcount], strict=False))
     return given | {str(k.arg): k.value for k in call.keywords if k.arg in names}
+
+
+def spread_argument(call: ast.Call, function: types.FunctionType) -> dict[str, int]:
+    """Return how many arguments a call gives ``*rest``, if the function calls others with it.
+
+    Its name is that of the parameter with a star.
+    """
+    code = function.__code__
+    if not code.co_flags & CO_VARARGS or any(isinstance(a, ast.Starred) for a in call.args):
+        return {}
+    rest = code.co_varnames[code.co_argcount + code.co_kwonlyargcount]
+    for node in walk_here(find_source(function).node):
+        match node:
+            case ast.Starred(ast.Name(name), ast.Load()) if name == rest:
+                return {f"*{rest}": max(len(call.args) - code.co_argcount, 0)}
+    return {}
 
 
 def static_parameters(function: types.FunctionType, open_: tuple[Any, ...] = ()) -> frozenset[str]:

@@ -20,6 +20,7 @@ __all__ = [
     "fill_locations",
     "load",
     "slices_of",
+    "spread_rest",
     "statements_in_loops",
     "statements_of",
     "store",
@@ -229,3 +230,20 @@ def assign(name: str, value: ast.expr) -> ast.Assign:
 def call(name: str, *arguments: ast.expr) -> ast.Call:
     """Return a call of a function by its name."""
     return ast.Call(load(name), list(arguments), [])
+
+
+def spread_rest(tree: ast.AST, name: str, count: int) -> None:
+    """Write ``f(*rest)`` as ``f(rest[0], rest[1])``, in place, for a tuple of `count` items."""
+    for node in walk_here(tree):
+        if not isinstance(node, ast.Call):
+            continue
+        given, node.args = node.args, []
+        for each in given:
+            match each:
+                case ast.Starred(ast.Name(found)) if found == name:
+                    items = (
+                        ast.Subscript(load(name), ast.Constant(i), ast.Load()) for i in range(count)
+                    )
+                    node.args += [fill_locations(ast.copy_location(i, each)) for i in items]
+                case _:
+                    node.args.append(each)

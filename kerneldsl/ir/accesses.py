@@ -25,6 +25,7 @@ from kerneldsl.ir.operations import Effect, Function, Operation, Region, Value, 
 from kerneldsl.language.intrinsics.intrinsic import ARRAY_ACCESS
 from kerneldsl.language.intrinsics.intrinsic import Effect as LanguageEffect
 from kerneldsl.language.kinds import Kind
+from kerneldsl.lowering.numba_internals.integer_typing import key_of
 from kerneldsl.lowering.types import NumbaTile
 from kerneldsl.utilities.dataclasses import dataclass
 
@@ -196,7 +197,7 @@ def may_write(operation: Operation) -> bool:
     function = operation.attributes["function"]
     if operation.effect & Effect.WRITE and function is not print:
         return True
-    key = getattr(function, "typing_key", function)
+    key = key_of(function)
     if isinstance(key, np.ufunc):
         return len(operation.operands) > key.nin
     if isinstance(function, types.BoundFunction):

@@ -27,8 +27,10 @@ def made_function(text: str, name: str, namespace: dict[str, Any]) -> FunctionTy
 def made_functions(
     text: str, module: str, names: Iterable[str], namespace: dict[str, Any]
 ) -> dict[str, Any]:
-    """Return device functions of a text, by name."""
+    """Return device functions of a text, by name. They see each other."""
     namespace["__name__"] = module
-    found = list(names)
-    made_function(text, found[0], namespace)
-    return {name: func(namespace[name]) for name in found}
+    first, *others = names
+    made_function(text, first, namespace)
+    made = {name: func(namespace[name]) for name in (first, *others)}
+    namespace.update(made)
+    return made

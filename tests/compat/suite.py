@@ -31,10 +31,8 @@ CLASSES = ("passed", "host", "language", "different", "not applicable")
 #: Modules of numba-cuda that are its compiler and its driver, and why tests of them say nothing
 #: of programs. A test that uses one does not count.
 INTERNAL = {
-    "bf16": "bindings that numba-cuda generates",
-    "bfloat16": "bindings that numba-cuda generates",
     "_compat": "the versions of cuda.core that numba-cuda knows",
-    "_internal": "bindings that numba-cuda generates",
+    "_internal.cuda_fp8": "bindings that numba-cuda generates",
     "cext": "numba-cuda's C extension",
     "cgutils": "numba-cuda's compiler",
     "cloudpickle": "a copy of another package",

@@ -8,8 +8,8 @@ import numpy as np
 
 from kerneldsl.kernels.made_functions import made_functions
 
-#: In float16.
-_EXACT = {
+#: In the narrow type itself.
+EXACT = {
     "hadd(a, b)": "a + b",
     "hsub(a, b)": "a - b",
     "hmul(a, b)": "a * b",
@@ -17,7 +17,7 @@ _EXACT = {
     "hneg(a)": "-a",
     "habs(a)": "abs(a)",
     "heq(a, b)": "a == b",
-    "hne(a, b)": "a != b",
+    "hne(a, b)": "a < b or a > b",
     "hlt(a, b)": "a < b",
     "hle(a, b)": "a <= b",
     "hgt(a, b)": "a > b",
@@ -26,8 +26,8 @@ _EXACT = {
     "hmax(a, b)": "b if a < b or a != a else a",
     "hmin(a, b)": "b if a > b or a != a else a",
 }
-#: In float32, rounded to float16.
-_ROUNDED = {
+#: In float32, and rounded to the narrow type.
+ROUNDED = {
     "hsin(a)": "math.sin(a)",
     "hcos(a)": "math.cos(a)",
     "hlog(a)": "math.log(a)",
@@ -49,19 +49,32 @@ _ROUNDED = {
 _FUSED = {"hfma(a, b, c)": "a * b + c"}
 
 
-def _text(head: str, expression: str, kind: str, *, rounds: bool) -> str:
+def texts(narrow: str, exact: dict[str, str], rounded: dict[str, str]) -> str:
+    """Return the text of functions; their heads and expressions are given.
+
+    - `narrow`: what the text calls the narrow type.
+    """
+    return "\n\n".join(
+        [
+            *(_text(head, each, narrow, narrow, "") for head, each in exact.items()),
+            *(_text(head, each, narrow, "np.float32", narrow) for head, each in rounded.items()),
+        ]
+    )
+
+
+def _text(head: str, expression: str, narrow: str, kind: str, result: str) -> str:
     names = [each.strip() for each in head.partition("(")[2].rstrip(")").split(",")]
-    lines = [f"    {each} = np.{kind}(np.float16({each}))" for each in names]
-    value = f"np.float16({expression})" if rounds else expression
+    read = "{}({})" if kind == narrow else f"{kind}({{}}({{}}))"
+    lines = [f"    {each} = {read.format(narrow, each)}" for each in names]
+    value = f"{result}({expression})" if result else expression
     return "\n".join(
         [f"def {head}:", f'    """Return {expression}."""', *lines, f"    return {value}"]
     )
 
 
-_TEXTS = [
-    *(_text(head, each, "float16", rounds=False) for head, each in _EXACT.items()),
-    *(_text(head, each, "float32", rounds=True) for head, each in _ROUNDED.items()),
-    *(_text(head, each, "float64", rounds=True) for head, each in _FUSED.items()),
-]
-_NAMES = [head.partition("(")[0] for head in (*_EXACT, *_ROUNDED, *_FUSED)]
-globals().update(made_functions("\n\n".join(_TEXTS), __name__, _NAMES, {"math": math, "np": np}))
+_TEXT = texts("np.float16", EXACT, ROUNDED) + "\n\n"
+_TEXT += "\n\n".join(
+    _text(*each, "np.float16", "np.float64", "np.float16") for each in _FUSED.items()
+)
+_NAMES = [head.partition("(")[0] for head in (*EXACT, *ROUNDED, *_FUSED)]
+globals().update(made_functions(_TEXT, __name__, _NAMES, {"math": math, "np": np}))

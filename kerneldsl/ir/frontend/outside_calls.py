@@ -17,6 +17,7 @@ from kerneldsl.ir.operations import Effect, Value
 from kerneldsl.ir.refusals import Refusal, attribute_refusal, call_refusal
 from kerneldsl.ir.typing import name_of
 from kerneldsl.lowering.numba_internals.calling import fold_arguments
+from kerneldsl.lowering.numba_internals.integer_typing import key_of
 from kerneldsl.lowering.types import PackedView
 
 __all__ = ["call_function", "called", "read_outside_call", "starred_values"]
@@ -138,7 +139,7 @@ def call_function(
     if any(isinstance(each.type, types.Array | types.Record) for each in operands):
         effect |= Effect.READ
     key = getattr(function, "typing_key", function)
-    if result == types.none or _has_output(key, given, named):
+    if result == types.none or _has_output(key_of(function), given, named):
         effect |= Effect.WRITE
     results = () if result == types.none else (result,)
     attributes = {"function": print if is_print else function, "signature": signature}

@@ -23,7 +23,7 @@ from numba.core.typing.templates import AbstractTemplate
 from numba.cpython.numbers import int_signed_unsigned_cmp, int_unsigned_signed_cmp
 from numba.extending import intrinsic
 
-__all__ = ["IntegerTyping", "larger_integer", "mixes_signs", "smaller_integer"]
+__all__ = ["IntegerTyping", "key_of", "larger_integer", "mixes_signs", "smaller_integer"]
 
 _WIDE, _SIGNED = types.uint64, types.int64
 _COMPARISONS = {
@@ -59,10 +59,17 @@ _EXTREMES: dict[Any, bool] = {
     np.maximum: True,
     np.fmax: True,
 }
+_UFUNCS = {f"kerneldsl.{each.__name__}": each for each in _EXTREMES if isinstance(each, np.ufunc)}
 
 
 #: Key of its lowering.
 _ROUND = "kerneldsl.round"
+
+
+def key_of(function: Any) -> Any:
+    """Return the object of a function type. Extremes have NumPy's ufuncs."""
+    key = getattr(function, "typing_key", function)
+    return _UFUNCS.get(key, key) if isinstance(key, str) else key
 
 
 def _is_whole(kind: Any) -> bool:
