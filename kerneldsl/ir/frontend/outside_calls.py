@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 from collections.abc import Iterable, Iterator
 from types import ModuleType
 from typing import Any
@@ -153,9 +154,15 @@ def _has_output(function: Any, given: list[Value], named: dict[str, Value]) -> b
     """Return whether a function of NumPy's is given an array for its result."""
     if "out" in named:
         return True
-    inputs = function.nin if isinstance(function, np.ufunc) else 2
-    takes_one = isinstance(function, np.ufunc) or function in (np.round, np.around)
-    return takes_one and len(given) > inputs
+    if isinstance(function, np.ufunc):
+        return len(given) > function.nin
+    if not any(isinstance(each.type, types.Array) for each in given):
+        return False
+    try:
+        parameters = list(inspect.signature(function).parameters)
+    except (TypeError, ValueError):  # a name of a method, and what is written in C
+        return False
+    return "out" in parameters and len(given) > parameters.index("out")
 
 
 def _receiver(callee: Value) -> Value:

@@ -78,3 +78,55 @@ _list.add(
     extent=(40,),
     expected=lambda x, out: {1: x[:, 1] + x[:, 0]},
 )
+
+
+@kd.kernel
+def results_in_arrays(x, y, out):
+    # The result goes to an array that is an argument, which is all that the call does.
+    i = kd.grid(1)
+    np.add(x[i], y[i], out[0, i : i + 1])
+    np.maximum(x[i], y[i], out[1, i : i + 1])
+    np.fmax(x[i], y[i], out[2, i : i + 1])
+    np.minimum(x[i], y[i], out[3, i : i + 1])
+    np.fmin(x[i], y[i], out[4, i : i + 1])
+    if x[i] > y[i]:
+        np.copysign(x[i], y[i], out[5, i : i + 1])
+    else:
+        np.negative(x[i], out[5, i : i + 1])
+
+
+def _in_arrays(x, y, out):
+    signs = np.where(x > y, np.copysign(x, y), -x)
+    rows = [x + y, np.maximum(x, y), np.fmax(x, y), np.minimum(x, y), np.fmin(x, y), signs]
+    return {2: np.stack(rows)}
+
+
+_list.add(
+    "results_in_arrays",
+    results_in_arrays,
+    lambda rng: (*rng.normal(size=(2, 40)), poisoned((6, 40), np.float64)),
+    extent=(40,),
+    expected=_in_arrays,
+)
+
+
+@kd.kernel
+def extremes_in_arrays(x, y, out):
+    i = kd.grid(1)
+    np.maximum(x[i], y[i], out[0, i : i + 1])
+    np.fmax(x[i], y[i], out[1, i : i + 1])
+    np.minimum(x[i], y[i], out[2, i : i + 1])
+    np.fmin(x[i], y[i], out[3, i : i + 1])
+
+
+for _dtype in ("int8", "int32", "uint32", "int64", "uint64"):
+    _list.add(
+        f"extremes_in_arrays_{_dtype}",
+        extremes_in_arrays,
+        lambda rng, dtype=_dtype: (
+            *rng.integers(0, 100, (2, 40)).astype(dtype),
+            poisoned((4, 40), dtype),
+        ),
+        extent=(40,),
+        expected=lambda x, y, out: {2: np.stack([np.maximum(x, y)] * 2 + [np.minimum(x, y)] * 2)},
+    )
