@@ -29,4 +29,6 @@ def cast(value: Any, dtype: Any) -> Any:
         for number in np.ravel(found):
             if not (np.isfinite(number) and limits.min <= int(number) <= limits.max):
                 raise UndefinedConversionError(f"{number!r} to {wanted}")
+    if "float8" in str(found.dtype):  # float64 holds each, and ml_dtypes converts not to all others
+        found = found.astype(np.float64)
     return found.astype(wanted)

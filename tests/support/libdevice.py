@@ -17,7 +17,7 @@ import numpy as np
 
 from tests.support.scalars import fused
 
-__all__ = ["EXACT", "REAL", "real", "rounded"]
+__all__ = ["EXACT", "NARROWED", "REAL", "real", "rounded"]
 
 
 def _larger(x: Any, y: Any) -> Any:
@@ -267,4 +267,10 @@ EXACT: dict[str, Callable[..., Any]] = {
         for whole in _INTEGER
         for way in ("rn", "rz", "rd", "ru")
     },
+}
+
+#: Conversions to float32 by each direction of rounding.
+NARROWED: dict[str, Callable[..., Any]] = {
+    f"double2float_{way}": lambda x, w=way: rounded(Fraction(float(x)), np.float32, w)
+    for way in ("rn", "rz", "rd", "ru")
 }

@@ -11,7 +11,6 @@ intrinsic functions too.
 from __future__ import annotations
 
 from collections import defaultdict
-from fractions import Fraction
 
 import numpy as np
 
@@ -19,7 +18,7 @@ import kerneldsl as kd
 from kerneldsl.language.intrinsics.libdevice import FUNCTIONS
 from tests.support.arrays import poisoned
 from tests.support.cases import CaseList
-from tests.support.libdevice import EXACT, real, rounded
+from tests.support.libdevice import EXACT, NARROWED, real
 
 __all__ = ["CASES", "COVERED"]
 
@@ -292,13 +291,11 @@ for _names, _row, _ in _in_batches(
 
 # Numbers that a float32 cannot hold.
 _add(
-    [f"double2float_{way}" for way in ("rn", "rz", "rd", "ru")],
+    list(NARROWED),
     FUNCTIONS["libdevice.double2float_rn"],
     {
-        f"double2float_{way}": lambda x, w=way: np.array(
-            [rounded(Fraction(float(v)), np.float32, w) for v in x]
-        )
-        for way in ("rn", "rz", "rd", "ru")
+        name: lambda x, narrow=narrow: np.array([narrow(value) for value in x])
+        for name, narrow in NARROWED.items()
     },
     lambda rng, name: [rng.choice([-1, 1], _SIZE) * 10.0 ** rng.uniform(-44, 38, _SIZE)],
 )

@@ -148,6 +148,8 @@ def _meaning(key: Any, kinds: list[Any], result: Any) -> Callable[..., Any]:
         return _FUNCTIONS[key]
     if isinstance(key, CPUDispatcher):
         return key  # type: ignore[no-any-return]
+    if isinstance(key, tuple) and key[-1] == "bit_count":  # a method of integers
+        return lambda number: int(number).bit_count()
     if isinstance(key, str) and key.partition(".")[0] in ("array", "complex"):
         method = key.rpartition(".")[2]
         return lambda whole, *values: getattr(whole, method)(*values)

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from kerneldsl.ir.operations import Operation
-from kerneldsl.language.intrinsics.table import INTRINSICS
+from kerneldsl.language.intrinsics.table import find_intrinsic
 from kerneldsl.language.packed_numbers import PACKED_NUMBERS
-from tests.support.libdevice import EXACT, real
+from tests.support.libdevice import EXACT, NARROWED, real
 from tests.support.regions.numbers import NotInterpretedError, typed
 from tests.support.simt import STOPS, Thread
 from tests.support.vectors import VECTORS
@@ -47,9 +47,10 @@ class Word:
 def word(operation: Operation, position: int) -> Word:
     """Return an operation of the language, which is the so many-th in its function."""
     name = operation.name
-    row = INTRINSICS.get(name)
-    if row is None:
-        raise NotInterpretedError(name)
+    try:
+        row = find_intrinsic(name)
+    except KeyError:
+        raise NotInterpretedError(name) from None
     result = _result(operation)
     arguments = _arguments(operation, row)
     place = (name, position)
@@ -90,8 +91,8 @@ def word(operation: Operation, position: int) -> Word:
 
 
 def _of_libdevice(name: str) -> Callable[..., Any]:
-    if name in EXACT:
-        return EXACT[name]
+    if name in EXACT or name in NARROWED:
+        return EXACT.get(name) or NARROWED[name]
     definition = real(name)
 
     def compute(*values: Any) -> Any:
