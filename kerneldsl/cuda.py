@@ -111,6 +111,7 @@ SUBMODULES = {
     # Programs of before numba.cuda.bf16 name the bindings themselves.
     "_internal": (),
     "_internal.cuda_bf16": (".bf16",),
+    "_internal.cuda_fp8": (".fp8",),
     "cache_hints": (".cache_hints",),
     "cg": (".cg",),
     "compiler": (".compiler",),

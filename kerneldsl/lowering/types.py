@@ -123,6 +123,8 @@ def element_type(dtype: str) -> types.Type:
 
 def numba_class(value: Any) -> types.Type | None:
     """Return our Numba type of a class of narrow floats, such as ``np.float16``, or ``None``."""
+    if value is types.float16:  # Numba's own, which it cannot compute with
+        return element_type("float16")
     if not (isinstance(value, type) and issubclass(value, np.generic)):
         return None
     row = ELEMENT_TYPES.get(value.__name__)

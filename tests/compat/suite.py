@@ -32,7 +32,6 @@ CLASSES = ("passed", "host", "language", "different", "not applicable")
 #: of programs. A test that uses one does not count.
 INTERNAL = {
     "_compat": "the versions of cuda.core that numba-cuda knows",
-    "_internal.cuda_fp8": "bindings that numba-cuda generates",
     "cext": "numba-cuda's C extension",
     "cgutils": "numba-cuda's compiler",
     "cloudpickle": "a copy of another package",

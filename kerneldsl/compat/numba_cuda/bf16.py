@@ -73,11 +73,14 @@ def _odd(v, rest, bits):
         bits += 1 if (rest > 0) == (v > 0) else -1
     return bits
 
-def float64_to_bfloat16(a):
+def odd_float32(a):
     a = np.float64(a)
     near = np.float32(a)
     bits = _odd(a, a - np.float64(near), bitcast(near, np.int32))
-    return bfloat16(bitcast(np.int32(bits), np.float32))
+    return bitcast(np.int32(bits), np.float32)
+
+def float64_to_bfloat16(a):
+    return bfloat16(odd_float32(a))
 
 def hfma(a, b, c):
     product = np.float64(bfloat16(a)) * np.float64(bfloat16(b))
@@ -179,6 +182,7 @@ NAMES = [line[4:].partition("(")[0] for line in _TEXT.splitlines() if line.start
 _GIVEN: dict[str, Any] = {"math": math, "np": np, "bfloat16": bfloat16}
 _MADE = made_functions(_TEXT, __name__, NAMES, {**_GIVEN, "bitcast": bitcast, "clz": clz})
 globals().update(_MADE)
+odd_float32 = _MADE["odd_float32"]
 
 
 def _in_words_of_c(name: str) -> str:

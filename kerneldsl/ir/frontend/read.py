@@ -26,10 +26,9 @@ from kerneldsl.ir.frontend.reader import Reader, reads_statement
 from kerneldsl.ir.operations import LOOPS, Function, Operation, Region, Value
 from kerneldsl.ir.rewriter import rewrite
 from kerneldsl.ir.typing import Typing
-from kerneldsl.language.element_types import ELEMENT_TYPES
 from kerneldsl.language.intrinsics.intrinsic import Typing as Rule
 from kerneldsl.language.kinds import Kind
-from kerneldsl.lowering.types import element_type, numba_types
+from kerneldsl.lowering.types import element_type, numba_class, numba_types
 
 if TYPE_CHECKING:
     from kerneldsl.frontend.typed_unit import TypedUnit
@@ -59,8 +58,8 @@ def argument_types(unit: FunctionUnit, kinds: tuple[Kind, ...]) -> tuple[Any, ..
         dtypes |= named_dtypes(unit)
     dtypes |= {u.intrinsic.name for u in unit.all_uses() if u.intrinsic.typing is Rule.VECTOR}
     for read in (*unit.reads.values(), *(each.namespace for each in unit.reachable())):
-        named = (value.__name__ for value in read.values() if isinstance(value, type))
-        dtypes |= {name for name in named if name in ELEMENT_TYPES}  # as in kd.bfloat16(1)
+        for value in read.values():
+            numba_class(value)  # as in kd.bfloat16(1)
     for dtype in dtypes - {None}:
         element_type(dtype)
     return numba_types(kinds)
