@@ -20,14 +20,14 @@ from kerneldsl.kernels.made_functions import made_functions
 from kerneldsl.language.intrinsics.values import bitcast
 
 
-class saturation_t(IntEnum):  # noqa: N801 - numba-cuda's name
+class saturation_t(IntEnum):
     """What a number beyond the largest becomes: an infinity or NaN, or the largest."""
 
     NOSAT = 0
     SATFINITE = 1
 
 
-class fp8_interpretation_t(IntEnum):  # noqa: N801 - numba-cuda's name
+class fp8_interpretation_t(IntEnum):
     """Which format the eight bits have."""
 
     E4M3 = 0
