@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -226,3 +227,25 @@ def test_a_package_of_the_program_that_is_imported_first_keeps_its_parts(tmp_pat
     (tmp_path / "program.py").write_text(text)
     answer = python(str(tmp_path / "program.py")).stdout
     assert answer == f"[0.0, 2.0, 4.0, 6.0, 8.0] True\n7 {place}\n5 True\n"
+
+
+def test_a_program_in_a_checkout_runs_with_its_packages(tmp_path):
+    """``kerneldsl run`` by an installed kerneldsl: all packages are of one copy."""
+    checkout = tmp_path / "checkout"
+    for package in ("kerneldsl", "targets", "stdlib_kernels"):
+        shutil.copytree(ROOT / package, checkout / package, ignore=shutil.ignore_patterns("__py*"))
+    program = checkout / "program.py"
+    program.write_text(
+        "import numpy as np\n"
+        "import kerneldsl, stdlib_kernels, targets\n"
+        "from numba import cuda\n"
+        "@cuda.jit\n"
+        "def double(x):\n"
+        "    x[cuda.grid(1)] *= 2\n"
+        "x = np.arange(4.0)\n"
+        "double[1, 4](x)\n"
+        "print(x.tolist(), *(each.__file__ for each in (kerneldsl, stdlib_kernels, targets)))\n"
+    )
+    said = python("-m", "kerneldsl", "run", str(program), cwd=tmp_path).stdout
+    assert "[0.0, 2.0, 4.0, 6.0]" in said
+    assert said.count(str(checkout)) == 3

@@ -29,7 +29,10 @@ def run_program(
 
     Python processes that the program starts have kerneldsl as numba.cuda, too.
     """
-    path = [str(_AT_START), *filter(None, [os.environ.get("PYTHONPATH")])]
+    # Python looks in this folder first. A checkout of kerneldsl there is the one that runs.
+    folder = Path.cwd() if module else Path(program).absolute().parent
+    copies = [str(folder)] if (folder / "kerneldsl" / "drop_in.py").is_file() else []
+    path = [str(_AT_START), *copies, *filter(None, [os.environ.get("PYTHONPATH")])]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path)}
     if numpy_as_cupy:
         environment["KERNELDSL_NUMPY_AS_CUPY"] = "1"
