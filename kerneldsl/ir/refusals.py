@@ -16,6 +16,7 @@ from kerneldsl.frontend.parts import Part
 from kerneldsl.ir.operations import SourcePlace
 
 __all__ = [
+    "LaterRefusal",
     "Refusal",
     "as_refusal",
     "attribute_refusal",
@@ -178,8 +179,12 @@ def condition_refusal(kind: Any) -> Refusal:
     )
 
 
-def undefined_refusal(name: str) -> Refusal:
-    return Refusal(f"the variable {name} is not defined here", f"Assign {name} first")
+class LaterRefusal(Refusal):
+    """A variable is read that has no type yet; a later reading of the loop may know it."""
+
+
+def undefined_refusal(name: str, made_by: type[Refusal] = Refusal) -> Refusal:
+    return made_by(f"the variable {name} is not defined here", f"Assign {name} first")
 
 
 def unify_refusal(one: Any, two: Any, name: str = "") -> Refusal:

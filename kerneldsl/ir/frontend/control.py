@@ -164,6 +164,7 @@ def read_loop(
     types of the body's first arguments.
     """
     before, kinds, origins = reader.variables, dict[Any, Any](), dict[Any, Any]()
+    outside = reader.take_skipped()
     outer = {left: len(left.ends) for left in reader.exits.values()}
     for _ in range(_ROUNDS):
         made = [Region(arguments) for _ in range(regions)]
@@ -182,8 +183,13 @@ def read_loop(
         is_settled = variables.is_settled(end, exits)
         reader.origins.loops -= 1
         if is_settled:
+            skipped = reader.take_skipped()
+            if skipped is not None and not reader.origins.loops:
+                raise skipped
+            reader.skipped = skipped or outside
             variables.make(name, bounds, attributes)
             return end is not None
+        reader.take_skipped()
         for left, count in outer.items():
             del left.ends[count:]
     raise AssertionError("the types of a loop's variables do not settle")

@@ -271,6 +271,9 @@ class LoopVariables:
             kind = common(self._reader, path[0], [last, *carried.arguments[:1]])
             if carried.kind is None:
                 carried.set_kind(kind)
+                if self._reader.skipped is not None and kind is not None:
+                    self._kinds[path] = kind
+                    is_settled = False
             elif kind != carried.kind:
                 self._kinds[path] = kind
                 is_settled = False

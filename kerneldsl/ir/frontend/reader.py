@@ -22,6 +22,7 @@ from kerneldsl.ir.frontend.origins import Origins
 from kerneldsl.ir.frontend.source_names import SourceNames
 from kerneldsl.ir.operations import Binding, Effect, Operation, Region, SourcePlace, Value
 from kerneldsl.ir.refusals import (
+    LaterRefusal,
     Refusal,
     as_refusal,
     condition_refusal,
@@ -108,6 +109,8 @@ class Reader:
         self.faults: Any = None
         #: Whether a thread ends by an exception where Python does.
         self.raises = False
+        #: Why a statement was skipped, for a loop around it that is read again.
+        self.skipped: Refusal | None = None
         #: Whether a kernel's early returns stay, or else become branches.
         self.keeps_returns = False
         #: Reads the expressions of a kernel with tiles.
@@ -217,8 +220,8 @@ class Reader:
         if name not in self.variables:
             return None
         found = self.variables[name] = settled(self.variables[name])
-        if isinstance(found, Value) and found.type is None:
-            found = MISSING  # an earlier iteration assigns it
+        if isinstance(found, Value) and found.type is None:  # an earlier iteration assigns it
+            raise undefined_refusal(name, LaterRefusal)
         if found is MISSING:
             raise undefined_refusal(name)
         return found
@@ -266,12 +269,22 @@ class Reader:
             raise NotReadError(ast.dump(node)[:80])
         try:
             read(self, node)
+        except LaterRefusal as error:
+            refusal = self._placed(error, node)
+            if isinstance(node, ast.For | ast.While):
+                raise refusal from refusal.__cause__
+            self.skipped = self.skipped or refusal
         except (errors.NumbaError, ValueError) as error:
             refusal = self._placed(error, node)
             raise refusal from refusal.__cause__
         self.source = around
         # What is made of a loop or branch after its statements is at its own place.
         self.place = outer
+
+    def take_skipped(self) -> Refusal | None:
+        """Return why a statement was skipped, and forget it."""
+        found, self.skipped = self.skipped, None
+        return found
 
     def place_of(self, node: Any) -> SourcePlace:
         """Return the place of a node in the function that is read."""

@@ -338,7 +338,7 @@ def earlier(x, out):
     for k in range(x.size):
         if k > 0:
             out[k] = before  # noqa: F821
-        before = x[k]  # noqa: F841
+            before += x[k]  # noqa: F821, F841
 
 
 def test_a_variable_is_assigned_before_it_is_read() -> None:
