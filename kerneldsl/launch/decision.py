@@ -48,6 +48,8 @@ _HOST_SHARED_BYTES, _HOST_BLOCKS = 32 * 1024, 4
 #: A mapping that is shipped is taken up to this multiple of the best predicted time: compiling
 #: another one takes longer than many launches gain.
 _MOST_OF_BEST = 1.2
+#: Axes of the threads of blocks, whose number is given.
+_BLOCK_AXES = (0, 1, 2)
 
 
 def is_planned(request: Request) -> bool:
@@ -107,14 +109,31 @@ def decide(
         found = Choice(_given_candidate(state, shape.plan, shape.extent), {})
     else:
         _check_grid(request)
-        from kerneldsl.planner.choose import choose  # no CPU comes here
-
-        problems = make_problems(_untuned(request), request.extents)
-        if problems is None:
+        chosen = _choose(request, resources_of)
+        if chosen is None:
             return None
-        found = choose([_preferring_shipped(request, each) for each in problems], resources_of)
+        found = chosen
     settle(request, found)
     return found
+
+
+def _choose(
+    request: Request, resources_of: Callable[[Problem, ElementMapping], Resources]
+) -> Choice | None:
+    """Choose by the model; nothing is counted for the only member that is taken untuned."""
+    untuned = _untuned(request)
+    space = untuned.shape.space
+    if space is not None and untuned is not request and len(space) == 1:
+        (member,) = space
+        if not is_planned(request.of(member)):
+            mapping = ElementMapping(axes=_BLOCK_AXES, grid_stride="")
+            return Choice(Candidate(member.block_dim, mapping, member), {})
+    from kerneldsl.planner.choose import choose  # no CPU comes here
+
+    problems = make_problems(untuned, request.extents)
+    if problems is None:
+        return None
+    return choose([_preferring_shipped(request, each) for each in problems], resources_of)
 
 
 def _preferring_shipped(request: Request, problem: Problem) -> Problem:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import kerneldsl as kd
+from kerneldsl.launch import decision
 from kerneldsl.tuning.candidates import find_candidates
 
 NAMES = ("BM", "BN", "BK")
@@ -121,6 +122,25 @@ def test_a_plan_has_the_tiles(
 ) -> None:
     found = _plan(dtype, extent)
     assert (found["BM"], found["BN"], found["BK"]) == tile
+
+
+def test_nothing_is_counted_for_a_launch_of_the_only_first_member(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(*about: Any) -> Any:
+        raise AssertionError("the work of a member was counted")
+
+    kernel = kd.kernel(product.function, space=kd.mma_space(*NAMES))
+    with kd.use("null"):
+        a, b, c = (kd.empty((512, 128), np.float16) for _ in range(3))
+        monkeypatch.setattr(decision, "make_problems", refuse)
+        kernel.forall(512, 128)(a, b, c)
+        (choice,) = kernel._dispatcher.state().choices.values()
+        monkeypatch.undo()
+        assert dict(kernel.forall(512, 128).plan(a, b, c).parameters) == {
+            "block": choice.candidate.member.block_threads,
+            **dict(zip(NAMES, (64, 64, 64), strict=True)),
+        }
 
 
 def test_a_plan_has_the_blocks_of_its_launch() -> None:
