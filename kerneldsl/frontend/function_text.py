@@ -22,6 +22,7 @@ __all__ = [
 #: A notebook cell may await at its top level.
 COMPILE_FLAGS = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
 _DEFINITIONS = ("def ", "async def ")
+_IMPORTS = ("import ", "from ")
 
 
 class FunctionText(NamedTuple):
@@ -121,22 +122,29 @@ def number_in_text(
 
 
 def lines_of_function(text: str, first: int) -> str | None:
-    """Return the lines of a function that is in no other one, after empty ones, if they are found.
+    """Return the lines of a function and of the one around it, if they are found.
 
-    They end before the next line that is not indented. It may be a line of a string: then the code
-    is another one, which its caller sees.
+    Before them are imports, which are seen in the code of functions, and empty lines. They end
+    before the next line that is not indented. It may be a line of a string, as may an import: then
+    the code is another one, which its caller sees.
     """
-    lines = text.split("\n")[first - 1 :]
-    if not lines or lines[0][:1] in ("", " ", "\t"):
-        return None  # it is in another one
-    found, is_begun = [""] * (first - 1), False
-    for line in lines:
+    lines, start = text.split("\n"), first - 1
+    while 0 < start < len(lines) and not _begins_statement(lines[start]):
+        start -= 1
+    found = [line if _is_import(line) else "" for line in lines[:start]]
+    is_begun = False
+    for line in lines[start:]:
         is_outside = _begins_statement(line)
         if is_outside and is_begun:
             break
         is_begun |= is_outside and line.startswith(_DEFINITIONS)
         found.append(line)
     return "\n".join((*found, "")) if is_begun else None
+
+
+def _is_import(line: str) -> bool:
+    """Return whether a line is an import, which does not go on in the next one."""
+    return line.startswith(_IMPORTS) and "(" not in line and not line.endswith("\\")
 
 
 def holds_code(compiled: types.CodeType, code: types.CodeType) -> bool:

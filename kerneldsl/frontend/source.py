@@ -149,7 +149,7 @@ def _find_in_text(text: str, code: types.CodeType) -> ast.FunctionDef | None:
     if is_lambda(code):
         return _find_lambda_in(text, _parse(text, code.co_filename), code)
     alone = lines_of_function(text, code.co_firstlineno)
-    found = None if alone is None else _find_among(_parse(alone, code.co_filename), text, code)
+    found = None if alone is None else _find_among(_parse(alone, code.co_filename), alone, code)
     return found or _find_among(_parse(text, code.co_filename), text, code)
 
 
