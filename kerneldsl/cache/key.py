@@ -10,7 +10,6 @@ import enum
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import fields, is_dataclass
 from typing import Any
 
 from kerneldsl.cache.reasons import UncacheableError
@@ -19,7 +18,7 @@ from kerneldsl.errors.values import a_type
 from kerneldsl.frontend.fingerprint import UnidentifiedError, identify
 from kerneldsl.language.kinds import format_signature
 from kerneldsl.utilities.cached_property import cached_property
-from kerneldsl.utilities.dataclasses import dataclass
+from kerneldsl.utilities.dataclasses import dataclass, field_names
 from kerneldsl.utilities.untrusted import parse_json
 
 __all__ = ["Key", "describe", "key_of"]
@@ -86,9 +85,9 @@ def key_of(
         raise UncacheableError(str(error)) from error
     if specialization.code is not None:
         components |= specialization.code.identity()
-    for field in fields(specialization):
-        if field.name not in ("unit", "kinds", "code"):
-            components |= dict(_flat(field.name, getattr(specialization, field.name)))
+    for name in field_names(specialization) or ():
+        if name not in ("unit", "kinds", "code"):
+            components |= dict(_flat(name, getattr(specialization, name)))
     from kerneldsl.cache.toolchain import toolchain_identity  # not for keys of shipped code
 
     for name, value in (*toolchain_identity(anew=anew).items(), *identity.items()):
@@ -100,11 +99,11 @@ def key_of(
 
 def _flat(name: str, value: Any) -> Iterator[tuple[str, str]]:
     """Return the fields of a value one by one, so that a difference can be shown."""
-    if is_dataclass(value) and not isinstance(value, type):
-        for field in fields(value):
-            yield f"{name}.{field.name}", describe(getattr(value, field.name))
-    else:
+    names = field_names(value)
+    if names is None:
         yield name, describe(value)
+    for each in names or ():
+        yield f"{name}.{each}", describe(getattr(value, each))
 
 
 def describe(value: Any) -> str:
@@ -130,7 +129,8 @@ def describe(value: Any) -> str:
     if isinstance(value, Mapping):
         items = sorted((describe(k), describe(v)) for k, v in value.items())
         return f"{{{', '.join(f'{k}: {v}' for k, v in items)}}}"
-    if is_dataclass(value) and not isinstance(value, type):
-        inner = ", ".join(f"{f.name}={describe(getattr(value, f.name))}" for f in fields(value))
+    names = field_names(value)
+    if names is not None:
+        inner = ", ".join(f"{name}={describe(getattr(value, name))}" for name in names)
         return f"{type(value).__qualname__}({inner})"
     raise UncacheableError(f"nothing says what of {a_type(value)} the code depends on")

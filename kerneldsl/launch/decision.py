@@ -11,7 +11,7 @@ is used for all promises.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -308,20 +308,22 @@ def _check_grid(request: Request) -> None:
     if request.state.traits.uses_grid_only:
         return  # its threads walk along axes where a grid is too small
     assert shape.extent is not None
+    configs: Iterator[LaunchConfig]
     if shape.space is not None:
-        configs = [tiled_config(shape.of(member, shape.extent)) for member in shape.space]
+        configs = (tiled_config(shape.of(member, shape.extent)) for member in shape.space)
     else:
         mapping = ElementMapping(axes=tuple(range(len(shape.extent))), grid_stride="")
-        configs = [
+        configs = (
             LaunchConfig(mapping.blocks(shape.extent, block), block)
             for block in shape.blocks_within(device.limits)
-        ]
+        )
     most = device.limits.max_grid_dim
-    if not any(
-        all(n <= top for n, top in zip(config.grid_dim, most, strict=True)) for config in configs
-    ):
-        widest = configs[-1]
-        check_limits(device, widest.grid_dim, widest.block_dim, 0, 0, shape.extent)
+    widest = None
+    for widest in configs:
+        if all(n <= top for n, top in zip(widest.grid_dim, most, strict=True)):
+            return
+    assert widest is not None
+    check_limits(device, widest.grid_dim, widest.block_dim, 0, 0, shape.extent)
 
 
 def host_members(request: Request) -> list[Member]:

@@ -18,13 +18,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from dataclasses import dataclass  # noqa: TID251 -- for type checkers it is this one
 
-__all__ = ["dataclass"]
+__all__ = ["dataclass", "field_names"]
 
 #: Options that are implemented here.
 _OPTIONS = {"repr", "eq", "frozen", "slots"}
 #: How annotations begin that name no field, and those of fields that are no attributes.
 _OF_CLASS, _OTHER_FIELDS = ("ClassVar", "typing.ClassVar"), ("InitVar", "KW_ONLY", "dataclasses.")
-_LATE = ("__dataclass_fields__", "__dataclass_params__")
+_FIELDS = "__dataclass_fields__"
+_LATE = (_FIELDS, "__dataclass_params__")
 #: Names in the text of ``__init__`` that no field has.
 _SET, _FACTORY, _DEFAULT, _MAKE = "_kd_set", "_kd_factory", "_kd_default_", "_kd_make_"
 
@@ -50,6 +51,16 @@ if not TYPE_CHECKING:
         if cls is None:
             return lambda cls: dataclass(cls, **options)
         return _decorate(cls, **options) if _is_simple(cls, options) else _complete(cls, **options)
+
+
+def field_names(value: object) -> tuple[str, ...] | None:
+    """Return the names of an object's fields, without collecting them; ``None`` if it has none."""
+    known = vars(type(value)).get(_FIELDS)
+    if isinstance(known, _Late):
+        return tuple(known.names)
+    if not dataclasses.is_dataclass(value) or isinstance(value, type):
+        return None
+    return tuple(each.name for each in dataclasses.fields(value))
 
 
 def _is_simple(cls: type, options: Mapping[str, bool]) -> bool:
@@ -129,14 +140,14 @@ class _Late:
     ) -> None:
         self._cls = cls
         self._attribute = attribute
-        self._names = names
+        self.names = names
         self._defaults = defaults
         self._options = options
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
         cls = self._cls
         if vars(cls)[self._attribute] is self:  # no other thread has collected them meanwhile
-            types = {name: cls.__annotations__[name] for name in self._names}
+            types = {name: cls.__annotations__[name] for name in self.names}
             # A class without a docstring would get its signature as one.
             body = {"__module__": cls.__module__, "__doc__": "…", "__annotations__": types}
             # Without methods, nothing is compiled.

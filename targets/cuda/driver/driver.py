@@ -58,7 +58,13 @@ _PROC_ADDRESS_VERSION, _LEGACY_STREAM = 12000, 1
 
 #: Modules that are imported during a first launch. The bindings release the interpreter's lock in
 #: every call. Two calls take a tenth of a second each: they start the driver and open a device.
-_FIRST_LAUNCH = ("targets.cuda.device.executable", "targets.cuda.compile.stored")
+_FIRST_LAUNCH = (
+    "targets.cuda.device.executable",
+    "targets.cuda.compile.stored",
+    "targets.cuda.compile.barriers",
+    "targets.cuda.compile.mapping",
+    "targets.cuda.device.tensor_maps",
+)
 #: Modules of a launch that depend on what the program has imported: kernels of CUDA C++, PTX and
 #: cubins, and packages that ship their kernels.
 _FIRST_AFTER = {
