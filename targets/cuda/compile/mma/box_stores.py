@@ -45,10 +45,12 @@ class BoxWriter:
         Address of the boxes of this warpgroup in shared memory.
     boxes : int
         How many there are.
-    warpgroup : ir.Value
-        Number of the warpgroup, of 32 bits.
-    warpgroups : int
-        How many there are.
+    wait : callable
+        Lets the threads of this warpgroup wait for each other.
+    sharer : ir.Value
+        Number of the warpgroup among those of the tile, of 32 bits.
+    sharing : int
+        How many have a part of the tile.
     store : BoxStore
         The store.
     tensor_map : ir.Value
@@ -61,14 +63,15 @@ class BoxWriter:
         self,
         memory: ir.Value,
         boxes: int,
-        warpgroup: ir.Value,
-        warpgroups: int,
+        wait: Callable[[], None],
+        sharer: ir.Value,
+        sharing: int,
         store: BoxStore,
         tensor_map: ir.Value,
         before: Sequence[ir.Value],
     ) -> None:
         self._memory, self._boxes = memory, boxes
-        self._warpgroup, self._warpgroups = warpgroup, warpgroups
+        self._meet, self._sharer, self._sharing = wait, sharer, sharing
         self._store, self._tensor_map, self._before = store, tensor_map, before
 
     def __call__(
@@ -86,10 +89,10 @@ class BoxWriter:
                 if number == 0 or number >= self._boxes:
                     with builder.if_then(is_first):
                         wait_for_copies(builder, self._boxes - 1 if number else 0)
-                    meet(builder, self._warpgroup)
+                    self._meet()
                 self._write(access, layout, value, (row_block, column * blocks, blocks), box)
                 call_nvvm(builder, "fence.proxy.async.shared_cta", _VOID, [])
-                meet(builder, self._warpgroup)
+                self._meet()
                 with builder.if_then(is_first):
                     place = (row_block, column * self._store.row_elements)
                     self._copy(builder, access.starts, place, box)
@@ -137,8 +140,8 @@ class BoxWriter:
     ) -> None:
         """Begin to copy a box to the array."""
         row_block, column = place
-        own = builder.mul(self._warpgroup, _I32(WARPGROUP_ROWS))
-        rows = row_block * WARPGROUP_ROWS * self._warpgroups
+        own = builder.mul(self._sharer, _I32(WARPGROUP_ROWS))
+        rows = row_block * WARPGROUP_ROWS * self._sharing
         row = builder.add(builder.add(builder.trunc(starts[0], _I32), own), _I32(rows))
         at = [builder.add(builder.trunc(starts[1], _I32), _I32(column)), row]
         at += [builder.trunc(each, _I32) for each in self._before]

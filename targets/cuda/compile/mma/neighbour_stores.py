@@ -49,11 +49,11 @@ def store_neighbours(
     """Write such a store, with boxes of this warpgroup at an address of shared memory."""
     code = OperationCode(writer, operation)
     source, layout = code.tile(code.tiles[0]), code.layout
-    warpgroups = ring.warpgroups
+    sharing = ring.sharing
     if (
         not isinstance(layout, Fragments)
         or source.is_shared
-        or layout.row_warps != WARPGROUP // 32 * warpgroups
+        or layout.row_warps != WARPGROUP // 32 * sharing
         or layout.column_warps > 1
     ):
         write_store(writer, operation)
@@ -68,8 +68,8 @@ def store_neighbours(
         ring.meet()
         block, column = builder.udiv(number, _I64(slices)), builder.urem(number, _I64(slices))
         row = builder.add(
-            builder.mul(block, _I64(WARPGROUP_ROWS * warpgroups)),
-            builder.mul(builder.zext(ring.warpgroup, _I64), _I64(WARPGROUP_ROWS)),
+            builder.mul(block, _I64(WARPGROUP_ROWS * sharing)),
+            builder.mul(builder.zext(ring.sharer, _I64), _I64(WARPGROUP_ROWS)),
         )
         first = (row, builder.mul(column, _I64(CHUNK_COLUMNS)))
         elements = _Elements(writer, operation, access, memory, source.kind, first)

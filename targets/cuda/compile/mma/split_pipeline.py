@@ -26,6 +26,7 @@ from kerneldsl.ir.ranges import Interval
 from kerneldsl.ir.rewriter import clone_region, drop_unused
 from kerneldsl.ir.tiles.handing_on import drop_casts, drop_unread
 from targets.cuda.compile.mma.mapped_loads import NotPlanned, arguments_of, whole_of
+from targets.cuda.compile.mma.own_tiles import take_own_tiles
 from targets.cuda.compile.mma.tile_order import group_tiles
 from targets.cuda.compile.mma.warpgroup_plan import Part, RingPlan, WarpgroupPlan
 
@@ -70,6 +71,8 @@ def split_pipeline(
         *stored,
         Operation("yield", []),
     ]
+    if plan.sharing < plan.warpgroups:
+        take_own_tiles(others, plan.rings[0].region, known)
     begin = Operation("ring.begin", [], (types.boolean,), effect=Effect.WAIT)
     _drop_places(others)
     for region in (producer, others):
@@ -171,7 +174,7 @@ def _take_parts(function: Function, plan: WarpgroupPlan) -> None:
     for store, boxes in plan.stores.items():
         store.attributes["boxes"] = boxes
     _take_words(function.body, plan)
-    fewest = _LATE_SLOTS if plan.warpgroups == 1 else _LATE_SLOTS_OF_SEVERAL
+    fewest = _LATE_SLOTS if plan.sharing == 1 else _LATE_SLOTS_OF_SEVERAL
     has_lines = any(ring.has_lines for ring in plan.rings)
     is_late = not has_lines and len(plan.rings) == 1 and plan.slots >= fewest and _is_chain(plan)
     for number, ring in enumerate(plan.rings):

@@ -30,6 +30,7 @@ from targets.cuda.compile.mma.mapped_stores import (
     has_few_tiles,
 )
 from targets.cuda.compile.mma.mbarriers import BARRIER_BYTES
+from targets.cuda.compile.mma.own_tiles import check_own_tiles
 from targets.cuda.compile.mma.wgmma import (
     FORMS,
     ROW_BYTES,
@@ -59,6 +60,8 @@ _MAX_BOXES = 2
 #: Registers of a thread of the producer and of the others, by number of warpgroups that multiply.
 #: With one, a thread has all that it can have anyway.
 _REGISTERS = {1: None, 2: (40, 232), 3: (32, 160)}
+#: Warpgroups that may take tiles in turn.
+_TAKING_TURNS = 2
 #: Results of a thread that leave it registers for the rest.
 _MAX_RESULTS = {1: 128, 2: 128, 3: 96}
 
@@ -140,8 +143,9 @@ class RingPlan:
 class WarpgroupPlan:
     """The plan of a kernel with tiles that warpgroups multiply."""
 
-    #: Declared warpgroups, which multiply.
+    #: Declared warpgroups, which multiply, and how many of them share a tile: all, or one.
     warpgroups: int
+    sharing: int
     rings: tuple[RingPlan, ...]
     #: Instructions by the product.
     forms: dict[Operation, Form]
@@ -165,6 +169,11 @@ class WarpgroupPlan:
     def threads(self) -> int:
         """Declared threads."""
         return WARPGROUP * self.warpgroups
+
+    @property
+    def tile_threads(self) -> int:
+        """Declared threads that share a tile."""
+        return WARPGROUP * self.sharing
 
     @property
     def additions(self) -> LaunchAdditions:
@@ -195,16 +204,19 @@ def plan_warpgroups(function: Function, specialization: Specialization) -> Warpg
         raise NotPlanned("the kernel has dynamic shared memory of its own")
     _check_others(function)
     products = [each for each in function.body.walk() if each.name == "tile.mma"]
-    forms = {each: _form(each, warpgroups) for each in products}
+    sharing = _sharing(products, warpgroups)
+    forms = {each: _form(each, sharing, warpgroups) for each in products}
     loops = _check_loops(function, products)
     maps: list[TensorMap] = []
     uses = _uses(function)
     rings = _rings(function, specialization, forms, loops, uses, maps)
     factors = {load for ring in rings for load in ring.parts}
+    if sharing < warpgroups:
+        check_own_tiles(function, factors, loops)
     others = 0 if has_few_tiles(function, factors) else _OTHER_BYTES
     room = _SHARED_BYTES - others - RING_ALIGNMENT
     found, made = _with_slots(rings, loops, room), list(maps)
-    stores = find_box_stores(function, specialization, uses, warpgroups, made)
+    stores = find_box_stores(function, specialization, uses, sharing, made)
     most = max((each.count for each in stores.values()), default=0)
     least = max((each.least for each in stores.values()), default=1)
     for boxes in range(min(most, _MAX_BOXES), least - 1, -1):
@@ -216,8 +228,8 @@ def plan_warpgroups(function: Function, specialization: Specialization) -> Warpg
             few.slots >= min(_ENOUGH_SLOTS, many.slots)
             for few, many in zip(smaller, found, strict=True)
         ):
-            return WarpgroupPlan(warpgroups, smaller, forms, tuple(made), stores, boxes)
-    return WarpgroupPlan(warpgroups, found, forms, tuple(maps))
+            return WarpgroupPlan(warpgroups, sharing, smaller, forms, tuple(made), stores, boxes)
+    return WarpgroupPlan(warpgroups, sharing, found, forms, tuple(maps))
 
 
 def _check_others(function: Function) -> None:
@@ -230,7 +242,14 @@ def _check_others(function: Function) -> None:
             raise NotPlanned(f"the kernel has {operation.name}")
 
 
-def _form(product: Operation, warpgroups: int) -> Form:
+def _sharing(products: Sequence[Operation], warpgroups: int) -> int:
+    """Return how many warpgroups share a tile: one of two, if tiles have rows for one alone."""
+    rows = {product.attributes["shape"][0] for product in products}
+    is_of_one = warpgroups == _TAKING_TURNS and rows == {WARPGROUP_ROWS}
+    return 1 if is_of_one else warpgroups
+
+
+def _form(product: Operation, sharing: int, warpgroups: int) -> Form:
     """Return the instruction of a product."""
     one, two = (str(each.type.dtype) for each in product.operands[:2])
     form = FORMS.get((one, two))
@@ -240,13 +259,13 @@ def _form(product: Operation, warpgroups: int) -> Form:
     if form is None or (one == "float32" and precision != "tf32"):
         raise NotPlanned(f"warpgroups do not multiply {one} by {two}")
     (rows, columns), depth = product.attributes["shape"], product.attributes["depth"]
-    if rows % (WARPGROUP_ROWS * warpgroups):
-        raise NotPlanned(f"{rows} rows are no multiple of {WARPGROUP_ROWS * warpgroups}")
+    if rows % (WARPGROUP_ROWS * sharing):
+        raise NotPlanned(f"{rows} rows are no multiple of {WARPGROUP_ROWS * sharing}")
     if not form.has_columns(columns):
         raise NotPlanned(f"there is no instruction for {columns} columns")
     if depth * form.itemsize % STEP_BYTES:
         raise NotPlanned(f"{depth} elements along k are no multiple of {form.depth}")
-    results = rows * columns // (WARPGROUP * warpgroups)
+    results = rows * columns // (WARPGROUP * sharing)
     if form.is_promoted and product.attributes["promote"] is not None:
         results *= 2  # sums of up to `promote` products, and of all
     if results > _MAX_RESULTS[warpgroups]:

@@ -70,6 +70,14 @@ class _Turns:
         self._slot.set(builder.select(is_last, _I32(0), following))
         self._parity.set(builder.xor(self.parity, builder.zext(is_last, _I32)))
 
+    def go_past(self, turns: ir.Value) -> None:
+        """Go on by a number of slots."""
+        builder, count = self._builder, _I32(self._count)
+        following = builder.add(self.slot, turns)
+        self._slot.set(builder.urem(following, count))
+        phases = builder.and_(builder.udiv(following, count), _I32(1))
+        self._parity.set(builder.xor(self.parity, phases))
+
 
 class Ring:
     """Writes the operations of rings.
@@ -107,8 +115,12 @@ class Ring:
         self._barriers: list[ir.Value] = [None] * len(plan.rings)
         #: How to wait for products that were begun.
         self._begun: dict[Operation, Callable[[int], None]] = {}
-        #: Number of the warpgroup.
+        #: Number of the warpgroup, and among those that share a tile.
         self.warpgroup: ir.Value = None
+        self.sharer: ir.Value = None
+        #: Tiles of other warpgroups before the next one of this.
+        self._passed = Variable(builder, _I32(0))
+        writer.code.is_of_some = plan.sharing < plan.warpgroups
         #: Whether a slot is free when products that still run end, and how to wait for them.
         self._is_pending = Variable(builder, _I1(0))
         self._wait: Callable[[], None] | None = None
@@ -129,6 +141,8 @@ class Ring:
             "ring.stored": lambda operation: wait_for_copies(builder, 0),
             "tile.store": self._store,
             "ring.turn": self._turn,
+            "ring.taken": self._take,
+            "ring.pass": self._pass,
             "tile.part": self._part,
             "tile.line": self._line,
             "tile.words": self._words,
@@ -169,7 +183,7 @@ class Ring:
             for number, ring in enumerate(plan.rings):
                 for slot in range(ring.slots):
                     mbarriers.initialize(builder, self._full(number, slot), 1)
-                    mbarriers.initialize(builder, self._empty(number, slot), plan.warpgroups)
+                    mbarriers.initialize(builder, self._empty(number, slot), plan.sharing)
             mbarriers.make_visible(builder)
         call_nvvm(builder, "barrier.cta.sync.aligned.all", _VOID, [_I32(0)])
         is_added = builder.icmp_unsigned(">=", thread, _I32(plan.threads))
@@ -193,6 +207,30 @@ class Ring:
         number = builder.udiv(thread, _I32(wgmma.WARPGROUP))
         # Of a value of one lane the assembler knows that it is the same in all.
         self.warpgroup = shuffle(builder, "idx", _ALL_LANES, number, _I32(0))
+        is_alone = self._plan.sharing < self._plan.warpgroups
+        self.sharer = _I32(0) if is_alone else self.warpgroup
+
+    def _take(self, operation: Operation) -> None:
+        """Return the first tile of this warpgroup, and the distance to the next one."""
+        builder, emitter = self._builder, self._writer.emitter
+        start, step = map(emitter.get, operation.operands)
+        number = builder.zext(self.warpgroup, step.type)
+        first = builder.add(start, builder.mul(number, step))
+        distance = builder.mul(step, step.type(self._plan.warpgroups))
+        emitter.values |= dict(zip(operation.results, (first, distance), strict=True))
+        self._passed.set(self.warpgroup)
+
+    def _pass(self, operation: Operation) -> None:
+        """Go past the slots of the tiles of others, which have as many iterations."""
+        builder = self._builder
+        start, stop, step = map(self._writer.emitter.get, operation.operands)
+        is_any = builder.icmp_signed("<", start, stop)
+        last = builder.sub(builder.sub(stop, start), step.type(1))
+        count = builder.add(builder.sdiv(last, step), step.type(1))
+        turns = builder.trunc(builder.select(is_any, count, step.type(0)), _I32)
+        passed = builder.mul(turns, self._passed.get())
+        self._received[operation.attributes["ring"]].go_past(passed)
+        self._passed.set(_I32(self._plan.warpgroups - 1))
 
     def _tile(self, operation: Operation) -> None:
         emitter = self._writer.emitter
@@ -245,7 +283,7 @@ class Ring:
     def _release(self, operation: Operation) -> None:
         number: int = operation.attributes["ring"]
         if self._plan.rings[number].has_lines:
-            meet(self._builder, self.warpgroup)
+            self.meet()
         if operation.attributes["is_late"]:
             self._free_last(number)
             self._is_pending.set(_I1(1))
@@ -307,7 +345,7 @@ class Ring:
         """Return the registers of a factor that is computed."""
         (tile,) = operation.operands
         rows, depth = tile.type.shape
-        blocks = rows // (wgmma.WARPGROUP_ROWS * self._plan.warpgroups)
+        blocks = rows // (wgmma.WARPGROUP_ROWS * self._plan.sharing)
         own = OwnRows(self._writer, tile)
         steps = range(depth * tile.type.dtype.bitwidth // 8 // wgmma.STEP_BYTES)
         found = [word for n in steps for block in range(blocks) for word in own.rows_of_a(block, n)]
@@ -332,13 +370,13 @@ class Ring:
             for each in reversed(emitter.indices(emitter.get(whole), part, part.operands[1:]))
         ]
         tensor_map = self._maps[store.tensor_map]
-        about = (self.warpgroup, plan.warpgroups, store, tensor_map, before)
-        write_store(self._writer, operation, BoxWriter(memory, plan.boxes, *about))
+        about = (self.sharer, plan.sharing, store, tensor_map, before)
+        write_store(self._writer, operation, BoxWriter(memory, plan.boxes, self.meet, *about))
 
     @property
-    def warpgroups(self) -> int:
-        """Return the number of warpgroups that multiply."""
-        return self._plan.warpgroups
+    def sharing(self) -> int:
+        """Return the number of warpgroups that share a tile."""
+        return self._plan.sharing
 
     def meet(self) -> None:
         """Let the threads of the warpgroup wait for each other."""
@@ -351,7 +389,7 @@ class Ring:
         form: wgmma.Form = operation.attributes["form"]
         target = self._writer.storage(operation.result).memory
         rows, columns = operation.attributes["shape"]
-        blocks = rows // (wgmma.WARPGROUP_ROWS * self._plan.warpgroups)
+        blocks = rows // (wgmma.WARPGROUP_ROWS * self._plan.sharing)
         count = blocks * columns // 2  # results of a thread
         adds = False
         for added in operation.operands[2:]:
@@ -429,16 +467,14 @@ class Ring:
         if part is None:
             made = operation.operands[0].owner
             assert isinstance(made, Operation)
-            blocks = operation.attributes["shape"][0] // (
-                wgmma.WARPGROUP_ROWS * self._plan.warpgroups
-            )
+            blocks = operation.attributes["shape"][0] // (wgmma.WARPGROUP_ROWS * self._plan.sharing)
             first = OWN_WORDS * (step * blocks + block)
             return [self._writer.emitter.get(each) for each in made.operands[first:][:OWN_WORDS]]
         is_exchanged = part.is_exchanged(operation, 0)
         #: Bytes from the rows of a warpgroup to those of the next one.
         unit = part.panel_bytes if is_exchanged else wgmma.WARPGROUP_ROWS * wgmma.ROW_BYTES
-        first = self._builder.mul(self.warpgroup, _I32(unit))
-        offset = block * self._plan.warpgroups * unit
+        first = self._builder.mul(self.sharer, _I32(unit))
+        offset = block * self._plan.sharing * unit
         return [self._operand(part, step, first, offset, is_exchanged=is_exchanged)]
 
     def _operand(

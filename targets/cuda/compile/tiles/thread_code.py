@@ -75,6 +75,8 @@ class ThreadCode:
         self.context = context
         #: How many threads wait for each other, if the block has more than the declared ones.
         self.waiting: int | None = None
+        #: Whether there are more of such threads in the block, which are numbered alike.
+        self.is_of_some = False
         self.builder = builder
         self.threads = math.prod(block_dim)
         self._block_dim = block_dim
@@ -97,6 +99,8 @@ class ThreadCode:
                 plane = read_register(builder, "tid.z")
                 row = builder.add(builder.mul(plane, _I64(height)), row)
             number = builder.add(builder.mul(row, _I64(width)), number)
+        if self.is_of_some:
+            number = builder.and_(number, _I64(self.threads - 1))
         return number
 
     def variable(self, first: ir.Value) -> Variable:

@@ -240,6 +240,8 @@ def tile_handlers(
       block.
     """
     block_dim = specialization.block_dim or DEFAULT_TILE_BLOCK
+    if plan is not None:
+        block_dim = (plan.tile_threads, 1, 1)
     check_fit(function, math.prod(block_dim))
     about = specialization.kinds, specialization.promises
     order_tiles(function, *about)

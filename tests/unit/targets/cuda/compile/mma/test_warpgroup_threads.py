@@ -59,11 +59,43 @@ def test_any_number_of_turns_is_exact(turns, is_reversed):
     _check((64, 64, 64), 128, "bfloat16", shape, is_reversed=is_reversed, stages=2)
 
 
+@pytest.mark.parametrize("rows", [64, 7 * 64 + 8])
+@pytest.mark.parametrize("is_reversed", [False, True])
+@pytest.mark.parametrize("turns", sample(_TURNS, count=3))
+def test_tiles_of_one_warpgroup_are_exact(turns, is_reversed, rows):
+    """Two warpgroups take them in turn, of an even or odd number, or one alone has a tile."""
+    shape = (rows, 64, 64 * turns)
+    _check((64, 64, 64), 256, "bfloat16", shape, is_reversed=is_reversed, stages=2)
+
+
+@pytest.mark.parametrize("word", ["begin", "end", "first"])
+def test_warpgroups_that_do_not_take_turns_show(monkeypatch, word):
+    """A fault that the simulated device must find: a phase of a slot is taken for a later one."""
+    turn = warpgroup_writer.Ring._turn
+
+    def skips(ring: Any, operation: Any) -> None:
+        if word == "begin" or operation.attributes["word"] == word:
+            return
+        turn(ring, operation)
+
+    monkeypatch.setattr(warpgroup_writer.Ring, "_turn", skips)
+    with pytest.raises(AssertionError):
+        _check((64, 64, 64), 256, "bfloat16", (5 * 64, 64, 64 * 9), stages=2)
+
+
+def test_slots_of_the_other_warpgroup_that_are_not_passed_show(monkeypatch):
+    monkeypatch.setattr(warpgroup_writer.Ring, "_pass", lambda ring, operation: None)
+    with pytest.raises(AssertionError):
+        _check((64, 64, 64), 256, "bfloat16", (5 * 64, 64, 64 * 9), stages=2)
+
+
 @pytest.mark.parametrize(
     ("tile", "threads", "dtype", "options"),
     sample(
         [
             ((128, 64, 64), 256, "bfloat16", {}),
+            ((64, 128, 64), 256, "float16", {"is_b_turned": False}),
+            ((64, 64, 128), 256, "int8", {"sums": kd.int32}),
             ((192, 64, 64), 384, "float16", {}),
             ((128, 64, 64), 128, "float16", {}),
             ((64, 128, 128), 128, "bfloat16", {}),
@@ -162,16 +194,16 @@ def test_copies_that_are_not_awaited_at_the_end_show(monkeypatch):
 @pytest.mark.parametrize("dropped", [0, 1])
 def test_threads_that_do_not_wait_for_each_other_show(monkeypatch, dropped):
     """Two faults: without waits before boxes are written, or before they are copied."""
-    meet, calls = box_stores.meet, []
+    meet, calls = warpgroup_writer.Ring.meet, []
 
-    def skips(builder: Any, warpgroup: Any) -> None:
+    def skips(ring: Any) -> None:
         # Of four boxes: before and after the first, after the second, and so on.
         calls.append(None)
         is_before = (len(calls) - 1) % 7 in (0, 3, 5)
         if is_before == bool(dropped):
-            meet(builder, warpgroup)
+            meet(ring)
 
-    monkeypatch.setattr(box_stores, "meet", skips)
+    monkeypatch.setattr(warpgroup_writer.Ring, "meet", skips)
     found = "Mismatched elements" if dropped == 0 else "does not see"
     with pytest.raises(AssertionError, match=found):
         _check_boxes(is_reversed=dropped == 0)

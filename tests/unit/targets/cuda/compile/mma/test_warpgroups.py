@@ -29,6 +29,7 @@ _MEMBERS = [
     ((128, 128, 64), 256, "bfloat16", "bfloat16", {"is_a_turned": True, "is_b_turned": False}),
     ((256, 128, 64), 256, "bfloat16", "float32", {"is_a_turned": True}),
     ((64, 256, 64), 128, "bfloat16", "float32", {}),
+    ((64, 256, 64), 256, "bfloat16", "bfloat16", {}),
     ((192, 192, 64), 384, "bfloat16", "float32", {}),
     ((128, 128, 32), 256, "float32", "float32", {"precision": "tf32"}),
     ((128, 128, 128), 256, "float8_e4m3fn", "float32", {}),
@@ -225,7 +226,7 @@ def test_launches_that_copies_do_not_fit_have_other_code(options, reason):
 @pytest.mark.parametrize(
     ("tile", "factors", "others", "reason"),
     [
-        ((64, 16, 64), "bfloat16", {}, "64 rows are no multiple of 128"),
+        ((192, 16, 64), "bfloat16", {}, "192 rows are no multiple of 128"),
         ((128, 16, 32), "bfloat16", {}, "whole boxes"),
         ((128, 16, 32), "float32", {}, "do not multiply float32 by float32"),
         ((128, 16, 64), "float16", {"precision": "reference"}, "the reference"),
