@@ -48,7 +48,7 @@ _HOST_SHARED_BYTES, _HOST_BLOCKS = 32 * 1024, 4
 #: A mapping that is shipped is taken up to this multiple of the best predicted time: compiling
 #: another one takes longer than many launches gain.
 _MOST_OF_BEST = 1.2
-#: Axes of the threads of blocks, whose number is given.
+#: Axes of the threads of given blocks.
 _BLOCK_AXES = (0, 1, 2)
 
 

@@ -75,7 +75,7 @@ class ThreadCode:
         self.context = context
         #: How many threads wait for each other, if the block has more than the declared ones.
         self.waiting: int | None = None
-        #: Whether there are more of such threads in the block, which are numbered alike.
+        #: Whether the block has more such threads, with the same numbers.
         self.is_of_some = False
         self.builder = builder
         self.threads = math.prod(block_dim)
