@@ -54,6 +54,7 @@ _NAMES = {
     ".dispatcher": "In InOut Out",
     ".driver": "runtime",
     ".errors": "CudaSupportError KernelRuntimeError",
+    ".gufuncs": "guvectorize",
     ".linking": "CUSource Cubin Fatbin LTOIR LinkableCode PTXSource declare_device",
     ".managers": (
         "BaseCUDAMemoryManager GetIpcHandleMixin HostOnlyCUDAMemoryManager set_memory_manager"
@@ -65,7 +66,7 @@ _NAMES = {
         "per_thread_default_stream stream"
     ),
     ".vectors": _VALUES,
-    ".vectorizers": "guvectorize vectorize",
+    ".vectorizers": "vectorize",
     "kerneldsl": (
         "activemask all_sync any_sync ballot_sync blockDim blockIdx brev cbrt clz const "
         "eq_sync ffs fma grid gridDim gridsize laneid lanemask_lt local match_all_sync "
@@ -143,12 +144,12 @@ SUBMODULES = {
     "misc.special": ("numba.misc.special",),
     "np": (),
     "np.numpy_support": ("numba.np.numpy_support",),
-    "np.ufunc": (".vectorizers",),
+    "np.ufunc": (".vectorizers", ".gufuncs"),
     "random": (".random", "kerneldsl.random"),
     "reduction": (".reduction",),
     "types": ("numba.core.types", ".typing"),
     "typing": ("numba.core.typing",),
-    "vectorizers": (".vectorizers",),
+    "vectorizers": (".vectorizers", ".gufuncs"),
 }
 #: How names differ from numba-cuda's. The migration page has these sentences.
 DIFFERENCES = {

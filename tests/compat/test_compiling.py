@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -23,6 +25,14 @@ def cpu():
 
 def add(x, y):
     return x + y
+
+
+def to_float16(x):
+    return np.float16(x)
+
+
+def to_float32(x):
+    return np.float32(x)
 
 
 def is_less(x, y):
@@ -92,6 +102,21 @@ class TestFunctions:
         assert (
             "fma" not in cuda.compile(lambda x, y, z: x * y + z, (types.float32,) * 3, opt=False)[0]
         )
+
+    def test_float16(self):
+        code, result = cuda.compile(lambda x: x + x, (types.float16,))
+        assert result == types.float16
+        assert "add.f16" in code
+        assert ".align 2 .b8 func_retval0[2]" in code  # as CUDA C++ returns __half
+        for convert, given in ((to_float32, types.float16), (to_float16, types.int8)):
+            code, result = cuda.compile_ptx(convert, (given,), device=True)
+            assert "cvt." in code
+            assert ".f16" in code
+
+    def test_names_in_the_code(self):
+        made = cuda.jit(device=True)(add).compile_device((types.int32, types.int32))
+        assert made.fndesc.mangled_name in made.inspect_llvm()
+        assert made.fndesc.mangled_name in made.inspect_asm()
 
     def test_of_arrays_is_refused(self):
         with pytest.raises(kd.ArgumentTypeError, match="a parameter of add is of the type float32"):
@@ -189,3 +214,16 @@ class TestWarnings:
         monkeypatch.setattr(config, "ENABLE_CUDASIM", 1)
         increment[2, 4](np.zeros(3))
         assert not recwarn
+
+
+def test_a_function_in_no_file_that_is_debugged():
+    text = (
+        "import kerneldsl.drop_in, numpy as np, sys\n"
+        "from numba import cuda\n"
+        "outside = {}\n"
+        "exec('def kernel(x):\\n    x[0] = 1', outside)\n"
+        "cuda.jit(debug=True, opt=False)(outside['kernel'])[1, 1](np.zeros(1))\n"
+    )
+    command = [sys.executable, "-W", "always", "-c", text]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stderr
+    assert "NumbaDebugInfoWarning: Could not find source for function: <function kernel" in said

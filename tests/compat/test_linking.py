@@ -7,7 +7,7 @@ import pytest
 
 import kerneldsl as kd
 from kerneldsl import cuda
-from kerneldsl.compat.numba_cuda.errors import LinkerError
+from kerneldsl.compat.numba_cuda.errors import LinkerError, NvrtcError
 
 HEAD = ".version 6.5\n.target sm_50\n.address_size 64\n"
 
@@ -153,6 +153,23 @@ def test_a_cpu_says_what_to_write():
 def test_files_that_cannot_be_linked(link, error, match):
     with pytest.raises(error, match=match):
         kernel_of(abs, link=[link])
+
+
+def test_errors_are_those_of_numba():
+    @cuda.jit
+    def kernel(x):
+        bar(x[0])
+
+    bar = cuda.declare_device(
+        "bar", "void(int32)", link=cuda.CUSource('extern "C" __device__ int bar() { SYNTAX }')
+    )
+    with pytest.raises(NvrtcError, match='"SYNTAX" is undefined') as info:
+        cuda.compile_ptx(kernel.py_func, "void(int32[::1])")
+    assert isinstance(info.value, LinkerError)
+    assert isinstance(info.value.__cause__, kd.DeviceCodeError)
+    bar = cuda.declare_device("bar", "void(int32)", link=cuda.PTXSource(ptx_of("twice")))
+    with pytest.raises(LinkerError, match="has no function bar") as info:
+        cuda.compile_ptx(kernel.py_func, "void(int32[::1])")
 
 
 def test_what_is_refused():

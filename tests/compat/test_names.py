@@ -357,6 +357,21 @@ class TestOptions:
         with pytest.raises(TypeError, match="already jitted"):
             cuda.jit(increment)
 
+    def test_the_one_signature_says_how_integers_are_read(self, cpu):
+        @cuda.jit("void(uint32[:], int64[:, ::1])")
+        def halve(x, y):
+            x[0] //= 2
+            y[0, 0] //= 2
+
+        x, y = np.array([-2], np.int32), np.full((1, 1), 2**64 - 2, np.uint64)
+        halve[1, 1](x, y)
+        assert (x[0], y[0, 0]) == (2**31 - 1, 2**64 - 1)
+        on_device = cuda.to_device(np.array([-2], np.int32))
+        halve[1, 1](on_device, cuda.to_device(y))
+        assert on_device.copy_to_host()[0] == 2**31 - 1
+        with pytest.raises(TypeError, match="expects uint32"):
+            halve[1, 1](np.zeros(1), y)
+
 
 class TestDevices:
     def test_the_current_one(self, target):
@@ -365,6 +380,7 @@ class TestDevices:
         assert device.WARP_SIZE == 32
         assert device.MULTIPROCESSOR_COUNT > 0
         assert device.PCI_DEVICE_ID >= 0
+        assert device.MAX_SHARED_MEMORY_PER_BLOCK_OPTIN >= device.MAX_SHARED_MEMORY_PER_BLOCK
         with pytest.raises(AttributeError, match="no attribute 'COLOR'"):
             device.COLOR
         assert cuda.runtime.get_version() == cuda.cudadrv.runtime.get_version()
@@ -441,6 +457,9 @@ class TestLibrary:
         assert on_device.copy_to_host().tolist() == [2, 2, 2]
         with pytest.raises(TypeError, match="No matching version"):
             add(np.ones(3, np.complex64), np.ones(3))
+        again = pickle.loads(pickle.dumps(add))  # noqa: S301
+        assert again(np.arange(3), np.arange(3)).tolist() == [0, 2, 4]
+        assert list(again.functions) == list(add.functions)
 
     def test_guvectorize(self, cpu):
         @cuda.guvectorize(["void(float64[:], float64[:], float64[:])"], "(n),()->(n)")
@@ -450,6 +469,8 @@ class TestLibrary:
 
         x = np.arange(6.0).reshape(2, 3)
         assert scale(x, np.array([2.0, 3.0])).tolist() == [[0, 2, 4], [9, 12, 15]]
+        again = pickle.loads(pickle.dumps(scale))  # noqa: S301
+        assert again(x, np.array([2.0, 3.0])).tolist() == [[0, 2, 4], [9, 12, 15]]
         with pytest.raises(ValueError, match="insufficient inner dimension"):
             scale(np.float64(1), np.ones(1))
         with pytest.raises(NameError, match="undefined output symbols: m"):

@@ -26,6 +26,7 @@ KINDS = {
 }
 NUMBAS = {
     "lowering/narrow_floats.py",
+    "compat/numba_cuda/gufuncs.py",
     "compat/numba_cuda/vectorizers.py",
     "compat/numpy_as_cupy.py",
     "drop_in.py",

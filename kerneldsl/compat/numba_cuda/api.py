@@ -11,12 +11,11 @@ import numpy as np
 from kerneldsl.compat.numba_cuda.arrays import (
     DeviceNDArray,
     DeviceRecord,
-    ManagedNDArray,
-    MappedNDArray,
     integers,
     is_cuda_ndarray,
     sentry_contiguous,
 )
+from kerneldsl.compat.numba_cuda.shared_arrays import ManagedNDArray, MappedNDArray
 from kerneldsl.compat.numba_cuda.streams import external_stream
 from kerneldsl.contract import MemoryType
 from kerneldsl.memory.arrays import DeviceArray

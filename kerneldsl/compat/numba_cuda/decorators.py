@@ -16,6 +16,7 @@ __all__ = ["jit"]
 #: Options that change nothing here: kerneldsl decides by itself, or always does it.
 _WITHOUT_EFFECT = frozenset(
     {
+        "_dbg_optnone",
         "abi",
         "abi_info",
         "boundscheck",

@@ -67,8 +67,16 @@ _OF_CPU: dict[str, Any] = {
     "PCI_DEVICE_ID": 0,
     "SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO": 2,
     "TCC_DRIVER": 0,
+    "TOTAL_CONSTANT_MEMORY": 64 * 1024,
     "UNIFIED_ADDRESSING": 1,
     "WARP_SIZE": 32,
+}
+#: Properties that a CPU has under another name.
+_OF_HOST = {
+    "CLOCK_RATE": "clock_rate_khz",
+    "L2_CACHE_SIZE": "l2_cache_bytes",
+    "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN": "max_shared_memory_per_block_optin_bytes",
+    "MULTIPROCESSOR_COUNT": "usable_core_count",
 }
 
 
@@ -119,13 +127,10 @@ class Device:
     def __getattr__(self, name: str) -> Any:
         if name != name.upper():
             raise AttributeError(f"a device has no attribute {name!r}")
-        found = None
-        if not self._device.is_host:
-            found = self._device.driver_attribute(name)
-        elif name == "MULTIPROCESSOR_COUNT":
-            return self._info.usable_core_count
+        found = None if self._device.is_host else self._device.driver_attribute(name)
         if found is None and self._device.memory_type is not MemoryType.CUDA:
-            found = _OF_CPU.get(name)
+            spelled = _OF_HOST.get(name)
+            found = getattr(self._info, spelled) if spelled else _OF_CPU.get(name)
         if found is None:
             raise AttributeError(f"the device {self._device} has no attribute {name!r}")
         return found
@@ -173,6 +178,22 @@ class _Choices(threading.local):
 _choices = _Choices()
 
 
+#: What a context has of its memory manager.
+_OF_MANAGER = frozenset(
+    {
+        "allocations",
+        "deallocations",
+        "defer_cleanup",
+        "get_ipc_handle",
+        "get_memory_info",
+        "memalloc",
+        "memallocmanaged",
+        "memhostalloc",
+        "mempin",
+    }
+)
+
+
 class Context:
     """The state of a device in this process."""
 
@@ -186,21 +207,10 @@ class Context:
         """A number that no other context has."""
         return id(self.device._device)
 
-    @property
-    def allocations(self) -> dict[Any, Any]:
-        """The memory that its manager counts."""
-        found: dict[Any, Any] = self.memory_manager.allocations
-        return found
-
-    @property
-    def deallocations(self) -> Any:
-        """The memory that waits to be freed."""
-        return self.memory_manager.deallocations
-
-    def get_memory_info(self) -> MemoryInfo:
-        """Return the free and the total memory, in bytes."""
-        found: MemoryInfo = self.memory_manager.get_memory_info()
-        return found
+    def __getattr__(self, name: str) -> Any:
+        if name not in _OF_MANAGER:
+            raise AttributeError(f"a context has no attribute {name!r}")
+        return getattr(self.memory_manager, name)
 
     def synchronize(self) -> None:
         """Wait for the device."""
@@ -224,51 +234,12 @@ class Context:
         """Prepare the memory manager."""
         self.memory_manager.initialize()
 
-    def memalloc(self, bytesize: int) -> Any:
-        """Allocate bytes."""
-        return self.memory_manager.memalloc(bytesize)
-
-    def memhostalloc(
-        self, bytesize: int, mapped: bool = False, portable: bool = False, wc: bool = False
-    ) -> Any:
-        """Allocate page-locked bytes on the host."""
-        return self.memory_manager.memhostalloc(bytesize, mapped, portable, wc)
-
-    def memallocmanaged(self, bytesize: int, attach_global: bool = True) -> Any:
-        """Allocate managed bytes."""
-        return self.memory_manager.memallocmanaged(bytesize, attach_global)
-
-    def mempin(self, owner: Any, pointer: int, size: int, mapped: bool = False) -> Any:
-        """Return bytes of the host for copies, or for kernels."""
-        return self.memory_manager.mempin(owner, pointer, size, mapped)
-
-    def get_ipc_handle(self, memory: Any) -> Any:
-        """Return a handle by which other processes open memory."""
-        return self.memory_manager.get_ipc_handle(memory)
-
-    def create_stream(self) -> streams.Stream:
-        """Make a stream."""
-        return streams.stream()
-
-    def create_external_stream(self, ptr: int) -> streams.Stream:
-        """Return a stream of another library."""
-        return streams.external_stream(ptr)
-
-    def get_default_stream(self) -> streams.Stream:
-        """Return the default stream."""
-        return streams.default_stream()
-
-    def get_legacy_default_stream(self) -> streams.Stream:
-        """Return the default stream, by the handle that drivers know it by."""
-        return streams.legacy_default_stream()
-
-    def get_per_thread_default_stream(self) -> streams.Stream:
-        """Return the default stream of this thread."""
-        return streams.per_thread_default_stream()
-
-    def create_event(self, timing: bool = True) -> streams.Event:
-        """Make an event."""
-        return streams.Event(timing)
+    create_stream = staticmethod(streams.stream)
+    create_external_stream = staticmethod(streams.external_stream)
+    get_default_stream = staticmethod(streams.default_stream)
+    get_legacy_default_stream = staticmethod(streams.legacy_default_stream)
+    get_per_thread_default_stream = staticmethod(streams.per_thread_default_stream)
+    create_event = staticmethod(streams.event)
 
     def create_module_ptx(self, ptx: str | bytes) -> Module:
         """Load PTX."""
@@ -287,10 +258,6 @@ class Context:
 
         other = peer_context if isinstance(peer_context, int) else peer_context.device.id
         return can_access_peer(self.device._device, gpus[other]._device)
-
-    def defer_cleanup(self) -> Any:
-        """Return a block in which the memory manager frees nothing."""
-        return self.memory_manager.defer_cleanup()
 
     def __enter__(self) -> Context:
         self.device.__enter__()

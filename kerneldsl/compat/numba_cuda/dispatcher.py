@@ -6,25 +6,28 @@ import math
 import types
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from operator import attrgetter
 from typing import Any, ClassVar, NamedTuple, Never
 
 import numpy as np
 
 from kerneldsl.compat.numba_cuda.api import as_cuda_array
-from kerneldsl.compat.numba_cuda.arrays import DeviceNDArray, DeviceRecord, _SharedNDArray
+from kerneldsl.compat.numba_cuda.arrays import DeviceNDArray, DeviceRecord
 from kerneldsl.compat.numba_cuda.errors import missing_launch_config_msg, translated, translating
 from kerneldsl.compat.numba_cuda.launches import (
     checked_dimensions,
     warn_of_host_arrays,
+    warn_of_no_source,
     warn_of_small_grid,
 )
 from kerneldsl.compat.numba_cuda.overloads import Overload
+from kerneldsl.compat.numba_cuda.shared_arrays import SharedNDArray
 from kerneldsl.compat.numba_cuda.streams import stream_of
 from kerneldsl.contract import CompileOptions
 from kerneldsl.errors import ArgumentTypeError, KernelError
 from kerneldsl.kernels.kernel import Kernel, KernelOptions
 from kerneldsl.language.element_types import numpy_dtype
-from kerneldsl.language.kinds import ScalarKind
+from kerneldsl.language.kinds import ArrayKind, ScalarKind
 from kerneldsl.language.signatures import read_signature
 from kerneldsl.launch.dispatch import Dispatcher
 from kerneldsl.memory.arrays import DeviceArray
@@ -138,7 +141,7 @@ def _adapt(value: Any) -> Any:
         found = _adapt(value.value)
         is_copied = isinstance(value, In) and isinstance(found, np.ndarray)
         return found.copy(order="K") if is_copied else found
-    if isinstance(value, _SharedNDArray):
+    if isinstance(value, SharedNDArray):
         return value if value.whole is None else value.on_device
     if isinstance(value, tuple):
         made = [_adapt(each) for each in value]
@@ -167,7 +170,14 @@ def _aligned(value: Any, after: list[Callable[[], Any]]) -> Any:
 
 
 def _wrapped(value: Any, kind: Any) -> Any:
-    """Return an int that fits the type of its parameter: its lowest bits, as numba.cuda does."""
+    """Return an argument with the signedness of its parameter, as numba.cuda reads it.
+
+    An int becomes its lowest bits. An array of integers is one of others of the same size.
+    """
+    if isinstance(kind, ArrayKind) and isinstance(value, np.ndarray | DeviceArray):
+        wanted, given = kind.element, value.dtype
+        is_other = wanted.is_integer and given.kind in "iu" and given.name != wanted.name
+        return value.view(wanted.name) if is_other and given.itemsize == wanted.nbytes else value
     if type(value) is not int or not isinstance(kind, ScalarKind):
         return value
     dtype = numpy_dtype(kind.dtype)
@@ -205,6 +215,16 @@ class ForAll:
 
 #: Threads of a block where the program leaves the choice.
 _BLOCK = 256
+
+
+def _reader(attribute: str, what: str) -> Any:
+    """Return the method that reads an attribute of the overload of a signature."""
+
+    def read(self: CUDADispatcher, signature: Any = None) -> Any:
+        return self._of_each(signature, attrgetter(attribute))
+
+    read.__doc__ = f"Return {what}, of all overloads in a dict."
+    return read
 
 
 class CUDADispatcher(Kernel[Any, Any]):
@@ -248,6 +268,8 @@ class CUDADispatcher(Kernel[Any, Any]):
         return found  # type: ignore[no-any-return]
 
     def _define(self, make: Any) -> Any:
+        if self.options.compile.debug:
+            warn_of_no_source(self.py_func)
         return super()._define(make)._replace(follows_numba=True, store=self._store)
 
     @cached_property
@@ -431,25 +453,17 @@ class CUDADispatcher(Kernel[Any, Any]):
             print(self.py_func.__name__, key, file=file)
             print("-" * 80, each.typed(), "=" * 80, sep="\n", file=file)
 
-    def get_regs_per_thread(self, signature: Any = None) -> Any:
-        """Return the registers of a thread."""
-        return self._of_each(signature, lambda each: each.regs_per_thread)
-
-    def get_const_mem_size(self, signature: Any = None) -> Any:
-        """Return the bytes of constant memory."""
-        return self._of_each(signature, lambda each: each.const_mem_size)
-
-    def get_shared_mem_per_block(self, signature: Any = None) -> Any:
-        """Return the bytes of static shared memory of a block."""
-        return self._of_each(signature, lambda each: each.shared_mem_per_block)
-
-    def get_max_threads_per_block(self, signature: Any = None) -> Any:
-        """Return how many threads a block may have."""
-        return self._of_each(signature, lambda each: each.max_threads_per_block)
-
-    def get_local_mem_per_thread(self, signature: Any = None) -> Any:
-        """Return the bytes of local memory of a thread."""
-        return self._of_each(signature, lambda each: each.local_mem_per_thread)
+    get_regs_per_thread = _reader("regs_per_thread", "the registers of a thread")
+    get_const_mem_size = _reader("const_mem_size", "the bytes of constant memory")
+    get_shared_mem_per_block = _reader(
+        "shared_mem_per_block", "the bytes of static shared memory of a block"
+    )
+    get_max_threads_per_block = _reader(
+        "max_threads_per_block", "the largest number of threads of a block"
+    )
+    get_local_mem_per_thread = _reader(
+        "local_mem_per_thread", "the bytes of local memory of a thread"
+    )
 
     def __reduce__(self) -> Any:
         from kerneldsl.kernels.pickling import reduce_function

@@ -58,7 +58,8 @@ class _Driver:
 
     def cuMemGetInfo(self) -> MemoryInfo:
         """Return the free and the total memory, in bytes."""
-        return current_context().get_memory_info()
+        found: MemoryInfo = current_context().get_memory_info()
+        return found
 
     def cuStreamCreate(self, flags: int = 0) -> int:
         """Make a stream, and return its handle."""

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 from kerneldsl.errors import (
     BarrierDivergenceError,
+    DeviceCodeError,
     KernelError,
     KernelTypingError,
     LaunchConfigError,
@@ -105,10 +106,16 @@ def translated(error: KernelError) -> BaseException:
         is_unsupported = isinstance(error, UnsupportedConstructError)
         return _as((errors.UnsupportedError if is_unsupported else errors.TypingError,), error)
     if isinstance(error, LaunchConfigError):
-        # cuda.core has the class that numba-cuda raises; a program that catches it has imported it.
-        of_core = vars(sys.modules.get("cuda.core._utils.cuda_utils", sys)).get("CUDAError")
-        return _as((CudaAPIError, ValueError, *filter(None, (of_core,))), error)
+        return _as((CudaAPIError, ValueError, *_of_core("CUDAError")), error)
+    if isinstance(error, DeviceCodeError):
+        return _as((NvrtcError, LinkerError, *_of_core("NVRTCError")), error)
     return error
+
+
+def _of_core(name: str) -> tuple[type, ...]:
+    """Return the class of cuda.core that numba-cuda raises, if the program can know it."""
+    found = vars(sys.modules.get("cuda.core._utils.cuda_utils", sys)).get(name)
+    return () if found is None else (found,)
 
 
 @contextmanager
@@ -141,8 +148,8 @@ class _Translated(Exception):
         self.error = error
         self.msg = str(error)
         self.loc = None
-        self.args = (str(error),)
         self.code = 1  # CUDA_ERROR_INVALID_VALUE
+        self.args = (str(self),)
 
     def __str__(self) -> str:
         if isinstance(self, CudaAPIError):

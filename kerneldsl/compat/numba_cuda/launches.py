@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 import numbers
 from typing import Any
 from warnings import warn
@@ -10,7 +11,7 @@ import numpy as np
 
 from kerneldsl.compat.numba_cuda.errors import missing_launch_config_msg
 
-__all__ = ["checked_dimensions", "warn_of_host_arrays", "warn_of_small_grid"]
+__all__ = ["checked_dimensions", "warn_of_host_arrays", "warn_of_no_source", "warn_of_small_grid"]
 
 
 def checked_dimensions(griddim: Any, blockdim: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -52,6 +53,15 @@ def warn_of_host_arrays(args: tuple[Any, ...]) -> None:
 
         text = "Host array used in CUDA kernel will incur copy overhead to/from device."
         warn(NumbaPerformanceWarning(text), stacklevel=_STACKLEVEL)
+
+
+def warn_of_no_source(function: Any) -> None:
+    """Warn of a function that is compiled for debugging, and is in no file."""
+    if not linecache.getlines(function.__code__.co_filename):
+        from numba.core.errors import NumbaDebugInfoWarning
+
+        text = f"Could not find source for function: {function}. Lines of errors may be missing."
+        warn(NumbaDebugInfoWarning(text), stacklevel=_STACKLEVEL)
 
 
 #: From a warning to the program.

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kerneldsl.compat.numba_cuda.api import managed_array, mapped_array, pinned_array
-from kerneldsl.compat.numba_cuda.arrays import MappedNDArray
 from kerneldsl.compat.numba_cuda.memory import AutoFreePointer, MemoryPointer
+from kerneldsl.compat.numba_cuda.shared_arrays import MappedNDArray
 from kerneldsl.memory.arrays import new_array
 from kerneldsl.memory.creation import locked_view
 from kerneldsl.memory.strided import host_view

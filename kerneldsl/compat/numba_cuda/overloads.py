@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from types import SimpleNamespace
 from typing import Any
 
 from kerneldsl.compat.numba_cuda.launches import checked_dimensions
@@ -39,6 +40,11 @@ class Overload:
         from numba import types as numba_types
 
         return (self._result or numba_types.void)(*self.argument_types)
+
+    @property
+    def fndesc(self) -> SimpleNamespace:
+        """The name of the function in the code, as its `mangled_name`."""
+        return SimpleNamespace(mangled_name=self._kernel()[0].__name__)
 
     @property
     def cooperative(self) -> bool:

@@ -141,7 +141,8 @@ def _module_of(unit: FunctionUnit, code: LinkedCode, arch: Architecture) -> PtxM
 
 def _source_of(code: LinkedCode) -> CudaText:
     """Return the source of a function of CUDA C++."""
-    return CudaText(code.code.decode(errors="replace"), code.path or f"<{code.symbol}>")
+    name = code.path or f"<{code.symbol or code.name.strip('<>')}>"
+    return CudaText(code.code.decode(errors="replace"), name)
 
 
 def _compile(source: CudaText, options: CudaOptions, arch: str) -> str:
