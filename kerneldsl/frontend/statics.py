@@ -14,6 +14,7 @@ from kerneldsl.frontend.operators import BINARY_OPERATORS, COMPARISONS, UNARY_OP
 from kerneldsl.frontend.report import Reporter
 from kerneldsl.language.element_types import DTYPE_NAMES, ELEMENT_TYPES, element_name
 from kerneldsl.language.intrinsics.intrinsic import Intrinsic, IntrinsicGroup, Typing
+from kerneldsl.utilities.modules import is_of_numba
 
 __all__ = ["StaticEvaluator", "dtype_name"]
 
@@ -276,7 +277,7 @@ def _is_integer(value: object) -> bool:
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
-def dtype_name(value: object) -> str | None:
+def dtype_name(value: Any) -> str | None:
     """Name of the dtype that an object stands for, or ``None``.
 
     - `value`: a NumPy scalar type, a ``numpy.dtype``, a Numba type, a name, or Python's ``int``,
@@ -290,6 +291,8 @@ def dtype_name(value: object) -> str | None:
     """
     if isinstance(value, str) and value in ELEMENT_TYPES:
         return value
+    if is_of_numba(value, "Record"):
+        return element_name(value.dtype)
     if is_numba_type(value):
         name = str(value)
         name = _NUMBA_ALIASES.get(name, name)

@@ -77,15 +77,23 @@ class _FieldArray(types.NestedArray):
         """Return what tells it from other types."""
         return self.dtype, self.shape, self.aligned, self.mutable
 
+    def can_convert_to(self, typingctx: Any, other: Any) -> Any:
+        """Return that the elements of a copy, too, are stored in another record's array."""
+        if isinstance(other, _FieldArray) and other.mutable and not self.mutable:
+            is_same = (self.dtype, self.shape) == (other.dtype, other.shape)
+            return Conversion.unsafe if is_same else None
+        return super().can_convert_to(typingctx, other)
+
 
 for _kind in (_Record, _Argument):
     register_model(_kind)(models.RecordModel)
 register_model(_FieldArray)(models.NestedArrayModel)
 
 
+@lower_cast(_FieldArray, _FieldArray)
 @lower_cast(_Record, _Record)
 def _as_another(context: Any, builder: Any, fromty: Any, toty: Any, value: Any) -> Any:
-    """Pass a record on, which is where its bytes are."""
+    """Pass a record or an array in it on, which is where its bytes are."""
     return value
 
 

@@ -59,6 +59,7 @@ INTERNAL = {
     "memory_management": "numba-cuda's runtime for reference counts",
     "serialize": "numba-cuda's pickler",
     "simulator": "numba-cuda's simulator",
+    "tests.cudapy.extensions_usecases": "extends numba-cuda's compiler",
     "typeconv": "numba-cuda's compiler",
     "typing": "numba-cuda's compiler",
     "vector_types": "numba-cuda's compiler",
@@ -135,7 +136,8 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         below = fullname.removeprefix("numba.cuda.").removeprefix("kerneldsl.cuda.")
         if below == fullname:
             return None
-        if below == "tests" or below.startswith("tests."):
+        is_internal = _why_internal(below) is not None
+        if not is_internal and (below == "tests" or below.startswith("tests.")):
             place = self._root.joinpath(*below.split("."))
             if below == "tests.support":
                 return importlib.machinery.ModuleSpec(fullname, self)
@@ -146,7 +148,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             return importlib.util.spec_from_file_location(fullname, place.with_suffix(".py"))
         if below in ("testing", "utils"):
             return importlib.machinery.ModuleSpec(fullname, self)
-        if _why_internal(below):
+        if is_internal:
             return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
         return None
 

@@ -8,6 +8,7 @@ import sys
 
 import numpy as np
 import pytest
+from numba import float64, from_dtype
 
 import kerneldsl as kd
 from kerneldsl import cuda
@@ -184,3 +185,31 @@ def test_a_vector_without_an_array_of_them_in_a_fresh_process(tmp_path):
     environment = {**os.environ, "KERNELDSL_CACHE": "0"}
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
     assert done.stdout == "-1.0\n"
+
+
+class TestArraysInRecords:
+    def test_numbas_type_is_a_dtype(self):
+        kind = from_dtype(RECORD)
+
+        @cuda.jit((kind, kind[:], float64[:]))
+        def kernel(record, records, out):
+            own = cuda.local.array(2, dtype=kind)
+            shared = cuda.shared.array(2, dtype=kind)
+            shared[1].h[1] = records[1].h[1] + 1
+            own[0].g = record.g
+            out[0], out[1] = shared[1].h[1], own[0].g
+
+        records, out = np.zeros(2, RECORD), np.full(2, np.nan)
+        records["g"], records["h"] = 4, 2.5
+        kernel[1, 1](records[0], records, out)
+        assert out.tolist() == [3.5, 4]
+
+    def test_one_is_copied_from_a_record_that_is_read(self):
+        @cuda.jit
+        def kernel(source, target):
+            target["h"] = source["h"]
+
+        records = np.zeros(2, RECORD)
+        records[0]["h"] = 3, -0.0
+        kernel[1, 1](records[0], records[1])
+        assert records[1].tobytes() == records[0].tobytes()
