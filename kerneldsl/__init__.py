@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     )
     from kerneldsl.contract.error_entries import ErrorEntry as ErrorEntry
     from kerneldsl.contract.error_history import ErrorLog as ErrorLog, error_log as error_log
-    from kerneldsl.errors.axes import AxisError as AxisError
+    from kerneldsl.errors.conversions import AxisError as AxisError
     from kerneldsl.errors import (
         ArgumentError as ArgumentError,
         ArgumentOverflowError as ArgumentOverflowError,
@@ -121,6 +121,7 @@ if TYPE_CHECKING:
     from kerneldsl.kernels.tuned import tune as tune
     from kerneldsl.language.intrinsics.atomics import atomic as atomic
     from kerneldsl.language.intrinsics.barriers import (
+        grid_group as grid_group,
         syncthreads as syncthreads,
         syncthreads_and as syncthreads_and,
         syncthreads_count as syncthreads_count,
@@ -132,7 +133,6 @@ if TYPE_CHECKING:
     )
     from kerneldsl.language.intrinsics.chains import chain as chain
     from kerneldsl.language.intrinsics.expert import nv as nv, ptx as ptx
-    from kerneldsl.language.intrinsics.grids import grid_group as grid_group
     from kerneldsl.language.intrinsics.groups import block as block, warp as warp
     from kerneldsl.language.intrinsics.lanes import (
         activemask as activemask,
@@ -350,7 +350,7 @@ _MODULES = {
         "UndefinedAttributeError UndefinedNameError UnknownTargetError "
         "UnsupportedConstructError"
     ),
-    "kerneldsl.errors.axes": "AxisError",
+    "kerneldsl.errors.conversions": "AxisError",
     "kerneldsl.contract.cuda_options": "CudaOptions",
     "kerneldsl.kernels.cuda_code": "CudaModule cuda_source module",
     "kerneldsl.kernels.cuda_kernel": "CudaKernel",
@@ -360,12 +360,11 @@ _MODULES = {
     "kerneldsl.kernels.tuned": "tune",
     "kerneldsl.language.intrinsics.atomics": "atomic",
     "kerneldsl.language.intrinsics.barriers": (
-        "syncthreads syncthreads_and syncthreads_count syncthreads_or syncwarp threadfence "
-        "threadfence_block threadfence_system"
+        "grid_group syncthreads syncthreads_and syncthreads_count syncthreads_or syncwarp "
+        "threadfence threadfence_block threadfence_system"
     ),
     "kerneldsl.language.intrinsics.chains": "chain",
     "kerneldsl.language.intrinsics.expert": "nv ptx",
-    "kerneldsl.language.intrinsics.grids": "grid_group",
     "kerneldsl.language.intrinsics.groups": "block warp",
     "kerneldsl.language.intrinsics.lanes": (
         "activemask all_sync any_sync ballot_sync eq_sync lanemask_lt match_all_sync "

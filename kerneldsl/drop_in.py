@@ -77,7 +77,7 @@ def install() -> None:
         from kerneldsl.compat import numpy_as_cupy
 
         numpy_as_cupy.install()
-    from kerneldsl.frontend.executed import record
+    from kerneldsl.frontend.function_text import record
 
     record()  # numba.cuda compiles kernels from bytecode, and needs no text of them
     loaded = [name for name in sys.modules if name.startswith(_ROOTS)]

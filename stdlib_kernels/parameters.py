@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from kerneldsl.errors import ArgumentOverflowError, ArgumentTypeError, ArgumentValueError
-from kerneldsl.errors.axes import AxisError
+from kerneldsl.errors.conversions import AxisError
 from kerneldsl.errors.values import as_int, safe_repr
 from kerneldsl.repeating.recorded_calls import refuse_to_repeat
 

@@ -32,9 +32,7 @@ _KINDS = {
     "Shipping kernels": "kerneldsl.shipping",
     "Places of a thread": "kerneldsl.language.intrinsics.places",
     "Shared, local and constant memory": "kerneldsl.language.intrinsics.memory",
-    "Barriers and fences": (
-        "kerneldsl.language.intrinsics.barriers kerneldsl.language.intrinsics.grids"
-    ),
+    "Barriers and fences": "kerneldsl.language.intrinsics.barriers",
     "Warps": "kerneldsl.language.intrinsics.lanes",
     "Groups and chains": (
         "kerneldsl.language.intrinsics.groups kerneldsl.language.intrinsics.chains"

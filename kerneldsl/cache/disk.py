@@ -10,7 +10,8 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import field
+from typing import NamedTuple
 
 from kerneldsl.cache.entry import Entry
 from kerneldsl.cache.folders import Folder
@@ -19,14 +20,21 @@ from kerneldsl.cache.reasons import BadEntry, Reason
 from kerneldsl.cache.settings import NAMES, Settings, read_secret, read_settings, read_size
 from kerneldsl.cache.store import Store
 from kerneldsl.errors import CacheError, CacheWarning
+from kerneldsl.utilities.dataclasses import dataclass
 from kerneldsl.utilities.environment import cache_folder, logger, named_path, was_reported
+from kerneldsl.utilities.formatting import AsDict, AsTable, format_bytes, format_duration
 from kerneldsl.utilities.locks import ForkSafeLock, OnceTable
 from kerneldsl.utilities.tracebacks import warn_user
 
-if TYPE_CHECKING:  # few programs ask for the values
-    from kerneldsl.cache.statistics import CacheStatistics
-
-__all__ = ["Counters", "DiskCache", "Found", "counters", "disk_cache", "user_folder"]
+__all__ = [
+    "CacheStatistics",
+    "Counters",
+    "DiskCache",
+    "Found",
+    "counters",
+    "disk_cache",
+    "user_folder",
+]
 
 
 class Counters:
@@ -60,8 +68,6 @@ class Counters:
 
     def read(self) -> CacheStatistics:
         """Return the counts as they are now."""
-        from kerneldsl.cache.statistics import CacheStatistics
-
         with self._lock:
             counts = {name: count for name, count in self._counts.items() if count}
             return CacheStatistics(
@@ -229,3 +235,46 @@ def disk_cache() -> DiskCache:
     """Return the cache under the settings of the environment as it is now."""
     texts = tuple(map(os.environ.get, NAMES))
     return _known.get_or_make(texts, lambda: DiskCache(read_settings()))
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class CacheStatistics(AsTable, AsDict):
+    """Counts of the cache since the process began, or since they were reset.
+
+    Parameters
+    ----------
+    hits : int
+        Entries that were found and used.
+    misses : mapping of str to int
+        Looks that found nothing to use, by reason: ``"absent"`` is the ordinary one, and
+        ``"checksum"``, ``"length"``, ``"owner"`` and their like are entries that were refused.
+    writes, failed_writes : int
+        Entries that were written, and that could not be.
+    evicted : int
+        Entries that this process removed to make room.
+    read_bytes, written_bytes : int
+        Sizes of the entries that were used and written.
+    saved_s : float
+        Seconds that compiling what was found took when it was made, less what finding it took.
+    """
+
+    hits: int
+    misses: Mapping[str, int] = field(default_factory=dict)
+    writes: int = 0
+    failed_writes: int = 0
+    evicted: int = 0
+    read_bytes: int = 0
+    written_bytes: int = 0
+    saved_s: float = 0.0
+
+    def _table(self) -> tuple[tuple[str, str], list[tuple[str, object]]]:
+        return ("cache", ""), [
+            ("hits", self.hits),
+            *((f"misses: {reason}", count) for reason, count in sorted(self.misses.items())),
+            ("writes", self.writes),
+            ("failed writes", self.failed_writes),
+            ("evicted", self.evicted),
+            ("read", format_bytes(self.read_bytes)),
+            ("written", format_bytes(self.written_bytes)),
+            ("time saved", format_duration(max(self.saved_s, 0.0) * 1e9)),
+        ]

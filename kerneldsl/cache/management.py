@@ -13,8 +13,8 @@ from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
 from kerneldsl.errors.values import as_int, safe_repr
 
 if TYPE_CHECKING:
+    from kerneldsl.cache.disk import CacheStatistics
     from kerneldsl.cache.inventory import EntryInfo, Verification
-    from kerneldsl.cache.statistics import CacheStatistics
     from kerneldsl.cache.transfer import Imported
 
 __all__ = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
-from kerneldsl.utilities import sympy_import
+from kerneldsl.utilities import modules
 
 __all__ = [
     "Expression",
@@ -25,7 +25,7 @@ def import_sympy() -> Any:
 
     - raises `ToolMissingError` if it is not installed.
     """
-    return sympy_import.import_sympy("Explanations are SymPy expressions")
+    return modules.import_sympy("Explanations are SymPy expressions")
 
 
 def symbol(name: str) -> Expression:

@@ -14,7 +14,7 @@ from kerneldsl.frontend.names import GRID_GROUPS, last_name, local_constants
 from kerneldsl.frontend.report import Reporter
 from kerneldsl.frontend.resolve import Namespace
 from kerneldsl.frontend.trees import Transformer
-from kerneldsl.language.intrinsics.grids import grid_group
+from kerneldsl.language.intrinsics.barriers import grid_group
 
 __all__ = ["name_grid_groups"]
 

@@ -82,7 +82,7 @@ def find_source(function: Callable[..., Any]) -> FunctionSource:
         found = _find_in_text(program, code)
         if found is not None:
             return FunctionSource(found, register_text(code.co_filename, program))
-    from kerneldsl.frontend.executed import executed_texts, registered  # for few functions
+    from kerneldsl.frontend.function_text import executed_texts, registered  # for few functions
 
     for executed in executed_texts(code.co_filename):
         found = _find_in_text(executed, code)

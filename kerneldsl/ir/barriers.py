@@ -14,7 +14,7 @@ from kerneldsl.ir.accesses import Accesses
 from kerneldsl.ir.divergence import Divergence, Level, level_of
 from kerneldsl.ir.operations import LOOPS, Function, Operation, Region, Value
 from kerneldsl.ir.uniformity import Meeting, Uniformity, uniformity_of
-from kerneldsl.language.intrinsics.grids import grid_group
+from kerneldsl.language.intrinsics.barriers import grid_group
 from kerneldsl.language.intrinsics.intrinsic import Intrinsic, Scope, Typing
 
 __all__ = ["analyze_barriers", "barrier_problems"]

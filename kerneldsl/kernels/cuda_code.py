@@ -26,9 +26,8 @@ from kerneldsl.language.kinds import ArrayKind, Kind, TupleKind, format_signatur
 from kerneldsl.launch.attributes import read_attributes
 from kerneldsl.launch.dimensions import read_dim3
 from kerneldsl.utilities import environment
-from kerneldsl.utilities.files_beside import find_beside, read_beside
 from kerneldsl.utilities.formatting import format_count
-from kerneldsl.utilities.paths import path_text
+from kerneldsl.utilities.paths import find_beside, path_text, read_beside
 from kerneldsl.utilities.shown import Shown
 from kerneldsl.utilities.tracebacks import shorten_errors
 

@@ -15,9 +15,8 @@ from kerneldsl.frontend.code_form import CodeForm, form_of_binary, without_byte_
 from kerneldsl.frontend.linked_code import LinkedCode
 from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind
 from kerneldsl.language.signatures import read_function_signature
-from kerneldsl.utilities.files_beside import find_beside, read_beside
 from kerneldsl.utilities.flags import read_flag
-from kerneldsl.utilities.paths import path_text
+from kerneldsl.utilities.paths import find_beside, path_text, read_beside
 
 __all__ = ["FORMS", "read_link"]
 

@@ -113,7 +113,7 @@ class TunableLaunch:
         True
         """
         from kerneldsl.streams.current import refuse_waiting
-        from kerneldsl.tuning.options import TuningOptions
+        from kerneldsl.tuning.search import TuningOptions
         from kerneldsl.tuning.tune import tune
 
         refuse_waiting()

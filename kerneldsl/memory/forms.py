@@ -13,8 +13,8 @@ from kerneldsl.contract.locations import BufferOffset, Location
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, KernelError
 from kerneldsl.errors.values import a_type
 from kerneldsl.memory.arrays import DeviceArray
-from kerneldsl.memory.free_lists import FreeList, find_free_list
 from kerneldsl.memory.geometry import OTHER_HOME, READ_ONLY, ArrayGeometry
+from kerneldsl.memory.host_memory import FreeList, find_free_list
 from kerneldsl.memory.pools import allocate
 from kerneldsl.utilities.tracebacks import shorten
 

@@ -35,7 +35,7 @@ from kerneldsl.utilities.process_owned import ProcessOwned
 from kerneldsl.utilities.tracebacks import shorten_errors_of
 
 if TYPE_CHECKING:  # every array imports this module, and few programs ask for the values
-    from kerneldsl.memory.free_lists import FreeList
+    from kerneldsl.memory.host_memory import FreeList
     from kerneldsl.memory.memory_statistics import MemoryStatistics, PoolStatistics
 
 __all__ = [
@@ -309,7 +309,7 @@ class MemoryPool(ProcessOwned):
         try:
             pointer = self._memory.acquire(self, nbytes, home)
         except OutOfMemoryError as error:
-            from kerneldsl.memory.out_of_memory import acquire_again
+            from kerneldsl.memory.device_memory import acquire_again
 
             pointer = acquire_again(self, nbytes, home, error)
         return PooledBuffer(self, pointer, nbytes, home)

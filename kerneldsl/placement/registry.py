@@ -14,20 +14,22 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from kerneldsl.contract.entry import MemoryType
-from kerneldsl.errors import KernelError, UnknownTargetError
+from kerneldsl.errors import ArgumentValueError, KernelError, UnknownTargetError
 from kerneldsl.errors.values import a_type, safe_repr
-from kerneldsl.utilities.environment import logger
+from kerneldsl.language.other_names import closest_name
+from kerneldsl.utilities.environment import logger, pass_names
 from kerneldsl.utilities.locks import ForkSafeLock
 from kerneldsl.utilities.own_packages import import_own, require_own_packages
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-    from kerneldsl.contract import Target, TargetEntry
+    from kerneldsl.contract import PassInfo, Target, TargetEntry
 
 __all__ = [
     "built_in_targets",
     "c_library",
+    "check_pass_names",
     "command_names",
     "command_summary",
     "get_command",
@@ -35,11 +37,13 @@ __all__ = [
     "hardware_targets",
     "is_hardware",
     "load_own",
+    "optimizing_passes",
     "require_target",
     "target_names",
     "target_of_memory",
     "target_writing",
 ]
+
 
 #: Name to ``module:function``, and the sentence for the list of commands.
 _BUILT_IN_COMMANDS = {
@@ -203,3 +207,25 @@ def _entries(group: str) -> dict[str, EntryPoint]:
     from importlib.metadata import entry_points  # it imports e-mail and zip; built-ins need it not
 
     return {entry.name: entry for entry in entry_points(group=group)}
+
+
+def optimizing_passes() -> tuple[PassInfo, ...]:
+    """Return the passes of each target, in the order in which they run."""
+    found = {
+        each.name: each for name in target_names() for each in get_target(name).compiler.passes()
+    }
+    return tuple(found.values())
+
+
+def check_pass_names(text: str) -> None:
+    """Raise `ArgumentValueError` if ``KERNELDSL_DISABLE_PASSES`` names an unknown pass."""
+    known = [each.name for each in optimizing_passes()]
+    for name in pass_names(text):
+        if name not in known:
+            near = closest_name(name, known)
+            raise ArgumentValueError(
+                f"KERNELDSL_DISABLE_PASSES names the pass {name!r}, which does not exist",
+                value=name,
+                limit=f"The passes are {', '.join(known)}",
+                remedy=f"The closest name is {near}" if near else "kerneldsl passes describes them",
+            )

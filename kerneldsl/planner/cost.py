@@ -28,9 +28,8 @@ from __future__ import annotations
 import math
 from typing import Literal, NamedTuple, TypeAlias
 
-from kerneldsl.planner.arithmetic import NUMBERS, Arithmetic, Quantity
 from kerneldsl.planner.candidates import Candidate
-from kerneldsl.planner.rates import DeviceRates
+from kerneldsl.planner.rates import NUMBERS, Arithmetic, DeviceRates, Quantity
 from kerneldsl.planner.work import SECTOR_BYTES, ElementWork
 
 __all__ = [

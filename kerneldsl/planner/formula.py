@@ -15,14 +15,14 @@ from typing import Any, NamedTuple, TypeAlias
 from kerneldsl.contract import ElementMapping
 from kerneldsl.errors import ArgumentValueError
 from kerneldsl.errors.values import safe_repr
-from kerneldsl.planner.arithmetic import Quantity
 from kerneldsl.planner.cost import Constants, PlanShape, device_time
 from kerneldsl.planner.fit import ModelInputs
 from kerneldsl.planner.host import element_ns, host_ns
+from kerneldsl.planner.rates import Quantity
 from kerneldsl.planner.work import ElementWork
 from kerneldsl.utilities.dataclasses import dataclass
+from kerneldsl.utilities.modules import import_sympy
 from kerneldsl.utilities.shown import Shown
-from kerneldsl.utilities.sympy_import import import_sympy
 
 __all__ = ["DeviceModel", "HostModel", "PlanFormula", "PlanModel", "model_formula"]
 

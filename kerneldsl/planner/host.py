@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 
 from kerneldsl.contract import HostShare
-from kerneldsl.planner.arithmetic import NUMBERS, Arithmetic, Quantity
+from kerneldsl.planner.rates import NUMBERS, Arithmetic, Quantity
 from kerneldsl.planner.work import SECTOR_BYTES, ElementWork
 
 __all__ = ["describe_share", "element_ns", "host_ns", "share_on_host"]

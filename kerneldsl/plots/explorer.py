@@ -17,7 +17,7 @@ from kerneldsl.planner.block_limits import KernelResources
 from kerneldsl.planner.block_occupancy import Occupancy
 from kerneldsl.planner.block_occupancy import occupancy as held_by
 from kerneldsl.planner.limits import ComputeCapability, DeviceOccupancyLimits
-from kerneldsl.plots.drawing import import_pyplot
+from kerneldsl.plots.occupancy import import_pyplot
 from kerneldsl.plots.occupancy import occupancy as draw_occupancy
 from kerneldsl.utilities.html import Html, card, element
 from kerneldsl.utilities.modules import imported

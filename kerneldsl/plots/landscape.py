@@ -9,7 +9,7 @@ from typing import Any
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
 from kerneldsl.errors.values import safe_repr
 from kerneldsl.planner.plan import LaunchPlan
-from kerneldsl.plots.drawing import MARK, Axes, axes_or_new
+from kerneldsl.plots.occupancy import MARK, Axes, axes_or_new
 from kerneldsl.utilities.figures import suit_any_page
 from kerneldsl.utilities.tracebacks import shorten_errors
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
 from kerneldsl.errors.values import safe_repr
 from kerneldsl.explain.explanation import Explanation
-from kerneldsl.plots.drawing import COLORS, FAINT, Axes, axes_or_new
+from kerneldsl.plots.occupancy import COLORS, FAINT, Axes, axes_or_new
 from kerneldsl.utilities.figures import INK
 from kerneldsl.utilities.tracebacks import shorten_errors
 

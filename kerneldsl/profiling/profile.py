@@ -10,11 +10,17 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from kerneldsl.errors import ArgumentValueError, ToolMissingError
 from kerneldsl.errors.values import safe_repr
-from kerneldsl.profiling.activities import Activity, covered_ns, make_activity
+from kerneldsl.profiling.activities import (
+    Activity,
+    Throughput,
+    covered_ns,
+    make_activity,
+    throughput,
+    worked,
+)
 from kerneldsl.profiling.recorder import NvtxRanges, recorder
 from kerneldsl.profiling.spans import LaunchedCode, Span
 from kerneldsl.profiling.summary import ProfileSummary, summarize
-from kerneldsl.profiling.throughput import Throughput, throughput, worked
 from kerneldsl.profiling.timeline import read_timeline, write_timeline
 from kerneldsl.utilities.flags import read_flag
 from kerneldsl.utilities.formatting import format_count, format_duration

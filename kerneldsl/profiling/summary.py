@@ -6,8 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from kerneldsl.profiling.activities import Activity
-from kerneldsl.profiling.throughput import Worked, throughput, worked
+from kerneldsl.profiling.activities import Activity, Worked, throughput, worked
 from kerneldsl.utilities.dataclasses import dataclass
 from kerneldsl.utilities.formatting import AsDict, AsTable, format_duration
 

@@ -24,8 +24,9 @@ chain of names and the name in the normal form.
 
 from __future__ import annotations
 
+import ast
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
@@ -48,7 +49,8 @@ from kerneldsl.shipping.meanings import (
 )
 from kerneldsl.shipping.packages import shipped_kernels_of
 
-__all__ = ["FUNCTION", "find_form", "form_key", "read_form"]
+__all__ = ["FUNCTION", "find_form", "form_key", "read_form", "text_of_functions"]
+
 
 #: How the meaning of a name begins that is a function of the form; its number follows.
 FUNCTION = "function "
@@ -211,3 +213,31 @@ def _make_unit(
     from kerneldsl.frontend.normalize import make_unit  # shipped code does without
 
     return make_unit(function, constants=constants, reads=reads)
+
+
+def text_of_functions(text: str, lines: Iterable[int]) -> str:
+    """Return the statements of a module that hold some functions, and its imports.
+
+    - `text`: the module.
+    - `lines`: a line of each function.
+    - returns: other lines are empty, so that lines keep their numbers. Imports stay, because the
+      interpreter compiles calls of imported names in another way.
+
+    Examples
+    --------
+    >>> text_of_functions("import math\\nKEY = 3\\ndef f(x):\\n    return x\\n", [3])
+    'import math\\n\\ndef f(x):\\n    return x\\n'
+    """
+    wanted = set(lines)
+    kept: set[int] = set()
+    for node in ast.parse(text).body:
+        decorators = getattr(node, "decorator_list", ())
+        first = min([node.lineno, *(each.lineno for each in decorators)])
+        span = range(first, (node.end_lineno or first) + 1)
+        if isinstance(node, ast.Import | ast.ImportFrom) or not wanted.isdisjoint(span):
+            kept.update(span)
+    rows = text.splitlines()
+    last = max(kept, default=0)
+    return "".join(
+        f"{row}\n" if number in kept else "\n" for number, row in enumerate(rows[:last], 1)
+    )

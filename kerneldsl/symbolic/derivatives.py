@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import groupby
+from types import FunctionType, MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
+
+import sympy
+from sympy.codegen import cfunctions
 
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, UnsupportedConstructError
 from kerneldsl.errors.values import a_type, safe_repr
@@ -13,6 +18,9 @@ from kerneldsl.kernels.decorators import func
 from kerneldsl.kernels.kernel import DeviceFunction, Kernel
 from kerneldsl.symbolic.element_kernels import ElementKernel
 from kerneldsl.symbolic.expressions import ExpressionKernel, check_sympy
+from kerneldsl.symbolic.frontend.readings import Reading, Store
+from kerneldsl.symbolic.printing import Printer, needs_floats
+from kerneldsl.symbolic.sources import FreshNames, value_lines
 from kerneldsl.utilities.tracebacks import shorten_errors
 from kerneldsl.utilities.written_functions import written_function
 
@@ -135,8 +143,6 @@ def _check_parameter(wrt: str, parameters: Sequence[str], name: str) -> None:
 
 def _of_expressions(kernel: ExpressionKernel, wrt: str) -> ExpressionKernel:
     """Differentiate the expressions themselves."""
-    from kerneldsl.symbolic.derived_sources import differentiated
-
     system = kernel.system
     _check_parameter(wrt, system.inputs, kernel.__qualname__)
     symbols = [s for s, name in system.numbers.items() if name == wrt]
@@ -155,7 +161,6 @@ def _of_expressions(kernel: ExpressionKernel, wrt: str) -> ExpressionKernel:
 
 
 def _of_kernel(kernel: Any, unit: FunctionUnit, wrt: str, name: str) -> ElementKernel:
-    from kerneldsl.symbolic.derived_sources import derived_text, differentiated
     from kerneldsl.symbolic.frontend.reading import read_unit
     from kerneldsl.symbolic.sources import NAMESPACE
 
@@ -181,7 +186,6 @@ def _of_kernel(kernel: Any, unit: FunctionUnit, wrt: str, name: str) -> ElementK
 def _of_function(unit: FunctionUnit, wrt: str, name: str) -> Any:
     import sympy
 
-    from kerneldsl.symbolic.derived_sources import differentiated
     from kerneldsl.symbolic.element_kernels import function_text
     from kerneldsl.symbolic.frontend.reading import one_of, read_unit
     from kerneldsl.symbolic.sources import NAMESPACE
@@ -203,3 +207,193 @@ def _of_function(unit: FunctionUnit, wrt: str, name: str) -> Any:
     results = [differentiated(each, symbol) for each in values]
     text = function_text(name, names, results, casts=False)
     return func(written_function(name, text, NAMESPACE, __name__))
+
+
+# Derivatives of expressions of real numbers are in forms that can be computed.
+def derived_text(reading: Reading, values: list[Any], name: str) -> tuple[str, bool]:
+    """Return the text of a kernel, and whether what it computes of integers may be no integer.
+
+    - `reading`: a kernel.
+    - `values`: what is stored in the place of each value.
+    - `name`: what the kernel is called.
+    - raises `UnsupportedConstructError` where a value has no word in the language, or an array is
+      read after it was written.
+    """
+    lines = _Text(reading).lines(values, name)
+    return "\n".join(lines) + "\n", any(map(needs_floats, values))
+
+
+class _Text:
+    def __init__(self, reading: Reading) -> None:
+        self._reading = reading
+        self._fresh = FreshNames(*reading.unit.parameters)
+        self._names = {**reading.numbers, **reading.places}
+        for symbol, letter in zip(reading.indices, "ijk", strict=False):
+            self._names[symbol] = self._fresh(letter)
+        whole = Printer(self._names, casts=False)
+        for symbol, (array, index) in reading.loads.items():
+            # An index may hold elements that were read before.
+            text = f"{array}[{', '.join(map(whole.text, index))}]"
+            self._names[symbol] = whole._names[symbol] = text  # type: ignore[index]
+        self._whole = whole
+
+    def lines(self, values: list[Any], name: str) -> Iterator[str]:
+        """Yield the lines of the text."""
+        reading = self._reading
+        yield f"def {self._fresh(name)}({', '.join(reading.unit.parameters)}, *, dtype):"
+        if reading.indices:
+            indices = ", ".join(self._names[each] for each in reading.indices)
+            yield f"    {indices} = kd.grid({len(reading.indices)})"
+        pairs = list(zip(reading.stores, values, strict=True))
+        self._check_order(reading.stores)
+        open_path: tuple[Any, ...] = ()
+        for path, group in groupby(pairs, key=lambda pair: pair[0].path):
+            same = 0
+            while same < min(len(path), len(open_path)) and path[same] == open_path[same]:
+                same += 1
+            for depth in range(same, len(path)):
+                is_else = (
+                    depth == same
+                    and len(open_path) > same
+                    and path[depth] == sympy.Not(open_path[same])
+                )
+                margin = "    " * (depth + 1)
+                yield f"{margin}else:" if is_else else f"{margin}if {self._condition(path[depth])}:"
+            open_path = path
+            yield from ("    " * (len(path) + 1) + each for each in self._group(list(group)))
+
+    def _condition(self, condition: Any) -> str:
+        places = [*self._reading.places, *self._reading.numbers]
+        return Printer(self._names, places).condition(condition)
+
+    def _group(self, pairs: list[tuple[Store, Any]]) -> Iterator[str]:
+        """Yield what is computed and stored under one condition."""
+        names = dict(self._names)
+        last = {(store.array, store.place): n for n, (store, _) in enumerate(pairs)}
+        kept = [pairs[n] for n in sorted(last.values())]
+        values = [value for _, value in kept]
+        used = Counter(
+            each for value in values for each in sympy.preorder_traversal(value) if each.is_Symbol
+        )
+        for symbol, (array, _) in self._reading.loads.items():
+            if used[symbol] > 1:
+                variable = self._fresh(f"{array}_0")
+                yield f"{variable} = {names[symbol]}"
+                names[symbol] = variable
+        printer = Printer(names, [*self._reading.places, *self._reading.numbers])
+        try:
+            for value in values:  # refused as it is read, before parts have names
+                self._whole.text(value)
+            lines, results = value_lines(values, names, self._fresh, printer)
+        except ArgumentValueError as error:
+            raise UnsupportedConstructError(
+                f"the derivative of what is stored here cannot be computed: {error.what}",
+                where=self._reading.unit.locate(kept[0][0].node),
+                value=error.value,
+                limit=error.limit,
+                remedy="Write the derivative by hand",
+            ) from error
+        yield from lines
+        read = {array for array, _ in self._reading.loads.values()}
+        if len(results) > 1 and any(store.array in read for store, _ in kept):
+            for n, text in enumerate(results):
+                results[n] = self._fresh(f"r{n}")
+                yield f"{results[n]} = {text}"
+        for (store, _), text in zip(kept, results, strict=True):
+            index = ", ".join(map(self._whole.text, store.place))
+            yield f"{store.array}[{index}] = {text}"
+
+    def _check_order(self, stores: list[Store]) -> None:
+        """Refuse a value of elements that are written under another condition before."""
+        for n, store in enumerate(stores):
+            symbols = store.value.free_symbols
+            read = {self._reading.loads[s][0] for s in symbols if s in self._reading.loads}
+            for earlier in stores[:n]:
+                apart = any(sympy.Not(c) in store.path for c in earlier.path)
+                if earlier.array in read and earlier.path != store.path and not apart:
+                    raise UnsupportedConstructError(
+                        f"{earlier.array} is read after it may have been written",
+                        where=self._reading.unit.locate(store.node),
+                        limit="A derivative is of values that are read before they are written",
+                        remedy="Store the result in another array",
+                    )
+
+
+# -- derivatives of real expressions --------------------------------------------------------------
+
+
+#: Terms of sinc's series, which has the precision of a float64 if it is used.
+_SINC_TERMS = 9
+
+
+def differentiated(value: Any, symbol: Any) -> Any:
+    """Return the derivative of an expression by a symbol, almost everywhere.
+
+    - `value`: an expression of real numbers. The derivative of a condition is 0.
+    - `symbol`: ``None`` is in no expression.
+
+    Examples
+    --------
+    >>> x, a = sympy.symbols("x a", positive=True)
+    >>> differentiated(x**a, x), differentiated(abs(a - x), x)
+    (a*x**(a - 1), -sign(a - x))
+    """
+    if not isinstance(value, sympy.Expr) or symbol not in value.free_symbols:
+        return sympy.S.Zero
+    if value == symbol:
+        return sympy.S.One
+    parts = [differentiated(each, symbol) for each in value.args]
+    if value.is_Add:
+        return sympy.Add(*parts)
+    if value.is_Mul:
+        args = value.args
+        return sympy.Add(
+            *(sympy.Mul(*args[:n], part, *args[n + 1 :]) for n, part in enumerate(parts) if part)
+        )
+    if isinstance(value, sympy.Piecewise):
+        pieces = ((differentiated(each, symbol), test) for each, test in value.args)
+        return sympy.Piecewise(*pieces)
+    if type(value) not in _RULES and not hasattr(value, "fdiff"):
+        return value.diff(symbol)
+    return sympy.Add(*(_partial(value, n) * part for n, part in enumerate(parts) if part))
+
+
+def _partial(value: Any, n: int) -> Any:
+    """Return the derivative of a function, or a power, by one of its arguments."""
+    rule = _RULES.get(type(value))
+    return value.fdiff(n + 1) if rule is None else rule(*value.args)[n]
+
+
+def _of_power(base: Any, exponent: Any) -> tuple[Any, Any]:
+    by_base = exponent * base ** (exponent - 1)
+    by_exponent = base**exponent * sympy.log(base)
+    # x**0 is 1 at 0 too, and 0**a is 0 for every a > 0; the products are 0 times infinity there.
+    if not base.is_zero and not base.is_nonzero:
+        is_zero = sympy.Eq(base, 0)
+        constant = sympy.And(is_zero, sympy.Eq(exponent, 0))
+        by_base = sympy.Piecewise((0, constant), (by_base, True))
+        by_exponent = sympy.Piecewise((0, sympy.And(is_zero, exponent > 0)), (by_exponent, True))
+    return by_base, by_exponent
+
+
+def _of_sinc(x: Any) -> tuple[Any]:
+    # The difference of the two quotients has no digits left near 0.
+    t = sympy.Dummy(real=True)
+    terms = range(1, _SINC_TERMS + 1)
+    series = sum((-1) ** k * 2 * k * t ** (2 * k - 1) / sympy.factorial(2 * k + 1) for k in terms)
+    series = sympy.horner(series, t).xreplace({t: x})
+    quotients = (sympy.cos(x) - sympy.sin(x) / x) / x
+    return (sympy.Piecewise((series, sympy.Abs(x) < 1), (quotients, True)),)
+
+
+#: Derivatives by each argument, where SymPy's are of complex numbers, of distributions, or NaN.
+_RULES: Final[Mapping[Any, Callable[..., tuple[Any, ...]]]] = MappingProxyType(
+    {
+        sympy.Pow: _of_power,
+        sympy.Abs: lambda x: (sympy.sign(x),),
+        sympy.sign: lambda _: (sympy.S.Zero,),
+        sympy.Heaviside: lambda *_: (sympy.S.Zero, sympy.S.Zero),
+        sympy.sinc: _of_sinc,
+        cfunctions.Cbrt: lambda x: (1 / (3 * cfunctions.Cbrt(x) ** 2),),
+    }
+)

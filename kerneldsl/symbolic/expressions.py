@@ -11,7 +11,7 @@ from kerneldsl.kernels.decorators import kernel
 from kerneldsl.symbolic.dtypes import computing_dtype
 from kerneldsl.symbolic.element_kernels import ElementKernel
 from kerneldsl.utilities.formatting import format_count
-from kerneldsl.utilities.sympy_import import import_sympy
+from kerneldsl.utilities.modules import import_sympy
 from kerneldsl.utilities.tracebacks import shorten_errors
 from kerneldsl.utilities.written_functions import written_function
 
@@ -103,7 +103,7 @@ def from_expression(
     array([1., 2., 1., 0.])
     """
     check_sympy()
-    from kerneldsl.symbolic.given import read_name
+    from kerneldsl.symbolic.shifts import read_name
     from kerneldsl.symbolic.systems import read_system
 
     name = read_name(name)

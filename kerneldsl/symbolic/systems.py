@@ -11,14 +11,16 @@ import sympy
 from kerneldsl.errors import ArgumentValueError
 from kerneldsl.errors.values import safe_repr
 from kerneldsl.symbolic.equations import axes_of, name_of, read_equations, result_name, with_indices
-from kerneldsl.symbolic.given import (
+from kerneldsl.symbolic.shifts import (
     MAX_RANK,
+    MODES,
+    Access,
+    read_index,
     read_parameters,
     read_rank,
     read_steps,
     read_value_beyond,
 )
-from kerneldsl.symbolic.shifts import MODES, Access, read_index
 from kerneldsl.utilities.dataclasses import dataclass
 
 __all__ = ["Output", "System", "read_system"]

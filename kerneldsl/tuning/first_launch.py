@@ -15,7 +15,7 @@ from kerneldsl.launch.request import Request
 from kerneldsl.launch.tuning_policy import TuningPolicy
 from kerneldsl.planner.plan import LaunchPlan
 from kerneldsl.streams.current import launch_stream
-from kerneldsl.tuning.options import TuningOptions
+from kerneldsl.tuning.search import TuningOptions
 from kerneldsl.tuning.tune import tune
 from kerneldsl.utilities.environment import logger
 

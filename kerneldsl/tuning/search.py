@@ -27,9 +27,11 @@ from typing import Any
 
 import numpy as np
 
+from kerneldsl.launch.tuning_policy import TuningPolicy
 from kerneldsl.utilities.dataclasses import dataclass
 
-__all__ = ["Point", "search", "search_all"]
+__all__ = ["Point", "TuningOptions", "search", "search_all"]
+
 
 #: What a plan must promise to gain to be measured.
 _GAIN = 0.02
@@ -173,3 +175,20 @@ def _columns(points: Sequence[Point]) -> dict[tuple[str, Any], int]:
             values.setdefault(name, {})[value] = None
     items = [(name, value) for name, known in values.items() if len(known) > 1 for value in known]
     return {item: column for column, item in enumerate(items)}
+
+
+@dataclass(frozen=True)
+class TuningOptions:
+    """Options of tuning a launch; the parameters of :meth:`kerneldsl.Launch.tune`."""
+
+    #: Budget, state of the cache, reference and tolerance.
+    policy: TuningPolicy
+    #: Called before each launch that is timed. What is measured with it is not recorded, since its
+    #: effects are unknown.
+    before: Callable[[], object] | None = None
+    #: Told how far it is, in a line of text.
+    tell: Callable[[str], object] | None = None
+    #: Whether a terminal shows it where nobody is told.
+    shows_progress: bool = True
+    #: How many compile at the same time; by default as many as there are cores.
+    processes: int | None = None

@@ -36,8 +36,8 @@ from kerneldsl.planner.plan import LaunchPlan
 from kerneldsl.tuning.candidates import TuningCandidate
 from kerneldsl.tuning.compile_ahead import CompileAhead
 from kerneldsl.tuning.measuring import Stopwatch, make_flush
-from kerneldsl.tuning.options import TuningOptions
 from kerneldsl.tuning.report import TunedPlan
+from kerneldsl.tuning.search import TuningOptions
 from kerneldsl.utilities.cached_property import cached_property
 from kerneldsl.utilities.progress import MOMENT_S, NotebookBar, notebook_bar, screen
 

@@ -17,9 +17,8 @@ from kerneldsl.launch.tuning_policy import RECORDS_ALONE, policy_scope
 from kerneldsl.planner.candidates import Choice
 from kerneldsl.planner.plan import LaunchPlan
 from kerneldsl.tuning.candidates import TuningCandidate, find_candidates
-from kerneldsl.tuning.options import TuningOptions
 from kerneldsl.tuning.report import TunedPlan, TuningReport
-from kerneldsl.tuning.search import search, search_all
+from kerneldsl.tuning.search import TuningOptions, search, search_all
 from kerneldsl.tuning.session import Session, plan_of
 
 __all__ = ["tune"]

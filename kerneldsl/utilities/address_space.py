@@ -11,12 +11,14 @@ getrlimit(2), ``RLIMIT_AS``; proc(5), ``/proc/pid/statm``.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 from kerneldsl.errors import CompileError, SourceLocation
 from kerneldsl.utilities.formatting import format_bytes
 
-__all__ = ["RAISE_LIMIT", "Addresses", "out_of_addresses", "require_addresses"]
+__all__ = ["RAISE_LIMIT", "Addresses", "group_settings", "out_of_addresses", "require_addresses"]
+
 
 #: What to do about the limit.
 RAISE_LIMIT = "Run `ulimit -v unlimited` first"
@@ -116,3 +118,42 @@ def _refusal(what: str, where: SourceLocation | None, addresses: Addresses) -> C
         f"{format_bytes(addresses.used_bytes)} are in use",
         remedy=RAISE_LIMIT,
     )
+
+
+# References ---------- Linux kernel, "Control Group v2", sections "Memory" and "CPU"; "CFS
+# Bandwidth Control" for the first version.
+def group_settings(
+    controller: str, unified: str | None, first: str | None, root: Path
+) -> Iterator[str]:
+    """Yield a setting of this process's group and of each group above it, which holds as well.
+
+    - `controller`: such as ``"memory"``.
+    - `unified`, `first`: file of the setting in the second and in the first version of control
+      groups; ``None`` leaves that version out.
+    - `root`: where the system's files begin, which is another folder in tests.
+    """
+    folder = Path(root, "sys/fs/cgroup")
+    for line in _read(Path(root, "proc/self/cgroup")).splitlines():
+        _, _, rest = line.partition(":")
+        controllers, _, path = rest.partition(":")
+        if controllers == "":
+            start, name = folder, unified
+        elif controller in controllers.split(","):
+            start, name = folder / controller, first
+            if not start.is_dir():  # where several controllers are mounted together
+                start = folder / controllers
+        else:
+            continue
+        if name is None:
+            continue
+        group = Path(path.strip("/"))
+        # In a container the path may not be visible.
+        for part in (group, *group.parents):
+            yield _read(start / part / name).strip()
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""

@@ -88,7 +88,7 @@ VARIABLES = {
     "KERNELDSL_NUMPY_AS_CUPY": Variable("whether NumPy replaces CuPy under the drop-in", _SWITCH),
     "KERNELDSL_DISABLE_PASSES": Variable(
         "optimizing passes of the compiler that do not run",
-        reader="kerneldsl.placement.passes:check_pass_names",
+        reader="kerneldsl.placement.registry:check_pass_names",
     ),
     "KERNELDSL_LOG": Variable(
         "level of the log on standard error",

@@ -8,10 +8,18 @@ import threading
 from importlib import import_module
 from typing import Any
 
+from kerneldsl.errors import ToolMissingError
 from kerneldsl.utilities.address_space import Addresses
 from kerneldsl.utilities.locks import no_fork
 
-__all__ = ["import_whole", "imported", "is_masked_array", "is_of_numba", "may_be_shipped"]
+__all__ = [
+    "import_sympy",
+    "import_whole",
+    "imported",
+    "is_masked_array",
+    "is_of_numba",
+    "may_be_shipped",
+]
 
 
 def imported(name: str) -> Any:
@@ -107,3 +115,18 @@ def may_be_shipped() -> bool:
     A package that loads its kernels imports the module that is looked at.
     """
     return imported("kerneldsl.shipping.packages") is not None
+
+
+def import_sympy(purpose: str) -> Any:
+    """Return the module ``sympy``.
+
+    - `purpose`: what is done with it, as a sentence of the error.
+    - raises `ToolMissingError` if it is not installed.
+    """
+    try:
+        import sympy
+    except ImportError as error:
+        raise ToolMissingError(
+            "SymPy is not installed", limit=purpose, remedy='pip install "kerneldsl[sym]"'
+        ) from error
+    return sympy

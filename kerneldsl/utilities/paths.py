@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
 from kerneldsl.errors.values import safe_repr
 
-__all__ = ["check_writable", "path_text", "read_path", "writing"]
+__all__ = ["check_writable", "find_beside", "path_text", "read_beside", "read_path", "writing"]
 
 
 def path_text(file: Any) -> str | None:
@@ -75,3 +75,38 @@ def check_writable(path: Path, option: str = "") -> None:
             raise FileNotFoundError(errno.ENOENT, f"There is no folder {folder}")
         if not os.access(path if path.exists() else folder, os.W_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+
+def find_beside(path: str, written_in: str, module: Mapping[str, Any]) -> str:
+    """Return the place of a file.
+
+    - `path`: the path, relative to the folder of the Python file.
+    - `written_in`: the Python file, as its code has it. If no such file exists, the code may be
+      from a zip archive, or from a ``.pyc`` file alone. A notebook's cell is in the current folder.
+    - `module`: the globals of the code's module.
+    """
+    folder = ""
+    if os.path.isfile(written_in):
+        folder = os.path.dirname(written_in)
+    elif written_in.endswith(".py") and isinstance(module.get("__file__"), str):
+        folder = os.path.dirname(module["__file__"])
+    return os.path.normpath(os.path.join(folder, path))
+
+
+def read_beside(place: str, module: Mapping[str, Any]) -> bytes:
+    """Read the file at a place of :func:`find_beside`, also in a zip archive.
+
+    Raises `OSError`.
+    """
+    try:
+        with open(place, "rb") as file:
+            return file.read()
+    except OSError:
+        get_data = getattr(module.get("__loader__"), "get_data", None)
+        if get_data is None or os.path.isfile(place):
+            raise
+        try:
+            return bytes(get_data(place))
+        except OSError:
+            pass
+        raise

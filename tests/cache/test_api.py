@@ -11,10 +11,9 @@ from pathlib import Path
 import pytest
 
 import kerneldsl as kd
-from kerneldsl.cache.disk import DiskCache, counters, disk_cache
+from kerneldsl.cache.disk import CacheStatistics, DiskCache, counters, disk_cache
 from kerneldsl.cache.key import Key
 from kerneldsl.cache.settings import read_settings
-from kerneldsl.cache.statistics import CacheStatistics
 from kerneldsl.errors import CacheError
 from kerneldsl.utilities.environment import VARIABLES
 from tests.cache.trials import Trials, key_of, sections_of

@@ -10,8 +10,7 @@ import pytest
 
 import kerneldsl as kd
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
-from kerneldsl.errors.axes import AxisError
-from kerneldsl.errors.conversions import conversion
+from kerneldsl.errors.conversions import AxisError, conversion
 from stdlib_kernels import histogram, movement, reduce, sort
 from stdlib_kernels.parameters import names_of
 from tests.library.test_functions import FUNCTIONS

@@ -14,7 +14,7 @@ _OTHER_TEXT = {
     "kerneldsl/kernels/pickling.py": "source of functions that are sent to other processes",
     "kerneldsl/language/signatures.py": "signatures",
     "kerneldsl/launch/own_code.py": "parameters of code for a GPU",
-    "kerneldsl/shipping/texts.py": "source of packages",
+    "kerneldsl/shipping/forms.py": "source of packages",
     "kerneldsl/tools/cli/find.py": "names of kernels in a file",
 }
 

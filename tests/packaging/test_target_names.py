@@ -20,7 +20,6 @@ KINDS = {
     "contract/device.py",
     "contract/limits.py",
     "contract/info.py",
-    "contract/info_fields.py",
     "contract/info_display.py",
     "placement/scores.py",
 }

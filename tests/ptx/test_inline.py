@@ -11,7 +11,7 @@ import kerneldsl as kd
 from kerneldsl.errors import CompileError, KernelTypingError, UnsupportedConstructError
 from kerneldsl.language.intrinsics.table import INTRINSICS
 from targets.cpu.intrinsics.table import LOWERINGS, Refused
-from targets.cuda.compile.inline_errors import naming_inline_text
+from targets.cuda.compile.artifact import naming_inline_text
 from tests.ptx.helpers import ARCH_PARAMETERS, ASSEMBLED_ARCHS, assemble_together, lower, write
 from tests.support.python_kernels import unit_of
 

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from kerneldsl.shipping.forms import text_of_functions
 from kerneldsl.shipping.manifest import MANIFEST, Manifest
-from kerneldsl.shipping.texts import text_of_functions
 from kerneldsl.tools.cli import tasks
 from kerneldsl.tools.cli.building import Builder
 from kerneldsl.tools.cli.output import progress_bar

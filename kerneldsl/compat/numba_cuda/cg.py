@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from kerneldsl.language.intrinsics.grids import grid_group as this_grid
+from kerneldsl.language.intrinsics.barriers import grid_group as this_grid
 
 __all__ = ["this_grid"]

@@ -23,7 +23,7 @@ from kerneldsl.frontend.effects.library_effects import (
 from kerneldsl.frontend.effects.tuple_indices import Tuples
 from kerneldsl.frontend.trees import walk_here
 from kerneldsl.frontend.unit import FunctionUnit
-from kerneldsl.language.intrinsics.grids import grid_group
+from kerneldsl.language.intrinsics.barriers import grid_group
 from kerneldsl.language.intrinsics.intrinsic import ARRAY_ACCESS, Effect
 from kerneldsl.language.reserved import RESERVED_PREFIX
 

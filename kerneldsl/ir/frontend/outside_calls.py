@@ -17,7 +17,7 @@ from kerneldsl.ir.frontend.reader import NotReadError, Reader, constant_of
 from kerneldsl.ir.operations import Effect, Value
 from kerneldsl.ir.refusals import Refusal, attribute_refusal, call_refusal
 from kerneldsl.ir.typing import name_of
-from kerneldsl.lowering.numba_internals.calling import fold_arguments
+from kerneldsl.lowering.numba_internals.device_code import fold_arguments
 from kerneldsl.lowering.numba_internals.integer_typing import key_of
 from kerneldsl.lowering.types import PackedView
 

@@ -53,7 +53,7 @@ def argument_types(unit: FunctionUnit, kinds: tuple[Kind, ...]) -> tuple[Any, ..
     """
     dtypes = {use.static["dtype"] for use in unit.all_uses() if "dtype" in use.static}
     if unit.uses_tiles():
-        from kerneldsl.ir.frontend.tile_arguments import named_dtypes
+        from kerneldsl.ir.frontend.tile_refusals import named_dtypes
 
         dtypes |= named_dtypes(unit)
     dtypes |= {u.intrinsic.name for u in unit.all_uses() if u.intrinsic.typing is Rule.VECTOR}

@@ -27,9 +27,10 @@ from kerneldsl.frontend.parts import Part
 from kerneldsl.frontend.trees import walk_here
 from kerneldsl.ir.frontend.members import TileExpression, is_tile, settled, type_of
 from kerneldsl.ir.frontend.reader import NotReadError, Read, Reader, reader_of
-from kerneldsl.ir.frontend.tile_arguments import given_to, given_to_method
 from kerneldsl.ir.frontend.tile_refusals import (
     fail,
+    given_to,
+    given_to_method,
     refuse_attribute,
     refuse_conditional,
     refuse_nothing,

@@ -28,16 +28,14 @@ from kerneldsl.ir.frontend.arrays import load, packed_number
 from kerneldsl.ir.frontend.attributes import attribute
 from kerneldsl.ir.frontend.members import TileExpression, is_tile, packed
 from kerneldsl.ir.frontend.reader import NotReadError, Reader
-from kerneldsl.ir.frontend.tile_arguments import dtype_of
 from kerneldsl.ir.frontend.tile_expressions import Elements, TileReader, shape_of
-from kerneldsl.ir.frontend.tile_refusals import fail, refuse_at, refuse_number
+from kerneldsl.ir.frontend.tile_refusals import dtype_of, fail, refuse_at, refuse_number
 from kerneldsl.ir.operations import Effect, Region, Value
 from kerneldsl.ir.rules.calls import typing_rule
 from kerneldsl.ir.tiles.folds import FOLDS
 from kerneldsl.ir.tiles.shapes import OF_BLOCK, Shape
 from kerneldsl.language.intrinsics.intrinsic import Intrinsic
-from kerneldsl.language.intrinsics.tile_forms import ResultShape
-from kerneldsl.language.intrinsics.tiles import MAX_TILE_RANK, element_words
+from kerneldsl.language.intrinsics.tiles import MAX_TILE_RANK, ResultShape, element_words
 from kerneldsl.lowering.types import NumbaTile, PackedView
 
 __all__ = ["read_tile"]

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from kerneldsl.errors import UnsupportedConstructError
 from kerneldsl.ir.operations import Function, Operation
 from kerneldsl.language.intrinsics.intrinsic import Intrinsic
-from kerneldsl.language.intrinsics.tile_forms import ResultShape
+from kerneldsl.language.intrinsics.tiles import ResultShape
 
 __all__ = ["OF_BLOCK", "Shape", "broadcast", "check_fit", "result_shape"]
 

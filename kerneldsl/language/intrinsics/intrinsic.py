@@ -25,7 +25,7 @@ from kerneldsl.utilities.dataclasses import dataclass
 from kerneldsl.utilities.tracebacks import shorten_errors
 
 if TYPE_CHECKING:
-    from kerneldsl.language.intrinsics.tile_forms import TileForm
+    from kerneldsl.language.intrinsics.tiles import TileForm
 
 __all__ = [
     "ARRAY_ACCESS",

@@ -13,7 +13,7 @@ Instructions".
 from __future__ import annotations
 
 from kerneldsl.language.intrinsics.intrinsic import Effect, Intrinsic, Scope, Typing
-from kerneldsl.language.intrinsics.tile_forms import ResultShape, TileForm
+from kerneldsl.language.intrinsics.tiles import ResultShape, TileForm
 
 __all__ = ["ACCUMULATORS", "mma", "pipelined", "tiles"]
 

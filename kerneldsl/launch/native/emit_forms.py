@@ -2,7 +2,7 @@
 
 In Python an array takes as long as a launch: 14 slots are filled, and the words for native code are
 put together. A pool takes twice as long. Native code takes memory from a free list, and the
-finalizer of its buffer returns it (:mod:`kerneldsl.memory.free_lists`). For all other cases these
+finalizer of its buffer returns it (:mod:`kerneldsl.memory.host_memory`). For all other cases these
 functions call the Python methods that they replace.
 """
 
@@ -18,8 +18,8 @@ from kerneldsl.launch.native.emit_methods import METHOD, METHOD_COUNT, emit_slow
 from kerneldsl.launch.native.step_kinds import BLOCK_FLAGS, BLOCK_HEAD
 from kerneldsl.memory.arrays import DeviceArray
 from kerneldsl.memory.device_memory import PooledBuffer
-from kerneldsl.memory.free_lists import MAX_BLOCKS, FreeList
 from kerneldsl.memory.geometry import OTHER_HOME, READ_ONLY
+from kerneldsl.memory.host_memory import MAX_BLOCKS, FreeList
 from kerneldsl.utilities.dataclasses import dataclass
 
 __all__ = [

@@ -16,7 +16,7 @@ import ctypes
 import struct
 import sys
 import time
-from types import BuiltinMethodType, ModuleType
+from types import BuiltinMethodType, MappingProxyType, ModuleType, WrapperDescriptorType
 from typing import Any
 
 import numpy as np
@@ -48,8 +48,11 @@ __all__ = [
     "check_layout",
     "dict_version_offset",
     "function_address",
+    "put_subscript",
     "slot_offset",
+    "subscript_of",
 ]
+
 
 #: Offsets in bytes from an object's start: its type, and the end of what every object begins with.
 TYPE, HEAD = 8, 16
@@ -303,3 +306,85 @@ def _check_scalars() -> None:
         scalar = np.ones((), dtype)[()] * dtype.type(1 if name == "bool" else 113)
         raw = ctypes.string_at(id(scalar) + HEAD, dtype.itemsize)
         _expect(raw, scalar.tobytes(), f"value of an np.{name}")
+
+
+# A function that is in a class's dictionary is found by name, and called with an argument vector,
+# at each ``object[key]``. What is there as the class's slot is called at once. CPython takes the
+# function of a slot wrapper for the slot, where the wrapper is of the same kind as that of a
+# builtin class. So one is made after the pattern of such a wrapper.
+#
+# References ---------- CPython, ``Objects/typeobject.c``, ``update_one_slot``;
+# ``Include/descrobject.h``.
+
+#: Of a class: its functions for mappings; of those: ``object[key]`` (Python/C API, "Type Objects").
+_AS_MAPPING, _SUBSCRIPT = 112, 8
+
+
+class _Base(ctypes.Structure):
+    """``struct wrapperbase``."""
+
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("offset", ctypes.c_int),
+        ("function", ctypes.c_void_p),
+        ("wrapper", ctypes.c_void_p),
+        ("doc", ctypes.c_char_p),
+        ("flags", ctypes.c_int),
+        ("name_object", ctypes.c_void_p),
+    )
+
+
+class _Wrapper(ctypes.Structure):
+    """``PyWrapperDescrObject``."""
+
+    _fields_ = (*DESCRIPTOR_FIELDS, ("base", ctypes.POINTER(_Base)), ("wrapped", ctypes.c_void_p))
+
+
+#: What wrappers refer to by address as long as the process lives.
+_keep_alive: list[Any] = []
+
+
+def subscript_of(owner: type) -> int:
+    """Address of the C function that ``object[key]`` calls for a class's instances."""
+    functions = ctypes.c_uint64.from_address(id(owner) + _AS_MAPPING).value
+    return ctypes.c_uint64.from_address(functions + _SUBSCRIPT).value
+
+
+def put_subscript(owner: type, address: int, document: bytes) -> None:
+    """Let a C function answer ``object[key]`` for a class and its subclasses.
+
+    Raises `UnknownLayout` where CPython has not taken the function for the slot, and the class is
+    as it was.
+
+    The class has a ``__getitem__`` of Python's, its own or an inherited one. The function is
+    ``PyObject *(PyObject *self, PyObject *key)``; `document` is signature and text, as CPython's
+    own functions carry them.
+    """
+    pattern = MappingProxyType.__dict__["__getitem__"]
+    known = _Wrapper.from_address(id(pattern))
+    if (
+        type(pattern) is not WrapperDescriptorType
+        or type(pattern).__basicsize__ != ctypes.sizeof(_Wrapper)
+        or known.owner != id(MappingProxyType)
+        or known.name != id(pattern.__name__)
+        or known.wrapped != subscript_of(MappingProxyType)
+        or known.base.contents.name != b"__getitem__"
+        or known.base.contents.name_object != known.name
+    ):
+        raise UnknownLayout("a slot wrapper")
+    base = _Base()
+    ctypes.pointer(base)[0] = known.base.contents
+    base.doc = document
+    _keep_alive.append((base, document))
+    new_wrapper = ctypes.PYFUNCTYPE(
+        ctypes.py_object, ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p
+    )(function_address("PyDescr_NewWrapper"))
+    name = pattern.__name__
+    before = owner.__dict__.get(name)
+    setattr(owner, name, new_wrapper(owner, ctypes.addressof(base), address))
+    if subscript_of(owner) != address:
+        if before is None:
+            delattr(owner, name)
+        else:
+            setattr(owner, name, before)
+        raise UnknownLayout("the slot of a subscript")

@@ -20,16 +20,16 @@ from kerneldsl.launch.native.layout import (
     UnknownPlatform,
     check_layout,
     function_address,
+    put_subscript,
     slot_offset,
 )
-from kerneldsl.launch.native.subscript import put_subscript
 from kerneldsl.launch.native.vectorcall import ENTRIES, METHODS, SLOTS
 from kerneldsl.memory import pools
 from kerneldsl.memory.arrays import DeviceArray
 from kerneldsl.memory.device_memory import BufferMethods, Counts, PooledBuffer
 from kerneldsl.memory.forms import ArrayForm, FormMethods, NativeForms
-from kerneldsl.memory.free_lists import FreeList
 from kerneldsl.memory.geometry import ArrayGeometry
+from kerneldsl.memory.host_memory import FreeList
 from kerneldsl.placement.devices import context_device
 from kerneldsl.streams import current
 from kerneldsl.utilities.address_space import require_addresses

@@ -13,13 +13,15 @@ from typing import Any
 import llvmlite.binding as llvm
 from llvmlite import ir
 from numba.core import cgutils
+from numba.core.callconv import CPUCallConv, MinimalCallConv
 from numba.core.codegen import Codegen, CodeLibrary, JITCPUCodegen
+from numba.core.typing.templates import fold_arguments
 
 from kerneldsl.lowering.loop_marks import with_loop_marks
 from kerneldsl.lowering.numba_internals.llvm_modules import drop_instructions, module_text
 from kerneldsl.lowering.numba_internals.moved import overriding
 
-__all__ = ["DeviceCodegen", "ModuleLibrary"]
+__all__ = ["DeviceCallConv", "DeviceCodegen", "ModuleLibrary", "fold_arguments"]
 
 
 @overriding("texts")
@@ -96,3 +98,32 @@ class DeviceCodegen(Codegen):
     def magic_tuple(self) -> tuple[str, str]:
         """Return what compiled code depends on, for Numba's own caches, which are not used."""
         return (self._triple, "")
+
+
+#: The status of a thread that has recorded a fault and ends.
+STATUS_FAULT = 1
+
+
+@overriding(beside=CPUCallConv)
+class DeviceCallConv(MinimalCallConv):
+    """Status, result pointer, arguments. A device reports no exception."""
+
+    def decorate_function(
+        self, fn: ir.Function, args: Any, fe_argtypes: Any, noalias: bool = False
+    ) -> None:
+        """Name the arguments."""
+        super().decorate_function(fn, args, fe_argtypes, noalias)
+        fn.attributes.add("convergent")  # it may hold a barrier; LLVM drops it where none is
+
+    def return_user_exc(
+        self,
+        builder: ir.IRBuilder,
+        exc: Any,
+        exc_args: Any = None,
+        loc: Any = None,
+        func_name: Any = None,
+    ) -> None:
+        """End the thread."""
+        self._return_errcode_raw(builder, STATUS_FAULT)
+
+    return_dynamic_user_exc = return_user_exc

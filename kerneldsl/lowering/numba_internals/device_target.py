@@ -27,9 +27,8 @@ from numba.core.target_extension import (
     target_registry,
 )
 
-from kerneldsl.lowering.numba_internals.calling import DeviceCallConv
 from kerneldsl.lowering.numba_internals.compiling import kernel_flags
-from kerneldsl.lowering.numba_internals.device_code import DeviceCodegen
+from kerneldsl.lowering.numba_internals.device_code import DeviceCallConv, DeviceCodegen
 from kerneldsl.lowering.numba_internals.device_functions import (
     DeviceFunction,
     DeviceOptions,

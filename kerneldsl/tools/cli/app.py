@@ -20,7 +20,7 @@ import typer
 from kerneldsl._version import __version__
 from kerneldsl.errors import FallbackWarning, KernelError
 from kerneldsl.placement.registry import command_names, command_summary, get_command
-from kerneldsl.tools.cli import health, machine, options
+from kerneldsl.tools.cli import health, machine, output
 from kerneldsl.tools.cli.bench import make_bench_app
 from kerneldsl.tools.cli.build import build
 from kerneldsl.tools.cli.cache import make_cache_app
@@ -37,7 +37,7 @@ __all__ = ["make_app", "run"]
 _EXIT_REFUSED = 2
 
 
-def _versions(as_json: options.JsonOption = False) -> None:
+def _versions(as_json: output.JsonOption = False) -> None:
     """Print the versions of all packages that kernels need, and the devices."""
     from kerneldsl.tools.versions import collect_versions, show_versions
 
@@ -47,9 +47,9 @@ def _versions(as_json: options.JsonOption = False) -> None:
         show_versions()
 
 
-def _passes(as_json: options.JsonOption = False) -> None:
+def _passes(as_json: output.JsonOption = False) -> None:
     """List the optimizing passes, which KERNELDSL_DISABLE_PASSES disables by name."""
-    from kerneldsl.placement.passes import optimizing_passes
+    from kerneldsl.placement.registry import optimizing_passes
 
     found = optimizing_passes()
     if as_json:
@@ -60,8 +60,8 @@ def _passes(as_json: options.JsonOption = False) -> None:
 
 
 def _compile(
-    kernel: options.KernelArgument,
-    signature: options.SignatureOption = None,
+    kernel: output.KernelArgument,
+    signature: output.SignatureOption = None,
     arch: Annotated[
         list[str] | None,
         typer.Option(
@@ -93,8 +93,8 @@ def _compile(
             help="Block, such as 256 or 32,8, for --target cpu and kernels with tiles or a space.",
         ),
     ] = None,
-    member: options.MemberOption = None,
-    target: options.TargetOption = None,
+    member: output.MemberOption = None,
+    target: output.TargetOption = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the names of the files as JSON.")
     ] = False,

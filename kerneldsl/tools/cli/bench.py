@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kerneldsl.errors import ArgumentValueError
-from kerneldsl.tools.cli.options import JsonOption
-from kerneldsl.tools.cli.output import print_json, print_table
+from kerneldsl.tools.cli.output import JsonOption, print_json, print_table
 from kerneldsl.utilities.formatting import format_count
 
 if TYPE_CHECKING:

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kerneldsl.errors import ArgumentValueError
-from kerneldsl.tools.cli.options import JsonOption
-from kerneldsl.tools.cli.output import print_json, print_table, progress_bar
+from kerneldsl.tools.cli.output import JsonOption, print_json, print_table, progress_bar
 
 if TYPE_CHECKING:
     from kerneldsl.tools.cli.building import Builder

@@ -34,7 +34,7 @@ from kerneldsl.language.kinds import format_signature
 from kerneldsl.launch.artifact import compile_or_load, notes_on
 from kerneldsl.launch.recorded import Recorded, Recording, recording
 from kerneldsl.placement.registry import get_target, target_writing
-from kerneldsl.shipping.texts import text_of_functions
+from kerneldsl.shipping.forms import text_of_functions
 from kerneldsl.shipping.writer import PackageWriter
 from kerneldsl.tools.cli.warmed import described_gpu, dry_run
 from kerneldsl.utilities.dataclasses import dataclass

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kerneldsl.tools.cli import options
+from kerneldsl.tools.cli import output
 from kerneldsl.tools.cli.output import print_json, print_table
 from kerneldsl.utilities.formatting import format_bytes, format_count, format_duration
 
@@ -54,7 +54,7 @@ def make_cache_app() -> typer.Typer:
     return app
 
 
-def _info(as_json: options.JsonOption = False) -> None:
+def _info(as_json: output.JsonOption = False) -> None:
     """Show the folder, size and settings of the cache."""
     from kerneldsl import cache
     from kerneldsl.cache.settings import read_settings, read_size
@@ -88,7 +88,7 @@ def _info(as_json: options.JsonOption = False) -> None:
     print_table(("cache", ""), rows)
 
 
-def _list(as_json: options.JsonOption = False) -> None:
+def _list(as_json: output.JsonOption = False) -> None:
     """List the entries, the most recently used first."""
     from kerneldsl import cache
 
@@ -120,7 +120,7 @@ def _show(
     section: Annotated[
         str | None, typer.Option("--section", "-s", help="Print the contents of this section.")
     ] = None,
-    as_json: options.JsonOption = False,
+    as_json: output.JsonOption = False,
 ) -> None:
     """Show one entry: its whole key, and its contents."""
     from kerneldsl import cache
@@ -178,7 +178,7 @@ def _is_text(data: bytes) -> bool:
         return False
 
 
-def _verify(as_json: options.JsonOption = False) -> None:
+def _verify(as_json: output.JsonOption = False) -> None:
     """Read every entry, and quarantine damaged ones; if there are any, the exit status is 1."""
     from kerneldsl import cache
 
@@ -191,7 +191,7 @@ def _verify(as_json: options.JsonOption = False) -> None:
         raise typer.Exit(_EXIT_DAMAGED)
 
 
-def _clear(as_json: options.JsonOption = False) -> None:
+def _clear(as_json: output.JsonOption = False) -> None:
     """Remove every entry of the user's folder."""
     from kerneldsl import cache
 
@@ -212,7 +212,7 @@ def _prune(
         str | None,
         typer.Argument(help="The size to keep, such as 200M; by default KERNELDSL_CACHE_SIZE."),
     ] = None,
-    as_json: options.JsonOption = False,
+    as_json: output.JsonOption = False,
 ) -> None:
     """Remove the least recently used entries, until the others fit."""
     from kerneldsl import cache
@@ -222,14 +222,14 @@ def _prune(
     _print_count("removed", cache.prune(max_bytes), as_json)
 
 
-def _export(file: _File, as_json: options.JsonOption = False) -> None:
+def _export(file: _File, as_json: output.JsonOption = False) -> None:
     """Write all entries to one file, for another machine."""
     from kerneldsl import cache
 
     _print_count("written", cache.export(file), as_json, file=str(file))
 
 
-def _import(file: _File, as_json: options.JsonOption = False) -> None:
+def _import(file: _File, as_json: output.JsonOption = False) -> None:
     """Import the entries of a file. Import only files that you trust: kernels run their code."""
     from kerneldsl import cache
 
@@ -245,10 +245,10 @@ def _import(file: _File, as_json: options.JsonOption = False) -> None:
 
 
 def _explain_miss(
-    kernel: options.KernelArgument,
-    signature: options.SignatureOption = None,
-    target: options.TargetOption = None,
-    arch: options.ArchOption = None,
+    kernel: output.KernelArgument,
+    signature: output.SignatureOption = None,
+    target: output.TargetOption = None,
+    arch: output.ArchOption = None,
     forall: Annotated[int | None, typer.Option("--forall", help="Rank of the extent.")] = None,
     extent: Annotated[
         str | None,
@@ -262,8 +262,8 @@ def _explain_miss(
     block: Annotated[
         str | None, typer.Option("--block", help="Block, such as 256 or 32,8.")
     ] = None,
-    member: options.MemberOption = None,
-    as_json: options.JsonOption = False,
+    member: output.MemberOption = None,
+    as_json: output.JsonOption = False,
 ) -> None:
     """Show the differences between the key of a kernel and the nearest entry."""
     from kerneldsl import cache

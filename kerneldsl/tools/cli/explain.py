@@ -8,15 +8,15 @@ from typing import Annotated, Any
 import typer
 
 from kerneldsl.errors import ArgumentValueError
-from kerneldsl.tools.cli import options
+from kerneldsl.tools.cli import output
 from kerneldsl.tools.cli.output import print_json, progress
 
 __all__ = ["explain"]
 
 
 def explain(
-    kernel: options.KernelArgument,
-    signature: options.SignatureOption = None,
+    kernel: output.KernelArgument,
+    signature: output.SignatureOption = None,
     block: Annotated[
         str | None, typer.Option("--block", help="Block, such as 256 or 32,8.")
     ] = None,
@@ -38,8 +38,8 @@ def explain(
             help="A parameter's value, or the shape of an array, such as a=1000,1000.",
         ),
     ] = None,
-    arch: options.ArchOption = None,
-    as_json: options.JsonOption = False,
+    arch: output.ArchOption = None,
+    as_json: output.JsonOption = False,
 ) -> None:
     """Explain a launch: accesses, bank conflicts, branches, arithmetic, and suggested changes.
 

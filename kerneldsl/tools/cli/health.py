@@ -14,8 +14,14 @@ from kerneldsl.tools.cli.machine import (
     print_backends,
     print_devices,
 )
-from kerneldsl.tools.cli.options import JsonOption
-from kerneldsl.tools.cli.output import new_console, print_json, print_table, progress, styled
+from kerneldsl.tools.cli.output import (
+    JsonOption,
+    new_console,
+    print_json,
+    print_table,
+    progress,
+    styled,
+)
 
 if TYPE_CHECKING:
     from kerneldsl.contract import DeviceInfo

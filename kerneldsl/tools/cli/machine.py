@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from kerneldsl.tools.cli.options import JsonOption
-from kerneldsl.tools.cli.output import new_console, print_json, print_table, progress
+from kerneldsl.tools.cli.output import JsonOption, new_console, print_json, print_table, progress
 
 if TYPE_CHECKING:
     from kerneldsl.contract import DeviceInfo

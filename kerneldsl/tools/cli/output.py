@@ -9,14 +9,25 @@ import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rich.console import Console
 
-__all__ = ["new_console", "print_json", "print_table", "progress", "progress_bar", "styled"]
+__all__ = [
+    "JsonOption",
+    "new_console",
+    "print_json",
+    "print_table",
+    "progress",
+    "progress_bar",
+    "styled",
+]
+
 
 #: Columns of a table that goes into a file or a pipe, where no window sets the width.
 _PIPED_WIDTH = 200
@@ -145,3 +156,41 @@ def progress_bar(
             bar.update(task, completed=next(done), total=total, description=text, refresh=True)
 
         yield advance
+
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
+KernelArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="FILE[:KERNEL]",
+        help="A Python file or a module, such as pkg.blas, and a kernel in it. If the file defines "
+        "only one kernel, its name is not needed.",
+    ),
+]
+MemberOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--member",
+        "-m",
+        metavar="NAME=VALUE,…",
+        help="Member of a kernel with a space, such as block=64,items=4.",
+    ),
+]
+SignatureOption = Annotated[
+    str | None,
+    typer.Option(
+        "--signature",
+        "-s",
+        help='Types of the arguments, such as "float32, float32[::1]"; not needed if the kernel '
+        "declares one signature.",
+    ),
+]
+ArchOption = Annotated[
+    str | None, typer.Option("--arch", "-a", help="Architecture, such as sm_90.")
+]
+TargetOption = Annotated[
+    str | None,
+    typer.Option(
+        "--target", "-t", help="cuda or cpu; by default as the file's suffix requires, else cuda."
+    ),
+]

@@ -13,8 +13,7 @@ import typer
 
 from kerneldsl.errors import ArgumentValueError
 from kerneldsl.profiling.summary import ProfileSummary, SummaryRow
-from kerneldsl.tools.cli.options import JsonOption
-from kerneldsl.tools.cli.output import new_console, print_json, print_table
+from kerneldsl.tools.cli.output import JsonOption, new_console, print_json, print_table
 
 __all__ = ["profile"]
 

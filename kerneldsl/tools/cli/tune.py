@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kerneldsl.tools.cli import options
+from kerneldsl.tools.cli import output
 from kerneldsl.tools.cli.output import print_json, print_table
 from kerneldsl.utilities.formatting import format_count, format_duration
 
@@ -65,7 +65,7 @@ def _records(
 def _show(
     kernel: _KernelOption = None,
     device: _DeviceOption = None,
-    as_json: options.JsonOption = False,
+    as_json: output.JsonOption = False,
 ) -> None:
     """List tuned launches, with the plan that they use and its gain."""
     from kerneldsl.tuning.t4 import to_document
@@ -135,7 +135,7 @@ def _export(
     ] = False,
     kernel: _KernelOption = None,
     device: _DeviceOption = None,
-    as_json: options.JsonOption = False,
+    as_json: output.JsonOption = False,
 ) -> None:
     """Write records to a JSON file in the T4 results format, one document for each launch."""
     from kerneldsl.tuning.t4 import write_documents
@@ -149,7 +149,7 @@ def _export(
 
 def _merge(
     files: Annotated[list[Path], typer.Argument(help="Files written by tune export.")],
-    as_json: options.JsonOption = False,
+    as_json: output.JsonOption = False,
 ) -> None:
     """Import the records of files into the cache.
 
@@ -178,7 +178,7 @@ def _fit(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Report the quality of the fit, and store nothing.")
     ] = False,
-    as_json: options.JsonOption = False,
+    as_json: output.JsonOption = False,
 ) -> None:
     """Fit the planner's constants to the records of each device.
 

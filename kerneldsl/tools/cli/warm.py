@@ -15,8 +15,7 @@ from typing import Annotated
 import typer
 
 from kerneldsl.errors import ArgumentValueError, CacheError
-from kerneldsl.tools.cli.options import JsonOption
-from kerneldsl.tools.cli.output import print_json, print_table, progress
+from kerneldsl.tools.cli.output import JsonOption, print_json, print_table, progress
 
 __all__ = ["warm"]
 

@@ -22,13 +22,11 @@ from kerneldsl.contract import MemoryType
 from kerneldsl.contract.checks import Check, said_by
 from kerneldsl.errors import KernelError, ShadowedPackageError
 from kerneldsl.placement.devices import device_of
-from kerneldsl.placement.passes import check_pass_names
-from kerneldsl.placement.registry import get_target, target_of_memory
+from kerneldsl.placement.registry import check_pass_names, get_target, target_of_memory
 from kerneldsl.tools.detection import backends
 from kerneldsl.tools.versions import TESTED_PYTHONS
 from kerneldsl.utilities import environment
-from kerneldsl.utilities.address_space import RAISE_LIMIT, Addresses
-from kerneldsl.utilities.control_groups import group_settings
+from kerneldsl.utilities.address_space import RAISE_LIMIT, Addresses, group_settings
 from kerneldsl.utilities.formatting import format_bytes
 from kerneldsl.utilities.own_packages import require_own_packages
 

@@ -15,7 +15,7 @@ from llvmlite import ir
 from kerneldsl.errors import UnsupportedConstructError
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.ir.operations import Operation
-from kerneldsl.language.intrinsics.grids import grid_group
+from kerneldsl.language.intrinsics.barriers import grid_group
 from targets.cpu.codegen.code import ALIGNMENT, FINISHED, PARTS_WORD, SPACE_WORDS, STATE_BYTES
 from targets.cpu.regions.emitter import CpuEmitter
 

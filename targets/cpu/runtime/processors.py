@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 
 from kerneldsl.contract import Device, DeviceInfo
 from kerneldsl.errors import AttributeUnavailableError
-from kerneldsl.utilities.control_groups import group_settings
+from kerneldsl.utilities.address_space import group_settings
 from targets.cpu.codegen.levels import compiled_for, extensions_in_use
 
 __all__ = [

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kerneldsl.contract import Artifact, Resources, Specialization
 from kerneldsl.contract.abi import ParameterLayout
 from kerneldsl.contract.findings import NO_BARRIERS, BarrierFacts
+from kerneldsl.errors import CompileError
+from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.lowering.captured_arrays import CAPTURED, elements, large_arrays
 from kerneldsl.utilities.locks import ForkSafeLock
 from targets.cuda.architectures import Architecture, PtxVersion, parse_arch
 from targets.cuda.compile.additions import NO_ADDITIONS, LaunchAdditions
-from targets.cuda.compile.inline_errors import naming_inline_text
 from targets.cuda.compile.ptx_text import matrix_shared_bytes, shared_bytes
 
 if TYPE_CHECKING:
@@ -26,7 +28,8 @@ if TYPE_CHECKING:
     from kerneldsl.frontend.unit import FunctionUnit
     from kerneldsl.lowering.faults import FaultTable
 
-__all__ = ["CudaArtifact"]
+__all__ = ["CudaArtifact", "naming_inline_text"]
+
 
 #: Characters of PTX that ptxas assembles in some tenths of a second.
 _SOON_ASSEMBLED = 50_000
@@ -282,3 +285,75 @@ def _binaries_of(unit: FunctionUnit, ptx: str) -> tuple[LinkedCode, ...]:
     from targets.cuda.compile.linked_modules import binary_codes
 
     return binary_codes(unit, ptx)
+
+
+# LLVM writes ``// begin inline asm`` and ``// end inline asm`` around each text, and ptxas and the
+# driver name the line of what they refuse.
+_COMPLAINT = re.compile(r"line (\d+)\s*[;,]\s*(?:error|fatal)\s*:\s*(.*)")
+_BEGIN, _END = "// begin inline asm", "// end inline asm"
+_OPERAND = re.compile(r"\$(\$|\d+)")
+
+
+@contextmanager
+def naming_inline_text(specialization: Specialization, ptx: str, arch: str) -> Iterator[None]:
+    """Raise what an assembler says of a text of ``kd.ptx`` with the text and its line."""
+    try:
+        yield
+    except CompileError as error:
+        named = _named(error, specialization.unit, ptx, arch)
+        if named is None:
+            raise
+        raise named from error
+
+
+def _named(error: CompileError, unit: FunctionUnit, ptx: str, arch: str) -> CompileError | None:
+    """Return an error about the first text that is refused; ``None`` where it is none."""
+    lines = ptx.splitlines()
+    refused: dict[str, list[str]] = {}
+    for number, complaint in _COMPLAINT.findall(str(error)):
+        block = _block_around(lines, int(number) - 1)
+        if block is not None:
+            refused.setdefault(block, []).append(complaint.strip())
+    for block, complaints in refused.items():
+        for each in unit.reachable():
+            for name, use in each.uses.items():
+                text = str(use.static.get("text", ""))
+                if use.intrinsic.name == "ptx" and _pattern(text).fullmatch(block):
+                    return CompileError(
+                        f"{unit.qualname}: the PTX of {text!r} is refused for {arch}: "
+                        + "; ".join(dict.fromkeys(complaints)),
+                        where=each.locate_use(name),
+                        value=text,
+                        limit="kd.ptx hands its text to the assembler as it is",
+                        remedy="Look the instruction up in the PTX ISA: its types, its operands, "
+                        "and the architectures that have it",
+                    )
+    return None
+
+
+def _block_around(lines: list[str], at: int) -> str | None:
+    """Return the inline text that a line of PTX stands in."""
+    first = at
+    while first >= 0 and lines[first].strip() != _BEGIN:
+        if first < at and lines[first].strip() == _END:
+            return None
+        first -= 1
+    last = at
+    while last < len(lines) and lines[last].strip() != _END:
+        last += 1
+    return _squeezed("\n".join(lines[first + 1 : last])) if first >= 0 else None
+
+
+def _squeezed(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _pattern(text: str) -> re.Pattern[str]:
+    """Return what finds a text whose operands have become registers."""
+    parts, end = [], 0
+    squeezed = _squeezed(text)
+    for found in _OPERAND.finditer(squeezed):
+        parts.append(re.escape(squeezed[end : found.start()]))
+        parts.append(r"\$" if found[1] == "$" else r"[^\s,;]+?")
+        end = found.end()
+    return re.compile("".join((*parts, re.escape(squeezed[end:]))))

@@ -17,7 +17,7 @@ from functools import partial
 from importlib import import_module
 from typing import Any, NamedTuple, TypeVar
 
-from kerneldsl.contract import PassRemark, Report, Specialization
+from kerneldsl.contract import PassRemark, Promises, Report, Specialization
 from kerneldsl.errors import SourceLocation
 from kerneldsl.lowering.quotients import simplify_divisions
 from kerneldsl.utilities.formatting import format_count
@@ -37,7 +37,6 @@ from targets.cuda.compile.move_exchanges import move_exchanges
 from targets.cuda.compile.narrow_maxima import narrow_maxima
 from targets.cuda.compile.order_indices import order_indices
 from targets.cuda.compile.recompute_late import recompute_late
-from targets.cuda.compile.share_extents import share_extents
 from targets.cuda.compile.short_counters import shorten_counters
 from targets.cuda.compile.square_roots import guard_roots
 from targets.cuda.compile.step_pointers import step_pointers
@@ -53,6 +52,17 @@ __all__ = [
     "Pipeline",
     "Stage",
 ]
+
+
+# A thread tests whether its index is in the extent. A kernel usually tests it again: ``if i <
+# x.size``. ptxas computes the smaller of the two lengths for that, in three instructions, and waits
+# for both. Of equal lengths one is enough.
+def share_extents(arrays: frozenset[int], promises: Promises, report: Report) -> frozenset[int]:
+    """Add the numbers of the arrays with first axes that are as long as the extent."""
+    found = {number for number, each in enumerate(promises.arrays) if each.is_extent}
+    report("array", "given the lengths of the extent", len(found))
+    return arrays | found
+
 
 Code = TypeVar("Code")
 

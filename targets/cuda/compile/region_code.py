@@ -40,15 +40,15 @@ from kerneldsl.lowering.faults import FaultTable
 from kerneldsl.lowering.float_conversions import define_conversions
 from kerneldsl.lowering.loop_marks import with_loop_marks
 from kerneldsl.lowering.missing import refuse_missing
-from kerneldsl.lowering.numba_internals.calling import DeviceCallConv
 from kerneldsl.lowering.numba_internals.compiling import (
     collector_paused,
     global_compiler_lock,
     target_override,
 )
+from kerneldsl.lowering.numba_internals.device_code import DeviceCallConv
 from kerneldsl.lowering.numba_internals.device_functions import DeviceFunction
 from kerneldsl.lowering.numba_internals.device_target import load_array_functions
-from kerneldsl.lowering.numba_internals.line_marks import LineMarks
+from kerneldsl.lowering.numba_internals.host_code import LineMarks
 from kerneldsl.lowering.numba_internals.llvm_modules import module_text, without_errors
 from targets.cuda.architectures import OLDEST, Architecture
 from targets.cuda.compile import ptx

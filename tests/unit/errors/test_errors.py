@@ -11,7 +11,7 @@ import pytest
 
 from kerneldsl import errors
 from kerneldsl.errors import DriverError, KernelError, KernelFault, SourceLocation, fault_class
-from kerneldsl.errors.axes import AxisError
+from kerneldsl.errors.conversions import AxisError
 
 _EXTRA = {
     AxisError: {"axis": 5, "ndim": 2},

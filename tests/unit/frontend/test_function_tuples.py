@@ -16,7 +16,7 @@ from numba import njit
 import kerneldsl as kd
 from kerneldsl.errors import ArgumentTypeError, UnsupportedConstructError
 from kerneldsl.frontend.normalize import make_unit
-from kerneldsl.launch.native.guards import capture_guards
+from kerneldsl.launch.native.prepare import capture_guards
 
 WIDTH = 1
 

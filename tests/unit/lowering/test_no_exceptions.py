@@ -17,7 +17,7 @@ import numpy as np
 from numba.core.callconv import CPUCallConv
 
 import kerneldsl as kd
-from kerneldsl.lowering.numba_internals.calling import DeviceCallConv
+from kerneldsl.lowering.numba_internals.device_code import DeviceCallConv
 from tests.conformance.kernels import floats, mathematics, scalar_sweep, special_values
 
 target, step = os.environ["TARGET"], int(os.environ["STEP"])

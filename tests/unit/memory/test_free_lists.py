@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import kerneldsl as kd
 from kerneldsl.launch.native import machine
-from kerneldsl.memory.free_lists import MAX_BLOCKS, MAX_LISTED_BYTES, FreeList
+from kerneldsl.memory.host_memory import MAX_BLOCKS, MAX_LISTED_BYTES, FreeList
 from kerneldsl.memory.pools import device_memory
 from tests.support.extent import examples
 from tests.support.native import require_native_forms

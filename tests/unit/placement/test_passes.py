@@ -9,7 +9,7 @@ import pytest
 
 import kerneldsl as kd
 from kerneldsl.errors import ArgumentValueError
-from kerneldsl.placement.passes import optimizing_passes
+from kerneldsl.placement.registry import optimizing_passes
 from kerneldsl.tools.cli.app import run
 
 _VARIABLE = "KERNELDSL_DISABLE_PASSES"

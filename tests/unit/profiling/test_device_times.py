@@ -13,7 +13,7 @@ import pytest
 import kerneldsl as kd
 from kerneldsl.contract import LaunchTimer, Tracer
 from kerneldsl.profiling import recorder as recorder_module
-from kerneldsl.profiling.trace import trace_of
+from kerneldsl.profiling.timeline import trace_of
 from targets.null.device import NullDevice
 
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import kerneldsl as kd
 from kerneldsl.profiling.activities import KINDS, Activity, covered_ns
 from kerneldsl.profiling.summary import summarize
-from kerneldsl.profiling.trace import trace_of
+from kerneldsl.profiling.timeline import trace_of
 from kerneldsl.profiling.work import Work
 
 

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import kerneldsl as kd
-from kerneldsl.profiling.trace import trace_of
+from kerneldsl.profiling.timeline import trace_of
 
 jsonschema = pytest.importorskip("jsonschema")
 
@@ -206,7 +206,7 @@ def test_a_disk_that_fills_up_is_told(
     def fail(*args: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("kerneldsl.profiling.trace.write_trace", fail)
+    monkeypatch.setattr("kerneldsl.profiling.timeline.write_trace", fail)
     with pytest.raises(kd.ArgumentValueError, match=r"trace\.json cannot be written: No space"):
         profile.timeline(tmp_path / "trace.json")
 

@@ -1,4 +1,4 @@
-"""Sort tiles along their last axis, by the integers of :mod:`kerneldsl.ir.tiles.sort_keys`.
+"""Sort tiles along their last axis, by the integers of :mod:`kerneldsl.ir.tiles.folds`.
 
 Long rows are distributed digit by digit, from the lowest on; digits that all elements have in
 common are left out. Short ones are sorted by insertion.
@@ -14,7 +14,7 @@ from llvmlite import ir
 from numba import types
 
 from kerneldsl.ir.operations import Operation
-from kerneldsl.ir.tiles.sort_keys import key_bits, key_type, number_of, sort_key
+from kerneldsl.ir.tiles.folds import key_bits, key_type, number_of, sort_key
 from targets.cpu.regions.emitter import CpuEmitter
 from targets.cpu.regions.tiles.writer import Elements, TileCode
 

@@ -15,7 +15,7 @@ from numba import types
 
 from kerneldsl.ir.operations import Operation
 from kerneldsl.ir.tiles.elements import Slot
-from kerneldsl.ir.tiles.sort_keys import key_type
+from kerneldsl.ir.tiles.folds import key_type
 from targets.cuda.compile.tiles.sorts import Sort
 
 if TYPE_CHECKING:

@@ -16,8 +16,7 @@ from llvmlite import ir
 
 from kerneldsl.ir.operations import Operation
 from kerneldsl.ir.tiles.elements import Slot
-from kerneldsl.ir.tiles.folds import write_number
-from kerneldsl.ir.tiles.sort_keys import key_type, number_of, sort_key
+from kerneldsl.ir.tiles.folds import key_type, number_of, sort_key, write_number
 from kerneldsl.lowering.groups import combination_of
 from targets.cuda.compile.tiles.elements import OperationCode
 from targets.cuda.compile.tiles.thread_code import Memory

@@ -20,7 +20,7 @@ from kerneldsl.launch.arguments.checked_promises import promises_of
 from kerneldsl.launch.native import layout as interpreter_layout
 from kerneldsl.launch.native.builder import I32, I64, POINTER, Function
 from kerneldsl.launch.native.conditions import Aligned, Distinct, Few, Same, Within, pack_conditions
-from kerneldsl.launch.native.emit_conditions import emit_conditions
+from kerneldsl.launch.native.emit import emit_conditions
 from kerneldsl.launch.native.machine import _compile
 from kerneldsl.launch.native.prepare import conditions_of
 from tests.support.extent import examples

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from kerneldsl.launch.native import subscript
-from kerneldsl.launch.native.layout import UnknownLayout, check_layout
-from kerneldsl.launch.native.subscript import put_subscript, subscript_of
+from kerneldsl.launch.native import layout
+from kerneldsl.launch.native.layout import UnknownLayout, check_layout, put_subscript, subscript_of
 
 
 @pytest.fixture(autouse=True)
@@ -73,13 +72,13 @@ def test_it_keeps_its_signature_and_its_text() -> None:
 
 def test_what_cpython_does_not_take_is_put_back(monkeypatch: pytest.MonkeyPatch) -> None:
     above, below, _ = classes()
-    monkeypatch.setattr(subscript, "subscript_of", lambda owner: 0)
+    monkeypatch.setattr(layout, "subscript_of", lambda owner: 0)
     with pytest.raises(UnknownLayout):
         put_subscript(above, ADDRESS, DOCUMENT)
     assert above()[1] == below()[1] == "Python"
     real = subscript_of
     answers = iter([real(type(type.__dict__)), 0])
-    monkeypatch.setattr(subscript, "subscript_of", lambda owner: next(answers))
+    monkeypatch.setattr(layout, "subscript_of", lambda owner: next(answers))
     with pytest.raises(UnknownLayout):
         put_subscript(above, ADDRESS, DOCUMENT)
     assert above()[1] == below()[1] == "Python"

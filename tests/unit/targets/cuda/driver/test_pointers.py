@@ -10,7 +10,7 @@ import pytest
 
 from kerneldsl.errors import DriverError
 from targets.cuda.driver.driver import Driver
-from targets.cuda.driver.pointers import device_of_pointer
+from targets.cuda.target import device_of_pointer
 from tests.support.driver_bindings import FakeBindings
 
 ORDINAL = 9
