@@ -20,7 +20,7 @@ from kerneldsl.utilities.dataclasses import dataclass
 from kerneldsl.utilities.formatting import format_version
 from targets.cuda.architectures import parse_arch, ptx_version_for_driver
 from targets.cuda.compile.artifact import CudaArtifact
-from targets.cuda.compile.ptx_text import read_header
+from targets.cuda.compile.ptx_lines import read_header
 from targets.cuda.device.carveout import Carveout, check_resources
 from targets.cuda.device.streams import stream_handle
 from targets.null.memory import AddressSpace

@@ -127,7 +127,7 @@ def test_export_and_import(tmp_path: Path, monkeypatch, trials: Trials) -> None:
 
 def test_a_missing_folder_is_told_before_entries_are_read(tmp_path: Path, monkeypatch) -> None:
     filled(1)
-    monkeypatch.setattr("kerneldsl.cache.transfer.read_entries", None)
+    monkeypatch.setattr("kerneldsl.cache.management.read_entries", None)
     with pytest.raises(kd.CacheError, match=r"file\.tar cannot be written: No such file"):
         kd.cache.export(tmp_path / "missing" / "file.tar")
 

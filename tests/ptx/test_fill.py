@@ -7,7 +7,7 @@ import pytest
 from kerneldsl.errors import ToolMissingError
 from targets.cuda.architectures import ARCHITECTURES
 from targets.cuda.compile import ptxas
-from targets.cuda.device.fill import fill_ptx
+from targets.cuda.device.memory import fill_ptx
 
 
 @pytest.mark.parametrize("arch", ARCHITECTURES)

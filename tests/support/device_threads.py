@@ -25,7 +25,7 @@ from kerneldsl.lowering.quotients import division_definitions
 from kerneldsl.lowering.shifts import shift_definitions
 from targets.cpu.math.float_conversions import write_conversion
 from targets.cuda.architectures import parse_arch
-from targets.cuda.compile.ptx_text import MATRIX_SHARED
+from targets.cuda.compile.ptx_lines import MATRIX_SHARED
 from targets.cuda.compile.region_code import device_texts
 from tests.support.matrix_threads import Copies, give_matrices, is_of_warp, rounded
 from tests.support.turns import taken_lock

@@ -7,19 +7,30 @@ array is in the storage of the block. All else is an operation on values.
 
 from __future__ import annotations
 
-from typing import NoReturn, TypeAlias
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NoReturn, TypeAlias
+
+import numpy as np
+from llvmlite import ir
+from numba.core import cgutils
+from numba.extending import register_jitable
 
 from kerneldsl.errors import SourceLocation, UnsupportedConstructError
 from kerneldsl.ir.rules import linked
 from kerneldsl.language.intrinsics.intrinsic import Intrinsic, Typing
 from kerneldsl.language.intrinsics.table import INTRINSICS
 from kerneldsl.lowering import scalars
-from kerneldsl.lowering.calls import Emitter
+from kerneldsl.lowering.calls import Call, Emitter
+from kerneldsl.lowering.vectors import VectorType
 from kerneldsl.utilities.dataclasses import dataclass
-from targets.cpu.intrinsics import warp, words
+from targets.cpu.codegen.vector_calls import add_products, most_words
+from targets.cpu.intrinsics import warp
 from targets.cpu.intrinsics.atomics import ATOMICS, fence
 from targets.cpu.intrinsics.exchange import Exchange
 from targets.cpu.intrinsics.groups import GROUPS
+from targets.cpu.math.libdevice.emitters import compiled
 
 __all__ = [
     "LOWERINGS",
@@ -36,6 +47,149 @@ __all__ = [
     "lowering_of",
     "refuse",
 ]
+
+
+# References ---------- PTX ISA, sections "prmt", "lop3", "bfe", "bfi" and "bfind", with their
+# semantics as code.
+def _permute(a: Any, b: Any, selector: Any) -> Any:
+    pair = np.int64(a) | (np.int64(b) << 32)
+    result = np.int64(0)
+    for byte in range(4):
+        number = (np.int64(selector) >> (4 * byte)) & 15
+        picked = (pair >> (8 * (number & 7))) & 0xFF
+        is_negative = (picked & 0x80) != 0
+        if number & 8:
+            result |= np.int64(0xFF if is_negative else 0) << (8 * byte)
+        else:
+            result |= picked << (8 * byte)
+    return result
+
+
+@register_jitable
+def _ones(count: Any) -> Any:
+    """Return a word with 1 in its lowest bits."""
+    if count >= 64:
+        return ~np.uint64(0)
+    return ~(~np.uint64(0) << np.uint64(count))
+
+
+def _extract(a: Any, position: Any, length: Any) -> Any:
+    first, count = np.uint64(position) & np.uint64(255), np.uint64(length) & np.uint64(255)
+    if first >= np.uint64(64):
+        return np.uint64(0)
+    return (np.uint64(a) >> first) & _ones(count)
+
+
+def _extract_signed(a: Any, position: Any, length: Any) -> Any:
+    first, count = np.int64(position) & 255, np.int64(length) & 255
+    shifted = np.int64(a) >> np.minimum(first, 63)  # with copies of the sign above
+    if count == 0:
+        return np.int64(0)
+    unused = 64 - np.minimum(count, 64)
+    return (shifted << unused) >> unused
+
+
+def _insert(a: Any, b: Any, position: Any, length: Any) -> Any:
+    first, count = np.uint64(position) & np.uint64(255), np.uint64(length) & np.uint64(255)
+    if first >= np.uint64(64):
+        return np.uint64(b)
+    mask = _ones(count) << first
+    return (np.uint64(b) & ~mask) | ((np.uint64(a) << first) & mask)
+
+
+def _find(width: int) -> Callable[[Any], Any]:
+    """Return the search for the highest bit of a number of a width."""
+    last = width - 1
+
+    def find(a: Any) -> Any:
+        bits = np.uint64(a)
+        for position in range(last, -1, -1):
+            if (bits >> np.uint64(position)) & np.uint64(1):
+                return np.uint32(position)
+        return np.uint32(0xFFFFFFFF)
+
+    return find
+
+
+def _find_signed(width: int) -> Callable[[Any], Any]:
+    find = register_jitable(_find(width))
+
+    def find_signed(a: Any) -> Any:
+        value = np.int64(a)
+        return find(~value if value < 0 else value)
+
+    return find_signed
+
+
+def _look_up(call: Call) -> ir.Value:
+    """Write the function that a table of eight bits gives, a term for each bit that is 1."""
+    builder, (a, b, c) = call.builder, call.args
+    result: ir.Value = a.type(0)
+    for number in range(8):
+        if call.static["lut"] >> number & 1:
+            term = a.type(-1)
+            for value, weight in ((a, 4), (b, 2), (c, 1)):
+                term = builder.and_(term, value if number & weight else builder.not_(value))
+            result = builder.or_(result, term)
+    return result
+
+
+def _exact(function: Callable[[Any], Any]) -> Emitter:
+    def of(x: Any) -> Any:
+        return function(x)
+
+    return compiled(of)
+
+
+# -- products of bytes -----------------------------------------------------------------------------
+
+
+_I32 = ir.IntType(32)
+_FOUR_WORDS = ir.VectorType(_I32, 4)
+
+
+def _dot(call: Call) -> ir.Value:
+    kind, signs = call.signature.return_type, scalars.signs_of(call)
+    is_vector = isinstance(kind, VectorType)
+    if not most_words() or (is_vector and len(kind.fields) != 4):
+        return scalars.EMITTERS["dot4"](call)
+    builder = call.builder
+    if not is_vector:
+        return add_products(builder, call.args, signs)
+    found = add_products(builder, tuple(_words(builder, arg) for arg in call.args), signs)
+    parts = [builder.extract_element(found, _I32(n)) for n in range(4)]
+    return cgutils.pack_struct(builder, parts)
+
+
+def _words(builder: ir.IRBuilder, value: ir.Value) -> ir.Value:
+    """Return a vector of the language, or a word that counts for each part, as one of LLVM."""
+    found = _FOUR_WORDS(ir.Undefined)
+    for number in range(4):
+        is_word = isinstance(value.type, ir.IntType)
+        part = value if is_word else builder.extract_value(value, number)
+        found = builder.insert_element(found, part, _I32(number))
+    return found
+
+
+EMITTERS: dict[str, Emitter] = {
+    "dot4": _dot,
+    "nv.prmt": compiled(_permute),
+    "nv.lop3": partial(_look_up),
+    **{f"nv.bfe_u{width}": compiled(_extract) for width in (32, 64)},
+    **{f"nv.bfe_s{width}": compiled(_extract_signed) for width in (32, 64)},
+    **{f"nv.bfi_b{width}": compiled(_insert) for width in (32, 64)},
+    **{f"nv.bfind_u{width}": compiled(_find(width)) for width in (32, 64)},
+    **{f"nv.bfind_s{width}": compiled(_find_signed(width)) for width in (32, 64)},
+    "nv.ex2_approx_f32": _exact(math.exp2),
+    "nv.lg2_approx_f32": _exact(math.log2),
+    "nv.tanh_approx_f32": _exact(math.tanh),
+    "nv.rcp_approx_f32": compiled(lambda x: np.float32(1) / x),
+}
+#: Name of each word that a processor has nothing for, with the reason.
+REFUSED = {
+    "ptx": "Instructions of PTX are a GPU's",
+    **dict.fromkeys(("nv.clock64", "nv.globaltimer", "nv.smid"), "The register is one of a GPU's"),
+}
 
 
 @dataclass(frozen=True)
@@ -133,9 +287,9 @@ LOWERINGS: dict[str, Lowering] = {
         if row.typing in (Typing.TILE, Typing.LOOP)
     },
     **{name: Atomic(*operations) for name, operations in ATOMICS.items()},
-    **{name: ScalarOperation(emit) for name, emit in (scalars.EMITTERS | words.EMITTERS).items()},
+    **{name: ScalarOperation(emit) for name, emit in (scalars.EMITTERS | EMITTERS).items()},
     **{name: ScalarOperation(emit) for name, emit in linked.EMITTERS.items()},
-    **{name: Refused(reason) for name, reason in words.REFUSED.items()},
+    **{name: Refused(reason) for name, reason in REFUSED.items()},
 }
 
 

@@ -10,8 +10,7 @@ from kerneldsl.ir.operations import Operation, Region
 from targets.cpu.math.workarounds import divide_unsigned
 from targets.cpu.regions import exchanges, grid_barriers, memory, warps
 from targets.cpu.regions.emitter import CountedLoop, CpuEmitter
-from targets.cpu.regions.tiles import elements, folds, products, scans, sorts
-from targets.cpu.regions.tiles import memory as tile_memory
+from targets.cpu.regions.tiles import elements, folds, products, sorts
 
 __all__ = ["write_blocks"]
 
@@ -112,13 +111,13 @@ _HANDLERS = {
     "tile.argsort": sorts.write_argsort,
     "tile.copy": elements.write_copy,
     "tile.fold": folds.write_fold,
-    "tile.load": tile_memory.write_load,
+    "tile.load": elements.write_load,
     "tile.map": elements.write_map,
     "tile.mma": products.write_mma,
-    "tile.place": tile_memory.write_start,
-    "tile.scan": scans.write_scan,
+    "tile.place": elements.write_start,
+    "tile.scan": folds.write_scan,
     "tile.sort": sorts.write_sort,
-    "tile.store": tile_memory.write_store,
+    "tile.store": elements.write_store,
     "tile.take": elements.write_taken,
     **warps.HANDLERS,
 }

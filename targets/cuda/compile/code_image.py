@@ -19,7 +19,7 @@ from targets.cuda.architectures import ARCHITECTURES, Architecture, PtxVersion, 
 from targets.cuda.compile.cubin_file import DeclaredParameter, Entry, read_cubin
 from targets.cuda.compile.diagnostics import CudaText
 from targets.cuda.compile.fatbin import choose_image
-from targets.cuda.compile.ptx_text import read_header
+from targets.cuda.compile.ptx_lines import read_header
 
 __all__ = ["Image", "compile_ptx", "find_image", "read_image", "read_ptx", "text_of"]
 

@@ -21,8 +21,7 @@ from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import ArrayKind, ScalarKind
 from kerneldsl.utilities.formatting import format_version
 from targets.cuda.architectures import Architecture, PtxVersion, newest_ptx_of_driver
-from targets.cuda.compile.nvrtc import CudaText, compile_text
-from targets.cuda.compile.nvrtc_identity import headers_digest, nvrtc_identity
+from targets.cuda.compile.nvrtc import CudaText, compile_text, headers_digest, nvrtc_identity
 from targets.cuda.compile.pipeline import Pipeline, Stage
 from targets.cuda.compile.ptx_modules import PtxModule, PtxModuleError, join_modules, parse_module
 

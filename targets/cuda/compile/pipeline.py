@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from enum import Enum
 from functools import partial
-from importlib import import_module
 from typing import Any, NamedTuple, TypeVar
 
 from kerneldsl.contract import PassRemark, Promises, Report, Specialization
@@ -256,8 +255,9 @@ def _early(
 
 def _marking(name: str) -> Callable[[Any, Known, Report], Any]:
     def rewrite(function: Any, known: Known, report: Report) -> Any:
-        module = import_module(f"targets.cuda.compile.regions.{name}")
-        getattr(module, name)(function, report)
+        from targets.cuda.compile.regions import unroll_loops
+
+        getattr(unroll_loops, name)(function, report)
         return function
 
     return rewrite

@@ -30,7 +30,7 @@ from targets.cuda.compile.float_conversions import write_conversion
 from targets.cuda.compile.math_symbols import is_unselectable, rename_math, user_name
 from targets.cuda.compile.numba_device import TRIPLE, initialize_nvptx
 from targets.cuda.compile.pipeline import Pipeline, Stage
-from targets.cuda.compile.ptx_text import count_anew, reveal_copies
+from targets.cuda.compile.ptx_lines import count_anew, reveal_copies
 from targets.cuda.compile.ptxas_workarounds import keep_guards, work_around_ptxas
 from targets.cuda.compile.square_roots import (
     ROOTS,

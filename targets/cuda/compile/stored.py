@@ -30,8 +30,8 @@ from targets.cuda.compile.artifact import CudaArtifact
 from targets.cuda.compile.code_artifact import CodeArtifact
 from targets.cuda.compile.code_image import read_image, text_of
 from targets.cuda.compile.cubin_file import read_cubin
-from targets.cuda.compile.nvrtc_identity import headers_digest, nvrtc_identity
-from targets.cuda.compile.ptx_text import read_header
+from targets.cuda.compile.nvrtc import headers_digest, nvrtc_identity
+from targets.cuda.compile.ptx_lines import read_header
 
 __all__ = [
     "code_identity",

@@ -225,7 +225,7 @@ class CudaDevice(Device):
                     doing = f"fill {count} times {size} bytes on {self}"
                     raise driver.failure(status, doing, index=self.index)
             return
-        from targets.cuda.device.fill import WORD_BYTES, fill_words
+        from targets.cuda.device.memory import WORD_BYTES, fill_words
 
         if destination % WORD_BYTES == 0:
             fill_words(driver, self, destination, pattern, count, stream=handle)

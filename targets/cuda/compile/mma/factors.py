@@ -16,7 +16,7 @@ from kerneldsl.ir.operations import Function, Operation
 from targets.cuda.compile.mma.functions import SHARED
 from targets.cuda.compile.mma.layouts import TileLayouts
 from targets.cuda.compile.mma.rings import ALIGNMENT, Ring, rooms_of
-from targets.cuda.compile.ptx_text import MATRIX_SHARED
+from targets.cuda.compile.ptx_lines import MATRIX_SHARED
 from targets.cuda.intrinsics.memory import SHARED_SPACE, static_shared
 
 if TYPE_CHECKING:

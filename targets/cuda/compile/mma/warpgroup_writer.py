@@ -27,7 +27,7 @@ from targets.cuda.compile.mma.products import OwnRows
 from targets.cuda.compile.mma.tile_order import place_in_groups
 from targets.cuda.compile.mma.turns import write_turn
 from targets.cuda.compile.mma.warpgroup_plan import OWN_WORDS, RING_ALIGNMENT, Part, WarpgroupPlan
-from targets.cuda.compile.ptx_text import MATRIX_SHARED
+from targets.cuda.compile.ptx_lines import MATRIX_SHARED
 from targets.cuda.compile.tiles.memory import write_store
 from targets.cuda.compile.tiles.thread_code import Memory
 from targets.cuda.intrinsics.by_architecture import call_by_architecture

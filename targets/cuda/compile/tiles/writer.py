@@ -25,7 +25,7 @@ from kerneldsl.utilities.dataclasses import dataclass
 from targets.cuda.architectures import Architecture
 from targets.cuda.compile.lowered import DEFAULT_TILE_BLOCK
 from targets.cuda.compile.pipeline import Pipeline, Stage
-from targets.cuda.compile.tiles import elements, folds, memory, products, scans, sort_places, sorts
+from targets.cuda.compile.tiles import elements, folds, memory, products, scans, sorts
 from targets.cuda.compile.tiles.elements import OperationCode
 from targets.cuda.compile.tiles.order import order_tiles
 from targets.cuda.compile.tiles.thread_code import Memory, ThreadCode
@@ -207,7 +207,7 @@ def _write_mma(writer: TileWriter, operation: Operation) -> None:
 
 
 _WRITE: dict[str, Callable[[TileWriter, Operation], None]] = {
-    "tile.argsort": sort_places.write_argsort,
+    "tile.argsort": sorts.write_argsort,
     "tile.copy": elements.write_copy,
     "tile.fold": folds.write_fold,
     "tile.load": memory.write_load,

@@ -13,8 +13,13 @@ from kerneldsl.contract.cuda_options import CudaOptions
 from kerneldsl.errors import CompileError, ToolMissingError
 from kerneldsl.frontend.code_form import CodeForm, form_of_binary
 from targets.cuda.compile import nvrtc
-from targets.cuda.compile.nvrtc import Compiled, CudaText, compile_text, nvrtc_version
-from targets.cuda.compile.nvrtc_identity import headers_digest
+from targets.cuda.compile.nvrtc import (
+    Compiled,
+    CudaText,
+    compile_text,
+    headers_digest,
+    nvrtc_version,
+)
 
 SCALE = """
 template<class T> __global__ void scale(T factor, T *x, long long n) {

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from targets.cuda.compile import nvrtc_library as module
-from targets.cuda.compile.nvrtc import nvrtc_version
-from targets.cuda.compile.nvrtc_identity import nvrtc_identity
+from targets.cuda.compile import nvrtc as module
+from targets.cuda.compile.nvrtc import nvrtc_identity, nvrtc_version
 
 MAPS = "7f00-7f10 r-xp 00000000 00:01 77 {path}\n7f10-7f20 rw-p 00000000 00:00 0\n"
 
@@ -109,13 +108,13 @@ def test_the_library_that_is_found_is_loaded(tmp_path: Path) -> None:
         shutil.copy(each, folder)
     program = f"""
 from pathlib import Path
-from targets.cuda.compile import nvrtc_library
-nvrtc_library.wheel_directories = lambda: [Path({str(tmp_path / "nvidia")!r})]
+from targets.cuda.compile import nvrtc
+nvrtc.wheel_directories = lambda: [Path({str(tmp_path / "nvidia")!r})]
 from targets.cuda.compile.nvrtc import nvrtc_version
-from targets.cuda.compile.nvrtc_identity import nvrtc_identity
+from targets.cuda.compile.nvrtc import nvrtc_identity
 before = nvrtc_identity()
 nvrtc_version()
-print(before == nvrtc_identity(), *nvrtc_library.loaded_libraries())
+print(before == nvrtc_identity(), *nvrtc.loaded_libraries())
 """
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from targets.cuda.device import fill
+from targets.cuda.device import memory
 from targets.cuda.driver.driver import Driver
 from tests.support.cuda_memory import Bindings, device, device_of, driver_of
 
@@ -42,9 +42,9 @@ def launches(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
     ) -> None:
         found.append((function, grid, block, struct.unpack("=4Q", parameters), rest))
 
-    monkeypatch.setattr(fill, "_loaded", {})
-    monkeypatch.setattr(fill.functions, "load", lambda driver, index, ptx, entry: (index, entry))
-    monkeypatch.setattr(fill.functions, "launch", launch)
+    monkeypatch.setattr(memory, "_loaded", {})
+    monkeypatch.setattr(memory.functions, "load", lambda driver, index, ptx, entry: (index, entry))
+    monkeypatch.setattr(memory.functions, "launch", launch)
     return found
 
 
@@ -55,7 +55,7 @@ def test_long_patterns_are_one_launch(
 ) -> None:
     """Every word is written, by the thread whose number is as odd as the word's."""
     pattern = bytes(range(1, size + 1))
-    fill.fill_words(driver, device(), 0x1008, pattern, count, stream=5)
+    memory.fill_words(driver, device(), 0x1008, pattern, count, stream=5)
     ((function, grid, block, (to, words, even, odd), rest),) = launches
     assert (function, rest) == ((0, "kerneldsl_fill"), {"shared_bytes": 0, "stream": 5})
     assert (to, words) == (0x1008, count * size // 8)
@@ -71,6 +71,6 @@ def test_the_kernel_that_fills_is_loaded_once_for_each_device(
     driver: Driver, launches: list[Any]
 ) -> None:
     for index in (0, 1, 0):
-        fill.fill_words(driver, device(index), 0x1000, bytes(8), 1, stream=0)
+        memory.fill_words(driver, device(index), 0x1000, bytes(8), 1, stream=0)
     assert [function for function, *_ in launches] == [(i, "kerneldsl_fill") for i in (0, 1, 0)]
-    assert set(fill._loaded) == {0, 1}
+    assert set(memory._loaded) == {0, 1}
