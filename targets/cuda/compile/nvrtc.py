@@ -289,7 +289,6 @@ def _release() -> int:
 
 def _load() -> int:
     """Load NVRTC; return its major release."""
-    from targets.cuda.compile.nvrtc import nvrtc_version
 
     return nvrtc_version()[0]
 
