@@ -30,7 +30,7 @@ from targets.cpu.intrinsics import warp
 from targets.cpu.intrinsics.atomics import ATOMICS, fence
 from targets.cpu.intrinsics.exchange import Exchange
 from targets.cpu.intrinsics.groups import GROUPS
-from targets.cpu.math.libdevice.emitters import compiled
+from targets.cpu.math.libdevice.emitters import compiled, of_one
 
 __all__ = [
     "LOWERINGS",
@@ -134,13 +134,6 @@ def _look_up(call: Call) -> ir.Value:
     return result
 
 
-def _exact(function: Callable[[Any], Any]) -> Emitter:
-    def of(x: Any) -> Any:
-        return function(x)
-
-    return compiled(of)
-
-
 # -- products of bytes -----------------------------------------------------------------------------
 
 
@@ -180,9 +173,9 @@ EMITTERS: dict[str, Emitter] = {
     **{f"nv.bfi_b{width}": compiled(_insert) for width in (32, 64)},
     **{f"nv.bfind_u{width}": compiled(_find(width)) for width in (32, 64)},
     **{f"nv.bfind_s{width}": compiled(_find_signed(width)) for width in (32, 64)},
-    "nv.ex2_approx_f32": _exact(math.exp2),
-    "nv.lg2_approx_f32": _exact(math.log2),
-    "nv.tanh_approx_f32": _exact(math.tanh),
+    "nv.ex2_approx_f32": compiled(of_one(math.exp2)),
+    "nv.lg2_approx_f32": compiled(of_one(math.log2)),
+    "nv.tanh_approx_f32": compiled(of_one(math.tanh)),
     "nv.rcp_approx_f32": compiled(lambda x: np.float32(1) / x),
 }
 #: Name of each word that a processor has nothing for, with the reason.

@@ -261,7 +261,7 @@ def nvrtc_identity() -> str:
     """
     found = find_library()
     if found is None:  # it is not installed, or in a place that only the system knows
-        _load()
+        nvrtc_version()
     libraries = sorted({*loaded_libraries(), *([] if found is None else [found])})
     try:
         return " ".join(_identify(library) for library in libraries)
@@ -283,14 +283,8 @@ def _release() -> int:
     """Return the major release of CUDA that NVRTC is of."""
     found = find_library()
     if found is None:
-        return _load()
+        return nvrtc_version()[0]
     return int(found.name.removeprefix("libnvrtc.so.").partition(".")[0])
-
-
-def _load() -> int:
-    """Load NVRTC; return its major release."""
-
-    return nvrtc_version()[0]
 
 
 def _identify(library: Path) -> str:

@@ -40,8 +40,6 @@ __all__ = [
     "to_single",
 ]
 
-_away = register_jitable(round_away)
-
 
 def _rounding(direction: str) -> Callable[[Any], Any]:
     known: dict[str, Callable[[Any], Any]] = {
@@ -49,7 +47,7 @@ def _rounding(direction: str) -> Callable[[Any], Any]:
         "rz": np.trunc,
         "rd": np.floor,
         "ru": np.ceil,
-        "away": _away,
+        "away": round_away,
     }
     return known[direction]
 

@@ -21,36 +21,25 @@ from kerneldsl.lowering import scalars
 from targets.cpu.math.libdevice.emitters import c_function, operation
 
 __all__ = [
-    "cospi",
-    "exp10",
     "exponent",
     "fdim",
     "fraction_and_exponent",
-    "fraction_and_whole",
-    "hypotenuse_of_four",
-    "hypotenuse_of_three",
+    "hypotenuse",
     "inverse_hypotenuse",
-    "inverse_hypotenuse_of_four",
-    "inverse_hypotenuse_of_three",
     "larger",
-    "ldexp",
     "logb",
     "power_of_integer",
-    "reciprocal_cube_root",
-    "reciprocal_root",
     "remainder",
     "remquo",
     "round_away",
     "saturate",
-    "sincos",
     "sincospi",
-    "sinpi",
     "smaller",
 ]
 
 _fma = operation("fma", scalars.EMITTERS["fma"])
-_remainder = c_function("remainder", "float64", "float64", "float64")
-_round = c_function("round", "float64", "float64")
+remainder = c_function("remainder", "float64", "float64", "float64")
+round_away = c_function("round", "float64", "float64")
 
 #: π as a float64, and what is missing.
 _PI, _PI_REST = 3.141592653589793, 1.2246467991473532e-16
@@ -65,6 +54,7 @@ def _of_quarter(x: Any) -> Any:
     return sine + rest * cosine, cosine - rest * sine
 
 
+@register_jitable
 def sincospi(x: Any) -> Any:
     """Return sin πx and cos πx; of a whole number the sine is 0 with its sign."""
     whole = x - 2.0 * np.rint(0.5 * x)  # exact, in [-1, 1]
@@ -79,39 +69,6 @@ def sincospi(x: Any) -> Any:
     if x == np.trunc(x) and not math.isinf(x):
         sine = math.copysign(0.0, x)
     return sine, cosine
-
-
-_sincospi = register_jitable(sincospi)
-
-
-def sinpi(x: Any) -> Any:
-    """Return sin πx."""
-    return _sincospi(x)[0]
-
-
-def cospi(x: Any) -> Any:
-    """Return cos πx."""
-    return _sincospi(x)[1]
-
-
-def sincos(x: Any) -> Any:
-    """Return sin x and cos x."""
-    return math.sin(x), math.cos(x)
-
-
-def exp10(x: Any) -> Any:
-    """Return 10 to the power of x."""
-    return math.pow(10.0, x)
-
-
-def reciprocal_root(x: Any) -> Any:
-    """Return 1 / √x."""
-    return 1.0 / math.sqrt(x)
-
-
-def reciprocal_cube_root(x: Any) -> Any:
-    """Return 1 / ∛x."""
-    return 1.0 / math.cbrt(x)
 
 
 @register_jitable
@@ -150,7 +107,8 @@ def _is_infinite(a: Any, b: Any, c: Any, d: Any) -> Any:
     return math.isinf(a) or math.isinf(b) or math.isinf(c) or math.isinf(d)
 
 
-def hypotenuse_of_four(a: Any, b: Any, c: Any, d: Any) -> Any:
+@register_jitable
+def hypotenuse(a: Any, b: Any, c: Any, d: Any) -> Any:
     """Return the root of a sum of squares; infinity where one is infinite, be another NaN."""
     if _is_infinite(a, b, c, d):
         return math.inf
@@ -158,31 +116,13 @@ def hypotenuse_of_four(a: Any, b: Any, c: Any, d: Any) -> Any:
     return math.ldexp(math.sqrt(square), exponent)
 
 
-def inverse_hypotenuse_of_four(a: Any, b: Any, c: Any, d: Any) -> Any:
+@register_jitable
+def inverse_hypotenuse(a: Any, b: Any, c: Any, d: Any) -> Any:
     """Return 1 / the root of a sum of squares."""
     if _is_infinite(a, b, c, d):
         return 0.0
     square, exponent = _scaled(a, b, c, d)
     return math.ldexp(1.0 / math.sqrt(square), -exponent)
-
-
-_hypotenuse = register_jitable(hypotenuse_of_four)
-_inverse = register_jitable(inverse_hypotenuse_of_four)
-
-
-def hypotenuse_of_three(a: Any, b: Any, c: Any) -> Any:
-    """Return the root of the sum of three squares."""
-    return _hypotenuse(a, b, c, 0.0)
-
-
-def inverse_hypotenuse_of_three(a: Any, b: Any, c: Any) -> Any:
-    """Return 1 / the root of the sum of three squares."""
-    return _inverse(a, b, c, 0.0)
-
-
-def inverse_hypotenuse(a: Any, b: Any) -> Any:
-    """Return 1 / the root of the sum of two squares."""
-    return _inverse(a, b, 0.0, 0.0)
 
 
 def larger(x: Any, y: Any) -> Any:
@@ -224,26 +164,6 @@ def fraction_and_exponent(x: Any) -> Any:
     return fraction, np.int32(power)
 
 
-def fraction_and_whole(x: Any) -> Any:
-    """Return the fractional and the whole part, both with the sign of x."""
-    return math.modf(x)
-
-
-def remainder(x: Any, y: Any) -> Any:
-    """Return x less the multiple of y that is nearest to it."""
-    return _remainder(x, y)
-
-
-def round_away(x: Any) -> Any:
-    """Return the nearest whole number; of two the one that is farther from 0."""
-    return _round(x)
-
-
-def ldexp(x: Any, n: Any) -> Any:
-    """Return x · 2ⁿ, rounded once."""
-    return math.ldexp(x, n)
-
-
 def power_of_integer(x: Any, n: Any) -> Any:
     """Return xⁿ by repeated squaring, as libdevice does."""
     left = abs(np.int64(n))
@@ -267,7 +187,7 @@ def saturate(x: Any) -> Any:
 
 def remquo(x: Any, y: Any) -> Any:
     """Return the remainder, and the three lowest bits of the quotient with its sign."""
-    rest = _remainder(x, y)
+    rest = remainder(x, y)
     if math.isnan(rest) or math.isinf(y):
         return rest, np.int32(0)
     # The quotient modulo 8: exact, because what is left is a few times y.

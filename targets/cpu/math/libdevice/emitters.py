@@ -28,6 +28,8 @@ __all__ = [
     "compiled",
     "half_of_bits",
     "intrinsic",
+    "of_one",
+    "of_two",
     "operation",
     "widened",
 ]
@@ -41,6 +43,24 @@ def compiled(function: Callable[..., Any]) -> Emitter:
 def widened(function: Callable[..., Any]) -> Emitter:
     """Return what writes a call of a Python function of float64, and rounds its results."""
     return partial(_call_compiled, function, True)
+
+
+def of_one(function: Callable[..., Any]) -> Callable[[Any], Any]:
+    """Return a Python function that calls what Numba knows as a function of one number."""
+
+    def of(x: Any) -> Any:
+        return function(x)
+
+    return of
+
+
+def of_two(function: Callable[..., Any]) -> Callable[[Any, Any], Any]:
+    """Return a Python function that calls what Numba knows as a function of two numbers."""
+
+    def of(x: Any, y: Any) -> Any:
+        return function(x, y)
+
+    return of
 
 
 def intrinsic(name: str) -> Emitter:

@@ -49,11 +49,11 @@ __all__ = [
 
 _fma = operation("fma", scalars.EMITTERS["fma"])
 
-_j0 = c_function("j0", "float64", "float64")
-_j1 = c_function("j1", "float64", "float64")
+j0 = c_function("j0", "float64", "float64")
+j1 = c_function("j1", "float64", "float64")
 _jn = c_function("jn", "float64", "int32", "float64")
-_y0 = c_function("y0", "float64", "float64")
-_y1 = c_function("y1", "float64", "float64")
+y0 = c_function("y0", "float64", "float64")
+y1 = c_function("y1", "float64", "float64")
 _yn = c_function("yn", "float64", "int32", "float64")
 
 #: From here on the series for large arguments has reached float64's precision before it grows.
@@ -152,29 +152,9 @@ def i1(x: Any) -> Any:
     return _fma(half, total, half * rest)
 
 
-def j0(x: Any) -> Any:
-    """Return the Bessel function of the first kind of order 0."""
-    return _j0(x)
-
-
-def j1(x: Any) -> Any:
-    """Return the Bessel function of the first kind of order 1."""
-    return _j1(x)
-
-
 def jn(n: Any, x: Any) -> Any:
     """Return the Bessel function of the first kind of an order, NaN of one below 0."""
     return math.nan if n < 0 else _jn(n, x)
-
-
-def y0(x: Any) -> Any:
-    """Return the Bessel function of the second kind of order 0."""
-    return _y0(x)
-
-
-def y1(x: Any) -> Any:
-    """Return the Bessel function of the second kind of order 1."""
-    return _y1(x)
 
 
 def yn(n: Any, x: Any) -> Any:

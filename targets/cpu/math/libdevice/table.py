@@ -23,24 +23,12 @@ from targets.cpu.math.libdevice.emitters import (
     compiled,
     half_of_bits,
     intrinsic,
+    of_one,
+    of_two,
     widened,
 )
 
 __all__ = ["MEANINGS"]
-
-
-def _one(function: Callable[..., Any]) -> Emitter:
-    def of(x: Any) -> Any:
-        return function(x)
-
-    return compiled(of)
-
-
-def _two(function: Callable[..., Any]) -> Emitter:
-    def of(x: Any, y: Any) -> Any:
-        return function(x, y)
-
-    return compiled(of)
 
 
 _OF_MATH = (
@@ -68,51 +56,51 @@ _COMMON_OF_TWO: dict[str, Callable[..., Any]] = {
 }
 #: Functions of float64, which serve float32 too.
 _DOUBLE: dict[str, Callable[..., Any]] = {
-    "cospi": elementary.cospi,
+    "cospi": lambda x: elementary.sincospi(x)[1],
     "cyl_bessel_i0": special.i0,
     "cyl_bessel_i1": special.i1,
     "erfcinv": special.erfcinv,
     "erfcx": special.erfcx,
     "erfinv": special.erfinv,
-    "exp10": elementary.exp10,
-    "j0": special.j0,
-    "j1": special.j1,
-    "y0": special.y0,
-    "y1": special.y1,
+    "exp10": lambda x: math.pow(10.0, x),
+    "j0": of_one(special.j0),
+    "j1": of_one(special.j1),
+    "y0": of_one(special.y0),
+    "y1": of_one(special.y1),
     "jn": special.jn,
     "yn": special.yn,
     "logb": elementary.logb,
     "normcdf": special.normcdf,
     "normcdfinv": special.normcdfinv,
-    "rcbrt": elementary.reciprocal_cube_root,
-    "round": elementary.round_away,
-    "rsqrt": elementary.reciprocal_root,
-    "sinpi": elementary.sinpi,
-    "sincos": elementary.sincos,
+    "rcbrt": lambda x: 1.0 / math.cbrt(x),
+    "round": of_one(elementary.round_away),
+    "rsqrt": lambda x: 1.0 / math.sqrt(x),
+    "sinpi": lambda x: elementary.sincospi(x)[0],
+    "sincos": lambda x: (math.sin(x), math.cos(x)),
     "sincospi": elementary.sincospi,
     "fdim": elementary.fdim,
     "fmax": elementary.larger,
     "fmin": elementary.smaller,
-    "remainder": elementary.remainder,
+    "remainder": of_two(elementary.remainder),
     "remquo": elementary.remquo,
-    "rhypot": elementary.inverse_hypotenuse,
-    "norm3d": elementary.hypotenuse_of_three,
-    "rnorm3d": elementary.inverse_hypotenuse_of_three,
-    "norm4d": elementary.hypotenuse_of_four,
-    "rnorm4d": elementary.inverse_hypotenuse_of_four,
-    "ldexp": elementary.ldexp,
-    "scalbn": elementary.ldexp,
+    "rhypot": lambda a, b: elementary.inverse_hypotenuse(a, b, 0.0, 0.0),
+    "norm3d": lambda a, b, c: elementary.hypotenuse(a, b, c, 0.0),
+    "rnorm3d": lambda a, b, c: elementary.inverse_hypotenuse(a, b, c, 0.0),
+    "norm4d": elementary.hypotenuse,
+    "rnorm4d": elementary.inverse_hypotenuse,
+    "ldexp": of_two(math.ldexp),
+    "scalbn": of_two(math.ldexp),
     "powi": elementary.power_of_integer,
     "frexp": elementary.fraction_and_exponent,
-    "modf": elementary.fraction_and_whole,
+    "modf": of_one(math.modf),
 }
 
 
 def _of_both() -> dict[str, Emitter]:
     found: dict[str, Emitter] = {}
-    for names, make in ((_COMMON, _one), (_COMMON_OF_TWO, _two)):
+    for names, make in ((_COMMON, of_one), (_COMMON_OF_TWO, of_two)):
         for name, function in names.items():
-            found[name] = found[f"{name}f"] = make(function)
+            found[name] = found[f"{name}f"] = compiled(make(function))
     for name, function in _DOUBLE.items():
         found[name] = compiled(function)
         found[f"{name}f"] = widened(function)
@@ -122,20 +110,20 @@ def _of_both() -> dict[str, Emitter]:
 
 _SINGLE: dict[str, Emitter] = {
     "saturatef": widened(elementary.saturate),
-    "frsqrt_rn": widened(elementary.reciprocal_root),
-    "fast_sinf": _one(math.sin),
-    "fast_cosf": _one(math.cos),
-    "fast_tanf": _one(math.tan),
-    "fast_tanhf": _one(math.tanh),
-    "fast_expf": _one(math.exp),
-    "fast_exp10f": widened(elementary.exp10),
-    "fast_logf": _one(math.log),
-    "fast_log2f": _one(math.log2),
-    "fast_log10f": _one(math.log10),
-    "fast_powf": _two(math.pow),
+    "frsqrt_rn": widened(_DOUBLE["rsqrt"]),
+    "fast_sinf": compiled(of_one(math.sin)),
+    "fast_cosf": compiled(of_one(math.cos)),
+    "fast_tanf": compiled(of_one(math.tan)),
+    "fast_tanhf": compiled(of_one(math.tanh)),
+    "fast_expf": compiled(of_one(math.exp)),
+    "fast_exp10f": widened(_DOUBLE["exp10"]),
+    "fast_logf": compiled(of_one(math.log)),
+    "fast_log2f": compiled(of_one(math.log2)),
+    "fast_log10f": compiled(of_one(math.log10)),
+    "fast_powf": compiled(of_two(math.pow)),
     "fast_fdividef": compiled(lambda x, y: x / y),
-    "fast_sincosf": compiled(elementary.sincos),
-    "sincosf": compiled(elementary.sincos),
+    "fast_sincosf": compiled(_DOUBLE["sincos"]),
+    "sincosf": compiled(_DOUBLE["sincos"]),
 }
 _INTEGERS: dict[str, Emitter] = {
     **{name: intrinsic(name) for name in ("brev", "clz", "ffs", "popc", "mulhi", "byte_perm")},
@@ -199,7 +187,7 @@ def _nearest() -> dict[str, Emitter]:
         "sub": compiled(lambda x, y: x - y),
         "mul": compiled(lambda x, y: x * y),
         "div": compiled(lambda x, y: x / y),
-        "sqrt": _one(math.sqrt),
+        "sqrt": compiled(of_one(math.sqrt)),
     }
     return {
         **{f"{p}{name}_rn": emit for name, emit in of_precision.items() for p in "fd"},
