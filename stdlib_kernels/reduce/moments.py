@@ -156,19 +156,57 @@ def _root(v: Any) -> Any:
     return math.sqrt(v)
 
 
-@repeated_function
-def var(
-    x: Array,
-    axis: Axis = None,
-    dtype: Any = None,
-    out: Out = None,
-    ddof: float = 0,
-    keepdims: bool = False,
-    *,
-    correction: float | None = None,
-    where: Array | Number = True,
-) -> Any:
-    """Compute the variance of the elements of an array, of all or along axes.
+def _spread(name: str, said: str, what: str, finish: Any, example: str) -> Any:
+    """Return the function that computes a variance, and what `finish` makes of it."""
+
+    def spread(
+        x: Array,
+        axis: Axis = None,
+        dtype: Any = None,
+        out: Out = None,
+        ddof: float = 0,
+        keepdims: bool = False,
+        *,
+        correction: float | None = None,
+        where: Array | Number = True,
+    ) -> Any:
+        check_array("x", x, halves=True)
+        given = dtype_of(dtype, floating_dtype(x.dtype))
+        number = computing_dtype(given)
+        real = real_dtype(number)
+        less = number_of("ddof", ddof if correction is None else correction)
+        if is_masked(where):
+            is_root = finish is _root
+            return masked_spread(x, where, axis, given, out, keepdims, ddof=less, is_root=is_root)
+        call = begin(x, axis, real if given.kind == "c" else given, out, keepdims)
+        divisor = real.type(max(call.count - less, 0))
+        if divisor <= 0:
+            warn("Degrees of freedom <= 0 for slice")
+        if not call.result.size:
+            return call.deliver()
+        if not call.count:
+            call.result.fill(np.nan)
+            return call.deliver()
+        cut, zero = replace(call.arrangement, largest_part=LARGEST_PART), number.type(0)
+        is_whole = cut.parts == 1
+        how = {"number": number.type, "zero": zero, "size": real.type, "is_whole": is_whole}
+        squares = call.result if is_whole else cut.allocate(real)
+        means = squares if is_whole else cut.allocate(number)
+        outputs = (means, squares, cut.chunk, divisor if is_whole else real.type(1))
+        kernels = Kernels(moments_of_rows, moments_of_columns, WIDEST_BLOCK)
+        cut.launch(kernels, *outputs, finish=finish if is_whole else itself, **how)
+        if not is_whole:
+            if not cut.by_rows:
+                means, squares = means.transpose((0, 2, 1)), squares.transpose((0, 2, 1))
+            arrays = (means, squares, call.result.reshape(cut.kept))
+            numbers = (cut.chunk, call.count, divisor)
+            how = {"zero": zero, "size": real.type, "finish": finish}
+            block = WIDEST_BLOCK if cut.parts > MANY_PARTS else COMBINING_BLOCK
+            launch(combine_moments, math.prod(cut.kept), block, *arrays, *numbers, **how)
+        return call.deliver()
+
+    spread.__name__ = spread.__qualname__ = name
+    spread.__doc__ = f"""Compute the {said}, of all or along axes.
 
     Parameters
     ----------
@@ -196,7 +234,7 @@ def var(
     -------
     NumPy scalar or array, or device array
         Same kind as `x`; `out` if it is given.
-        It is the mean of ``abs(x - mean(x)) ** 2``; float16 and bfloat16 are computed as float32.
+        It is {what} of ``abs(x - mean(x)) ** 2``; float16 and bfloat16 are computed as float32.
 
     Raises
     ------
@@ -211,122 +249,18 @@ def var(
 
     See Also
     --------
-    numpy.var
+    numpy.{name}
 
     Examples
     --------
     >>> import numpy as np
-    >>> from stdlib_kernels.reduce import var
-    >>> var(np.array([[1, 3], [2, 8]]), axis=1).tolist()
-    [1.0, 9.0]
+    >>> from stdlib_kernels.reduce import {name}
+    >>> {name}(np.array([[1, 3], [2, 8]]), axis=1).tolist()
+    {example}
     """
-    return _spread(x, axis, dtype, out, ddof, keepdims, correction, where, itself)
+    return repeated_function(spread)
 
 
-@repeated_function
-def std(
-    x: Array,
-    axis: Axis = None,
-    dtype: Any = None,
-    out: Out = None,
-    ddof: float = 0,
-    keepdims: bool = False,
-    *,
-    correction: float | None = None,
-    where: Array | Number = True,
-) -> Any:
-    """Compute the standard deviation, the square root of the variance, of all or along axes.
-
-    Parameters
-    ----------
-    x : array
-        A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
-        shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
-        bool, integer, float or complex.
-    axis : int or tuple of int, optional
-        The axes to reduce; by default all.
-    out : array, optional
-        Array for the result, with the result's shape and dtype and the same kind as `x`.
-    keepdims : bool
-        Whether the result keeps the reduced axes, with an extent of 1.
-    dtype : dtype, optional
-        Dtype of the computation. By default float64 for booleans and integers, and the dtype of the
-        array for others. The result has this dtype, or that of its real part.
-    ddof : float
-        The divisor is the number of elements minus `ddof`.
-    correction : float, optional
-        The array API's name for `ddof`.
-    where : bool array, optional
-        Selects elements; by default all. Same kind as `x`, and broadcast against `x`.
-
-    Returns
-    -------
-    NumPy scalar or array, or device array
-        Same kind as `x`; `out` if it is given.
-
-    Raises
-    ------
-    kerneldsl.errors.ArgumentError
-        If `x` is not an array or has another dtype, if the axis does not exist, or if another
-        argument does not fit.
-
-    See Also
-    --------
-    numpy.std
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from stdlib_kernels.reduce import std
-    >>> float(std(np.array([1.0, 3.0])))
-    1.0
-    """
-    return _spread(x, axis, dtype, out, ddof, keepdims, correction, where, _root)
-
-
-def _spread(
-    x: Array,
-    axis: Axis,
-    dtype: Any,
-    out: Out,
-    ddof: Any,
-    keepdims: bool,
-    again: Any,
-    where: Any,
-    finish: Any,
-) -> Any:
-    """Compute a variance, and what `finish` makes of it; `again` is another name of `ddof`."""
-    check_array("x", x, halves=True)
-    given = dtype_of(dtype, floating_dtype(x.dtype))
-    number = computing_dtype(given)
-    real = real_dtype(number)
-    ddof = number_of("ddof", ddof if again is None else again)
-    if is_masked(where):
-        is_root = finish is _root
-        return masked_spread(x, where, axis, given, out, keepdims, ddof=ddof, is_root=is_root)
-    call = begin(x, axis, real if given.kind == "c" else given, out, keepdims)
-    divisor = real.type(max(call.count - ddof, 0))
-    if divisor <= 0:
-        warn("Degrees of freedom <= 0 for slice")
-    if not call.result.size:
-        return call.deliver()
-    if not call.count:
-        call.result.fill(np.nan)
-        return call.deliver()
-    cut, zero = replace(call.arrangement, largest_part=LARGEST_PART), number.type(0)
-    is_whole = cut.parts == 1
-    how = {"number": number.type, "zero": zero, "size": real.type, "is_whole": is_whole}
-    squares = call.result if is_whole else cut.allocate(real)
-    means = squares if is_whole else cut.allocate(number)
-    outputs = (means, squares, cut.chunk, divisor if is_whole else real.type(1))
-    kernels = Kernels(moments_of_rows, moments_of_columns, WIDEST_BLOCK)
-    cut.launch(kernels, *outputs, finish=finish if is_whole else itself, **how)
-    if not is_whole:
-        if not cut.by_rows:
-            means, squares = means.transpose((0, 2, 1)), squares.transpose((0, 2, 1))
-        arrays = (means, squares, call.result.reshape(cut.kept))
-        numbers = (cut.chunk, call.count, divisor)
-        how = {"zero": zero, "size": real.type, "finish": finish}
-        block = WIDEST_BLOCK if cut.parts > MANY_PARTS else COMBINING_BLOCK
-        launch(combine_moments, math.prod(cut.kept), block, *arrays, *numbers, **how)
-    return call.deliver()
+var = _spread("var", "variance of the elements of an array", "the mean", itself, "[1.0, 9.0]")
+_OF_VARIANCE = "standard deviation, the square root of the variance"
+std = _spread("std", _OF_VARIANCE, "the root of the mean", _root, "[1.0, 3.0]")

@@ -35,17 +35,27 @@ def _quotient(total: Any, count: Any) -> Any:
     return total / count
 
 
-@repeated_function
-def sum(
-    x: Array,
-    axis: Axis = None,
-    dtype: Any = None,
-    out: Out = None,
-    keepdims: bool = False,
-    initial: Any = None,
-    where: Array | Number = True,
-) -> Any:
-    """Add the elements of an array, all or along axes.
+def _total(name: str, said: str, op: Any, of_numbers: str, examples: tuple[str, str]) -> Any:
+    """Return the sum or the product of elements."""
+
+    def total(
+        x: Array,
+        axis: Axis = None,
+        dtype: Any = None,
+        out: Out = None,
+        keepdims: bool = False,
+        initial: Any = None,
+        where: Array | Number = True,
+    ) -> Any:
+        check_array("x", x, halves=True)
+        result = parameters.dtype_of(dtype, parameters.accumulator_dtype(x.dtype))
+        number = parameters.computing_dtype(result)
+        rule = Rule(op, identity_of(op, number), number.type).beginning_with(initial)
+        counted = masked(x, where, int(op is multiply))
+        return fold_call(rule, counted, axis, result, out, keepdims)
+
+    total.__name__ = total.__qualname__ = name
+    total.__doc__ = f"""{said} the elements of an array, all or along axes.
 
     Parameters
     ----------
@@ -71,8 +81,8 @@ def sum(
     -------
     NumPy scalar or array, or device array
         Same kind as `x`; `out` if it is given.
-        Integers wrap around as in NumPy. float16 and bfloat16 are added as float32, and the sum is
-        rounded once. The sum of no elements is 0.
+        Integers wrap around as in NumPy. float16 and bfloat16 are computed as float32, and the
+        result is rounded once. {of_numbers}
 
     Raises
     ------
@@ -82,86 +92,22 @@ def sum(
 
     See Also
     --------
-    numpy.sum
+    numpy.{name}
 
     Examples
     --------
     >>> import numpy as np
-    >>> from stdlib_kernels.reduce import sum
-    >>> int(sum(np.arange(10, dtype=np.int32)))
-    45
-    >>> sum(np.arange(6).reshape(2, 3), axis=1).tolist()
-    [3, 12]
+    >>> from stdlib_kernels.reduce import {name}
+    >>> int({name}(np.arange(1, 6, dtype=np.int32)))
+    {examples[0]}
+    >>> {name}(np.arange(6).reshape(2, 3), axis=1).tolist()
+    {examples[1]}
     """
-    return _accumulated(add, x, axis, dtype, out, keepdims, initial, where)
+    return repeated_function(total)
 
 
-@repeated_function
-def prod(
-    x: Array,
-    axis: Axis = None,
-    dtype: Any = None,
-    out: Out = None,
-    keepdims: bool = False,
-    initial: Any = None,
-    where: Array | Number = True,
-) -> Any:
-    """Multiply the elements of an array, all or along axes.
-
-    Parameters
-    ----------
-    x : array
-        A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
-        shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
-        bool, integer, float or complex.
-    axis : int or tuple of int, optional
-        The axes to reduce; by default all.
-    out : array, optional
-        Array for the result, with the result's shape and dtype and the same kind as `x`.
-    keepdims : bool
-        Whether the result keeps the reduced axes, with an extent of 1.
-    dtype : dtype, optional
-        Dtype of the computation and of the result; by default as for `sum`.
-    initial : number, optional
-        A value that is combined with the result at the end.
-    where : bool array, optional
-        Selects elements; by default all. Same kind as `x`, and broadcast against `x`.
-
-    Returns
-    -------
-    NumPy scalar or array, or device array
-        Same kind as `x`; `out` if it is given.
-        The product of no elements is 1.
-
-    Raises
-    ------
-    kerneldsl.errors.ArgumentError
-        If `x` is not an array or has another dtype, if the axis does not exist, or if another
-        argument does not fit.
-
-    See Also
-    --------
-    numpy.prod
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from stdlib_kernels.reduce import prod
-    >>> int(prod(np.arange(1, 6)))
-    120
-    """
-    return _accumulated(multiply, x, axis, dtype, out, keepdims, initial, where)
-
-
-def _accumulated(
-    op: Any, x: Array, axis: Axis, dtype: Any, out: Out, keepdims: bool, initial: Any, where: Any
-) -> Any:
-    check_array("x", x, halves=True)
-    result = parameters.dtype_of(dtype, parameters.accumulator_dtype(x.dtype))
-    number = parameters.computing_dtype(result)
-    rule = Rule(op, identity_of(op, number), number.type).beginning_with(initial)
-    counted = masked(x, where, int(op is multiply))
-    return fold_call(rule, counted, axis, result, out, keepdims)
+sum = _total("sum", "Add", add, "The sum of no elements is 0.", ("15", "[3, 12]"))
+prod = _total("prod", "Multiply", multiply, "The product of no elements is 1.", ("120", "[0, 60]"))
 
 
 @repeated_function

@@ -94,9 +94,14 @@ def softmax_columns(x, out, *, number, is_log):
 _KERNELS = Kernels(softmax_short, softmax_long, softmax_columns)
 
 
-@repeated_function
-def softmax(x: Array, axis: int = -1, *, out: Out = None) -> Any:
-    """Divide the exponentials of the elements by their sum along an axis.
+def _of_rows(name: str, said: str, limits: str, example: tuple[str, str], *, is_log: bool) -> Any:
+    """Return the softmax, or its logarithm."""
+
+    def exponentials(x: Array, axis: int = -1, *, out: Out = None) -> Any:
+        return apply(_KERNELS, x, checked_axis(x, axis), out, is_log=is_log)
+
+    exponentials.__name__ = exponentials.__qualname__ = name
+    exponentials.__doc__ = f"""{said}.
 
     Parameters
     ----------
@@ -114,8 +119,7 @@ def softmax(x: Array, axis: int = -1, *, out: Out = None) -> Any:
     -------
     array
         Same shape and kind as `x`. float64 for booleans and integers, else the dtype of `x`.
-        float16 and bfloat16 are computed as float32. `out` if it is given. A row that contains NaN
-        or inf, or only -inf, becomes NaN.
+        float16 and bfloat16 are computed as float32. `out` if it is given.{limits}
 
     Raises
     ------
@@ -125,55 +129,29 @@ def softmax(x: Array, axis: int = -1, *, out: Out = None) -> Any:
 
     See Also
     --------
-    scipy.special.softmax
+    scipy.special.{name}
 
     Examples
     --------
     >>> import numpy as np
-    >>> from stdlib_kernels.rows import softmax
-    >>> softmax(np.array([[0.0, 0.0], [1.0, -np.inf]])).tolist()
-    [[0.5, 0.5], [1.0, 0.0]]
+    >>> from stdlib_kernels.rows import {name}
+    >>> {name}(np.array({example[0]})).tolist()
+    {example[1]}
     """
-    return apply(_KERNELS, x, checked_axis(x, axis), out, is_log=False)
+    return repeated_function(exponentials)
 
 
-@repeated_function
-def log_softmax(x: Array, axis: int = -1, *, out: Out = None) -> Any:
-    """Compute the logarithm of `softmax` along an axis; it is finite even if `softmax` underflows.
-
-    Parameters
-    ----------
-    x : array
-        A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
-        shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
-        bool, integer or float.
-    axis : int
-        The axis of the elements of a row.
-    out : array, optional
-        Array for the result, with the same shape and kind as `x` and the result's dtype. It may be
-        `x`.
-
-    Returns
-    -------
-    array
-        Same shape and kind as `x`. float64 for booleans and integers, else the dtype of `x`.
-        float16 and bfloat16 are computed as float32. `out` if it is given.
-
-    Raises
-    ------
-    kerneldsl.errors.ArgumentError
-        If `x` is not an array or has another dtype, if the axis does not exist, or if another
-        argument does not fit.
-
-    See Also
-    --------
-    scipy.special.log_softmax
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from stdlib_kernels.rows import log_softmax
-    >>> log_softmax(np.array([0.0, -1000.0])).tolist()
-    [0.0, -1000.0]
-    """
-    return apply(_KERNELS, x, checked_axis(x, axis), out, is_log=True)
+softmax = _of_rows(
+    "softmax",
+    "Divide the exponentials of the elements by their sum along an axis",
+    " A row that contains NaN\n        or inf, or only -inf, becomes NaN.",
+    ("[[0.0, 0.0], [1.0, -np.inf]]", "[[0.5, 0.5], [1.0, 0.0]]"),
+    is_log=False,
+)
+log_softmax = _of_rows(
+    "log_softmax",
+    "Compute the logarithm of `softmax` along an axis; it is finite even if `softmax` underflows",
+    "",
+    ("[0.0, -1000.0]", "[0.0, -1000.0]"),
+    is_log=True,
+)

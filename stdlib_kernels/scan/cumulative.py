@@ -15,17 +15,22 @@ from stdlib_kernels.scan.calls import scan_call
 __all__ = ["cummax", "cummin", "cumprod", "cumsum", "scan"]
 
 
-@repeated_function
-def cumsum(
-    x: Array,
-    axis: int | None = None,
-    dtype: Any = None,
-    out: Out = None,
-    *,
-    exclusive: bool = False,
-    reverse: bool = False,
-) -> Any:
-    """Add up the elements up to and including each element.
+def _total(name: str, said: str, op: Any, examples: tuple[str, str, str]) -> Any:
+    """Return the scan that adds or multiplies."""
+
+    def total(
+        x: Array,
+        axis: int | None = None,
+        dtype: Any = None,
+        out: Out = None,
+        *,
+        exclusive: bool = False,
+        reverse: bool = False,
+    ) -> Any:
+        return _cumulated(x, axis, dtype, out, exclusive, reverse, op)
+
+    total.__name__ = total.__qualname__ = name
+    total.__doc__ = f"""{said} the elements up to and including each element.
 
     Parameters
     ----------
@@ -50,8 +55,8 @@ def cumsum(
     -------
     array
         Same kind and shape as `x`, or shape ``(x.size,)`` without an axis. `out` if it is given.
-        Integers wrap around as in NumPy. Floats are added in another order than NumPy's, the same
-        at every launch; float16 and bfloat16 as float32.
+        Integers wrap around as in NumPy. Floats are combined in another order than NumPy's, the
+        same at every launch; float16 and bfloat16 as float32.
 
     Raises
     ------
@@ -61,74 +66,25 @@ def cumsum(
 
     See Also
     --------
-    numpy.cumsum
+    numpy.{name}
 
     Examples
     --------
     >>> import numpy as np
-    >>> from stdlib_kernels.scan import cumsum
-    >>> cumsum(np.array([3, 1, 4, 1, 5], np.uint8)).tolist()
-    [3, 4, 8, 9, 14]
-    >>> cumsum(np.array([[3, 1], [4, 1]]), axis=1, exclusive=True).tolist()
-    [[0, 3], [0, 4]]
+    >>> from stdlib_kernels.scan import {name}
+    >>> {name}(np.array([3, 1, 4, 1, 5], np.uint8)).tolist()
+    {examples[0]}
+    >>> {name}(np.array([[3, 1], [4, 1]]), axis=1, exclusive=True).tolist()
+    {examples[1]}
+    >>> {name}(np.array([3, 1, 4]), reverse=True).tolist()
+    {examples[2]}
     """
-    return _cumulated(x, axis, dtype, out, exclusive, reverse, add)
+    return repeated_function(total)
 
 
-@repeated_function
-def cumprod(
-    x: Array,
-    axis: int | None = None,
-    dtype: Any = None,
-    out: Out = None,
-    *,
-    exclusive: bool = False,
-    reverse: bool = False,
-) -> Any:
-    """Multiply the elements up to and including each element.
-
-    Parameters
-    ----------
-    x : array
-        A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
-        shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
-        bool, integer, float or complex.
-    axis : int, optional
-        The axis along which the function works; by default the array is flattened in C order.
-    out : array, optional
-        Array for the result, with the result's shape and dtype and the same kind as `x`.
-    exclusive : bool
-        Whether the result for an element does not include that element. The first result is then
-        that of no elements.
-    reverse : bool
-        Whether to go from the last element to the first.
-    dtype : dtype, optional
-        Dtype of the computation and of the result. By default int64 for booleans and signed
-        integers, uint64 for unsigned ones, and the dtype of the array for others.
-
-    Returns
-    -------
-    array
-        Same kind and shape as `x`, or shape ``(x.size,)`` without an axis. `out` if it is given.
-
-    Raises
-    ------
-    kerneldsl.errors.ArgumentError
-        If `x` is not an array or has another dtype, if the axis does not exist, or if another
-        argument does not fit.
-
-    See Also
-    --------
-    numpy.cumprod
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from stdlib_kernels.scan import cumprod
-    >>> cumprod(np.array([3, 1, 4]), reverse=True).tolist()
-    [12, 4, 4]
-    """
-    return _cumulated(x, axis, dtype, out, exclusive, reverse, multiply)
+cumsum = _total("cumsum", "Add up", add, ("[3, 4, 8, 9, 14]", "[[0, 3], [0, 4]]", "[8, 5, 4]"))
+_PRODUCTS = ("[3, 3, 12, 12, 60]", "[[1, 3], [1, 4]]", "[12, 4, 4]")
+cumprod = _total("cumprod", "Multiply", multiply, _PRODUCTS)
 
 
 def _extreme(name: str, kinds: tuple[str, str], op: Any, none: str, example: str) -> Any:

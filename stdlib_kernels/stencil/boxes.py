@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -320,29 +321,18 @@ def _ranked(v: Any, count: Any, rank: Any, is_high: Any) -> Any:
     return v[rank]
 
 
-def _filter_of_rank(name: str, found: str, rank_of: Callable[[int], int], example: str) -> Any:
-    """Return the filter with a rank that follows from the number of elements."""
-
-    def ranked(
-        x: Array,
-        size: Ints = 3,
-        mode: str = "reflect",
-        cval: float = 0.0,
-        origin: Ints = 0,
-        *,
-        footprint: Array | None = None,
-        out: Out = None,
-    ) -> Any:
-        return _filtered(x, rank_of, size, mode, cval, origin, footprint, out)
-
-    ranked.__name__ = ranked.__qualname__ = name
-    ranked.__doc__ = f"""Take the {found} of the box around each element, or of a part of it.
+def _documented(
+    function: Any, found: str, example: str, parameter: str = "", given: str = ""
+) -> Any:
+    """Document a filter of ranks, and make it a function of the library."""
+    name = function.__name__
+    function.__doc__ = f"""Take the {found} of the box around each element, or of a part of it.
 
     Parameters
     ----------
     x : array
         A NumPy array, a device array, or an array of another library, with integers or floats. Any
-        layout.
+        layout.{parameter}
     size : int or tuple of int
         Extent of the box along all axes, or along each.
     mode : str
@@ -390,10 +380,29 @@ def _filter_of_rank(name: str, found: str, rank_of: Callable[[int], int], exampl
     --------
     >>> import numpy as np
     >>> from stdlib_kernels.stencil import {name}
-    >>> {name}(np.array([1, 9, 2, 3, 8]), 3).tolist()
+    >>> {name}(np.array([1, 9, 2, 3, 8]), {given}3).tolist()
     {example}
     """
-    return repeated_function(ranked)
+    return repeated_function(function)
+
+
+def _filter_of_rank(name: str, found: str, rank_of: Callable[[int], int], example: str) -> Any:
+    """Return the filter with a rank that follows from the number of elements."""
+
+    def ranked(
+        x: Array,
+        size: Ints = 3,
+        mode: str = "reflect",
+        cval: float = 0.0,
+        origin: Ints = 0,
+        *,
+        footprint: Array | None = None,
+        out: Out = None,
+    ) -> Any:
+        return _filtered(x, rank_of, size, mode, cval, origin, footprint, out)
+
+    ranked.__name__ = ranked.__qualname__ = name
+    return _documented(ranked, found, example)
 
 
 minimum_filter = _filter_of_rank("minimum_filter", "minimum", lambda n: 0, "[1, 1, 2, 2, 3]")
@@ -402,7 +411,15 @@ maximum_filter = _filter_of_rank("maximum_filter", "maximum", lambda n: n - 1, "
 median_filter = _filter_of_rank("median_filter", "median", lambda n: n // 2, "[1, 2, 3, 3, 8]")
 
 
-@repeated_function
+@partial(
+    _documented,
+    found="element of a rank",
+    example="[1, 2, 3, 3, 8]",
+    parameter="""
+    rank : int
+        Number of the element in rising order, from 0 on; -1 is the largest one.""",
+    given="-2, ",
+)
 def rank_filter(
     x: Array,
     rank: int,
@@ -414,71 +431,20 @@ def rank_filter(
     footprint: Array | None = None,
     out: Out = None,
 ) -> Any:
-    """Take the element of a rank of the box around each element, or of a part of it.
-
-    Parameters
-    ----------
-    x : array
-        A NumPy array, a device array, or an array of another library, with integers or floats. Any
-        layout.
-    rank : int
-        Number of the element in rising order, from 0 on; -1 is the largest one.
-    size : int or tuple of int
-        Extent of the box along all axes, or along each.
-    mode : str
-        Values beyond the borders of the array:
-
-        - ``"reflect"``: d c b a | a b c d | d c b a
-        - ``"mirror"``: d c b | a b c d | c b a
-        - ``"nearest"``: a a a | a b c d | d d d
-        - ``"wrap"``: b c d | a b c d | a b c
-        - ``"constant"``: `cval`
-
-        ``"grid-mirror"``, ``"grid-wrap"`` and ``"grid-constant"`` are allowed, too.
-    cval : float
-        The value beyond the borders in mode ``"constant"``.
-    origin : int or tuple of int
-        Shift of the centre of the box, for all axes or for each.
-    footprint : array, optional
-        The elements of the box that count, by values that are not zero. It has as many axes as `x`,
-        and replaces `size`. The host reads it.
-    out : array, optional
-        Array for the result, with the same shape, dtype and kind as `x`.
-
-    Returns
-    -------
-    array
-        Same shape, dtype and kind as `x`; `out` if it is given. Sums of integers are float64, and
-        are truncated after each axis, as in SciPy. Sums of floats have the dtype of the array;
-        those of float16 and bfloat16 are float32.
-
-    Raises
-    ------
-    kerneldsl.errors.ArgumentError
-        If `x` is not an array of numbers, or another argument does not fit.
-
-    Notes
-    -----
-    If a box contains NaN, the result is undefined. For a rank in the middle, the number of
-    operations grows with the square of the number of elements of the box.
-
-    See Also
-    --------
-    scipy.ndimage.rank_filter
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from stdlib_kernels.stencil import rank_filter
-    >>> rank_filter(np.array([1, 9, 2, 3, 8]), -2, 3).tolist()
-    [1, 2, 3, 3, 8]
-    """
     at = integer_of("rank", rank)
     rank_of = lambda n: integer_of("rank", at, -n, n - 1) % n  # noqa: E731
     return _filtered(x, rank_of, size, mode, cval, origin, footprint, out)
 
 
-@repeated_function
+@partial(
+    _documented,
+    found="percentile",
+    example="[1, 2, 3, 3, 8]",
+    parameter="""
+    percentile : float
+        From 0 to 100, the maximum; from -100 on, 100 less.""",
+    given="50, ",
+)
 def percentile_filter(
     x: Array,
     percentile: float,
@@ -490,65 +456,6 @@ def percentile_filter(
     footprint: Array | None = None,
     out: Out = None,
 ) -> Any:
-    """Take a percentile of the box around each element, or of a part of it.
-
-    Parameters
-    ----------
-    x : array
-        A NumPy array, a device array, or an array of another library, with integers or floats. Any
-        layout.
-    percentile : float
-        From 0 to 100, the maximum; from -100 on, 100 less.
-    size : int or tuple of int
-        Extent of the box along all axes, or along each.
-    mode : str
-        Values beyond the borders of the array:
-
-        - ``"reflect"``: d c b a | a b c d | d c b a
-        - ``"mirror"``: d c b | a b c d | c b a
-        - ``"nearest"``: a a a | a b c d | d d d
-        - ``"wrap"``: b c d | a b c d | a b c
-        - ``"constant"``: `cval`
-
-        ``"grid-mirror"``, ``"grid-wrap"`` and ``"grid-constant"`` are allowed, too.
-    cval : float
-        The value beyond the borders in mode ``"constant"``.
-    origin : int or tuple of int
-        Shift of the centre of the box, for all axes or for each.
-    footprint : array, optional
-        The elements of the box that count, by values that are not zero. It has as many axes as `x`,
-        and replaces `size`. The host reads it.
-    out : array, optional
-        Array for the result, with the same shape, dtype and kind as `x`.
-
-    Returns
-    -------
-    array
-        Same shape, dtype and kind as `x`; `out` if it is given. Sums of integers are float64, and
-        are truncated after each axis, as in SciPy. Sums of floats have the dtype of the array;
-        those of float16 and bfloat16 are float32.
-
-    Raises
-    ------
-    kerneldsl.errors.ArgumentError
-        If `x` is not an array of numbers, or another argument does not fit.
-
-    Notes
-    -----
-    If a box contains NaN, the result is undefined. For a rank in the middle, the number of
-    operations grows with the square of the number of elements of the box.
-
-    See Also
-    --------
-    scipy.ndimage.percentile_filter
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from stdlib_kernels.stencil import percentile_filter
-    >>> percentile_filter(np.array([1, 9, 2, 3, 8]), 50, 3).tolist()
-    [1, 2, 3, 3, 8]
-    """
     share = number_of("percentile", percentile)
     if not -100 <= share <= 100:
         raise wrong_value("percentile", percentile, "It is a number from -100 to 100")
