@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from stdlib_kernels import movement
@@ -53,9 +54,18 @@ class UniqueInverse(NamedTuple):
     inverse_indices: Any
 
 
-@library_function
-def sort(x: Array, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Any:
-    """Sort the elements along an axis.
+def _sorting(name: str, said: str, result: tuple[str, str], example: str) -> Any:
+    """Return the function that sorts, or that finds the indices which do."""
+
+    def sorted_along(
+        x: Array, /, *, axis: int = -1, descending: bool = False, stable: bool = True
+    ) -> Any:
+        if not x.ndim:
+            raise wrong_value("x", x, "It has an axis to sort along")
+        return getattr(sorting, name)(x, axis, descending=descending)
+
+    sorted_along.__name__ = sorted_along.__qualname__ = name
+    sorted_along.__doc__ = f"""{said} along an axis.
 
     Parameters
     ----------
@@ -72,8 +82,8 @@ def sort(x: Array, /, *, axis: int = -1, descending: bool = False, stable: bool 
 
     Returns
     -------
-    array
-        Same kind and dtype as `x`, and its shape.
+    {result[0]}
+        {result[1]}
 
     Raises
     ------
@@ -83,62 +93,22 @@ def sort(x: Array, /, *, axis: int = -1, descending: bool = False, stable: bool 
 
     See Also
     --------
-    numpy.sort
+    numpy.{name}
 
     Examples
     --------
     >>> import numpy as np
-    >>> from stdlib_kernels.array_api import sort
-    >>> sort(np.array([3, 1, 4])).tolist()
-    [1, 3, 4]
+    >>> from stdlib_kernels.array_api import {name}
+    >>> {name}(np.array([3, 1, 4])).tolist()
+    {example}
     """
-    if not x.ndim:
-        raise wrong_value("x", x, "It has an axis to sort along")
-    return sorting.sort(x, axis, descending=descending)
+    return library_function(sorted_along)
 
 
-@library_function
-def argsort(x: Array, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Any:
-    """Find the indices that sort the elements along an axis.
-
-    Parameters
-    ----------
-    x : array
-        A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
-        shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
-        bool, integer, float or complex.
-    axis : int, optional
-        The axis to sort along; with ``None`` the array is flattened in C order.
-    descending : bool
-        Whether the largest elements are first.
-    stable : bool
-        Whether equal elements keep their order; they always do.
-
-    Returns
-    -------
-    int64 array
-        Same kind and shape as `x`.
-
-    Raises
-    ------
-    kerneldsl.errors.ArgumentError
-        If `x` is not an array or has another dtype, if the axis does not exist, or if another
-        argument does not fit.
-
-    See Also
-    --------
-    numpy.argsort
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from stdlib_kernels.array_api import argsort
-    >>> argsort(np.array([3, 1, 4])).tolist()
-    [1, 0, 2]
-    """
-    if not x.ndim:
-        raise wrong_value("x", x, "It has an axis to sort along")
-    return sorting.argsort(x, axis, descending=descending)
+_SORTED = ("array", "Same kind and dtype as `x`, and its shape.")
+sort = _sorting("sort", "Sort the elements", _SORTED, "[1, 3, 4]")
+_INDICES = ("int64 array", "Same kind and shape as `x`.")
+argsort = _sorting("argsort", "Find the indices that sort the elements", _INDICES, "[1, 0, 2]")
 
 
 @library_function
@@ -227,9 +197,21 @@ def take(x: Array, indices: Array, /, *, axis: int | None = None) -> Any:
     return movement.take(x, indices, 0 if axis is None else axis)
 
 
-@library_function
-def unique_all(x: Array, /) -> UniqueAll:
-    """Find the distinct elements in ascending order, their first indices, and their counts.
+def _unique(
+    name: str,
+    said: str,
+    result: tuple[str, str],
+    make: Any,
+    example: tuple[str, str],
+    **asked: bool,
+) -> Any:
+    """Return the function that finds the distinct elements, and what else is requested."""
+
+    def distinct(x: Array, /) -> Any:
+        return make(*_distinct(x, **asked))
+
+    distinct.__name__ = distinct.__qualname__ = name
+    distinct.__doc__ = f"""Find the distinct elements in ascending order{said}.
 
     Each NaN is distinct. The host waits for the device.
 
@@ -242,9 +224,8 @@ def unique_all(x: Array, /) -> UniqueAll:
 
     Returns
     -------
-    values, indices, inverse_indices, counts : array
-        The distinct elements; the index of the first occurrence of each in the flattened array; for
-        each element of `x` its number among the distinct ones; the number of occurrences.
+    {result[0]}
+        {result[1]}
 
     Raises
     ------
@@ -254,132 +235,60 @@ def unique_all(x: Array, /) -> UniqueAll:
 
     See Also
     --------
-    numpy.unique_all
+    numpy.{name}
 
     Examples
     --------
     >>> import numpy as np
-    >>> from stdlib_kernels.array_api import unique_all
-    >>> found = unique_all(np.array([3, 1, 3]))
-    >>> found.values.tolist(), found.indices.tolist(), found.inverse_indices.tolist()
-    ([1, 3], [1, 0], [1, 0, 1])
+    >>> from stdlib_kernels.array_api import {name}
+    >>> found = {name}(np.array([3, 1, 3]))
+    >>> {example[0]}
+    {example[1]}
     """
-    return UniqueAll(*_distinct(x, return_index=True, return_inverse=True, return_counts=True))
+    return library_function(distinct)
 
 
-@library_function
-def unique_counts(x: Array, /) -> UniqueCounts:
-    """Find the distinct elements in ascending order, and the number of occurrences of each.
-
-    Each NaN is distinct. The host waits for the device.
-
-    Parameters
-    ----------
-    x : array
-        A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
-        shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
-        bool, integer, float or complex.
-
-    Returns
-    -------
-    values, counts : array
-
-    Raises
-    ------
-    kerneldsl.errors.ArgumentError
-        If `x` is not an array or has another dtype, if the axis does not exist, or if another
-        argument does not fit.
-
-    See Also
-    --------
-    numpy.unique_counts
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from stdlib_kernels.array_api import unique_counts
-    >>> found = unique_counts(np.array([3, 1, 3]))
-    >>> found.values.tolist(), found.counts.tolist()
-    ([1, 3], [1, 2])
-    """
-    return UniqueCounts(*_distinct(x, return_counts=True))
-
-
-@library_function
-def unique_inverse(x: Array, /) -> UniqueInverse:
-    """Find the distinct elements in ascending order, and the number of each element among them.
-
-    Each NaN is distinct. The host waits for the device.
-
-    Parameters
-    ----------
-    x : array
-        A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
-        shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
-        bool, integer, float or complex.
-
-    Returns
-    -------
-    values, inverse_indices : array
-        `inverse_indices` has the shape of `x`.
-
-    Raises
-    ------
-    kerneldsl.errors.ArgumentError
-        If `x` is not an array or has another dtype, if the axis does not exist, or if another
-        argument does not fit.
-
-    See Also
-    --------
-    numpy.unique_inverse
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from stdlib_kernels.array_api import unique_inverse
-    >>> found = unique_inverse(np.array([3, 1, 3]))
-    >>> found.values.tolist(), found.inverse_indices.tolist()
-    ([1, 3], [1, 0, 1])
-    """
-    return UniqueInverse(*_distinct(x, return_inverse=True))
-
-
-@library_function
-def unique_values(x: Array, /) -> Any:
-    """Find the distinct elements in ascending order.
-
-    Each NaN is distinct. The host waits for the device.
-
-    Parameters
-    ----------
-    x : array
-        A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
-        shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
-        bool, integer, float or complex.
-
-    Returns
-    -------
-    array of shape (m,)
-        Same kind and dtype as `x`.
-
-    Raises
-    ------
-    kerneldsl.errors.ArgumentError
-        If `x` is not an array or has another dtype, if the axis does not exist, or if another
-        argument does not fit.
-
-    See Also
-    --------
-    numpy.unique_values
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from stdlib_kernels.array_api import unique_values
-    >>> unique_values(np.array([3, 1, 3])).tolist()
-    [1, 3]
-    """
-    return _distinct(x)[0]
+unique_all: Callable[[Array], UniqueAll] = _unique(
+    "unique_all",
+    ", their first indices, and their counts",
+    (
+        "values, indices, inverse_indices, counts : array",
+        "The distinct elements; the index of the first occurrence of each in the flattened array; "
+        "for\n        each element of `x` its number among the distinct ones; the number of "
+        "occurrences.",
+    ),
+    UniqueAll,
+    (
+        "found.values.tolist(), found.indices.tolist(), found.inverse_indices.tolist()",
+        "([1, 3], [1, 0], [1, 0, 1])",
+    ),
+    return_index=True,
+    return_inverse=True,
+    return_counts=True,
+)
+unique_counts: Callable[[Array], UniqueCounts] = _unique(
+    "unique_counts",
+    ", and the number of occurrences of each",
+    ("values, counts : array", "The distinct elements, and their counts."),
+    UniqueCounts,
+    ("found.values.tolist(), found.counts.tolist()", "([1, 3], [1, 2])"),
+    return_counts=True,
+)
+unique_inverse: Callable[[Array], UniqueInverse] = _unique(
+    "unique_inverse",
+    ", and the number of each element among them",
+    ("values, inverse_indices : array", "`inverse_indices` has the shape of `x`."),
+    UniqueInverse,
+    ("found.values.tolist(), found.inverse_indices.tolist()", "([1, 3], [1, 0, 1])"),
+    return_inverse=True,
+)
+unique_values = _unique(
+    "unique_values",
+    "",
+    ("array of shape (m,)", "Same kind and dtype as `x`."),
+    lambda values: values,
+    ("found.tolist()", "[1, 3]"),
+)
 
 
 def _distinct(x: Array, **asked: bool) -> list[Any]:

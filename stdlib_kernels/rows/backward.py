@@ -65,9 +65,16 @@ def of_norm(grad, weight, x, out, eps, *, number, is_centred, is_weighted):
         out[i, j, k] = scale * (g - by_mean - d * by_scale)
 
 
-@library_function
-def softmax_backward(grad: Array, y: Array, axis: int = -1) -> Any:
-    """Return the gradient of `softmax` with respect to its input.
+def _of_softmax(name: str, formula: str, note: str, example: tuple[str, str]) -> Any:
+    """Return the gradient of `softmax` or of `log_softmax`."""
+    forward = name.removesuffix("_backward")
+
+    def backward(grad: Array, y: Array, axis: int = -1) -> Any:
+        along, is_log = _checked(grad, y, axis), forward == "log_softmax"
+        return gradient(of_softmax, (around_axis(on_device(grad), along),), y, along, is_log=is_log)
+
+    backward.__name__ = backward.__qualname__ = name
+    backward.__doc__ = f"""Return the gradient of `{forward}` with respect to its input.
 
     Parameters
     ----------
@@ -81,8 +88,7 @@ def softmax_backward(grad: Array, y: Array, axis: int = -1) -> Any:
     Returns
     -------
     array
-        ``y * (grad - sum(grad * y))``. Same shape, dtype and kind as `y`. float16 and bfloat16 are
-        computed as float32.
+        ``{formula}``. Same shape, dtype and kind as `y`.{note}
 
     Raises
     ------
@@ -92,44 +98,25 @@ def softmax_backward(grad: Array, y: Array, axis: int = -1) -> Any:
     Examples
     --------
     >>> import numpy as np
-    >>> from stdlib_kernels.rows import softmax, softmax_backward
-    >>> softmax_backward(np.array([1.0, 0.0]), softmax(np.array([0.0, 0.0]))).tolist()
-    [0.25, -0.25]
+    >>> from stdlib_kernels.rows import {forward}, {name}
+    >>> {name}({example[0]}).tolist()
+    {example[1]}
     """
-    return _of_softmax(grad, y, axis, is_log=False)
+    return library_function(backward)
 
 
-@library_function
-def log_softmax_backward(grad: Array, y: Array, axis: int = -1) -> Any:
-    """Return the gradient of `log_softmax` with respect to its input.
-
-    Parameters
-    ----------
-    grad : array
-        The gradient with respect to the result: float32, float64, float16 or bfloat16. Any layout.
-    y : array
-        Same shape, dtype and kind as `grad`: x is the input, and y the result.
-    axis : int
-        The axis of the call.
-
-    Returns
-    -------
-    array
-        ``grad - exp(y) * sum(grad)``. Same shape, dtype and kind as `y`.
-
-    Raises
-    ------
-    kerneldsl.errors.ArgumentError
-        If the arrays do not fit, or the axis does not exist.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from stdlib_kernels.rows import log_softmax_backward
-    >>> log_softmax_backward(np.array([1.0, -1.0]), np.log([0.5, 0.5])).tolist()
-    [1.0, -1.0]
-    """
-    return _of_softmax(grad, y, axis, is_log=True)
+softmax_backward = _of_softmax(
+    "softmax_backward",
+    "y * (grad - sum(grad * y))",
+    " float16 and bfloat16 are\n        computed as float32.",
+    ("np.array([1.0, 0.0]), softmax(np.array([0.0, 0.0]))", "[0.25, -0.25]"),
+)
+log_softmax_backward = _of_softmax(
+    "log_softmax_backward",
+    "grad - exp(y) * sum(grad)",
+    "",
+    ("np.array([1.0, -1.0]), np.log([0.5, 0.5])", "[1.0, -1.0]"),
+)
 
 
 @library_function
@@ -227,11 +214,6 @@ def _of_norm(norm: Any, grad: Array, x: Array, weight: Any, axis: Any, eps: Any)
     made = gradient(of_norm, before, x, along, added, **constants)
     plain = norm(x, axis=axis, eps=eps)
     return made, _over_rows(elementwise.map(multiply, grad, plain), axis)
-
-
-def _of_softmax(grad: Array, y: Array, axis: Any, *, is_log: bool) -> Any:
-    along = _checked(grad, y, axis)
-    return gradient(of_softmax, (around_axis(on_device(grad), along),), y, along, is_log=is_log)
 
 
 def _checked(grad: Array, x: Array, axis: Any) -> int:

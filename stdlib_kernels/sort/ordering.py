@@ -27,9 +27,27 @@ MAX_FIRST = MAX_WIDTH // 8
 MANY_ROWS, LONG_ROW = 64, 1 << 16
 
 
-@repeated_function
-def sort(x: Array, axis: int | None = -1, *, descending: bool = False, out: Out = None) -> Any:
-    """Sort an array along an axis.
+def _sorting(name: str, said: str, result: tuple[str, str, str], examples: tuple[str, str]) -> Any:
+    """Return the function that sorts, or that finds the indices which do."""
+    is_places = name == "argsort"
+
+    def sorted_along(
+        x: Array, axis: int | None = -1, *, descending: bool = False, out: Out = None
+    ) -> Any:
+        check_array("x", x, halves=True)
+        place = axis_or_none(axis, x.ndim)
+        shape = (x.size,) if place is None else tuple(x.shape)
+        check_out(out, like=x, shape=shape, dtype=np.dtype(np.int64) if is_places else x.dtype)
+        rows, restored = as_rows(on_device(x), place)
+        is_descending, gives = (
+            read_flag("descending", descending),
+            "places" if is_places else "keys",
+        )
+        ordered, places = sort_rows(rows, descending=is_descending, gives=gives)
+        return finish(restored(places if is_places else ordered), like=x, out=out)
+
+    sorted_along.__name__ = sorted_along.__qualname__ = name
+    sorted_along.__doc__ = f"""{said} an array along an axis.
 
     Parameters
     ----------
@@ -41,16 +59,14 @@ def sort(x: Array, axis: int | None = -1, *, descending: bool = False, out: Out 
         The axis to sort along; with ``None`` the array is flattened in C order.
     descending : bool
         Whether the largest elements are first.
-    out : array, optional
+    out : {result[0]}, optional
         Array for the result, with the result's shape and dtype and the same kind as `x`.
 
     Returns
     -------
-    array
-        Same kind, dtype and shape as `x`, or shape ``(x.size,)`` without an axis. `out` if it is
-        given. NaN is last, in descending order first. Equal elements keep their order; 0 and -0 are
-        equal. Complex numbers are ordered by their real parts, then by their imaginary parts, and
-        those with NaN as in NumPy.
+    {result[0]}
+        Same kind{result[1]} and shape as `x`, or shape ``(x.size,)`` without an axis. `out` if it
+        is given. {result[2]}
 
     Raises
     ------
@@ -60,61 +76,28 @@ def sort(x: Array, axis: int | None = -1, *, descending: bool = False, out: Out 
 
     See Also
     --------
-    numpy.sort
+    numpy.{name}
 
     Examples
     --------
     >>> import numpy as np
-    >>> from stdlib_kernels.sort import sort
-    >>> sort(np.array([3, 1, 4, 1, 5])).tolist()
-    [1, 1, 3, 4, 5]
-    >>> sort(np.array([[3, 1], [4, 1]]), axis=0, descending=True).tolist()
-    [[4, 1], [3, 1]]
+    >>> from stdlib_kernels.sort import {name}
+    >>> {name}(np.array([3, 1, 4, 1, 5])).tolist()
+    {examples[0]}
+    >>> {name}(np.array([[3, 1], [4, 1]]), axis=0, descending=True).tolist()
+    {examples[1]}
     """
-    return _sorted(x, axis, descending, out, "keys")
+    return repeated_function(sorted_along)
 
 
-@repeated_function
-def argsort(x: Array, axis: int | None = -1, *, descending: bool = False, out: Out = None) -> Any:
-    """Find the indices that sort an array along an axis.
-
-    Parameters
-    ----------
-    x : array
-        A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
-        shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
-        bool, integer, float or complex.
-    axis : int, optional
-        The axis to sort along; with ``None`` the array is flattened in C order.
-    descending : bool
-        Whether the largest elements are first.
-    out : int64 array, optional
-        Array for the result, with its shape and the same kind as `x`.
-
-    Returns
-    -------
-    int64 array
-        Same kind and shape as `x`, or shape ``(x.size,)`` without an axis. `out` if it is given.
-        The order is that of `sort`.
-
-    Raises
-    ------
-    kerneldsl.errors.ArgumentError
-        If `x` is not an array or has another dtype, if the axis does not exist, or if another
-        argument does not fit.
-
-    See Also
-    --------
-    numpy.argsort
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from stdlib_kernels.sort import argsort
-    >>> argsort(np.array([3, 1, 4, 1, 5])).tolist()
-    [1, 3, 0, 2, 4]
-    """
-    return _sorted(x, axis, descending, out, "places")
+_ORDER = """NaN is last, in descending order first. Equal elements keep their order; 0 and -0
+        are equal. Complex numbers are ordered by their real parts, then by their imaginary parts,
+        and those with NaN as in NumPy."""
+_SORTED = ("array", ", dtype", _ORDER)
+sort = _sorting("sort", "Sort", _SORTED, ("[1, 1, 3, 4, 5]", "[[4, 1], [3, 1]]"))
+_INDICES = ("int64 array", "", "The order is that of `sort`.")
+_FIRST = ("[1, 3, 0, 2, 4]", "[[1, 0], [0, 1]]")
+argsort = _sorting("argsort", "Find the indices that sort", _INDICES, _FIRST)
 
 
 @repeated_function
@@ -166,17 +149,6 @@ def sort_pairs(
     beside, _ = as_rows(on_device(values), place)
     found = sort_rows(rows, beside, descending=read_flag("descending", descending), gives="values")
     return tuple(finish(restored(each), like=keys) for each in found)
-
-
-def _sorted(x: Array, axis: int | None, descending: bool, out: Out, gives: str) -> Any:
-    """Return the sorted array, or the indices of its elements, depending on `gives`."""
-    check_array("x", x, halves=True)
-    place = axis_or_none(axis, x.ndim)
-    shape = (x.size,) if place is None else tuple(x.shape)
-    check_out(out, like=x, shape=shape, dtype=x.dtype if gives == "keys" else np.dtype(np.int64))
-    rows, restored = as_rows(on_device(x), place)
-    ordered, places = sort_rows(rows, descending=read_flag("descending", descending), gives=gives)
-    return finish(restored(ordered if gives == "keys" else places), like=x, out=out)
 
 
 @repeated_function
