@@ -63,7 +63,6 @@ def access_card(access: AccessReport) -> Html:
 
 
 def finding_card(finding: Finding) -> Html:
-    """Return the card of a finding."""
     return card(None, _finding(finding))
 
 

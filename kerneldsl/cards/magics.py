@@ -42,7 +42,6 @@ class Code(Shown, str):
 
 
 def code_card(code: Code) -> Html:
-    """Return the card of code."""
     from kerneldsl.cards.code import listing
     from kerneldsl.utilities.html import card
 

@@ -38,7 +38,6 @@ def _shared(space: Space, member: Member) -> str | None:
 
 
 def member_card(member: Member) -> Html:
-    """Return the card of a member."""
     return card(
         "Member of a space",
         facts_table((*member.values, ("threads of a block", member.block_threads))),

@@ -13,7 +13,6 @@ __all__ = ["profile_card", "profile_text", "table_card"]
 
 
 def table_card(shown: AsTable) -> Html:
-    """Return the card of a table."""
     return html_table(*shown._table(), shown._caption())
 
 

@@ -213,7 +213,6 @@ def _in_order(tallies: Any) -> list[Any]:
 
 
 def report_access(tally: AccessTally, indices: Indices) -> AccessReport:
-    """Return the report of an access."""
     is_tile = tally.tile_share is not None
     index, offset = ((), None) if is_tile else indices.place(tally.operations)
     operation = "atomic" if tally.is_atomic else "store" if tally.is_store else "load"

@@ -23,7 +23,6 @@ _MARKS = {"exact": "", "estimate": " ~", "bound": " ≤"}
 
 
 def explanation_text(found: Explanation) -> str:
-    """Return an explanation as text."""
     rows = _table([ACCESS_HEADERS, *map(access_row, found.accesses)])
     lines = [*launch_lines(found), "", *rows, "", *summary_lines(found)]
     for finding in found.findings:

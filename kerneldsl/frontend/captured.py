@@ -215,7 +215,6 @@ class Reader:
     __slots__ = ()
 
     def __call__(self) -> Any:
-        """Read the value as it is now."""
         raise NotImplementedError
 
 
@@ -253,7 +252,6 @@ class CellReader(Reader):
         self.name = name
 
     def __call__(self) -> Any:
-        """Read the cell."""
         try:
             return self.cell.cell_contents
         except ValueError:
@@ -274,7 +272,6 @@ class AttributeReader(Reader):
         self.attribute = attribute
 
     def __call__(self) -> Any:
-        """Read the owner, then its attribute."""
         owner = self.owner()
         try:
             return getattr(owner, self.attribute)
@@ -296,7 +293,6 @@ class ItemReader(Reader):
         self.index = index
 
     def __call__(self) -> Any:
-        """Read the tuple, then its item."""
         owner = self.owner()
         if not isinstance(owner, tuple) or len(owner) <= self.index:
             raise NameError(f"the captured tuple has no item {self.index} any more")

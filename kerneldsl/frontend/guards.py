@@ -71,7 +71,6 @@ def _names_barrier(function: types.FunctionType, seen: tuple[types.FunctionType,
 
 
 def has_loop_else(tree: ast.FunctionDef) -> bool:
-    """Return whether a loop of a function has an ``else``."""
     return any(isinstance(node, ast.For | ast.While) and node.orelse for node in walk_here(tree))
 
 

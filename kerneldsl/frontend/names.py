@@ -53,7 +53,6 @@ def names_grid_group(tree: ast.FunctionDef) -> bool:
 
 
 def has_functions(tree: ast.FunctionDef) -> bool:
-    """Return whether a function has others in it."""
     inside = (each for each in ast.walk(tree) if each is not tree)
     return any(isinstance(each, ast.Lambda | ast.FunctionDef) for each in inside)
 

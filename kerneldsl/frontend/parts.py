@@ -21,12 +21,10 @@ class Part(NamedTuple):
 
     @property
     def where(self) -> SourceLocation:
-        """Its place."""
         return self.unit.locate(self.node)
 
     @property
     def line(self) -> int:
-        """Its line."""
         return self.where.lineno
 
     @property
@@ -91,7 +89,6 @@ class Part(NamedTuple):
         return found
 
     def argument(self, number: int) -> Part:
-        """Return an argument of a call."""
         assert isinstance(self.node, ast.Call)
         return Part(self.unit, self.node.args[number])
 

@@ -19,7 +19,6 @@ class Reporter(NamedTuple):
     qualname: str
 
     def locate(self, node: ast.AST) -> SourceLocation:
-        """Return the place of a node."""
         line = getattr(node, "lineno", 1)
         end = getattr(node, "end_col_offset", None)
         if getattr(node, "end_lineno", line) != line:

@@ -185,7 +185,6 @@ def _decorated_function(value: object) -> types.FunctionType | None:
 
 
 def is_kernel(value: object) -> bool:
-    """Return whether an object is a ``@kd.kernel``."""
     return getattr(value, "__kerneldsl_kernel__", False) is True
 
 

@@ -51,7 +51,6 @@ class FunctionSource(NamedTuple):
 
 
 def is_lambda(code: types.CodeType) -> bool:
-    """Return whether code is a lambda's."""
     return code.co_name == "<lambda>"
 
 

@@ -203,7 +203,6 @@ def statements_in_loops(tree: ast.AST) -> int:
 
 
 def slices_of(tree: ast.AST) -> Iterator[ast.Subscript]:
-    """Yield the subscripts of a function that are slices."""
     for node in walk_here(tree):
         if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice):
             yield node
@@ -213,7 +212,6 @@ def slices_of(tree: ast.AST) -> Iterator[ast.Subscript]:
 
 
 def load(name: str) -> ast.Name:
-    """Return a variable's value."""
     return ast.Name(name, ast.Load())
 
 
@@ -228,7 +226,6 @@ def assign(name: str, value: ast.expr) -> ast.Assign:
 
 
 def call(name: str, *arguments: ast.expr) -> ast.Call:
-    """Return a call of a function by its name."""
     return ast.Call(load(name), list(arguments), [])
 
 

@@ -132,7 +132,6 @@ class Accesses:
         return Access(memory, memory if may_write(operation) else _NOTHING)
 
     def with_regions(self, operation: Operation) -> Access:
-        """Return what an operation and those in its regions access."""
         return join(map(self.of, operation.walk()))
 
     def memory(self, value: Value) -> frozenset[Owner]:

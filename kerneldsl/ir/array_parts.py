@@ -35,7 +35,6 @@ class ArrayParts:
     def of_structure(
         cls, context: Any, builder: ir.IRBuilder, kind: Any, value: ir.Value
     ) -> ArrayParts:
-        """Return the parts of Numba's structure of an array."""
         model = context.data_model_manager[kind]
 
         def field(name: str) -> ir.Value:
@@ -49,7 +48,6 @@ class ArrayParts:
         return cls(field("data"), each("shape"), kind, strides)
 
     def structure(self, context: Any, builder: ir.IRBuilder) -> ir.Value:
-        """Return Numba's structure of it."""
         return array_value(
             context,
             builder,

@@ -90,7 +90,6 @@ class Divergence:
         return max((part.at(group) for part in self.parts), key=lambda part: part.level(group))
 
     def text(self, group: Scope) -> str:
-        """Return the sentence."""
         worst = self.at(group)
         is_varying = worst.level(group) is Level.VARYING
         varies = "varies" if is_varying else "is not known to be uniform"

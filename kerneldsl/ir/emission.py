@@ -86,7 +86,6 @@ class Emitter(ValueEmitter):
         return [self.get(value) for value in region.yielded]
 
     def operations(self, operations: Sequence[Operation]) -> None:
-        """Write operations in their order."""
         for operation in operations:
             if self.mark is not None and operation.place is not None:
                 self.mark(operation.place)

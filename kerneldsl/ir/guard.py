@@ -40,7 +40,6 @@ class Guard:
     before: list[list[Operation]] = field(default_factory=list)
 
     def add(self, branch: Operation, passed: int, before: list[Operation]) -> None:
-        """Add a branch."""
         self.branches.append(branch)
         self.passed.append(passed)
         self.before.append(before)

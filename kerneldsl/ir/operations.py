@@ -235,7 +235,6 @@ class Region:
         return bool(self.operations) and self.operations[-1].name in ("leave", "unreachable")
 
     def effects(self) -> Effect:
-        """Return the effects of all operations."""
         found = Effect.NONE
         for operation in self.operations:
             found |= operation.effects()

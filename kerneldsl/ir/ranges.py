@@ -165,7 +165,6 @@ class _Walk:
                     self.known[operation.result] = self.of_names[name]
 
     def yielded(self, region: Region) -> list[Interval]:
-        """Return the intervals of what a region yields."""
         return [self.get(value) for value in region.yielded]
 
     def join(self, operation: Operation, ends: list[list[Interval]]) -> None:

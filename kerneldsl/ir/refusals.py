@@ -88,7 +88,6 @@ _HEADINGS = ("Failed in ", "File ", "During: ", ">>>")
 
 
 def as_refusal(error: BaseException) -> Refusal:
-    """Return a refusal for any error."""
     if isinstance(error, Refusal):
         return error
     if any(each in str(error) for each in _OF_MEMORY):

@@ -159,7 +159,6 @@ class Builder:
         return self.operation(name, [*operands], (kind,)).result
 
     def constant(self, value: Any, kind: Any = types.int64) -> Value:
-        """Return a constant."""
         return self.operation("const", [], (kind,), {"value": value}).result
 
     def numba(self, function: Any, *operands: Value) -> Value:
@@ -169,5 +168,4 @@ class Builder:
         return self.operation("numba", [*operands], (signature.return_type,), attributes).result
 
     def cast(self, value: Value, kind: Any = types.int64) -> Value:
-        """Convert a value."""
         return value if value.type == kind else self.add("cast", value, kind=kind)

@@ -38,14 +38,12 @@ class Typing:
 
     @classmethod
     def of(cls, context: Any) -> Typing:
-        """Return the one of a context."""
         found = cls._known.get(context)
         if found is None:
             found = cls._known.setdefault(context, cls(context))
         return found
 
     def operator(self, function: Any, kinds: tuple[Any, ...]) -> Any:
-        """Return the signature of an operator."""
         key = (function, kinds)
         if key not in self._operators:
             # By the operator's type in kernels: comparisons of integers of both signs are exact.
@@ -104,7 +102,6 @@ class Typing:
 
 
 def name_of(function: Any) -> str:
-    """Return the name of a function type."""
     if isinstance(function, types.NumberClass):
         return str(function.instance_type)
     key = getattr(function, "typing_key", function)

@@ -50,11 +50,9 @@ class ValueEmitter:
         }
 
     def get(self, value: Value) -> Any:
-        """Return what a value is."""
         raise NotImplementedError
 
     def set(self, operation: Operation, *found: Any) -> None:
-        """Set the results of an operation."""
         for value, each in zip(operation.results, found, strict=True):
             self.values[value] = each
 

@@ -28,7 +28,6 @@ _DOUBLE = re.compile(r"\b(?:add|sub|mul|fma|div|sqrt|rcp|min|max|neg|abs|cvt)\.\
 
 
 def describe_plan(request: Request) -> LaunchPlan:
-    """Describe the plan of a launch, with its reasons."""
     taken = choose_member(request)
     check_shape(taken)
     shape, device = taken.shape, taken.device

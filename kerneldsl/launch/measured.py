@@ -160,7 +160,6 @@ def _where(request: Request) -> dict[str, str]:
 
 
 def read_measurement(key: Key) -> Measured | None:
-    """Return what was measured, if it was."""
     found = read_json(key, SECTION)
     return None if found is None else read_measured(found)
 

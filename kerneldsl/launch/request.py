@@ -98,7 +98,6 @@ class Request(NamedTuple):
 
     @property
     def kinds(self) -> tuple[Kind, ...]:
-        """The kinds of the arguments."""
         return kinds_of(self.binding.codes)
 
     @property

@@ -43,12 +43,10 @@ class FloatConversion:
 
     @property
     def smallest(self) -> int:
-        """The smallest integer."""
         return -(1 << (self.bits - 1)) if self.is_signed else 0
 
     @property
     def largest(self) -> int:
-        """The largest integer."""
         return (1 << (self.bits - self.is_signed)) - 1
 
     @property

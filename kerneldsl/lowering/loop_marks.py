@@ -66,7 +66,6 @@ def mark_loop(builder: ir.IRBuilder, *wishes: str) -> None:
 
 
 def has_marked_loops(module: ir.Module) -> bool:
-    """Return whether a loop of a module is marked."""
     return bool(_marks(module))
 
 

@@ -32,7 +32,6 @@ class _Record(types.Record):
         self.name = row.name
 
     def typeof(self, key: str) -> types.Type:
-        """Return the type of a field."""
         if key not in self.fields:
             known = ", ".join(self.fields)
             raise errors.TypingError(f"a record has no field {key!r}; its fields are {known}")

@@ -109,7 +109,6 @@ class _Attributes(AttributeTemplate):
         return types.UniTuple(types.intp, 1)
 
     def generic_resolve(self, vector: VectorType, name: str) -> Any:
-        """Return the type of a part."""
         return vector.item if name in vector.fields else None
 
 

@@ -89,7 +89,6 @@ def library_function(name: str) -> Callable[..., Any]:
 
 @cache
 def library_reduction(name: str) -> Callable[..., Any]:
-    """Return a reduction of the library."""
     return load_own(f"{_REDUCTIONS}:{name}")
 
 

@@ -63,7 +63,6 @@ class Candidate(NamedTuple):
 
     @property
     def block_threads(self) -> int:
-        """Threads of a block."""
         x, y, z = self.block_dim
         return x * y * z
 

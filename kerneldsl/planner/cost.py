@@ -144,7 +144,6 @@ class PlanShape(NamedTuple):
 
     @property
     def block_threads(self) -> Quantity:
-        """Threads of a block."""
         return self.block_dim[0] * self.block_dim[1] * self.block_dim[2]
 
     @property

@@ -238,7 +238,6 @@ class _Text:
         self._whole = whole
 
     def lines(self, values: list[Any], name: str) -> Iterator[str]:
-        """Yield the lines of the text."""
         reading = self._reading
         yield f"def {self._fresh(name)}({', '.join(reading.unit.parameters)}, *, dtype):"
         if reading.indices:

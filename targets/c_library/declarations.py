@@ -149,7 +149,6 @@ class Declaration:
     uses_dynamic_shared: bool
 
     def text(self) -> str:
-        """Return the declarations."""
         fields = fields_of(self.layout)
         members = "".join(f"    {_written(each)};{_comment(each.kind)}\n" for each in fields)
         checks = "".join(

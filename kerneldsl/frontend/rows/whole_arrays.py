@@ -35,7 +35,6 @@ class WholeArray(NamedTuple):
 
     @property
     def what(self) -> str:
-        """The operation."""
         verb = "writes" if self.is_store else "reads"
         return (
             f"each of {self.threads:,} threads {verb} {self.elements:,} elements of {self.array} "
@@ -49,7 +48,6 @@ class WholeArray(NamedTuple):
 
     @property
     def remedy(self) -> str:
-        """The remedy."""
         if self.is_store:
             return "Let each thread write its own element, as out[i] = … does"
         return (

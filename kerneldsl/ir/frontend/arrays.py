@@ -118,7 +118,6 @@ def _member(reader: Reader, owner: tuple[Any, ...], index: Any) -> Any:
 
 
 def _members(reader: Reader, owner: tuple[Any, ...], node: ast.Slice) -> tuple[Any, ...]:
-    """Return some members of a tuple."""
     parts = []
     for part in (node.lower, node.upper, node.step):
         value = None if part is None else constant_of(reader.number(part))

@@ -27,7 +27,6 @@ def read_attribute(reader: Reader, node: ast.Attribute) -> Any:
 
 
 def attribute(reader: Reader, owner: Any, name: str) -> Any:
-    """Return an attribute of a value."""
     if isinstance(owner, NamedMembers):
         return owner.member(name)
     if isinstance(owner, tuple):

@@ -49,7 +49,6 @@ _Source = Any
 
 
 def read_for(reader: Reader, node: ast.For) -> None:
-    """Read a ``for`` loop."""
     source = _block_loop(reader, node) or _source(reader, node.iter)
     if has(node.body, ast.Break):
         labeled(reader, "break", lambda: _for(reader, node, source))
@@ -230,7 +229,6 @@ def _plus(reader: Reader, start: Value, number: Value) -> Value:
 
 
 def _item(reader: Reader, source: _Source, number: Value) -> Any:
-    """Return an element of a source by its number."""
     match source:
         case _Range(start, _, step, kind, _):
             place = reader.cast(number, kind)

@@ -61,7 +61,6 @@ class NamedMembers(tuple[Any, ...]):
         return cls((given[n] if n in given else default(defaults[n]) for n in names), named)
 
     def member(self, name: str) -> Any:
-        """Return a member by its name."""
         names: tuple[str, ...] = self.named._fields  # type: ignore[attr-defined]
         if name not in names:
             raise attribute_refusal(self.named.__name__, name)
@@ -110,7 +109,6 @@ class Lazy:
         self._found: Any = None
 
     def get(self) -> Any:
-        """Return the variable's value."""
         if self._find is not None:
             self._found = self._find()
             self._find = None

@@ -41,11 +41,9 @@ class Notes:
         self._typed: TypedUnit | None = None
 
     def add(self, node: ast.AST, found: Any) -> None:
-        """Note what a node is."""
         self.add_type(node, type_of(found))
 
     def add_type(self, node: ast.AST, kind: Any) -> None:
-        """Note the type of a node."""
         self._types[node] = kind
 
     def of_call(self, unit: FunctionUnit, arguments: list[Any]) -> Notes:

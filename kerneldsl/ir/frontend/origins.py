@@ -89,7 +89,6 @@ class Origins:
         self.used = 0
 
     def of(self, value: Value) -> Origin:
-        """Return the origin of a value."""
         found = self._known.get(value)
         if found is None:
             found = _by_type(value)
@@ -98,7 +97,6 @@ class Origins:
         return found
 
     def set(self, value: Value, origin: Origin) -> None:
-        """Note the origin of a value."""
         if value.type is None or origin is not _by_type(value):
             self._known[value] = origin
 
@@ -253,7 +251,6 @@ def joined(one: Origin, other: Origin) -> Origin:
 
 
 def _operated(function: Any, one: Origin, two: Origin) -> Origin:
-    """Return the origin of an operation of two values."""
     if function in _SHIFTS:
         if one in _OPEN:
             return Origin.COUNTED

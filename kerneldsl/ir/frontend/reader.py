@@ -261,7 +261,6 @@ class Reader:
                 return
 
     def statement(self, node: ast.stmt) -> None:
-        """Read a statement."""
         outer, self.place = self.place, self.place_of(node)
         around, self.source = self.source, Part(self.unit, node)
         read = _STATEMENTS.get(type(node))
@@ -287,7 +286,6 @@ class Reader:
         return found
 
     def place_of(self, node: Any) -> SourcePlace:
-        """Return the place of a node in the function that is read."""
         line = getattr(node, "lineno", self.place.line)
         end = getattr(node, "end_col_offset", None)
         return SourcePlace(line, getattr(node, "col_offset", 0), self.unit, self.caller, end)
@@ -334,7 +332,6 @@ class Reader:
         return found
 
     def note(self, node: ast.AST, found: Any) -> None:
-        """Note what a node is."""
         if self.notes is not None and isinstance(found, Value | tuple):
             self.notes.add(node, found)
 

@@ -59,14 +59,12 @@ class Elements:
     indices: dict[int, Value] = field(default_factory=dict)
 
     def of(self, tile: Value, *, transposed: bool = False) -> Value:
-        """Return the element of a tile."""
         key = tile, transposed
         if key not in self.tiles:
             self.tiles[key] = Value(tile.type.dtype, self.region, tile.name)
         return self.tiles[key]
 
     def index(self, axis: int) -> Value:
-        """Return the element's index along an axis."""
         if axis not in self.indices:
             self.indices[axis] = Value(types.int64, self.region, "ij"[axis])
         return self.indices[axis]

@@ -129,5 +129,4 @@ class WrittenReader(Reader):
 
 
 def kind_of(value: Value) -> Type:
-    """Return the language's type of a value."""
     return language_type(value.type)

@@ -120,7 +120,6 @@ class ElementCode(ABC):
 
     @property
     def count(self) -> int:
-        """Number of elements."""
         return math.prod(self.shape)
 
     @property

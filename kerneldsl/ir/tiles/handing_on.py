@@ -82,7 +82,6 @@ def hand_on_by_copies(function: Function, placement: Placement) -> None:
 
 
 def _insert(region: Region, before: dict[Operation, list[Operation]]) -> None:
-    """Insert operations before others."""
     out: list[Operation] = []
     for operation in region.operations:
         out += [*before.get(operation, ()), operation]

@@ -25,7 +25,6 @@ _READ, _WRITTEN, _HANDED_ON, _AFTER, _STEP = 0, 1, 2, 3, 4
 
 
 def is_tile(value: Value) -> bool:
-    """Return whether a value is a tile."""
     return isinstance(value.type, NumbaTile)
 
 

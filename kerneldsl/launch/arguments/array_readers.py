@@ -98,7 +98,6 @@ def name_of(dtype: np.dtype[Any], what: str = "an array") -> str:
 
 
 def read_device_array(value: ArrayGeometry, binding: Binding) -> int:
-    """Read an array in device memory."""
     device = value.device
     if binding.device is not device:
         _claim(binding, device)

@@ -41,7 +41,6 @@ class Function:
 
     @property
     def args(self) -> Sequence[Any]:
-        """The function's arguments."""
         found: Sequence[Any] = self.function.args
         return found
 
@@ -60,17 +59,14 @@ class Function:
         return self.b.load(self.at(address, offset), typ=kind, align=1)
 
     def store(self, value: Any, address: Any, offset: Any = 0) -> None:
-        """Store a value at an address and an offset in bytes."""
         self.b.store(value, self.at(address, offset), align=1)
 
     def pointer(self, address: int) -> Any:
-        """Return a constant address."""
         return ir.Constant(I64, address).inttoptr(POINTER)
 
     # ------------------------------------------------------------------ calls
 
     def call(self, function: Any, result: Any, *values: Any) -> Any:
-        """Call a function at an address."""
         kind = ir.FunctionType(result, [value.type for value in values])
         address = self.b.inttoptr(function, POINTER) if function.type == I64 else function
         return self.b.call(AddressCallee(address, kind), values)
@@ -165,5 +161,4 @@ class Function:
         return result
 
     def is_null(self, address: Any) -> Any:
-        """Return whether an address is null."""
         return self.b.icmp_unsigned("==", self.b.ptrtoint(address, I64), I64(0))

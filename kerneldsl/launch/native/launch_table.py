@@ -239,7 +239,6 @@ class TableParts:
 
 
 def make_table(parts: TableParts) -> LaunchTable:
-    """Write a table."""
     table = LaunchTable()
     memory, entry = _Memory(), parts.entry
     head = entry.header if isinstance(entry, HostEntry) else b""

@@ -102,7 +102,6 @@ class MapRecord:
 
 
 def map_records(maps: Sequence[TensorMap], layout: ParameterLayout) -> tuple[MapRecord, ...]:
-    """Return the records of a kernel's tensor maps."""
     found = []
     for wanted, place in zip(maps, map_offsets(layout.nbytes, len(maps)), strict=True):
         array = layout.arrays[wanted.array]
@@ -185,7 +184,6 @@ def _read_key(f: Function, record: Any, buffer: Any, key: Any, step: Any) -> Non
 
 
 def _are_equal(f: Function, one: Any, other: Any, difference: Any) -> Any:
-    """Return whether two keys are equal."""
     f.store(I64(0), difference)
     with f.loop(I64(KEY_WORDS)) as i:
         at = f.b.mul(i, I64(8))

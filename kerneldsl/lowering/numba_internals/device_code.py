@@ -63,7 +63,6 @@ class ModuleLibrary(CodeLibrary):
         raise KeyError(name)
 
     def get_llvm_str(self) -> str:
-        """Return this library's own modules."""
         return "\n".join(self._texts)
 
     def get_asm_str(self) -> str:

@@ -64,7 +64,6 @@ class ValueReader:
         self.results: list[tuple[tuple[Any, ...], Any]] = []
 
     def refuse(self, node: ast.AST, what: str, *, limit: str = "", remedy: str = "") -> Any:
-        """Refuse what is at a node."""
         raise UnsupportedConstructError(
             what,
             where=self._unit.locate(node),

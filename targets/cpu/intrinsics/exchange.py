@@ -72,7 +72,6 @@ class Buffer:
 
     @property
     def warp(self) -> ir.Value:
-        """The thread's warp."""
         return self.builder.udiv(self.number, I64(WARP_SIZE))
 
     @property
@@ -102,7 +101,6 @@ class Buffer:
         return self.builder.bitcast(self.builder.gep(self._room.values, [start]), kind.as_pointer())
 
     def word(self, warp: ir.Value) -> ir.Value:
-        """Return the address of a warp's word."""
         return self.builder.gep(self._room.lanes, [warp])
 
     def present(self, warp: ir.Value) -> ir.Value:

@@ -176,7 +176,6 @@ class _Chain:
         return self._builder.load(self._value)
 
     def clear(self) -> None:
-        """Begin again."""
         self._builder.store(I1(0), self._is_begun)
 
     def set(self, value: ir.Value) -> None:

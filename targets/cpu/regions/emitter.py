@@ -112,7 +112,6 @@ class CpuEmitter(Emitter):
             self.handlers[name] = partial(handler, self)
 
     def word(self, number: int) -> ir.Value:
-        """Read a word of the launch."""
         words = self.builder.bitcast(self.launch, _I64.as_pointer())
         return self.builder.load(self.builder.gep(words, [_I32(number)]))
 

@@ -26,7 +26,6 @@ _I64 = ir.IntType(64)
 
 
 def holds_grid_barrier(operation: Operation) -> bool:
-    """Return whether a barrier of the grid is in an operation."""
     return any(each.name == NAME for each in operation.walk())
 
 

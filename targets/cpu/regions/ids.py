@@ -69,7 +69,6 @@ class _Ids:
         self.is_forall = is_forall
 
     def patterns(self) -> dict[str, Pattern]:
-        """Return the rewrites."""
         found: dict[str, Pattern] = {
             "grid": self.written(self.grid),
             "gridsize": self.written(self.gridsize),

@@ -155,7 +155,6 @@ class IndexForms:
         return value is not self.index and value not in self.inside
 
     def form(self, value: Value) -> Form | None:
-        """Return the form of an integer, ``None`` if it has none."""
         value = self.same.get(value, value)
         if value not in self._forms:
             self._forms[value] = self._form(value)

@@ -30,11 +30,9 @@ class LoopWriter(Builder):
         super().__init__(Typing.of(kernel_typing()), operations)
 
     def smaller(self, one: Value, two: Value) -> Value:
-        """Return the smaller number."""
         return self.add("int.min", one, two)
 
     def larger(self, one: Value, two: Value) -> Value:
-        """Return the larger number."""
         return self.add("int.max", one, two)
 
     def difference(self, one: Value, two: Value) -> Value:
@@ -49,11 +47,9 @@ class LoopWriter(Builder):
         return self.add("int.saturating_add", value, self.constant(1))
 
     def select(self, condition: Value, one: Value, two: Value) -> Value:
-        """Return one of two values of a type by a condition."""
         return one if one is two else self.add("int.select", condition, one, two, kind=one.type)
 
     def all(self, conditions: Sequence[Value]) -> Value:
-        """Return whether all conditions hold."""
         first, *others = conditions
         for each in others:
             first = self.add("bool.and", first, each, kind=_BOOL)
@@ -69,7 +65,6 @@ class LoopWriter(Builder):
         return self.all([low, self.numba(operator.le, value, self.constant(most))])
 
     def truth(self, value: bool) -> Value:
-        """Return a constant truth value."""
         return self.constant(value, types.boolean)
 
     def load(self, place: Value, *lane: Value, kind: Any = None) -> Value:
@@ -82,7 +77,6 @@ class LoopWriter(Builder):
         self.operation("lane.store", [place, value, *lane], effect=Effect.WRITE)
 
     def end(self, *values: Value) -> None:
-        """End a region."""
         self.operation("yield", list(values))
 
 

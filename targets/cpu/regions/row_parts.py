@@ -214,7 +214,6 @@ class _Proof:
     changes: bool = False
 
     def find(self) -> None:
-        """Find it."""
         self.indices = _values_of_indices(self.region)
         self.places = _Places()
         self.operations(self.region)

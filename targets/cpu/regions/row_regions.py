@@ -54,7 +54,6 @@ _FUNCTIONS = frozenset(
 
 
 def row_of(low: Value, high: Value, region: Region) -> Operation:
-    """Return a row."""
     return Operation("row", [low, high], (), {}, [region])
 
 

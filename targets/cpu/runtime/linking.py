@@ -355,7 +355,6 @@ class _Linking:
         raise CannotLinkError(f"it has a relocation of type {kind}")
 
     def _address(self, number: int) -> int:
-        """Return the address of a symbol."""
         symbol = self._symbols[number]
         if symbol.section == _COMMON:
             return self._base + self._commons[number]

@@ -64,7 +64,6 @@ def move_exchanges(ptx: str, report: Report = ignore_remark) -> str:
 
 
 def _blocks(lines: list[str]) -> Iterator[list[str]]:
-    """Yield the lines of basic blocks."""
     block: list[str] = []
     for line in lines:
         if LABEL.match(line) and block:

@@ -66,7 +66,6 @@ class _Filled(ir.GlobalVariable):  # type: ignore[misc]
     """Constant memory that LLVM knows no contents of."""
 
     def descr(self, buf: list[str]) -> None:
-        """Write the definition."""
         kind = f"linkonce_odr unnamed_addr addrspace({self.addrspace})"
         room = f"externally_initialized constant {self.value_type} zeroinitializer"
         buf.append(f"{kind} {room}, align {self.align}\n")

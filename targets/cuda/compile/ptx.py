@@ -180,7 +180,6 @@ def link(
 
 
 def _functions(module: Any) -> dict[str, Any]:
-    """Return the functions of a module by their names."""
     return {function.name: function for function in module.functions}
 
 

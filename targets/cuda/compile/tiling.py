@@ -140,7 +140,6 @@ class _TileAxis:
     extent: ir.Value
 
     def index(self, builder: ir.IRBuilder, item: ir.Value) -> ir.Value:
-        """Return the index of one of the thread's items."""
         if self.items == 1:
             return self.first
         group = builder.udiv(item, _i64(self.group))

@@ -44,12 +44,10 @@ class OrderedAccess:
 
     @property
     def name(self) -> str:
-        """The name of its function."""
         return ordered_access(self.operation, self.order, self.scope, self.bits)
 
     @property
     def is_store(self) -> bool:
-        """True if it is a store."""
         return self.operation == "store"
 
     def write(self, builder: ir.IRBuilder, args: Sequence[ir.Value]) -> ir.Value | None:

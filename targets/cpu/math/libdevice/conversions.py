@@ -148,12 +148,10 @@ _to_double = operation("bitcast", scalars.EMITTERS["bitcast"], {"dtype": "float6
 
 
 def low_word(x: Any) -> Any:
-    """Return the lower half of the bits of a float64."""
     return np.int32(_to_long(x))
 
 
 def high_word(x: Any) -> Any:
-    """Return the upper half of the bits of a float64."""
     return np.int32(_to_long(x) >> 32)
 
 
@@ -171,12 +169,10 @@ def magnitude(x: Any) -> Any:
 
 
 def smaller(x: Any, y: Any) -> Any:
-    """Return the smaller number."""
     return x if x < y else y
 
 
 def larger(x: Any, y: Any) -> Any:
-    """Return the larger number."""
     return x if x > y else y
 
 

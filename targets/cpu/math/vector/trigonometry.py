@@ -50,21 +50,18 @@ _BITS = 1400
 
 
 def sin(x: Value) -> Value:
-    """Write the sine."""
     quadrant, sine, cosine = _parts(x)
     odd = (quadrant & 1).equals(1)
     return _signed(select(odd, cosine, sine), (quadrant & 2), bits(x))
 
 
 def cos(x: Value) -> Value:
-    """Write the cosine."""
     quadrant, sine, cosine = _parts(x)
     odd = (quadrant & 1).equals(1)
     return _signed(select(odd, sine, cosine), (quadrant + 1) & 2, None)
 
 
 def tan(x: Value) -> Value:
-    """Write the tangent."""
     quadrant, sine, cosine = _parts(x)
     odd = (quadrant & 1).equals(1)
     quotient = select(odd, cosine, sine) / select(odd, sine, cosine)
@@ -238,7 +235,6 @@ _LARGE = {"float": 2.0**126, "double": 2.0**1022}
 
 
 def asin(x: Value) -> Value:
-    """Write the arc sine."""
     is_large, t, rest = _arc_sine(absolute(x))
     high, low = _HALF_PI_IN_PARTS[x.kind]
     total, error = fast_two_sum(x.constant(high), t * -2.0)
@@ -247,7 +243,6 @@ def asin(x: Value) -> Value:
 
 
 def acos(x: Value) -> Value:
-    """Write the arc cosine."""
     is_large, t, rest = _arc_sine(absolute(x))
     high, low = _HALF_PI_IN_PARTS[x.kind]
     # pi / 2 less an angle, or pi less twice an angle of the other half.
@@ -269,7 +264,6 @@ def _arc_sine(magnitude: Value) -> tuple[Value, Value, Value]:
 
 
 def atan(x: Value) -> Value:
-    """Write the arc tangent."""
     magnitude = absolute(x)
     one = x.constant(1.0)
     return copy_sign(_angle(magnitude, one, magnitude > 1.0, None), x)

@@ -70,7 +70,6 @@ class LaneSlots:
         return value.type == types.int64 and low >= -(2**31) and high < 2**31
 
     def make(self, kind: Any, name: str) -> Value:
-        """Return a slot of a type."""
         if not isinstance(kind, types.Number | types.Boolean):
             raise NotStrippedError(str(kind))
         made = Operation("lane.slot", [], (kind,), {"lanes": self.lanes}, effect=Effect.ALLOCATE)
@@ -337,7 +336,6 @@ class Crossing:
         return values[value]
 
     def place(self, value: Value) -> Value:
-        """Give a value a slot."""
         home = self.home[value].regions[0]
         if not any(value in each.results for each in home.operations):
             raise NotStrippedError(str(value.type))

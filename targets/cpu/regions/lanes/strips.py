@@ -48,7 +48,6 @@ class Strip:
         self.is_full = lanes == constant_number(width)
 
     def operations(self) -> list[Operation]:
-        """Return the operations of the strip."""
         found = self.split(self.row.regions[0].operations[:-1])
         Crossing(self.rows, self.slots, self.values, self.start).run(found)
         return [*self.slots.declared, *found]

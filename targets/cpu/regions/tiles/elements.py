@@ -123,7 +123,6 @@ class _Access:
         ]
 
     def element(self, places: Sequence[ir.Value]) -> ir.Value:
-        """Return the address of an element."""
         builder = self._code.builder
         pairs = zip(self._starts, places, strict=True)
         return self._array.element(builder, [builder.add(*pair) for pair in pairs])
@@ -343,7 +342,6 @@ def write_copy(emitter: CpuEmitter, operation: Operation) -> None:
 
 
 def _copied(code: TileCode, source: Elements, count: int) -> Elements:
-    """Return a copy of elements."""
     copy = code.buffer(source.kind, count)
     with code.loop(0, count) as index:
         copy.set(index, source.get(index))

@@ -230,7 +230,6 @@ class _Fold:
     # -- the whole --------------------------------------------------------------------------------
 
     def _whole(self, element: _Element) -> ir.Value:
-        """Combine all elements."""
         code, layout = self._code, self._code.layout
         places, warp = min(layout.places, code.count), WARP_SIZE * layout.group
         tile = code.only_tile()

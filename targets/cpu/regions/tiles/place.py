@@ -98,7 +98,6 @@ class _Placing:
         region.operations = out
 
     def _memory(self, tile: Value) -> Value:
-        """Return the memory of a tile."""
         place = self._placement[tile]
         made = self.memories.get(place.number)
         if made is None:

@@ -242,7 +242,6 @@ def _vector_fma(builder: ir.IRBuilder, one: ir.Value, two: ir.Value, total: ir.V
 
 
 def repeated(builder: ir.IRBuilder, element: ir.Value, lanes: int) -> ir.Value:
-    """Return a vector of one element."""
     vector = ir.VectorType(element.type, lanes)
     one = builder.insert_element(vector(ir.Undefined), element, _I32(0))
     zeros = ir.VectorType(_I32, lanes)([0] * lanes)

@@ -36,17 +36,14 @@ class Elements(TileMemory):
     kind: Any
 
     def place(self, index: ir.Value) -> ir.Value:
-        """Return the address of an element."""
         return self.emitter.builder.gep(self.data, [index], inbounds=True)
 
     def get(self, index: ir.Value) -> ir.Value:
-        """Return an element."""
         emitter = self.emitter
         model = emitter.context.data_model_manager[self.kind]
         return model.from_data(emitter.builder, emitter.read(self.place(index)))
 
     def set(self, index: ir.Value, value: ir.Value) -> None:
-        """Set an element."""
         emitter = self.emitter
         model = emitter.context.data_model_manager[self.kind]
         emitter.write(model.as_data(emitter.builder, value), self.place(index))
@@ -81,7 +78,6 @@ class TileCode(ElementCode):
     # -- memory -----------------------------------------------------------------------------------
 
     def tile(self, value: Value) -> Elements:
-        """Return the elements of a tile's memory."""
         return Elements(self.emitter, self.emitter.get(value).data, value.type.dtype)
 
     def tile_shape(self, number: int) -> tuple[int, ...]:

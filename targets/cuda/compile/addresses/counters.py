@@ -115,7 +115,6 @@ class _Known:
         self._stepped: dict[tuple[str, _Loop], Interval] = {}
 
     def note(self, loop: _Loop, counters: Mapping[str, Interval]) -> None:
-        """Take note of the intervals of a loop's counters."""
         self._stepped |= {(register, loop): each for register, each in counters.items()}
 
     def intervals(self) -> dict[str, Interval]:
@@ -131,7 +130,6 @@ class _Known:
         return None if interval is None else (interval, min(each.power for each in made))
 
     def is_written(self, register: str, loop: _Loop) -> bool:
-        """Return whether a loop writes a register."""
         return any(each.block in loop.body for each in self._writes.get(register, ()))
 
     def counters(self, loop: _Loop) -> Iterator[_Counter]:

@@ -39,7 +39,6 @@ class Emitter:
         self._counts = {"r": 0, "d": 0}
 
     def register(self, bits: int) -> str:
-        """Return a new register."""
         letter = "d" if bits == 64 else "r"
         self._counts[letter] += 1
         return f"%kd_{letter}{self._counts[letter] - 1}"

@@ -29,7 +29,6 @@ def of_sum(one: Interval, other: Interval, factor: int = 1) -> Interval:
 
 
 def of_product(one: Interval, other: Interval) -> Interval:
-    """Return the interval of a product."""
     ends = [a * b for a in one for b in other]
     return min(ends), max(ends)
 

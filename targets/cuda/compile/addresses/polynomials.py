@@ -48,7 +48,6 @@ def add(one: Polynomial, other: Polynomial, factor: int = 1) -> Polynomial:
 
 
 def scale(value: Polynomial, factor: int) -> Polynomial:
-    """Return a multiple."""
     return {term: each * factor for term, each in value.items()} if factor else {}
 
 

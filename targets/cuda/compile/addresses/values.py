@@ -63,7 +63,6 @@ _NARROW_START: Interval = (0, NARROW_THREADS)
 
 @lru_cache(maxsize=1 << 14)
 def is_literal(operand: str) -> bool:
-    """Return whether an operand is an integer."""
     return _LITERAL.fullmatch(operand) is not None
 
 

@@ -238,7 +238,6 @@ class Access:
         return self.builder.bitcast(found, _lanes(found.type))
 
     def read(self, indices: Sequence[ir.Value]) -> ir.Value:
-        """Return an element."""
         loaded = self.builder.load(self.parts.element(self.builder, indices))
         return self._model.from_data(self.builder, loaded)
 

@@ -52,12 +52,10 @@ class Memory:
         return self._builder.gep(self.data, [index], inbounds=True)
 
     def get(self, index: ir.Value) -> ir.Value:
-        """Return an element."""
         stored = self._builder.load(self._place(index))
         return self._model.from_data(self._builder, stored)
 
     def set(self, index: ir.Value, value: ir.Value) -> None:
-        """Set an element."""
         self._builder.store(self._model.as_data(self._builder, value), self._place(index))
 
 

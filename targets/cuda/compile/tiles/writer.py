@@ -127,13 +127,11 @@ class TileWriter:
         self.loop_depth = 0
 
     def write(self, operation: Operation) -> None:
-        """Write an operation."""
         _WRITE[operation.name](self, operation)
 
     # -- sizes and memory -------------------------------------------------------------------------
 
     def shape(self, operation: Operation) -> tuple[int, ...]:
-        """Return the shape of an operation's tile."""
         return self._placement.shape(operation.attributes["shape"])
 
     def layout(self, operation: Operation) -> TileLayout:
@@ -147,7 +145,6 @@ class TileWriter:
         return found
 
     def storage(self, value: Value) -> Storage:
-        """Return the memory of a tile."""
         place = self._placement[value]
         found = self._read.get(value) or self._memories.get(place.number)
         if found is None:
@@ -262,7 +259,6 @@ def tile_handlers(
 
 
 def _inside(writer: TileWriter, write: _Handler, operation: Operation) -> None:
-    """Write a loop."""
     writer.loop_depth += 1
     ring = None if writer.layouts is None else writer.factors.rings.get(operation)
     if ring is None:

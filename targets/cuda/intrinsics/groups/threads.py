@@ -129,7 +129,6 @@ class Block:
         return self.builder.and_(warps, below)
 
     def slot(self, number: ir.Value, kind: ir.Type) -> ir.Value:
-        """Return the address of a slot."""
         place = self.builder.gep(
             self._slots, [self.builder.mul(number, _i32(_SLOT_BYTES))], inbounds=True
         )
