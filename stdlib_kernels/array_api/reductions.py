@@ -35,30 +35,54 @@ __all__ = [
 sum, prod = reduce.sum, reduce.prod
 
 
-@library_function
-def cumulative_sum(
-    x: Array,
-    /,
-    *,
-    axis: int | None = None,
-    dtype: Any = None,
-    include_initial: bool = False,
+def _cumulative(
+    name: str, said: str, accumulated: Any, none: int, dtypes: str, example: str
 ) -> Any:
-    """Compute the sum of all elements up to each element.
+    """Return the function that adds or multiplies all elements up to each."""
+
+    def cumulative(
+        x: Array,
+        /,
+        *,
+        axis: int | None = None,
+        dtype: Any = None,
+        include_initial: bool = False,
+    ) -> Any:
+        check_array("x", x, halves=True)
+        if axis is None and x.ndim != 1:
+            raise ArgumentValueError(
+                f"an array of {x.ndim} axes has no axis to go along by default",
+                value=axis,
+                limit="axis may be omitted for arrays of one axis",
+                remedy="Pass axis, or reshape the array to (-1,)",
+            )
+        at = 0 if axis is None else axis_of(axis, x.ndim)
+        result = dtype_of(dtype, accumulator_dtype(x.dtype))
+        found = accumulated(x, at, dtype=result)
+        if not include_initial:
+            return found
+        shape = (*x.shape[:at], 1, *x.shape[at + 1 :])
+        initial = allocate(found, shape, result, zero=none == 0)
+        if none:
+            initial[...] = none
+        return concat((initial, found), axis=at)
+
+    cumulative.__name__ = cumulative.__qualname__ = name
+    cumulative.__doc__ = f"""Compute the {said} of all elements up to each element.
 
     Parameters
     ----------
     x : array
         A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
         shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
-        bool, integer, float or complex.
+        {dtypes}.
     axis : int, optional
         The axis; not needed for arrays of one axis.
     dtype : dtype, optional
         Dtype of the computation and of the result. By default int64 for booleans and signed
         integers, uint64 for unsigned ones, and the dtype of the array for others.
     include_initial : bool
-        Whether the result begins with 0.
+        Whether the result begins with {none}.
 
     Returns
     -------
@@ -73,87 +97,22 @@ def cumulative_sum(
 
     See Also
     --------
-    numpy.cumulative_sum
+    numpy.{name}
 
     Examples
     --------
     >>> import numpy as np
-    >>> from stdlib_kernels.array_api import cumulative_sum
-    >>> cumulative_sum(np.array([1, 2, 3]), include_initial=True).tolist()
-    [0, 1, 3, 6]
+    >>> from stdlib_kernels.array_api import {name}
+    >>> {name}(np.array([1, 2, 4]), include_initial=True).tolist()
+    {example}
     """
-    return _cumulated(scan.cumsum, x, axis, dtype, include_initial)
+    return library_function(cumulative)
 
 
-@library_function
-def cumulative_prod(
-    x: Array,
-    /,
-    *,
-    axis: int | None = None,
-    dtype: Any = None,
-    include_initial: bool = False,
-) -> Any:
-    """Compute the product of all elements up to each element.
-
-    Parameters
-    ----------
-    x : array
-        A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
-        shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
-        bool, integer or float.
-    axis : int, optional
-        The axis; not needed for arrays of one axis.
-    dtype : dtype, optional
-        Dtype of the computation and of the result. By default int64 for booleans and signed
-        integers, uint64 for unsigned ones, and the dtype of the array for others.
-    include_initial : bool
-        Whether the result begins with 1.
-
-    Returns
-    -------
-    array
-        Same kind as `x`, with its shape plus an initial element.
-
-    Raises
-    ------
-    kerneldsl.errors.ArgumentError
-        If `x` is not an array or has another dtype, if the axis does not exist, or if another
-        argument does not fit.
-
-    See Also
-    --------
-    numpy.cumulative_prod
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from stdlib_kernels.array_api import cumulative_prod
-    >>> cumulative_prod(np.array([1, 2, 3])).tolist()
-    [1, 2, 6]
-    """
-    return _cumulated(scan.cumprod, x, axis, dtype, include_initial)
-
-
-def _cumulated(function: Any, x: Array, axis: int | None, dtype: Any, include_initial: bool) -> Any:
-    check_array("x", x, halves=True)
-    if axis is None and x.ndim != 1:
-        raise ArgumentValueError(
-            f"an array of {x.ndim} axes has no axis to go along by default",
-            value=axis,
-            limit="axis may be omitted for arrays of one axis",
-            remedy="Pass axis, or reshape the array to (-1,)",
-        )
-    at = 0 if axis is None else axis_of(axis, x.ndim)
-    result = dtype_of(dtype, accumulator_dtype(x.dtype))
-    found = function(x, at, dtype=result)
-    if not include_initial:
-        return found
-    shape = (*x.shape[:at], 1, *x.shape[at + 1 :])
-    initial = allocate(found, shape, result, zero=function is scan.cumsum)
-    if function is scan.cumprod:
-        initial[...] = 1
-    return concat((initial, found), axis=at)
+_NUMBERS = "bool, integer, float or complex"
+cumulative_sum = _cumulative("cumulative_sum", "sum", scan.cumsum, 0, _NUMBERS, "[0, 1, 3, 7]")
+_REAL = "bool, integer or float"
+cumulative_prod = _cumulative("cumulative_prod", "product", scan.cumprod, 1, _REAL, "[1, 1, 2, 8]")
 
 
 @library_function
