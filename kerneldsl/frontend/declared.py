@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
 from typing import Any, TypeGuard
 
 from kerneldsl.frontend.trees import assign, load, walk_here
@@ -34,7 +33,7 @@ def convert_as_declared(
         for parameter, kind in zip(tree.args.args, parameters, strict=False)
         if _is_number(kind)
     ]
-    for node in _returns(tree):
+    for node in [node for node in walk_here(tree) if isinstance(node, ast.Return)]:
         if node.value is not None and result is not None and _is_number(result):
             node.value = ast.copy_location(converted(result, node.value), node.value)
     for each in first:
@@ -46,7 +45,3 @@ def convert_as_declared(
 
 def _is_number(kind: Kind) -> TypeGuard[ScalarKind]:
     return isinstance(kind, ScalarKind) and not kind.element.is_record
-
-
-def _returns(tree: ast.FunctionDef) -> Iterable[ast.Return]:
-    return [node for node in walk_here(tree) if isinstance(node, ast.Return)]

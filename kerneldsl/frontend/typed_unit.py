@@ -70,7 +70,7 @@ class TypedUnit:
 
     def _block(self, body: list[ast.stmt], indent: str) -> Iterator[str]:
         for statement in body:
-            yield indent + _header(statement)
+            yield indent + ast.unparse(statement).partition("\n")[0]
             yield from self._comments(statement, indent)
             for field in ("body", "orelse"):
                 inner = getattr(statement, field, None)
@@ -103,8 +103,3 @@ def _parts(statement: ast.stmt) -> Iterator[ast.AST]:
         yield node
         children = [c for c in ast.iter_child_nodes(node) if not isinstance(c, ast.stmt)]
         pending.extend(reversed(children))
-
-
-def _header(statement: ast.stmt) -> str:
-    """Return the first line of a statement as Python text."""
-    return ast.unparse(statement).partition("\n")[0]

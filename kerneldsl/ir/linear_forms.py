@@ -250,11 +250,7 @@ class _Search:
             times = factor // own_factor
             less = remainder.plus(known, -times)
             found.append(self.best(less, gained + times * gain, steps - 1))
-        return _best(found)
-
-
-def _best(bounds: Iterable[int | None]) -> int | None:
-    return max((b for b in bounds if b is not None), default=None)
+        return max((b for b in found if b is not None), default=None)
 
 
 _COMPARISONS = (operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne)

@@ -89,7 +89,7 @@ class Launch(TunableLaunch, ProcessOwned, Shown, Generic[P]):
         self._tables: tuple[Any, ...] = ()
         #: Launches through Python, and after how many the native launcher is tried (again).
         self._slow_count = 0
-        self._due = _first_due()
+        self._due = _LAUNCHES_BEFORE_TABLE if _is_native else _LAUNCHES_BEFORE_NATIVE
 
     def __getattr__(self, name: str) -> Any:
         """Return a part of the shape by a name that the class of the kernel has for it."""
@@ -462,10 +462,6 @@ def make_launch(kernel: _Kernel, shape: LaunchShape) -> Launch[Any]:
 
 
 _is_native = False
-
-
-def _first_due() -> int:
-    return _LAUNCHES_BEFORE_TABLE if _is_native else _LAUNCHES_BEFORE_NATIVE
 
 
 def _install() -> bool:

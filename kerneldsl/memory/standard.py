@@ -42,7 +42,7 @@ class ArrayStandard(ArrayGeometry):
         ArgumentValueError
             If the module does not follow that version.
         """
-        namespace = _library_namespace()
+        namespace = import_own(_NAMESPACE)
         known: tuple[str, ...] = namespace.API_VERSIONS
         if api_version is not None and api_version not in known:
             raise ArgumentValueError(
@@ -90,8 +90,3 @@ def library_function(name: str) -> Callable[..., Any]:
 @cache
 def library_reduction(name: str) -> Callable[..., Any]:
     return load_own(f"{_REDUCTIONS}:{name}")
-
-
-def _library_namespace() -> ModuleType:
-    """Return the library's namespace of the array API."""
-    return import_own(_NAMESPACE)

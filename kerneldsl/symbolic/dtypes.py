@@ -49,7 +49,7 @@ def computing_dtype(values: Iterable[Any], *, needs_floats: bool) -> Any:
                 else "Convert it: array.astype(np.float64)",
             )
         is_float = kind is ElementKind.FLOAT
-        if not _is_array(each):
+        if not (isinstance(each, ArrayKind) or bool(getattr(each, "shape", ()))):
             needs_floats |= is_float
         else:
             dtypes.append(np.dtype(ELEMENT_TYPES[name].arithmetic if is_float else name))
@@ -57,10 +57,6 @@ def computing_dtype(values: Iterable[Any], *, needs_floats: bool) -> Any:
     if found.kind == "f":
         return found.type
     return np.float64 if needs_floats else np.uint64 if found == np.uint64 else np.int64
-
-
-def _is_array(value: Any) -> bool:
-    return isinstance(value, ArrayKind) or bool(getattr(value, "shape", ()))
 
 
 def has_dtype(value: Any) -> bool:

@@ -164,7 +164,7 @@ class CLibrary:
 
     def contents(self) -> dict[str, bytes]:
         """Return the files but the shared object, by their names."""
-        found = {name: _runtime(name) for name in _RUNTIME}
+        found = {name: (files(__package__) / "runtime" / name).read_bytes() for name in _RUNTIME}
         found["kerneldsl_numbers.h"] = numbers_header().encode()
         found[_POOL] = POOL_CODE.code()
         named = self._named()
@@ -224,10 +224,6 @@ class CLibrary:
             f"/* Code of the kernels of {self.name}. Written by kerneldsl {__version__}. */\n"
             f'#include "{self.name}.h"\n#include "kerneldsl_code.h"\n\n{tables}'
         )
-
-
-def _runtime(name: str) -> bytes:
-    return (files(__package__) / "runtime" / name).read_bytes()
 
 
 def _sort_key(function: _Function) -> tuple[str, str, int]:

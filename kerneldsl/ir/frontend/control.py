@@ -114,17 +114,13 @@ def _while(reader: Reader, node: ast.While) -> None:
     def read(variables: LoopVariables, regions: list[Region]) -> dict[str, Any] | None:
         before, body = regions
         reader.variables = variables.inside(0)
-        reader.into(before, lambda: [_test(reader, node.test)])
+        reader.into(before, lambda: [reader.truth(reader.value(node.test), node.test)])
         reader.variables = variables.inside(1)
         return read_body(reader, body, node.body)
 
     read_loop(reader, "while", [], {}, 2, assigned(node.body), read)
     if known:
         unreachable(reader)
-
-
-def _test(reader: Reader, node: ast.expr) -> Value:
-    return reader.truth(reader.value(node), node)
 
 
 def read_body(

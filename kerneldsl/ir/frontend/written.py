@@ -56,7 +56,7 @@ def value_type(found: Any) -> Type:
     plain = types.unliteral(found)
     match plain:
         case types.Number() | types.Boolean() | types.Record() | VectorType() | TimeType():
-            return _scalar(plain)
+            return ScalarKind(str(plain)) if _is_element(plain) else OtherType(str(plain))
         case types.Array() if _is_element(plain.dtype):
             return ArrayKind(str(plain.dtype), plain.ndim, plain.layout)
         case types.BaseTuple():
@@ -87,11 +87,6 @@ def value_type(found: Any) -> Type:
 
 def _is_element(found: Any) -> bool:
     return str(found) in ELEMENT_TYPES
-
-
-def _scalar(found: Any) -> Type:
-    """Return a number's type; what is no element type, such as int128, is another type."""
-    return ScalarKind(str(found)) if _is_element(found) else OtherType(str(found))
 
 
 #: Returns the language's type of one of Numba's.

@@ -96,7 +96,7 @@ def _copies(operation: Operation, values: list[Value], placement: Placement) -> 
         (value, result)
         for value, result in zip(values, operation.results, strict=True)
         if is_tile(value)
-        and not _is_undefined(value)
+        and not (isinstance(value.owner, Operation) and value.owner.name == "undefined")
         and placement[value].number != placement[result].number
     ]
     if not pairs:
@@ -104,7 +104,3 @@ def _copies(operation: Operation, values: list[Value], placement: Placement) -> 
     sources = [value for value, _ in pairs]
     targets = {"targets": tuple(result for _, result in pairs)}
     return [Operation("tile.copy", sources, (), targets, None, Effect.BLOCK, operation.place)]
-
-
-def _is_undefined(value: Value) -> bool:
-    return isinstance(value.owner, Operation) and value.owner.name == "undefined"

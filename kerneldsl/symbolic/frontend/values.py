@@ -252,7 +252,7 @@ class ValueReader:
             places = tuple(self._reading.place(f"grid {n}") for n in range(rank))
             self._reading.indices = places
             return places if rank > 1 else places[0]
-        function = _intrinsic_called(name)
+        function = _INTRINSICS.get(name)
         if function is not None:
             return function(*(self._number(each) for each in node.args))
         if not node.args and "." in name and name.partition(".")[0].endswith(("Idx", "Dim")):
@@ -301,8 +301,3 @@ def _function_called(name: str) -> Any:
             # What the language computes more accurately as a separate function stays that function.
             return getattr(sympy, sympys, None) or getattr(cfunctions, sympys)
     return None
-
-
-def _intrinsic_called(name: str) -> Any:
-    """Return what an intrinsic of numbers means, ``None`` for another one."""
-    return _INTRINSICS.get(name)

@@ -40,7 +40,9 @@ def linked_emitter(code: LinkedCode) -> Emitter:
             if signature.return_type != types.void:
                 slot = cgutils.alloca_once(builder, result)
             values.insert(0, builder.bitcast(slot, _I8.as_pointer()))
-        kind = _function_type(result, values, by_address=code.by_address)
+        kind = ir.FunctionType(
+            ir.IntType(32) if code.by_address else result, [v.type for v in values]
+        )
         function = cgutils.get_or_insert_function(builder.module, kind, code.symbol)
         # Threads must meet at whatever the function has: an exchange, say.
         function.attributes.add("readnone" if code.is_pure else "convergent")
@@ -55,12 +57,6 @@ def linked_emitter(code: LinkedCode) -> Emitter:
         return given
 
     return emit
-
-
-def _function_type(
-    result: ir.Type, values: Sequence[ir.Value], *, by_address: bool
-) -> ir.FunctionType:
-    return ir.FunctionType(ir.IntType(32) if by_address else result, [v.type for v in values])
 
 
 def _type_of(written: Call, kind: Any) -> ir.Type:

@@ -53,18 +53,13 @@ def _found(flow: Flow, stored: Value, place: Part) -> Iterator[Finding]:
         return
     (value,) = made.operands
     is_lossy = isinstance(value.type, types.Float) and isinstance(stored.type, types.Integer)
-    if is_lossy and not _is_rounded(flow, value):
+    if is_lossy and not all(map(_is_rounded_source, flow.sources(value))):
         yield Finding(
             place,
             f"a value of type {value.type} is stored in an element of type {stored.type}, which "
             "cuts off its fraction. If that is meant, write int(…) around it; else make the array "
             f"one of {value.type}, as array.astype(np.{value.type}) does.",
         )
-
-
-def _is_rounded(flow: Flow, value: Value) -> bool:
-    """Return whether a float certainly is a whole number."""
-    return all(map(_is_rounded_source, flow.sources(value)))
 
 
 def _is_rounded_source(value: Value) -> bool:

@@ -195,13 +195,9 @@ def _split(value: Fraction, count: int) -> tuple[float, ...]:
     return tuple(words)
 
 
-def _floor(value: Fraction, unit: float) -> float:
-    return float(value // Fraction(unit)) * unit
-
-
 def _cut(value: Fraction, unit: float, count: int) -> tuple[float, ...]:
     """Return the multiple of a unit below a number, and the rest in so many float64."""
-    first = _floor(value, unit)
+    first = float(value // Fraction(unit)) * unit
     return first, *_split(value - Fraction(first), count)
 
 
