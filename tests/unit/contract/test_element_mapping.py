@@ -9,7 +9,7 @@ import pytest
 from kerneldsl.analysis.traits import KernelTraits
 from kerneldsl.contract import ONE_EACH, ElementMapping
 from kerneldsl.errors import LaunchConfigError
-from targets.cuda.compile.ptx_compiler import map_extent
+from targets.cuda.compile.mapping import map_extent
 from targets.null.devices import H100
 
 

@@ -9,7 +9,7 @@ import pytest
 from kerneldsl.analysis.traits import KernelTraits
 from kerneldsl.contract import LaunchConfig, Resources
 from kerneldsl.errors import LaunchConfigError, ResourceLimitError
-from targets.cuda.compile.ptx_compiler import choose_block, map_extent
+from targets.cuda.compile.mapping import choose_block, map_extent
 from targets.cuda.device.carveout import check_resources
 from targets.null.devices import H100, SMALL_OLD_CARD
 
