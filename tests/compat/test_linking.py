@@ -172,6 +172,18 @@ def test_errors_are_those_of_numba():
         cuda.compile_ptx(kernel.py_func, "void(int32[::1])")
 
 
+def test_warnings_of_the_compiler_are_shown():
+    text = 'extern "C" __device__ int bar(int *out) { int unused; *out = 1; return 0; }'
+    bar = cuda.declare_device("bar", "int32()", link=cuda.CUSource(text, name="bar.cu"))
+
+    def kernel(x):
+        x[0] = bar()
+
+    with pytest.warns(kd.KernelWarning, match="log messages of <bar.cu>") as found:
+        cuda.compile_ptx(kernel, "void(int32[::1])")
+    assert [str(each.message).count("never referenced") for each in found] == [1]
+
+
 def test_what_is_refused():
     with pytest.raises(TypeError, match="Return type must be provided"):
         cuda.declare_device("twice", "(int32,)")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import pickle
 
 import numpy as np
@@ -356,6 +357,22 @@ class TestOptions:
     def test_twice(self):
         with pytest.raises(TypeError, match="already jitted"):
             cuda.jit(increment)
+
+    def test_members_of_integer_enums(self, cpu):
+        class Mode(enum.IntEnum):
+            OFF, ON = 3, 7
+
+        @cuda.jit
+        def read(mode, out):
+            out[0] = mode == Mode.ON
+            out[1] = mode
+
+        for mode in Mode:
+            out = np.zeros(2, np.int64)
+            read[1, 1](mode, out)
+            assert out.tolist() == [mode is Mode.ON, mode.value]
+        with pytest.raises(TypeError, match="a Kind cannot be passed"):
+            read[1, 1](enum.Enum("Kind", "A B").A, out)
 
     def test_the_one_signature_says_how_integers_are_read(self, cpu):
         @cuda.jit("void(uint32[:], int64[:, ::1])")

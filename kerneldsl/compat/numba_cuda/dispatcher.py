@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import math
 import types
 from collections.abc import Callable, Mapping, Sequence
@@ -141,6 +142,8 @@ def _adapt(value: Any) -> Any:
         found = _adapt(value.value)
         is_copied = isinstance(value, In) and isinstance(found, np.ndarray)
         return found.copy(order="K") if is_copied else found
+    if isinstance(value, enum.Enum) and isinstance(value, int):
+        return int(value)
     if isinstance(value, SharedNDArray):
         return value if value.whole is None else value.on_device
     if isinstance(value, tuple):

@@ -11,10 +11,11 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from functools import lru_cache
 from typing import NoReturn
+from warnings import warn
 
 from kerneldsl.contract import Specialization
 from kerneldsl.contract.cuda_options import DEFAULT_CUDA_OPTIONS, CudaOptions
-from kerneldsl.errors import DeviceCodeError, ToolMissingError
+from kerneldsl.errors import DeviceCodeError, KernelWarning, ToolMissingError
 from kerneldsl.frontend.code_form import CodeForm
 from kerneldsl.frontend.linked_code import LinkedCode
 from kerneldsl.frontend.unit import FunctionUnit
@@ -160,6 +161,8 @@ def _compile_once(source: CudaText, options: CudaOptions, arch: str, headers: st
 
 def _compile_now(source: CudaText, options: CudaOptions, arch: str) -> str:
     made = compile_text(source, arch, options, form=CodeForm.PTX, is_relocatable=True)
+    if made.log:
+        warn(KernelWarning(f"NVRTC log messages of {source.name}:\n{made.log}"), stacklevel=2)
     return made.code.decode()
 
 
