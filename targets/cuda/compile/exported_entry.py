@@ -73,7 +73,8 @@ class ExportedEntry:
         if self._by_address:
             self._slot = given.pop(0)
         elif self._element is not None:
-            self._slot = builder.alloca(self._element, name="result")
+            with builder.goto_entry_block():
+                self._slot = builder.alloca(self._element, name="result")
         for value, is_pair in zip(given, self._is_pair, strict=True):
             parts = [builder.extract_value(value, part) for part in (0, 1)] if is_pair else [value]
             self.parameters += parts

@@ -313,6 +313,10 @@ def _write(
         exported = ExportedEntry(context, module, name, spec, function.body.arguments)
         entry, maps, parameters = exported.function, [], exported.parameters
     builder = ir.IRBuilder(entry.append_basic_block("entry"))
+    # Arrays and variables are declared at the end of the first block. LLVM puts them in registers
+    # only if it stays the first one, whatever calls are inlined: so this block has no calls.
+    builder.branch(start := entry.append_basic_block("start"))
+    builder.position_at_end(start)
     lines = LineMarks(context, builder, spec.unit) if spec.options.lineinfo else None
     if exported is not None:
         parameters = exported.begin(builder)
