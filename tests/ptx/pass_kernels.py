@@ -275,6 +275,23 @@ def multiplied(a, b, c):
     kd.tile.store(c, (0, 0), total)
 
 
+def four_bits(word):
+    return kd.bitcast(
+        kd.uint16(word >> kd.uint32(18) & kd.uint32(120) ^ kd.uint32(16832)), kd.bfloat16
+    )
+
+
+def multiplied_bits(a, b, c):
+    total = kd.tile.zeros((128, 8), kd.float32)
+    words = kd.tile.load(a, (0, 0), (128, 16))
+    for k in range(0, a.shape[1], 16):
+        following = kd.tile.load(a, (0, k + 16), (128, 16))
+        y = kd.tile.load(b, (0, k), (8, 16))
+        total = kd.mma(words.map(four_bits), y.T, total)
+        words = following
+    kd.tile.store(c, (0, 0), total)
+
+
 _MATRICES = "bfloat16[:, ::1], bfloat16[:, ::1], float32[:, ::1]"
 
 
@@ -314,6 +331,7 @@ PASS_KERNELS: dict[str, tuple[Callable[..., Any], str]] = {
     "load-factors-early": (multiplied, _MATRICES),
     "simplify-divisions": (divided, _INTEGERS),
     "guard-roots": (with_guarded_roots, "float32[::1], float32[::1]"),
+    "pack-halves": (multiplied_bits, "uint32[:, ::1], bfloat16[:, ::1], float32[:, ::1]"),
     "coalesce-copies": (iterated, _INTEGERS),
     "merge-exits": (iterated, _INTEGERS),
     "merge-guards": (inside, _INTEGERS),

@@ -22,6 +22,7 @@ _NAMES = [each.name for each in PASSES]
 #: A pass that changes what another one has planned.
 _AFTER = {
     "load-factors-early": "multiply-by-warps",
+    "pack-halves": "multiply-by-warps",
     "overlap-products": "multiply-by-warpgroups",
 }
 
@@ -63,6 +64,7 @@ _OF_PRODUCTS = (
     "overlap-products",
     "multiply-by-warps",
     "load-factors-early",
+    "pack-halves",
 )
 _NOT_RUN = ("unroll-array-loops", "inline-linked", *_OF_PRODUCTS)
 _RUN = [name for name in _NAMES if name not in _NOT_RUN]

@@ -38,6 +38,7 @@ _DONE = {
     "load-factors-early": "2 factors loaded 3 iterations early",
     "simplify-divisions": "2 divisions computed without signs if possible",
     "guard-roots": "1 square root computed only where the kernel does",
+    "pack-halves": "4 words with two halves computed together",
     "coalesce-copies": "1 value computed without a copy",
     "merge-exits": "1 loop ended by one branch instead of two",
     "merge-guards": "1 guard tested together with the one before it",

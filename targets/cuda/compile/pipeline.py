@@ -35,6 +35,7 @@ from targets.cuda.compile.merge_guards import merge_guards
 from targets.cuda.compile.move_exchanges import move_exchanges
 from targets.cuda.compile.narrow_maxima import narrow_maxima
 from targets.cuda.compile.order_indices import order_indices
+from targets.cuda.compile.pack_halves import pack_halves
 from targets.cuda.compile.recompute_late import recompute_late
 from targets.cuda.compile.short_counters import shorten_counters
 from targets.cuda.compile.square_roots import guard_roots
@@ -81,6 +82,8 @@ class Stage(Enum):
     FACTORS = "factors of products"
     #: The definitions of functions that a kernel calls, and how often it calls each.
     LLVM = "LLVM IR"
+    #: The text of a module that LLVM has optimized.
+    OPTIMIZED = "optimized LLVM IR"
     #: The text of a module, and the `ParameterFacts` of its entry.
     PTX = "PTX"
     #: The text of a module that calls linked functions, and their definitions by their names.
@@ -352,6 +355,12 @@ PASSES = (
         "Compute a square root only where the kernel does, after the test that it depends on.",
         Stage.LLVM,
         guard_roots,
+    ),
+    Pass(
+        "pack-halves",
+        "Compute pairs of 16-bit numbers of bits of two words in the halves of one word.",
+        Stage.OPTIMIZED,
+        pack_halves,
     ),
     Pass(
         "coalesce-copies",

@@ -253,8 +253,8 @@ def write_ptx(
         _optimize(module, machine, speed_level=1)
     _name_leftovers(module, entry_name)
     written = str(module)
-    if (guarded := keep_guards(written)) != written:
-        module = _parse(guarded)
+    if (rewritten := pipeline.run(Stage.OPTIMIZED, keep_guards(written))) != written:
+        module = _parse(rewritten)
     text = reveal_copies(count_anew(machine.emit_assembly(module)))
     text = work_around_ptxas(pipeline.run(Stage.PTX, text, facts))
     return text, count_anew(str(module))
