@@ -8,12 +8,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from kerneldsl.contract.locations import alignment_number
 from kerneldsl.memory.arrays import DeviceArray
 from kerneldsl.memory.device_memory import PooledBuffer
 from kerneldsl.memory.forms import ArrayForm
 from kerneldsl.utilities.written_functions import written_function
 
-__all__ = ["NotKnown", "Recorded", "may_overlap", "number_values"]
+__all__ = ["NotKnown", "Recorded", "bytes_after_word", "may_overlap", "number_values"]
 
 
 class _HostForm:
@@ -356,6 +357,13 @@ def _form_of(array: Any, root: Any, *, is_zero: bool = False) -> Any:
 def _start_of(array: Any) -> int:
     """Return the address of an array's first element."""
     return int(array.ctypes.data if isinstance(array, np.ndarray) else array.pointer)
+
+
+def bytes_after_word(array: Any) -> int:
+    """Return how many bytes after a multiple of 4 the first element of an array begins."""
+    if isinstance(array, DeviceArray):
+        return alignment_number(array.location) % 4
+    return int(array.ctypes.data % 4)
 
 
 def _bounds_of(array: Any) -> tuple[int, int]:

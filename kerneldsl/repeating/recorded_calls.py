@@ -1,9 +1,10 @@
 """Calls that are repeated: their launches are recorded once, and made again without their planning.
 
 The plan of a function (axes, layouts, parts, blocks, constants) depends only on shapes, strides,
-dtypes, devices and options. So the first call with some of them is recorded: the arrays that it
-made, its launches, and the array and part of each argument. The next such call makes new arrays of
-the same forms and repeats these launches. Streams, tuning and fallback work as in any launch.
+dtypes, devices and options. Of elements smaller than a word, it also depends on whether they begin
+at one. So the first call with some of them is recorded: the arrays that it made, its launches, and
+the array and part of each argument. The next such call makes new arrays of the same forms and
+repeats these launches. Streams, tuning and fallback work as in any launch.
 
 A call is not recorded if not all of its work is in launches over known arrays, for example if it
 copies on the host. Such a call runs normally each time.
@@ -25,7 +26,13 @@ from kerneldsl.errors import ArgumentTypeError, KernelError
 from kerneldsl.kernels.kernel import DeviceFunction
 from kerneldsl.memory.arrays import DeviceArray
 from kerneldsl.placement.devices import current_device
-from kerneldsl.repeating.recorded import NotKnown, Recorded, may_overlap, number_values
+from kerneldsl.repeating.recorded import (
+    NotKnown,
+    Recorded,
+    bytes_after_word,
+    may_overlap,
+    number_values,
+)
 from kerneldsl.utilities.tracebacks import passes_on, shorten_raised
 
 __all__ = [
@@ -49,6 +56,8 @@ _MAX_CALLS = 256
 #: Launches of one call.
 _MAX_LAUNCHES = 64
 _ARRAYS = np.ndarray, DeviceArray
+#: Bytes of the words as which plans view smaller elements.
+_WORD_BYTES = 4
 #: Of ``numpy.ndarray.flags.num``: contiguous, aligned, writeable.
 _IN_C_ORDER = 0x1
 _FLAGS = _IN_C_ORDER | 0x2 | 0x100 | 0x400
@@ -264,6 +273,8 @@ def _key_of(values: tuple[Any, ...], arrays: list[Any]) -> tuple[Any, ...] | Non
                 return None
             arrays.append(value)
             key.append((value.shape, value.strides, value.dtype, value.device, value.is_read_only))
+            if value.dtype.itemsize < _WORD_BYTES:
+                key.append(bytes_after_word(value))
         elif kind is np.ndarray:
             arrays.append(value)
             key.append(_form_on_host(value))
@@ -289,7 +300,9 @@ def _form_on_host(array: np.ndarray[Any, Any]) -> tuple[Any, ...]:
     """Return the part of a key for a NumPy array."""
     flags = array.flags.num & _FLAGS
     strides = None if flags & _IN_C_ORDER else array.strides
-    return array.shape, strides, array.dtype, flags, current_device()
+    dtype = array.dtype
+    rest = bytes_after_word(array) if dtype.itemsize < _WORD_BYTES else 0
+    return array.shape, strides, dtype, flags, rest, current_device()
 
 
 #: Types with values that a function cannot distinguish if they are equal. Types and functions are

@@ -14,7 +14,7 @@ import numpy as np
 
 import kerneldsl as kd
 from kerneldsl.repeating.recorded_calls import launch, launch_over
-from stdlib_kernels.arrays import allocate, constant_beside, is_contiguous
+from stdlib_kernels.arrays import allocate, constant_beside
 from stdlib_kernels.checks import Array
 from stdlib_kernels.linalg.product import has_tensor_cores
 from stdlib_kernels.quantized.weights import Weights
@@ -23,12 +23,13 @@ __all__ = ["fits_planes", "multiply_planes"]
 
 #: Words of a row of a tile: an instruction multiplies as many elements along k.
 DEPTH = 16
-#: Rows of words of a tile, and threads of a block.
-HEIGHT, THREADS = 128, 128
-#: Rows of the other factor of a tile. For more of them, unpacking the words first is faster.
-WIDTHS = (8, 16)
-#: Blocks of a multiprocessor, and tiles that a large GPU computes at once.
-BLOCKS, MAX_TILES = 3, 3 * 132
+#: Threads of a block.
+THREADS = 128
+#: Tiles by rows of the other factor: rows of words, and blocks of a multiprocessor. For more rows,
+#: unpacking the words first is faster.
+TILES = {8: (64, 4), 16: (128, 3), 32: (128, 2), 64: (128, 2)}
+#: Multiprocessors of a large GPU.
+PROCESSORS = 132
 #: Fewest words along k of a part.
 MIN_PART = 8 * DEPTH
 #: Threads of a block that lays out planes, or adds sums.
@@ -46,30 +47,34 @@ def lay_out_planes(x, planes, *, count):
         planes[p, m, c] = value
 
 
-def number_of(word, zero, shift, bits, flip, number):
+def number_of(word, zero, shift, bits, flip, number, fraction):
     """Return the number of a word at some bits, minus the zero, as a float of 16 bits.
 
-    The bits become the first ones of the fraction of a float32 between 2**bits and its double.
+    The bits become the first ones of the `fraction` of a float between 2**bits and its double.
     """
-    at = 23 - bits
+    at = (fraction if fraction >= bits else 23) - bits
     if shift >= at:
         moved = kd.uint32(word >> kd.uint32(shift - at))
     else:
         moved = kd.uint32(word << kd.uint32(at - shift))
     own = kd.uint32(moved & kd.uint32((2**bits - 1) << at))
-    own = kd.uint32(own ^ kd.uint32((127 + bits) << 23 | flip << at))
-    return number(kd.bitcast(own, kd.float32) - zero)
+    if fraction < bits:
+        own = kd.uint32(own ^ kd.uint32((127 + bits) << 23 | flip << at))
+        return number(kd.bitcast(own, kd.float32) - kd.float32(zero))
+    exponent = bits + (127 if fraction == 7 else 15)
+    own = kd.uint32(own ^ kd.uint32(exponent << fraction | flip << at))
+    return number(kd.bitcast(kd.uint16(own), number) - zero)
 
 
 @kd.func
-def _add_plane(w, y, shift, zero, found, bits, flip, number):
-    return kd.mma(w.map(number_of, zero, shift, bits, flip, number), y.T, found)
+def _add_plane(w, y, shift, zero, found, bits, flip, number, fraction):
+    return kd.mma(w.map(number_of, zero, shift, bits, flip, number, fraction), y.T, found)
 
 
-@kd.kernel(wraparound=False, launch_bounds=(THREADS, BLOCKS))
-def words_by_planes(
+def multiply_words(
     words, planes, scales, zeros, sums, length,
-    *, bits, flip, bias, number, rows, height, group, parts, is_grouped, is_exact, has_zeros,
+    *, bits, flip, bias, number, fraction, tall, rows, height, group, parts, is_grouped, is_exact,
+    has_zeros,
 ):  # fmt: skip
     """Multiply rows of words by planes: a part along k is below the one before it in `sums`.
 
@@ -83,57 +88,56 @@ def words_by_planes(
     if bits < 4:
         p8, p9, p10, p11 = planes[8], planes[9], planes[10], planes[11]
         p12, p13, p14, p15 = planes[12], planes[13], planes[14], planes[15]
-    for n, m in kd.tiles(sums.shape, (HEIGHT, rows)):
+    for n, m in kd.tiles(sums.shape, (tall, rows)):
         part = n // below
         first, start = n - part * below, part * length
-        acc = kd.tile.zeros((HEIGHT, rows), kd.int32 if is_exact else kd.float32)
-        w = kd.tile.load(words, (first, start), (HEIGHT, DEPTH))
+        acc = kd.tile.zeros((tall, rows), kd.int32 if is_exact else kd.float32)
+        w = kd.tile.load(words, (first, start), (tall, DEPTH))
         for c in kd.pipelined(range(start, min(start + length, words.shape[1]), DEPTH)):
             # Loads of the next words take as long as the products of these.
-            following = kd.tile.load(words, (first, c + DEPTH), (HEIGHT, DEPTH))
+            following = kd.tile.load(words, (first, c + DEPTH), (tall, DEPTH))
             row, g = first // height, c // group
-            zero = kd.float32(bias + 2**bits)
+            zero = number(2**bits + bias)
             if has_zeros:
                 if height > 1:
-                    zero = kd.float32(2**bits) + kd.float32(zeros[row, g])
+                    zero = number(2**bits) + number(zeros[row, g])
                 else:
-                    own = kd.tile.load(zeros, (row, g), (HEIGHT, 1))
-                    zero = kd.float32(2**bits) + kd.float32(own)
-            found = kd.tile.zeros((HEIGHT, rows), kd.float32)
+                    zero = number(2**bits) + number(kd.tile.load(zeros, (row, g), (tall, 1)))
+            found = kd.tile.zeros((tall, rows), kd.float32)
             y = kd.tile.load(p0, (m, c), (rows, DEPTH))
-            found = _add_plane(w, y, 0 * bits, zero, found, bits, flip, number)
+            found = _add_plane(w, y, 0 * bits, zero, found, bits, flip, number, fraction)
             y = kd.tile.load(p1, (m, c), (rows, DEPTH))
-            found = _add_plane(w, y, 1 * bits, zero, found, bits, flip, number)
+            found = _add_plane(w, y, 1 * bits, zero, found, bits, flip, number, fraction)
             y = kd.tile.load(p2, (m, c), (rows, DEPTH))
-            found = _add_plane(w, y, 2 * bits, zero, found, bits, flip, number)
+            found = _add_plane(w, y, 2 * bits, zero, found, bits, flip, number, fraction)
             y = kd.tile.load(p3, (m, c), (rows, DEPTH))
-            found = _add_plane(w, y, 3 * bits, zero, found, bits, flip, number)
+            found = _add_plane(w, y, 3 * bits, zero, found, bits, flip, number, fraction)
             if bits < 8:
                 y = kd.tile.load(p4, (m, c), (rows, DEPTH))
-                found = _add_plane(w, y, 4 * bits, zero, found, bits, flip, number)
+                found = _add_plane(w, y, 4 * bits, zero, found, bits, flip, number, fraction)
                 y = kd.tile.load(p5, (m, c), (rows, DEPTH))
-                found = _add_plane(w, y, 5 * bits, zero, found, bits, flip, number)
+                found = _add_plane(w, y, 5 * bits, zero, found, bits, flip, number, fraction)
                 y = kd.tile.load(p6, (m, c), (rows, DEPTH))
-                found = _add_plane(w, y, 6 * bits, zero, found, bits, flip, number)
+                found = _add_plane(w, y, 6 * bits, zero, found, bits, flip, number, fraction)
                 y = kd.tile.load(p7, (m, c), (rows, DEPTH))
-                found = _add_plane(w, y, 7 * bits, zero, found, bits, flip, number)
+                found = _add_plane(w, y, 7 * bits, zero, found, bits, flip, number, fraction)
             if bits < 4:
                 y = kd.tile.load(p8, (m, c), (rows, DEPTH))
-                found = _add_plane(w, y, 8 * bits, zero, found, bits, flip, number)
+                found = _add_plane(w, y, 8 * bits, zero, found, bits, flip, number, fraction)
                 y = kd.tile.load(p9, (m, c), (rows, DEPTH))
-                found = _add_plane(w, y, 9 * bits, zero, found, bits, flip, number)
+                found = _add_plane(w, y, 9 * bits, zero, found, bits, flip, number, fraction)
                 y = kd.tile.load(p10, (m, c), (rows, DEPTH))
-                found = _add_plane(w, y, 10 * bits, zero, found, bits, flip, number)
+                found = _add_plane(w, y, 10 * bits, zero, found, bits, flip, number, fraction)
                 y = kd.tile.load(p11, (m, c), (rows, DEPTH))
-                found = _add_plane(w, y, 11 * bits, zero, found, bits, flip, number)
+                found = _add_plane(w, y, 11 * bits, zero, found, bits, flip, number, fraction)
                 y = kd.tile.load(p12, (m, c), (rows, DEPTH))
-                found = _add_plane(w, y, 12 * bits, zero, found, bits, flip, number)
+                found = _add_plane(w, y, 12 * bits, zero, found, bits, flip, number, fraction)
                 y = kd.tile.load(p13, (m, c), (rows, DEPTH))
-                found = _add_plane(w, y, 13 * bits, zero, found, bits, flip, number)
+                found = _add_plane(w, y, 13 * bits, zero, found, bits, flip, number, fraction)
                 y = kd.tile.load(p14, (m, c), (rows, DEPTH))
-                found = _add_plane(w, y, 14 * bits, zero, found, bits, flip, number)
+                found = _add_plane(w, y, 14 * bits, zero, found, bits, flip, number, fraction)
                 y = kd.tile.load(p15, (m, c), (rows, DEPTH))
-                found = _add_plane(w, y, 15 * bits, zero, found, bits, flip, number)
+                found = _add_plane(w, y, 15 * bits, zero, found, bits, flip, number, fraction)
             if is_exact:
                 acc = kd.int32(acc + kd.int32(found))
             elif not is_grouped:
@@ -141,9 +145,16 @@ def words_by_planes(
             elif height > 1:
                 acc += found * kd.float32(scales[row, g])
             else:
-                acc += found * kd.float32(kd.tile.load(scales, (row, g), (HEIGHT, 1)))
+                acc += found * kd.float32(kd.tile.load(scales, (row, g), (tall, 1)))
             w = following
         kd.tile.store(sums, (n, m), acc)
+
+
+#: The kernel, by blocks of a multiprocessor.
+WORDS_BY_PLANES = {
+    blocks: kd.kernel(wraparound=False, launch_bounds=(THREADS, blocks))(multiply_words)
+    for blocks in {each[1] for each in TILES.values()}
+}
 
 
 @kd.kernel(wraparound=False)
@@ -151,38 +162,36 @@ def add_scaled(sums, scales, x_scales, out, *, parts, height, is_grouped):
     """Add the parts of sums in order, and multiply them by the scales that they lack."""
     n, m = kd.blockIdx.x * OTHER_THREADS + kd.threadIdx.x, kd.blockIdx.y
     if n < out.shape[1]:
-        below, total = sums.shape[0] // parts, sums[n, m]
+        below, total = sums.shape[1] // parts, sums[m, n]
         for part in range(1, parts):
-            total += sums[part * below + n, m]
+            total += sums[m, part * below + n]
         by = x_scales[m, 0]
         out[m, n] = kd.float32(total) * (by if is_grouped else scales[n // height, 0] * by)
 
 
 def fits_planes(x: Array, weights: Weights) -> bool:
     """Return whether a GPU multiplies a few rows by words, and groups begin at tiles."""
-    chosen, words = weights.format, weights.words
-    is_packed = chosen.numbers is not None or (
-        is_contiguous(words) and words.shape[1] % 4 == 0 and not chosen.is_float
-    )
-    begins = weights.group % (DEPTH * 32 // chosen.bits) == 0
-    is_few = 0 < x.shape[0] <= max(WIDTHS) and x.shape[1] > 0 and x.dtype.itemsize <= 2
+    begins = weights.group % (DEPTH * 32 // weights.format.bits) == 0
+    is_few = 0 < x.shape[0] <= max(TILES) and x.shape[1] > 0 and x.dtype.itemsize <= 2
     is_alike = weights.x_scales.shape[1] == 1
-    return is_few and is_packed and begins and is_alike and has_tensor_cores(x)
+    return is_few and begins and weights.as_words is not None and is_alike and has_tensor_cores(x)
 
 
 def multiply_planes(x: Array, weights: Weights, out: Array) -> None:
     """Multiply rows of int8 or of 16-bit floats by the numbers of weights, on a GPU."""
     rows, chosen, scales = x.shape[0], weights.format, weights.scales
-    words = weights.words if chosen.numbers is not None else weights.words.view(np.uint32)
+    words = weights.as_words
+    assert words is not None
     count, is_grouped = 32 // chosen.bits, scales.shape[1] > 1
     number = np.dtype(kd.bfloat16) if x.dtype == np.int8 else x.dtype
     is_exact = x.dtype == np.int8 and not is_grouped and weights.zeros is None
-    width = next(each for each in WIDTHS if each >= rows)
+    width = next(each for each in TILES if each >= rows)
     planes = allocate(x, (count, rows, -(-words.shape[1] // DEPTH) * DEPTH), number)
-    tiles = -(-words.shape[0] // HEIGHT)
-    parts = max(1, min(MAX_TILES // tiles, words.shape[1] // MIN_PART))
+    tall, blocks = TILES[width]
+    tiles = -(-words.shape[0] // tall)
+    parts = max(1, min(blocks * PROCESSORS // tiles, words.shape[1] // MIN_PART))
     kind = np.dtype(np.int32 if is_exact else np.float32)
-    sums = allocate(x, (parts * tiles * HEIGHT, width), kind)
+    sums = allocate(x, (width, parts * tiles * tall), kind)
     # A kernel with arguments that overlap copies no tiles early.
     none = constant_beside(x, np.zeros(1, np.uint8)).reshape((1, 1))
     zeros = none if weights.zeros is None else weights.zeros
@@ -191,6 +200,8 @@ def multiply_planes(x: Array, weights: Weights, out: Array) -> None:
         "flip": chosen.flip & (2**chosen.bits - 1),
         "bias": chosen.bias,
         "number": number.type,
+        "fraction": 7 if number.name == "bfloat16" else 10,
+        "tall": tall,
         "rows": width,
         "height": weights.height,
         "group": max(1, weights.group * chosen.bits // 32),
@@ -202,8 +213,8 @@ def multiply_planes(x: Array, weights: Weights, out: Array) -> None:
     grid: tuple[int, ...] = (-(-planes.shape[2] // OTHER_THREADS), rows, count)
     launch(lay_out_planes, grid, OTHER_THREADS, x, planes, count=count)
     length = -(-words.shape[1] // (DEPTH * parts)) * DEPTH
-    args = (words, planes, scales, zeros, sums, length)
-    launch_over(words_by_planes, tuple(sums.shape), *args, block=THREADS, **static)
+    args = (words, planes, scales, zeros, sums.T, length)
+    launch_over(WORDS_BY_PLANES[blocks], sums.shape[::-1], *args, block=THREADS, **static)
     how = {"parts": parts, "height": weights.height, "is_grouped": is_grouped}
     grid = (-(-out.shape[1] // OTHER_THREADS), rows)
     launch(add_scaled, grid, OTHER_THREADS, sums, scales, weights.x_scales, out, **how)

@@ -13,7 +13,7 @@ import numpy as np
 
 import kerneldsl as kd
 from kerneldsl.repeating.recorded_calls import launch, launch_over
-from stdlib_kernels.arrays import allocate, constant_beside, is_contiguous
+from stdlib_kernels.arrays import allocate, constant_beside
 from stdlib_kernels.checks import Array
 from stdlib_kernels.copying import itself
 from stdlib_kernels.elementwise.calls import map_call
@@ -206,21 +206,19 @@ def _unpacked(
     weights: Weights, inner: int, width: int, dtype: np.dtype[Any], *, is_scaled: bool
 ) -> Array:
     """Return the numbers of weights, in rows that begin at multiples of 16 bytes."""
-    chosen, words, scales, zeros = weights.format, weights.words, weights.scales, weights.zeros
+    chosen, scales, zeros = weights.format, weights.scales, weights.zeros
+    packed, words = weights.as_words, weights.words
     rows = words.shape[0]
     out = allocate(words, (rows, width), dtype)
     if not inner:
         return out
-    if chosen.numbers is None and is_contiguous(words) and inner % 4 == 0:
-        words = words.view(np.uint32)
-    is_of_words = words.dtype == np.uint32 and not chosen.is_float
     static: dict[str, Any] = {
         "has_zeros": zeros is not None,
         "height": weights.height,
         "is_scaled": is_scaled,
     }
     least = scales if zeros is None else zeros
-    if is_of_words and weights.group % (32 // chosen.bits) == 0:
+    if packed is not None and weights.group % (32 // chosen.bits) == 0:
         count = dtype.itemsize * 8 // chosen.bits
         static |= {
             "number": dtype.type,
@@ -232,8 +230,8 @@ def _unpacked(
             "bias": chosen.bias,
             "group": weights.group * chosen.bits // 32,
         }
-        grid = (-(-words.shape[1] // THREADS), rows)
-        launch(unpack_words, grid, THREADS, words, scales, least, out.view(np.uint32), **static)
+        grid = (-(-packed.shape[1] // THREADS), rows)
+        launch(unpack_words, grid, THREADS, packed, scales, least, out.view(np.uint32), **static)
     else:
         static |= {"numbers": chosen.numbers or kd.int4, "is_packed": chosen.numbers is not None}
         static["group"] = weights.group

@@ -12,7 +12,7 @@ import numpy as np
 
 import kerneldsl as kd
 from kerneldsl.repeating.recorded_calls import launch
-from stdlib_kernels.arrays import allocate, is_contiguous, is_on_host
+from stdlib_kernels.arrays import allocate, is_on_host
 from stdlib_kernels.checks import Array
 from stdlib_kernels.quantized.weights import Weights
 
@@ -161,19 +161,16 @@ def rows_by_floats(
 
 def fits_vectors(x: Array, weights: Weights) -> bool:
     """Return whether words are multiplied by a few rows, and groups begin at words."""
-    chosen, words = weights.format, weights.words
-    per_word = 32 // chosen.bits
-    is_packed = is_contiguous(words) and words.shape[1] % 4 == 0 and not chosen.is_float
-    begins = weights.group % per_word == 0
+    begins = weights.group % (32 // weights.format.bits) == 0
     is_few = x.shape[0] <= MAX_VECTORS and x.shape[1] > 0
-    return is_few and begins and (chosen.numbers is not None or is_packed)
+    return is_few and begins and weights.as_words is not None
 
 
 def multiply_vectors(x: Array, weights: Weights, out: Array) -> None:
     """Multiply rows of int8 or floats by the numbers of weights."""
     (rows, inner), chosen = x.shape, weights.format
-    words, zeros, scales, by = weights.words, weights.zeros, weights.scales, weights.x_scales
-    words = words if chosen.numbers is not None else words.view(np.uint32)
+    words, zeros, scales, by = weights.as_words, weights.zeros, weights.scales, weights.x_scales
+    assert words is not None
     per_word, per_byte, groups = 32 // chosen.bits, 8 // chosen.bits, scales.shape[1]
     count = -(-inner // per_word)
     group = weights.group // per_word

@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
+from kerneldsl.repeating.recorded import bytes_after_word
+from stdlib_kernels.arrays import is_contiguous
 from stdlib_kernels.checks import Array, check_alike, check_array, check_same_kind
 from stdlib_kernels.parameters import dtype_of
 from stdlib_kernels.quantized.formats import Format
@@ -45,6 +47,15 @@ class Weights(NamedTuple):
     #: Rows, and numbers along k, that have the same scale.
     height: int
     group: int
+
+    @property
+    def as_words(self) -> Array | None:
+        """Integers as words of uint32; ``None`` if words are not aligned, or not of one row."""
+        chosen, words = self.format, self.words
+        if chosen.numbers is not None:
+            return words
+        is_packed = is_contiguous(words) and words.shape[1] % 4 == 0 and not bytes_after_word(words)
+        return words.view(np.uint32) if is_packed and not chosen.is_float else None
 
     def part(self, rows: slice) -> Weights:
         """Return those of some of the rows, which begin at a multiple of `height`."""

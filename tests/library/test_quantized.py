@@ -231,6 +231,25 @@ def test_device_arrays_without_scales_of_rows(target, rng, dtype, rows):
     assert np.array_equal(got, x.astype(np.float64) @ codes.T.astype(np.float64))
 
 
+@pytest.mark.parametrize("kind", ["numpy", "device"])
+@pytest.mark.parametrize("dtype", ["int8", "float32", "bfloat16"])
+@pytest.mark.parametrize("rows", [1, 9, 33])
+def test_integers_at_any_address(target, rng, kind, dtype, rows):
+    """Numbers of 8 bits that do not begin at words, after a call with ones that do."""
+    columns, inner = 9, 64
+    make = kd.to_device if kind == "device" else np.asarray
+    x = rng.integers(-9, 9, (rows, inner)).astype(dtype_of(dtype))
+    data = rng.integers(-128, 128, columns * inner + 16).astype(np.int8)
+    scales, stored = np.ones((columns, 1), np.float32), make(data)
+    for first in (0, 0, 1, 2, 3, 3, 4, 16):
+        part = slice(first, first + columns * inner)
+        words = stored[part].reshape((columns, inner))
+        got = quantized.matmul(make(x), words, make(scales), format="int8", dtype=np.float32)
+        got = got.copy_to_host() if kind == "device" else got
+        weights_of = data[part].reshape(columns, inner).astype(np.float64)
+        assert np.array_equal(got, x.astype(np.float64) @ weights_of.T), first
+
+
 # -- quantize --------------------------------------------------------------------------------------
 
 
@@ -389,7 +408,10 @@ QUICK_OF_GPUS = [
 
 
 @pytest.mark.parametrize(
-    ("name", "dtype", "multiply", "grouped"), full_beyond(OF_GPUS, QUICK_OF_GPUS)
+    ("name", "dtype", "multiply", "grouped"),
+    full_beyond(
+        itertools.starmap(pytest.param, OF_GPUS), [*itertools.starmap(pytest.param, QUICK_OF_GPUS)]
+    ),
 )
 def test_kernels_of_gpus_are_exact(rng, name, dtype, multiply, grouped):
     """Those of few and of many rows, by scales of rows, of groups and of blocks."""

@@ -54,6 +54,9 @@ QUICK = [
     ("sm_80", ("uint4", "float16"), (1, 32), 300),
     ("sm_90", ("float8_e4m3fn", "float8_e4m3fn"), (128, 128), 4096),
 ]
+PARAMETERS = full_beyond(
+    itertools.starmap(pytest.param, LAUNCHES), [*itertools.starmap(pytest.param, QUICK)]
+)
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
@@ -68,7 +71,7 @@ def test_it_assembles(name: str, arch: str) -> None:
     assert found.spill_bytes == 0
 
 
-@pytest.mark.parametrize(("arch", "pair", "group", "rows"), full_beyond(LAUNCHES, QUICK))
+@pytest.mark.parametrize(("arch", "pair", "group", "rows"), PARAMETERS)
 def test_each_launch_is_possible(
     arch: str, pair: tuple[str, str], group: tuple[int, int], rows: int
 ) -> None:
