@@ -12,14 +12,13 @@ from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, KernelError
 from kerneldsl.errors.values import safe_repr
 from kerneldsl.language.kinds import Layout
 from kerneldsl.memory.geometry import ArrayGeometry
-from kerneldsl.memory.indexing import BasicIndex, holds_array
 from kerneldsl.memory.operators import ArrayOperators
 from kerneldsl.memory.pools import allocate
 from kerneldsl.memory.protocols import ArrayProtocols
 from kerneldsl.memory.standard import ArrayStandard, library_function
 from kerneldsl.memory.strided import Order, checked_order, contiguous_strides, read_host_array
 from kerneldsl.memory.transfer import fill_array, read_array, write_array
-from kerneldsl.memory.views import ArrayViews
+from kerneldsl.memory.views import ArrayViews, BasicIndex, holds_array
 from kerneldsl.placement.devices import device_of
 from kerneldsl.streams.current import stream_of
 from kerneldsl.utilities.flags import read_flag

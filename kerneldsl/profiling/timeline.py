@@ -144,7 +144,7 @@ def _tracks(activities: Sequence[Activity]) -> list[tuple[str, list[tuple[int, i
 # The host is one process of the trace, with its threads; each device is another one, with its
 # streams. Times are microseconds since the profile began.
 #
-# References ---------- "Trace Event Format" (Google, 2016), sections "Complete Events" and
+# References: "Trace Event Format" (Google, 2016), sections "Complete Events" and
 # "Metadata Events"; Perfetto documentation, "Visualizing external trace formats".
 _HOST = "host"
 

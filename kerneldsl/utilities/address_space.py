@@ -120,7 +120,7 @@ def _refusal(what: str, where: SourceLocation | None, addresses: Addresses) -> C
     )
 
 
-# References ---------- Linux kernel, "Control Group v2", sections "Memory" and "CPU"; "CFS
+# References: Linux kernel, "Control Group v2", sections "Memory" and "CPU"; "CFS
 # Bandwidth Control" for the first version.
 def group_settings(
     controller: str, unified: str | None, first: str | None, root: Path

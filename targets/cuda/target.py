@@ -96,7 +96,7 @@ class CudaTarget(Target):
 # every device, because they read another field than the driver has written
 # (https://github.com/NVIDIA/cuda-python/pull/2752).
 #
-# References ---------- CUDA Driver API, section "Unified Addressing" (``cuPointerGetAttribute``).
+# References: CUDA Driver API, section "Unified Addressing" (``cuPointerGetAttribute``).
 
 #: ``CUresult cuPointerGetAttribute(void *data, CUpointer_attribute attribute, CUdeviceptr ptr)``
 _GET_ATTRIBUTE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_int, ctypes.c_uint64)

@@ -14,8 +14,8 @@ from kerneldsl.contract.locations import alignment_number
 from kerneldsl.memory.arrays import DeviceArray
 from kerneldsl.memory.creation import to_device
 from kerneldsl.memory.geometry import ArrayGeometry
-from kerneldsl.memory.indexing import byte_offset, phantom
 from kerneldsl.memory.strided import byte_bounds, contiguous_strides
+from kerneldsl.memory.views import byte_offset, phantom
 from kerneldsl.placement.devices import current_device
 
 __all__ = [

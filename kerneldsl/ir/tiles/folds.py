@@ -266,7 +266,7 @@ def write_number(context: Any, builder: ir.IRBuilder, kind: Any, value: Any) -> 
 # Numbers are in their own order, with -0 before 0, and every NaN is the last. A NaN comes back from
 # its integer as one NaN for all, so that equal integers are equal elements.
 #
-# References ---------- M. Herf, "Radix Tricks", 2001, for integers in the order of floating-point
+# References: M. Herf, "Radix Tricks", 2001, for integers in the order of floating-point
 # numbers.
 def key_bits(dtype: str) -> int:
     """Return how many bits of such an integer are not always zero."""

@@ -86,7 +86,7 @@ threadfence_system = Intrinsic(
 )
 
 
-# References ---------- CUDA C++ Programming Guide, section "Grid Synchronization" of "Cooperative
+# References: CUDA C++ Programming Guide, section "Grid Synchronization" of "Cooperative
 # Groups".
 class _GridGroup(IntrinsicGroup):
     """All threads of a launch. Write ``kd.grid_group().sync()``, as in numba.cuda."""

@@ -313,7 +313,7 @@ def _check_scalars() -> None:
 # function of a slot wrapper for the slot, where the wrapper is of the same kind as that of a
 # builtin class. So one is made after the pattern of such a wrapper.
 #
-# References ---------- CPython, ``Objects/typeobject.c``, ``update_one_slot``;
+# References: CPython, ``Objects/typeobject.c``, ``update_one_slot``;
 # ``Include/descrobject.h``.
 
 #: Of a class: its functions for mappings; of those: ``object[key]`` (Python/C API, "Type Objects").

@@ -25,15 +25,18 @@ from targets.cpu.intrinsics.exchange import (
     I1,
     I32,
     I64,
+    SORT_WORDS,
     WIDTHS,
     Buffer,
     Exchange,
     each_lane,
     is_any,
     last_of,
+    post_pairs,
     post_predicate,
+    sort_pairs,
+    take_pair,
 )
-from targets.cpu.intrinsics.sort import SORT_WORDS, post_pairs, sort_pairs, take_pair
 
 __all__ = [
     "GROUPS",

@@ -49,7 +49,7 @@ __all__ = [
 ]
 
 
-# References ---------- PTX ISA, sections "prmt", "lop3", "bfe", "bfi" and "bfind", with their
+# References: PTX ISA, sections "prmt", "lop3", "bfe", "bfi" and "bfind", with their
 # semantics as code.
 def _permute(a: Any, b: Any, selector: Any) -> Any:
     pair = np.int64(a) | (np.int64(b) << 32)

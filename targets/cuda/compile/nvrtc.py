@@ -317,7 +317,7 @@ def _digest_as_it_is(file: Path, _inode: int, _size: int, _changed_ns: tuple[int
         return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
-# References ---------- cuda.pathfinder, ``load_nvidia_dynamic_lib``, "Search order"; ld.so(8);
+# References: cuda.pathfinder, ``load_nvidia_dynamic_lib``, "Search order"; ld.so(8);
 # ldconfig(8).
 
 #: Names of the library, the newest release first; others are of releases that nothing here calls.

@@ -165,7 +165,7 @@ def innermost_loops(lines: list[str], most_lines: int) -> Iterator[tuple[int, in
             yield first, last
 
 
-# References ---------- PTX ISA, section "PTX Module Directives".
+# References: PTX ISA, section "PTX Module Directives".
 _HEADER = re.compile(r"^\s*\.version\s+(\d+)\.(\d+)\s+\.target\s+(\w+)", re.MULTILINE)
 #: LLVM counts calls, and Numba functions, since the process began.
 _CALL = re.compile(r"(?<=// callseq )(\d+)|(?<=\bprototype_)(\d+)")

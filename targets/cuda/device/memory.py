@@ -124,7 +124,7 @@ def clear(driver: Driver, index: int, destination: int, nbytes: int, *, stream: 
 # as to write it once. So a kernel writes it: a few lines of PTX that the driver assembles for the
 # device when the first such pattern is requested. Neither Numba nor a toolkit takes part.
 #
-# References ---------- PTX ISA, sections "Directives" and "Instruction Set".
+# References: PTX ISA, sections "Directives" and "Instruction Set".
 
 #: Bytes that a thread writes at one time; addresses must be multiples of it.
 WORD_BYTES = 8

@@ -33,7 +33,7 @@ __all__ = ["unroll_arithmetic", "unroll_divisors", "unroll_loops", "unroll_short
 # are, too: there the number of loads at once matters, and ptxas decides it. It cannot unroll a loop
 # that keeps a branch, such as one before a square root (:mod:`targets.cuda.compile.square_roots`).
 #
-# References ---------- LLVM Language Reference, "llvm.loop.unroll.count".
+# References: LLVM Language Reference, "llvm.loop.unroll.count".
 
 #: Operations in an iteration of a loop that is unrolled by four.
 _LEAST, _MOST_OPERATIONS = 12, 40

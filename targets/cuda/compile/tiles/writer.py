@@ -25,7 +25,7 @@ from kerneldsl.utilities.dataclasses import dataclass
 from targets.cuda.architectures import Architecture
 from targets.cuda.compile.lowered import DEFAULT_TILE_BLOCK
 from targets.cuda.compile.pipeline import Pipeline, Stage
-from targets.cuda.compile.tiles import elements, folds, memory, products, scans, sorts
+from targets.cuda.compile.tiles import elements, folds, memory, scans, sorts
 from targets.cuda.compile.tiles.elements import OperationCode
 from targets.cuda.compile.tiles.order import order_tiles
 from targets.cuda.compile.tiles.thread_code import Memory, ThreadCode
@@ -196,7 +196,7 @@ def _write_mma(writer: TileWriter, operation: Operation) -> None:
     assert writer.layouts is not None
     product = writer.layouts.product(operation)
     if product is None:
-        products.write_mma(writer, operation)
+        folds.write_mma(writer, operation)
     else:
         from targets.cuda.compile.mma.products import write_product
 
