@@ -21,14 +21,14 @@ from kerneldsl.language.intrinsics.values import bitcast
 
 
 class saturation_t(IntEnum):
-    """What a number beyond the largest becomes: an infinity or NaN, or the largest."""
+    """Result for a number beyond the largest: an infinity or NaN, or the largest."""
 
     NOSAT = 0
     SATFINITE = 1
 
 
 class fp8_interpretation_t(IntEnum):
-    """Which format the eight bits have."""
+    """Format of the eight bits."""
 
     E4M3 = 0
     E5M2 = 1
