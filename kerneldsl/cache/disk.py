@@ -1,4 +1,4 @@
-"""The cache of this process: the read-only folder first, then the user's own.
+"""The cache of this process, and its statistics: the read-only folder first, then the user's own.
 
 This is what the rest of the package looks things up in. It never raises for anything that is wrong
 with a disk, a folder or an entry: the worst answer is that there is none.

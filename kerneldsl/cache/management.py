@@ -1,4 +1,4 @@
-"""Functions of :mod:`kerneldsl.cache`: the folder of the user, its entries, and statistics."""
+"""Functions of :mod:`kerneldsl.cache`: the user's folder, its entries, statistics and exports."""
 
 from __future__ import annotations
 

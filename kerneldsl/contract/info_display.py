@@ -1,4 +1,4 @@
-"""A description of a device for people: values with their units, a short table, a long one."""
+"""A description of a device for people: its fields with their units, a short table, a long one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Say how an array of a dtype that is not taken can be passed; no remedy loses a value."""
+"""Errors for axes, and how to pass an array of a dtype that is not taken without a loss."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The text of a function, and whether its code was compiled from it, without a syntax tree."""
+"""The text of a function, and of programs that are executed; no syntax tree is made."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Page-locked host memory, for asynchronous copies.
+"""Page-locked host memory for asynchronous copies, and free lists of small blocks.
 
 A device copies from and to page-locked memory by itself, while the host continues. Ordinary memory
 is copied through a page-locked buffer of the driver.

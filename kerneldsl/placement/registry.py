@@ -1,4 +1,4 @@
-"""Registry of targets and commands, found by their entry points.
+"""Registry of targets, their passes and commands, found by their entry points.
 
 Tables contain the names of built-in ones: of targets in their package, of commands here. So they
 work from a checkout without installed entry points. Others are found through the entry-point groups

@@ -1,4 +1,4 @@
-"""Occupancy against threads, registers and shared memory, as NVIDIA's calculator draws it."""
+"""Occupancy as NVIDIA's calculator draws it, and Matplotlib and the colors of all plots."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Activities: the records of a profile, as values."""
+"""Activities: the records of a profile, as values, and their throughput."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Write files of :meth:`Profile.timeline`: a trace, or a picture with a row for each thread."""
+"""Write files of :meth:`Profile.timeline`: a trace, or a picture with a row for each thread.
+
+Traces are in the trace-event format, which Perfetto and Chrome show.
+"""
 
 from __future__ import annotations
 

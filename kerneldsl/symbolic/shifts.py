@@ -1,4 +1,4 @@
-"""Read where arrays are read: the indices of an Indexed, and the arguments of a function."""
+"""Read where arrays are read, and check what is given beside the expressions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Check paths of files that a call writes or reads."""
+"""Check paths of files that a call writes or reads, and find files beside a Python file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Refuse expressions with tiles that have no meaning."""
+"""Read arguments of tile operations; refuse expressions with tiles that have no meaning."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Declare barriers of a block or warp, and memory fences.
+"""Declare barriers of a block, warp or grid, and memory fences.
 
 References
 ----------

@@ -1,4 +1,4 @@
-"""Output of the command line: tables for people, JSON for programs, progress on standard error."""
+"""Options that commands share, and their output: tables, JSON, progress on standard error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tiles of an expression's elements, of elements by their places, and copies of tiles."""
+"""Tiles of an expression's elements and of elements by their places; copies, loads and stores."""
 
 from __future__ import annotations
 

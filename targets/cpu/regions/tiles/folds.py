@@ -1,4 +1,4 @@
-"""Folds of tiles, in the order of :mod:`kerneldsl.ir.tiles.layout`.
+"""Folds and scans of tiles, in the order of :mod:`kerneldsl.ir.tiles.layout`.
 
 Elements are combined into one accumulator for each place of the block, round by round. Then
 neighbours in a warp meet level by level, and warps follow each other.

@@ -1,4 +1,4 @@
-"""Folds of tiles, in the order of :mod:`kerneldsl.ir.tiles.layout`.
+"""Folds of tiles (:mod:`kerneldsl.ir.tiles.layout`), and products without tensor cores.
 
 Along an axis, all elements are put into shared memory. Along axis 0 each thread combines columns
 there. Along axis 1 the lanes of a warp combine a row, or several short ones, and exchange results.
