@@ -32,6 +32,9 @@ _RATES = {
     (128, 256, 256): 1.0,
     (256, 128, 256): 0.99,
 }
+#: Those where no multiprocessor has more than one tile. Otherwise two blocks of 128 threads run on
+#: one, and the tiles of one are multiplied while the other one waits.
+_RATES_ALONE = {(64, 128, 128): 0.62, (128, 64, 256): 0.68}
 #: Of other tiles, and what is estimated of rows along k with fewer or more bytes, and of more sums
 #: than a thread may have.
 _OTHER_RATE, _SHORT_ROWS, _LONG_ROWS, _MANY_SUMS = 0.3, 0.4, 0.9, 0.8
@@ -125,7 +128,10 @@ class _ProductSpace(Space):
             width: int = getattr(member, columns)
             count = -(-extent[0] // height) * -(-extent[1] // width)
             turns = -(-count // device.limits.multiprocessor_count)
-            rate = _RATES.get((height, width, member.block_threads), _OTHER_RATE)
+            tile = height, width, member.block_threads
+            rate = _RATES.get(tile, _OTHER_RATE)
+            if turns == 1:
+                rate = _RATES_ALONE.get(tile, rate)
             row_bytes = getattr(member, depth) * itemsize
             if row_bytes != _ROW_BYTES:
                 rate *= _SHORT_ROWS if row_bytes < _ROW_BYTES else _LONG_ROWS
