@@ -120,7 +120,8 @@ class Ring:
         self.sharer: ir.Value = None
         #: Tiles of other warpgroups before the next one of this.
         self._passed = Variable(builder, _I32(0))
-        writer.code.is_of_some = plan.sharing < plan.warpgroups
+        if plan.sharing < plan.warpgroups:
+            writer.code.meet = self.meet
         #: Whether a slot is free when products that still run end, and how to wait for them.
         self._is_pending = Variable(builder, _I1(0))
         self._wait: Callable[[], None] | None = None

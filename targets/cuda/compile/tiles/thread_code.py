@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
@@ -73,8 +73,9 @@ class ThreadCode:
         self.context = context
         #: How many threads wait for each other, if the block has more than the declared ones.
         self.waiting: int | None = None
-        #: Whether the block has more such threads, with the same numbers.
-        self.is_of_some = False
+        #: How the threads of a tile wait for each other, if the block has more such threads, with
+        #: the same numbers.
+        self.meet: Callable[[], None] | None = None
         self.builder = builder
         self.threads = math.prod(block_dim)
         self._block_dim = block_dim
@@ -97,7 +98,7 @@ class ThreadCode:
                 plane = read_register(builder, "tid.z")
                 row = builder.add(builder.mul(plane, _I64(height)), row)
             number = builder.add(builder.mul(row, _I64(width)), number)
-        if self.is_of_some:
+        if self.meet is not None:
             number = builder.and_(number, _I64(self.threads - 1))
         return number
 
@@ -126,8 +127,11 @@ class ThreadCode:
         return Memory(self.context, self.builder, data, kind, columns)
 
     def wait(self) -> None:
-        """Let the threads of the block wait for each other."""
-        self._barrier("sync", ir.VoidType())
+        """Let the threads of the block wait for each other, or those of a tile."""
+        if self.meet is None:
+            self._barrier("sync", ir.VoidType())
+        else:
+            self.meet()
 
     def vote(self, operation: str, condition: ir.Value) -> ir.Value:
         """Combine conditions of the threads of the block, which wait for each other."""

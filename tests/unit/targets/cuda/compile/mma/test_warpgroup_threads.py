@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import pairwise
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 import kerneldsl as kd
 from kerneldsl.ir.operations import Operation
 from stdlib_kernels.linalg.product import matmul_mma
+from targets.cuda.compile.compiler import compile_kernel
 from targets.cuda.compile.mma import box_stores, overlap_products, tile_order, warpgroup_writer
 from targets.cuda.intrinsics.synchronize import call_nvvm
 from tests.support.extent import sample
@@ -66,6 +68,38 @@ def test_tiles_of_one_warpgroup_are_exact(turns, is_reversed, rows):
     """Two warpgroups take them in turn, of an even or odd number, or one alone has a tile."""
     shape = (rows, 64, 64 * turns)
     _check((64, 64, 64), 256, "bfloat16", shape, is_reversed=is_reversed, stages=2)
+
+
+def sum_with_turned(v, i, j, c, m, n):
+    return v + c[m + j, n + i]
+
+
+@kd.kernel
+def added_to_turned(a, b, c):
+    for m, n in kd.tiles(c.shape, (64, 64)):
+        total = kd.tile.zeros((64, 64), kd.float32)
+        for k in kd.pipelined(range(0, a.shape[1], 64)):
+            x, y = kd.tile.load(a, (m, k), (64, 64)), kd.tile.load(b, (n, k), (64, 64))
+            total = kd.mma(x, y.T, total)
+        kd.tile.store(c, (m, n), total, sum_with_turned, c, m, n)
+
+
+def test_threads_of_a_tile_in_turn_wait_for_each_other_alone() -> None:
+    """They read elements that others of the tile store; the warpgroups have three tiles and two."""
+    rng = np.random.default_rng(3)
+    one, two = rng.integers(-2, 3, (5 * 64, 64)), rng.integers(-2, 3, (64, 64))
+    before = rng.integers(-3, 4, (5, 64, 64))
+    kind = "bfloat16[:, ::1]"
+    specialization = specialize_product(added_to_turned, f"{kind}, {kind}, float32[:, ::1]")
+    c = before.reshape(320, 64).astype(np.float32)
+    given = (np.array(each, ml_dtypes.bfloat16) for each in (one, two))
+    simulate_warpgroups(specialization, (1,), (*given, c), is_reversed=True)
+    np.testing.assert_array_equal(c, one @ two.T + before.transpose(0, 2, 1).reshape(320, 64))
+    waits = re.findall(
+        r"bar\.sync\s+([^;]*), (\d+);", compile_kernel(specialization, arch="sm_90a").ptx
+    )
+    assert sorted({count for _, count in waits}) == ["128", "256"]
+    assert not any(number == "1" for number, _ in waits)  # the barrier of all declared threads
 
 
 @pytest.mark.parametrize("word", ["begin", "end", "first"])
