@@ -100,6 +100,8 @@ def read_expression(reader: Reader, node: ast.Expr) -> None:
         found = read_call(reader, node.value)
         if found is not None:
             reader.note(node.value, found)
+    elif reader.faults is not None and reader.tiles is None:
+        reader.value(node.value)  # for its checks
 
 
 @reads_statement(ast.Pass)
