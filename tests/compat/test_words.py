@@ -8,10 +8,11 @@ import sys
 
 import numpy as np
 import pytest
-from numba import float64, from_dtype
+from numba import float64, from_dtype, types
 
 import kerneldsl as kd
 from kerneldsl import cuda
+from tests.support.targets import require
 
 RECORD = np.dtype([("a", np.float64), ("g", np.int32), ("h", np.float32, 2)])
 
@@ -213,3 +214,29 @@ class TestArraysInRecords:
         records[0]["h"] = 3, -0.0
         kernel[1, 1](records[0], records[1])
         assert records[1].tobytes() == records[0].tobytes()
+
+
+class TestPointers:
+    @pytest.mark.parametrize("target", ["cpu", "cuda"])
+    def test_an_address_is_an_argument(self, target):
+        require(target)
+
+        @cuda.jit(
+            types.void(types.CPointer(types.int32), types.CPointer(types.float16), types.int64)
+        )
+        def kernel(x, y, n):
+            i = cuda.grid(1)
+            if i < n:
+                x[i] += 2 * y[i]
+
+        with kd.use(target):
+            x = cuda.to_device(np.arange(5, dtype=np.int32))
+            y = cuda.to_device(np.full(5, 1.5, np.float16))
+            for _ in range(3):  # the second launch may be native
+                given = (each.__cuda_array_interface__["data"][0] for each in (x, y))
+                kernel[1, 32](*given, 4)
+            assert x.copy_to_host().tolist() == [9, 10, 11, 12, 4]
+
+    def test_functions_of_other_code_take_none(self):
+        with pytest.raises(ValueError, match="is the type of no argument"):
+            cuda.declare_device("f", types.void(types.CPointer(types.int32)))

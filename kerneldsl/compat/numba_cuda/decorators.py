@@ -9,7 +9,7 @@ from warnings import warn
 
 from kerneldsl.compat.numba_cuda.dispatcher import CUDADispatcher, make_options
 from kerneldsl.compat.numba_cuda.linking import read_links
-from kerneldsl.compat.numba_cuda.typing import kinds_of_signature
+from kerneldsl.compat.numba_cuda.typing import kinds_of_signature, pointers_of_signature
 
 __all__ = ["jit"]
 
@@ -115,15 +115,21 @@ def jit(
         signatures, is_one = [func_or_sig], True
     else:
         return _decorator(options) if func_or_sig is None else _decorated(func_or_sig, options)
-    return _decorator(options, [kinds_of_signature(each) for each in signatures], is_one)
+    takes = not device
+    declared = [kinds_of_signature(each, takes_pointers=takes) for each in signatures]
+    pointers = pointers_of_signature(signatures[0]) if len(signatures) == 1 else frozenset()
+    return _decorator(options, declared, is_one, pointers)
 
 
 def _decorator(
-    options: dict[str, Any], signatures: list[Any] | None = None, is_one: bool = False
+    options: dict[str, Any],
+    signatures: list[Any] | None = None,
+    is_one: bool = False,
+    pointers: frozenset[int] = frozenset(),
 ) -> Callable[[Any], CUDADispatcher]:
     def decorate(function: Any) -> CUDADispatcher:
         made = _decorated(function, options, signatures or [])
-        made.specialized = is_one
+        made.specialized, made.pointers = is_one, pointers
         return made
 
     return decorate

@@ -28,7 +28,7 @@ from kerneldsl.contract import CompileOptions
 from kerneldsl.errors import ArgumentTypeError, KernelError
 from kerneldsl.kernels.kernel import Kernel, KernelOptions
 from kerneldsl.language.element_types import numpy_dtype
-from kerneldsl.language.kinds import ArrayKind, ScalarKind
+from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind
 from kerneldsl.language.signatures import read_signature
 from kerneldsl.launch.dispatch import Dispatcher
 from kerneldsl.memory.arrays import DeviceArray
@@ -67,6 +67,7 @@ class _NumbaDispatcher(Dispatcher):
     """Launch with numba.cuda's kinds of arguments, and raise its errors."""
 
     extensions: Sequence[Any] = ()
+    pointers: frozenset[int] = frozenset()
 
     def launch(self, shape: Any, args: tuple[Any, ...], instead: Any = None) -> None:
         """Launch, as :meth:`Dispatcher.launch` does."""
@@ -98,6 +99,9 @@ class _NumbaDispatcher(Dispatcher):
         """Return the arguments as kerneldsl takes them, the same tuple if they are."""
         if self.extensions:
             args = tuple(self._extended(each, stream, after) for each in args)
+        if self.pointers:
+            kinds = enumerate(zip(args, self.definition.signatures[0], strict=True))
+            args = tuple(_at(a, k) if n in self.pointers else a for n, (a, k) in kinds)
         warn_of_host_arrays(args)
         if any(isinstance(each, np.void | DeviceRecord) for each in args):
             args = self._with_written_records(args, after)
@@ -170,6 +174,20 @@ def _aligned(value: Any, after: list[Callable[[], Any]]) -> Any:
     if value.flags.writeable:
         after.append(partial(np.copyto, value, copy))
     return copy
+
+
+#: More elements than memory has: a pointer has no end.
+_ENDLESS = 1 << 40
+
+
+def _at(value: Any, kind: Kind) -> Any:
+    """Return the array at an address, for a parameter that is a pointer."""
+    from kerneldsl.compat.numba_cuda.api import from_cuda_array_interface
+
+    if not isinstance(value, int | np.integer) or not isinstance(kind, ArrayKind):
+        return value
+    found = {"data": (int(value), False), "shape": (_ENDLESS,), "strides": None, "version": 3}
+    return from_cuda_array_interface({**found, "typestr": numpy_dtype(kind.dtype).str})
 
 
 def _wrapped(value: Any, kind: Any) -> Any:
@@ -256,6 +274,8 @@ class CUDADispatcher(Kernel[Any, Any]):
         self.py_func = py_func
         self.targetoptions = dict(targetoptions or {})
         self.specialized = False
+        #: Positions of parameters that are pointers.
+        self.pointers: frozenset[int] = frozenset()
         #: By this attribute the front end knows a device function.
         self.__kerneldsl_function__ = py_func
         self._declared: dict[tuple[Any, ...], Overload] = {}
@@ -267,7 +287,7 @@ class CUDADispatcher(Kernel[Any, Any]):
     @property
     def _dispatcher(self) -> Dispatcher:
         found: Any = super()._dispatcher
-        found.extensions = self.extensions
+        found.extensions, found.pointers = self.extensions, self.pointers
         return found  # type: ignore[no-any-return]
 
     def _define(self, make: Any) -> Any:

@@ -9,8 +9,9 @@ from kerneldsl.language.kinds import ArrayKind, Kind, Layout, TupleKind
 from kerneldsl.language.signatures import read_signature
 from kerneldsl.lowering.numba_internals.vocabulary import from_dtype, normalize_signature
 from kerneldsl.lowering.types import element_type, tuple_type
+from kerneldsl.utilities.modules import is_of_numba
 
-__all__ = ["argument_types", "kinds_of_signature", "type_of_array"]
+__all__ = ["argument_types", "kinds_of_signature", "pointers_of_signature", "type_of_array"]
 
 
 def argument_types(kinds: tuple[Kind, ...]) -> tuple[Any, ...]:
@@ -41,13 +42,30 @@ def _is_of_numba(name: str) -> bool:
     return row.package == "numpy" and not row.is_vector
 
 
-def kinds_of_signature(signature: Any) -> tuple[tuple[Kind, ...], Any]:
+def kinds_of_signature(
+    signature: Any, *, takes_pointers: bool = False
+) -> tuple[tuple[Kind, ...], Any]:
     """Return the kinds of parameters, and Numba's type of the result or ``None``.
 
-    A signature is a text, types in a tuple, or an object of Numba's.
+    A signature is a text, types in a tuple, or an object of Numba's. With `takes_pointers`, as for
+    a kernel, a pointer is an array of one axis.
     """
     arguments, result = normalize_signature(signature)
+    if takes_pointers:
+        from numba import types
+
+        arguments = [types.Array(t.dtype, 1, "C") if _is_pointer(t) else t for t in arguments]
     return read_signature(tuple(arguments)) if arguments else (), result
+
+
+def pointers_of_signature(signature: Any) -> frozenset[int]:
+    """Return the positions of parameters that are pointers, which addresses are given to."""
+    arguments, _ = normalize_signature(signature)
+    return frozenset(n for n, each in enumerate(arguments) if _is_pointer(each))
+
+
+def _is_pointer(kind: Any) -> bool:
+    return is_of_numba(kind, "CPointer")
 
 
 def type_of_array(array: Any) -> Any:
