@@ -66,7 +66,7 @@ class IntrinsicCalls(OutsideValues, ABC):
         self._local_functions = local_functions
         self._make_local = make_local
         self.statics = StaticEvaluator(
-            self._capture_static, scope.is_outside, local_constants, reporter
+            self._capture_static, scope.is_outside, local_constants, reporter, self._look
         )
         self._counts: dict[str, int] = {}
         #: The call, as written, that is a separate statement.

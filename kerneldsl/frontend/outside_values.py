@@ -110,6 +110,11 @@ class OutsideValues(Transformer):
                 value=resolved.value,
             )
 
+    def _look(self, node: ast.expr) -> Any:
+        """Return what an outside chain is on the host, without watching it."""
+        resolved = self._scope.resolve(node)
+        return NotImplemented if resolved.foreign or resolved.rest else resolved.value
+
     def _capture_static(self, node: ast.expr) -> Any:
         """Return the value of an outside chain in a static argument."""
         resolved = self._scope.resolve(node)

@@ -189,6 +189,15 @@ class Rewriter(IntrinsicCalls):
         self.generic_visit(node)
         return statements_of_access(node, self.uses)
 
+    def visit_If(self, node: ast.If) -> ast.stmt | list[ast.stmt]:
+        known = self.statics.truth(node.test)
+        if known is None:
+            self.generic_visit(node)
+            return node
+        taken = ast.copy_location(ast.Module(node.body if known else node.orelse, []), node)
+        self.generic_visit(taken)
+        return taken.body or [ast.copy_location(ast.Pass(), node)]
+
     def visit_Raise(self, node: ast.Raise) -> ast.stmt:
         if self._is_plain:
             self.generic_visit(node)

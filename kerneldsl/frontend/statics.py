@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import types
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -19,6 +20,8 @@ from kerneldsl.utilities.modules import is_of_numba
 __all__ = ["StaticEvaluator", "dtype_name"]
 
 _FUNCTIONS = (int, float, bool, len, min, max, abs, round, sum, tuple)
+#: Types whose comparisons mean the same to Python and to compilers.
+_PLAIN = (bool, int, float, str, types.NoneType)
 _NUMBA_ALIASES = {"boolean": "bool", "intp": "int64", "uintp": "uint64"}
 
 
@@ -28,6 +31,8 @@ class StaticEvaluator:
     - `capture`: gives the value of an outside name or attribute chain.
     - `is_outside`: whether a node is such a chain.
     - `local_constants`: local names that are assigned once, to the expression of their assignment.
+    - `look`: gives what such a chain is, which launches do not watch for it; ``NotImplemented`` if
+      it has no value of the host.
     """
 
     def __init__(
@@ -36,8 +41,10 @@ class StaticEvaluator:
         is_outside: Callable[[ast.AST], bool],
         local_constants: dict[str, ast.expr],
         reporter: Reporter,
+        look: Callable[[ast.expr], Any],
     ) -> None:
         self._capture = capture
+        self._look = look
         self._is_outside = is_outside
         self._local_constants = local_constants
         self._reporter = reporter
@@ -51,6 +58,44 @@ class StaticEvaluator:
     def watch(self, node: ast.expr) -> None:
         """Have launches see when an outside chain comes to mean something else."""
         self._capture(node)
+
+    def truth(self, test: ast.expr) -> bool | None:
+        """Return what a condition of constants from outside is, ``None`` if it may be either.
+
+        Numba drops the branches that such conditions close before it asks for types.
+        """
+        match test:
+            case ast.UnaryOp(op=ast.Not()):
+                known = self.truth(test.operand)
+                return None if known is None else not known
+            case ast.BoolOp():
+                ends = isinstance(test.op, ast.Or)
+                for each in test.values:
+                    known = self.truth(each)
+                    if known is None or known is ends:
+                        return known
+                return not ends
+            case ast.Compare(left=left, ops=[op], comparators=[right]):
+                if not (self._is_plain_constant(left) and self._is_plain_constant(right)):
+                    return None
+                one, two = (
+                    self.evaluate(each, "The condition", "Compare numbers") for each in (left, right)
+                )
+                if isinstance(op, ast.Is | ast.IsNot):
+                    return (one is two) is isinstance(op, ast.Is) if two is None else None
+                is_text = isinstance(one, str), isinstance(two, str)
+                if is_text[0] != is_text[1] or None in (one, two) or type(op) not in COMPARISONS:
+                    return None
+                return bool(COMPARISONS[type(op)](one, two))
+        if not self._is_plain_constant(test):
+            return None
+        return bool(self.evaluate(test, "The condition", "Give a number"))
+
+    def _is_plain_constant(self, node: ast.expr) -> bool:
+        """Return whether a node is a literal, or a constant from outside, of a type of Python."""
+        if isinstance(node, ast.Constant):
+            return type(node.value) in _PLAIN
+        return self._is_outside(node) and type(self._look(node)) in _PLAIN
 
     def argument(self, intrinsic: Intrinsic, parameter: str, node: ast.expr) -> Any:
         """Evaluate the static argument of an intrinsic, and check it."""

@@ -525,3 +525,54 @@ def test_the_shuffles_of_numba_cuda_are_ours():
     unit = make_unit(shuffles)
     assert [use.intrinsic.name for use in unit.uses.values()] == ["shfl_down_sync"]
     assert "kd_shfl_down_sync_0(-1, x[0], 2)" in ast.unparse(unit.tree)
+
+
+def test_branches_that_constants_close_are_dropped():
+    flag, dim, name = False, 2, None
+    if flag:
+        missing = 1  # a cell without a value
+
+    @njit
+    def inner(x):
+        if flag:
+            return x + missing
+        return x
+
+    def kernel(x, n):
+        if flag or dim > 2:
+            x[0] = missing
+        elif name is None and n > 1:
+            x[1] = inner(dim)
+        if not flag:
+            x[2] = 1
+        else:
+            x[3] = undefined  # noqa: F821
+        if flag:
+            x[4] = missing
+
+    unit = make_unit(kernel)
+    expected = "if name is None and n > 1:\n    x[1] = inner(dim)\nx[2] = 1\npass"
+    assert ast.unparse(unit.tree.body) == expected
+    assert {each.path for each in unit.captured} >= {"flag", "dim", "name"}
+
+    def watched(x):
+        if flag:
+            x[0] = 1
+
+    unit = make_unit(watched)
+    flag = True
+    assert [each.read() for each in unit.captured] == [True]
+
+
+def test_branches_that_a_type_or_a_thread_decides_stay():
+    scale, word = np.float32(0.1), "on"
+
+    def kernel(x, n):
+        if scale == 0.1:  # float32 and float64 for a compiler, but not for NumPy
+            x[0] = 1
+        if n > 1 and word == "off":
+            x[1] = 1
+        if n:
+            x[2] = 1
+
+    assert body(kernel).count("if ") == 3
