@@ -305,6 +305,10 @@ def _kind_of(value: Any) -> Kind:
         dtype = _name_of_type(value.dtype)
         if dtype in ELEMENT_TYPES:
             return ArrayKind(dtype, value.ndim, "C" if value.ndim == 0 else value.layout)
+    elif is_of_numba(value, "Record"):
+        found = element_name(value.dtype)
+        if found is not None:
+            return ScalarKind(found)
     elif is_of_numba(value, "BaseTuple"):
         return TupleKind(tuple(map(_kind_of, value.types)))
     elif is_of_numba(value, "Type"):

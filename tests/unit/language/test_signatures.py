@@ -161,3 +161,21 @@ def test_a_dtype_of_numpy_is_a_scalar() -> None:
     assert record == ScalarKind(record_name(pair) or "")
     with pytest.raises(ValueError, match="is the type of no argument"):
         read_signature((np.dtype("U4"),))
+
+
+def test_a_record_of_numba_is_a_scalar() -> None:
+    record = np.dtype([("step", "f4", (2, 3)), ("count", "i4")])
+
+    def total(x, out):
+        i = kd.grid(1)
+        if i < out.size:
+            out[i] = x["step"][1, i] + x["count"]
+
+    value = np.zeros((), record)
+    value["step"] = np.arange(6).reshape(2, 3)
+    value["count"] = 10
+    out = np.full(3, np.nan, np.float32)
+    kernel = kd.kernel(numba.void(numba.from_dtype(record), numba.float32[::1]))(total)
+    with kd.use("cpu"):
+        kernel[1, 4](value[()], out)
+    np.testing.assert_array_equal(out, [13, 14, 15])
