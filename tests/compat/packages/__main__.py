@@ -143,7 +143,7 @@ def main() -> None:
     given = parser.parse_args()
     directory = given.directory.resolve()
     directory.mkdir(parents=True, exist_ok=True)
-    rows = []
+    rows: list[dict[str, object]] = []
     for package in PACKAGES:
         if given.only and package.name not in given.only:
             continue
@@ -156,8 +156,8 @@ def main() -> None:
         print(line(row), flush=True)
         for name, message in row["failed"].items():
             print(f"    {name}: {' '.join(message)}"[:300], flush=True)
-    if given.json:
-        given.json.write_text(json.dumps(rows, indent=1) + "\n")
+        if given.json:
+            given.json.write_text(json.dumps(rows, indent=1) + "\n")
 
 
 if __name__ == "__main__":
