@@ -241,9 +241,9 @@ def submodule(name: str) -> _types.ModuleType:
         below = f"{name}.{attribute}"
         if below in SUBMODULES:
             return submodule(below)
-        for each in homes:
+        for each in () if attribute.startswith("__") else homes:
             home = import_module(each)
-            if not attribute.startswith("__") and hasattr(home, attribute):
+            if hasattr(home, attribute):
                 return getattr(home, attribute)
         raise AttributeError(f"module {made.__name__!r} has no attribute {attribute!r}")
 

@@ -79,7 +79,8 @@ class StaticEvaluator:
                 if not (self._is_plain_constant(left) and self._is_plain_constant(right)):
                     return None
                 one, two = (
-                    self.evaluate(each, "The condition", "Compare numbers") for each in (left, right)
+                    self.evaluate(each, "The condition", "Compare numbers")
+                    for each in (left, right)
                 )
                 if isinstance(op, ast.Is | ast.IsNot):
                     return (one is two) is isinstance(op, ast.Is) if two is None else None

@@ -8,7 +8,7 @@ import sys
 
 import numpy as np
 import pytest
-from numba import float64, from_dtype, types
+from numba import float64, from_dtype, types, void
 
 import kerneldsl as kd
 from kerneldsl import cuda
@@ -62,6 +62,31 @@ class TestWrittenRecords:
         record, out = np.array([(2.5, 4, (1, 1))], RECORD)[0], np.full(1, np.nan)
         read[1, 1](record, out)
         assert out[0] == 6.5
+
+    def test_of_a_declared_signature(self):
+        declared = void(from_dtype(RECORD), float64[::1])
+        write = cuda.jit(declared)(self.write.py_func)
+        records, device = np.zeros(2, RECORD), cuda.to_device(np.zeros(1, RECORD)[0])
+        for record in (records[1], device):
+            write[1, 1](record, np.array([5.0]))
+        expected = np.array([(0, 0, (0, 0)), (5, 2, (0, 3))], RECORD)
+        assert records.tobytes() == expected.tobytes()
+        assert device.copy_to_host()[()] == expected[1]
+
+    def test_parts_of_one_that_a_function_is_given(self):
+        @cuda.jit(device=True)
+        def second(part):
+            return part[1]
+
+        @cuda.jit(void(from_dtype(RECORD), float64[::1]))
+        def read(record, out):
+            out[0] = second(record["h"]) + record["a"]
+
+        record, out = np.array([(2.5, 4, (1, 7))], RECORD)[0], np.full(1, np.nan)
+        for each in (record, cuda.to_device(record)):
+            out[0] = np.nan
+            read[1, 1](each, out)
+            assert out[0] == 9.5
 
 
 class TestCapturedDeviceArrays:

@@ -9,7 +9,11 @@ from warnings import warn
 
 from kerneldsl.compat.numba_cuda.dispatcher import CUDADispatcher, make_options
 from kerneldsl.compat.numba_cuda.linking import read_links
-from kerneldsl.compat.numba_cuda.typing import kinds_of_signature, pointers_of_signature
+from kerneldsl.compat.numba_cuda.typing import (
+    kinds_of_signature,
+    pointers_of_signature,
+    records_by_reference,
+)
 
 __all__ = ["jit"]
 
@@ -148,6 +152,8 @@ def _decorated(
     if not isinstance(function, FunctionType):
         raise TypeError(f"cuda.jit needs a Python function, found {type(function).__name__}")
     declared = signatures or []
+    if not options["device"]:
+        declared = [(records_by_reference(kinds), result) for kinds, result in declared]
     if not options["device"] and any(r not in (None, types.void) for _, r in declared):
         raise TypeError("CUDA kernel must have void return type.")
     unknown = set(options) - _KNOWN

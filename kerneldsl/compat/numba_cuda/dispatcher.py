@@ -114,8 +114,14 @@ class _NumbaDispatcher(Dispatcher):
     def _with_written_records(
         self, args: tuple[Any, ...], after: list[Callable[[], Any]]
     ) -> tuple[Any, ...]:
-        """Return arguments in which records that the kernel writes are arrays without axes."""
-        written, found = self.state().traits.written, list(args)
+        """Return arguments in which records that the kernel may write are arrays without axes."""
+        written = self.state().traits.written.union(
+            n
+            for kinds in self.definition.signatures
+            for n, kind in enumerate(kinds)
+            if isinstance(kind, ArrayKind) and not kind.ndim
+        )
+        found = list(args)
         for position in written.intersection(range(len(args))):
             value = args[position]
             if isinstance(value, DeviceRecord):

@@ -5,13 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 from kerneldsl.language.element_types import ELEMENT_TYPES, element_name, numpy_dtype
-from kerneldsl.language.kinds import ArrayKind, Kind, Layout, TupleKind
+from kerneldsl.language.kinds import ArrayKind, Kind, Layout, ScalarKind, TupleKind
 from kerneldsl.language.signatures import read_signature
 from kerneldsl.lowering.numba_internals.vocabulary import from_dtype, normalize_signature
 from kerneldsl.lowering.types import element_type, tuple_type
 from kerneldsl.utilities.modules import is_of_numba
 
-__all__ = ["argument_types", "kinds_of_signature", "pointers_of_signature", "type_of_array"]
+__all__ = [
+    "argument_types",
+    "kinds_of_signature",
+    "pointers_of_signature",
+    "records_by_reference",
+    "type_of_array",
+]
 
 
 def argument_types(kinds: tuple[Kind, ...]) -> tuple[Any, ...]:
@@ -66,6 +72,16 @@ def pointers_of_signature(signature: Any) -> frozenset[int]:
 
 def _is_pointer(kind: Any) -> bool:
     return is_of_numba(kind, "CPointer")
+
+
+def records_by_reference(kinds: tuple[Kind, ...]) -> tuple[Kind, ...]:
+    """Return kinds of parameters in which a record is an array without axes: kernels write it."""
+    return tuple(
+        ArrayKind(kind.dtype, 0)
+        if isinstance(kind, ScalarKind) and kind.element.is_record
+        else kind
+        for kind in kinds
+    )
 
 
 def type_of_array(array: Any) -> Any:
