@@ -20,7 +20,7 @@ from kerneldsl.utilities.modules import is_of_numba
 __all__ = ["StaticEvaluator", "dtype_name"]
 
 _FUNCTIONS = (int, float, bool, len, min, max, abs, round, sum, tuple)
-#: Types whose comparisons mean the same to Python and to compilers.
+#: Types with comparisons that mean the same to Python and to compilers.
 _PLAIN = (bool, int, float, str, types.NoneType)
 _NUMBA_ALIASES = {"boolean": "bool", "intp": "int64", "uintp": "uint64"}
 
@@ -62,7 +62,7 @@ class StaticEvaluator:
     def truth(self, test: ast.expr) -> bool | None:
         """Return what a condition of constants from outside is, ``None`` if it may be either.
 
-        Numba drops the branches that such conditions close before it asks for types.
+        Numba drops the branches that such conditions close before it infers types.
         """
         match test:
             case ast.UnaryOp(op=ast.Not()):
