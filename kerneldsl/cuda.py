@@ -39,6 +39,7 @@ _NAMES = {
         "managed_array mapped mapped_array mapped_array_like pinned pinned_array "
         "pinned_array_like to_device"
     ),
+    ".arguments": "In InOut Out",
     ".arrays": "is_cuda_ndarray",
     ".cache_hints": "ldca ldcg ldcs ldcv ldlu stcg stcs stwb stwt",
     ".compiler": (
@@ -51,7 +52,6 @@ _NAMES = {
         "is_supported_version list_devices profile_start profile_stop profiling require_context "
         "select_device synchronize"
     ),
-    ".dispatcher": "In InOut Out",
     ".driver": "runtime",
     ".errors": "CudaSupportError KernelRuntimeError",
     ".gufuncs": "guvectorize",
@@ -106,7 +106,7 @@ _VECTORS = {
 #: Modules below numba.cuda to those that have their names, the first that does.
 SUBMODULES = {
     "api": (".api", ".devices", ".streams", ".arrays"),
-    "args": (".dispatcher",),
+    "args": (".arguments",),
     "atomic": (".atomic",),
     "bf16": (".bf16",),
     # Programs of before numba.cuda.bf16 name the bindings themselves.

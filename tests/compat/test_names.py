@@ -358,6 +358,22 @@ class TestOptions:
         with pytest.raises(TypeError, match="already jitted"):
             cuda.jit(increment)
 
+    def test_signatures_that_are_as_good_as_each_other(self, cpu):
+        @cuda.jit(["(f8[::1], f4, f8)", "(f8[::1], f8, f4)", "(f8[::1], i8, i8)"])
+        def add(out, x, y):
+            out[0] = x + y
+
+        out = np.zeros(1)
+        for x, y in ((np.float32(1.5), 2.5), (1.5, np.float32(2.5)), (1, 3)):
+            add[1, 1](out, x, y)
+            assert out[0] == 4
+        with pytest.raises(TypeError, match="Ambiguous overloading for <function") as info:
+            add[1, 1](out, 1.0, 2.0)
+        assert "float32, float64) -> none\n" in str(info.value)
+        assert "int64" not in str(info.value)
+        with pytest.raises(TypeError, match="No matching definition"):
+            add[1, 1](out, 1j, 1j)
+
     def test_members_of_integer_enums(self, cpu):
         class Mode(enum.IntEnum):
             OFF, ON = 3, 7

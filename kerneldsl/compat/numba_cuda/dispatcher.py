@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 import math
 import types
 from collections.abc import Callable, Mapping, Sequence
@@ -12,7 +11,14 @@ from typing import Any, ClassVar, NamedTuple, Never
 
 import numpy as np
 
-from kerneldsl.compat.numba_cuda.api import as_cuda_array
+from kerneldsl.compat.numba_cuda.arguments import (
+    adapt,
+    aligned,
+    at_address,
+    kinds_of_arguments,
+    wrapped,
+    write_back,
+)
 from kerneldsl.compat.numba_cuda.arrays import DeviceNDArray, DeviceRecord
 from kerneldsl.compat.numba_cuda.errors import missing_launch_config_msg, translated, translating
 from kerneldsl.compat.numba_cuda.launches import (
@@ -22,45 +28,18 @@ from kerneldsl.compat.numba_cuda.launches import (
     warn_of_small_grid,
 )
 from kerneldsl.compat.numba_cuda.overloads import Overload
-from kerneldsl.compat.numba_cuda.shared_arrays import SharedNDArray
 from kerneldsl.compat.numba_cuda.streams import stream_of
 from kerneldsl.contract import CompileOptions
 from kerneldsl.errors import ArgumentTypeError, KernelError
 from kerneldsl.kernels.kernel import Kernel, KernelOptions
-from kerneldsl.language.element_types import numpy_dtype
-from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind
+from kerneldsl.language.kinds import ArrayKind
 from kerneldsl.language.signatures import read_signature
 from kerneldsl.launch.dispatch import Dispatcher
-from kerneldsl.memory.arrays import DeviceArray
 from kerneldsl.placement.devices import current_device
 from kerneldsl.utilities.cached_property import cached_property
 from kerneldsl.utilities.modules import is_of_numba
 
-__all__ = ["ArgHint", "CUDADispatcher", "In", "InOut", "Out", "wrap_arg"]
-
-
-class ArgHint:
-    """An argument with the direction in which it is copied."""
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-
-
-def wrap_arg(value: Any, default: Any = None) -> ArgHint:
-    """Return an argument with a direction; the default one is both."""
-    return value if isinstance(value, ArgHint) else (default or InOut)(value)
-
-
-class In(ArgHint):
-    """An array that is copied to the device alone."""
-
-
-class Out(ArgHint):
-    """An array that is copied from the device; what the kernel leaves out keeps its value."""
-
-
-class InOut(ArgHint):
-    """An array that is copied to the device and back."""
+__all__ = ["CUDADispatcher", "make_options"]
 
 
 class _NumbaDispatcher(Dispatcher):
@@ -85,7 +64,7 @@ class _NumbaDispatcher(Dispatcher):
             each()
 
     def _hidden_of(self, unit: Any) -> tuple[Any, ...]:
-        return tuple(map(_adapt, unit.hidden))
+        return tuple(map(adapt, unit.hidden))
 
     def find(self, shape: Any, args: tuple[Any, ...], *, make: bool = False) -> Any:
         """Find what native code repeats: a launch with arguments that need no conversion."""
@@ -101,15 +80,27 @@ class _NumbaDispatcher(Dispatcher):
             args = tuple(self._extended(each, stream, after) for each in args)
         if self.pointers:
             kinds = enumerate(zip(args, self.definition.signatures[0], strict=True))
-            args = tuple(_at(a, k) if n in self.pointers else a for n, (a, k) in kinds)
+            args = tuple(at_address(a, k) if n in self.pointers else a for n, (a, k) in kinds)
         warn_of_host_arrays(args)
         if any(isinstance(each, np.void | DeviceRecord) for each in args):
             args = self._with_written_records(args, after)
-        made = tuple(_aligned(_adapt(each), after) for each in args)
+        made = tuple(aligned(adapt(each), after) for each in args)
         if len(self.definition.signatures) == 1:
-            made = tuple(map(_wrapped, made, self.definition.signatures[0])) or made
+            made = tuple(map(wrapped, made, self.definition.signatures[0])) or made
+        elif self.definition.signatures:
+            self._refuse_ambiguous(made)
         is_same = all(a is b for a, b in zip(made, args, strict=True))
         return args if is_same else made
+
+    def _refuse_ambiguous(self, args: tuple[Any, ...]) -> None:
+        """Raise for arguments that two signatures take equally well, as numba.cuda does."""
+        from kerneldsl.compat.numba_cuda.typing import argument_types, check_overloads
+
+        signatures = self.definition.signatures
+        kinds = kinds_of_arguments(args)
+        if kinds not in signatures:
+            known = map(argument_types, signatures)
+            check_overloads(self.definition.function, known, argument_types(kinds))
 
     def _with_written_records(
         self, args: tuple[Any, ...], after: list[Callable[[], Any]]
@@ -128,7 +119,7 @@ class _NumbaDispatcher(Dispatcher):
                 found[position] = DeviceNDArray.over(value)
             elif isinstance(value, np.void):
                 found[position] = memory = np.array(value)
-                after.append(partial(_write_back, value, memory))
+                after.append(partial(write_back, value, memory))
         return tuple(found) if written else args
 
     def _extended(self, value: Any, stream: Any, after: list[Callable[[], Any]]) -> Any:
@@ -136,81 +127,6 @@ class _NumbaDispatcher(Dispatcher):
         for extension in reversed(self.extensions):
             kind, value = extension.prepare_args(kind, value, stream=stream or 0, retr=after)
         return value
-
-
-#: Types of values that need no conversion.
-_PLAIN = frozenset({bool, int, float, complex, np.ndarray})
-
-
-def _adapt(value: Any) -> Any:
-    kind = type(value)
-    if kind in _PLAIN:
-        return value
-    if isinstance(value, DeviceArray):
-        return value.copy_to_host()[()] if kind is DeviceRecord else value
-    if isinstance(value, ArgHint):
-        found = _adapt(value.value)
-        is_copied = isinstance(value, In) and isinstance(found, np.ndarray)
-        return found.copy(order="K") if is_copied else found
-    if isinstance(value, enum.Enum) and isinstance(value, int):
-        return int(value)
-    if isinstance(value, SharedNDArray):
-        return value if value.whole is None else value.on_device
-    if isinstance(value, tuple):
-        made = [_adapt(each) for each in value]
-        if all(a is b for a, b in zip(made, value, strict=True)):
-            return value
-        return kind(*made) if hasattr(value, "_fields") else tuple(made)
-    if not isinstance(value, np.generic) and hasattr(value, "__cuda_array_interface__"):
-        return as_cuda_array(value)
-    return value
-
-
-def _write_back(record: np.void, memory: np.ndarray[Any, Any]) -> None:
-    """Give a record the values of its fields in memory."""
-    for name in record.dtype.names or ():
-        record[name] = memory[name]
-
-
-def _aligned(value: Any, after: list[Callable[[], Any]]) -> Any:
-    """Return an array of the host that kernels take; one with odd addresses is copied and back."""
-    if type(value) is not np.ndarray or value.flags.aligned:
-        return value
-    copy = value.copy(order="K")
-    if value.flags.writeable:
-        after.append(partial(np.copyto, value, copy))
-    return copy
-
-
-#: More elements than memory has: a pointer has no end.
-_ENDLESS = 1 << 40
-
-
-def _at(value: Any, kind: Kind) -> Any:
-    """Return the array at an address, for a parameter that is a pointer."""
-    from kerneldsl.compat.numba_cuda.api import from_cuda_array_interface
-
-    if not isinstance(value, int | np.integer) or not isinstance(kind, ArrayKind):
-        return value
-    found = {"data": (int(value), False), "shape": (_ENDLESS,), "strides": None, "version": 3}
-    return from_cuda_array_interface({**found, "typestr": numpy_dtype(kind.dtype).str})
-
-
-def _wrapped(value: Any, kind: Any) -> Any:
-    """Return an argument with the signedness of its parameter, as numba.cuda reads it.
-
-    An int becomes its lowest bits. An array of integers is one of others of the same size.
-    """
-    if isinstance(kind, ArrayKind) and isinstance(value, np.ndarray | DeviceArray):
-        wanted, given = kind.element, value.dtype
-        is_other = wanted.is_integer and given.kind in "iu" and given.name != wanted.name
-        return value.view(wanted.name) if is_other and given.itemsize == wanted.nbytes else value
-    if type(value) is not int or not isinstance(kind, ScalarKind):
-        return value
-    dtype = numpy_dtype(kind.dtype)
-    if dtype.kind not in "iu" or np.iinfo(dtype).min <= value <= np.iinfo(dtype).max:
-        return value
-    return np.uint64(value % 2**64).astype(dtype)
 
 
 class CompileStats(NamedTuple):
@@ -431,15 +347,13 @@ class CUDADispatcher(Kernel[Any, Any]):
     def specialize(self, *args: Any) -> CUDADispatcher:
         """Return the kernel for the types of these arguments alone."""
         from kerneldsl.compat.numba_cuda.typing import argument_types
-        from kerneldsl.launch.arguments.arguments import bind
-        from kerneldsl.launch.arguments.binding import kinds_of
 
         if self.specialized:
             raise RuntimeError("Dispatcher already specialized")
         if any(is_of_numba(each, "Type") for each in args):
             kinds = read_signature(args)
         else:
-            kinds = kinds_of(bind(tuple(map(str, range(len(args)))), args).given)
+            kinds = kinds_of_arguments(args)
         key = argument_types(kinds)
         found = self._specializations.get(key)
         if found is None:

@@ -7,12 +7,17 @@ from typing import Any
 from kerneldsl.language.element_types import ELEMENT_TYPES, element_name, numpy_dtype
 from kerneldsl.language.kinds import ArrayKind, Kind, Layout, ScalarKind, TupleKind
 from kerneldsl.language.signatures import read_signature
-from kerneldsl.lowering.numba_internals.vocabulary import from_dtype, normalize_signature
+from kerneldsl.lowering.numba_internals.vocabulary import (
+    check_overloads,
+    from_dtype,
+    normalize_signature,
+)
 from kerneldsl.lowering.types import element_type, tuple_type
 from kerneldsl.utilities.modules import is_of_numba
 
 __all__ = [
     "argument_types",
+    "check_overloads",
     "kinds_of_signature",
     "pointers_of_signature",
     "records_by_reference",

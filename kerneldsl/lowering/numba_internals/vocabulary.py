@@ -2,17 +2,38 @@
 
 from __future__ import annotations
 
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from numba.core import types, typing
 from numba.core.caching import CacheImpl, IndexDataCacheFile
 from numba.core.errors import NumbaPerformanceWarning
 from numba.core.sigutils import is_signature, normalize_signature
 from numba.np.numpy_support import as_dtype, from_dtype
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
 
 __all__ = [
     "CacheImpl",
     "IndexDataCacheFile",
     "NumbaPerformanceWarning",
     "as_dtype",
+    "check_overloads",
     "from_dtype",
     "is_signature",
     "normalize_signature",
 ]
+
+
+def check_overloads(
+    function: Callable[..., Any], cases: Iterable[tuple[Any, ...]], given: tuple[Any, ...]
+) -> None:
+    """Raise ``TypeError`` if two signatures take arguments of some types equally well."""
+    signatures = [types.void(*each) for each in cases]
+    _context().resolve_overload(function, signatures, given, {}, allow_ambiguous=False)
+
+
+@cache
+def _context() -> typing.Context:
+    return typing.Context()
