@@ -36,7 +36,7 @@ FIRST_LAUNCH = (
     "kerneldsl.launch.work",
     "kerneldsl.cache.key",
     "kerneldsl.launch.dispatch",
-    "kerneldsl.streams.stream_pool",
+    "kerneldsl.streams.waiting",
     "kerneldsl.lowering.captured_arrays",
     "kerneldsl.frontend.code_form",
     "kerneldsl.contract.device_code",
