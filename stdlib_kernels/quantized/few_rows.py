@@ -67,8 +67,16 @@ def number_of(word, zero, shift, bits, flip, number, fraction):
 
 
 @kd.func
-def _add_plane(w, y, shift, zero, found, bits, flip, number, fraction):
-    return kd.mma(w.map(number_of, zero, shift, bits, flip, number, fraction), y.T, found)
+def _add_planes(w, y0, y1, y2, y3, first, zero, found, bits, flip, number, fraction):
+    """Add the products of four planes, from number `first` on."""
+    at = first * bits
+    found = kd.mma(w.map(number_of, zero, at, bits, flip, number, fraction), y0.T, found)
+    at = at + bits
+    found = kd.mma(w.map(number_of, zero, at, bits, flip, number, fraction), y1.T, found)
+    at = at + bits
+    found = kd.mma(w.map(number_of, zero, at, bits, flip, number, fraction), y2.T, found)
+    at = at + bits
+    return kd.mma(w.map(number_of, zero, at, bits, flip, number, fraction), y3.T, found)
 
 
 def multiply_words(
@@ -104,40 +112,30 @@ def multiply_words(
                 else:
                     zero = number(2**bits) + number(kd.tile.load(zeros, (row, g), (tall, 1)))
             found = kd.tile.zeros((tall, rows), kd.float32)
-            y = kd.tile.load(p0, (m, c), (rows, DEPTH))
-            found = _add_plane(w, y, 0 * bits, zero, found, bits, flip, number, fraction)
-            y = kd.tile.load(p1, (m, c), (rows, DEPTH))
-            found = _add_plane(w, y, 1 * bits, zero, found, bits, flip, number, fraction)
-            y = kd.tile.load(p2, (m, c), (rows, DEPTH))
-            found = _add_plane(w, y, 2 * bits, zero, found, bits, flip, number, fraction)
-            y = kd.tile.load(p3, (m, c), (rows, DEPTH))
-            found = _add_plane(w, y, 3 * bits, zero, found, bits, flip, number, fraction)
+            y0 = kd.tile.load(p0, (m, c), (rows, DEPTH))
+            y1 = kd.tile.load(p1, (m, c), (rows, DEPTH))
+            y2 = kd.tile.load(p2, (m, c), (rows, DEPTH))
+            y3 = kd.tile.load(p3, (m, c), (rows, DEPTH))
+            found = _add_planes(w, y0, y1, y2, y3, 0, zero, found, bits, flip, number, fraction)
             if bits < 8:
-                y = kd.tile.load(p4, (m, c), (rows, DEPTH))
-                found = _add_plane(w, y, 4 * bits, zero, found, bits, flip, number, fraction)
-                y = kd.tile.load(p5, (m, c), (rows, DEPTH))
-                found = _add_plane(w, y, 5 * bits, zero, found, bits, flip, number, fraction)
-                y = kd.tile.load(p6, (m, c), (rows, DEPTH))
-                found = _add_plane(w, y, 6 * bits, zero, found, bits, flip, number, fraction)
-                y = kd.tile.load(p7, (m, c), (rows, DEPTH))
-                found = _add_plane(w, y, 7 * bits, zero, found, bits, flip, number, fraction)
+                y0 = kd.tile.load(p4, (m, c), (rows, DEPTH))
+                y1 = kd.tile.load(p5, (m, c), (rows, DEPTH))
+                y2 = kd.tile.load(p6, (m, c), (rows, DEPTH))
+                y3 = kd.tile.load(p7, (m, c), (rows, DEPTH))
+                found = _add_planes(w, y0, y1, y2, y3, 4, zero, found, bits, flip, number, fraction)
             if bits < 4:
-                y = kd.tile.load(p8, (m, c), (rows, DEPTH))
-                found = _add_plane(w, y, 8 * bits, zero, found, bits, flip, number, fraction)
-                y = kd.tile.load(p9, (m, c), (rows, DEPTH))
-                found = _add_plane(w, y, 9 * bits, zero, found, bits, flip, number, fraction)
-                y = kd.tile.load(p10, (m, c), (rows, DEPTH))
-                found = _add_plane(w, y, 10 * bits, zero, found, bits, flip, number, fraction)
-                y = kd.tile.load(p11, (m, c), (rows, DEPTH))
-                found = _add_plane(w, y, 11 * bits, zero, found, bits, flip, number, fraction)
-                y = kd.tile.load(p12, (m, c), (rows, DEPTH))
-                found = _add_plane(w, y, 12 * bits, zero, found, bits, flip, number, fraction)
-                y = kd.tile.load(p13, (m, c), (rows, DEPTH))
-                found = _add_plane(w, y, 13 * bits, zero, found, bits, flip, number, fraction)
-                y = kd.tile.load(p14, (m, c), (rows, DEPTH))
-                found = _add_plane(w, y, 14 * bits, zero, found, bits, flip, number, fraction)
-                y = kd.tile.load(p15, (m, c), (rows, DEPTH))
-                found = _add_plane(w, y, 15 * bits, zero, found, bits, flip, number, fraction)
+                y0 = kd.tile.load(p8, (m, c), (rows, DEPTH))
+                y1 = kd.tile.load(p9, (m, c), (rows, DEPTH))
+                y2 = kd.tile.load(p10, (m, c), (rows, DEPTH))
+                y3 = kd.tile.load(p11, (m, c), (rows, DEPTH))
+                found = _add_planes(w, y0, y1, y2, y3, 8, zero, found, bits, flip, number, fraction)
+                y0 = kd.tile.load(p12, (m, c), (rows, DEPTH))
+                y1 = kd.tile.load(p13, (m, c), (rows, DEPTH))
+                y2 = kd.tile.load(p14, (m, c), (rows, DEPTH))
+                y3 = kd.tile.load(p15, (m, c), (rows, DEPTH))
+                found = _add_planes(
+                    w, y0, y1, y2, y3, 12, zero, found, bits, flip, number, fraction
+                )
             if is_exact:
                 acc = kd.int32(acc + kd.int32(found))
             elif not is_grouped:
