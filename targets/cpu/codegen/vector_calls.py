@@ -59,6 +59,10 @@ _FACTORS = {
 _FLIPPED = {"ss": "%a", "uu": "%b"}
 
 
+#: Words of the vectors that LLVM prefers on every processor.
+_USUAL_WORDS = 8
+
+
 def most_words() -> int:
     """Return the most words that the processor that is compiled for multiplies at once, or 0."""
     features = features_in_use()
@@ -109,6 +113,10 @@ def with_variants(text: str) -> str:
                 said = f"{kind} {variant}({kind}, {kind}, {kind})"
                 lines.append(f"declare {said if is_product else f'void {variant}(i64)'}")
     array = f'[{len(every)} x ptr] [{", ".join(every)}], section "llvm.metadata"'
+    if most_words() > _USUAL_WORDS and any(each.startswith(_PRODUCT) for each in names):
+        # LLVM takes half of the widest vectors for all code of some processors.
+        wide = f'"prefer-vector-width"="{32 * most_words()}"'
+        lines[0] = re.sub(r"(?m)^define .*?\)(?= *(?:!dbg .*)?$)", rf"\g<0> {wide}", lines[0])
     return "\n".join([*lines, f"@{_USED} = appending global {array}", ""])
 
 
