@@ -14,26 +14,14 @@ from dataclasses import field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, TypeAlias
 
-import numpy as np
-
 from kerneldsl.analysis.work import KernelWork
 from kerneldsl.contract import Artifact, Device, Executable, LaunchConfig, Resources, Specialization
 from kerneldsl.contract.abi import ParameterLayout
 from kerneldsl.contract.findings import NO_BARRIERS, BarrierFacts, Finding
-from kerneldsl.errors import BarrierDivergenceError
 from kerneldsl.language.kinds import ArrayKind
 from kerneldsl.utilities.cached_property import cached_property
 from kerneldsl.utilities.dataclasses import dataclass
-from targets.cpu.codegen.code import (
-    ALIGNMENT,
-    FAILURE_WORD,
-    FINISHED,
-    HEADER_BYTES,
-    PARTS_WORD,
-    STOPPED,
-    Compiled,
-)
-from targets.cpu.runtime.faults import raise_incomplete
+from targets.cpu.codegen.code import FAILURE_WORD, HEADER_BYTES, STOPPED, Compiled
 from targets.cpu.runtime.signals import (
     current_launch,
     enter_address,
@@ -58,7 +46,6 @@ __all__ = [
     "RowAxis",
     "describe_launch",
 ]
-
 
 RowAxis: TypeAlias = Literal["first", "last"]
 #: A launch of fewer threads than this runs in the calling thread: sharing it costs more.
@@ -191,6 +178,8 @@ class CpuExecutable(Executable):
         if self.artifact.part_bytes is None:
             run()
         else:
+            from targets.cpu.runtime.grid_sync_loop import run_in_passes
+
             run_in_passes(run, buffer, units, self.artifact, config)
 
     def _fail(self, failure: int, shared_bytes: int) -> NoReturn:
@@ -372,44 +361,3 @@ def describe_launch(specialization: Specialization) -> Description:
         words += (ctypes.addressof(memory), len(memory) - 1, place)
     table = (ctypes.c_int64 * len(words))(*words)
     return Description(ctypes.addressof(table), (table, *held))
-
-
-# What a block keeps meanwhile is in its part of one piece of memory
-# (:mod:`targets.cpu.regions.grid_barriers`), which begins with the state from which it goes on.
-def run_in_passes(
-    run: Callable[[], None],
-    header: ctypes.Array[ctypes.c_char],
-    blocks: int,
-    artifact: CpuArtifact,
-    config: LaunchConfig,
-) -> None:
-    """Call `run`, which runs the entry over all blocks, until they have come to their end.
-
-    - raises `OutOfMemoryError`: there is no memory for what the blocks keep.
-    - raises `BarrierDivergenceError`: some blocks wait, and others have ended or wait elsewhere,
-      where a GPU would wait permanently. Analysis refuses kernels in which that could be; arguments
-      that overlap may deceive it.
-    """
-    assert artifact.part_bytes is not None
-    each = -(-(artifact.part_bytes + config.shared_bytes) // ALIGNMENT) * ALIGNMENT
-    try:
-        memory = np.empty(blocks * each + ALIGNMENT, np.uint8)
-    except MemoryError:
-        raise_incomplete(artifact, blocks * each, config.shared_bytes)
-    start = -memory.ctypes.data % ALIGNMENT
-    states = memory[start : start + blocks * each].reshape(blocks, each)[:, :8].view(np.int64)
-    states[...] = 0
-    ctypes.c_int64.from_buffer(header, 8 * PARTS_WORD).value = memory.ctypes.data + start
-    while True:
-        run()
-        state = states[0, 0]
-        if not (states == state).all():
-            unit = artifact.specialization.unit
-            raise BarrierDivergenceError(
-                f"not all blocks of {unit.qualname} have come to the same barrier of the grid",
-                where=unit.locate(unit.tree),
-                limit="Every thread of a launch must reach it",
-                remedy="Give it arguments that do not overlap in memory",
-            )
-        if state == FINISHED:
-            return
