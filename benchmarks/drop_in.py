@@ -186,6 +186,17 @@ def seconds_of(launch: Callable[[], object], at_least: float) -> float:
         count = max(count + 1, int(count * min(10.0, 1.2 * at_least / max(took, 1e-9))))
 
 
+def own_kernel(dispatcher: Any) -> Any:
+    """Return the function as a kernel of `kd`, with the signatures and options that it has."""
+    import kerneldsl as kd
+
+    options = dispatcher.options.compile
+    signatures = list(dispatcher.options.signatures) or None
+    return kd.kernel(signatures, fastmath=options.fastmath, contract=options.contract)(
+        dispatcher.py_func
+    )
+
+
 def on_cpu(only: str, rounds: int, packages: Path, times: Path | None) -> Iterator[dict[str, Any]]:
     import kerneldsl as kd
     from kerneldsl.compat import numpy_as_cupy
@@ -227,7 +238,7 @@ def on_cpu(only: str, rounds: int, packages: Path, times: Path | None) -> Iterat
             if not dispatcher.py_func.__defaults__:  # which a kernel of `kd` cannot have
                 launches["kd"] = bind(
                     kernel,
-                    {tuple(launch): kd.kernel(dispatcher.py_func)[tuple(launch)]},
+                    {tuple(launch): own_kernel(dispatcher)[tuple(launch)]},
                     given["kd"],
                     tuple(launch),
                 )

@@ -75,6 +75,13 @@ class StaticEvaluator:
                     if known is None or known is ends:
                         return known
                 return not ends
+            case ast.Compare(
+                left=left,
+                ops=[ast.Is() | ast.IsNot() | ast.Eq() | ast.NotEq() as op],
+                comparators=[ast.Constant(value=None)],
+            ) if self._is_outside(left) and callable(self._look(left)):
+                self.watch(left)
+                return isinstance(op, ast.IsNot | ast.NotEq)
             case ast.Compare(left=left, ops=[op], comparators=[right]):
                 if not (self._is_plain_constant(left) and self._is_plain_constant(right)):
                     return None

@@ -354,9 +354,12 @@ class TestOptions:
         with pytest.raises(KeyError, match="fast_math"):
             cuda.jit(fast_math=True)(increment.py_func)
 
-    def test_twice(self):
-        with pytest.raises(TypeError, match="already jitted"):
-            cuda.jit(increment)
+    def test_twice(self, cpu):
+        again = cuda.jit(fastmath=True)(increment)
+        x = np.zeros(2)
+        again[1, 2](x)
+        assert again.py_func is increment.py_func
+        assert x.tolist() == [1, 1]
 
     def test_signatures_that_are_as_good_as_each_other(self, cpu):
         @cuda.jit(["(f8[::1], f4, f8)", "(f8[::1], f8, f4)", "(f8[::1], i8, i8)"])

@@ -144,11 +144,8 @@ def _decorated(
 ) -> CUDADispatcher:
     from numba import types
 
-    if isinstance(function, CUDADispatcher):
-        raise TypeError(
-            "A jit decorator was called on an already jitted function. If trying to get access to "
-            "the original python function, use the .py_func attribute."
-        )
+    if isinstance(function, CUDADispatcher):  # with other options
+        function = function.py_func
     if not isinstance(function, FunctionType):
         raise TypeError(f"cuda.jit needs a Python function, found {type(function).__name__}")
     declared = signatures or []

@@ -1,10 +1,12 @@
 """Run published packages of numba.cuda under the drop-in, and write a table of the results.
 
-    python -m tests.compat.packages DIRECTORY [--only NAME …] [--json FILE]
+    python -m tests.compat.packages DIRECTORY [--only NAME …] [--numpy 2.5 --python FILE]
+        [--json FILE]
 
 DIRECTORY is outside this repository. It gets a virtual environment with what the packages require,
 and each package, unmodified, in a folder of its own; nothing of them is part of this repository.
-A package's own tests run where it has some, and else the program of this folder.
+A package's own tests run where it has some, and else the program of this folder. Two releases of
+NumPy need two directories. :mod:`tests.compat.packages.table` writes the page's table.
 """
 
 from __future__ import annotations
@@ -28,13 +30,13 @@ def run(*command: object, **options: object) -> None:
     subprocess.run([str(each) for each in command], check=True, **options)
 
 
-def make_environment(directory: Path, numpy: str) -> Path:
+def make_environment(directory: Path, numpy: str, interpreter: str) -> Path:
     """Return the interpreter of the environment that has what the packages require."""
     folder = directory / f"numpy-{numpy}"
     python = folder / "bin" / "python"
     done = folder / "done"
     if not done.exists():
-        run(sys.executable, "-m", "venv", "--clear", folder)
+        run(interpreter, "-m", "venv", "--clear", folder)
         pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         run(*pip, f"numpy=={numpy}.*", "-e", ROOT, *SHARED)
         done.touch()
@@ -77,8 +79,10 @@ def counts(report: Path) -> dict[str, object]:
     return {"passed": total - len(failed), "total": total, "skipped": skipped, "failed": failed}
 
 
-def measure(package: Package, directory: Path, numpy: str, limit: int) -> dict[str, object]:
-    python = make_environment(directory, numpy)
+def measure(
+    package: Package, directory: Path, numpy: str, interpreter: str, limit: int
+) -> dict[str, object]:
+    python = make_environment(directory, numpy, interpreter)
     folder = install(package, directory, python)
     work = directory / "work"
     work.mkdir(exist_ok=True)
@@ -138,6 +142,7 @@ def main() -> None:
     parser.add_argument("directory", type=Path)
     parser.add_argument("--only", nargs="*", default=[])
     parser.add_argument("--numpy", default="2.4")
+    parser.add_argument("--python", default=sys.executable, help="NumPy 2.5 needs 3.12 or newer")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--limit", type=int, default=1800, help="seconds for one package")
     given = parser.parse_args()
@@ -148,7 +153,7 @@ def main() -> None:
         if given.only and package.name not in given.only:
             continue
         try:
-            row = measure(package, directory, given.numpy, given.limit)
+            row = measure(package, directory, given.numpy, given.python, given.limit)
         except subprocess.CalledProcessError as error:
             print(f"| {package.name} {package.version} | not run: {error} |", flush=True)
             continue

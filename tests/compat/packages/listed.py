@@ -79,7 +79,7 @@ SHARED = (
     "colorspacious",
 )
 
-_INIT = "the package's __init__, which imports more, does not run"
+_INIT = "the package's `__init__`, which imports more, does not run"
 
 PACKAGES = (
     Package(
@@ -114,7 +114,7 @@ PACKAGES = (
         "eight kernels",
         "its CPU functions",
         with_cupy=True,
-        patched="cuda.jit launches the kernels, not CuPy",
+        patched="`cuda.jit` launches the kernels, not CuPy",
     ),
     Package(
         "xarray-spatial",

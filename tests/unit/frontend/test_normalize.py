@@ -555,6 +555,17 @@ def test_branches_that_constants_close_are_dropped():
     assert ast.unparse(unit.tree.body) == expected
     assert {each.path for each in unit.captured} >= {"flag", "dim", "name"}
 
+    def called(x):
+        if plain_numba != None:  # noqa: E711
+            x[0] = 1
+        if name != None:  # noqa: E711
+            x[1] = plain_numba(1)
+        if inner is None:
+            x[2] = 1
+
+    assert "x[2]" not in body(called)
+    assert "if plain_numba" not in body(called)
+
     def watched(x):
         if flag:
             x[0] = 1
