@@ -120,7 +120,7 @@ def measure(
         "what": package.what,
         "reference": package.reference,
         "patched": [
-            *(["NumPy stands in for CuPy"] if package.with_cupy else []),
+            *(["NumPy replaces CuPy"] if package.with_cupy else []),
             *([package.patched] if package.patched else []),
         ],
         "numpy": numpy,

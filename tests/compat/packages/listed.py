@@ -89,7 +89,8 @@ PACKAGES = (
         "its naive implementations",
         own=("-k", "gpu", "tests"),
         checkout="https://github.com/stumpy-dev/stumpy@60283ff60ecc0ed8ac0a98fab2aa4b06e3eb1987",
-        needs=("pandas==2.3.3", "pytz==2026.6"),  # it writes into arrays that pandas 3 protects
+        patched="with pandas 2, as it writes into arrays that pandas 3 protects",
+        needs=("pandas==2.3.3", "pytz==2026.6"),
     ),
     Package(
         "disimpy",
