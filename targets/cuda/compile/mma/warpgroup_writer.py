@@ -22,10 +22,10 @@ from targets.cuda.compile.mma.box_copies import copy_box, prefetch_map
 from targets.cuda.compile.mma.box_stores import BoxWriter, meet, wait_for_copies
 from targets.cuda.compile.mma.mapped_loads import whole_of
 from targets.cuda.compile.mma.mapped_stores import BOX_BYTES, BoxStore
-from targets.cuda.compile.mma.neighbour_stores import store_neighbours
+from targets.cuda.compile.mma.neighbour_stores import prefetch_reads, store_neighbours
 from targets.cuda.compile.mma.products import OwnRows
 from targets.cuda.compile.mma.tile_order import place_in_groups
-from targets.cuda.compile.mma.turns import write_turn
+from targets.cuda.compile.mma.turns import SlotTurns, write_turn
 from targets.cuda.compile.mma.warpgroup_plan import OWN_WORDS, RING_ALIGNMENT, Part, WarpgroupPlan
 from targets.cuda.compile.ptx_lines import MATRIX_SHARED
 from targets.cuda.compile.tiles.memory import write_store
@@ -42,41 +42,6 @@ __all__ = ["Ring"]
 _VOID = ir.VoidType()
 _I1, _I8, _I32, _I64 = (ir.IntType(bits) for bits in (1, 8, 32, 64))
 _ALL_LANES = _I32(0xFFFFFFFF)
-
-
-class _Turns:
-    """The slot of a turn of the ring, and the parity of its phase."""
-
-    def __init__(self, builder: ir.IRBuilder, count: int, first_parity: int) -> None:
-        self._builder, self._count = builder, count
-        self._slot = Variable(builder, _I32(0))
-        self._parity = Variable(builder, _I32(first_parity))
-
-    @property
-    def slot(self) -> ir.Value:
-        """The current slot."""
-        return self._slot.get()
-
-    @property
-    def parity(self) -> ir.Value:
-        """The parity of the phase that ends the wait for the slot."""
-        return self._parity.get()
-
-    def advance(self) -> None:
-        """Go on to the next slot."""
-        builder = self._builder
-        following = builder.add(self.slot, _I32(1))
-        is_last = builder.icmp_unsigned("==", following, _I32(self._count))
-        self._slot.set(builder.select(is_last, _I32(0), following))
-        self._parity.set(builder.xor(self.parity, builder.zext(is_last, _I32)))
-
-    def go_past(self, turns: ir.Value) -> None:
-        """Go on by a number of slots."""
-        builder, count = self._builder, _I32(self._count)
-        following = builder.add(self.slot, turns)
-        self._slot.set(builder.urem(following, count))
-        phases = builder.and_(builder.udiv(following, count), _I32(1))
-        self._parity.set(builder.xor(self.parity, phases))
 
 
 class Ring:
@@ -107,8 +72,8 @@ class Ring:
         # Before the first turn all slots are free.
         writer.code.waiting = plan.threads
         #: By the number of the ring.
-        self._copied = [_Turns(builder, ring.slots, 1) for ring in plan.rings]
-        self._received = [_Turns(builder, ring.slots, 0) for ring in plan.rings]
+        self._copied = [SlotTurns(builder, ring.slots, 1) for ring in plan.rings]
+        self._received = [SlotTurns(builder, ring.slots, 0) for ring in plan.rings]
         self._places, self._boxes_place = _places(plan)
         #: The memory of the slots of a turn.
         self._slots: list[ir.Value] = [None] * len(plan.rings)
@@ -141,6 +106,7 @@ class Ring:
             "ring.await": self._await,
             "ring.stored": lambda operation: wait_for_copies(builder, 0),
             "tile.store": self._store,
+            "ring.prefetch": self._prefetch,
             "ring.turn": self._turn,
             "ring.taken": self._take,
             "ring.pass": self._pass,
@@ -291,6 +257,11 @@ class Ring:
         else:
             self._free(self._barriers[number])
         self._received[number].advance()
+
+    def _prefetch(self, operation: Operation) -> None:
+        start, stop = map(self._writer.emitter.get, operation.operands)
+        depth = self._builder.sub(stop, start)
+        prefetch_reads(self._writer, operation.attributes["store"], self, depth)
 
     def _turn(self, operation: Operation) -> None:
         count = self._plan.warpgroups

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import re
 from itertools import pairwise
 from typing import Any
@@ -16,6 +17,7 @@ from stdlib_kernels.linalg.product import matmul_mma
 from targets.cuda.compile.compiler import compile_kernel
 from targets.cuda.compile.mma import box_stores, overlap_products, tile_order, warpgroup_writer
 from targets.cuda.intrinsics.synchronize import call_nvvm
+from tests.support import warpgroup_threads
 from tests.support.extent import sample
 from tests.support.products import product, specialize_product
 from tests.support.warpgroup_threads import simulate_warpgroups
@@ -314,10 +316,67 @@ def _check_function(tile: tuple[int, int], threads: int, shape: Any, result: str
     [
         ((64, 128), 128, (136, 264, 72), "float32"),  # the last tiles are beyond the arrays
         ((128, 64), 256, (128, 128, 64), "float16"),
+        ((64, 64), 256, (200, 136, 72), "float16"),  # of one warpgroup each
     ],
 )
 def test_functions_of_results_are_exact(tile, threads, shape, result):
     _check_function(tile, threads, shape, result)
+
+
+def sum_of(v, i, j, rest, m, n):
+    return v + kd.float32(rest[m + i, n + j])
+
+
+@kd.kernel
+def with_matrix(a, b, rest, c, *, BM, BN):
+    for m, n in kd.tiles(c.shape, (BM, BN)):
+        total = kd.tile.zeros((BM, BN), kd.float32)
+        for k in kd.pipelined(range(0, a.shape[1], 64)):
+            x, y = kd.tile.load(a, (m, k), (BM, 64)), kd.tile.load(b, (n, k), (BN, 64))
+            total = kd.mma(x, y.T, total)
+        kd.tile.store(c, (m, n), total, sum_of, rest, m, n)
+
+
+@pytest.mark.parametrize(
+    ("tile", "threads", "depth"),
+    [
+        ((64, 128), 128, 64),
+        ((64, 128), 256, 64),
+        ((128, 128), 256, 64),
+        ((128, 64), 128, 64),
+        ((64, 64), 128, 4160),  # they would not stay there
+    ],
+)
+def test_matrices_that_functions_read_are_in_the_cache_before(monkeypatch, tile, threads, depth):
+    """Each thread prefetches some lines of a whole tile, which all lie in the matrix."""
+    asked: list[int] = []
+    function = warpgroup_threads._Ring.function
+
+    def noting(ring: Any, result: str, name: str, arguments: str) -> Any:
+        if name != "prefetch.L2":
+            return function(ring, result, name, arguments)
+        return ctypes.CFUNCTYPE(None, ctypes.c_void_p)(asked.append)
+
+    monkeypatch.setattr(warpgroup_threads._Ring, "function", noting)
+    shape = (2 * tile[0] + 8, 2 * tile[1], depth)  # tiles below are beyond the arrays
+    rng = np.random.default_rng(5)
+    one, two = rng.integers(-2, 3, (shape[0], depth)), rng.integers(-2, 3, (shape[1], depth))
+    rest = rng.integers(-9, 10, shape[:2]).astype(np.float16)
+    kind = "float16[:, ::1]"
+    specialization = specialize_product(
+        with_matrix.member(BM=tile[0], BN=tile[1]), ", ".join([kind] * 4), threads=threads
+    )
+    c = np.full(shape[:2], np.nan, np.float16)
+    given = (one.astype(np.float16), two.astype(np.float16), rest, c)
+    simulate_warpgroups(specialization, (2,), given, is_reversed=True)
+    np.testing.assert_array_equal(c, one @ two.T + rest)
+    if depth > 4096:
+        assert not asked
+        return
+    places = {each - rest.ctypes.data for each in asked}
+    assert len(places) == len(asked) == 4 * tile[0] * tile[1] * 2 // 128
+    assert max(places) < 2 * tile[0] * shape[1] * 2
+    assert min(places) >= 0
 
 
 @pytest.mark.parametrize("dropped", [0, 1])
