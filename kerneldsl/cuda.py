@@ -171,6 +171,36 @@ DIFFERENCES = {
     "reduce": "folds in an order that depends only on the number of elements",
     "select_device": "selects a device for the current thread",
 }
+#: What kernels may not contain, to what the error says and what to write. It is on that page, too.
+REFUSED = {
+    "a device function that calls itself": ("calls itself", "a loop"),
+    "an array of strings, and a record with one": (
+        "cannot be passed to a kernel",
+        "the codes of their characters, `x.view(np.uint32)`",
+    ),
+    "a member of an `Enum` as an argument": (
+        "cannot be passed to a kernel",
+        "an `IntEnum`, or its value; kernels may name members of any Enum",
+    ),
+    "a variable that is read where no path assigns it": ("is not defined here", "a first value"),
+    "an array that a kernel allocates, as `x.copy()`": (
+        "needs memory for its result, which a kernel cannot allocate",
+        "`cuda.local.array`, and a loop",
+    ),
+    "a list": ("a list cannot be used in a kernel", "a tuple, or `cuda.local.array`"),
+    "a nested function as an argument that reads variables": (
+        "which is not a constant",
+        "constants, or more parameters",
+    ),
+    "a ufunc of `vectorize` or `guvectorize` in a kernel": (
+        "which is of type",
+        "its function, under `cuda.jit(device=True)`",
+    ),
+    "a pointer in the signature of a device function": (
+        "is the type of no argument",
+        "an array; kernels take pointers",
+    ),
+}
 #: What to write in kerneldsl's own vocabulary, if the name there is another one.
 INSTEAD = {
     **ON_HOST,

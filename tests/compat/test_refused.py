@@ -1,0 +1,108 @@
+"""What numba.cuda's kernels may not contain: each row of the migration page's table."""
+
+from __future__ import annotations
+
+import enum
+import re
+
+import numpy as np
+import pytest
+from numba import types
+
+import kerneldsl as kd
+from kerneldsl import cuda
+
+
+class Color(enum.Enum):
+    RED = 1
+
+
+@pytest.fixture(autouse=True)
+def cpu():
+    with kd.use("cpu"):
+        yield
+
+
+@cuda.jit(device=True)
+def _factorial(n):
+    return 1 if n < 2 else n * _factorial(n - 1)
+
+
+@cuda.jit(device=True)
+def _apply(f, x):
+    return f(x)
+
+
+@cuda.vectorize(["float64(float64)"], target="cuda")
+def _doubled(x):
+    return 2 * x
+
+
+@cuda.jit
+def recursive(out):
+    out[0] = _factorial(3)
+
+
+@cuda.jit
+def takes(value, out):
+    out[0] = 1
+
+
+@cuda.jit
+def undefined(out):
+    if out[0] > 0:
+        found = 1
+    else:
+        found += 1
+    out[0] = found
+
+
+@cuda.jit
+def copies(out):
+    own = out.copy()
+    out[0] = own[1]
+
+
+@cuda.jit
+def lists(out):
+    out[0] = len([1, 2])
+
+
+@cuda.jit
+def reads(out, n):
+    size = n + 1
+
+    def inner(x):
+        return x + size
+
+    out[0] = _apply(inner, 1)
+
+
+@cuda.jit
+def ufunc(out):
+    _doubled(out, out)
+
+
+def _pointer():
+    return cuda.jit(types.int32(types.CPointer(types.int32)), device=True)(lambda x: x[0])
+
+
+OUT = np.zeros(2)
+LAUNCHES = {
+    "a device function that calls itself": lambda: recursive[1, 1](OUT),
+    "an array of strings, and a record with one": lambda: takes[1, 1](np.array(["a"]), OUT),
+    "a member of an `Enum` as an argument": lambda: takes[1, 1](Color.RED, OUT),
+    "a variable that is read where no path assigns it": lambda: undefined[1, 1](OUT),
+    "an array that a kernel allocates, as `x.copy()`": lambda: copies[1, 1](OUT),
+    "a list": lambda: lists[1, 1](OUT),
+    "a nested function as an argument that reads variables": lambda: reads[1, 1](OUT, 2),
+    "a ufunc of `vectorize` or `guvectorize` in a kernel": lambda: ufunc[1, 1](OUT),
+    "a pointer in the signature of a device function": _pointer,
+}
+
+
+@pytest.mark.parametrize("construct", cuda.REFUSED)
+def test_each_row(construct):
+    said, _ = cuda.REFUSED[construct]
+    with pytest.raises(Exception, match=re.escape(said)):
+        LAUNCHES[construct]()
