@@ -17,7 +17,10 @@ from kerneldsl.language.element_types import DTYPE_NAMES, ELEMENT_TYPES, element
 from kerneldsl.language.intrinsics.intrinsic import Intrinsic, IntrinsicGroup, Typing
 from kerneldsl.utilities.modules import is_of_numba
 
-__all__ = ["StaticEvaluator", "dtype_name"]
+__all__ = ["NOT_KNOWN", "StaticEvaluator", "dtype_name"]
+
+#: What errors of arguments that are no constants say.
+NOT_KNOWN = "It must be known when the kernel is compiled"
 
 _FUNCTIONS = (int, float, bool, len, min, max, abs, round, sum, tuple)
 #: Types with comparisons that mean the same to Python and to compilers.
@@ -256,7 +259,7 @@ class StaticEvaluator:
         node: ast.expr,
         what: str,
         remedy: str,
-        limit: str = "It must be known when the kernel is compiled",
+        limit: str = NOT_KNOWN,
     ) -> Any:
         """Return the value of a constant expression; a message calls it `what`."""
 

@@ -7,6 +7,7 @@ import pickle
 
 import numpy as np
 import pytest
+from numba import errors
 
 import kerneldsl as kd
 from kerneldsl import cuda
@@ -758,3 +759,16 @@ class TestMemory:
         np.testing.assert_array_equal(add(Foreign(x), np.float64(7)).copy_to_host(), values + 7)
         add(values, np.float64(7), out=Foreign(place))
         np.testing.assert_array_equal(place.copy_to_host(), values + 7)
+
+
+def test_what_must_be_constant(cpu):
+    @cuda.jit
+    def kernel(out, n):
+        own = cuda.local.array(n, np.float64)
+        out[0] = own[0]
+
+    with pytest.raises(
+        errors.TypingError, match=r"RequireLiteralValue: .*not a constant"
+    ) as caught:
+        kernel[1, 1](np.zeros(1), 3)
+    assert isinstance(caught.value, errors.RequireLiteralValue)

@@ -16,6 +16,7 @@ from kerneldsl.errors import (
     UndefinedNameError,
     UnsupportedConstructError,
 )
+from kerneldsl.frontend.statics import NOT_KNOWN
 
 __all__ = [
     "CudaAPIError",
@@ -103,6 +104,8 @@ def translated(error: KernelError) -> BaseException:
     if isinstance(error, _TYPING):
         from numba import errors
 
+        if error.limit == NOT_KNOWN:
+            return _as((errors.RequireLiteralValue,), error)
         is_unsupported = isinstance(error, UnsupportedConstructError)
         return _as((errors.UnsupportedError if is_unsupported else errors.TypingError,), error)
     if isinstance(error, LaunchConfigError):
@@ -154,4 +157,6 @@ class _Translated(Exception):
     def __str__(self) -> str:
         if isinstance(self, CudaAPIError):
             return f"CUDA_ERROR_INVALID_VALUE: {self.error}"
+        if type(self).__name__ == "RequireLiteralValue":  # which Numba's text names
+            return f"RequireLiteralValue: {self.error}"
         return str(self.error)
