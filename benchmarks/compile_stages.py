@@ -170,7 +170,7 @@ def watch(stages: Stages) -> None:
     import llvmlite.binding as llvm
     from numba.core.compiler_machinery import PassManager
 
-    import kerneldsl.analysis.traits as analyze
+    import kerneldsl.analysis.analyze as analyze
     import kerneldsl.frontend.normalize as normalize
     import targets.cpu.regions.compile as cpu_regions
     import targets.cuda.compile.ptx as ptx

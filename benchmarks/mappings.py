@@ -26,7 +26,7 @@ import torch
 from machine import describe_gpu_machine
 
 import kerneldsl as kd
-from kerneldsl.analysis.traits import analyze
+from kerneldsl.analysis.analyze import analyze
 from kerneldsl.contract import (
     NO_PROMISES,
     ONE_EACH,

@@ -7,21 +7,15 @@ they are estimates if the kernel does not say more.
 
 from __future__ import annotations
 
-import operator
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import field
 from typing import Any, NamedTuple, TypeAlias
 
 from kerneldsl.analysis.index_forms import IndexForm, Pattern, is_crossed, offsets_of, pattern_of
-from kerneldsl.frontend.operators import BINARY_OPERATORS
-from kerneldsl.language.element_types import REAL_KINDS, names_of
 from kerneldsl.utilities.dataclasses import dataclass
 
 __all__ = [
-    "CONVERSIONS",
-    "OPERATORS",
-    "SELECTIONS",
     "UNKNOWN_TRIPS",
     "Access",
     "BodyWork",
@@ -31,7 +25,6 @@ __all__ = [
     "Place",
     "RegionWork",
 ]
-
 
 #: Rounds that a loop of unknown length is taken to make.
 UNKNOWN_TRIPS = 16
@@ -284,14 +277,3 @@ def _form_from_json(found: Any) -> IndexForm:
     if len(known) != len(IndexForm().factors):
         raise ValueError(f"a form has {len(known)} factors")
     return IndexForm(known, None if constant is None else int(constant), bool(is_loaded))
-
-
-#: Operators to ``add``, ``sub``, ``mul``, ``div``, ``mod``, ``pow`` and those of bits.
-OPERATORS = {function: function.__name__ for function in BINARY_OPERATORS.values()} | {
-    operator.truediv: "div",
-    operator.floordiv: "div",
-}
-#: Functions that take one instruction for each two arguments, and no arithmetic on floats.
-SELECTIONS = frozenset({"abs", "absolute", "fabs", "max", "maximum", "min", "minimum"})
-#: Functions that give a number as another type.
-CONVERSIONS = names_of(*REAL_KINDS) | {"bool", "complex", "float", "int"}

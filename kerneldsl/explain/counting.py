@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from kerneldsl.analysis.work import SELECTIONS
+from kerneldsl.analysis.operations import SELECTIONS
 from kerneldsl.explain.lane_memory import LaneMemory
 from kerneldsl.explain.sites import site_of
 from kerneldsl.explain.tally import DivisionTally, FloatTally

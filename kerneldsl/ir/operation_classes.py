@@ -1,6 +1,6 @@
 """The class of each operation that computes a value: what the planner and `explain` count.
 
-Operators have the names of :data:`kerneldsl.analysis.work.OPERATORS`, functions their own
+Operators have the names of :data:`kerneldsl.analysis.operations.OPERATORS`, functions their own
 name without that of their module. Constants, conversions, extents, accesses, parts of arrays and
 control are in no class.
 """
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from numba import types
 
-from kerneldsl.analysis.work import CONVERSIONS, OPERATORS, SELECTIONS
+from kerneldsl.analysis.operations import CONVERSIONS, OPERATORS, SELECTIONS
 from kerneldsl.frontend.operators import COMPARISONS
 from kerneldsl.frontend.unit import IntrinsicUse
 from kerneldsl.ir.operations import Operation

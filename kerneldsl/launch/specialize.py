@@ -98,7 +98,7 @@ def make_specialization(
     _refuse_hidden_writes(state, kinds)
     traits = state.traits
     if traits.infers_shared:
-        from kerneldsl.analysis.traits import traits_for
+        from kerneldsl.analysis.analyze import traits_for
 
         traits = traits_for(state.unit, traits, kinds)
     return Specialization(

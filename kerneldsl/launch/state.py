@@ -346,7 +346,7 @@ def _shipped_form(
 def _make_unit(
     function: Callable[..., Any], constants: Mapping[str, Any] | None, follows_numba: bool
 ) -> tuple[FunctionUnit, KernelTraits]:
-    from kerneldsl.analysis.traits import analyze
+    from kerneldsl.analysis.analyze import analyze
     from kerneldsl.frontend.normalize import make_unit
 
     try:

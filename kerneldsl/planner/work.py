@@ -20,7 +20,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from kerneldsl.analysis.work import OPERATORS, SELECTIONS, Access, BodyWork
+from kerneldsl.analysis.operations import OPERATORS, SELECTIONS
+from kerneldsl.analysis.work import Access, BodyWork
 from kerneldsl.contract import Promises
 from kerneldsl.contract.abi import array_parameters
 from kerneldsl.language.kinds import ArrayKind, Kind, array_kinds

@@ -51,7 +51,7 @@ OWN_KERNEL = (
     "kerneldsl.launch.fitted_models",
     "kerneldsl.cache.toolchain",
     "kerneldsl.cache.remembered",
-    "kerneldsl.analysis.traits",
+    "kerneldsl.analysis.analyze",
     "kerneldsl.frontend.normalize",
     "kerneldsl.language.intrinsics.table",
 )

@@ -20,7 +20,7 @@ import grimp
 import numpy as np
 import pytest
 
-from kerneldsl.analysis.traits import analyze
+from kerneldsl.analysis.analyze import analyze
 from kerneldsl.cache import toolchain
 from kerneldsl.cache.key import Key, describe, key_of
 from kerneldsl.cache.reasons import UncacheableError

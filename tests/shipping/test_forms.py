@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from kerneldsl._version import __version__
-from kerneldsl.analysis.traits import analyze
+from kerneldsl.analysis.analyze import analyze
 from kerneldsl.frontend import unit as unit_module
 from kerneldsl.frontend.fingerprint import fingerprint
 from kerneldsl.frontend.normalize import make_unit

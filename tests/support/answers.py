@@ -8,7 +8,7 @@ from typing import Any
 
 from numba.core.errors import NumbaError
 
-from kerneldsl.analysis.traits import analyze
+from kerneldsl.analysis.analyze import analyze
 from kerneldsl.contract.findings import BarrierProblem
 from kerneldsl.errors import KernelError
 from kerneldsl.frontend.effects.effects import Writes, augmented_values, written_parameters

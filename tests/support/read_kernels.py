@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from kerneldsl.analysis.traits import analyze
+from kerneldsl.analysis.analyze import analyze
 from kerneldsl.contract import Specialization
 from kerneldsl.contract.findings import BarrierFacts
 from kerneldsl.frontend.normalize import make_unit

@@ -17,7 +17,7 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 
-from kerneldsl.analysis.work import CONVERSIONS, SELECTIONS
+from kerneldsl.analysis.operations import CONVERSIONS, SELECTIONS
 from kerneldsl.contract import Specialization
 from kerneldsl.contract.abi import RECORD_WORD_BYTES
 from kerneldsl.errors import KernelError

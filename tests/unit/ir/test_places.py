@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import kerneldsl as kd
-from kerneldsl.analysis.traits import analyze
+from kerneldsl.analysis.analyze import analyze
 from kerneldsl.frontend.normalize import make_unit
 from kerneldsl.language.intrinsics.intrinsic import Typing
 from kerneldsl.language.intrinsics.table import INTRINSICS

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 import kerneldsl as kd
-from kerneldsl.analysis.traits import analyze
+from kerneldsl.analysis.analyze import analyze
 from kerneldsl.contract.findings import NO_BARRIERS, notes_of, read_notes
 from kerneldsl.frontend.normalize import make_unit
 from kerneldsl.ir.barriers import analyze_barriers, barrier_problems

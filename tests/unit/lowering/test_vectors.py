@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import kerneldsl as kd
-from kerneldsl.analysis.traits import analyze
+from kerneldsl.analysis.analyze import analyze
 from kerneldsl.contract import ArrayPromises, ElementMapping, Promises
 from kerneldsl.frontend.normalize import make_unit
 from kerneldsl.language.element_types import DTYPE_NAMES, ELEMENT_TYPES, vector_names

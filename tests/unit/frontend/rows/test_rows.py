@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import kerneldsl as kd
-from kerneldsl.analysis.traits import analyze
+from kerneldsl.analysis.analyze import analyze
 from kerneldsl.errors import KernelFault, UnsupportedConstructError
 from kerneldsl.frontend.normalize import make_unit
 from kerneldsl.frontend.rows.reductions import REDUCTIONS, reduction_unit

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kerneldsl.analysis.traits import analyze
+from kerneldsl.analysis.analyze import analyze
 from kerneldsl.cache.key import key_of
 from kerneldsl.contract import Specialization, UnusableCodeError
 from kerneldsl.contract.abi import LaunchMode
