@@ -28,6 +28,8 @@ THREADS = 128
 #: Tiles by rows of the other factor: rows of words, and blocks of a multiprocessor. For more rows,
 #: unpacking the words first is faster.
 TILES = {8: (64, 4), 16: (128, 3), 32: (128, 2), 64: (128, 2)}
+#: Rows of integers, or by numbers of 8 bits, up to which that holds.
+MOST_OTHERS = 16
 #: Multiprocessors of a large GPU.
 PROCESSORS = 132
 #: Fewest words along k of a part.
@@ -170,7 +172,9 @@ def add_scaled(sums, scales, x_scales, out, *, parts, height, is_grouped):
 def fits_planes(x: Array, weights: Weights) -> bool:
     """Return whether a GPU multiplies a few rows by words, and groups begin at tiles."""
     begins = weights.group % (DEPTH * 32 // weights.format.bits) == 0
-    is_few = 0 < x.shape[0] <= max(TILES) and x.shape[1] > 0 and x.dtype.itemsize <= 2
+    are_pairs = x.dtype.itemsize == 2 and weights.format.bits < 8
+    most = max(TILES) if are_pairs else MOST_OTHERS
+    is_few = 0 < x.shape[0] <= most and x.shape[1] > 0 and x.dtype.itemsize <= 2
     is_alike = weights.x_scales.shape[1] == 1
     return is_few and begins and weights.as_words is not None and is_alike and has_tensor_cores(x)
 
