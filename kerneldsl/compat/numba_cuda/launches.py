@@ -58,10 +58,10 @@ def warn_of_host_arrays(args: tuple[Any, ...]) -> None:
 def warn_of_no_source(function: Any) -> None:
     """Warn of a function that is compiled for debugging, and is in no file."""
     if not linecache.getlines(function.__code__.co_filename):
-        from numba.core.errors import NumbaDebugInfoWarning
+        from numba import errors
 
         text = f"Could not find source for function: {function}. Lines of errors may be missing."
-        warn(NumbaDebugInfoWarning(text), stacklevel=_STACKLEVEL)
+        warn(errors.NumbaDebugInfoWarning(text), stacklevel=_STACKLEVEL)
 
 
 #: From a warning to the program.

@@ -167,7 +167,7 @@ for target, module, owner, name, file in (
     ("cpu", "compiler_lock", "", "global_compiler_lock", "compiling.py"),
     ("cpu", "codegen", "CPUCodeLibrary", "_optimize_final_module", "host_code.HostLibrary"),
     ("cpu", "codegen", "CPUCodeLibrary", "_finalize_final_module", "host_code.HostLibrary"),
-    ("null", "callconv", "", "MinimalCallConv", "calling.py"),
+    ("null", "callconv", "", "MinimalCallConv", "device_code.py"),
     ("null", "base", "BaseContext", "insert_const_string", "device_target.DeviceContext"),
     ("null", "target_extension", "", "dispatcher_registry", "device_target.py"),
 ):
