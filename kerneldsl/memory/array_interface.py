@@ -13,6 +13,14 @@ from kerneldsl.language.element_types import ELEMENT_TYPES, numpy_dtype
 from kerneldsl.memory import dlpack
 from kerneldsl.memory.geometry import ArrayGeometry
 from kerneldsl.memory.strided import contiguous_strides
+from kerneldsl.memory.tensors import (
+    aligned,
+    cupy_geometry,
+    element_of_tensor,
+    is_cuda_tensor,
+    is_cupy,
+    tensor_geometry,
+)
 from kerneldsl.placement.devices import device_of_memory
 from kerneldsl.placement.registry import get_target, target_of_memory
 from kerneldsl.streams.current import stream_of
@@ -28,13 +36,19 @@ def as_geometry(obj: Any) -> ArrayGeometry:
     Raises `ArgumentTypeError` if it shares its memory in no way, or has a dtype that kernels do not
     take.
     """
-    if _has_interface(obj):
+    producer: int | None
+    if is_cuda_tensor(obj):
+        array, producer = tensor_geometry(obj, element_of_tensor(obj))
+    elif is_cupy(obj):
+        array, producer = cupy_geometry(obj)
+    elif _has_interface(obj):
         array, producer = from_cuda_array_interface(obj)
-        current = stream_of(array.device, None)
-        if producer is not None and not is_recorded(current):
-            array.device.wait_stream(current, producer)
-        return array
-    return dlpack.import_array(obj, stream=None)
+    else:
+        return dlpack.import_array(obj, stream=None)
+    current = stream_of(array.device, None)
+    if producer is not None and not is_recorded(current):
+        array.device.wait_stream(current, producer)
+    return array
 
 
 def has_protocol(value: Any, name: str) -> bool:
@@ -90,14 +104,7 @@ def _described_by(interface: dict[str, Any], value: Any) -> tuple[ArrayGeometry,
     shape = tuple(interface["shape"])
     strides = interface.get("strides") or contiguous_strides(shape, dtype.itemsize)
     pointer, is_read_only = interface["data"]
-    pointer = pointer or 0
-    if pointer % max(dtype.alignment, 1):
-        raise ArgumentTypeError(
-            f"the data at {pointer:#x} is not aligned to {dtype.alignment} bytes",
-            value=value,
-            limit="A device reads an element at a multiple of its size",
-            remedy="Copy the array",
-        )
+    pointer = aligned(pointer or 0, dtype)
     target = get_target(target_of_memory(MemoryType.CUDA))
     index = target.device_of_pointer(pointer).index if pointer and target.devices() else 0
     device = device_of_memory(MemoryType.CUDA, index)

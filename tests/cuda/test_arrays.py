@@ -114,3 +114,32 @@ def test_a_shared_array_outlives_its_maker(torch: Any, vector: np.ndarray) -> No
     others = [torch.full((1001,), 7.0, device="cuda") for _ in range(50)]
     assert_same_bits(ours.copy_to_host(), vector, "after its maker")
     assert len(others) == 50
+
+
+def test_tensors_are_taken_by_their_attributes(torch: Any, rng: np.random.Generator) -> None:
+    """Their dtype, shape, strides and address, without a protocol; what is not there is refused."""
+    for dtype in ("bfloat16", "float16", "float64", "int8", "bool", "complex64"):
+        theirs = torch.ones(4, 6, dtype=getattr(torch, dtype), device="cuda").T[1:, ::2]
+        found = kd.as_array(theirs)
+        assert str(found.dtype) == dtype
+        assert found.shape == tuple(theirs.shape)
+        assert found.strides == tuple(n * theirs.element_size() for n in theirs.stride())
+        assert found.location == theirs.data_ptr()
+    assert kd.as_array(torch.empty(0, 3, device="cuda")).shape == (0, 3)
+    with pytest.raises(kd.ArgumentError, match=r"gradient.*tensor\.detach\(\)"):
+        kd.as_array(torch.ones(3, device="cuda", requires_grad=True))
+    with pytest.raises(kd.ArgumentError, match="lazily"):
+        kd.as_array(torch.tensor([1j], device="cuda").conj())
+    with pytest.raises(kd.ArgumentError):
+        kd.as_array(torch.ones(3, device="cuda").to_sparse())
+
+
+def test_a_taken_tensor_is_ready_in_the_current_stream(torch: Any) -> None:
+    side = torch.cuda.Stream()
+    tensor = torch.zeros(1 << 24, device="cuda")
+    torch.cuda.synchronize()
+    with torch.cuda.stream(side):
+        for _ in range(50):
+            tensor += 1
+        ours = kd.as_array(tensor)
+    assert (ours.copy_to_host() == 50).all()
