@@ -10,6 +10,7 @@ import kerneldsl as kd
 from kerneldsl.repeating.recorded_calls import refuse_to_repeat, repeat_calls
 from kerneldsl.utilities.tracebacks import passes_on, shorten_errors, warn_user
 from stdlib_kernels.inputs import Call, Parameters, call_of_tensors
+from stdlib_kernels.library_streams import stream_of_library
 
 __all__ = ["library_function", "repeated_function", "warn"]
 
@@ -58,10 +59,11 @@ def _taking_any(
             made = call_of_tensors(repeating or taking_any, args, kwargs)
             if made is not None:
                 return cast("R", made[0])
-            call = Call(parameters, args, kwargs)
-            if call.is_changed:
-                with_ours: Any = repeating or function
-                return cast("R", call.returned(with_ours(*call.args, **call.named)))
+            with stream_of_library((*args, *kwargs.values())):
+                call = Call(parameters, args, kwargs)
+                if call.is_changed:
+                    with_ours: Any = repeating or function
+                    return cast("R", call.returned(with_ours(*call.args, **call.named)))
         if is_apart:
             refuse_to_repeat()
         return function(*args, **kwargs)

@@ -43,9 +43,10 @@ def is_cuda_tensor(value: Any) -> bool:
 
 
 def is_cupy(value: Any) -> bool:
-    """Return whether a value is an array of CuPy."""
+    """Return whether a value is an array of CuPy, and none of NumPy in its place."""
     cupy = sys.modules.get("cupy")
-    return cupy is not None and isinstance(value, getattr(cupy, "ndarray", ()))
+    is_theirs = cupy is not None and isinstance(value, getattr(cupy, "ndarray", ()))
+    return is_theirs and not isinstance(value, np.ndarray)
 
 
 def element_of_tensor(value: Any) -> np.dtype[Any]:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 import kerneldsl as kd
+import stdlib_kernels as sk
 
 
 @kd.kernel
@@ -138,3 +139,26 @@ def test_we_record_what_torch_puts_into_our_stream(torch: Any) -> None:
     graph.launch(stream)
     stream.synchronize()
     assert (tensor == 4).all()
+
+
+def test_library_functions_run_in_the_stream_of_torch(torch: Any) -> None:
+    """What torch does next in its stream finds the result, also in `out`."""
+    x = torch.full((1 << 26,), 2.0, device="cuda")
+    torch.cuda.synchronize()
+    side = torch.cuda.Stream()
+    for call in (
+        lambda out: sk.clip(x, 3, 4, out=out),
+        lambda out: out.copy_(sk.clip(x, 3, 4)),
+    ):
+        for _ in range(5):
+            with torch.cuda.stream(side):
+                out = torch.zeros_like(x)
+                call(out)
+                copied = out.clone()
+                total = (copied == 3).sum()
+            side.synchronize()
+            assert int(total) == x.numel()
+    with kd.Stream() as ours, torch.cuda.stream(side):
+        sk.clip(x, 3, 4, out=out)
+        ours.synchronize()
+        assert (out == 3).all()
