@@ -15,6 +15,7 @@ import re
 from collections import Counter
 
 __all__ = [
+    "choose_zeros",
     "cut_bytes_out",
     "keep_guards",
     "leave_unused_exchanges_out",
@@ -44,6 +45,11 @@ _EXCHANGE = re.compile(
     r"^\s*(?:vote\.sync|match\.a(?:ny|ll)\.sync|redux\.sync)[\w.]*\s+(%[\w|%]+),[^;]*;$"
 )
 _REGISTER = re.compile(r"%\w+")
+_WIDE = re.compile(r"%rd\d+")
+_ZERO = re.compile(r"^\tmov\.b64 \t(%rd\d+), 0;$")
+_BRANCH = re.compile(r"^\t@(!?)(%p\d+) bra \t(\S+);$")
+#: In the place of a line that is left out.
+_REMOVED = "\0"
 
 
 def work_around_ptxas(ptx: str) -> str:
@@ -54,6 +60,7 @@ def work_around_ptxas(ptx: str) -> str:
         multiply_high_and_add,
         cut_bytes_out,
         leave_unused_exchanges_out,
+        choose_zeros,
     ):
         ptx = write(ptx)
     return ptx
@@ -221,6 +228,63 @@ def _is_unused(line: str, seen: Counter[str]) -> bool:
     return exchange is not None and all(
         seen[result] == 1 for result in _REGISTER.findall(exchange[1])
     )
+
+
+def choose_zeros(ptx: str) -> str:
+    """Write a zero of 64 bits that a product in a short branch replaces as a choice.
+
+    ptxas makes one instruction with a predicate of such a branch. It zeroes the two registers by
+    ``CS2R`` just before, which takes longer than the product, but ptxas (seen with 13.0, for sm_90)
+    waits only for the product. A lane that skips the product reads what was in the registers, if
+    few warps run. A choice by the condition of the branch takes no longer than a product.
+
+    Examples
+    --------
+    >>> lines = ["mov.b64 \\t%rd3, 0;", "@%p1 bra \\t$L1;", "mul.lo.s64 \\t%rd3, %rd1, %rd2;"]
+    >>> text = choose_zeros("\\t" + "\\n\\t".join(lines) + "\\n$L1:")
+    >>> print(text.replace("\\t", " ").splitlines()[0])
+     selp.b64  %rd3, 0, %rd1, %p1;
+    """
+    if "\tmov.b64 \t%rd" not in ptx:
+        return ptx
+    lines = ptx.split("\n")
+    zeros: dict[str, int] = {}
+    for at, line in enumerate(lines):
+        zero, branch = _ZERO.match(line), _BRANCH.match(line)
+        if branch is not None:
+            for register, place in zeros.items():
+                _choose_zero(lines, register, place, at, branch)
+        for register in set(_REGISTER.findall(line)).intersection(zeros):
+            del zeros[register]
+        if branch is not None or line.endswith(":"):
+            zeros = {}
+        elif zero is not None:
+            zeros[zero[1]] = at
+    return "\n".join(line for line in lines if line != _REMOVED)
+
+
+def _choose_zero(
+    lines: list[str], register: str, place: int, at: int, branch: re.Match[str]
+) -> None:
+    """Choose a register's zero at a branch instead of its place, if a product may replace it."""
+    is_negated, condition, label = branch.groups()
+    end = next((n for n in range(at + 1, min(at + 40, len(lines))) if lines[n] == f"{label}:"), 0)
+    body = lines[at + 1 : end]
+    product = re.compile(rf"\s*(?:mul|mad)\.(?:wide|lo)\.\w+\s+{register},")
+    if any(line.endswith(":") or " bra" in line for line in body) or not any(
+        map(product.match, body)
+    ):
+        return
+    known = {register}
+    for line in body:
+        first, _, rest = line.partition(",")
+        read = next((each for each in _WIDE.findall(rest) if each not in known), None)
+        if read is not None:
+            values = f"{read}, 0" if is_negated else f"0, {read}"
+            lines[place] = _REMOVED
+            lines[at] = f"\tselp.b64 \t{register}, {values}, {condition};\n{lines[at]}"
+            return
+        known.update(_WIDE.findall(first))
 
 
 def _written_otherwise(found: re.Match[str]) -> str:

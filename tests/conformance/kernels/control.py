@@ -286,3 +286,36 @@ _list.add(
     extent=(50,),
     expected=_expected_of_branches,
 )
+
+
+@kd.func
+def quotient_or(p, lane):
+    if lane - p > p:
+        return lane // -3 & p
+    return p
+
+
+@kd.kernel
+def products_in_short_branches(x, table, out):
+    # In blocks of one thread nothing else runs while a result is on its way.
+    i = kd.grid(1)
+    value = np.int64(np.uint32(x[i]))
+    value += quotient_or(value, i)
+    found = table[i] if i < table.size else 0
+    value += found * found
+    if i < out.size:
+        out[i] = value
+
+
+for _block in (1, 16):
+    _list.add(
+        f"products_in_short_branches_{_block}",
+        products_in_short_branches,
+        lambda rng: (
+            rng.integers(0, 50, 64),
+            rng.integers(-90, 90, 5).astype(np.int16),
+            poisoned(64, np.int64),
+        ),
+        grid=(64 // _block,),
+        block=(_block,),
+    )
