@@ -296,7 +296,7 @@ def messages() -> tuple[Message, ...]:
         if name in _PARAMETER_KINDS:
             found += _of_parameter(call, scope, place)
             continue
-        if name == "Refusal" and len(call.args) >= 2:  # of the front end
+        if name in ("Refusal", "made_by") and len(call.args) >= 2:  # of the front end
             kind, what, remedy = "KernelTypingError", call.args[0], call.args[1]
         elif name == "_warn" and call.args:
             kind, what, remedy = "FallbackWarning", call.args[0], None

@@ -233,9 +233,9 @@ def _is_unused(line: str, seen: Counter[str]) -> bool:
 def choose_zeros(ptx: str) -> str:
     """Write a zero of 64 bits that a product in a short branch replaces as a choice.
 
-    ptxas makes one instruction with a predicate of such a branch. It zeroes the two registers by
-    ``CS2R`` just before, which takes longer than the product, but ptxas (seen with 13.0, for sm_90)
-    waits only for the product. A lane that skips the product reads what was in the registers, if
+    ptxas makes one instruction with a predicate of such a branch. Just before, it zeroes the two
+    registers by ``CS2R``, which takes longer than the product. But ptxas (seen with 13.0, for
+    sm_90) waits only for the product. A lane that skips it reads what was in the registers, if
     few warps run. A choice by the condition of the branch takes no longer than a product.
 
     Examples
