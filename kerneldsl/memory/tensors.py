@@ -52,8 +52,8 @@ def is_cupy(value: Any) -> bool:
 def element_of_tensor(value: Any) -> np.dtype[Any]:
     """Return the dtype of a tensor.
 
-    Raises `ArgumentTypeError` for a dtype that kernels do not take, and `ArgumentValueError` if the
-    memory is not all of the tensor: it records a gradient, or is negated lazily.
+    Raises `ArgumentTypeError` for a dtype that kernels do not take. Raises `ArgumentValueError` if
+    the memory is not all of the tensor: it records a gradient, or is negated lazily.
     """
     row = _TORCH_DTYPES.get(str(value.dtype))
     if row is None:
