@@ -45,9 +45,8 @@ _EXCHANGE = re.compile(
     r"^\s*(?:vote\.sync|match\.a(?:ny|ll)\.sync|redux\.sync)[\w.]*\s+(%[\w|%]+),[^;]*;$"
 )
 _REGISTER = re.compile(r"%\w+")
-_WIDE = re.compile(r"%rd\d+")
-_ZERO = re.compile(r"^\tmov\.b64 \t(%rd\d+), 0;$")
-_BRANCH = re.compile(r"^\t@(!?)(%p\d+) bra \t(\S+);$")
+_ZERO = re.compile(r"^\s*mov\.b64\s+(%\w+), 0;$")
+_BRANCH = re.compile(r"^\s*@(!?)(%\w+) bra\s+(\S+);$")
 #: In the place of a line that is left out.
 _REMOVED = "\0"
 
@@ -243,10 +242,8 @@ def choose_zeros(ptx: str) -> str:
     >>> lines = ["mov.b64 \\t%rd3, 0;", "@%p1 bra \\t$L1;", "mul.lo.s64 \\t%rd3, %rd1, %rd2;"]
     >>> text = choose_zeros("\\t" + "\\n\\t".join(lines) + "\\n$L1:")
     >>> print(text.replace("\\t", " ").splitlines()[0])
-     selp.b64  %rd3, 0, %rd1, %p1;
+     selp.b64  %rd3, 0, -1, %p1;
     """
-    if "\tmov.b64 \t%rd" not in ptx:
-        return ptx
     lines = ptx.split("\n")
     zeros: dict[str, int] = {}
     for at, line in enumerate(lines):
@@ -275,16 +272,9 @@ def _choose_zero(
         map(product.match, body)
     ):
         return
-    known = {register}
-    for line in body:
-        first, _, rest = line.partition(",")
-        read = next((each for each in _WIDE.findall(rest) if each not in known), None)
-        if read is not None:
-            values = f"{read}, 0" if is_negated else f"0, {read}"
-            lines[place] = _REMOVED
-            lines[at] = f"\tselp.b64 \t{register}, {values}, {condition};\n{lines[at]}"
-            return
-        known.update(_WIDE.findall(first))
+    values = "-1, 0" if is_negated else "0, -1"  # what the product replaces may be any number
+    lines[place] = _REMOVED
+    lines[at] = f"\tselp.b64 \t{register}, {values}, {condition};\n{lines[at]}"
 
 
 def _written_otherwise(found: re.Match[str]) -> str:
