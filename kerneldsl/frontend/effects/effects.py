@@ -17,6 +17,7 @@ from kerneldsl.frontend.effects.aliases import Alias, Aliases, Augmented, Root, 
 from kerneldsl.frontend.effects.library_effects import (
     READING_METHODS,
     VIEW_METHODS,
+    is_result,
     looks_at_scalars,
     only_reads,
 )
@@ -138,7 +139,9 @@ class Writes(Aliases):
         if not looks_at_scalars(function, node):
             arguments = [*node.args, *(k.value for k in node.keywords)]
             for i, argument in enumerate(arguments):
-                if not only_reads(function, i, node):
+                if is_result(function, i, node):  # an array, whatever it is a part of
+                    written |= self.roots(argument)
+                elif not only_reads(function, i, node):
                     written |= self.views(argument)
         return frozenset(written)
 

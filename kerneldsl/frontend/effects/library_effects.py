@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 from typing import Any
 
 import numpy as np
@@ -18,9 +19,11 @@ __all__ = [
     "VIEW_METHODS",
     "WRITING_FUNCTIONS",
     "gives_scalar",
+    "is_result",
     "looks_at_scalars",
     "makes_scalars",
     "only_reads",
+    "result_position",
 ]
 
 #: Attributes of an array that belong to its type, and those that give its extents.
@@ -78,6 +81,27 @@ def makes_scalars(function: Any, node: ast.Call) -> bool:
     return isinstance(function, np.ufunc) or (
         looks_at_scalars(function, node) and function not in (max, min)
     )
+
+
+def result_position(function: Any) -> int | None:
+    """Return which argument of a function of NumPy's is the array for its result, if one may be."""
+    if isinstance(function, np.ufunc):
+        return function.nin
+    try:
+        parameters = list(inspect.signature(function).parameters)
+    except (TypeError, ValueError):  # no function, or one that is written in C
+        return None
+    return parameters.index("out") if "out" in parameters else None
+
+
+def is_result(function: Any, position: int, node: ast.Call) -> bool:
+    """Return whether an argument of a call of NumPy's is the array for the result."""
+    if not (name_of_function(function) or "").startswith("numpy."):
+        return False
+    if position >= len(node.args):
+        return node.keywords[position - len(node.args)].arg == "out"
+    place = result_position(function)
+    return place is not None and position >= place
 
 
 def only_reads(function: Any, position: int, node: ast.Call) -> bool:

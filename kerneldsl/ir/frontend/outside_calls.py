@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import inspect
 from collections.abc import Iterable, Iterator
 from types import ModuleType
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 from numba import types
 
+from kerneldsl.frontend.effects.library_effects import result_position
 from kerneldsl.frontend.parts import Part
 from kerneldsl.ir.frontend.members import NamedMembers, class_of, packed, unpacked
 from kerneldsl.ir.frontend.reader import NotReadError, Reader, constant_of
@@ -154,15 +154,10 @@ def _has_output(function: Any, given: list[Value], named: dict[str, Value]) -> b
     """Return whether a function of NumPy's is given an array for its result."""
     if "out" in named:
         return True
-    if isinstance(function, np.ufunc):
-        return len(given) > function.nin
     if not any(isinstance(each.type, types.Array) for each in given):
         return False
-    try:
-        parameters = list(inspect.signature(function).parameters)
-    except (TypeError, ValueError):  # a name of a method, and what is written in C
-        return False
-    return "out" in parameters and len(given) > parameters.index("out")
+    place = result_position(function)
+    return place is not None and len(given) > place
 
 
 def _receiver(callee: Value) -> Value:

@@ -120,3 +120,17 @@ def shared_only(n):
 )
 def test_writes(function: Any, written: set[int]) -> None:
     assert written_parameters(make_unit(function)) == written
+
+
+def results_in_parts(a, b, c, d, e, x):
+    i = kd.grid(1)
+    np.maximum(x[i], x[0], a[i])
+    np.add(x[i], x[1], b[0, i : i + 1])
+    row = c[i]
+    np.negative(x[2], row)
+    np.clip(x[i], 0, 1, d[i])
+    np.exp(x[i], out=e[i])
+
+
+def test_arrays_for_results_are_written_whatever_they_are_parts_of() -> None:
+    assert written_parameters(make_unit(results_in_parts)) == {0, 1, 2, 3, 4}
