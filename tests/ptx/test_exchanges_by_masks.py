@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import kerneldsl as kd
-from targets.cuda.compile.ptxas_workarounds import leave_unused_exchanges_out
 from tests.ptx.helpers import body_of, compile_ptx
 
 _ALL_LANES = np.uint32(0xFFFFFFFF)
@@ -80,14 +79,26 @@ def test_used(arch: str) -> None:
     assert sorted(set(_exchanges(_used, arch))) == sorted(_EXCHANGES)
 
 
-def test_a_register_of_another_function_is_another() -> None:
-    text = "{{\nvote.sync.ballot.b32 %r1, %p1, %r2;\n}}\n{{\n{}st.global.b32 [%rd1], %r1;\n}}"
-    vote = "vote.sync.ballot.b32 %r1, %p1, %r3;\n"
-    assert leave_unused_exchanges_out(text.format(vote)) == f"{{\n}}\n{{\n{vote}" + (
-        "st.global.b32 [%rd1], %r1;\n}"
-    )
+def _in_a_loop(x, out, mask):
+    # The next exchange alone reads each one, after a branch that chooses its operand.
+    i = kd.grid(1)
+    value = x[i]
+    for k in range(mask):
+        lanes = kd.match_any_sync(_ALL_LANES, value % 3 if value > k else -value)
+        value = kd.reduce_add_sync(lanes, value + k)
+    out[i] = x[i]
 
 
-def test_one_of_two_results_is_enough() -> None:
-    text = "{\nmatch.all.sync.b32 %r1|%p1, %r2, %r3;\nselp.b32 %r4, 1, 0, %p1;\n}"
-    assert leave_unused_exchanges_out(text) == text
+def _in_a_loop_and_used(x, out, mask):
+    i = kd.grid(1)
+    value = x[i]
+    for k in range(mask):
+        lanes = kd.match_any_sync(_ALL_LANES, value % 3 if value > k else -value)
+        value = kd.reduce_add_sync(lanes, value + k)
+    out[i] = value
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90", "sm_120"])
+def test_used_by_the_next_iteration(arch: str) -> None:
+    assert _exchanges(_in_a_loop, arch) == []
+    assert _exchanges(_in_a_loop_and_used, arch) == ["match.any.sync"]  # and shuffles of 64 bits

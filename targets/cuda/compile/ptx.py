@@ -39,6 +39,7 @@ from targets.cuda.compile.square_roots import (
     root_definitions,
     with_declared_roots,
 )
+from targets.cuda.compile.unused_exchanges import without_unused_exchanges
 from targets.cuda.intrinsics.by_architecture import definitions, is_by_architecture
 from targets.cuda.intrinsics.memory import DYNAMIC_SHARED
 
@@ -244,6 +245,7 @@ def write_ptx(
                 function.linkage = "internal"
     _mark_convergent(module)
     _optimize(module, machine, speed_level=3)
+    module = without_unused_exchanges(module, machine, _parse)
     if not ROOTS.keys().isdisjoint(linked.symbols) and restore_roots(module):
         _optimize(module, machine, speed_level=1)
     if views_shared:

@@ -12,13 +12,11 @@ CUDA C++ Programming Guide, section "Warp Vote Functions", on the order of memor
 from __future__ import annotations
 
 import re
-from collections import Counter
 
 __all__ = [
     "choose_zeros",
     "cut_bytes_out",
     "keep_guards",
-    "leave_unused_exchanges_out",
     "let_magnitudes_wrap",
     "let_signs_wrap",
     "multiply_high_and_add",
@@ -40,10 +38,6 @@ _HIGH_PRODUCT = re.compile(r"\bmul\.hi\.u32(\s+%\w+, [^,;]+, [^,;]+);")
 _SIGN = re.compile(r"^(\s*)(neg|abs)\.s16(\s+)(%\w+), (%\w+);", re.M)
 _MAGNITUDE = re.compile(r"^(\s*)abs\.(s32|s64)(\s+)(%\w+), (%\w+);", re.M)
 
-#: An exchange of a warp: its results, one or two.
-_EXCHANGE = re.compile(
-    r"^\s*(?:vote\.sync|match\.a(?:ny|ll)\.sync|redux\.sync)[\w.]*\s+(%[\w|%]+),[^;]*;$"
-)
 _REGISTER = re.compile(r"%\w+")
 _ZERO = re.compile(r"^\s*mov\.b64\s+(%\w+), 0;$")
 _BRANCH = re.compile(r"^\s*@(!?)(%\w+) bra\s+(\S+);$")
@@ -58,7 +52,6 @@ def work_around_ptxas(ptx: str) -> str:
         let_signs_wrap,
         multiply_high_and_add,
         cut_bytes_out,
-        leave_unused_exchanges_out,
         choose_zeros,
     ):
         ptx = write(ptx)
@@ -181,52 +174,6 @@ def _cut_out(byte: str, value: str) -> str:
     wide = value if bits is None else byte
     converted = "" if bits is None else f"cvt.u32.{bits} {byte}, {value}; "
     return f"{converted}bfe.u32 {byte}, {wide}, 0, 8;"
-
-
-def leave_unused_exchanges_out(ptx: str) -> str:
-    """Remove exchanges of a warp of which no lane reads the result.
-
-    LLVM keeps them. An exchange by a mask in a register is done by the lanes of one mask after
-    the other, and ptxas (seen with 13.0, for sm_80 and later) takes the lanes of all masks for
-    together behind it. Where it finds the result unused, it leaves out the exchange and what brings
-    them together, but not what takes them apart. An exchange orders no accesses to memory, so
-    nothing else is lost with it.
-
-    Examples
-    --------
-    >>> print(leave_unused_exchanges_out("{\\nredux.sync.add.s32 %r2, %r1, %r3;\\nret;\\n}"))
-    {
-    ret;
-    }
-    """
-    if not any(name in ptx for name in ("vote.sync", "match.a", "redux.sync")):
-        return ptx
-    lines = ptx.split("\n")
-    kept: list[str] = []
-    while lines:
-        # Registers are numbered anew in each function, which ends with a brace in the first column.
-        length = lines.index("}") + 1 if "}" in lines else len(lines)
-        kept += _with_used_exchanges(lines[:length])
-        del lines[:length]
-    return "\n".join(kept)
-
-
-def _with_used_exchanges(function: list[str]) -> list[str]:
-    """Return a function's lines without unused exchanges, nor those that only these have read."""
-    while True:
-        seen = Counter(register for line in function for register in _REGISTER.findall(line))
-        used = [line for line in function if not _is_unused(line, seen)]
-        if len(used) == len(function):
-            return used
-        function = used
-
-
-def _is_unused(line: str, seen: Counter[str]) -> bool:
-    """Return whether a line is an exchange whose results stand nowhere else."""
-    exchange = _EXCHANGE.match(line)
-    return exchange is not None and all(
-        seen[result] == 1 for result in _REGISTER.findall(exchange[1])
-    )
 
 
 def choose_zeros(ptx: str) -> str:

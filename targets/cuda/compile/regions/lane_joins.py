@@ -13,11 +13,11 @@ CUDA C++ Programming Guide, section "Warp Vote Functions" (``__activemask``); PT
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from llvmlite import ir
 
-from kerneldsl.ir.operations import Effect, Function, Operation, Region, Value
+from kerneldsl.ir.operations import Effect, Function, Label, Operation, Region, Value
 from targets.cuda.intrinsics.by_architecture import call_by_architecture
 from targets.cuda.intrinsics.synchronize import call_nvvm
 
@@ -30,13 +30,31 @@ def lane_joins(function: Function) -> frozenset[Operation]:
     """Return the branches and the ``while`` loops with lanes that wait at the test."""
     if not function.body.effects() & Effect.EXCHANGE:
         return frozenset()
-    parameters = function.body
+    operations = list(function.body.walk())
+    exchanging = {
+        each.attributes["label"]: bool(each.effects() & Effect.EXCHANGE)
+        for each in operations
+        if each.name == "labeled"
+    }
     return frozenset(
         each
-        for each in function.body.walk()
+        for each in operations
         if each.name in _TESTS
-        and each.effects() & (Effect.EXCHANGE | Effect.LEAVE)
-        and _is_chosen(_test_of(each), parameters)
+        and _parts_lanes(each, exchanging)
+        and _is_chosen(_test_of(each), function.body)
+    )
+
+
+def _parts_lanes(operation: Operation, exchanging: Mapping[Label, bool]) -> bool:
+    """Return whether lanes on one side of a branch exchange something, there or after it.
+
+    If the other side is left, the lanes are together again at the end of what it leaves. Labels
+    that are not known end the kernel.
+    """
+    return any(
+        each.effect & Effect.EXCHANGE
+        or (each.name == "leave" and exchanging.get(each.attributes["label"], True))
+        for each in operation.walk()
     )
 
 
