@@ -13,7 +13,7 @@ from pathlib import Path
 import kerneldsl as kd
 from kerneldsl import cuda
 from kerneldsl.contract import DeviceInfo
-from kerneldsl.contract.info_display import Field
+from kerneldsl.contract.info_fields import Field
 from kerneldsl.language.intrinsics.intrinsic import Intrinsic, Typing
 from kerneldsl.language.intrinsics.libdevice import FUNCTIONS
 from kerneldsl.language.intrinsics.table import INTERNAL, INTRINSICS

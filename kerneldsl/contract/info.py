@@ -7,7 +7,7 @@ from dataclasses import field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from kerneldsl.contract.info_display import Applies, Field
+from kerneldsl.contract.info_fields import Applies, Field
 from kerneldsl.contract.limits import DeviceKind, DeviceLimits, Dim3
 from kerneldsl.errors import AttributeUnavailableError, KernelError
 from kerneldsl.utilities.dataclasses import dataclass

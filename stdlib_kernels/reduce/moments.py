@@ -234,7 +234,8 @@ def _spread(name: str, said: str, what: str, finish: Any, example: str) -> Any:
     -------
     NumPy scalar or array, or device array
         Same kind as `x`; `out` if it is given.
-        It is {what} of ``abs(x - mean(x)) ** 2``; float16 and bfloat16 are computed as float32.
+        It is {what} of ``abs(x - mean(x)) ** 2``.
+        float16 and bfloat16 are computed as float32.
 
     Raises
     ------

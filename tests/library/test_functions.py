@@ -125,11 +125,12 @@ def test_the_library_keeps_to_its_limit_of_lines():
     The limit was 9,000 before products by tensor cores, which are 76 lines, and 9,080 before
     quantized products, which are 900: five kernels, their plans, formats, and readers of files.
     It was 9,980 before attention, which is 245, and 10,225 before its gradients, which are 237,
-    and quantized products of few rows and of many, which are 440.
+    and quantized products of few rows and of many, which are 440. 11,000 were before the products
+    of few rows unpacked pairs of 16 bits, which are 290.
     """
     root = Path(stdlib_kernels.__path__[0])
     files = [each for each in root.rglob("*.py") if root / "array_api" not in each.parents]
-    assert sum(map(code_lines, files)) < 11_000
+    assert sum(map(code_lines, files)) < 11_320
 
 
 def code_lines(file: Path) -> int:
