@@ -190,9 +190,8 @@ def _plain_constants(code: types.CodeType) -> list[str]:
 
 # Python keeps no text of ``exec`` and ``compile``. :func:`record` replaces both builtins by
 # functions that keep the last texts with functions. :mod:`kerneldsl.drop_in` calls it, and nothing
-# else does.
-#
-# This module has no ``from __future__ import``: code that is executed would inherit it.
+# else does. Code that is executed inherits what its caller imports from ``__future__``, and nothing
+# of this module.
 
 #: Texts that are kept. A program with more executes them in a loop, and uses each at once.
 _MAX_TEXTS = 4096
