@@ -20,7 +20,7 @@ KINDS = {
     "contract/device.py",
     "contract/limits.py",
     "contract/info.py",
-    "contract/info_display.py",
+    "contract/info_fields.py",
     "placement/scores.py",
 }
 NUMBAS = {
