@@ -46,12 +46,19 @@ def without_unused_exchanges(module: Any, machine: Any, parse: Callable[[str], A
     text = str(module)
     count = len(_CALL.findall(text))
     removable = parse(_CALL.sub(rf"\1 nounwind willreturn memory(none) {_MARK}", text))
-    builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=1))
-    manager = llvm.create_new_module_pass_manager()
-    manager.add_aggressive_dce_pass()
-    manager.add_simplify_cfg_pass()
-    run_passes(manager, removable, builder)
+    # This pass alone sees the marks: it moves nothing.
+    _run("add_aggressive_dce_pass", removable, machine)
     left = str(removable)
     if len(_CALL.findall(left)) == count:
         return module
-    return parse(_MARKED_GROUP.sub(r"\1 = { nounwind }", left))
+    rest = parse(_MARKED_GROUP.sub(r"\1 = { nounwind }", left))
+    _run("add_simplify_cfg_pass", rest, machine)
+    return rest
+
+
+def _run(add: str, module: Any, machine: Any) -> None:
+    """Run one pass, which a method of a pass manager adds."""
+    builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=1))
+    manager = llvm.create_new_module_pass_manager()
+    getattr(manager, add)()
+    run_passes(manager, module, builder)
