@@ -247,12 +247,16 @@ def export_entries(stores: list[Store], file: str | os.PathLike[str], secret: by
     try:
         write_whole(path, buffer.getvalue(), 0o600)
     except OSError as error:
-        raise CacheError(
-            f"{path} cannot be written: {error.strerror or error}",
-            value=str(path),
-            remedy="Choose another file",
-        ) from error
+        raise _unwritable(path, error) from error
     return len(written)
+
+
+def _unwritable(path: Path, error: OSError) -> CacheError:
+    return CacheError(
+        f"{path} cannot be written: {error.strerror or error}",
+        value=str(path),
+        remedy="Choose another file",
+    )
 
 
 def _check_destination(path: Path) -> None:
@@ -263,11 +267,7 @@ def _check_destination(path: Path) -> None:
             path.exists() and path.stat().st_size > 0 and not tarfile.is_tarfile(path)
         )
     except OSError as error:
-        raise CacheError(
-            f"{path} cannot be written: {error.strerror or error}",
-            value=str(path),
-            remedy="Choose another file",
-        ) from error
+        raise _unwritable(path, error) from error
     if is_other:
         raise ArgumentValueError(
             f"{path} is a {'folder' if path.is_dir() else 'file that is not an archive'}",
