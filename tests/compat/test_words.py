@@ -265,3 +265,15 @@ class TestPointers:
     def test_functions_of_other_code_take_none(self):
         with pytest.raises(ValueError, match="is the type of no argument"):
             cuda.declare_device("f", types.void(types.CPointer(types.int32)))
+
+
+@pytest.mark.parametrize("given", [(), (3, 5)])
+def test_another_number_of_arguments_is_refused_by_names(given):
+    @cuda.jit("void(int32[:], int32)")
+    def store(x, value):
+        x[0] = value
+
+    x = np.zeros(1, np.int32)
+    with pytest.raises(TypeError, match=r"store was given .*\(x, value\)"):
+        store[1, 1](x, *given)
+    assert x[0] == 0

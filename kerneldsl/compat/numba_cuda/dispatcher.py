@@ -78,16 +78,19 @@ class _NumbaDispatcher(Dispatcher):
         """Return the arguments as kerneldsl takes them, the same tuple if they are."""
         if self.extensions:
             args = tuple(self._extended(each, stream, after) for each in args)
-        if self.pointers:
-            kinds = enumerate(zip(args, self.definition.signatures[0], strict=True))
+        signatures = self.definition.signatures
+        # The core refuses another number of arguments, by their names.
+        fits_one = len(signatures) == 1 and len(signatures[0]) == len(args)
+        if self.pointers and fits_one:
+            kinds = enumerate(zip(args, signatures[0], strict=True))
             args = tuple(at_address(a, k) if n in self.pointers else a for n, (a, k) in kinds)
         warn_of_host_arrays(args)
         if any(isinstance(each, np.void | DeviceRecord) for each in args):
             args = self._with_written_records(args, after)
         made = tuple(aligned(adapt(each), after) for each in args)
-        if len(self.definition.signatures) == 1:
-            made = tuple(map(wrapped, made, self.definition.signatures[0])) or made
-        elif self.definition.signatures:
+        if fits_one:
+            made = tuple(map(wrapped, made, signatures[0]))
+        elif len(signatures) > 1:
             self._refuse_ambiguous(made)
         is_same = all(a is b for a, b in zip(made, args, strict=True))
         return args if is_same else made
