@@ -38,19 +38,23 @@ def copy_3d(source, out, *, convert):
         out[i, j, k] = convert(source[i, j, k])
 
 
-def copy_elements(source: kd.DeviceArray, out: kd.DeviceArray) -> None:
-    """Copy an array of any rank over another of the same shape on the same device."""
+def copy_elements(source: kd.DeviceArray, out: kd.DeviceArray, convert: Any = None) -> None:
+    """Copy an array of any rank over another of the same shape on the same device.
+
+    A function may be given that each element goes through.
+    """
     if out.ndim > 3:
         axis = out.shape.index(min(out.shape))  # there are the fewest launches along the shortest
         for i in range(out.shape[axis]):
             at: Any = (*(slice(None),) * axis, i)
-            copy_elements(source[at], out[at])
+            copy_elements(source[at], out[at], convert)
         return
     if out.ndim == 0:
         source, out = source.reshape(1), out.reshape(1)
     kernel = {1: copy_1d, 2: copy_2d, 3: copy_3d}[out.ndim]
-    # Said, a conversion is meant: of floats to integers a launch would warn.
-    convert = itself if source.dtype == out.dtype else out.dtype.type
+    if convert is None:
+        # Said, a conversion is meant: of floats to integers a launch would warn.
+        convert = itself if source.dtype == out.dtype else out.dtype.type
     launch_over(kernel, out.shape, source, out, convert=convert)
 
 

@@ -31,7 +31,7 @@ from stdlib_kernels.arrays import (
     source_and_result,
 )
 from stdlib_kernels.checks import Array, Out, check_array, check_same_kind, check_shape
-from stdlib_kernels.copying import copy_array
+from stdlib_kernels.copying import copy_array, copy_elements
 from stdlib_kernels.functions import repeated_function
 from stdlib_kernels.parameters import finite_of, integer_of, wrong_value
 
@@ -43,6 +43,7 @@ __all__ = [
     "attention",
     "check_heads",
     "limits_of",
+    "positive_scale",
     "visible",
 ]
 
@@ -243,7 +244,7 @@ def attention(
     check_heads(q, k, v, pages, window, causal=causal)
     heads, queries, width = tuple(q.shape[-3:])
     scale = 1 / math.sqrt(width) if scale is None else scale
-    factor = finite_of("scale", scale, np.dtype(np.float32)) * np.float32(math.log2(math.e))
+    factor = finite_of("scale", scale, np.dtype(np.float32))
     source, result = source_and_result(q, out, tuple(q.shape), q.dtype, k, v)
     keys, values = on_device(k), on_device(v)
     count = 1 if q.ndim == 3 else q.shape[0]
@@ -263,11 +264,12 @@ def attention(
         found = finish(result, like=q, out=out)
         return found if logs is None else (found, finish(logs, like=q))
     rows = heads // groups * queries
-    packed = contiguous(source).reshape((count, groups, rows, width))
+    packed, factor = positive_scale(contiguous(source), factor)
+    packed = packed.reshape((count, groups, rows, width))
     target = result.reshape((count, groups, rows, width))
     reach = 2 * FAR if window is None else integer_of("window", window, 1)
     arrays = (packed, keys, values, *limits, table)
-    numbers = (queries, page, capacity, factor, reach)
+    numbers = (queries, page, capacity, factor * np.float32(math.log2(math.e)), reach)
     ends = causal or lengths is not None or query_lengths is not None
     static = {"causal": bool(causal), "masked": bool(ends), "paged": pages is not None}
     _launch(arrays, target, logs, numbers, static)
@@ -299,6 +301,28 @@ def check_heads(q: Any, k: Any, v: Any, pages: Any, window: Any, *, causal: bool
         raise wrong_value("the shape of k", tuple(k.shape), limit, "Take larger pages")
     if window is not None and not causal:
         raise wrong_value("window", window, "It is an option of causal=True", "Say causal=True")
+
+
+def negative(v: Any) -> Any:
+    """Return the negative of a value."""
+    return -v
+
+
+def zero_like(v: Any) -> Any:
+    """Return 0, or NaN for infinity and NaN."""
+    return v * 0
+
+
+def positive_scale(q: Any, scale: np.float32) -> tuple[Any, np.float32]:
+    """Return queries and a positive factor that give the same scores.
+
+    Kernels multiply scores by the factor after hidden ones became -inf, which stay so.
+    """
+    if scale > 0:
+        return q, scale
+    signed: Any = allocate(q, tuple(q.shape), q.dtype)
+    copy_elements(q.reshape(-1), signed.reshape(-1), negative if scale < 0 else zero_like)
+    return signed, abs(scale) or np.float32(1)
 
 
 def _integers(name: str, value: Any, q: Array, shape: tuple[int, ...]) -> Array:

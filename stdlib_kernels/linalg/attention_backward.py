@@ -31,6 +31,7 @@ from stdlib_kernels.linalg.attention import (
     architecture_of,
     check_heads,
     limits_of,
+    positive_scale,
     visible,
 )
 from stdlib_kernels.parameters import finite_of, integer_of
@@ -258,7 +259,8 @@ def attention_backward(
     limits = limits_of(source, q, (lengths, query_lengths), count, keys.shape[2])
     scale = 1 / math.sqrt(width) if scale is None else scale
     unit = finite_of("scale", scale, np.dtype(np.float32))
-    numbers = (unit, unit * np.float32(math.log2(math.e)))
+    queries, factor = positive_scale(queries, unit)
+    to_base_2 = factor * np.float32(math.log2(math.e))
     reach = 2 * APART if window is None else min(integer_of("window", window, 1), 2 * APART)
     ends = causal or lengths is not None or query_lengths is not None
     wide = next(each for each in WIDTHS if width <= each)
@@ -274,9 +276,10 @@ def attention_backward(
     of_keys, of_queries = _tiles(source, wide)
     targets = [x[None] if q.ndim == 3 else x for x in results]
     lines = [each.reshape((count, heads, 1, padded)) for each in (highs, means)]
-    for kernel, extent, tile, terms, made in (
-        (back_to_keys, keys.shape[2], of_keys, lines, targets[1:]),
-        (back_to_queries, rows, of_queries, (highs, means), targets[:1]),
+    # Gradients of keys have the factor of the signed queries, those of queries the scale itself.
+    for kernel, extent, tile, terms, made, by in (
+        (back_to_keys, keys.shape[2], of_keys, lines, targets[1:], factor),
+        (back_to_queries, rows, of_queries, (highs, means), targets[:1], unit),
     ):
         height, length, threads = tile
         is_partial = keys.shape[2] % (height if kernel is back_to_keys else length) > 0
@@ -284,7 +287,7 @@ def attention_backward(
         static["masked"] = bool(ends) or is_partial
         arrays = (queries, keys, values, grads, *terms, *limits, *made)
         grid = (-(-extent // height), made[0].shape[1], count)
-        launch(kernel, grid, threads, *arrays, group, *numbers, reach, **static)
+        launch(kernel, grid, threads, *arrays, group, by, to_base_2, reach, **static)
     return tuple(finish(each, like=q) for each in results)
 
 

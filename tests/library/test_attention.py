@@ -134,6 +134,13 @@ def test_attention_without_batches_into_out(call, rng):
     np.testing.assert_allclose(got, expected, atol=1e-5)
 
 
+@pytest.mark.parametrize("scale", [-0.5, -0.0])
+@pytest.mark.parametrize("causal", [True, False])
+def test_hidden_keys_stay_hidden_by_a_scale_that_is_not_positive(call, rng, scale, causal):
+    arrays = _arrays(rng, [(2, 4, 9, 16), (2, 2, 12, 16), (2, 2, 12, 16)], "float32")
+    _check(call, arrays, causal=causal, scale=scale)
+
+
 def test_attention_of_strided_heads(call, rng):
     """Arrays of tokens by heads, as a layer of projections gives them."""
     arrays = [x.swapaxes(1, 2) for x in _arrays(rng, [(2, 33, 2, 16)] * 3, "float32")]

@@ -60,7 +60,7 @@ def _both(grad: Any, q: Any, k: Any, v: Any, lengths: Any, asked: Any, options: 
 def test_gradients_of_any_sizes(calls, rng, dtype, data, queries, keys, width, causal):
     window = data.draw(st.sampled_from([None, 1, 40, 1000])) if causal else None
     options: dict[str, Any] = {"causal": causal, "window": window}
-    options["scale"] = data.draw(st.sampled_from([None, 0.5, -0.25]))
+    options["scale"] = data.draw(st.sampled_from([None, 0.5, -0.25, 0.0]))
     limits: list[Any] = [None, None]
     if data.draw(st.booleans()):
         limits[0] = np.array([data.draw(st.integers(0, keys)) for _ in range(2)])
@@ -76,10 +76,13 @@ def test_gradients_of_any_sizes(calls, rng, dtype, data, queries, keys, width, c
     assert got[0].dtype == np.float32
     bound = _BOUNDS[dtype]
     np.testing.assert_allclose(got[0], expected[0], rtol=bound, atol=bound)
+    # Differences of slopes from their mean cancel, if there are few keys.
+    slopes = arrays[0].astype(float) @ arrays[3].astype(float).repeat(2, 1).swapaxes(-1, -2)
+    rounding = 2 * float(ml_dtypes.finfo(arrays[0].dtype).eps) * float(np.abs(slopes).max())
     for found, wanted in zip(got[1:], expected[1:], strict=True):
         assert found.dtype == arrays[0].dtype
         scale = float(np.abs(wanted).max()) + 0.1
-        np.testing.assert_allclose(found.astype(float), wanted, atol=bound * scale)
+        np.testing.assert_allclose(found.astype(float), wanted, atol=bound * scale + rounding)
 
 
 def _known(limits: list[Any]) -> list[Any]:
@@ -207,7 +210,9 @@ def _compiled(of: str, dtype: str, tile: tuple[int, int, int], width: int, arch:
 def test_halves_are_multiplied_by_warpgroups(of, width):
     found = _compiled(of, "bfloat16", _MODULE.HOPPER_TILES[width][of == "queries"], width, "sm_90a")
     assert found.additions.threads == 128
-    assert any("awaited after the next one begins" in str(each) for each in found.passes)
+    # A wide tile of keys and one of values leave no registers for two products at once.
+    if (of, width) != ("keys", 128):
+        assert any("awaited after the next one begins" in str(each) for each in found.passes)
 
 
 def test_other_tiles_fit_the_shared_memory_of_a_block():
