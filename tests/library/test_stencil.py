@@ -160,7 +160,11 @@ def test_both_axes_at_once_have_the_bits_of_two_passes(target, rng, dtype, shape
     lines.filter_line(source, between, border, down)
     lines.filter_line(between, twice, border, across)
     planes.filter_plane(source, once, border, down, across)
-    np.testing.assert_array_equal(once.copy_to_host(), twice.copy_to_host())
+    found, expected = once.copy_to_host(), twice.copy_to_host()
+    if target == "cuda":
+        np.testing.assert_array_equal(found, expected)
+    else:  # The library does not do both at once there, and products may be contracted.
+        assert_like(found, expected, 30)
 
 
 def test_the_last_two_axes_are_filtered_at_once(target, monkeypatch):
