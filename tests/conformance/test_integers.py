@@ -260,17 +260,19 @@ def pixels(a, b, out):
     out[i, 0] = max(a[i] + b[i] - 255, 0)
     out[i, 1] = (a[i] + b[i]) // 2 - a[i]
     out[i, 2] = 4 * a[i] - (a[i] + b[i] + b[i])
+    out[i, 3] = (max(a[i] + b[i], np.int64(a[i]) - 300) & 255) - 256
 
 
 def test_what_smaller_unsigned_numbers_make_may_become_negative(computing_target: str) -> None:
     """As numba.cuda has it: literals beside a promoted sum are int64."""
     a, b = np.array([9, 200, 255, 0], np.uint8), np.array([250, 250, 255, 1], np.uint8)
-    out = poisoned((4, 3), "float32")
+    out = poisoned((4, 4), "float32")
     with kd.use(computing_target), warnings.catch_warnings():
         warnings.simplefilter("error", kd.KernelWarning)
         pixels[1, 4](a, b, out)
     for p, q, found in zip(a.tolist(), b.tolist(), out.tolist(), strict=True):
-        assert found == [max(p + q - 255, 0), (p + q) // 2 - p, 4 * p - (p + 2 * q)]
+        differences = [max(p + q - 255, 0), (p + q) // 2 - p, 4 * p - (p + 2 * q)]
+        assert found == [*differences, (p + q) % 256 - 256]
 
 
 @kd.func

@@ -165,9 +165,10 @@ class Origins:
     def set_called(self, function: Any, given: list[Any], result: Any) -> None:
         """Note the origin of what a call gives."""
         if isinstance(result, Value) and result.type == _WIDE:
-            found = self._typing(function, given)
-            if found and all(self.of(each) in (Origin.NARROW, Origin.TRUTH) for each in found):
-                self.set(result, Origin.NARROW)
+            found = set(map(self.of, self._typing(function, given)))
+            if found and Origin.WIDE not in found:
+                is_narrow = found <= {Origin.NARROW, Origin.TRUTH}
+                self.set(result, Origin.NARROW if is_narrow else Origin.OTHER)
 
     def _typing(self, function: Any, given: list[Any]) -> list[Value]:
         """Return the arguments that give a call's value its type."""
