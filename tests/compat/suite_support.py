@@ -7,6 +7,7 @@ import contextlib
 import io
 import math
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -23,7 +24,6 @@ DATA = Path()
 HAS_NUMBA = True
 IS_NUMPY_2 = True
 PYVERSION = sys.version_info[:2]
-_CODE = "reads the text of the code that numba-cuda generates"
 
 
 class TestCase(unittest.TestCase):
@@ -130,10 +130,41 @@ class CUDATestCase(TestCase):
 
         config.CUDA_LOW_OCCUPANCY_WARNINGS, config.CUDA_WARN_ON_IMPLICIT_COPY = self._before
 
-    def _filecheck(self, *args, **named):
-        self.skipTest(_CODE)
+    def _check_text(self, text, checks, prefixes, **options):
+        # The package filecheck need not be installed; without it these tests fail.
+        from filecheck.finput import FInput
+        from filecheck.matcher import Matcher
+        from filecheck.options import Options
+        from filecheck.parser import Parser, pattern_for_opts
 
-    assertFileCheckAsm = assertFileCheckLLVM = assertFileCheckMatches = _filecheck
+        given = Options(match_filename="-", check_prefixes=list(prefixes), **options)
+        parser = Parser(given, io.StringIO(checks), *pattern_for_opts(given))
+        matcher = Matcher(given, FInput(fname="-", content=text), parser)
+        matcher.stderr = io.StringIO()
+        if matcher.run() != 0:
+            self.fail(f"FileCheck failed: {matcher.stderr.getvalue()}")
+
+    def _check_code(self, function, texts, signature, prefixes, **options):
+        found = [texts[signature]] if signature else list(texts.values())
+        self.assertTrue(found)
+        for text in found:
+            self._check_text(text, function.__doc__, prefixes, **options)
+
+    def assertFileCheckAsm(self, ir_producer, signature=None, check_prefixes=("ASM",), **options):
+        """Compare PTX with the checks in the text of a kernel."""
+        self._check_code(
+            ir_producer, ir_producer.inspect_asm(), signature, check_prefixes, **options
+        )
+
+    def assertFileCheckLLVM(self, ir_producer, signature=None, check_prefixes=("LLVM",), **options):
+        """Compare LLVM IR with the checks in the text of a kernel."""
+        self._check_code(
+            ir_producer, ir_producer.inspect_llvm(), signature, check_prefixes, **options
+        )
+
+    def assertFileCheckMatches(self, ir_content, check_patterns, check_prefixes=("CHECK",), **more):
+        """Compare a text with checks."""
+        self._check_text(ir_content, check_patterns, check_prefixes, **more)
 
 
 class CheckWarningsMixin:
@@ -228,7 +259,7 @@ def _never(reason):
     return lambda test: test
 
 
-skip_on_cudasim = _never
+skip_on_cudasim = skip_if_nvjitlink_missing = _never
 skip_if_external_memmgr = skip_under_cuda_memcheck = skip_on_arm = skip_on_wsl2 = _never
 skip_on_nvjitlink_13_1_sm_120 = skip_on_win32 = _never
 
@@ -237,16 +268,12 @@ def skip_unless_cudasim(reason):
     return unittest.skip(reason)
 
 
-def skip_if_nvjitlink_missing(reason):
-    return unittest.skip(f"numba-cuda's linker: {reason}")
-
-
 def skip_without_nvdisasm(reason):
-    return unittest.skip(_CODE)
+    return _unless(shutil.which("nvdisasm"), reason)
 
 
 def skip_with_nvdisasm(reason):
-    return unittest.skip(_CODE)
+    return _unless(not shutil.which("nvdisasm"), reason)
 
 
 def skip_unless_conda_cudatoolkit(reason):
