@@ -12,7 +12,7 @@ import sys
 import threading
 import weakref
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from kerneldsl.contract import Buffer, Device, DeviceStream
@@ -76,6 +76,8 @@ class DeviceMemory:
         Page-locked and managed memory by the id of its owner: its kind, and bytes.
     default : MemoryPool
         The pool that is used if no other pool is active.
+    kept_back : list of function
+        Functions that give back memory which waits to be freed together.
     """
 
     def __init__(self, device: Device) -> None:
@@ -88,6 +90,7 @@ class DeviceMemory:
         self.freed: deque[tuple[MemoryPool, Location, int, Any, tuple[Any, ...]]] = deque()
         self.shared: dict[int, tuple[str, int]] = {}
         self.default: MemoryPool
+        self.kept_back: list[Callable[[], None]] = []
         #: Whether the thread that holds the lock is inside of a backend.
         self._is_busy = False
 
@@ -323,6 +326,8 @@ def acquire_again(pool: MemoryPool, nbytes: int, stream: Any, first: OutOfMemory
     memory, device = pool._memory, pool.device
     logger.debug("%s; collecting unused memory", first)
     gc.collect()
+    for give_back in memory.kept_back:
+        give_back()
     memory.drain()
     if first.name != "POOL_LIMIT":
         try:

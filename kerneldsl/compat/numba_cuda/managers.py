@@ -5,13 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from kerneldsl.compat.numba_cuda.api import managed_array, mapped_array, pinned_array
-from kerneldsl.compat.numba_cuda.memory import AutoFreePointer, MemoryPointer
+from kerneldsl.compat.numba_cuda.memory import AutoFreePointer, MemoryPointer, kept
 from kerneldsl.compat.numba_cuda.shared_arrays import MappedNDArray
 from kerneldsl.memory.arrays import new_array
 from kerneldsl.memory.creation import locked_view
@@ -55,7 +55,7 @@ class PendingDeallocations:
 
     @property
     def _size(self) -> int:
-        return sum(size for *_, size in self._waiting)
+        return sum(size for *_, size in tuple(self._waiting))
 
     @property
     def _max_pending_bytes(self) -> int:
@@ -75,8 +75,9 @@ class PendingDeallocations:
     def clear(self) -> None:
         """Free what is waiting, except inside of `disable`."""
         while self._waiting and not self._disabled:
-            dtor, handle, _ = self._waiting.popleft()
-            dtor(handle)
+            with suppress(IndexError):  # of a deque that another thread has emptied
+                dtor, handle, _ = self._waiting.popleft()
+                dtor(handle)
 
     @contextmanager
     def disable(self) -> Iterator[None]:
@@ -184,11 +185,14 @@ class NumbaCUDAMemoryManager(GetIpcHandleMixin, HostOnlyCUDAMemoryManager):
     """The manager that there is without a plugin: kerneldsl's pools."""
 
     def initialize(self) -> None:
-        """Return at once."""
+        """Let a fifth of the memory wait to be freed, or what Numba's setting says."""
+        if not self.deallocations.memory_capacity:
+            self.deallocations.memory_capacity = self.get_memory_info().total
 
     def memalloc(self, size: int) -> MemoryPointer:
         """Allocate bytes from the active pool."""
-        return AutoFreePointer.of(new_array(current_device(), (size,), _BYTE), self.context)
+        made = kept(new_array(current_device(), (size,), _BYTE), self.deallocations)
+        return AutoFreePointer.of(made, self.context)
 
     def get_memory_info(self) -> Any:
         """Return the free and the total bytes."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import sys
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -13,6 +14,7 @@ from kerneldsl.compat.numba_cuda.streams import stream_of
 from kerneldsl.contract.locations import address
 from kerneldsl.memory.arrays import DeviceArray, make_array, new_array
 from kerneldsl.memory.geometry import ArrayGeometry
+from kerneldsl.memory.pools import PooledBuffer, device_memory
 from kerneldsl.memory.strided import byte_bounds, host_view
 from kerneldsl.placement.devices import current_device
 
@@ -32,10 +34,10 @@ __all__ = [
     "host_memory_size",
     "host_pointer",
     "host_to_device",
+    "kept",
     "is_device_memory",
     "on_host",
     "require_device_memory",
-    "use_contexts",
 ]
 
 _BYTE = np.dtype(np.uint8)
@@ -255,18 +257,12 @@ def device_memset(dst: Any, val: int, size: int, stream: Any = 0) -> None:
 
 # --------------------------------------------------------------------------- memory of arrays
 
-#: The function that returns the current context, from the module of contexts once it is imported.
-_current: list[Callable[[], Any]] = []
-
 
 def context_now() -> Any:
     """Return the current context."""
-    return _current[-1]()
+    from kerneldsl.compat.numba_cuda.devices import current_context
 
-
-def use_contexts(current_context: Callable[[], Any]) -> None:
-    """Let arrays find the current context by this function."""
-    _current.append(current_context)
+    return current_context()
 
 
 class IpcArrayHandle:
@@ -290,11 +286,37 @@ class IpcArrayHandle:
         self.close()
 
 
+class _Kept(PooledBuffer):
+    """Memory of a pool that waits, when the last array over it goes, to be freed with others."""
+
+    __slots__ = ()
+
+    def __del__(self, _is_finalizing: Any = sys.is_finalizing) -> None:
+        if self.pointer and not _is_finalizing():
+            _waiting[self.device].add_item(PooledBuffer.close, self, self.nbytes)
+
+
+#: The memory of each device that waits to be freed.
+_waiting: dict[Any, Any] = {}
+
+
+def kept(array: DeviceArray, pending: Any) -> DeviceArray:
+    """Have the memory of an array wait in `pending` after the last array over it is deleted."""
+    buffer, device = array._owner, array.device
+    # Native code finds by the class itself that memory is of another stream than the default one.
+    if type(buffer) is PooledBuffer and buffer.nbytes and buffer._home is None:
+        if _waiting.get(device) is not pending:
+            _waiting[device] = pending
+            device_memory(device).kept_back.append(pending.clear)
+        buffer.__class__ = _Kept
+    return array
+
+
 def allocate(size: int, stream: Any) -> tuple[Any, Any]:
     """Return the location of new memory, and the owner of it for arrays."""
-    manager: Any = context_now().memory_manager if _current else None
-    if getattr(manager, "is_of_pools", manager is None):
+    manager = context_now().memory_manager
+    if getattr(manager, "is_of_pools", False):
         made = new_array(current_device(), (size,), _BYTE, "C", stream_of(stream))
-        return made.location, made._owner
+        return made.location, kept(made, manager.deallocations)._owner
     pointer = manager.memalloc(size)
     return pointer.location, pointer.keeper
