@@ -41,7 +41,7 @@ class CompileOptions:
         Registers a thread may use.
     launch_bounds : tuple of int or None
         Largest number of threads of a block, and optionally the smallest number of blocks that
-        should fit on a multiprocessor.
+        should fit on a multiprocessor, and the largest number of blocks of a cluster.
     entry : EntryForm
         How the entry is called; by a launch unless a function is exported.
     disabled_passes : tuple of str
@@ -55,7 +55,7 @@ class CompileOptions:
     lineinfo: bool = False
     wraparound: bool = True
     max_registers: int | None = None
-    launch_bounds: tuple[int] | tuple[int, int] | None = None
+    launch_bounds: tuple[int, ...] | None = None
     entry: EntryForm = EntryForm.KERNEL
     disabled_passes: tuple[str, ...] = ()
 

@@ -83,7 +83,7 @@ def kernel(
     lineinfo: bool = False,
     wraparound: bool = True,
     max_registers: int | None = None,
-    launch_bounds: int | tuple[int] | tuple[int, int] | None = None,
+    launch_bounds: int | tuple[int, ...] | None = None,
     space: Space,
     cluster: int | tuple[int, ...] | None = None,
     cooperative: bool = False,
@@ -100,7 +100,7 @@ def kernel(
     lineinfo: bool = False,
     wraparound: bool = True,
     max_registers: int | None = None,
-    launch_bounds: int | tuple[int] | tuple[int, int] | None = None,
+    launch_bounds: int | tuple[int, ...] | None = None,
     block: int | tuple[int, ...] | None = None,
     space: None = None,
     cluster: int | tuple[int, ...] | None = None,
@@ -152,7 +152,7 @@ def kernel(
         Registers per thread, 16 to 255.
     launch_bounds : int or tuple of int, optional
         Largest number of threads of a block, and optionally the smallest number of blocks to fit
-        on a multiprocessor.
+        on a multiprocessor, and the largest number of blocks of a cluster.
     block : int or tuple of int, optional
         The block of ``forall``, x first.
     space : Space, optional
@@ -366,14 +366,15 @@ def _read_registers(value: Any) -> int | None:
     )
 
 
-def _read_launch_bounds(value: Any) -> tuple[int] | tuple[int, int] | None:
+def _read_launch_bounds(value: Any) -> tuple[int, ...] | None:
     if value is None:
         return None
     bounds = value if isinstance(value, tuple) else (value,)
-    if 1 <= len(bounds) <= 2 and all(type(n) is int and n > 0 for n in bounds):
+    if 1 <= len(bounds) <= 3 and all(type(n) is int and n > 0 for n in bounds):
         return bounds
     raise ArgumentValueError(
         f"launch_bounds is {safe_repr(value)}",
         value=value,
-        limit="It must be an int, or two: threads of a block, and blocks on a multiprocessor",
+        limit="It must be one to three ints: threads of a block, blocks on a multiprocessor, "
+        "blocks of a cluster",
     )

@@ -98,6 +98,9 @@ class _Placeholder(types.ModuleType):
         self.__dict__["_why"] = why
         self.__dict__["__path__"] = []
 
+    def __repr__(self):
+        return f"<_Placeholder {self.__name__}>"
+
     def _end(self):
         raise NotApplicable(f"{self._why} ({self.__name__})")
 
@@ -226,6 +229,8 @@ def _class_of(error: BaseException) -> str:
         said = str(error)
         if any(mark in said for mark in _TEXTS_OF_CODE):
             return "host"
+        if "_Placeholder" in said:
+            return "not applicable"
         is_of_words = "not raised" in said or "does not match" in said or "not found in" in said
         return "host" if is_of_words else "different"
     return "host"

@@ -8,6 +8,7 @@ import io
 import math
 import os
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -22,6 +23,7 @@ from kerneldsl.placement.devices import current_device
 #: The folder of data files of the suite.
 DATA = Path()
 HAS_NUMBA = True
+MACHINE_BITS = 8 * struct.calcsize("P")
 IS_NUMPY_2 = True
 PYVERSION = sys.version_info[:2]
 

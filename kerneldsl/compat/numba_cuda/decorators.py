@@ -204,7 +204,7 @@ def _bounds(bounds: Any) -> Any:
     found = tuple(bounds) if isinstance(bounds, (tuple, list)) else (bounds,)
     if not 1 <= len(found) <= 3:
         raise ValueError(f"Got {len(found)} launch bounds: {found}. Give one to three")
-    return found[:2]
+    return found
 
 
 def _check_carveout(carveout: Any) -> None:

@@ -54,7 +54,7 @@ class _NumbaDispatcher(Dispatcher):
         try:
             super().launch(shape, self.adapted(args, shape.stream, after), instead)
         except KernelError as error:
-            found = translated(error)
+            found = translated(error, self.definition.function)
             if isinstance(error, ArgumentTypeError) and len(self.definition.signatures) > 1:
                 found = TypeError(f"No matching definition for argument type(s): {error}")
             if found is error:
@@ -386,6 +386,9 @@ class CUDADispatcher(Kernel[Any, Any]):
     def inspect_asm(self, signature: Any = None) -> Any:
         """Return the PTX, of all overloads in a dict."""
         return self._of_each(signature, Overload.inspect_asm, is_text=True)
+
+    #: Calls are compiled away in it, as numba.cuda's linker does with ``lto=True``.
+    inspect_lto_ptx = inspect_asm
 
     def inspect_sass(self, signature: Any = None) -> Any:
         """Return the machine code as text, of all overloads in a dict."""

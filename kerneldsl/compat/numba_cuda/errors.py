@@ -5,7 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
+from kerneldsl.compat.numba_cuda.words import add_words
 from kerneldsl.errors import (
     BarrierDivergenceError,
     DeviceCodeError,
@@ -96,11 +98,13 @@ _TYPING = (
 )
 
 
-def translated(error: KernelError) -> BaseException:
+def translated(error: KernelError, function: Any = None) -> BaseException:
     """Return the error that numba.cuda raises in the place of one of kerneldsl's, or that itself.
 
-    It is of both classes, so that a program may catch either.
+    It is of both classes, so that a program may catch either, and has the words of both.
+    `function` is that of the kernel.
     """
+    add_words(error, function)
     if isinstance(error, _TYPING):
         from numba import errors
 

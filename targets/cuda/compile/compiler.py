@@ -234,15 +234,17 @@ def _check_options(specialization: Specialization, arch: Architecture) -> None:
         )
     bounds = options.launch_bounds
     if bounds is not None and not (
-        1 <= bounds[0] <= arch.max_threads_per_block and all(1 <= b <= 32 for b in bounds[1:])
+        1 <= bounds[0] <= arch.max_threads_per_block
+        and all(1 <= b <= most for b, most in zip(bounds[1:], (32, 16), strict=False))
+        and (len(bounds) < 3 or arch.number >= 90)
     ):
         raise ArgumentValueError(
             f"launch_bounds is {bounds}",
             where=where,
             value=bounds,
-            limit=f"A block has 1 to {arch.max_threads_per_block} threads, and 1 to 32 blocks fit "
-            "on a multiprocessor",
-            remedy="Give (threads,) or (threads, blocks)",
+            limit=f"A block has 1 to {arch.max_threads_per_block} threads, 1 to 32 blocks fit on a "
+            "multiprocessor, and a cluster, from sm_90 on, has 1 to 16 blocks",
+            remedy="Give (threads,), (threads, blocks) or (threads, blocks, blocks of a cluster)",
         )
 
 

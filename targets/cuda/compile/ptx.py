@@ -111,9 +111,8 @@ def entry_attributes(options: CompileOptions) -> dict[str, str]:
     """Return LLVM attributes of an entry; NVPTX writes them as ``.maxntid`` and its like."""
     attributes: dict[str, str] = {}
     if options.launch_bounds is not None:
-        attributes["nvvm.maxntid"] = str(options.launch_bounds[0])
-        if len(options.launch_bounds) > 1:
-            attributes["nvvm.minctasm"] = str(options.launch_bounds[1])
+        names = ("nvvm.maxntid", "nvvm.minctasm", "nvvm.maxclusterrank")
+        attributes |= zip(names, map(str, options.launch_bounds), strict=False)
     if options.max_registers is not None:
         attributes["nvvm.maxnreg"] = str(options.max_registers)
     if options.fastmath:

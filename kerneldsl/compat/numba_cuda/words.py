@@ -1,0 +1,56 @@
+"""What numba.cuda says in the places of kerneldsl's errors, for programs that look for its words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from kerneldsl.errors import KernelError, KernelFault
+
+__all__ = ["add_words"]
+
+#: A sentence of kerneldsl's, and numba.cuda's.
+_WORDS = {
+    r"The name (\w+) is not defined": r"NameError: name '\1' is not defined",
+    r"mask must be an integer": "Mask type must be an integer",
+    r"is out of range for axis 0 of \S+\.shape,": "tuple index out of range",
+    r"kd\.(\w+)\.array: shape is": r"No implementation of function Function(<function \1.array>)",
+    r"an argument, and it reads (\w+) is": (
+        r"Cannot capture the non-constant value associated with variable '\1' in a function that "
+        "will escape."
+    ),
+    r"([^/\s]+) does not compile for": (
+        r'NVRTC_ERROR_COMPILATION: errors were detected in the compilation of "\1"'
+    ),
+}
+_WITHOUT_TYPE = re.compile(r"kd\.\w+\.array: dtype is")
+
+
+def add_words(error: KernelError, function: Any = None) -> None:
+    """Add numba.cuda's words to an error; `function` is that of the kernel."""
+    for line in _said_of(error, function):
+        if line not in error.chain:
+            error.add_line(line)
+
+
+def _said_of(error: KernelError, function: Any) -> Iterator[str]:
+    where = error.where
+    if isinstance(error, KernelFault) and error.thread_idx is not None and where is not None:
+        thread, block = list(error.thread_idx), list(error.block_idx or ())
+        name, text = where.function.rpartition(".")[2], f": {error.value}" if error.value else ""
+        line = f"In function {name!r}, file {where.filename}, line {where.lineno}, "
+        yield f"{line}tid={thread} ctaid={block}{text}"
+    for ours, theirs in _WORDS.items():
+        found = re.search(ours, error.what)
+        if found is not None:
+            yield found.expand(theirs)
+    if where is None:
+        return
+    if _WITHOUT_TYPE.search(error.what):
+        assigned = re.match(r"\s*(\w+) = ", where.line)
+        if assigned is not None:
+            yield f"Cannot infer the type of variable '{assigned[1]}'"
+    if function is not None and where.function not in ("", function.__qualname__):
+        name = where.function.rpartition(".")[2]
+        yield f"During: resolving callee type: type(CUDADispatcher(<function {name}>))"
