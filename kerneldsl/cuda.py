@@ -160,7 +160,6 @@ DIFFERENCES = {
     "compile": "writes PTX, and no LTO-IR",
     "compile_all": "writes PTX, and no LTO-IR",
     "declare_device": "declares functions of numbers and arrays; only a GPU runs them",
-    "defer_cleanup": "concerns plugins alone: kerneldsl frees memory without waiting",
     "GetIpcHandleMixin": "raises OSError: other processes cannot open memory of kerneldsl's pools",
     "forall": "takes blocks of 256 threads unless tpb is given",
     "is_available": "is true without a GPU, too, unless NUMBA_DISABLE_CUDA is set",

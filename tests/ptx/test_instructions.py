@@ -9,6 +9,7 @@ import pytest
 
 import kerneldsl as kd
 from kerneldsl.contract.abi import LaunchMode
+from kerneldsl.errors import ArgumentValueError
 from tests.ptx.helpers import body_of, compile_ptx
 
 _AXPY = "float32, float32[::1], float32[::1], float32[::1]"
@@ -198,6 +199,13 @@ def test_bounds_become_directives() -> None:
     assert ".minnctapersm 2\n" in head
     assert ".maxnreg 32\n" in head
     assert ".maxntid" not in compile_ptx(axpy, _AXPY).ptx
+
+
+def test_clusters_are_bounded() -> None:
+    artifact = compile_ptx(axpy, _AXPY, launch_bounds=(256, 2, 4), arch="sm_90")
+    assert ".maxclusterrank 4\n" in artifact.ptx
+    with pytest.raises(ArgumentValueError, match="from sm_90 on"):
+        compile_ptx(axpy, _AXPY, "sm_80", launch_bounds=(256, 2, 4))
 
 
 def test_line_information() -> None:

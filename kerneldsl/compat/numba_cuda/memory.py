@@ -34,8 +34,8 @@ __all__ = [
     "host_memory_size",
     "host_pointer",
     "host_to_device",
-    "kept",
     "is_device_memory",
+    "kept",
     "on_host",
     "require_device_memory",
 ]

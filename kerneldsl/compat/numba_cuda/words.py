@@ -1,4 +1,4 @@
-"""What numba.cuda says in the places of kerneldsl's errors, for programs that look for its words."""
+"""What numba.cuda says in the place of an error, for programs that look for its words."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ _WORDS = {
     r"The name (\w+) is not defined": r"NameError: name '\1' is not defined",
     r"mask must be an integer": "Mask type must be an integer",
     r"is out of range for axis 0 of \S+\.shape,": "tuple index out of range",
-    r"kd\.(\w+)\.array: shape is": r"No implementation of function Function(<function \1.array>)",
     r"an argument, and it reads (\w+) is": (
         r"Cannot capture the non-constant value associated with variable '\1' in a function that "
         "will escape."
