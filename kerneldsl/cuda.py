@@ -41,6 +41,7 @@ _NAMES = {
     ),
     ".arguments": "In InOut Out",
     ".arrays": "is_cuda_ndarray",
+    ".bf16": "bfloat16",
     ".cache_hints": "ldca ldcg ldcs ldcv ldlu stcg stcs stwb stwt",
     ".compiler": (
         "compile compile_all compile_for_current_device compile_ptx compile_ptx_for_current_device"

@@ -40,7 +40,7 @@ class CompileOptions:
     max_registers : int or None
         Registers a thread may use.
     launch_bounds : tuple of int or None
-        Largest number of threads of a block, and optionally the smallest number of blocks that
+        Largest number of threads of a block. Then, optionally, the smallest number of blocks that
         should fit on a multiprocessor, and the largest number of blocks of a cluster.
     entry : EntryForm
         How the entry is called; by a launch unless a function is exported.

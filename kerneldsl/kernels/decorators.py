@@ -151,7 +151,7 @@ def kernel(
     max_registers : int, optional
         Registers per thread, 16 to 255.
     launch_bounds : int or tuple of int, optional
-        Largest number of threads of a block, and optionally the smallest number of blocks to fit
+        Largest number of threads of a block. Then, optionally, the smallest number of blocks to fit
         on a multiprocessor, and the largest number of blocks of a cluster.
     block : int or tuple of int, optional
         The block of ``forall``, x first.

@@ -77,7 +77,7 @@ class DeviceMemory:
     default : MemoryPool
         The pool that is used if no other pool is active.
     kept_back : list of function
-        Functions that give back memory which waits to be freed together.
+        Functions that free memory which waits to be freed together.
     """
 
     def __init__(self, device: Device) -> None:
@@ -326,8 +326,8 @@ def acquire_again(pool: MemoryPool, nbytes: int, stream: Any, first: OutOfMemory
     memory, device = pool._memory, pool.device
     logger.debug("%s; collecting unused memory", first)
     gc.collect()
-    for give_back in memory.kept_back:
-        give_back()
+    for free_waiting in memory.kept_back:
+        free_waiting()
     memory.drain()
     if first.name != "POOL_LIMIT":
         try:

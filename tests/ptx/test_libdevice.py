@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import llvmlite.binding as llvm
 import numpy as np
 import pytest
@@ -181,6 +183,17 @@ def test_wrong_arguments(function, signature: str, message: str) -> None:
     assert message in str(raised.value)
 
 
+@pytest.mark.parametrize("fastmath", [False, True])
+def test_roots_in_functions_are_rounded_correctly(fastmath: bool) -> None:
+    def lengths(x):
+        x[0] = kd.libdevice.hypotf(x[1], x[2]) + kd.libdevice.norm3df(x[1], x[2], x[3])
+
+    text = write(lower(lengths, "float32[::1]", fastmath=fastmath), "sm_90").ptx
+    roots = re.findall(r"sqrt\.(\w+)", text)
+    assert set(roots) == ({"approx"} if fastmath else {"rn"})
+    assert "__nvvm_reflect" not in text
+
+
 def test_names_that_there_are_not() -> None:
     with pytest.raises(AttributeError, match="closest name is 'sinpif'"):
         kd.libdevice.__nv_sinpif
@@ -191,7 +204,9 @@ def test_a_libdevice_that_lacks_a_function_is_named(monkeypatch: pytest.MonkeyPa
     from targets.cuda.compile import libdevice as module
 
     cut_out = module.cut_out
-    monkeypatch.setattr(module, "cut_out", lambda path, names, layout: cut_out(path, [], layout))
+    monkeypatch.setattr(
+        module, "cut_out", lambda path, names, layout, **_: cut_out(path, [], layout)
+    )
 
     def root(x):
         x[0] = kd.libdevice.rcbrtf(x[0])

@@ -84,6 +84,8 @@ class Linked:
     libdevice_functions: tuple[str, ...]
     #: What it calls of other modules.
     external: tuple[str, ...] = ()
+    #: Whether arithmetic is fast.
+    is_fast: bool = False
 
 
 def entry_identifier(name: str, taken: Collection[str] = ()) -> str:
@@ -176,6 +178,7 @@ def link(
         tuple(functions),
         _libdevice_functions(declared, external),
         tuple(name for name in functions if name in external),
+        options.fastmath,
     )
 
 
@@ -237,7 +240,13 @@ def write_ptx(
     _define_by_architecture(linked, arch, ptx_version)
     if linked.libdevice_functions:
         path = libdevice.require_libdevice(user_name(linked.libdevice_functions[0]), None)
-        module.link_in(libdevice.cut_out(path, linked.libdevice_functions, module.data_layout))
+        cut_out = libdevice.cut_out(
+            path,
+            linked.libdevice_functions,
+            module.data_layout,
+            has_exact_roots=not linked.is_fast,
+        )
+        module.link_in(cut_out)
         libdevice.check_complete(module, path)
         for function in module.functions:
             if not function.is_declaration and function.name.startswith("__"):
