@@ -116,6 +116,7 @@ SUBMODULES = {
     "_internal.cuda_fp8": (".fp8",),
     "cache_hints": (".cache_hints",),
     "cg": (".cg",),
+    "cloudpickle": ("numba.cloudpickle",),
     "compiler": (".compiler",),
     "config": ("numba.core.config",),
     "core": (),
@@ -148,6 +149,7 @@ SUBMODULES = {
     "np.ufunc": (".vectorizers", ".gufuncs"),
     "random": (".random", "kerneldsl.random"),
     "reduction": (".reduction",),
+    "serialize": ("numba.core.serialize",),
     "types": ("numba.core.types", ".typing"),
     "typing": ("numba.core.typing",),
     "vectorizers": (".vectorizers", ".gufuncs"),
@@ -253,6 +255,13 @@ def _full(module: str) -> str:
     return _PACKAGE + module if module[0] == "." else module
 
 
+def _imported(module: str) -> _types.ModuleType:
+    found = import_module(module)
+    if module.startswith(_PACKAGE):
+        import_module(f"{_PACKAGE}.devices")  # whose contexts allocate
+    return found
+
+
 def submodule(name: str) -> _types.ModuleType:
     """Return what is ``numba.cuda.<name>``."""
     known = _made.get(name)
@@ -272,7 +281,7 @@ def submodule(name: str) -> _types.ModuleType:
         if below in SUBMODULES:
             return submodule(below)
         for each in () if attribute.startswith("__") else homes:
-            home = import_module(each)
+            home = _imported(each)
             if hasattr(home, attribute):
                 return getattr(home, attribute)
         raise AttributeError(f"module {made.__name__!r} has no attribute {attribute!r}")
@@ -287,7 +296,7 @@ def submodule(name: str) -> _types.ModuleType:
 def __getattr__(name: str) -> Any:
     module = _HOME.get(name)
     if module is not None:
-        home = import_module(_full(module))
+        home = _imported(_full(module))
         value = globals()[name] = getattr(home, name)
         return value
     if name in _VECTORS:

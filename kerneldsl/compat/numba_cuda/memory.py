@@ -38,6 +38,7 @@ __all__ = [
     "kept",
     "on_host",
     "require_device_memory",
+    "use_contexts",
 ]
 
 _BYTE = np.dtype(np.uint8)
@@ -257,12 +258,18 @@ def device_memset(dst: Any, val: int, size: int, stream: Any = 0) -> None:
 
 # --------------------------------------------------------------------------- memory of arrays
 
+#: The function that returns the current context, from the module of contexts once it is imported.
+_current: list[Callable[[], Any]] = []
+
 
 def context_now() -> Any:
     """Return the current context."""
-    from kerneldsl.compat.numba_cuda.devices import current_context
+    return _current[-1]()
 
-    return current_context()
+
+def use_contexts(current_context: Callable[[], Any]) -> None:
+    """Let arrays find the current context by this function."""
+    _current.append(current_context)
 
 
 class IpcArrayHandle:

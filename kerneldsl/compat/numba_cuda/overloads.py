@@ -9,6 +9,8 @@ from typing import Any
 
 from kerneldsl.compat.numba_cuda.launches import checked_dimensions
 from kerneldsl.contract.options import EntryForm
+from kerneldsl.frontend.names import names_grid_group
+from kerneldsl.frontend.source import find_source
 from kerneldsl.kernels.exported import OFFLINE, Exported, export_function, signature_of
 from kerneldsl.language.signatures import read_signature
 from kerneldsl.placement.devices import current_device
@@ -48,10 +50,15 @@ class Overload:
 
     @property
     def cooperative(self) -> bool:
-        """True if all blocks of a launch run at once."""
+        """True if numba.cuda runs all blocks of a launch at once: the code names the grid group.
+
+        kerneldsl does so where the group is synchronized.
+        """
         kernel, given = self._kernel()
         traits = kernel.specialization(*given, **OFFLINE)[1].traits
-        return bool(kernel.options.launch_attributes.is_cooperative or traits.syncs_grid)
+        is_named = names_grid_group(find_source(kernel.function).node)
+        is_given = kernel.options.launch_attributes.is_cooperative
+        return is_given or traits.syncs_grid or is_named
 
     def _kernel(self) -> tuple[Any, tuple[Any, ...]]:
         """Return the kernel that is compiled, and what its methods take for the signature."""
