@@ -98,6 +98,8 @@ def identify(unit: FunctionUnit, *, has_lines: bool = False) -> dict[str, str]:
 def _code(unit: FunctionUnit, labels: dict[int, str], has_lines: bool) -> Iterator[str]:
     yield unit.name
     yield _tree_text(unit.tree)
+    if unit.follows_numba:
+        yield "numba.cuda"
     if has_lines:
         yield ast.dump(unit.tree, include_attributes=True)
         yield unit.filename

@@ -336,6 +336,7 @@ class _Session:
             is_plain_numba=body.is_plain,
             hidden=tuple(rewriter.hidden.values()),
             reads=self._reads,
+            follows_numba=self._follows_numba,
         )
 
     def _make_local(self, local: LocalFunction, node: ast.AST, caller: _Body) -> FunctionUnit:

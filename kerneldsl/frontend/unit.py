@@ -112,6 +112,8 @@ class FunctionUnit:
     reads : mapping
         What the front end has read to make the unit. For each Python function, the callees'
         too, it has chains of names from outside (``config``, ``config.WIDTH``) with what they are.
+    follows_numba : bool
+        Whether functions mean what numba.cuda's programs mean by them.
     """
 
     name: str
@@ -131,6 +133,7 @@ class FunctionUnit:
     linked: LinkedCode | None = None
     hidden: tuple[Any, ...] = ()
     reads: Mapping[types.FunctionType, Mapping[str, Any]] = field(default_factory=dict)
+    follows_numba: bool = False
 
     def place(self) -> SourceLocation:
         """Return the place of the function in the user's file."""

@@ -15,6 +15,8 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, overload, overload_method
 
+from kerneldsl.lowering import numba_extremes as _numba_extremes  # noqa: F401 - registers
+
 __all__: list[str] = []
 
 

@@ -17,6 +17,7 @@ from kerneldsl.ir.frontend.reader import NotReadError, Reader, constant_of
 from kerneldsl.ir.operations import Effect, Value
 from kerneldsl.ir.refusals import Refusal, attribute_refusal, call_refusal
 from kerneldsl.ir.typing import name_of
+from kerneldsl.lowering.numba_extremes import numba_cuda_form
 from kerneldsl.lowering.numba_internals.device_code import fold_arguments
 from kerneldsl.lowering.numba_internals.integer_typing import key_of
 from kerneldsl.lowering.types import PackedView
@@ -58,6 +59,9 @@ def called(
     named = class_of(function)
     if named is not None:
         return NamedMembers.called(named, arguments, keywords, reader.constant)
+    if reader.unit.follows_numba and not keywords:
+        kinds = [getattr(each, "type", None) for each in arguments]
+        function = numba_cuda_form(function, kinds)
     kind = _type_of(reader, node.func, function) if callee is None else callee.type
     if reader.notes is not None:
         reader.notes.add_type(node.func, kind)

@@ -1,0 +1,88 @@
+"""``max`` and ``min`` of two floats as numba.cuda computes them: beside a NaN the number.
+
+Python's gives the first argument unless the second is larger, so that the place of a NaN decides.
+
+References
+----------
+IEEE 754-2019, section 9.6: maximumNumber and minimumNumber. CUDA Math API, ``fmax`` and ``fmin``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic, overload
+
+__all__ = ["larger", "numba_cuda_form", "smaller"]
+
+_FLOATS = (types.float32, types.float64)
+
+
+def larger(x: Any, y: Any) -> Any:
+    """Return the larger number of two."""
+    return np.fmax(x, y)
+
+
+def smaller(x: Any, y: Any) -> Any:
+    """Return the smaller number of two."""
+    return np.fmin(x, y)
+
+
+# Tables of what functions cost know Python's by these names.
+larger.__name__, smaller.__name__ = "max", "min"
+
+
+def numba_cuda_form(function: Any, kinds: list[Any]) -> Any:
+    """Return what numba.cuda calls for a function of arguments of types, mostly the function."""
+    is_of_floats = len(kinds) == 2 and all(kind in _FLOATS for kind in kinds)
+    if not is_of_floats:
+        return function
+    return larger if function is max else smaller if function is min else function
+
+
+@intrinsic
+def _larger(typingctx: Any, x: Any, y: Any) -> Any:
+    return x(x, y), _emitter("maximumnum")
+
+
+@intrinsic
+def _smaller(typingctx: Any, x: Any, y: Any) -> Any:
+    return x(x, y), _emitter("minimumnum")
+
+
+def _emitter(name: str) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        kind = args[0].type
+        called = f"llvm.{name}.f{signature.return_type.bitwidth}"
+        function = ir.FunctionType(kind, [kind, kind])
+        return builder.call(cgutils.insert_pure_function(builder.module, function, called), args)
+
+    return generate
+
+
+def _common(x: Any, y: Any) -> Any:
+    return types.float64 if types.float64 in (x, y) else types.float32
+
+
+@overload(larger)
+def _larger_of(x: Any, y: Any) -> Any:
+    kind = _common(x, y)
+
+    def maximum(x: Any, y: Any) -> Any:
+        return _larger(kind(x), kind(y))
+
+    return maximum
+
+
+@overload(smaller)
+def _smaller_of(x: Any, y: Any) -> Any:
+    kind = _common(x, y)
+
+    def minimum(x: Any, y: Any) -> Any:
+        return _smaller(kind(x), kind(y))
+
+    return minimum
