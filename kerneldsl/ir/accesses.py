@@ -7,13 +7,12 @@ promised that they are not.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeAlias
 
 import numpy as np
 from numba import types
 
-from kerneldsl.contract.abi import array_parameters
 from kerneldsl.contract.promises import Promises
 from kerneldsl.frontend.effects.library_effects import (
     READING_METHODS,
@@ -24,7 +23,7 @@ from kerneldsl.frontend.unit import IntrinsicUse
 from kerneldsl.ir.operations import Effect, Function, Operation, Region, Value, handed_on
 from kerneldsl.language.intrinsics.intrinsic import ARRAY_ACCESS
 from kerneldsl.language.intrinsics.intrinsic import Effect as LanguageEffect
-from kerneldsl.language.kinds import Kind
+from kerneldsl.language.kinds import Kind, TupleKind, array_kinds
 from kerneldsl.lowering.numba_internals.integer_typing import key_of
 from kerneldsl.lowering.types import NumbaTile
 from kerneldsl.utilities.dataclasses import dataclass
@@ -41,7 +40,8 @@ __all__ = [
     "method_of",
 ]
 
-#: The position of a parameter, the operation that declares an array, or a name.
+#: The number of an array among the parameters', those in tuples included; the operation that
+#: declares an array; or a name.
 Owner: TypeAlias = int | Operation | str
 _NOTHING: frozenset[Owner] = frozenset()
 _ARGUMENTS, _DYNAMIC = "arguments", "dynamic shared"
@@ -83,15 +83,15 @@ class Accesses:
     def __init__(self, function: Function, kinds: Sequence[Kind], promises: Promises) -> None:
         self._owners = _owners(kinds, promises)
         self._known: dict[Value, frozenset[Owner]] = {}
+        #: Of a tuple among the arguments, or in one: its kind, and the number of its first array.
+        self._tuples: dict[Value, tuple[TupleKind, int]] = {}
         arguments = function.body.arguments
-        for position, value in enumerate(arguments):
-            if has_memory(value):
-                is_known = len(arguments) == len(kinds) and position in self._owners
-                owner = self._owners[position] if is_known else _ARGUMENTS
-                self._known[value] = frozenset((owner,))
-        if any(_ARGUMENTS in owners for owners in self._known.values()):
-            self._owners = dict.fromkeys(self._owners, _ARGUMENTS)
-            self._known = {value: frozenset((_ARGUMENTS,)) for value in self._known}
+        for number, value in enumerate(arguments if len(arguments) == len(kinds) else ()):
+            self._known[value] = self._given(value, kinds[number], _count(kinds[:number]))
+        if any(has_memory(value) and not self._known.get(value) for value in arguments):
+            self._owners = [_ARGUMENTS] * len(self._owners)
+            self._known = {each: frozenset((_ARGUMENTS,)) for each in arguments if has_memory(each)}
+            self._tuples = {}
         self._is_changed = True
         while self._is_changed:
             self._is_changed = False
@@ -104,7 +104,7 @@ class Accesses:
             is_ordered = use.static.get("order", "relaxed") != "relaxed"
             if LanguageEffect.FENCE in use.intrinsic.effect or is_ordered:
                 # Other blocks may look for what was written before, and the reverse.
-                everything = frozenset(self._owners.values())
+                everything = frozenset(self._owners)
                 return Access(everything, everything)
         return self.elements(operation)
 
@@ -166,7 +166,20 @@ class Accesses:
             for result in filter(has_memory, operation.results):
                 self._add(result, self._made_by(operation))
 
+    def _given(self, value: Value, kind: Kind, first: int) -> frozenset[Owner]:
+        """Return the owners of an argument or member, whose arrays have numbers from `first` on."""
+        if isinstance(kind, TupleKind):
+            self._tuples[value] = kind, first
+        return frozenset(self._owners[first : first + _count((kind,))])
+
     def _made_by(self, operation: Operation) -> frozenset[Owner]:
+        if operation.name == "tuple.member" and operation.operands[0] in self._tuples:
+            kind, first = self._tuples[operation.operands[0]]
+            number = operation.attributes["number"]
+            first += _count(kind.elements[:number])
+            owners = self._given(operation.result, kind.elements[number], first)
+            if owners:  # a record has none
+                return owners
         if operation.name == "local.array":
             return frozenset((operation,))
         if operation.name == "shared.array":
@@ -228,18 +241,28 @@ def _sources_and_targets(operation: Operation) -> Iterator[tuple[Value, Value]]:
 
 
 def has_memory(value: Value) -> bool:
-    return not isinstance(value.type, types.Number | types.Boolean | NumbaTile)
+    return _has_memory(value.type)
 
 
-def _owners(kinds: Sequence[Kind], promises: Promises) -> Mapping[int, Owner]:
-    """Return the owner of each parameter's arrays."""
-    arrays = array_parameters(kinds)
+def _has_memory(kind: types.Type) -> bool:
+    if isinstance(kind, types.BaseTuple):
+        return any(map(_has_memory, kind.types))
+    return not isinstance(kind, types.Number | types.Boolean | NumbaTile)
+
+
+def _count(kinds: Sequence[Kind]) -> int:
+    """Return the number of arrays among kinds, those in tuples included."""
+    return sum(1 for _ in array_kinds(kinds))
+
+
+def _owners(kinds: Sequence[Kind], promises: Promises) -> list[Owner]:
+    """Return the owner of each array among the parameters, those in tuples included."""
+    count = _count(kinds)
     if not promises.is_disjoint:
-        return {array.position: _ARGUMENTS for array in arrays}
-    owners: dict[int, Owner] = {array.position: array.position for array in arrays}
-    for number, array in enumerate(arrays):
+        return [_ARGUMENTS] * count
+    owners: list[Owner] = list(range(count))
+    for number in range(count):
         same = promises.array(number).same_as
         if same is not None:
-            one, two = owners[array.position], owners[arrays[same].position]
-            owners = {each: two if owner == one else owner for each, owner in owners.items()}
+            owners[number] = owners[same]
     return owners

@@ -346,3 +346,47 @@ _list.add(
     block=(19,),
     shared_bytes=4 * 19,
 )
+
+
+@kd.kernel
+def under_a_flag_of_a_tuple(x, state, out, rounds):
+    """Rebuild where a flag in memory says so; each block lowers the flag once."""
+    limit, (flags, counts), own = state
+    i, t = kd.grid(1), kd.threadIdx.x
+    n = x.size
+    own[i] = 0
+    if i == 0:
+        flags[0] = flags[1] = 0
+    kd.grid_group().sync()
+    for k in range(rounds):
+        if x[i] > limit:
+            flags[0] = kd.gridDim.x
+        kd.grid_group().sync()
+        if flags[0] > 0:
+            counts[i] = x[i] + own[i]
+            kd.syncthreads()
+            first = i - t
+            own[i] += counts[first + (t + k + 1) % kd.blockDim.x]
+            if t == 0:
+                kd.atomic.add(flags, 0, -1)
+            if i == 0:
+                flags[1] += 1
+        kd.grid_group().sync()
+        x[i] += (i + k) % 3
+        kd.grid_group().sync()
+    out[i] = own[i] * 16 + flags[1] + own[(i + 1) % n]
+
+
+for _grid, _block in ((5, 13), (1, 65), (65, 1)):
+    _list.add(
+        f"under_a_flag_of_a_tuple_{_grid}_of_{_block}",
+        under_a_flag_of_a_tuple,
+        lambda rng: (
+            rng.integers(-3, 1, 65),
+            (2, (poisoned(2, np.int32), poisoned(65, np.int64)), poisoned(65, np.int64)),
+            poisoned(65, np.int64),
+            6,
+        ),
+        grid=(_grid,),
+        block=(_block,),
+    )
