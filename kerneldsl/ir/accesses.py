@@ -167,7 +167,7 @@ class Accesses:
                 self._add(result, self._made_by(operation))
 
     def _given(self, value: Value, kind: Kind, first: int) -> frozenset[Owner]:
-        """Return the owners of an argument or member, whose arrays have numbers from `first` on."""
+        """Return the owners of an argument or member; `first` is the number of its first array."""
         if isinstance(kind, TupleKind):
             self._tuples[value] = kind, first
         return frozenset(self._owners[first : first + _count((kind,))])

@@ -103,9 +103,9 @@ PACKAGES = (
     Package(
         "gamdpy",
         "0.8.3",
-        "its tests",
+        "its tests that it does not mark as slow or experimental",
         "physics, stored values and NumPy",
-        own=("tests",),
+        own=("-o", "addopts=", "-m", "not (slow or experimental or gamdpy_cpu)", "tests"),
         checkout="https://github.com/ThomasBechSchroeder/gamdpy@47dd20215288a64c0cfebe820e13ffddfd64e3d4",
     ),
     Package("pylops", "2.8.0", "five operators", "its Numba engines", with_cupy=True),
