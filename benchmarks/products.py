@@ -102,7 +102,7 @@ MEANS = (
 )
 DEEP = (512, 512, 65536)
 #: Shapes for the library, which computes the few tiles of most of them in parts.
-OF_LIBRARY = (DEEP, (64, _WIDE, _WIDE), (256, 4096, 14336), (256, 8192, 28672))
+OF_LIBRARY = (DEEP, *((rows, _WIDE, _WIDE) for rows in FEW), (256, 4096, 14336), (256, 8192, 28672))
 #: Groups with up to ten times as many rows as others, and columns and depth of their products.
 _GROUPS, _GROUP_ROWS, _GROUP_SIDE = 64, (200, 2000), 2048
 #: Matrices of a stack, and their extents.

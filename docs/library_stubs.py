@@ -63,7 +63,7 @@ def stubs() -> dict[Path, str]:
         flat += [f"from stdlib_kernels.{family} import ("]
         flat += [f"    {name} as {name}," for name in sorted(names)] + [")"]
     called = [each for each in families if callable(getattr(library, each))]
-    modules = sorted({*families} - {*called})
+    modules = sorted({*families, "array_api"} - {*called})
     head = ["from stdlib_kernels import (", *[f"    {each} as {each}," for each in modules], ")"]
     head += [f"from stdlib_kernels.{each} import _Family as _{each}" for each in called]
     flat = [*head, *flat, "", "__all__: list[str]", *[f"{each}: _{each}" for each in called]]

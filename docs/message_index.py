@@ -275,10 +275,10 @@ def _of_parameter(call: ast.Call, scope: ast.AST, place: str) -> Iterator[Messag
     if function == "choice_of":
         choices = bounds[0].elts if isinstance(bounds[0], ast.Tuple) else []
         texts = [repr(text) for each in choices for text in _texts(each, scope)]
-        limit = f"It is one of {', '.join(texts) or f'«{_label(bounds[0])}»'}"
+        limit = f"It must be one of {', '.join(texts) or f'«{_label(bounds[0])}»'}"
     elif function == "count_of":
         low, high = (" / ".join(_texts(each, None)) for each in bounds)
-        limit = f"It is an int from {low} to {high}"
+        limit = f"It must be an int from {low} to {high}"
     for text in _texts(name, scope):
         what = f"{text} is «{_label(value)}»"
         yield Message(_PARAMETER_KINDS[function], what, limit, None, has_advice=True, place=place)

@@ -32,6 +32,12 @@ _PRODUCTS = "| | kerneldsl | TFLOP/s | other | speed |"
 _FLOORS = "| | kerneldsl | lower bound | times the bound | others |"
 #: Peers of kernels on a CPU, as the results name them and as the pages do.
 _PEERS = {"prange": "`prange`", "numpy": "NumPy", "C": "C", "C fastmath": "C, fast math"}
+#: What kernels compute, where their name does not say it.
+_KERNELS = {
+    "multiply_by_threads": "sparse matrix by a vector, a thread for each row",
+    "multiply_adds": "dependent multiply-adds",
+    "cheapest_paths": "cheapest paths through a grid",
+}
 #: A peer is ahead where its time is less than this part of kerneldsl's.
 _AHEAD = 0.95
 
@@ -66,7 +72,7 @@ def _same_kernels(peer: str) -> str:
         if peer in row["seconds"]
     }
     least, most = min(ratios, key=ratios.__getitem__), max(ratios, key=ratios.__getitem__)
-    first, last = (name.replace("_", " ") for name in (least, most))
+    first, last = (_KERNELS.get(name, name.replace("_", " ")) for name in (least, most))
     return (
         f"{len(ratios)} kernels with the same grid and block "
         f"| {geometric_mean(ratios.values()):.2f}× in the geometric mean, "
@@ -75,11 +81,15 @@ def _same_kernels(peer: str) -> str:
 
 
 def _products(dtype: str, peer: str) -> str:
-    """Return the number of products that are compared with a peer, and their speeds."""
+    """Return the number of products that are compared with a peer, and their speeds.
+
+    Those of few rows or columns are the library's, if they were measured: it splits them.
+    """
     ratios = {
-        case.removeprefix(dtype).strip(): seconds[peer] / seconds["ours"]
+        case.removeprefix(start).strip(): seconds[peer] / seconds["ours"]
+        for start in (f"{dtype} ", "library ")
         for case, seconds in _product_times().items()
-        if case.startswith(f"{dtype} ") and peer in seconds
+        if case.startswith(start) and peer in seconds
     }
     least, most = min(ratios, key=ratios.__getitem__), max(ratios, key=ratios.__getitem__)
     return (

@@ -46,6 +46,8 @@ _FAMILIES = {
     "random": "Generator State default_rng",
     "imaging": "equalize gaussian_blur grey",
 }
+#: The namespace of device arrays. Its names are not here.
+_NAMESPACE = "array_api"
 _HOME = {name: family for family, names in _FAMILIES.items() for name in names.split()}
 
 # A test holds that these are the families' own `__all__`.
@@ -53,12 +55,13 @@ __all__ = sorted({*_HOME, *_FAMILIES})
 
 
 def __getattr__(name: str) -> object:
-    if name not in _HOME and name not in _FAMILIES:
+    if name not in _HOME and name not in _FAMILIES and name != _NAMESPACE:
         said = f"module {__name__!r} has no attribute {name!r}"
         if not name.startswith("_"):
             from difflib import get_close_matches
 
-            near = get_close_matches(name, __all__, 1)
+            longer = [each for each in __all__ if each.startswith(f"{name}_")]
+            near = longer or get_close_matches(name, __all__, 1)
             said += f". Did you mean {near[0]!r}?" if near else ". Its names are in __all__"
         # Of no object, so that Python does not name the nearest one a second time.
         raise AttributeError(said, name=name, obj=None)
@@ -68,9 +71,9 @@ def __getattr__(name: str) -> object:
 
     with no_fork:  # a child would wait for the import for ever
         # A family with a function of the same name can be called as that function.
-        is_family = name in _FAMILIES
-        found = import_module(f"{__name__}.{name if is_family else _HOME[name]}")
-        value = globals()[name] = found if is_family else getattr(found, name)
+        home = _HOME.get(name) if name not in _FAMILIES else None
+        found = import_module(f"{__name__}.{home or name}")
+        value = globals()[name] = getattr(found, name) if home else found
     return value
 
 

@@ -1,6 +1,7 @@
 """Written by docs/library_stubs.py."""
 
 from stdlib_kernels import (
+    array_api as array_api,
     compact as compact,
     elementwise as elementwise,
     imaging as imaging,

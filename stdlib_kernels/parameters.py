@@ -116,7 +116,7 @@ def dtype_of(dtype: Any, default: Any, *, kinds: str = "biufc") -> np.dtype[Any]
     if dtype is None:
         dtype = default
     wanted = names_of(kinds, halves="f" in kinds)
-    limit = f"It is one of {', '.join(wanted)}"
+    limit = f"It must be one of {', '.join(wanted)}"
     try:
         found: np.dtype[Any] = np.dtype(dtype)
     except Exception as error:  # what NumPy, or a foreign object, raises
@@ -179,14 +179,16 @@ def function_of(name: str, value: Any) -> Any:
     """Return what kernels may be able to call."""
     if callable(value):
         return value
-    raise wrong_type(name, value, "It is a function that kernels can call", "Pass a lambda, say")
+    raise wrong_type(
+        name, value, "It must be a function that kernels can call", "Pass a lambda, say"
+    )
 
 
 def choice_of(name: str, value: Any, choices: Collection[str]) -> str:
     """Return one of some words."""
     if isinstance(value, str) and value in choices:
         return value
-    raise wrong_value(name, value, f"It is one of {', '.join(map(repr, choices))}")
+    raise wrong_value(name, value, f"It must be one of {', '.join(map(repr, choices))}")
 
 
 def integer_of(name: str, value: Any, low: float = -math.inf, high: float = math.inf) -> int:
@@ -195,15 +197,15 @@ def integer_of(name: str, value: Any, low: float = -math.inf, high: float = math
     if type(value) is np.ndarray:
         refuse_to_repeat()  # calls are equal for all contents of their arrays
     if found is None:
-        raise wrong_type(name, value, "It is an int", "Convert it, with int(…) for instance")
+        raise wrong_type(name, value, "It must be an int", "Convert it, with int(…) for instance")
     if not low <= found <= high:
-        raise wrong_value(name, value, f"It is an int {_interval(low, high)}")
+        raise wrong_value(name, value, f"It must be an int {_interval(low, high)}")
     return found
 
 
 def integers_of(name: str, value: Any, low: float = -math.inf) -> tuple[int, ...]:
     """Return integers that are given as one, or as a tuple of them."""
-    values = value if isinstance(value, tuple | list) else (value,)
+    values = value if isinstance(value, tuple | list | range) else (value,)
     return tuple(integer_of(name, each, low) for each in values)
 
 
@@ -223,20 +225,26 @@ def number_of(name: str, value: Any, low: float = -math.inf) -> float:
     except OverflowError:
         found = None
     if found is None:
-        raise wrong_type(name, value, "It is a number that a float64 holds")
+        raise wrong_type(name, value, "It must be a number that a float64 holds")
     if low > -math.inf and not found >= low:  # nor NaN
-        raise wrong_value(name, value, f"It is a number {_interval(low, math.inf)}")
+        raise wrong_value(name, value, f"It must be a number {_interval(low, math.inf)}")
     return found
 
 
-def finite_of(name: str, value: Any, dtype: np.dtype[Any], low: float = -math.inf) -> Any:
-    """Return a number as a scalar of a dtype of floats, which has one as large."""
+def finite_of(
+    name: str, value: Any, dtype: np.dtype[Any], low: float = -math.inf, *, has_dtype: bool = False
+) -> Any:
+    """Return a number as a scalar of a dtype of floats, which has one as large.
+
+    The function of the library may have a parameter `dtype`.
+    """
     with np.errstate(over="ignore"):
         found = dtype.type(number_of(name, value, low))
     if not np.isfinite(found):
         largest = float(np.nextafter(dtype.type(np.inf), dtype.type(0)))
-        limit = f"It is finite, and {dtype} has numbers up to {largest:.5g}"
-        raise wrong_value(name, value, limit, "" if dtype.itemsize == 8 else "Say a wider dtype")
+        limit = f"It must be finite, and {dtype} has numbers up to {largest:.5g}"
+        is_narrow = has_dtype and dtype.itemsize < 8 and math.isfinite(value)
+        raise wrong_value(name, value, limit, "Say a wider dtype" if is_narrow else "")
     return found
 
 
@@ -257,7 +265,7 @@ def weak_scalar_of(name: str, value: Any, dtype: np.dtype[Any]) -> Any:
 
 def scalar_of(name: str, value: Any, dtype: np.dtype[Any]) -> Any:
     """Return a number as a NumPy scalar of a dtype."""
-    limit = f"It is a number that {dtype} holds"
+    limit = f"It must be a number that {dtype} holds"
     remedy = "Give another one, or convert the array to a dtype that holds it"
     if is_number(value):
         # NumPy has Python's numbers alone refused where an integer would wrap around.

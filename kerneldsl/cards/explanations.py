@@ -78,11 +78,11 @@ def finding_rows(
 def roofline_card(found: Roofline) -> Html:
     """Return the card of a roofline: which roof there is, and what it is made of."""
     return card(
-        f"{found.device}: {found.roof} is the roof",
+        f"{found.device}: limited by {found.roof}",
         facts_table(
             (
                 ("flops a byte", f"{found.intensity:.3g}"),
-                ("arithmetic is the roof from", f"{found.ridge:.3g} flops a byte on"),
+                ("limited by arithmetic from", f"{found.ridge:.3g} flops a byte on"),
                 ("memory takes at least", format_duration(1e9 * found.memory_s)),
                 ("arithmetic takes at least", format_duration(1e9 * found.arithmetic_s)),
                 ("device memory", f"{short_number(found.memory_bytes_per_s)}B/s"),

@@ -56,7 +56,7 @@ def conversion(name: str, dtype: np.dtype[Any], wanted: Sequence[str]) -> str:
             f"None of them holds every value of {dtype}. Compare {name} with "
             f"{name}.astype(np.{by_size[-1]}) before that is passed"
         )
-    return f"Make an array of numbers of the elements of {name}"
+    return f"Convert it to numbers, with {name}.astype(np.{by_size[-1]}) for instance"
 
 
 # It is in a separate module because the other errors are imported before NumPy.

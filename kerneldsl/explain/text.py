@@ -57,11 +57,11 @@ def summary_lines(found: Explanation) -> list[str]:
     met = found.formulas.met()
     if met:
         pairs = ", ".join(f"{name} = {value:.4g}" for name, value in met.items())
-        lines.append(f"in this launch {pairs}")
+        lines.append(f"shares of executions in this launch: {pairs}")
     roof = found.roofline
     lines.append(
-        f"{roof.intensity:.3g} flops a byte, {roof.device}: {roof.roof} is the roof, "
-        f"{1e6 * max(roof.memory_s, roof.arithmetic_s):.3g} µs at least"
+        f"{roof.intensity:.3g} flops a byte. {roof.device}: limited by {roof.roof}, "
+        f"at least {1e6 * max(roof.memory_s, roof.arithmetic_s):.3g} µs"
     )
     if found.occupancy is not None:
         registers = found.occupancy.kernel.registers

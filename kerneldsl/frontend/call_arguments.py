@@ -258,7 +258,7 @@ def read_inline_call(
             first,
             f"kd.ptx: the text is {safe_repr(text)}",
             f"Write {_CALL}",
-            limit="It is the text of instructions, in ASCII, and known when the kernel is compiled",
+            limit="It must be ASCII text of instructions, known when the kernel is compiled",
             value=text,
         )
     if not isinstance(static["pure"], bool):

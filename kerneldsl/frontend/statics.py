@@ -153,7 +153,7 @@ class StaticEvaluator:
                 node,
                 f"kd.{intrinsic.name}: lut is {safe_repr(value)}",
                 "Combine 0xF0 for a, 0xCC for b and 0xAA for c: 0xF0 & 0xCC ^ 0xAA is a & b ^ c",
-                limit="It is the function's table of eight bits, 0 to 255",
+                limit="It must be the function's table of eight bits, 0 to 255",
                 value=value,
             )
         return int(value)

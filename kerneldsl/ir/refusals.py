@@ -424,6 +424,6 @@ def call_refusal(
     return Refusal(
         f"in a kernel, {name} cannot be called with ({listed})",
         "Write a loop over the elements"
-        if any(isinstance(each, types.Array) for each in kinds)
+        if any(isinstance(each, types.Array) for each in kinds) or "axis" in (named or {})
         else f"Call {name} with scalars that it takes, or write it out",
     )

@@ -22,7 +22,7 @@ def check(value: str) -> None:
         raise ArgumentValueError(
             f"mma is {safe_repr(value)}",
             value=value,
-            limit=f"It is one of {', '.join(map(repr, CHOICES))}",
+            limit=f"It must be one of {', '.join(map(repr, CHOICES))}",
         )
 
 

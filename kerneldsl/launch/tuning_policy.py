@@ -72,7 +72,7 @@ def read_budget(budget: object) -> Budget:
     >>> read_budget("full")
     Budget(seconds=inf, is_exhaustive=True, uses_records=True)
     """
-    limit = 'It is a number of seconds, "5s", "2min", "full", "cached" or "never"'
+    limit = 'It must be a number of seconds, "5s", "2min", "full", "cached" or "never"'
     if isinstance(budget, bool) or not isinstance(budget, int | float | str):
         raise ArgumentTypeError(f"budget is {a_type(budget)}", value=budget, limit=limit)
     seconds = math.nan

@@ -365,6 +365,12 @@ class ArrayOperators(ArrayReductions):
                 limit="stdlib_kernels has reductions, scans, products and images of device arrays",
                 remedy=f"Write a kernel, or use NumPy's: array.copy_to_host().{name}",
             )
+        if name == "copy_to_device":
+            raise AttributeUnavailableError(
+                "a device array has no 'copy_to_device'",
+                value=name,
+                remedy="Write array[:] = values, or array.copy_from_host(values)",
+            )
         if name in ArrayGeometry.__slots__:  # of an array that is not made yet
             raise AttributeError(name)
         raise AttributeError(f"an array on {self.device} has no attribute {name!r}")

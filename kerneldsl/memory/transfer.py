@@ -200,11 +200,15 @@ def _check_partner(array: ArrayGeometry, host: Any, name: str) -> None:
     if not isinstance(host, np.ndarray):
         raise ArgumentTypeError(f"{name} is {a_type(host)}", limit="It must be a NumPy array")
     if host.shape != array.shape or host.dtype != array.dtype:
+        remedy = "Make one with np.empty(array.shape, array.dtype)"
+        if name != "out":
+            fits = f"Convert it: {name}.astype(np.{array.dtype})"
+            remedy = fits if host.shape == array.shape else "Pass an array of that shape"
         raise ArgumentValueError(
             f"{name} has shape {host.shape} and dtype {host.dtype}; the device array has "
             f"shape {array.shape} and dtype {array.dtype}",
             value=host,
-            remedy="Make one with np.empty(array.shape, array.dtype)",
+            remedy=remedy,
         )
 
 

@@ -80,7 +80,9 @@ def load_package(package: str, folder: str = "_kernels", *, strict: bool = False
     """
     for name, value in (("package", package), ("folder", folder)):
         if not isinstance(value, str):
-            raise ArgumentTypeError(f"{name} is {a_type(value)}", value=value, limit="It is a str")
+            raise ArgumentTypeError(
+                f"{name} is {a_type(value)}", value=value, limit="It must be a str"
+            )
     strict = read_flag("strict", strict)
     parts = folder.split("/")
     has_others = "\\" in folder or "\0" in folder

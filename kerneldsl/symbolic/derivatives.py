@@ -101,7 +101,7 @@ def derivative(function: Any, wrt: str | Symbol | Sequence[str | Symbol]) -> Any
         raise ArgumentTypeError(
             f"wrt is {safe_repr(wrt)}",
             value=wrt,
-            limit="It is the name of a parameter, or several of them",
+            limit="It must be the name of a parameter, or several of them",
             remedy='Write kd.derivative(kernel, "x")',
         )
     found = function
@@ -119,7 +119,7 @@ def _derivative(function: Any, wrt: str) -> Any:
         raise ArgumentTypeError(
             f"{a_type(function)} was to be differentiated",
             value=function,
-            limit="It is a kernel, or a function that kernels can call",
+            limit="It must be a kernel, or a function that kernels can call",
         )
     constants = getattr(function, "_constant_values", None)
     if isinstance(function, ElementKernel):

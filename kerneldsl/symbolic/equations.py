@@ -36,7 +36,7 @@ def with_indices(
                 raise ArgumentValueError(
                     f"the left side of an equation is {left}",
                     value=str(left),
-                    limit="It is the array that a result is stored in: a symbol, or an Indexed",
+                    limit="It must be the array for a result: a symbol, or an Indexed",
                     remedy="Solve the equation for it: sympy.solve(…)",
                 )
         found.append((left, _written_out(indexed_functions(right, coordinates, steps))))
@@ -60,7 +60,7 @@ def _refuse_derivatives(left: Any) -> None:
         raise ArgumentValueError(
             f"the left side of an equation is {left}",
             value=str(left),
-            limit="It is the array that a result is stored in: a symbol, an Indexed or a function",
+            limit="It must be the array for a result: a symbol, an Indexed or a function",
             remedy=remedy,
         )
 

@@ -179,7 +179,7 @@ def _place(
     raise ArgumentValueError(
         f"{function} is read at {argument}",
         value=str(argument),
-        limit="It is a coordinate, or one with a whole number of steps added",
+        limit="It must be a coordinate, or one with a whole number of steps added",
         remedy="Pass the steps: steps={x: h}; a scheme of whole steps is "
         ".as_finite_difference([x - h, x, x + h])",
     )

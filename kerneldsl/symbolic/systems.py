@@ -310,7 +310,7 @@ def _with_boundary(system: System, boundary: Any) -> System:
         raise ArgumentValueError(
             f"boundary is {safe_repr(boundary)}",
             value=boundary,
-            limit=f"It is one of {', '.join(MODES)}, or one of these for each of the {rank} axes",
+            limit=f"It must be one of {', '.join(MODES)}, or one for each of the {rank} axes",
         )
     used: list[str] = []
     for axis, mode in enumerate(modes):

@@ -75,7 +75,7 @@ def cross(x1: Array, x2: Array, /, *, axis: int = -1) -> Any:
         check_same_kind(name, each, "x1", x1)
         at = axis_of(axis, each.ndim) - each.ndim
         if each.shape[at] != 3:
-            raise wrong_value(name, each, f"It has three elements along axis {axis}")
+            raise wrong_value(name, each, f"It must have three elements along axis {axis}")
         vectors.append(last_axis(each, at))
     v, w = ([each[..., n : n + 1] for n in range(3)] for each in vectors)
     parts = [
@@ -172,7 +172,7 @@ def matrix_norm(x: Array, /, *, keepdims: bool = False, ord: Any = "fro") -> Any
     if ord == "fro":
         return norm(x, (-2, -1), keepdims=is_kept)
     if ord not in (1, -1, math.inf, -math.inf):
-        limit = "It is 'fro', 1, -1, inf or -inf; the library computes no singular values"
+        limit = "It must be 'fro', 1, -1, inf or -inf; the library computes no singular values"
         raise wrong_value("ord", ord, limit, "Use numpy.linalg of x.copy_to_host()")
     summed = -2 if ord in (1, -1) else -1
     sums = norm(x, summed, ord=1, keepdims=True)

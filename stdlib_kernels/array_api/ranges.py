@@ -63,7 +63,7 @@ def arange(
     )
     first, end, step = given
     if step == 0:
-        raise wrong_value("step", step, "It is not 0")
+        raise wrong_value("step", step, "It must not be 0")
     count = len(range(first, end, step)) if is_integer else _count(first, end, step)
     number: np.dtype[Any] = np.dtype(np.float64)
     if is_integer and wanted.kind in "iu":
@@ -91,13 +91,15 @@ def _real(name: str, value: Any) -> Any:
         return int(value)
     if isinstance(value, float | np.floating):
         return float(value)
-    raise ArgumentTypeError(f"{name} is {a_type(value)}", value=value, limit="It is a real number")
+    raise ArgumentTypeError(
+        f"{name} is {a_type(value)}", value=value, limit="It must be a real number"
+    )
 
 
 def _count(start: float, stop: float, step: float) -> int:
     length = (stop - start) / step
     if not math.isfinite(length):
-        raise wrong_value("stop", stop, "There are finitely many numbers up to it")
+        raise wrong_value("stop", stop, "There must be finitely many numbers up to it")
     return max(0, math.ceil(length))
 
 
@@ -165,11 +167,11 @@ def meshgrid(*arrays: Any, indexing: str = "xy") -> list[kd.DeviceArray]:
     [[[0, 1], [0, 1]], [[0, 0], [1, 1]]]
     """
     if indexing not in ("xy", "ij"):
-        raise wrong_value("indexing", indexing, "It is 'xy' or 'ij'")
+        raise wrong_value("indexing", indexing, "It must be 'xy' or 'ij'")
     vectors = [asarray(each) for each in arrays]
     for n, each in enumerate(vectors):
         if each.ndim > 1:
-            raise wrong_value(f"arrays[{n}]", each, "It is a vector")
+            raise wrong_value(f"arrays[{n}]", each, "It must be a vector")
     vectors = [each.reshape((-1,)) if not each.ndim else each for each in vectors]
     order = list(range(len(vectors)))
     if indexing == "xy" and len(vectors) > 1:

@@ -61,7 +61,7 @@ def _sorting(name: str, said: str, result: tuple[str, str], example: str) -> Any
         x: Array, /, *, axis: int = -1, descending: bool = False, stable: bool = True
     ) -> Any:
         if not x.ndim:
-            raise wrong_value("x", x, "It has an axis to sort along")
+            raise wrong_value("x", x, "It must have an axis to sort along")
         return getattr(sorting, name)(x, axis, descending=descending)
 
     sorted_along.__name__ = sorted_along.__qualname__ = name

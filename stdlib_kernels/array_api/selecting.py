@@ -173,7 +173,9 @@ def _without_ellipsis(x: kd.DeviceArray, items: tuple[Any, ...]) -> list[Any]:
     given = [each for each in items if each is not ...]
     missing = x.ndim - len(given)
     if missing < 0 or len(items) - len(given) > 1 or any(each is None for each in given):
-        raise _wrong_index(items, f"There is one item for each of {x.ndim} axes, and none is None")
+        raise _wrong_index(
+            items, f"There must be one item for each of {x.ndim} axes, and none may be None"
+        )
     given[at:at] = [slice(None)] * missing
     return given
 

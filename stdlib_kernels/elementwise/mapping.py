@@ -258,7 +258,7 @@ def map(
         raise ArgumentValueError(
             f"there are {len(outs)} arrays in out, and {len(dtypes)} results",
             value=len(outs),
-            limit="There is an array, or None, for each result",
+            limit="There must be an array, or None, for each result",
             remedy="Give a tuple of as many",
         )
     found = map_call(function, operands, dtypes, outs, like)
@@ -276,7 +276,7 @@ def _function(f: Any, arrays: Sequence[Any]) -> Any:
             f"the expression has the symbols {', '.join(names) or 'of none'}, and there "
             f"are {len(arrays)} arrays",
             value=len(arrays),
-            limit="There is an array for each symbol, in the order of their names",
+            limit="There must be an array for each symbol, in the order of their names",
             remedy="Pass as many, or put numbers in the place of symbols by .subs(…)",
         )
     from kerneldsl.symbolic.element_kernels import function_for

@@ -267,9 +267,9 @@ def _outer_edges(outer: Any, x: Array) -> tuple[float, float]:
     """Return the smallest and the largest edge of bins of equal width."""
     if outer is not None:
         if not isinstance(outer, tuple | list):
-            raise wrong_type("range", outer, "It is a pair of numbers")
+            raise wrong_type("range", outer, "It must be a pair of numbers")
         if len(outer) != 2:
-            raise wrong_value("range", outer, "It is a pair of numbers")
+            raise wrong_value("range", outer, "It must be a pair of numbers")
         low, high = (number_of("range", each) for each in outer)
     elif not x.size:
         low, high = 0.0, 1.0
@@ -290,7 +290,7 @@ def _outer_edges(outer: Any, x: Array) -> tuple[float, float]:
 
 
 def _given_edges(edges: Any) -> np.ndarray[Any, Any]:
-    limit = "It is a number of bins, or their edges, two at least, in rising order"
+    limit = "It must be a number of bins, or their edges, two at least, in rising order"
     try:
         host = to_host(edges)
         is_usable = host.ndim == 1 and host.dtype.kind in "biuf" and host.size >= 2

@@ -139,7 +139,7 @@ def _counted(found: Array, least: int, x: Array, weights: Array | None, like: Ar
         raise ArgumentValueError(
             f"an element of x is {bins - 1}",
             value=bins - 1,
-            limit=f"There are {MAX_BINS} counters at most",
+            limit=f"There may be {MAX_BINS} counters at most",
             remedy="Take the ranks of the elements, or a histogram between edges",
         )
     number = _NARROW if np.can_cast(x.dtype, _NARROW) else np.dtype(np.int64)

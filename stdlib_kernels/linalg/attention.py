@@ -281,7 +281,7 @@ def check_heads(q: Any, k: Any, v: Any, pages: Any, window: Any, *, causal: bool
     """Refuse arrays and options that do not fit."""
     check_array("q", q, dtypes=DTYPES)
     if q.ndim not in (3, 4):
-        limit = "It has the shape (heads, queries, d), or the same for each batch"
+        limit = "It must have the shape (heads, queries, d), or the same for each batch"
         raise wrong_value("the shape of q", tuple(q.shape), limit, "Reshape it")
     for name, each in (("k", k), ("v", v)):
         check_array(name, each, dtypes=(q.dtype.name,), ndim=4 if pages is not None else q.ndim)
@@ -329,7 +329,7 @@ def _integers(name: str, value: Any, q: Array, shape: tuple[int, ...]) -> Array:
     """Return an array of int64 of a shape."""
     check_array(name, value, dtypes=("int64",))
     check_same_kind(name, value, "q", q)
-    check_shape(name, value, shape, f"It is {shape}, for the batches of q", "Reshape it")
+    check_shape(name, value, shape, f"It must be {shape}, for the batches of q", "Reshape it")
     found: Array = value
     return found
 

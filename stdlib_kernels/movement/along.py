@@ -158,7 +158,7 @@ def roll(x: Array, shift: Any, axis: Ints | None = None) -> Any:
     if len(axes) == 1:
         shifts = (sum(shifts),)
     if len(shifts) not in (1, len(axes)):
-        raise wrong_value("shift", shift, f"There is one, or one for each of the {len(axes)} axes")
+        raise wrong_value("shift", shift, f"There must be one, or one for each of {len(axes)} axes")
     for each, by in zip(axes, shifts * (len(axes) // len(shifts)), strict=True):
         n = found.shape[each]
         found = moved(found, each, n, _ORIGINS["roll"], by % max(1, n))
@@ -173,7 +173,7 @@ def _shifts_of(shift: Any) -> tuple[int, ...]:
     refuse_to_repeat()  # calls are alike whatever is in their arrays
     check_array("shift", shift, kinds="iu")
     if shift.ndim > 1:
-        raise wrong_value("shift", shift, "It has one axis at most")
+        raise wrong_value("shift", shift, "It must have one axis at most")
     return tuple(map(int, to_host(shift).reshape(-1)))
 
 

@@ -207,7 +207,7 @@ def _result_dtype(
 def _checked(arrays: Any) -> Array:
     """Return the first array; raise an error if the arguments are not arrays of one kind."""
     if not isinstance(arrays, tuple | list) or not arrays:
-        raise wrong_type("arrays", arrays, "It is a tuple of arrays")
+        raise wrong_type("arrays", arrays, "It must be a tuple of arrays")
     first: Array = arrays[0]
     for k, each in enumerate(arrays):
         check_array(f"arrays[{k}]", each, halves=True)

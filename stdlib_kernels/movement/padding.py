@@ -286,7 +286,7 @@ def _fills(name: str, given: Any, x: Array) -> list[tuple[Any, Any]]:
 def _pairs(name: str, given: Any, ndim: int, least: int) -> list[tuple[int, int]]:
     """Return an integer for both sides of each axis, at least the given minimum."""
     pairs = _each_side(name, given, ndim)
-    limit = f"It has integers, {least} or more"
+    limit = f"It must have integers, {least} or more"
     wide = np.asarray(pairs) if pairs else np.zeros((0, 2), int)
     if wide.dtype.kind not in "iu":
         raise wrong_type(name, given, limit)
@@ -304,5 +304,5 @@ def _each_side(name: str, given: Any, ndim: int) -> list[tuple[Any, Any]]:
     except Exception as error:  # what NumPy, or a foreign object, raises
         is_empty = isinstance(given, tuple | list) and not given
         wrong = wrong_type if is_empty else wrong_value
-        raise wrong(name, given, f"It is a number, a pair, or {ndim} pairs") from error
+        raise wrong(name, given, f"It must be a number, a pair, or {ndim} pairs") from error
     return [(low, high) for low, high in wide]

@@ -77,7 +77,7 @@ def repeat(x: Array, repeats: Any, axis: int | None = None) -> Any:
     counts = _counts_of(repeats, source, x)
     if isinstance(counts, int):
         return finish(repeated(source, at, counts), like=x)
-    limit = f"There is one, or one for each of the {n} along the axis"
+    limit = f"There must be one, or one for each of the {n} along the axis"
     check_shape("repeats", counts, (n,), limit)
     least = allocate(counts, (1, 1, 1), np.dtype(np.int64))
     fold(Rule(smaller, np.int64(0), np.int64), arrange(counts, (0,))[0], least)

@@ -146,7 +146,7 @@ def quantize(x: Array, format: str, group: Any = None) -> Any:
     extents = (1, columns) if group is None else integers_of("group", group, 1)
     height, width = (1, *extents)[-2:]
     if len(extents) > 2:
-        raise wrong_value("group", group, "It is an int, or (rows, columns)")
+        raise wrong_value("group", group, "It must be an int, or (rows, columns)")
     height, width = max(height, 1), max(width, 1)
     source = on_device(x)
     shape = (-(-rows // height), max(-(-columns // width), 1))

@@ -136,7 +136,9 @@ def pack(codes: Array, format: str) -> Any:
     check_array("codes", codes, kinds="iu")
     host = to_host(codes)
     if not host.ndim:
-        raise ArgumentValueError("codes has 0 dimensions", value=host.shape, limit="It has rows")
+        raise ArgumentValueError(
+            "codes has 0 dimensions", value=host.shape, limit="It must have rows"
+        )
     rest = -host.shape[-1] % chosen.per_element
     padded = np.pad(host, [(0, 0)] * (host.ndim - 1) + [(0, rest)])
     return to_like(codes, numbers.pack(padded))
@@ -176,7 +178,9 @@ def unpack(words: Array, format: str, count: int | None = None) -> Any:
     check_array("words", words, dtypes=(chosen.stored.name,))
     host = to_host(words)
     if not host.ndim:
-        raise ArgumentValueError("words has 0 dimensions", value=host.shape, limit="It has rows")
+        raise ArgumentValueError(
+            "words has 0 dimensions", value=host.shape, limit="It must have rows"
+        )
     if chosen.numbers is not None:
         host = chosen.numbers.unpack(host)
     room = host.shape[-1]

@@ -160,6 +160,6 @@ def _check_x_scales(x: Array, x_scales: Array, groups: int) -> None:
         raise ArgumentValueError(
             f"x_scales has the shape {(count, found)}",
             value=(count, found),
-            limit=f"It has 1 row or {x.shape[0]}, and 1 group or the {groups} of scales",
+            limit=f"It must have 1 row or {x.shape[0]}, and 1 group or the {groups} of scales",
             remedy="Quantize x in the same groups",
         )

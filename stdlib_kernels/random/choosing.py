@@ -38,7 +38,7 @@ def chosen(
         raise ArgumentValueError(
             f"choice: there are {n} elements, and {size} are drawn",
             value=n,
-            limit="There is at least one, and without replacement as many as are drawn",
+            limit="There must be at least one, and without replacement as many as are drawn",
             remedy="Draw fewer, or with replace=True",
         )
     like = a if is_array else p
@@ -67,7 +67,7 @@ def _cumulative(p: Array, n: int, like: Any) -> Array:
     """Return the cumulative weights where the kernel that draws can reach them."""
     check_array("p", p, dtypes=("float32", "float64"), ndim=1)
     check_same_kind("p", p, "a", like)
-    check_shape("p", p, (n,), f"There is a weight for each of the {n} to be drawn of")
+    check_shape("p", p, (n,), f"There must be a weight for each of the {n} to be drawn of")
     weights = on_device(p)
     sums: Array = scan.cumsum(weights, dtype=np.float64)
     least, total = float(computed(reduce.min(weights), 0)), float(computed(sums[-1:], 1))

@@ -62,7 +62,7 @@ class Counter:
         try:
             key, counter = value
         except (TypeError, ValueError) as error:
-            limit = "It is a key and a counter, as a generator's `state` gives them"
+            limit = "It must be a key and a counter, as a generator's `state` gives them"
             raise wrong_type("state", value, limit) from error
         found = State(_of_bits("key", key, 64), _of_bits("counter", counter, 128))
         with self._lock:

@@ -266,7 +266,7 @@ class Generator(Counter):
             raise ArgumentValueError(
                 f"integers: low is {first}, and high {last + is_open}",
                 value=(low, high),
-                limit=f"There is an integer between; {kind} has {info.min} to {info.max}",
+                limit=f"There must be an integer between; {kind} has {info.min} to {info.max}",
                 remedy="Pass a larger high, endpoint=True, or a wider dtype",
             )
         draw, numbers = integer_draw(first, last - first + 1)

@@ -35,7 +35,7 @@ def masked(x: Array, where: Any, fill: Any) -> Array:
         check_same_kind("where", where, "x", x)
         if broadcast_shape([x, where]) != tuple(x.shape):
             raise wrong_value(
-                "where", where, f"It is broadcast to the shape of x, {tuple(x.shape)}"
+                "where", where, f"It must broadcast to the shape of x, {tuple(x.shape)}"
             )
     found: Any = elementwise.where(where, x, x.dtype.type(fill))
     return np.asarray(found) if isinstance(found, np.generic) else found

@@ -72,7 +72,7 @@ def factor_of(name: str, array: Array | None, x: Array, axis: int) -> Array:
     check_same_kind(name, array, "x", x)
     n = x.shape[axis]
     remedy = "Name the axis that it belongs to, or take as many elements of it"
-    check_shape(name, array, (n,), f"There is one for each of the {n} along the axis", remedy)
+    check_shape(name, array, (n,), f"There must be one for each of the {n} along the axis", remedy)
     return on_device(array)
 
 

@@ -207,7 +207,7 @@ def _checked(x: Any, labels: Any, axis: Any, ignore_index: Any) -> tuple[int, in
     check_array("labels", labels, kinds="iu")
     check_same_kind("labels", labels, "x", x)
     shape = (*x.shape[:along], *x.shape[along + 1 :])
-    check_shape("labels", labels, shape, f"There is one for each row of x: {shape}")
+    check_shape("labels", labels, shape, f"There must be one for each row of x: {shape}")
     return along, integer_of("ignore_index", ignore_index, -(2**63), 2**63 - 1)
 
 

@@ -159,7 +159,7 @@ def searchsorted(
 def _in_order(source: Array, sorter: Any, x: Array) -> Array:
     """Return elements in the order of given indices."""
     check_indices("sorter", sorter, x)
-    check_shape("sorter", sorter, (x.size,), f"There is a place for each of {x.size} elements")
+    check_shape("sorter", sorter, (x.size,), f"There must be a place for each of {x.size} elements")
     places = on_device(sorter)
     check_range("sorter", places, x.size, 0, "Take what argsort(x) returns")
     return take_places(source, places, 0)

@@ -238,7 +238,7 @@ def box_of(weights: Any, x: Array) -> np.ndarray[Any, Any]:
         raise ArgumentValueError(
             f"x has {x.ndim} axes, and weights the shape {found.shape}",
             value=found.shape,
-            limit="Both have one to three axes, as many as the other, and there is a weight",
+            limit="Both must have one to three axes, as many as the other, and at least one weight",
             remedy="Reshape one, as in weights[None, :]",
         )
     return found.astype(np.float64)
@@ -458,7 +458,7 @@ def percentile_filter(
 ) -> Any:
     share = number_of("percentile", percentile)
     if not -100 <= share <= 100:
-        raise wrong_value("percentile", percentile, "It is a number from -100 to 100")
+        raise wrong_value("percentile", percentile, "It must be a number from -100 to 100")
     share += 100 if share < 0 else 0
     rank_of = lambda n: min(int(n * share / 100), n - 1)  # noqa: E731
     return _filtered(x, rank_of, size, mode, cval, origin, footprint, out)
@@ -473,7 +473,7 @@ def _filtered(x: Array, rank_of: Callable[[int], int], *options: Any) -> Any:
         "size", size if chosen is None else chosen.shape, x.ndim, integer_of, 1, MAX_SIZE
     )
     if not 1 <= x.ndim <= 3:
-        raise wrong_value("x.ndim", x.ndim, "There are one to three axes", "Filter parts of x")
+        raise wrong_value("x.ndim", x.ndim, "There must be one to three axes", "Filter parts of x")
     border = border_of(mode, cval)
     moved = per_axis("origin", origin, x.ndim, integer_of)
     first = [offset_of(n, by) for n, by in zip(sizes, moved, strict=True)]

@@ -94,7 +94,7 @@ def _along(name: str, said: str, *, is_reversed: bool) -> Any:
         at, found = checked_axis(x, axis, kinds="iuf"), to_host(weights)
         check_array("weights", found, kinds="biuf", ndim=1)
         if not found.size:
-            raise wrong_value("weights", found.tolist(), "There is one weight at least")
+            raise wrong_value("weights", found.tolist(), "There must be at least one weight")
         by, found = integer_of("origin", origin), found.astype(np.float64)
         if is_reversed:
             by, found = -by - (len(found) % 2 == 0), found[::-1]
@@ -412,7 +412,7 @@ def gaussian_weights(sigma: float, truncate: float) -> np.ndarray[Any, np.dtype[
         raise ArgumentValueError(
             f"sigma is {sigma}, and truncate {truncate}",
             value=(sigma, truncate),
-            limit=f"Both are positive, and their product is {_MAX_RADIUS} elements at most",
+            limit=f"Both must be positive, and their product at most {_MAX_RADIUS} elements",
         )
     radius = int(truncate * sigma + 0.5)
     weights = np.exp(-0.5 * (np.arange(-radius, radius + 1) / sigma) ** 2)

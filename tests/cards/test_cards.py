@@ -120,7 +120,7 @@ def test_every_class_has_a_card(compiled: kd.Kernel[..., Any]) -> None:
         "AccessReport": "load x[2 * i]",
         "Explanation": "coalescing, line",
         "Finding": "coalescing, line",
-        "Roofline": "memory is the roofflops a byte",
+        "Roofline": "limited by memoryflops a byte",
         "Stream": "priority-1waits for the default streamyes",
         "ShownTuple": "[0]",
         "DeviceFunction": "return 2 * value",

@@ -93,6 +93,7 @@ def test_names_are_found_by_those_who_look():
     [
         ("smu", "'smu'. Did you mean 'sum'?"),
         ("softmx", "'softmx'. Did you mean 'softmax'?"),
+        ("median", "'median'. Did you mean 'median_filter'?"),
         ("xyzzy", "'xyzzy'. Its names are in __all__"),
         ("_private", "'_private'"),
     ],
@@ -102,6 +103,16 @@ def test_an_unknown_name_gives_the_nearest(name, said):
         getattr(sk, name)
     assert str(caught.value) == f"module 'stdlib_kernels' has no attribute {said}"
     assert not hasattr(sk, name)
+
+
+def test_the_namespace_of_device_arrays_is_imported_when_it_is_used():
+    program = (
+        "import sys, stdlib_kernels as sk; "
+        "print(sk.array_api is sys.modules['stdlib_kernels.array_api'])"
+    )
+    command = [sys.executable, "-c", program]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+    assert shown == "True\n"
 
 
 def test_importing_the_library_imports_nothing_else():

@@ -368,7 +368,10 @@ _X, _S = np.zeros((2, 64), np.float32), np.ones((4, 1), np.float32)
 @pytest.mark.parametrize(
     ("call_wrongly", "said"),
     [
-        (lambda: quantized.matmul(_X, _W, _S, format="int5"), "format is 'int5'. It is one of"),
+        (
+            lambda: quantized.matmul(_X, _W, _S, format="int5"),
+            "format is 'int5'. It must be one of",
+        ),
         (lambda: quantized.matmul(_X[:, :32], _W, _S, format="int4"), "is packed in 4 elements"),
         (lambda: quantized.matmul(_X, _W.view(np.int32), _S, format="int4"), "Taken are uint32"),
         (lambda: quantized.matmul(_X, _W, _S[:3], format="int4"), "Rows have one scale together"),
@@ -380,8 +383,11 @@ _X, _S = np.zeros((2, 64), np.float32), np.ones((4, 1), np.float32)
         (lambda: quantized.matmul(_X, _W, _S, format="float8_e5m2"), "x has the dtype float32"),
         (lambda: quantized.pack(np.array([[3]]), "ternary"), "Values of kd.ternary are -1 to 1"),
         (lambda: quantized.unpack(_W, "int4", 65), "room for 64 numbers"),
-        (lambda: quantized.quantize(_X, "int4", 0), "It is an int from 1 on"),
-        (lambda: quantized.quantize(_X, "int4", (1, 2, 3)), "It is an int, or (rows, columns)"),
+        (lambda: quantized.quantize(_X, "int4", 0), "It must be an int from 1 on"),
+        (
+            lambda: quantized.quantize(_X, "int4", (1, 2, 3)),
+            "It must be an int, or (rows, columns)",
+        ),
         (lambda: quantized.read_gguf(np.zeros((1, 17), np.uint8), "Q4_0"), "has 18 bytes"),
         (lambda: quantized.read_gguf(np.full((1, 66), 255, np.uint8), "TQ2_0"), "are -1 to 1"),
     ],

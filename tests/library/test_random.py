@@ -326,7 +326,7 @@ def test_refusals(target):
         rng.random(2.5)
     with pytest.raises(ArgumentValueError, match="size is -1"):
         rng.random(-1)
-    with pytest.raises(ArgumentValueError, match=r"scale is -1\. It is a number from 0 on"):
+    with pytest.raises(ArgumentValueError, match=r"scale is -1\. It must be a number from 0 on"):
         rng.normal(0, -1)
     with pytest.raises(ArgumentValueError, match="scale is nan"):
         rng.exponential(math.nan)

@@ -207,11 +207,15 @@ def test_refusals(target):
     with pytest.raises(ArgumentTypeError, match="out has the dtype float32"):
         rows.softmax(x, out=np.zeros((2, 3), np.float32))
     for eps in (-1e-9, math.nan):
-        with pytest.raises(ArgumentValueError, match=f"eps is {eps}. It is a number from 0 on"):
+        with pytest.raises(
+            ArgumentValueError, match=f"eps is {eps}. It must be a number from 0 on"
+        ):
             rows.layer_norm(x, eps=eps)
         with pytest.raises(ArgumentValueError, match=f"eps is {eps}"):
             rows.rms_norm_backward(x, x, eps=eps)
-    with pytest.raises(ArgumentValueError, match=r"eps is 1e\+39\. It is finite, and float32 has"):
+    with pytest.raises(
+        ArgumentValueError, match=r"eps is 1e\+39\. It must be finite, and float32 has"
+    ):
         rows.rms_norm(x.astype(np.float32), eps=1e39)
 
 

@@ -187,7 +187,7 @@ def _table(x):
         (_no_text, "kd.ptx was given no text"),
         (_other_parameter, "kd.ptx has no parameter 'volatile'"),
         (_no_dtype, "'word' is not a dtype that it supports"),
-        (_table, "lut is 256. It is the function's table of eight bits, 0 to 255"),
+        (_table, "lut is 256. It must be the function's table of eight bits, 0 to 255"),
     ],
     ids=lambda value: getattr(value, "__name__", None),
 )

@@ -127,7 +127,7 @@ def _mma(intrinsic: Intrinsic, args: tuple[Any, ...], static: _Static) -> Any:
         raise Refusal(
             f"kd.mma multiplies tiles of {one.dtype} and {two.dtype}",
             "Convert them to one dtype: t.astype(kd.float16)",
-            limit=f"Both have one of the dtypes {', '.join(ACCUMULATORS)}",
+            limit=f"Both must have one of the dtypes {', '.join(ACCUMULATORS)}",
         )
     if static["precision"] == "tf32" and str(one.dtype) != "float32":
         raise Refusal(

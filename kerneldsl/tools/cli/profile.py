@@ -61,7 +61,7 @@ def profile(
             f"there is no file {script}", value=str(script), remedy="Check the path"
         )
     if by not in ("host", "device"):
-        raise ArgumentValueError(f"--by is {by!r}", value=by, limit="It is host or device")
+        raise ArgumentValueError(f"--by is {by!r}", value=by, limit="It must be host or device")
     file = _read_early(timeline, nvtx=nvtx, cupti=cupti)
     options = {"by": by, "streams": streams, "work": work, "nvtx": nvtx, "cupti": cupti}
     options["timeline"] = file

@@ -118,7 +118,10 @@ def test_a_timeline_that_fails_after_all_is_not_the_scripts_fault(
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
-    [(("missing.py",), "there is no file"), (("--by", "gpu", __file__), "It is host or device")],
+    [
+        (("missing.py",), "there is no file"),
+        (("--by", "gpu", __file__), "It must be host or device"),
+    ],
 )
 def test_mistakes_are_one_message_and_code_2(
     arguments: tuple[str, ...], words: str, capsys: pytest.CaptureFixture[str]
