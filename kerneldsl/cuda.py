@@ -166,7 +166,6 @@ DIFFERENCES = {
     "GetIpcHandleMixin": "raises OSError: other processes cannot open memory of kerneldsl's pools",
     "forall": "takes blocks of 256 threads unless tpb is given",
     "is_available": "is true without a GPU, too, unless NUMBA_DISABLE_CUDA is set",
-    "ldcv": "reads through the L2 cache",
     "link": "takes CUDA C++, PTX, LTO-IR, cubins and fat binaries, and no archives",
     "profile_start": "changes nothing: profilers see the launches of kerneldsl",
     "profile_stop": "changes nothing: profilers see the launches of kerneldsl",

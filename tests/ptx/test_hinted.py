@@ -26,7 +26,7 @@ from tests.ptx.helpers import (
 from tests.support.extent import full_beyond
 
 _ALIGNED = Promises((ArrayPromises(16), ArrayPromises(16)), is_disjoint=True)
-_LOADS = {"all": "ca", "global": "cg", "streaming": "cs", "last_use": "lu"}
+_LOADS = {"all": "ca", "global": "cg", "streaming": "cs", "last_use": "lu", "again": "cv"}
 _STORES = {"all": "wb", "global": "cg", "streaming": "cs", "through": "wt"}
 _BITS = {"bool": 8, "int8": 8, "bfloat16": 16, "float16": 16, "uint32": 32, "float64": 64}
 
@@ -49,7 +49,7 @@ def test_every_hint_is_an_operator_of_ptx() -> None:
 
 
 @pytest.mark.parametrize("arch", ARCH_PARAMETERS)
-@pytest.mark.parametrize(("loading", "storing"), list(zip(_LOADS, _STORES, strict=True)))
+@pytest.mark.parametrize(("loading", "storing"), list(zip(_LOADS, (*_STORES, "all"), strict=True)))
 def test_every_hint_is_one_instruction(loading: str, storing: str, arch: str) -> None:
     compiled = compile_ptx(_copying(loading, storing), "float32[::1], float32[::1]", arch)
     assert _accesses(body_of(compiled)) == [
@@ -167,7 +167,7 @@ def test_another_hint_is_refused() -> None:
     def kernel(x):  # type: ignore[no-untyped-def]
         x[0] = kd.load(x, 1, cache="through")
 
-    text = "cache is 'through'. Write one of 'all', 'global', 'streaming', 'last_use'"
+    text = "cache is 'through'. Write one of 'all', 'global', 'streaming', 'last_use', 'again'"
     with kd.use("cpu"), pytest.raises(UnsupportedConstructError, match=re.escape(text)):
         kernel[1, 1](np.zeros(2))
 
@@ -176,7 +176,7 @@ def test_another_hint_is_refused() -> None:
 def test_every_access_is_assembled(arch: str) -> None:
     copies = [
         (_copying(loading, storing), f"{dtype}[::1], {dtype}[::1]")
-        for loading, storing in zip(_LOADS, _STORES, strict=True)
+        for loading, storing in zip(_LOADS, (*_STORES, "all"), strict=True)
         for dtype in (*_BITS, "complex64", "complex128")
     ]
     kernels = [*copies, (_vectors, "float32[::1], float32[::1]"), (_of_block, "float32[::1]")]

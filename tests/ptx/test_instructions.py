@@ -195,7 +195,7 @@ def test_a_local_array_is_on_the_stack_when_it_is_indexed_by_a_variable() -> Non
 def test_bounds_become_directives() -> None:
     artifact = compile_ptx(axpy, _AXPY, launch_bounds=(256, 2), max_registers=32)
     head = artifact.ptx[: artifact.ptx.index("{\n")]
-    assert ".maxntid 256\n" in head
+    assert ".maxntid 256, 1, 1\n" in head
     assert ".minnctapersm 2\n" in head
     assert ".maxnreg 32\n" in head
     assert ".maxntid" not in compile_ptx(axpy, _AXPY).ptx

@@ -5,9 +5,8 @@ from __future__ import annotations
 from kerneldsl.kernels.made_functions import made_functions
 from kerneldsl.language.intrinsics.cached import load, store
 
-#: The hint of each. There is none to fetch a line again (``cv``): that reads through the L2 cache.
-_LOADS = {"ldca": "all", "ldcg": "global", "ldcs": "streaming", "ldlu": "last_use"}
-_LOADS["ldcv"] = "global"
+#: The hint of each.
+_LOADS = {"ldca": "all", "ldcg": "global", "ldcs": "streaming", "ldlu": "last_use", "ldcv": "again"}
 _STORES = {"stcg": "global", "stcs": "streaming", "stwb": "all", "stwt": "through"}
 
 _TEXT = "".join(

@@ -14,14 +14,14 @@ __all__ = ["load", "store"]
 
 load = Intrinsic(
     "load",
-    "Return array[index], with a hint to the GPU's caches: `'all'` caches it, `'global'` caches "
-    "it in the L2 cache alone, `'streaming'` expects one read, `'last_use'` expects no further "
-    "read.",
+    "Return array[index], with a hint to the GPU's caches. `'all'` caches it, `'global'` caches "
+    "it in the L2 cache alone, `'again'` fetches it past the caches. `'streaming'` expects one "
+    "read, `'last_use'` expects no further read.",
     Typing.ELEMENT,
     ("array", "index", "cache"),
     static=("cache",),
     defaults={"cache": "all"},
-    choices={"cache": ("all", "global", "streaming", "last_use")},
+    choices={"cache": ("all", "global", "streaming", "last_use", "again")},
 )
 store = Intrinsic(
     "store",

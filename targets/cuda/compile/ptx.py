@@ -114,7 +114,8 @@ def entry_attributes(options: CompileOptions) -> dict[str, str]:
     attributes: dict[str, str] = {}
     if options.launch_bounds is not None:
         names = ("nvvm.maxntid", "nvvm.minctasm", "nvvm.maxclusterrank")
-        attributes |= zip(names, map(str, options.launch_bounds), strict=False)
+        bounds = (f"{options.launch_bounds[0]},1,1", *map(str, options.launch_bounds[1:]))
+        attributes |= zip(names, bounds, strict=False)
     if options.max_registers is not None:
         attributes["nvvm.maxnreg"] = str(options.max_registers)
     if options.fastmath:

@@ -30,7 +30,7 @@ __all__ = ["load_with_hint", "store_with_hint"]
 _I1, _I8, _I16, _I64 = (ir.IntType(width) for width in (1, 8, 16, 64))
 _GLOBAL_SPACE = 1
 #: The language's words to PTX's operators.
-_LOADS = {"all": "ca", "global": "cg", "streaming": "cs", "last_use": "lu"}
+_LOADS = {"all": "ca", "global": "cg", "streaming": "cs", "last_use": "lu", "again": "cv"}
 _STORES = {"all": "wb", "global": "cg", "streaming": "cs", "through": "wt"}
 #: Width of a register to the letter of inline assembly.
 _REGISTERS = {8: "h", 16: "h", 32: "r", 64: "l"}
@@ -155,8 +155,9 @@ def _hinted_load(
     found = builder.asm(
         ir.FunctionType(result, [at.type]), text, constraint, [at], side_effect=True
     )
-    # It reads memory and does nothing else, so that LLVM moves no store across it, but others.
-    found.attributes.add("readonly")
+    if hint != "again":
+        # It reads memory and does nothing else, so that LLVM moves no store across it, but others.
+        found.attributes.add("readonly")
     found.attributes.add("nounwind")
     kind = model.get_data_type()
     if form.count == 1:

@@ -28,6 +28,13 @@ def _copy(loading, storing):
     return copy
 
 
+_list.add(
+    "again",
+    _copy("again", "all"),
+    lambda rng: (random_array(rng, 67, "float32"), poisoned(67, "float32")),
+    extent=(67,),
+)
+
 for _number, _dtype in enumerate(HOST_DTYPES):
     _hints = _LOADS[_number % 4], _STORES[_number // 4 % 4]
     _list.add(
