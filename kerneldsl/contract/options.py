@@ -33,6 +33,8 @@ class CompileOptions:
         Allow a multiply and an add to become one fused operation, as nvcc does by default.
     debug : bool
         Check indices, and let ``assert`` and ``raise`` act.
+    checks_division : bool
+        In debug mode, end a thread at a division by zero, as numba.cuda does.
     lineinfo : bool
         Put source lines into the compiled code, for profilers.
     wraparound : bool
@@ -52,6 +54,7 @@ class CompileOptions:
     fastmath: bool = False
     contract: bool = True
     debug: bool = False
+    checks_division: bool = False
     lineinfo: bool = False
     wraparound: bool = True
     max_registers: int | None = None

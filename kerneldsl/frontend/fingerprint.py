@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from kerneldsl.frontend.foreign import is_numba_type
+from kerneldsl.frontend.foreign import is_numba_type, is_of_drop_in
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.element_types import ELEMENT_TYPES
 
@@ -187,7 +187,7 @@ def describe_object(name: str, value: Any) -> str:
 
 
 def _is_of_library(module: str) -> bool:
-    return module.partition(".")[0] in _LIBRARIES
+    return module.partition(".")[0] in _LIBRARIES and not is_of_drop_in(module)
 
 
 def _find(module: str, qualname: str) -> Any:

@@ -22,6 +22,7 @@ __all__ = [
     "is_dispatcher",
     "is_numba_type",
     "is_of_drop_in",
+    "is_overloaded",
     "is_ufunc_of_numba",
     "names_numba_cuda",
 ]
@@ -157,6 +158,16 @@ def names_numba_cuda(function: types.FunctionType) -> bool:
         getattr(function.__globals__.get(name), "__kerneldsl__", False) is True
         for name in function.__code__.co_names
     )
+
+
+def is_overloaded(function: types.FunctionType) -> bool:
+    """Return whether a program has registered with Numba what one of its functions compiles to.
+
+    By ``numba.extending``: `overload`, `register_jitable` or `type_callable`.
+    """
+    templates = sys.modules.get("numba.core.typing.templates")
+    registry = getattr(templates, "builtin_registry", None)
+    return any(value is function for value, _ in getattr(registry, "globals", ()))
 
 
 def is_ufunc_of_numba(value: object) -> bool:

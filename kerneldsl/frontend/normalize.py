@@ -85,7 +85,8 @@ def make_unit(
     """
     given = dict(constants or {})
     plain = device_function(function) or function
-    if not is_device and isinstance(plain, types.FunctionType) and is_lambda(plain.__code__):
+    is_kernel = not (is_device or follows_numba)
+    if is_kernel and isinstance(plain, types.FunctionType) and is_lambda(plain.__code__):
         raise UnsupportedConstructError(
             "A lambda cannot be a kernel",
             where=SourceLocation(plain.__code__.co_filename, plain.__code__.co_firstlineno),

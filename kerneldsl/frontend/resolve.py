@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from kerneldsl.errors import UndefinedAttributeError, UndefinedNameError
 from kerneldsl.frontend.captured import AttributeReader, CellReader, GlobalReader, is_constant
-from kerneldsl.frontend.foreign import foreign_name, is_dispatcher, is_of_drop_in
+from kerneldsl.frontend.foreign import foreign_name, is_dispatcher, is_of_drop_in, is_overloaded
 from kerneldsl.frontend.report import Reporter
 from kerneldsl.language.intrinsics.intrinsic import Intrinsic, IntrinsicGroup
 from kerneldsl.language.other_names import closest_name, kernel_remedy
@@ -167,11 +167,13 @@ def device_function(value: object) -> types.FunctionType | None:
     """Return the Python function that a kernel calls by an object, or ``None``.
 
     That is one of a ``@kd.func`` or ``@kd.kernel`` object, or a plain one of no library that Numba
-    judges or that is for the host.
+    judges or that is for the host. What Numba calls for an overloaded one depends on types.
     """
     decorated = _decorated_function(value)
     if decorated is not None or not isinstance(value, types.FunctionType):
         return decorated
+    if is_overloaded(value):
+        return None
     module = value.__module__ or ""
     if is_of_drop_in(module):
         return value

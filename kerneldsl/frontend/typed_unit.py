@@ -49,6 +49,16 @@ class TypedUnit:
         """
         return self.types.get(node)
 
+    def variables(self) -> dict[str, Type]:
+        """Return the type of each variable at its first assignment, in the order of the tree."""
+        found: dict[str, Type] = {}
+        for node in ast.walk(self.unit.tree):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                kind = self.type_of(node)
+                if kind is not None:
+                    found.setdefault(node.id, kind)
+        return found
+
     def reachable(self) -> Iterator[TypedUnit]:
         """Yield this unit and every unit it calls, each once, callers first."""
         seen: set[int] = set()

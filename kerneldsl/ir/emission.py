@@ -195,6 +195,8 @@ class Emitter(ValueEmitter):
         found = self.implementation(function, signature, call)
         result = found(self.builder, arguments)
         if operation.results:
+            if result is None:  # as of a program's intrinsic
+                raise errors.LoweringError("non-void function returns None from implementation")
             kinds = signature.return_type, operation.result.type
             self.set(operation, self.convert(self.wrapped(result, kinds[0]), *kinds))
 

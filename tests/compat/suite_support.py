@@ -26,6 +26,8 @@ HAS_NUMBA = True
 MACHINE_BITS = 8 * struct.calcsize("P")
 IS_NUMPY_2 = True
 PYVERSION = sys.version_info[:2]
+#: Set in a process that runs one test.
+_IN_PROCESS = "KERNELDSL_SUITE_TEST"
 
 
 class TestCase(unittest.TestCase):
@@ -109,8 +111,20 @@ class TestCase(unittest.TestCase):
         with self.assertRaises(TypingError) as raises:
             yield raises
 
-    def run_test_in_subprocess(self, *args, **named):
-        self.skipTest("runs numba-cuda's own runner")
+    @staticmethod
+    def run_test_in_subprocess(test):
+        """Return a test that runs in a new process."""
+
+        def run(self):
+            if os.environ.get(_IN_PROCESS):
+                test(self)
+                return
+            command = [sys.executable, "-m", "unittest", self.id()]
+            environment = {**os.environ, _IN_PROCESS: "1"}
+            done = subprocess.run(command, env=environment, capture_output=True, check=False)
+            self.assertEqual(done.returncode, 0, done.stderr.decode())
+
+        return run
 
     def subprocess_test_runner(self, *args, **named):
         self.skipTest("runs numba-cuda's own runner")

@@ -205,8 +205,9 @@ class TestWarnings:
         assert not recwarn
 
     def test_a_host_array(self, recwarn):
-        with pytest.warns(NumbaPerformanceWarning, match="Host array .* copy overhead"):
+        with pytest.warns(NumbaPerformanceWarning, match="Host array .* copy overhead") as warned:
             increment[128, 4](np.zeros(3))
+        assert warned[0].filename == __file__
         increment[128, 4](cuda.to_device(np.zeros(3)))
         assert not recwarn
 

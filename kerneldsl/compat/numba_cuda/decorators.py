@@ -165,6 +165,7 @@ def _decorated(
             fastmath=bool(options.get("fastmath", False)),
             contract=bool(options["opt"]),
             debug=bool(options["debug"]),
+            checks_division=bool(options["debug"]) and not options.get("fastmath"),
             lineinfo=bool(options["lineinfo"]),
             max_registers=options.get("max_registers"),
             launch_bounds=None if bounds is None else _bounds(bounds),

@@ -10,6 +10,7 @@ from typing import Any
 from kerneldsl.compat.numba_cuda.words import add_words
 from kerneldsl.errors import (
     BarrierDivergenceError,
+    CompileError,
     DeviceCodeError,
     KernelError,
     KernelTypingError,
@@ -105,6 +106,13 @@ def translated(error: KernelError, function: Any = None) -> BaseException:
     `function` is that of the kernel.
     """
     add_words(error, function)
+    if isinstance(error, CompileError):
+        from numba import errors
+
+        cause = error.__cause__
+        while cause is not None and not isinstance(cause, errors.LoweringError):
+            cause = cause.__cause__
+        return error if cause is None else _as((errors.LoweringError,), error)
     if isinstance(error, _TYPING):
         from numba import errors
 

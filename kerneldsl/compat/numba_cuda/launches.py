@@ -5,11 +5,11 @@ from __future__ import annotations
 import linecache
 import numbers
 from typing import Any
-from warnings import warn
 
 import numpy as np
 
 from kerneldsl.compat.numba_cuda.errors import missing_launch_config_msg
+from kerneldsl.utilities.tracebacks import warn_user
 
 __all__ = ["checked_dimensions", "warn_of_host_arrays", "warn_of_no_source", "warn_of_small_grid"]
 
@@ -43,7 +43,7 @@ def warn_of_small_grid(blocks: int) -> None:
         from kerneldsl.lowering.numba_internals.vocabulary import NumbaPerformanceWarning
 
         text = "will likely result in GPU under-utilization due to low occupancy."
-        warn(NumbaPerformanceWarning(f"Grid size {blocks} {text}"), stacklevel=_STACKLEVEL)
+        warn_user(f"Grid size {blocks} {text}", NumbaPerformanceWarning)
 
 
 def warn_of_host_arrays(args: tuple[Any, ...]) -> None:
@@ -52,7 +52,7 @@ def warn_of_host_arrays(args: tuple[Any, ...]) -> None:
         from kerneldsl.lowering.numba_internals.vocabulary import NumbaPerformanceWarning
 
         text = "Host array used in CUDA kernel will incur copy overhead to/from device."
-        warn(NumbaPerformanceWarning(text), stacklevel=_STACKLEVEL)
+        warn_user(text, NumbaPerformanceWarning)
 
 
 def warn_of_no_source(function: Any) -> None:
@@ -61,8 +61,4 @@ def warn_of_no_source(function: Any) -> None:
         from numba import errors
 
         text = f"Could not find source for function: {function}. Lines of errors may be missing."
-        warn(errors.NumbaDebugInfoWarning(text), stacklevel=_STACKLEVEL)
-
-
-#: From a warning to the program.
-_STACKLEVEL = 5
+        warn_user(text, errors.NumbaDebugInfoWarning)

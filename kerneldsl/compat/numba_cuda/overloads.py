@@ -12,6 +12,7 @@ from kerneldsl.contract.options import EntryForm
 from kerneldsl.frontend.names import names_grid_group
 from kerneldsl.frontend.source import find_source
 from kerneldsl.kernels.exported import OFFLINE, Exported, export_function, signature_of
+from kerneldsl.language.kinds import Kind
 from kerneldsl.language.signatures import read_signature
 from kerneldsl.placement.devices import current_device
 
@@ -85,6 +86,19 @@ class Overload:
         """Return the function with the types of its values."""
         kernel, given = self._kernel()
         return kernel.typed_source(*given)  # type: ignore[no-any-return]
+
+    @property
+    def _type_annotation(self) -> SimpleNamespace:
+        """The types of variables, as its `typemap`."""
+        from kerneldsl.compat.numba_cuda.typing import argument_types
+
+        kernel, given = self._kernel()
+        compiler, specialization = kernel.specialization(*given)
+        typed = compiler.typed_unit(specialization.unit, specialization.kinds)
+        kinds = {n: t for n, t in typed.variables().items() if isinstance(t, Kind)}
+        return SimpleNamespace(
+            typemap=dict(zip(kinds, argument_types((*kinds.values(),)), strict=True))
+        )
 
     def inspect_llvm(self) -> str:
         """Return the LLVM IR."""

@@ -11,6 +11,7 @@ from kerneldsl.ir.frontend.members import NamedMembers, record_of, type_of, unpa
 from kerneldsl.ir.frontend.reader import Reader, reads
 from kerneldsl.ir.operations import Effect, Value
 from kerneldsl.ir.refusals import attribute_refusal
+from kerneldsl.lowering.numba_internals.overloads import is_of_program, member_template
 from kerneldsl.lowering.types import PackedView
 
 __all__ = ["attribute"]
@@ -23,10 +24,10 @@ def read_attribute(reader: Reader, node: ast.Attribute) -> Any:
     outside = reader.outside(node)
     if outside is not None:
         return reader.constant(outside)
-    return attribute(reader, reader.value(node.value), node.attr)
+    return attribute(reader, reader.value(node.value), node.attr, node)
 
 
-def attribute(reader: Reader, owner: Any, name: str) -> Any:
+def attribute(reader: Reader, owner: Any, name: str, node: ast.expr | None = None) -> Any:
     if isinstance(owner, NamedMembers):
         return owner.member(name)
     if isinstance(owner, tuple):
@@ -39,14 +40,30 @@ def attribute(reader: Reader, owner: Any, name: str) -> Any:
         return _OF_ARRAYS[name](reader, owner)
     if isinstance(kind, PackedView) and name in ("shape", "size", "ndim"):
         return _OF_ARRAYS[name](reader, owner)
+    overload = member_template(kind, name)
+    if overload is not None and node is not None:
+        return _overloaded(reader, owner, node, *overload)
     found = reader.typing.context.resolve_getattr(kind, name)
     if found is None:
         raise attribute_refusal(kind, name)
     if isinstance(found, types.BoundFunction):
         return reader.add("bound", [owner], (found,)).result
-    effect = Effect.READ if isinstance(kind, types.Record) else Effect.NONE
+    may_read = isinstance(kind, types.Record) or is_of_program(type(kind))
+    effect = Effect.READ if may_read else Effect.NONE
     made = reader.add("attribute", [owner], (found,), {"attribute": name}, effect=effect)
     return unpacked(reader, made.result)
+
+
+def _overloaded(
+    reader: Reader, owner: Value, node: ast.expr, template: Any, is_method: bool
+) -> Any:
+    """Return an attribute or method that a program has added to a type."""
+    if is_method:
+        kind = types.BoundFunction(template, owner.type)
+        return reader.add("bound", [owner], (kind,), {"overload": template}).result
+    from kerneldsl.ir.frontend.overloads import call_overload  # few programs have overloads
+
+    return call_overload(reader, node, ast.unparse(node), [template], [owner], {})
 
 
 def _size(reader: Reader, array: Value) -> Value:

@@ -15,6 +15,7 @@ from kerneldsl.frontend.operators import BINARY_OPERATORS, COMPARISONS, OPPOSITE
 from kerneldsl.frontend.parts import Part
 from kerneldsl.frontend.unit import IntrinsicUse
 from kerneldsl.ir.frontend.control import known_test
+from kerneldsl.ir.frontend.faults import check_divisor
 from kerneldsl.ir.frontend.functions import read_call_of
 from kerneldsl.ir.frontend.members import packed, settled, unpacked
 from kerneldsl.ir.frontend.merging import End, common, fitted, merge
@@ -77,6 +78,8 @@ def read_binary(reader: Reader, node: ast.BinOp) -> Any:
     if literal is not None:
         return reader.constant(literal.value)
     one, two = reader.value(node.left), reader.value(node.right)
+    if reader.faults is not None:
+        check_divisor(reader, node, one, two)
     return binary(reader, BINARY_OPERATORS[type(node.op)], one, two)
 
 

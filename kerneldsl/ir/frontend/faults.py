@@ -7,28 +7,30 @@ extent of its axis; ``fault`` ends the thread.
 from __future__ import annotations
 
 import ast
+import operator
 from typing import TYPE_CHECKING, Any
 
 from numba import types
 
 from kerneldsl.frontend.trees import walk_here
 from kerneldsl.ir.frontend.attributes import attribute
-from kerneldsl.ir.frontend.control import read_branches
+from kerneldsl.ir.frontend.control import read_branches, read_branches_of
 from kerneldsl.ir.frontend.reader import Reader, constant_of, reads_statement
 from kerneldsl.ir.operations import Effect, Value
 
 if TYPE_CHECKING:
     from kerneldsl.lowering.faults import FaultSite
 
-__all__ = ["Faults", "fault", "read_index"]
+__all__ = ["Faults", "check_divisor", "fault", "read_index"]
 
 
 class Faults:
     """Places of a kernel and its functions that can fail, in the order in which they are read."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, checks_division: bool = False) -> None:
         self.sites: list[FaultSite] = []
-        self._numbers: dict[ast.AST, int] = {}
+        self.checks_division = checks_division
+        self._numbers: dict[tuple[ast.AST, type[BaseException]], int] = {}
 
     def number(
         self,
@@ -41,10 +43,11 @@ class Faults:
         """Return the site of a node; one that is read again, as in a loop, has the same."""
         from kerneldsl.lowering.faults import FaultSite
 
-        if node not in self._numbers:
-            self._numbers[node] = len(self.sites)
+        key = node, kind
+        if key not in self._numbers:
+            self._numbers[key] = len(self.sites)
             self.sites.append(FaultSite(kind, message, reader.unit.locate(node), array))
-        return self._numbers[node]
+        return self._numbers[key]
 
 
 # -- indices --------------------------------------------------------------------------------------
@@ -137,6 +140,22 @@ def read_raise(reader: Reader, node: ast.Raise) -> None:
     assert kind is not None
     # The front end has seen that it is a class of exceptions.
     fault(reader, reader.faults.number(reader, node, reader.outside(kind), message))
+
+
+def check_divisor(reader: Reader, node: ast.BinOp | ast.AugAssign, one: Any, two: Any) -> None:
+    """End the thread where a number is divided by zero, if divisions are checked."""
+    if reader.faults is None or not reader.faults.checks_division:
+        return
+    if not isinstance(node.op, ast.Div | ast.FloorDiv | ast.Mod):
+        return
+    if not all(isinstance(each, Value) and isinstance(each.type, _NUMBERS) for each in (one, two)):
+        return
+    site = reader.faults.number(reader, node, ZeroDivisionError, "division by zero")
+    is_zero = reader.numba(operator.eq, [two, reader.constant(0)])
+    read_branches_of(reader, is_zero, lambda: fault(reader, site), lambda: None)
+
+
+_NUMBERS = (types.Number, types.Boolean)
 
 
 def fault(reader: Reader, site: int) -> None:

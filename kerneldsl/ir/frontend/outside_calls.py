@@ -14,12 +14,13 @@ from kerneldsl.frontend.effects.library_effects import result_position
 from kerneldsl.frontend.parts import Part
 from kerneldsl.ir.frontend.members import NamedMembers, class_of, packed, unpacked
 from kerneldsl.ir.frontend.reader import NotReadError, Reader, constant_of
-from kerneldsl.ir.operations import Effect, Value
+from kerneldsl.ir.operations import Effect, Operation, Value
 from kerneldsl.ir.refusals import Refusal, attribute_refusal, call_refusal
 from kerneldsl.ir.typing import name_of
 from kerneldsl.lowering.numba_extremes import numba_cuda_form
 from kerneldsl.lowering.numba_internals.device_code import fold_arguments
 from kerneldsl.lowering.numba_internals.integer_typing import key_of
+from kerneldsl.lowering.numba_internals.overloads import is_of_program, overloads_of
 from kerneldsl.lowering.types import PackedView
 
 __all__ = ["call_function", "called", "read_outside_call", "starred_values"]
@@ -65,6 +66,13 @@ def called(
     kind = _type_of(reader, node.func, function) if callee is None else callee.type
     if reader.notes is not None:
         reader.notes.add_type(node.func, kind)
+    overloads = overloads_of(kind) if callee is None else _overloads_of_method(callee)
+    if overloads:
+        from kerneldsl.ir.frontend.overloads import call_overload  # few programs have overloads
+
+        name = ast.unparse(node.func)
+        given = arguments if callee is None else [_receiver(callee), *arguments]
+        return call_overload(reader, node, name, overloads, given, keywords)
     if function is not None and not keywords:
         found = _known(reader, function, arguments)
         if found is not None:
@@ -144,6 +152,8 @@ def call_function(
     if any(isinstance(each.type, types.Array | types.Record) for each in operands):
         effect |= Effect.READ
     key = getattr(function, "typing_key", function)
+    if is_of_program(key):
+        effect |= Effect.READ | Effect.WRITE
     if result == types.none or _has_output(key_of(function), given, named):
         effect |= Effect.WRITE
     results = () if result == types.none else (result,)
@@ -162,6 +172,12 @@ def _has_output(function: Any, given: list[Value], named: dict[str, Value]) -> b
         return False
     place = result_position(function)
     return place is not None and len(given) > place
+
+
+def _overloads_of_method(callee: Value) -> list[Any]:
+    made = callee.owner
+    found = made.attributes.get("overload") if isinstance(made, Operation) else None
+    return [] if found is None else [found]
 
 
 def _receiver(callee: Value) -> Value:

@@ -85,6 +85,7 @@ def read_function(
     calls_linked: bool = False,
     plain_function: Callable[[FunctionUnit], Any] | None = None,
     debug: bool = False,
+    checks_division: bool = False,
     raises: bool = False,
     notes: Notes | None = None,
     made_by: type[Reader] = Reader,
@@ -93,7 +94,8 @@ def read_function(
 
     With `calls_linked` linked functions are calls of other code. `plain_function` returns what
     Numba calls for one of its functions. Without these, bodies are read. In debug mode indices
-    are checked, and ``assert`` and ``raise`` are faults. A target that `raises` ends a thread by an
+    are checked, and ``assert`` and ``raise`` are faults. So are divisions by zero with
+    `checks_division`. A target that `raises` ends a thread by an
     exception where Python does. `notes` get the types of nodes. `made_by` is the class of the
     reader.
 
@@ -105,7 +107,7 @@ def read_function(
     reader.bindings = function.bindings
     reader.calls_linked = calls_linked
     reader.plain_function = plain_function
-    reader.faults = Faults() if debug else None
+    reader.faults = Faults(checks_division=checks_division) if debug else None
     reader.raises = raises
     reader.notes = notes
     if unit.uses_tiles():

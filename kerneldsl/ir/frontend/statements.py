@@ -10,6 +10,7 @@ from numba import types
 from kerneldsl.frontend.parts import Part
 from kerneldsl.ir.frontend.arrays import Place, load, place_of
 from kerneldsl.ir.frontend.expressions import IN_PLACE, binary, read_call, read_name
+from kerneldsl.ir.frontend.faults import check_divisor
 from kerneldsl.ir.frontend.members import is_tile, type_of
 from kerneldsl.ir.frontend.reader import Reader, reads_statement
 from kerneldsl.ir.operations import Effect, Value
@@ -82,6 +83,8 @@ def read_augmented(reader: Reader, node: ast.AugAssign) -> None:
                 if assign_row(reader, node, target, old):
                     return
     value = reader.value(node.value)
+    if reader.faults is not None:
+        check_divisor(reader, node, old, value)
     found = binary(reader, function, old, value)
     reader.note(node, found)
     if place is None:

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 from numba.core import types, typing
 from numba.core.caching import CacheImpl, IndexDataCacheFile
 from numba.core.errors import NumbaPerformanceWarning
+from numba.core.imputils import builtin_registry as lowering_registry
 from numba.core.sigutils import is_signature, normalize_signature
+from numba.core.typing.templates import builtin_registry as typing_registry
 from numba.np.numpy_support import as_dtype, from_dtype
 
 if TYPE_CHECKING:
@@ -22,7 +24,9 @@ __all__ = [
     "check_overloads",
     "from_dtype",
     "is_signature",
+    "lowering_registry",
     "normalize_signature",
+    "typing_registry",
 ]
 
 

@@ -37,7 +37,10 @@ def read_kernel(spec: Specialization) -> tuple[Function, Region]:
         refuse_chains(spec.unit)
     kinds = argument_types(spec.unit, spec.kinds)
     typing = host_contexts().typing_context
-    function = read_function(spec.unit, kinds, typing, debug=is_debug, raises=True)
+    checks = spec.options.checks_division
+    function = read_function(
+        spec.unit, kinds, typing, debug=is_debug, checks_division=checks, raises=True
+    )
     if spec.traits.has_barrier:
         from kerneldsl.ir.barriers import analyze_barriers
         from targets.cpu.barriers import refuse_divergent_barriers

@@ -148,7 +148,12 @@ def read_as_written(specialization: Specialization) -> Function:
     """
     unit, kinds, debug = specialization.unit, specialization.kinds, specialization.options.debug
     is_counted = _counted and _counted[0].unit is unit and _counted[0].kinds == kinds
-    read = _counted.pop() if is_counted and not debug else _read_unit(unit, kinds, debug=debug)
+    checks = specialization.options.checks_division
+    read = (
+        _counted.pop()
+        if is_counted and not debug
+        else _read_unit(unit, kinds, debug=debug, checks_division=checks)
+    )
     function, analyzed = read.function, read.analyzed
     function.findings = analyzed.findings
     if specialization.traits.has_barrier:
@@ -159,8 +164,16 @@ def read_as_written(specialization: Specialization) -> Function:
     return function
 
 
-def _read_unit(unit: FunctionUnit, kinds: tuple[Kind, ...], *, debug: bool) -> _ReadFunction:
-    read = partial(read_function, calls_linked=True, plain_function=_plain_function, debug=debug)
+def _read_unit(
+    unit: FunctionUnit, kinds: tuple[Kind, ...], *, debug: bool, checks_division: bool = False
+) -> _ReadFunction:
+    read = partial(
+        read_function,
+        calls_linked=True,
+        plain_function=_plain_function,
+        debug=debug,
+        checks_division=checks_division,
+    )
     function = analyzed = _read(unit, kinds, read)
     if any(each.is_plain_numba for each in unit.reachable()):
         # The bodies of Numba's functions are analyzed, too.

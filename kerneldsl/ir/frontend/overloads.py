@@ -1,0 +1,99 @@
+"""Calls of functions, methods and attributes that a program has overloaded for kernels.
+
+The Python function that an overload returns for the types of a call is read as a device function.
+It may use the language of kernels, but not what a launch must know before types are:
+the place of the thread, and operations of a block.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from numba import errors, types
+
+from kerneldsl.analysis.analyze import analyze
+from kerneldsl.frontend.normalize import make_unit
+from kerneldsl.frontend.unit import FunctionUnit
+from kerneldsl.ir.frontend.functions import read_call_of
+from kerneldsl.ir.frontend.members import packed, unpacked
+from kerneldsl.ir.frontend.reader import Reader, constant_of
+from kerneldsl.ir.operations import Value
+from kerneldsl.ir.refusals import Refusal
+from kerneldsl.lowering.numba_internals.overloads import find_implementation
+
+__all__ = ["call_overload"]
+
+
+def call_overload(
+    reader: Reader,
+    node: ast.expr,
+    name: str,
+    templates: list[Any],
+    arguments: list[Any],
+    keywords: dict[str, Any],
+) -> Any:
+    """Return the result of a call of what `name` is; `templates` are its overloads."""
+    values = [packed(reader, each) for each in arguments]
+    named = {key: packed(reader, each) for key, each in keywords.items()}
+    forms = [
+        (tuple(map(each, values)), {key: each(value) for key, value in named.items()})
+        for each in (_plain, _literal)
+    ]
+    try:
+        function, signature = find_implementation(templates, forms)
+    except errors.NumbaError as error:
+        text = str(getattr(error, "msg", error)).strip().rstrip(".")
+        remedy = "Give it arguments that an overload has an implementation for"
+        raise Refusal(f"the overloads of {name} do not take this call: {text}", remedy) from error
+    unit = _unit_of(function, name)
+    if signature is not None:
+        values = reader.casts(values, list(signature.args))
+        arguments, keywords = [unpacked(reader, each) for each in values], {}
+    given = _bound(reader, function, arguments, keywords)
+    found = read_call_of(reader, unit, given)
+    if reader.notes is not None and isinstance(node, ast.Call):
+        reader.notes.add_call(node, reader.notes.of_call(unit, given), found)
+    return found
+
+
+def _plain(value: Value) -> Any:
+    return types.unliteral(value.type)
+
+
+def _literal(value: Value) -> Any:
+    constant = constant_of(value)
+    return types.literal(constant) if type(constant) in (int, bool, str) else _plain(value)
+
+
+def _unit_of(function: Callable[..., Any], name: str) -> FunctionUnit:
+    """Return the normal form of an implementation."""
+    unit = make_unit(function, is_device=True, follows_numba=True)
+    traits = analyze(unit)
+    if traits.uses_block or not traits.uses_grid_only or traits.grid_ndims or traits.uses_tiles:
+        used = ", ".join(sorted({f"kd.{use.intrinsic.name}" for use in unit.all_uses()}))
+        raise Refusal(
+            f"an overload of {name} uses {used}, of which a kernel must know before its types are",
+            f"Use it in the kernel, and give {name} the result",
+        )
+    if unit.hidden or unit.linked_functions():
+        raise Refusal(
+            f"an overload of {name} reads an array of a device, or calls linked code",
+            "Use it in a device function instead",
+        )
+    return unit
+
+
+def _bound(
+    reader: Reader, function: Callable[..., Any], arguments: list[Any], keywords: dict[str, Any]
+) -> list[Any]:
+    """Return a value for each parameter of a function."""
+    bound = inspect.signature(function).bind(*arguments, **keywords)
+    given = set(bound.arguments)
+    bound.apply_defaults()
+    return [
+        value if name in given or value == () else reader.constant(value)
+        for name, value in bound.arguments.items()
+    ]
