@@ -43,7 +43,10 @@ from kerneldsl.utilities.dataclasses import dataclass
 if TYPE_CHECKING:
     from kerneldsl.frontend.linked_code import LinkedCode
 
-__all__ = ["make_unit"]
+__all__ = ["NO_RESULT", "make_unit"]
+
+#: Why a kernel that returns a value is refused.
+NO_RESULT = "A kernel must have void return type"
 
 
 def make_unit(
@@ -482,5 +485,5 @@ def _check_returns(tree: ast.FunctionDef, reporter: Reporter) -> None:
                 f"The kernel {tree.name} returns a value",
                 "Write the result into an array argument; a function that returns a value is "
                 "decorated with @kd.func",
-                error=UnsupportedConstructError,
+                limit=NO_RESULT,
             )

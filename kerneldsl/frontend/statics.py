@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from kerneldsl.errors import ArgumentValueError
 from kerneldsl.errors.values import safe_repr
 from kerneldsl.frontend.foreign import is_numba_type
 from kerneldsl.frontend.operators import BINARY_OPERATORS, COMPARISONS, UNARY_OPERATORS
@@ -183,12 +184,22 @@ class StaticEvaluator:
 
     def _alignment(self, intrinsic: Intrinsic, node: ast.expr, value: Any) -> int | None:
         is_power = _is_integer(value) and value > 0 and value & (value - 1) == 0
+        if value is not None and not _is_integer(value):
+            self._reporter.fail(
+                node,
+                f"kd.{intrinsic.name}: alignment must be a constant integer, and is "
+                f"{safe_repr(value)}",
+                "Give a power of two, in bytes",
+                limit=NOT_KNOWN,
+                value=value,
+            )
         if value is not None and not is_power:
             self._reporter.fail(
                 node,
-                f"kd.{intrinsic.name}: alignment is {safe_repr(value)}",
+                f"kd.{intrinsic.name}: Alignment must be a power of two, and is {value}",
                 "Give a power of two, in bytes",
                 value=value,
+                error=ArgumentValueError,
             )
         return None if value is None else int(value)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import operator
 from typing import Any
 
+import numba
 import numpy as np
 from numba import types
 from numba.extending import lower_builtin, overload
@@ -104,3 +105,44 @@ def _whole_array(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     if context.enable_nrt:
         context.nrt.incref(builder, signature.return_type, whole)
     return whole
+
+
+# Their bodies are read as those of device functions: Numba's for devices return no new views.
+@overload(numba.carray, strict=False, is_read=True)
+def _carray(ptr: Any, shape: Any, dtype: Any = None) -> Any:
+    """Return the elements at a pointer, which kernels take as an array, with a shape."""
+    if not _is_pointer_to(ptr, dtype):
+        return None
+    if isinstance(shape, types.Integer):
+        return lambda ptr, shape, dtype=None: ptr[:shape]
+
+    def carray(ptr: Any, shape: Any, dtype: Any = None) -> Any:
+        count = 1
+        for each in shape:
+            count *= each
+        return ptr[:count].reshape(shape)
+
+    return carray
+
+
+@overload(numba.farray, strict=False, is_read=True)
+def _farray(ptr: Any, shape: Any, dtype: Any = None) -> Any:
+    """Return them in the order of Fortran: the first axis is the fastest one."""
+    if not _is_pointer_to(ptr, dtype):
+        return None
+    if isinstance(shape, types.Integer):
+        return lambda ptr, shape, dtype=None: ptr[:shape]
+
+    def farray(ptr: Any, shape: Any, dtype: Any = None) -> Any:
+        count = 1
+        for each in shape:
+            count *= each
+        return ptr[:count].reshape(shape[::-1]).T
+
+    return farray
+
+
+def _is_pointer_to(ptr: Any, dtype: Any) -> bool:
+    given = getattr(dtype, "instance_type", getattr(dtype, "dtype", None))
+    is_flat = isinstance(ptr, types.Array) and (ptr.ndim, ptr.layout) == (1, "C")
+    return is_flat and given in (None, ptr.dtype)

@@ -61,8 +61,14 @@ def by_target():
     raise NotImplementedError
 
 
-overload(by_target, target="generic")(lambda: lambda: 1)
-overload(by_target)(lambda: lambda: 2)
+@overload(by_target, target="generic")
+def _by_any_target():
+    return lambda: 1
+
+
+@overload(by_target)
+def _by_cuda():
+    return lambda: 2
 
 
 def through():
@@ -95,7 +101,9 @@ def place(x):
     raise NotImplementedError
 
 
-overload(place)(lambda x: lambda x: x + cuda.threadIdx.x)
+@overload(place)
+def _place(x):
+    return lambda x: x + cuda.threadIdx.x
 
 
 class TestFunctions:
@@ -145,7 +153,9 @@ class TestFunctions:
         def other(x):
             raise NotImplementedError
 
-        overload(other)(lambda x: lambda y: y)
+        @overload(other)
+        def _other(x):
+            return lambda y: y
 
         def kernel(out):
             out[0] = other(1)

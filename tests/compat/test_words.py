@@ -6,9 +6,10 @@ import os
 import subprocess
 import sys
 
+import numba
 import numpy as np
 import pytest
-from numba import float64, from_dtype, types, void
+from numba import errors, float64, from_dtype, types, void
 
 import kerneldsl as kd
 from kerneldsl import cuda
@@ -277,3 +278,34 @@ def test_another_number_of_arguments_is_refused_by_names(given):
     with pytest.raises(TypeError, match=r"store was given .*\(x, value\)"):
         store[1, 1](x, *given)
     assert x[0] == 0
+
+
+class TestViewsOfPointers:
+    """Views of the elements at a pointer, which a kernel takes as an address."""
+
+    @pytest.mark.parametrize("view", [numba.carray, numba.farray])
+    def test_elements_in_order(self, view, rng):
+        @cuda.jit(void(types.CPointer(types.float32), types.CPointer(types.float32)))
+        def kernel(source, target):
+            a, b = numba.carray(source, (2, 3)), view(target, (2, 3), dtype=types.float32)
+            for i in range(2):
+                for j in range(3):
+                    b[i, j] = a[i, j]
+            numba.carray(source, 6)[5] = -1
+
+        values = rng.normal(size=6).astype(np.float32)
+        source, target = cuda.to_device(values), cuda.device_array(6, np.float32)
+        addresses = (int(each.gpu_data.device_pointer) for each in (source, target))
+        kernel[1, 1](*addresses)
+        order = "C" if view is numba.carray else "F"
+        expected = values.reshape(2, 3).ravel(order)
+        assert target.copy_to_host().tobytes() == expected.tobytes()
+        assert source.copy_to_host()[5] == -1
+
+    def test_another_dtype(self):
+        @cuda.jit
+        def kernel(x):
+            numba.carray(x, 2, types.float32)[0] = 1
+
+        with pytest.raises(errors.TypingError, match="carray do not take this call"):
+            kernel[1, 1](np.zeros(2))

@@ -25,6 +25,8 @@ KINDS = {
 }
 NUMBAS = {
     "lowering/narrow_floats.py",
+    "lowering/numba_internals/overloads.py",
+    "compat/numba_cuda/extending.py",
     "compat/numba_cuda/gufuncs.py",
     "compat/numba_cuda/vectorizers.py",
     "compat/numpy_as_cupy.py",

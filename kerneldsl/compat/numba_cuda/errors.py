@@ -19,6 +19,7 @@ from kerneldsl.errors import (
     UndefinedNameError,
     UnsupportedConstructError,
 )
+from kerneldsl.frontend.normalize import NO_RESULT
 from kerneldsl.frontend.statics import NOT_KNOWN
 
 __all__ = [
@@ -118,8 +119,11 @@ def translated(error: KernelError, function: Any = None) -> BaseException:
 
         if error.limit == NOT_KNOWN:
             return _as((errors.RequireLiteralValue,), error)
+        if error.limit == NO_RESULT:
+            return _as((TypeError,), error)
         is_unsupported = isinstance(error, UnsupportedConstructError)
-        return _as((errors.UnsupportedError if is_unsupported else errors.TypingError,), error)
+        more = (errors.UnsupportedError,) if is_unsupported else ()
+        return _as((*more, errors.TypingError), error)
     if isinstance(error, LaunchConfigError):
         return _as((CudaAPIError, ValueError, *_of_core("CUDAError")), error)
     if isinstance(error, DeviceCodeError):

@@ -1,4 +1,4 @@
-"""What numba.cuda says in the place of an error, for programs that look for its words."""
+"""Words of numba.cuda's errors, for programs that look for them."""
 
 from __future__ import annotations
 
@@ -13,6 +13,13 @@ __all__ = ["add_words"]
 #: A sentence of kerneldsl's, and numba.cuda's.
 _WORDS = {
     r"The name (\w+) is not defined": r"NameError: name '\1' is not defined",
+    r"('\w+') is not a dtype that it supports": r"Invalid NumPy dtype specified: \1",
+    r"captures (\S+), which is of type": r"Untyped global name '\1': Cannot determine Numba type",
+    r"is indexed by a value of type (\w+)": r"\1 is not a valid index",
+    r"(\w+) is a function, and is given another": (
+        r"Cannot capture a constant value for variable '\1' as there are multiple definitions"
+    ),
+    r"(\w+) calls itself: ": r"cannot type infer runaway recursion of \1",
     r"mask must be an integer": "Mask type must be an integer",
     r"is out of range for axis 0 of \S+\.shape,": "tuple index out of range",
     r"an argument, and it reads (\w+) is": (

@@ -1,8 +1,8 @@
 """Calls of functions, methods and attributes that a program has overloaded for kernels.
 
 The Python function that an overload returns for the types of a call is read as a device function.
-It may use the language of kernels, but not what a launch must know before types are:
-the place of the thread, and operations of a block.
+It may use the language of kernels, but not the place of the thread and operations of a block.
+A launch needs to know these before types are inferred.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from numba import errors, types
 from kerneldsl.analysis.analyze import analyze
 from kerneldsl.frontend.normalize import make_unit
 from kerneldsl.frontend.unit import FunctionUnit
-from kerneldsl.ir.frontend.functions import read_call_of
 from kerneldsl.ir.frontend.members import packed, unpacked
 from kerneldsl.ir.frontend.reader import Reader, constant_of
 from kerneldsl.ir.operations import Value
@@ -53,7 +52,7 @@ def call_overload(
         values = reader.casts(values, list(signature.args))
         arguments, keywords = [unpacked(reader, each) for each in values], {}
     given = _bound(reader, function, arguments, keywords)
-    found = read_call_of(reader, unit, given)
+    found = reader.call(unit, given)
     if reader.notes is not None and isinstance(node, ast.Call):
         reader.notes.add_call(node, reader.notes.of_call(unit, given), found)
     return found
@@ -75,7 +74,7 @@ def _unit_of(function: Callable[..., Any], name: str) -> FunctionUnit:
     if traits.uses_block or not traits.uses_grid_only or traits.grid_ndims or traits.uses_tiles:
         used = ", ".join(sorted({f"kd.{use.intrinsic.name}" for use in unit.all_uses()}))
         raise Refusal(
-            f"an overload of {name} uses {used}, of which a kernel must know before its types are",
+            f"an overload of {name} uses {used}, which must be known before types are inferred",
             f"Use it in the kernel, and give {name} the result",
         )
     if unit.hidden or unit.linked_functions():

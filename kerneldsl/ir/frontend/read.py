@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from numba import types
@@ -20,7 +21,7 @@ from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.ir.frontend import attributes, control, expressions, statements  # noqa: F401
 from kerneldsl.ir.frontend.faults import Faults
 from kerneldsl.ir.frontend.findings.find import add_findings
-from kerneldsl.ir.frontend.functions import read_kernel_body
+from kerneldsl.ir.frontend.functions import read_call_of, read_kernel_body
 from kerneldsl.ir.frontend.members import unpacked
 from kerneldsl.ir.frontend.reader import Reader, reads_statement
 from kerneldsl.ir.operations import LOOPS, Function, Operation, Region, Value
@@ -105,6 +106,7 @@ def read_function(
     function = Function(unit.name, tuple(zip(unit.parameters, kinds, strict=True)), unit)
     reader = made_by(unit, Typing.of(typing_context))
     reader.bindings = function.bindings
+    reader.call = partial(read_call_of, reader)
     reader.calls_linked = calls_linked
     reader.plain_function = plain_function
     reader.faults = Faults(checks_division=checks_division) if debug else None

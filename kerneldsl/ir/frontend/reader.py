@@ -79,6 +79,10 @@ def reads_statement(*kinds: type[ast.stmt]) -> Callable[[_Function], _Function]:
     return register
 
 
+def _never(unit: FunctionUnit, arguments: list[Any]) -> Any:
+    raise NotReadError(f"a call of {unit.name}")
+
+
 class Reader:
     """The state of reading one kernel: the unit that is read, its variables, its operations."""
 
@@ -105,6 +109,8 @@ class Reader:
         self.calls_linked = False
         #: Returns what Numba calls for one of its functions. Without it, bodies are read.
         self.plain_function: Callable[[FunctionUnit], Any] | None = None
+        #: Reads the body of a device function in the place of a call, from its arguments.
+        self.call: Callable[[FunctionUnit, list[Any]], Any] = _never
         #: In debug mode, what can fail.
         self.faults: Any = None
         #: Whether a thread ends by an exception where Python does.

@@ -36,9 +36,11 @@ def _target(template: Any) -> str:
 
 
 def _is_of_kernels(template: Any) -> bool:
-    """Return whether a program has registered an overload, for kernels too."""
+    """Return whether an overload is read as a device function: those of programs for kernels."""
     if _target(template) not in _TARGETS:
         return False
+    if template.metadata.get("is_read"):
+        return True
     module = str(template._overload_func.__module__)
     return module.partition(".")[0] not in _OWN or is_of_drop_in(module)
 

@@ -78,5 +78,5 @@ def test_alignment():
     assert x.tolist() == [3, 2, 1, 0]
     ptx = aligned.ptx("float32[::1]", arch="sm_90")
     assert ".shared .align 256" in ptx
-    with pytest.raises(kd.UnsupportedConstructError, match="Give a power of two"):
+    with pytest.raises(ValueError, match="Alignment must be a power of two, and is 24"):
         misaligned[1, 4](x)
