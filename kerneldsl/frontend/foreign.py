@@ -163,11 +163,21 @@ def names_numba_cuda(function: types.FunctionType) -> bool:
 def is_overloaded(function: types.FunctionType) -> bool:
     """Return whether a program has registered with Numba what one of its functions compiles to.
 
-    By ``numba.extending``: `overload`, `register_jitable` or `type_callable`.
+    By `overload` or `type_callable` of ``numba.extending``. By `register_jitable` it compiles to
+    itself, so it is a device function.
     """
     templates = sys.modules.get("numba.core.typing.templates")
     registry = getattr(templates, "builtin_registry", None)
-    return any(value is function for value, _ in getattr(registry, "globals", ()))
+    return any(
+        value is function and not all(map(_is_jitable, kind.templates))
+        for value, kind in getattr(registry, "globals", ())
+    )
+
+
+def _is_jitable(template: Any) -> bool:
+    """Return whether `register_jitable` has made what Numba knows of a function."""
+    maker = getattr(template, "_overload_func", None)
+    return getattr(maker, "__module__", None) == "numba.core.extending"
 
 
 def is_ufunc_of_numba(value: object) -> bool:

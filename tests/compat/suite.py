@@ -53,6 +53,7 @@ INTERNAL = {
     "lowering": "numba-cuda's compiler",
     "memory_management": "numba-cuda's runtime for reference counts",
     "simulator": "numba-cuda's simulator",
+    "target": "numba-cuda's compiler",
     "typeconv": "numba-cuda's compiler",
     "vector_types": "numba-cuda's compiler",
 }

@@ -134,7 +134,10 @@ class TestFunctions:
     def test_one_that_python_may_call(self):
         @register_jitable
         def add(x, y):
-            x[0] += y
+            held = cuda.shared.array(1, np.int32)
+            held[cuda.threadIdx.x] = y
+            cuda.syncthreads()
+            x[0] += held[0]
 
         def kernel(out):
             add(out, 2)
