@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar, cast
 
 import kerneldsl as kd
+from kerneldsl.repeating.foreign_calls import working_with
 from kerneldsl.repeating.recorded_calls import refuse_to_repeat, repeat_calls
 from kerneldsl.utilities.tracebacks import passes_on, shorten_errors, warn_user
-from stdlib_kernels.inputs import Call, Parameters, call_of_tensors
-from stdlib_kernels.library_streams import stream_of_library
+from stdlib_kernels.inputs import Call, Parameters, call_of_theirs
 
 __all__ = ["library_function", "repeated_function", "warn"]
 
@@ -56,10 +56,10 @@ def _taking_any(
     @functools.wraps(function)
     def taking_any(*args: P.args, **kwargs: P.kwargs) -> R:
         if not parameters.are_plain(args, kwargs):
-            made = call_of_tensors(repeating or taking_any, args, kwargs)
+            made = call_of_theirs(repeating or taking_any, args, kwargs)
             if made is not None:
                 return cast("R", made[0])
-            with stream_of_library((*args, *kwargs.values())):
+            with working_with((*args, *kwargs.values())):
                 call = Call(parameters, args, kwargs)
                 if call.is_changed:
                     with_ours: Any = repeating or function

@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from types import UnionType
 from typing import Any, NamedTuple, Union, get_args, get_origin, get_type_hints
 
@@ -18,6 +19,7 @@ import numpy as np
 import kerneldsl as kd
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
 from kerneldsl.errors.values import a_type
+from kerneldsl.repeating.foreign_calls import device_arrays, foreign_array, working_with
 from kerneldsl.utilities.modules import is_masked_array
 
 __all__ = ["OURS", "Call", "Parameters"]
@@ -171,9 +173,8 @@ class Call:
             for each in (value if type(value) in (tuple, list) else (value,))
             if _is_theirs(each)
         }
-        self._give: Callable[[Any], Any] = _as_it_is
-        self._ours: dict[int, Any] = self._taken(theirs) if theirs else {}
-        self._theirs = {id(each): each for _, each in given if type(each) is np.ndarray}
+        self._ours, self._give = _taken(theirs)
+        self._theirs = {id(each): each for _, each in given if type(each) in _ARRAYS}
         self._theirs |= {id(self._ours[at]): each for at, (_, each) in theirs.items()}
         found = [self._exchanged(parameters.of(name), value) for name, value in given]
         self._make_arrays(given, found, parameters)
@@ -186,31 +187,7 @@ class Call:
 
         A result that is an argument, such as `out`, is that argument itself.
         """
-        results = found if isinstance(found, tuple) else (found,)
-        given = _each_given(results, self._theirs, self._give)
-        return given if isinstance(found, tuple) else given[0]
-
-    def _taken(self, theirs: dict[int, tuple[str, Any]]) -> dict[int, Any]:
-        """Return an array over the memory of each, by the identity of the other one.
-
-        All are NumPy arrays if that is possible, else all are device arrays.
-        """
-        found: dict[int, Any] = {}
-        for at, (name, each) in theirs.items():
-            if _is_tensor(each):
-                self._give, array = _give_tensor, _tensor_on_host(each)
-            else:
-                take = _taking(each)
-                array = _without_copy(name, each) if take is None else None
-            if array is None:
-                break
-            found[at] = array
-        else:
-            return found
-        takers = (_taking(each) for _, each in theirs.values())
-        take = next((each for each in takers if each is not None), _as_it_is)
-        self._give = lambda found: take(found) if isinstance(found, kd.DeviceArray) else found
-        return {at: kd.as_array(each) for at, (_, each) in theirs.items()}
+        return _given_back(found, self._theirs, self._give)
 
     def _exchanged(self, parameter: _Parameter, value: Any) -> Any:
         if parameter.is_tuple and type(value) in (tuple, list):
@@ -241,10 +218,44 @@ class Call:
                 found[at] = _as_loose(given[at][0], found[at], device)
 
 
-def _each_given(found: tuple[Any, ...], theirs: dict[int, Any], give: Any) -> tuple[Any, ...]:
-    """Return results as arrays of another library, `theirs` for those that are the same memory."""
+def _taken(theirs: dict[int, tuple[str, Any]]) -> tuple[dict[int, Any], Callable[[Any], Any]]:
+    """Return an array over the memory of each, by the identity of the other one.
+
+    All are NumPy arrays if that is possible, else all are device arrays. With them a function that
+    makes arrays of the first library that takes them over. `theirs` has the names of parameters.
+    """
+    found: dict[int, Any] = {}
+    give = _as_it_is
+    for at, (name, each) in theirs.items():
+        if _is_tensor(each):
+            give, array = _give_tensor, _tensor_on_host(each)
+        else:
+            array = _without_copy(name, each) if _taking(each) is None else None
+        if array is None:
+            break
+        found[at] = array
+    else:
+        return found, give
+    arrays = device_arrays([each for _, each in theirs.values()])
+    takers = (_taking(each) for _, each in theirs.values())
+    take = next((each for each in takers if each is not None), _as_it_is)
+    return dict(zip(theirs, arrays, strict=True)), partial(_give_device_array, take)
+
+
+def _give_device_array(take: Callable[[Any], Any], found: Any) -> Any:
+    """Return a device array as one of another library, others as they are."""
+    if not isinstance(found, kd.DeviceArray):
+        return found
+    theirs = foreign_array(found)
+    return take(found) if theirs is None else theirs
+
+
+def _given_back(found: Any, theirs: dict[int, Any], give: Callable[[Any], Any]) -> Any:
+    """Return a result as arrays of another library, `theirs` for those that are the same memory."""
+    if not isinstance(found, tuple):
+        return theirs[id(found)] if id(found) in theirs else give(found)
     results = [theirs[id(each)] if id(each) in theirs else give(each) for each in found]
-    make: Callable[[Any], tuple[Any, ...]] = getattr(found, "_make", tuple)
+    make: Callable[[Any], Any] = getattr(found, "_make", tuple)
     return make(results)
 
 
@@ -351,46 +362,44 @@ def _taking(array: Any) -> Callable[[Any], Any] | None:
 # --------------------------------------------------------------------------- torch
 
 
-def call_of_tensors(
+def call_of_theirs(
     function: Callable[..., Any], args: tuple[Any, ...], named: dict[str, Any]
 ) -> tuple[Any] | None:
-    """Call a function of tensors in host memory and of values that stay as they are.
+    """Call a function of arrays of torch or CuPy and of values that stay as they are.
 
-    The function is given NumPy arrays over their memory, and the result becomes tensors. ``None``
-    is for calls with other values. This is the fast path of `Call`.
+    The function is given arrays over their memory, and the result becomes theirs. ``None`` is for
+    calls with other values. This is the fast path of `Call`.
     """
-    torch: Any = sys.modules.get("torch")
-    if torch is None:
-        return None
-    tensor: Any = torch.Tensor
-    ours: list[Any] = []
+    modules: Any = sys.modules
+    tensor = modules["torch"].Tensor if "torch" in modules else None
+    if len(args) == 1 and not named and type(args[0]) is tensor and args[0].is_cpu:
+        array = _tensor_on_host(args[0])
+        if array is not None:
+            found = function(array)
+            if type(found) is not tuple and found is not array:
+                return (_give_tensor(found),)
+            return (_given_back(found, {id(array): args[0]}, _give_tensor),)
+    of_cupy = modules["cupy"].ndarray if "cupy" in modules else None
     theirs: dict[int, Any] = {}
-    given: dict[int, Any] = {}
+    back: dict[int, Any] = {}
     for value in (*args, *named.values()) if named else args:
         kind = type(value)
-        if kind is tensor:
-            array = _tensor_on_host(value)
-            if array is None or (theirs and any(value is each for each in theirs.values())):
-                return None
-            theirs[id(array)] = value
-            ours.append(array)
-        elif _met.get(kind) is False:
-            ours.append(value)
-            if kind is np.ndarray:
-                given[id(value)] = value
+        if _met.get(kind) is False:
+            if kind in _ARRAYS:
+                back[id(value)] = value
+        elif kind is tensor or kind is of_cupy:
+            theirs[id(value)] = value
         else:
             return None
     if not theirs:
         return None
-    theirs |= given
-    if named:
-        at = len(args)
-        found = function(*ours[:at], **dict(zip(named, ours[at:], strict=True)))
-    else:
-        found = function(*ours)
-    if isinstance(found, tuple):
-        return (_each_given(found, theirs, _give_tensor),)
-    return (theirs[id(found)] if id(found) in theirs else _give_tensor(found),)
+    with working_with(theirs.values()):
+        ours, give = _taken({at: ("", each) for at, each in theirs.items()})
+        for at, array in ours.items():
+            back[id(array)] = theirs[at]
+        given = {name: ours.get(id(each), each) for name, each in named.items()}
+        found = function(*[ours.get(id(each), each) for each in args], **given)
+        return (_given_back(found, back, give),)
 
 
 def _is_tensor(value: Any) -> bool:

@@ -1,17 +1,20 @@
-"""Arrays of other libraries by ``__cuda_array_interface__``, taken over without a copy."""
+"""Arrays of other libraries, taken over without a copy."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
-from kerneldsl.contract import MemoryType
+from kerneldsl.contract import Device, MemoryType, names_default_stream
 from kerneldsl.contract.streams import is_recorded
 from kerneldsl.errors import ArgumentTypeError, KernelError
 from kerneldsl.language.element_types import ELEMENT_TYPES, numpy_dtype
 from kerneldsl.memory import dlpack
-from kerneldsl.memory.geometry import ArrayGeometry
+from kerneldsl.memory.arrays import DeviceArray
+from kerneldsl.memory.forms import ArrayForm
+from kerneldsl.memory.geometry import ArrayGeometry, known_code
 from kerneldsl.memory.strided import contiguous_strides
 from kerneldsl.memory.tensors import (
     aligned,
@@ -19,36 +22,98 @@ from kerneldsl.memory.tensors import (
     element_of_tensor,
     is_cuda_tensor,
     is_cupy,
+    stream_of_cupy,
+    stream_of_torch,
     tensor_geometry,
 )
 from kerneldsl.placement.devices import device_of_memory
 from kerneldsl.placement.registry import get_target, target_of_memory
 from kerneldsl.streams.current import stream_of
 
-__all__ = ["as_geometry", "from_cuda_array_interface", "has_protocol"]
+__all__ = ["as_arrays", "from_cuda_array_interface", "has_protocol"]
 
 _TYPESTRS = {row.typestr: name for name, row in ELEMENT_TYPES.items() if row.typestr}
 
 
-def as_geometry(obj: Any) -> ArrayGeometry:
-    """Return the array that a foreign object is, ready for the current stream.
+#: Forms of arrays of torch and CuPy, by their dtype, shape, strides and device. Native code takes
+#: the arrays of a form, once kernels know its kind.
+_forms: dict[tuple[Any, ...], ArrayForm] = {}
+_MAX_FORMS = 1024
 
-    Raises `ArgumentTypeError` if it shares its memory in no way, or has a dtype that kernels do not
-    take.
+
+def as_arrays(objects: Iterable[Any]) -> list[DeviceArray]:
+    """Return arrays over the memory of foreign objects, ready for the current stream.
+
+    Raises `ArgumentTypeError` if one shares its memory in no way, or has a dtype that kernels do
+    not take.
     """
-    producer: int | None
-    if is_cuda_tensor(obj):
-        array, producer = tensor_geometry(obj, element_of_tensor(obj))
-    elif is_cupy(obj):
-        array, producer = cupy_geometry(obj)
-    elif _has_interface(obj):
-        array, producer = from_cuda_array_interface(obj)
-    else:
-        return dlpack.import_array(obj, stream=None)
-    current = stream_of(array.device, None)
-    if producer is not None and not is_recorded(current):
-        array.device.wait_stream(current, producer)
+    found: list[DeviceArray] = []
+    producers: dict[tuple[Device, int], None] = {}
+    for each in objects:
+        array: DeviceArray
+        producer: int | None
+        if type(each) is DeviceArray:
+            array, producer = each, None
+        elif is_cuda_tensor(each):
+            array, producer = _array_of_tensor(each)
+        elif is_cupy(each):
+            array, producer = _array_of_cupy(each)
+        elif _has_interface(each):
+            geometry, producer = from_cuda_array_interface(each)
+            array = DeviceArray.over(geometry)
+        else:
+            array, producer = DeviceArray.over(dlpack.import_array(each, stream=None)), None
+        found.append(array)
+        if producer is not None:
+            producers[array.device, producer] = None
+    for device, stream in producers:
+        current = stream_of(device, None)
+        if not (is_recorded(current) or (current is None and names_default_stream(stream))):
+            device.wait_stream(current, stream)
+    return found
+
+
+def _array_of_tensor(value: Any) -> tuple[DeviceArray, int]:
+    """Return the array that a CUDA tensor is, and the stream that torch works in."""
+    element, index = element_of_tensor(value), value.device.index
+    key = value.dtype, value.shape, value.stride(), device_of_memory(MemoryType.CUDA, index)
+    form = _forms.get(key)
+    if form is None:
+        geometry, stream = tensor_geometry(value, element)
+        return _first_of_form(key, geometry), stream
+    pointer = aligned(value.data_ptr(), element)
+    return _of_form(form, pointer, value), stream_of_torch(index)
+
+
+def _array_of_cupy(value: Any) -> tuple[DeviceArray, int]:
+    """Return the array that one of CuPy is, and the stream that CuPy works in."""
+    memory = value.data
+    device = device_of_memory(MemoryType.CUDA, memory.device_id)
+    key = value.dtype, value.shape, value.strides, device
+    form = _forms.get(key)
+    if form is None:
+        geometry, stream = cupy_geometry(value)
+        return _first_of_form(key, geometry), stream
+    return _of_form(form, aligned(memory.ptr, value.dtype), value), stream_of_cupy()
+
+
+def _first_of_form(key: tuple[Any, ...], geometry: ArrayGeometry) -> DeviceArray:
+    """Return a device array, and note its form."""
+    array = DeviceArray.over(geometry)
+    if len(_forms) >= _MAX_FORMS:
+        _forms.clear()
+    _forms[key] = ArrayForm(array)
     return array
+
+
+def _of_form(form: ArrayForm, pointer: int, owner: Any) -> DeviceArray:
+    """Return an array of a form, with its code if kernels know the kind by now."""
+    model = form._model
+    if model.code < 0:
+        code = known_code(model)
+        if code >= 0:
+            model.seal(code)
+    return form._at(pointer, owner, False)
 
 
 def has_protocol(value: Any, name: str) -> bool:

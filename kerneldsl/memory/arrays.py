@@ -394,8 +394,8 @@ def new_array(
     size = dtype.itemsize
     for extent in shape:
         size *= extent
-    buffer = allocate(device, size, stream)
     strides = contiguous_strides(shape, dtype.itemsize, order)
+    buffer = allocate(device, size, stream, (shape, strides, dtype))
     layout: Layout | None = "C" if order == "C" else None
     return make_array(device, buffer.pointer, shape, strides, dtype, buffer, layout=layout)
 

@@ -401,11 +401,9 @@ def as_array(obj: Any) -> DeviceArray:
     >>> kd.as_array(x) is x
     True
     """
-    from kerneldsl.memory.array_interface import as_geometry
+    from kerneldsl.memory.array_interface import as_arrays
 
-    if isinstance(obj, DeviceArray):
-        return obj
-    return DeviceArray.over(as_geometry(obj))
+    return obj if isinstance(obj, DeviceArray) else as_arrays((obj,))[0]
 
 
 # --------------------------------------------------------------------------- shared with the host

@@ -15,7 +15,7 @@ from kerneldsl.errors.values import a_type
 from kerneldsl.memory.arrays import DeviceArray
 from kerneldsl.memory.geometry import OTHER_HOME, READ_ONLY, ArrayGeometry
 from kerneldsl.memory.host_memory import FreeList, find_free_list
-from kerneldsl.memory.pools import allocate
+from kerneldsl.memory.pools import PooledBuffer, allocate
 from kerneldsl.utilities.tracebacks import shorten
 
 __all__ = ["ArrayForm", "FormMethods", "NativeForms"]
@@ -61,8 +61,9 @@ class FormMethods:
                     limit="Arrays are made in C or Fortran order",
                     remedy="Take over(…) of an array like the base",
                 )
-            buffer = allocate(model.device, model.nbytes)
-            if buffer._home is None:
+            form = model.shape, model.strides, model.dtype
+            buffer = allocate(model.device, model.nbytes, None, form)
+            if type(buffer) is PooledBuffer and buffer._home is None:
                 buffer.free_list = find_free_list(buffer._pool, model.nbytes)
                 self._free_list = buffer.free_list or self._free_list
         except KernelError as error:

@@ -21,7 +21,7 @@ from kerneldsl.language.kinds import Layout
 from kerneldsl.memory.strided import host_view, layout_of
 from kerneldsl.utilities.locks import ForkSafeLock
 
-__all__ = ["OTHER_HOME", "READ_ONLY", "ArrayGeometry"]
+__all__ = ["OTHER_HOME", "READ_ONLY", "ArrayGeometry", "known_code"]
 
 #: Flags of an array's block.
 READ_ONLY, OTHER_HOME = 1, 2
@@ -29,6 +29,8 @@ READ_ONLY, OTHER_HOME = 1, 2
 _NO_FAMILY: Any = object()
 #: Held while an array gets a family, so that two threads do not make two.
 _family_lock = ForkSafeLock()
+#: Codes of the kinds of sealed arrays, by dtype, rank and layout.
+_codes: dict[tuple[np.dtype[Any], int, str], int] = {}
 
 
 class ArrayGeometry:
@@ -250,6 +252,8 @@ class ArrayGeometry:
         from another stream than the default one), then address, extents and strides, all int64.
         """
         self.code = code
+        if self.dtype.names is None:  # aligned records equal packed ones
+            _codes[self.dtype, len(self.shape), self.layout] = code
         if isinstance(self.location, BufferOffset):
             return  # no native code passes it
         home = getattr(self._owner, "_home", None)
@@ -258,3 +262,8 @@ class ArrayGeometry:
             f"=qqqQ{2 * len(self.shape)}q",
             *(id(self.device), code, flags, self.location, *self.shape, *self.strides),
         )
+
+
+def known_code(array: ArrayGeometry) -> int:
+    """Return the code of the kind of an array, if one like it was sealed before, else -1."""
+    return _codes.get((array.dtype, len(array.shape), array.layout), -1)

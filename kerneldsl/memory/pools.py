@@ -15,7 +15,7 @@ import math
 import os
 import sys
 import threading
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from kerneldsl.contract import Device, DeviceLike, PoolBackend
 from kerneldsl.errors import (
@@ -35,12 +35,16 @@ from kerneldsl.utilities.process_owned import ProcessOwned
 from kerneldsl.utilities.tracebacks import shorten_errors_of
 
 if TYPE_CHECKING:  # every array imports this module, and few programs ask for the values
+    import numpy as np
+
     from kerneldsl.memory.host_memory import FreeList
     from kerneldsl.memory.memory_statistics import MemoryStatistics, PoolStatistics
 
 __all__ = [
+    "Form",
     "MemoryPool",
     "PooledBuffer",
+    "active_pools",
     "allocate",
     "checked_size",
     "device_memories",
@@ -48,6 +52,8 @@ __all__ = [
     "memory_stats",
 ]
 
+#: Shape, strides in bytes, and dtype.
+Form: TypeAlias = "tuple[tuple[int, ...], tuple[int, ...], np.dtype[Any]]"
 #: More bytes than an address can name.
 _ABSURD_BYTES = 1 << 63
 _serial = itertools.count()
@@ -251,13 +257,13 @@ class MemoryPool(ProcessOwned):
 
     def __enter__(self) -> Self:
         self._check_open()
-        _active.set((*_active.get(), self))
+        active_pools.set((*active_pools.get(), self))
         return self
 
     def __exit__(self, *exc: object) -> None:
-        stack = _active.get()
+        stack = active_pools.get()
         last = max(depth for depth, pool in enumerate(stack) if pool is self)
-        _active.set(stack[:last] + stack[last + 1 :])
+        active_pools.set(stack[:last] + stack[last + 1 :])
 
     def __repr__(self) -> str:
         closed = ", closed" if self._is_closed else ""
@@ -289,8 +295,8 @@ class MemoryPool(ProcessOwned):
                 doing=f"allocate {nbytes} bytes on {self.device}",
             )
 
-    def allocate(self, nbytes: int, stream: Any = None) -> PooledBuffer:
-        """Take memory from this pool; see :func:`allocate`."""
+    def allocate(self, nbytes: int, stream: Any = None, form: Form | None = None) -> PooledBuffer:
+        """Take memory from this pool, whatever its form; see :func:`allocate`."""
         if not 0 < nbytes < _ABSURD_BYTES:
             return self._allocate_nothing(nbytes)
         memory = self._memory
@@ -378,12 +384,15 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
-_active: contextvars.ContextVar[tuple[MemoryPool, ...]] = contextvars.ContextVar(
+#: The active pools of this context, outermost first.
+active_pools: contextvars.ContextVar[tuple[MemoryPool, ...]] = contextvars.ContextVar(
     "kerneldsl_pools", default=()
 )
 
 
-def allocate(device: Device, nbytes: int, stream: Any = None) -> PooledBuffer:
+def allocate(
+    device: Device, nbytes: int, stream: Any = None, form: Form | None = None
+) -> PooledBuffer:
     """Allocate memory of a device from its active pool.
 
     Parameters
@@ -394,6 +403,8 @@ def allocate(device: Device, nbytes: int, stream: Any = None) -> PooledBuffer:
         The size; no memory is allocated for 0.
     stream : optional
         Stream that orders the use of the memory; by default the current one.
+    form : tuple, optional
+        Shape, strides and dtype of the array that will be all of the memory.
 
     Returns
     -------
@@ -408,9 +419,9 @@ def allocate(device: Device, nbytes: int, stream: Any = None) -> PooledBuffer:
         For a size that is negative or beyond 2**63 bytes.
     """
     memory = device_memory(device)
-    for pool in reversed(_active.get()):
+    for pool in reversed(active_pools.get()):
         if pool._memory is memory:
-            return pool.allocate(nbytes, stream)
+            return pool.allocate(nbytes, stream, form)
     return memory.default.allocate(nbytes, stream)
 
 

@@ -23,12 +23,16 @@ __all__ = [
     "is_cuda_tensor",
     "is_cupy",
     "is_tensor",
+    "stream_of_cupy",
+    "stream_of_torch",
     "strides_of_tensor",
     "tensor_geometry",
 ]
 
 #: Element types as torch prints its dtypes.
 _TORCH_DTYPES = {f"torch.{name}": row for name, row in ELEMENT_TYPES.items()}
+#: Element types of torch's dtypes that were met, which are printed once.
+_met: dict[Any, ElementType] = {}
 
 
 def is_tensor(value: Any) -> bool:
@@ -55,7 +59,7 @@ def element_of_tensor(value: Any) -> np.dtype[Any]:
     Raises `ArgumentTypeError` for a dtype that kernels do not take. Raises `ArgumentValueError` if
     the memory is not all of the tensor: it records a gradient, or is negated lazily.
     """
-    row = _TORCH_DTYPES.get(str(value.dtype))
+    row = _met.get(value.dtype) or _TORCH_DTYPES.get(str(value.dtype))
     if row is None:
         raise ArgumentTypeError(
             f"a tensor of dtype {value.dtype} cannot be passed to a kernel",
@@ -63,6 +67,7 @@ def element_of_tensor(value: Any) -> np.dtype[Any]:
             limit=f"dtypes are {', '.join(DTYPE_NAMES)}",
             remedy="Convert it with tensor.to(torch.float32)",
         )
+    _met[value.dtype] = row
     if value.requires_grad:
         raise ArgumentValueError(
             "the tensor requires a gradient, which a kernel does not record",
@@ -97,7 +102,7 @@ def tensor_geometry(
     `near` is a device that it is probably on. Raises `ArgumentTypeError` if it is not aligned.
     """
     index = value.device.index
-    stream: int = sys.modules["torch"].cuda.current_stream(index).cuda_stream
+    stream = stream_of_torch(index)
     pointer = aligned(value.data_ptr(), element)
     shape, strides = tuple(value.shape), strides_of_tensor(value, element)
     return ArrayGeometry(_at(index, near), pointer, shape, strides, element, value), stream
@@ -110,9 +115,24 @@ def cupy_geometry(value: Any, near: Device | None = None) -> tuple[ArrayGeometry
     """
     memory, dtype = value.data, value.dtype
     pointer = aligned(memory.ptr, dtype)
-    stream: int = sys.modules["cupy"].cuda.get_current_stream().ptr
     device = _at(memory.device_id, near)
-    return ArrayGeometry(device, pointer, value.shape, value.strides, dtype, value), stream
+    geometry = ArrayGeometry(device, pointer, value.shape, value.strides, dtype, value)
+    return geometry, stream_of_cupy()
+
+
+def stream_of_torch(index: int) -> int:
+    """Return the handle of the stream in which torch works on the CUDA device of an index."""
+    torch: Any = sys.modules["torch"]
+    # What torch's own compiler calls: the public function makes an object each time.
+    handle_of = getattr(getattr(torch, "_C", None), "_cuda_getCurrentRawStream", None)
+    found: int = handle_of(index) if handle_of else torch.cuda.current_stream(index).cuda_stream
+    return found
+
+
+def stream_of_cupy() -> int:
+    """Return the handle of the stream in which CuPy works on its current device."""
+    found: int = sys.modules["cupy"].cuda.get_current_stream().ptr
+    return found
 
 
 def aligned(pointer: int, dtype: np.dtype[Any]) -> int:

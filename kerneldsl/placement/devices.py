@@ -165,7 +165,8 @@ def device_of_memory(kind: int, index: int) -> Device:
     """Return the device that takes memory of a type and index, as DLPack counts both."""
     name = target_of_memory(kind)
     # Page-locked memory is the host's, whichever device it was allocated for.
-    return device_of(name if name == target_of_memory(MemoryType.CPU) else f"{name}:{index}")
+    index = 0 if name == target_of_memory(MemoryType.CPU) else index
+    return _used.get((name, index)) or device_of(f"{name}:{index}")
 
 
 class use(Choice["Device | FallbackDevice"]):

@@ -90,6 +90,7 @@ def hardware_targets() -> tuple[str, ...]:
     return tuple(sorted(found, key=lambda name: name == target_of_memory(MemoryType.CPU)))
 
 
+@cache
 def target_of_memory(kind: int) -> str:
     """Return the target with kernels that accept memory of a type."""
     return next(name for name, entry in built_in_targets().items() if kind in entry.memory)

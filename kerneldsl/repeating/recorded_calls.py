@@ -165,6 +165,9 @@ def repeat_calls(
                 if known is not None and not known.kept and not _recording_threads:
                     found = known.repeat(first)
                     return found
+            elif type(first) in _without_key:
+                found = otherwise(first, *rest, **named)
+                return found
             found = call(rest if first is _missing else (first, *rest), named)
             return found
         except (KernelError, TypeError) as error:
@@ -173,7 +176,8 @@ def repeat_calls(
 
     out_place = places.index("out") if "out" in places else None
     as_given = cast("Callable[P, R]", repeating)
-    repeated = Repeated(function, out_place, take(as_given))
+    otherwise: Callable[..., Any] = take(as_given)
+    repeated = Repeated(function, out_place, otherwise)
     call, calls = repeated.call, repeated.calls
     return as_given
 
@@ -292,8 +296,15 @@ def _key_of(values: tuple[Any, ...], arrays: list[Any]) -> tuple[Any, ...] | Non
         elif isinstance(value, np.dtype):
             key.append(value)
         else:
+            if len(_without_key) < _MAX_WITHOUT_KEY:
+                _without_key.add(kind)
             return None
     return tuple(key)
+
+
+#: Types of arguments that were met and have no key, such as another library's arrays.
+_without_key: set[type] = set()
+_MAX_WITHOUT_KEY = 256
 
 
 def _form_on_host(array: np.ndarray[Any, Any]) -> tuple[Any, ...]:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from kerneldsl.contract import MemoryType
 from kerneldsl.errors import ArgumentError, ArgumentTypeError
 from kerneldsl.errors.values import a_type
@@ -13,7 +11,7 @@ from kerneldsl.launch.arguments.array_readers import read_device_array, read_nda
 from kerneldsl.launch.arguments.binding import Binding, Reader, Refused
 from kerneldsl.memory import dlpack
 from kerneldsl.memory.array_interface import from_cuda_array_interface, has_protocol
-from kerneldsl.memory.geometry import ArrayGeometry
+from kerneldsl.memory.geometry import ArrayGeometry, known_code
 from kerneldsl.memory.strided import host_view
 from kerneldsl.memory.tensors import (
     cupy_geometry,
@@ -82,19 +80,11 @@ def _read_cupy(value: Any, binding: Binding) -> int:
 # --------------------------------------------------------------------------- both
 
 
-#: Codes of kinds of arrays, by dtype, rank and layout.
-_codes: dict[tuple[np.dtype[Any], int, str], int] = {}
-
-
 def _read(array: ArrayGeometry, binding: Binding) -> int:
     """Read an array over another library's memory, which is rebuilt for each launch."""
-    key = (array.dtype, array.ndim, array.layout)
-    code = _codes.get(key)
-    if code is not None:
-        array.code = code
+    array.code = known_code(array)
     binding.keep += (array,)
-    code = _codes[key] = read_device_array(array, binding)
-    return code
+    return read_device_array(array, binding)
 
 
 def _refusal(error: ArgumentError) -> Refused:

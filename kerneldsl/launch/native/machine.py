@@ -211,13 +211,13 @@ def _context_addresses() -> ContextAddresses:
     from kerneldsl.launch.native.emit_forms import ContextAddresses
 
     nothing = ()  # the default of both variables, and CPython's one empty tuple
-    for kept in (_state, current._active, pools._active, nothing):
+    for kept in (_state, current._active, pools.active_pools, nothing):
         _keep_forever(kept)
     return ContextAddresses(
         state=ctypes.addressof(_state),
         streams_in_use=ctypes.addressof(current.in_use_word),
         streams_variable=id(current._active),
-        pools_variable=id(pools._active),
+        pools_variable=id(pools.active_pools),
         nothing=id(nothing),
     )
 
