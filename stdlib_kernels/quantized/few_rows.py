@@ -25,9 +25,9 @@ __all__ = ["fits_planes", "multiply_planes"]
 DEPTH = 16
 #: Threads of a block.
 THREADS = 128
-#: Tiles by rows of the other factor: rows of words, and blocks of a multiprocessor. For more rows,
-#: unpacking the words first is faster.
-TILES = {8: (64, 4), 16: (128, 3), 32: (128, 2), 64: (128, 2)}
+#: Tiles by rows of the other factor: rows of words, blocks of a multiprocessor, and whether words
+#: are loaded two turns early. For more rows, unpacking the words first is faster.
+TILES = {8: (128, 2, True), 16: (128, 3, True), 32: (128, 2, False), 64: (128, 2, False)}
 #: Rows of integers, or by numbers of 8 bits, up to which that holds.
 MOST_OTHERS = 16
 #: Multiprocessors of a large GPU.
@@ -84,7 +84,7 @@ def _add_planes(w, y0, y1, y2, y3, first, zero, found, bits, flip, number, fract
 def multiply_words(
     words, planes, scales, zeros, sums, length,
     *, bits, flip, bias, number, fraction, tall, rows, height, group, parts, is_grouped, is_exact,
-    has_zeros,
+    has_zeros, is_early,
 ):  # fmt: skip
     """Multiply rows of words by planes: a part along k is below the one before it in `sums`.
 
@@ -103,9 +103,14 @@ def multiply_words(
         first, start = n - part * below, part * length
         acc = kd.tile.zeros((tall, rows), kd.int32 if is_exact else kd.float32)
         w = kd.tile.load(words, (first, start), (tall, DEPTH))
+        if is_early:
+            following = kd.tile.load(words, (first, start + DEPTH), (tall, DEPTH))
         for c in kd.pipelined(range(start, min(start + length, words.shape[1]), DEPTH)):
             # Loads of the next words take as long as the products of these.
-            following = kd.tile.load(words, (first, c + DEPTH), (tall, DEPTH))
+            if is_early:
+                later = kd.tile.load(words, (first, c + 2 * DEPTH), (tall, DEPTH))
+            else:
+                following = kd.tile.load(words, (first, c + DEPTH), (tall, DEPTH))
             row, g = first // height, c // group
             zero = number(2**bits + bias)
             if has_zeros:
@@ -147,6 +152,8 @@ def multiply_words(
             else:
                 acc += found * kd.float32(kd.tile.load(scales, (row, g), (tall, 1)))
             w = following
+            if is_early:
+                following = later
         kd.tile.store(sums, (n, m), acc)
 
 
@@ -189,7 +196,7 @@ def multiply_planes(x: Array, weights: Weights, out: Array) -> None:
     is_exact = x.dtype == np.int8 and not is_grouped and weights.zeros is None
     width = next(each for each in TILES if each >= rows)
     planes = allocate(x, (count, rows, -(-words.shape[1] // DEPTH) * DEPTH), number)
-    tall, blocks = TILES[width]
+    tall, blocks, is_early = TILES[width]
     tiles = -(-words.shape[0] // tall)
     parts = max(1, min(blocks * PROCESSORS // tiles, words.shape[1] // MIN_PART))
     kind = np.dtype(np.int32 if is_exact else np.float32)
@@ -211,6 +218,7 @@ def multiply_planes(x: Array, weights: Weights, out: Array) -> None:
         "is_grouped": is_grouped,
         "is_exact": is_exact,
         "has_zeros": weights.zeros is not None,
+        "is_early": is_early,
     }
     grid: tuple[int, ...] = (-(-planes.shape[2] // OTHER_THREADS), rows, count)
     launch(lay_out_planes, grid, OTHER_THREADS, x, planes, count=count)
