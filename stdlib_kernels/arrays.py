@@ -148,17 +148,19 @@ def constant_beside(like: Array, numbers: np.ndarray[Any, Any]) -> Array:
     elif numbers.nbytes > MAX_KEPT_BYTES:
         return kd.to_device(numbers, device=like.device)
     else:
-        found = _uploaded(like.device, numbers.dtype, numbers.tobytes())
+        found = _uploaded(like.device, numbers.dtype, numbers.shape, numbers.tobytes())
         if found.is_closed:
             _uploaded.cache_clear()
-            found = _uploaded(like.device, numbers.dtype, numbers.tobytes())
+            found = _uploaded(like.device, numbers.dtype, numbers.shape, numbers.tobytes())
     note_constant(found)
     return found
 
 
 @lru_cache(64)
-def _uploaded(device: kd.Device, dtype: np.dtype[Any], numbers: bytes) -> kd.DeviceArray:
-    return kd.to_device(np.frombuffer(numbers, dtype), device=device)
+def _uploaded(
+    device: kd.Device, dtype: np.dtype[Any], shape: tuple[int, ...], numbers: bytes
+) -> kd.DeviceArray:
+    return kd.to_device(np.frombuffer(numbers, dtype).reshape(shape), device=device)
 
 
 def finish(result: Array, *, like: Array, out: Array | None = None) -> Any:

@@ -55,7 +55,8 @@ def _taking_any(
     @passes_on
     @functools.wraps(function)
     def taking_any(*args: P.args, **kwargs: P.kwargs) -> R:
-        if not parameters.are_plain(args, kwargs):
+        # A call without a key has an array of another library, most often.
+        if repeating is not None or not parameters.are_plain(args, kwargs):
             made = call_of_theirs(repeating or taking_any, args, kwargs)
             if made is not None:
                 return cast("R", made[0])

@@ -225,7 +225,7 @@ def _taken(theirs: dict[int, tuple[str, Any]]) -> tuple[dict[int, Any], Callable
     makes arrays of the first library that takes them over. `theirs` has the names of parameters.
     """
     found: dict[int, Any] = {}
-    give = _as_it_is
+    give: Callable[[Any], Any] = _as_it_is
     for at, (name, each) in theirs.items():
         if _is_tensor(each):
             give, array = _give_tensor, _tensor_on_host(each)
@@ -237,21 +237,23 @@ def _taken(theirs: dict[int, tuple[str, Any]]) -> tuple[dict[int, Any], Callable
     else:
         return found, give
     arrays = device_arrays([each for _, each in theirs.values()])
-    takers = (_taking(each) for _, each in theirs.values())
-    take = next((each for each in takers if each is not None), _as_it_is)
-    return dict(zip(theirs, arrays, strict=True)), partial(_give_device_array, take)
+    give = partial(_give_device_array, theirs)
+    return dict(zip(theirs, arrays, strict=True)), give
 
 
-def _give_device_array(take: Callable[[Any], Any], found: Any) -> Any:
+def _give_device_array(theirs: dict[int, tuple[str, Any]], found: Any) -> Any:
     """Return a device array as one of another library, others as they are."""
     if not isinstance(found, kd.DeviceArray):
         return found
-    theirs = foreign_array(found)
-    return take(found) if theirs is None else theirs
+    made = foreign_array(found)
+    if made is None:
+        takers = (_taking(each) for _, each in theirs.values())
+        made = next((each for each in takers if each is not None), _as_it_is)(found)
+    return made
 
 
 def _given_back(found: Any, theirs: dict[int, Any], give: Callable[[Any], Any]) -> Any:
-    """Return a result as arrays of another library, `theirs` for those that are the same memory."""
+    """Return a result as arrays of another library; arguments among it are in `theirs`."""
     if not isinstance(found, tuple):
         return theirs[id(found)] if id(found) in theirs else give(found)
     results = [theirs[id(each)] if id(each) in theirs else give(each) for each in found]
@@ -367,8 +369,8 @@ def call_of_theirs(
 ) -> tuple[Any] | None:
     """Call a function of arrays of torch or CuPy and of values that stay as they are.
 
-    The function is given arrays over their memory, and the result becomes theirs. ``None`` is for
-    calls with other values. This is the fast path of `Call`.
+    The function is given arrays over their memory, and the result becomes an array of the library.
+    ``None`` is for calls with other values. This is the fast path of `Call`.
     """
     modules: Any = sys.modules
     tensor = modules["torch"].Tensor if "torch" in modules else None

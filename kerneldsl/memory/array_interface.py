@@ -68,7 +68,8 @@ def as_arrays(objects: Iterable[Any]) -> list[DeviceArray]:
             producers[array.device, producer] = None
     for device, stream in producers:
         current = stream_of(device, None)
-        if not (is_recorded(current) or (current is None and names_default_stream(stream))):
+        is_same = current is None and names_default_stream(stream)
+        if not (is_same or is_recorded(current)):
             device.wait_stream(current, stream)
     return found
 

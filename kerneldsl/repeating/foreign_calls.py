@@ -1,18 +1,17 @@
 """Calls with CUDA arrays of torch or CuPy: the stream and the memory in which their library works.
 
 A launch takes that stream for such arguments, so it is in order with what the library does before
-and after it. A call that is a row of launches does the same for all of them, and its results are
-arrays of that library like any other, in its memory and its statistics. An array over memory of our
-pool may be used in any of the library's streams, so that its memory would have to wait for all of
-them before it is used again.
+and after it. A call of several launches does so for all of them. Its results are arrays of that
+library, in its memory and its statistics. Memory of our pool could be in use in any stream of the
+library, and would wait for all of them before the next use.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import cache
+from functools import cache, lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -87,7 +86,7 @@ def device_arrays(values: Iterable[Any]) -> list[DeviceArray]:
 
 
 class ForeignPool:
-    """Arrays of torch or CuPy, whose memory is given out like that of a `MemoryPool`.
+    """Arrays of torch or CuPy as a source of memory, in the place of a `MemoryPool`.
 
     Inside of ``with pool:`` new arrays of the device are in that memory. All work must be in the
     stream in which the library works, because the library frees memory in the order of this stream.
@@ -127,9 +126,9 @@ class _ForeignBuffer:
 
 
 def foreign_array(array: DeviceArray) -> Any:
-    """Return the array of another library in whose memory a device array is, in its form.
+    """Return a device array in memory of a `ForeignPool` as an array of that library.
 
-    ``None`` is for memory that no `ForeignPool` gave, and for another dtype.
+    ``None`` is for other memory, and for another dtype than the memory was made for.
     """
     owner, form = array._owner, (array.shape, array.strides, array.dtype)
     if type(owner) is not _ForeignBuffer or array.dtype != owner.form[2]:
@@ -150,15 +149,19 @@ def _steps(strides: tuple[int, ...], size: int) -> list[int]:
 def _empty_tensor(
     index: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype[Any]
 ) -> tuple[Any, int]:
-    steps, (kind, place) = _steps(strides, dtype.itemsize), _kind_and_place(dtype, index)
-    made = sys.modules["torch"].empty_strided(shape, steps, dtype=kind, device=place)
+    make = _maker(index, shape, strides, dtype)
+    made = make()
     return made, made.data_ptr()
 
 
-@cache
-def _kind_and_place(dtype: np.dtype[Any], index: int) -> tuple[Any, Any]:
+@lru_cache(1024)
+def _maker(
+    index: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype[Any]
+) -> Callable[[], Any]:
     torch: Any = sys.modules["torch"]
-    return getattr(torch, dtype.name), torch.device("cuda", index)
+    kind, place = getattr(torch, dtype.name), torch.device("cuda", index)
+    steps = _steps(strides, dtype.itemsize)
+    return partial(torch.empty_strided, shape, steps, dtype=kind, device=place)
 
 
 def _empty_of_cupy(

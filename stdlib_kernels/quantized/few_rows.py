@@ -27,7 +27,7 @@ DEPTH = 16
 THREADS = 128
 #: Tiles by rows of the other factor: rows of words, blocks of a multiprocessor, and whether words
 #: are loaded two turns early. For more rows, unpacking the words first is faster.
-TILES = {8: (128, 2, True), 16: (128, 3, True), 32: (128, 2, False), 64: (128, 2, False)}
+TILES = {8: (128, 2, True), 16: (128, 2, True), 32: (128, 2, False), 64: (128, 2, False)}
 #: Rows of integers, or by numbers of 8 bits, up to which that holds.
 MOST_OTHERS = 16
 #: Multiprocessors of a large GPU.
@@ -202,7 +202,7 @@ def multiply_planes(x: Array, weights: Weights, out: Array) -> None:
     kind = np.dtype(np.int32 if is_exact else np.float32)
     sums = allocate(x, (width, parts * tiles * tall), kind)
     # A kernel with arguments that overlap copies no tiles early.
-    none = constant_beside(x, np.zeros(1, np.uint8)).reshape((1, 1))
+    none = constant_beside(x, np.zeros((1, 1), np.uint8))
     zeros = none if weights.zeros is None else weights.zeros
     static = {
         "bits": chosen.bits,

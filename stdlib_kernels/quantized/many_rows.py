@@ -178,7 +178,7 @@ def _multiply_codes(x: Array, weights: Weights, numbers: Array, out: Array) -> N
         else:
             static |= {"has_zeros": False, "has_x_groups": True}
             # A kernel with arguments that overlap copies no tiles early.
-            none = constant_beside(x, np.zeros(1, np.uint8)).reshape((1, 1))
+            none = constant_beside(x, np.zeros((1, 1), np.uint8))
             kernel, args = groups_of_codes, (x, numbers, by, scales, none, out)
     static |= {"rows": rows, "columns": columns, "depth": depth}
     launch_over(kernel, args[-1].shape, *args, block=threads, **static)

@@ -93,8 +93,7 @@ def matmul(
     groups = scales.shape[1]
     check_zeros(zeros, scales, chosen)
     if x_scales is None:
-        # A device has constants without their shape.
-        x_scales = constant_beside(x, np.ones(1, np.float32)).reshape((1, 1))
+        x_scales = constant_beside(x, np.ones((rows, 1), np.float32))
     else:
         check_scales("x_scales", x_scales, (rows, inner), x)
         _check_x_scales(x, x_scales, groups)

@@ -18,8 +18,9 @@ from stdlib_kernels.quantized.weights import Weights
 
 __all__ = ["fits_vectors", "multiply_vectors"]
 
-#: Rows of words that a block reads: each number of the other factor is used for all of them.
-ROWS = 8
+#: Rows of words that a block reads: each number of the other factor is used for all of them. With
+#: scales of groups, a CPU has too few registers for the addresses of so many.
+ROWS, HOST_GROUP_ROWS = 8, 2
 #: Threads of a block: lanes of the widest vector of a CPU, and some warps of a GPU.
 HOST_THREADS, DEVICE_THREADS = 16, 128
 #: Fewest threads of a CPU's block, all in one group of numbers.
@@ -84,14 +85,14 @@ def _floats_of(words, planes, m, n, c, zero, bits, flip):
 
 @kd.kernel(wraparound=False)
 def rows_by_bytes(
-    words, planes, sums, x_scales, scales, zeros, out, x_step,
-    *, height, group, bits, flip, bias, rows, threads, is_grouped, is_whole, has_zeros,
+    words, planes, sums, x_scales, scales, zeros, out,
+    *, height, group, bits, flip, bias, rows, threads, is_grouped, is_whole, has_zeros, has_groups,
 ):  # fmt: skip
     """Multiply rows of words by bytes: by row m of these in the blocks of the grid's second axis.
 
-    ``scales[n // height, c // group]`` is of word c of row n, ``x_scales[m // x_height,
-    c // group * x_step]`` of the bytes; without groups, those of group 0. The number that means 0
-    is in `zeros`, or is `bias`.
+    ``scales[n // height, c // group]`` is of word c of row n, ``x_scales[m, c // group]`` of the
+    bytes if they `has_groups`. Without groups, those of group 0 are. The number that means 0 is in
+    `zeros`, or is `bias`.
     """
     first, m, t = kd.blockIdx.x * rows, kd.blockIdx.y, kd.threadIdx.x
     last, count = words.shape[0] - 1, planes.shape[2]
@@ -105,13 +106,15 @@ def rows_by_bytes(
         if is_whole or c < count:
             if is_grouped:
                 g = c // group if group % threads else chunk * threads // group
-                by = x_scales[m, g * x_step]
+                less = kd.int32(sums[m, c] * kd.int32(-bias))
                 for r in range(rows):
                     n = min(first + r, last)
-                    part = _bytes_of(words, planes, m, n, c, kd.int32(0), bits, flip)
-                    zero = kd.int32(zeros[n // height, g]) if has_zeros else kd.int32(bias)
-                    part = kd.int32(part - sums[m, c] * zero)
-                    scale = kd.float32(scales[n // height, g] * by)
+                    if has_zeros:
+                        less = kd.int32(sums[m, c] * -kd.int32(zeros[n // height, g]))
+                    part = _bytes_of(words, planes, m, n, c, less, bits, flip)
+                    scale = kd.float32(scales[n // height, g])
+                    if has_groups:
+                        scale = kd.float32(scale * x_scales[m, g])
                     totals[r] = kd.fma(kd.float32(part), scale, totals[r])
             else:
                 less = kd.int32(less + sums[m, c])
@@ -122,6 +125,8 @@ def rows_by_bytes(
         n = min(first + r, last)
         if is_grouped:
             total = kd.block.sum(totals[r])
+            if not has_groups:
+                total = kd.float32(total * x_scales[m, 0])
         else:
             zero = kd.int32(zeros[n // height, 0]) if has_zeros else kd.int32(bias)
             exact = kd.block.sum(kd.int32(found[r] - less * zero))
@@ -177,25 +182,26 @@ def multiply_vectors(x: Array, weights: Weights, out: Array) -> None:
     threads = HOST_THREADS if is_on_host(out) else DEVICE_THREADS
     if is_on_host(out) and math.gcd(group, threads) >= MIN_LANES:
         threads = math.gcd(group, threads)
+    block_rows = HOST_GROUP_ROWS if is_on_host(out) and groups > 1 else ROWS
     static = {
         "height": weights.height,
         "bits": chosen.bits,
         "flip": chosen.flip,
         "bias": chosen.bias,
-        "rows": ROWS,
+        "rows": block_rows,
         "threads": threads,
         "group": group,
         "is_whole": count % threads == 0,
         "has_zeros": zeros is not None,
     }
     common = (scales, scales if zeros is None else zeros, out)
-    grid, planes_grid = (-(-words.shape[0] // ROWS), rows), (-(-count // PLANE_THREADS), rows)
+    grid, planes_grid = (-(-words.shape[0] // block_rows), rows), (-(-count // PLANE_THREADS), rows)
     if x.dtype == np.int8:
         planes = allocate(x, (rows, per_byte, count), np.dtype(np.int32))
         sums = allocate(x, (rows, count), np.dtype(np.int32))
         launch(byte_planes, planes_grid, PLANE_THREADS, x, planes, sums, count=per_byte)
-        factors = (words, planes, sums, by, *common, int(by.shape[1] > 1))
-        launch(rows_by_bytes, grid, threads, *factors, is_grouped=groups > 1, **static)
+        how = {"is_grouped": groups > 1, "has_groups": by.shape[1] > 1}
+        launch(rows_by_bytes, grid, threads, words, planes, sums, by, *common, **how, **static)
         return
     planes = allocate(x, (rows, per_word, count), np.dtype(np.float32))
     launch(float_planes, planes_grid, PLANE_THREADS, x, planes, count=per_word)

@@ -500,7 +500,7 @@ def _filtered(x: Array, rank_of: Callable[[int], int], *options: Any) -> Any:
             launch_over(rank_box, shape, wide, source.reshape(shape), box=box, **how)
         else:
             places = np.argwhere(chosen.reshape(box))
-            beside = constant_beside(wide, places.reshape(-1)).reshape(places.shape)
+            beside = constant_beside(wide, places)
             launch_over(rank_footprint, shape, wide, beside, source.reshape(shape), **how)
     return finish(result, like=x, out=out)
 

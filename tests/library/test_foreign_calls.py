@@ -1,10 +1,9 @@
-"""Calls with arrays of torch or CuPy in CUDA memory, played by stand-ins on a described device."""
+"""Calls with arrays of torch or CuPy in CUDA memory, which tests play on a described device."""
 
 from __future__ import annotations
 
 import sys
 import types
-from typing import Any
 
 import numpy as np
 import pytest
@@ -19,12 +18,12 @@ from kerneldsl.repeating import foreign_calls
 
 
 class Foreign:
-    """An array over memory of the described device, and what two libraries tell of theirs."""
+    """An array over memory of the described device, as two libraries show it."""
 
     made: list[Foreign]
     is_cuda, is_cpu, requires_grad = True, False, False
 
-    def __init__(self, shape: Any, dtype: Any, order: str = "C") -> None:
+    def __init__(self, shape, dtype, order="C"):
         host = np.empty(shape, dtype, order=order)
         device = kd.get_target("null").devices()[0]
         self.buffer = device_memory(device).default.allocate(max(1, host.nbytes))
@@ -33,7 +32,7 @@ class Foreign:
         self.pointer = self.buffer.pointer
         type(self).made.append(self)
 
-    def __init_subclass__(cls) -> None:
+    def __init_subclass__(cls):
         cls.made = []
 
 
@@ -42,19 +41,19 @@ class Tensor(Foreign):
     layout = "strided"
 
     @property
-    def dtype(self) -> str:
+    def dtype(self):
         return f"torch.{self.host.dtype}"
 
-    def data_ptr(self) -> int:
+    def data_ptr(self):
         return self.pointer
 
-    def stride(self) -> tuple[int, ...]:
+    def stride(self):
         return tuple(step // self.host.itemsize for step in self.host.strides)
 
-    def is_neg(self) -> bool:
+    def is_neg(self):
         return False
 
-    def as_strided(self, shape: Any, steps: Any, at: int) -> Any:
+    def as_strided(self, shape, steps, at):
         return "a view", shape, tuple(steps), at
 
 
@@ -63,33 +62,33 @@ class Place:
 
     device_id = 0
 
-    def __init__(self, pointer: int) -> None:
+    def __init__(self, pointer):
         self.ptr = pointer
 
-    def __add__(self, nbytes: int) -> int:
+    def __add__(self, nbytes):
         return nbytes
 
 
 class CupyArray(Foreign):
     __module__ = "cupy"
 
-    def __new__(cls, shape: Any, dtype: Any, data: Any = None, strides: Any = None, **named: Any):
+    def __new__(cls, shape, dtype, data=None, strides=None, **named):
         if data is not None:  # as the library makes a view
             return "a view", shape, tuple(step // 4 for step in strides), data // 4
         return super().__new__(cls)
 
     @property
-    def dtype(self) -> Any:
+    def dtype(self):
         return self.host.dtype
 
     @property
-    def data(self) -> Any:
+    def data(self):
         return Place(self.pointer)
 
 
 @pytest.fixture(params=["torch", "cupy"])
-def library(request: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A stand-in for a library, whose CUDA device is the described one."""
+def library(request, monkeypatch):
+    """A module in the place of a library; its CUDA device is the described one."""
     monkeypatch.setitem(registry._targets, "cuda", kd.get_target("null"))
     monkeypatch.setattr(placement, "_used", {})
     found = types.ModuleType(request.param)
@@ -106,11 +105,11 @@ def library(request: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setitem(sys.modules, request.param, found)
     found.kind.made.clear()
     yield found
-    for forms in (array_interface._forms, foreign_calls._pool, foreign_calls._kind_and_place):
+    for forms in (array_interface._forms, foreign_calls._pool, foreign_calls._maker):
         getattr(forms, "cache_clear", getattr(forms, "clear", None))()
 
 
-def test_a_result_is_an_array_that_the_library_made(library: Any) -> None:
+def test_a_result_is_an_array_that_the_library_made(library):
     x, y = library.kind((3, 40), np.float32), library.kind((3, 40), np.float32)
     for _ in range(4):
         library.kind.made.clear()
@@ -120,7 +119,7 @@ def test_a_result_is_an_array_that_the_library_made(library: Any) -> None:
         assert len(library.kind.made) == 1
 
 
-def test_a_result_in_part_of_such_an_array(library: Any) -> None:
+def test_a_result_in_part_of_such_an_array(library):
     device = kd.get_target("null").devices()[0]
     with foreign_calls.working_with([library.kind((3,), np.float32)]):
         made = kd.empty((4, 6), np.float32, device=device)
@@ -129,7 +128,7 @@ def test_a_result_in_part_of_such_an_array(library: Any) -> None:
     assert part == ("a view", (3, 3), (6, 2), 6)
 
 
-def test_out_is_returned_itself(library: Any) -> None:
+def test_out_is_returned_itself(library):
     x, out = library.kind((40,), np.float32), library.kind((40,), np.float32)
     ours = kd.empty(40, np.float32, device="null")
     for _ in range(3):
@@ -137,7 +136,7 @@ def test_out_is_returned_itself(library: Any) -> None:
         assert sk.clip(x, 0, 1, out=ours) is ours
 
 
-def test_an_array_like_one_before_is_ready_for_native_launches(library: Any) -> None:
+def test_an_array_like_one_before_is_ready_for_native_launches(library):
     x = library.kind((5, 7), np.float32)
     assert kd.as_array(x).pointer == x.pointer
     sk.softmax(x)
@@ -147,7 +146,7 @@ def test_an_array_like_one_before_is_ready_for_native_launches(library: Any) -> 
     assert (again.shape, again.strides, again.dtype) == ((5, 7), (28, 4), np.float32)
 
 
-def test_blocks_of_pools_and_streams_are_kept(library: Any) -> None:
+def test_blocks_of_pools_and_streams_are_kept(library):
     x = library.kind((40,), np.float32)
     null = kd.get_target("null").devices()[0]
     for block in (kd.MemoryPool(null), kd.Stream(null)):
@@ -159,7 +158,7 @@ def test_blocks_of_pools_and_streams_are_kept(library: Any) -> None:
         assert not library.kind.made
 
 
-def test_in_a_side_stream_of_the_library(library: Any) -> None:
+def test_in_a_side_stream_of_the_library(library):
     x = library.kind((40,), np.float32)
     stream = types.SimpleNamespace(cuda_stream=77, ptr=77, device=types.SimpleNamespace(index=0))
     library.cuda.current_stream = lambda index: stream
@@ -171,10 +170,10 @@ def test_in_a_side_stream_of_the_library(library: Any) -> None:
     assert kd.current_stream("null") is kd.default_stream("null")
 
 
-def test_memory_that_the_library_has_not(library: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_that_the_library_has_not(library, monkeypatch):
     x = library.kind((40,), np.float32)
 
-    def fail(*args: Any, **named: Any) -> None:
+    def fail(*args, **named):
         raise RuntimeError("out of memory")
 
     monkeypatch.setattr(library, "empty_strided", fail)
