@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import itertools
 
 import numpy as np
@@ -441,3 +442,18 @@ def test_kernels_of_gpus_are_exact(rng, name, dtype, multiply, grouped):
         multiply(x, right, out)
     expected = x.astype(np.float64) @ values_of(codes, scales, zeros).T
     assert np.array_equal(out, expected * (1 if is_scaled else by))
+
+
+@pytest.mark.parametrize("name", ["ternary", "uint4"])
+@pytest.mark.parametrize("rows", [1, 3, 40])
+def test_a_call_like_one_before_is_not_planned_again(rows, name, monkeypatch):
+    rng, chosen = np.random.default_rng(rows), FORMATS[name]
+    words = quantized.pack(random_codes(rng, name, (16, 256)), name)
+    scales = rng.random((16, 2)).astype(np.float32)
+    zeros = rng.integers(0, 16, (16, 2)).astype(np.uint8) if chosen.has_zeros else None
+    x = rng.integers(-8, 8, (rows, 256)).astype(np.int8)
+    expected = quantized.matmul(x, words, scales, zeros, format=name)
+    monkeypatch.setattr(importlib.import_module(quantized.matmul.__module__), "Weights", None)
+    for _ in range(2):
+        got = quantized.matmul(x, words, scales, zeros, format=name)
+        np.testing.assert_array_equal(got, expected)
