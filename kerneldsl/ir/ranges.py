@@ -159,6 +159,10 @@ class _Walk:
                     self.known[body.arguments[0]] = (min(values), max(values))
                 self.counted(operation)
             case name:
+                # Functions of elements of tiles get the indices of some axes last.
+                for place, axis in enumerate(reversed(operation.attributes.get("axes", ())), 1):
+                    index = operation.regions[0].arguments[-place]
+                    self.known[index] = (0, operation.attributes["shape"][axis] - 1)
                 for region in operation.regions:
                     self.region(region)
                 if name in self.of_names:

@@ -166,6 +166,8 @@ class _Ring(_Block):
                 call = lambda: self._groups().append([])
             case ["setmaxnreg" | "fence" | "prefetch" | "wgmma", *_]:
                 call = lambda *given: None
+            case ["matrix_store_pair"]:
+                call = lambda at, *pair: ctypes.memmove(at, struct.pack("2i", *pair), 8) and None
             case [word] if word.startswith("warpgroup_"):
                 found = find_function(word)
                 call = self._waiting(found) if isinstance(found, Wait) else self._multiplying(found)

@@ -125,6 +125,12 @@ def _copies() -> dict[str, _Definable]:
     }
 
 
+def _store_pair(builder: ir.IRBuilder, args: _Arguments) -> None:
+    kind = ir.FunctionType(_VOID, (SHARED, _I32, _I32))
+    text = "st.shared.v2.b32 [$0], {$1, $2};"
+    builder.asm(kind, text, "r,r,r,~{memory}", list(args), side_effect=True)
+
+
 # ------------------------------------------------------------ numbers
 
 
@@ -141,5 +147,8 @@ FUNCTIONS: dict[str, _Definable] = {
     **STEPS,
     **_matrices(),
     **_copies(),
+    "matrix_store_pair": NewerOperation(
+        ir.FunctionType(_VOID, (SHARED, _I32, _I32)), 50, (6, 0), _store_pair, _store_pair
+    ),
     "matrix_round": NewerOperation(ir.FunctionType(_I32, (_I32,)), 80, (7, 0), _round, _same),
 }

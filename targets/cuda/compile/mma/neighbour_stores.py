@@ -3,7 +3,7 @@
 A thread has elements of a product that are far from each other, all in registers. A function of
 each would be as much code as there are elements, and load what it reads element by element. So the
 threads of a warpgroup write 64 rows and columns of results to shared memory at a time. Then each
-thread computes four neighbours of some rows. What the function loads for them is loaded first, so
+thread computes four neighbours of all rows. What the function loads for them is loaded first, so
 LLVM loads neighbours by one instruction, and several rows wait for memory together.
 
 References
@@ -15,199 +15,242 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
+from numba import types
 
-from kerneldsl.ir.operations import Effect, Operation, Region, Value
+from kerneldsl.ir.operations import Effect, Operation, Value
 from kerneldsl.lowering.loop_marks import NOT_UNROLLED, mark_loop
 from targets.cuda.compile.mma.fragment_stores import PAIR, is_whole
 from targets.cuda.compile.mma.fragments import BLOCK_COLUMNS, BLOCK_ROWS, Fragments
 from targets.cuda.compile.mma.mapped_stores import CHUNK_COLUMNS
+from targets.cuda.compile.mma.result_reads import loads_of
 from targets.cuda.compile.mma.wgmma import WARPGROUP, WARPGROUP_ROWS
 from targets.cuda.compile.tiles.elements import OperationCode
 from targets.cuda.compile.tiles.memory import Access, write_store
-from targets.cuda.intrinsics.synchronize import call_nvvm
+from targets.cuda.intrinsics.by_architecture import call_by_architecture
 
 if TYPE_CHECKING:
     from targets.cuda.compile.mma.warpgroup_writer import Ring
-    from targets.cuda.compile.tiles.writer import TileWriter
+    from targets.cuda.compile.tiles.writer import Storage, TileWriter
 
-__all__ = ["early_reads", "prefetch_reads", "store_neighbours"]
+__all__ = ["store_neighbours"]
 
-_I32, _I64 = ir.IntType(32), ir.IntType(64)
-#: Bytes that the second-level cache loads together.
-_CACHE_LINE = 128
-#: Most elements along k, so that they stay there. On an H200 8192 x 8192 results with GELU and a
-#: residual take 12 % less time for 512 elements, and 2 % for 2048. For 8192 they take 1 % more.
-_DEEPEST = 4096
+_I16, _I32, _I64 = (ir.IntType(bits) for bits in (16, 32, 64))
 #: Bytes of a result, and neighbours that a thread has in a row.
 _ITEM, _NEIGHBOURS = 4, 4
 _LINE_BYTES = CHUNK_COLUMNS * _ITEM
 #: Threads beside each other in a row, and rows of a warpgroup's threads.
 _BESIDE = CHUNK_COLUMNS // _NEIGHBOURS
 _TOGETHER = WARPGROUP // _BESIDE
+#: Results of a part that a thread has.
+_RESULTS = WARPGROUP_ROWS * CHUNK_COLUMNS // WARPGROUP
 
 
 def store_neighbours(
-    writer: TileWriter, operation: Operation, ring: Ring, memory: ir.Value
+    writer: TileWriter,
+    operation: Operation,
+    ring: Ring,
 ) -> None:
-    """Write such a store, with boxes of this warpgroup at an address of shared memory."""
+    """Write such a store, through the boxes of this warpgroup in shared memory."""
+    tile = _stored_tile(writer, operation, ring)
+    if tile is None:
+        write_store(writer, operation)
+        return
+    builder, count = writer.code.builder, tile.count
+    with builder.if_else(tile.is_whole()) as (whole, part):
+        with whole:
+            _store_parts(tile, count)
+        with part, _repeated(builder, count) as (number, _, _):
+            tile.write_part(number)
+            ring.meet()
+            turns = WARPGROUP_ROWS * CHUNK_COLUMNS // WARPGROUP
+            with _repeated(builder, turns) as (turn, _, _):
+                tile.elements(number).store_inside(turn)
+
+
+def _store_parts(tile: _StoredTile, count: int) -> None:
+    """Store the first parts of a whole tile."""
+    builder = tile.builder
+    with _repeated(builder, count, tile.elements(_I64(0)).load()) as (number, loaded, following):
+        # The assembler puts loads between the computations that follow them, but not beyond a
+        # barrier. So a part is computed while what the next one needs is loaded.
+        is_last = builder.icmp_unsigned("==", number, _I64(count - 1))
+        after = builder.select(is_last, number, builder.add(number, _I64(1)))
+        following += tile.elements(after).load()
+        tile.write_part(number)
+        tile.ring.meet()
+        tile.elements(number).store_all(loaded)
+
+
+def _stored_tile(writer: TileWriter, operation: Operation, ring: Ring) -> _StoredTile | None:
+    """Return the tile of a store, if the threads have it so that it can be stored in parts."""
     code = OperationCode(writer, operation)
     source, layout = code.tile(code.tiles[0]), code.layout
-    sharing = ring.sharing
     if (
         not isinstance(layout, Fragments)
         or source.is_shared
-        or layout.row_warps != WARPGROUP // 32 * sharing
+        or layout.row_warps != WARPGROUP // 32 * ring.sharing
         or layout.column_warps > 1
     ):
-        write_store(writer, operation)
-        return
+        return None
     array, *at = operation.operands[:3]
     access = Access(writer, code, array, at)
-    builder, wide = access.builder, is_whole(access, layout)
-    slices = layout.columns // CHUNK_COLUMNS
-    with _repeated(builder, layout.row_blocks * slices) as number:
-        ring.meet()
-        _write_parts(builder, number, source.memory, layout, memory, writer.code.thread)
-        ring.meet()
-        block, column = builder.udiv(number, _I64(slices)), builder.urem(number, _I64(slices))
+    return _StoredTile(writer, operation, ring, source, layout, access)
+
+
+class _StoredTile:
+    """A tile that a warpgroup stores in parts, each through its boxes in shared memory."""
+
+    def __init__(
+        self,
+        writer: TileWriter,
+        operation: Operation,
+        ring: Ring,
+        source: Storage,
+        layout: Fragments,
+        access: Access,
+    ) -> None:
+        self._writer, self._operation, self.ring = writer, operation, ring
+        self.source, self._layout, self._access = source, layout, access
+        self._memory, self.builder = ring.boxes(), access.builder
+
+    @property
+    def count(self) -> int:
+        """Number of parts."""
+        return self._layout.row_blocks * self._slices
+
+    @property
+    def _slices(self) -> int:
+        return self._layout.columns // CHUNK_COLUMNS
+
+    def is_whole(self) -> ir.Value:
+        """Say whether the array has all elements of the tile."""
+        return is_whole(self._access, self._layout)
+
+    def elements(self, number: ir.Value) -> _Elements:
+        """Return the elements of a part."""
+        builder, slices = self.builder, _I64(self._slices)
+        block, column = builder.udiv(number, slices), builder.urem(number, slices)
         row = builder.add(
-            builder.mul(block, _I64(WARPGROUP_ROWS * sharing)),
-            builder.mul(builder.zext(ring.sharer, _I64), _I64(WARPGROUP_ROWS)),
+            builder.mul(block, _I64(WARPGROUP_ROWS * self.ring.sharing)),
+            builder.mul(builder.zext(self.ring.sharer, _I64), _I64(WARPGROUP_ROWS)),
         )
         first = (row, builder.mul(column, _I64(CHUNK_COLUMNS)))
-        elements = _Elements(writer, operation, access, memory, source.kind, first)
-        with builder.if_else(wide) as (whole, part):
-            with whole:
-                elements.store_all()
-            with part, _repeated(builder, WARPGROUP_ROWS * CHUNK_COLUMNS // WARPGROUP) as turn:
-                elements.store_inside(turn)
+        about = (self._writer, self._operation, self._access, self._memory)
+        return _Elements(*about, self.source.kind, first)
 
+    def results(self, part: int) -> list[ir.Value]:
+        """Return the thread's results of a part."""
+        blocks = CHUNK_COLUMNS // BLOCK_COLUMNS
+        first = self._layout.first(part // self._slices, part % self._slices * blocks)
+        return [self.source.memory.get(_I64(first + each)) for each in range(_RESULTS)]
 
-def early_reads(store: Operation) -> list[Operation]:
-    """Return what loads from matrices for elements of a tile, at places that are known before."""
-    found = _loads_of(store.regions[0])
-    loaded = {each.result for each in found if each.effect & Effect.READ}
-    if any(not loaded.isdisjoint(each.operands) for each in found):
-        return []
-    return [each for each in found if each.name == "array.load" and len(each.operands) > 2]
+    def write_part(self, number: ir.Value) -> None:
+        """Write the thread's results of one part to shared memory, which others have read."""
+        self.ring.meet()
+        builder = self.builder
+        end, wrong = (builder.append_basic_block(f"written.{each}") for each in ("end", "not"))
+        choice = builder.switch(number, wrong)
+        for part in range(self.count):
+            chosen = builder.append_basic_block(f"written.{part}")
+            choice.add_case(_I64(part), chosen)
+            builder.position_at_end(chosen)
+            self.write(self.results(part))
+            builder.branch(end)
+        builder.position_at_end(wrong)
+        builder.unreachable()
+        builder.position_at_end(end)
 
-
-def prefetch_reads(writer: TileWriter, store: Operation, ring: Ring, depth: ir.Value) -> None:
-    """Bring what a function of results reads to the second-level cache, before the products.
-
-    The assembler puts the function's loads between its computations, where threads wait for them.
-    The loop over k goes through `depth` elements.
-    """
-    code, wanted = OperationCode(writer, store), early_reads(store)
-    array, *at = store.operands[:3]
-    access, emitter, layout = Access(writer, code, array, at), writer.emitter, code.layout
-    if not isinstance(layout, Fragments):
-        return
-    builder = access.builder
-    thread = builder.and_(writer.code.thread, _I64(WARPGROUP - 1))
-    own = builder.mul(builder.zext(ring.sharer, _I64), _I64(WARPGROUP_ROWS))
-    is_soon = builder.icmp_signed("<=", depth, depth.type(_DEEPEST))
-    with builder.if_then(builder.and_(is_whole(access, layout), is_soon)):
-        for each in wanted:
-            size = emitter.context.get_abi_sizeof(emitter.context.get_data_type(each.result.type))
-            beside = max(1, layout.columns * size // _CACHE_LINE)
-            for turn in range(layout.row_blocks * WARPGROUP_ROWS * beside // WARPGROUP):
-                number = builder.add(thread, _I64(turn * WARPGROUP))
-                line = builder.udiv(number, _I64(beside))
-                block = builder.udiv(line, _I64(WARPGROUP_ROWS))
-                row = builder.add(
-                    builder.add(own, builder.urem(line, _I64(WARPGROUP_ROWS))),
-                    builder.mul(block, _I64(WARPGROUP_ROWS * ring.sharing)),
-                )
-                place = builder.urem(number, _I64(beside))
-                column = builder.mul(place, _I64(layout.columns // beside))
-                _prefetch(writer, store, each, (row, column))
-
-
-def _prefetch(
-    writer: TileWriter, store: Operation, load: Operation, at: tuple[ir.Value, ir.Value]
-) -> None:
-    """Bring the line of an element to the second-level cache."""
-    emitter, (region,) = writer.emitter, store.regions
-    indices = (at[axis] for axis in store.attributes["axes"])
-    emitter.values.update(zip(region.arguments[1:], indices, strict=True))
-    before = [each for each in _loads_of(region) if not each.effect & Effect.READ]
-    emitter.operations(before)
-    array, *values = load.operands
-    builder, parts = emitter.builder, emitter.get(array)
-    element = parts.element(builder, emitter.indices(parts, load, values))
-    address = builder.bitcast(element, ir.IntType(8).as_pointer(element.type.addrspace))
-    if element.type.addrspace:
-        address = builder.addrspacecast(address, ir.IntType(8).as_pointer())
-    call_nvvm(builder, "prefetch.L2", ir.VoidType(), [address])
+    def write(self, results: Sequence[ir.Value]) -> None:
+        """Write the thread's results of a part to shared memory."""
+        builder, thread = self.builder, self._writer.code.thread
+        lane = builder.and_(thread, _I64(31))
+        warp = builder.and_(builder.lshr(thread, _I64(5)), _I64(3))
+        row, place = builder.lshr(lane, _I64(2)), builder.and_(lane, _I64(3))
+        line = builder.add(builder.mul(warp, _I64(BLOCK_ROWS)), row)
+        own = builder.gep(self._memory, [builder.mul(line, _I64(_LINE_BYTES))])
+        exchanged = builder.xor(_exchange(builder, row), builder.mul(place, _I64(PAIR * _ITEM)))
+        for number in range(0, _RESULTS, PAIR):
+            block, half = divmod(number // PAIR, 2)
+            target = builder.gep(own, [builder.xor(exchanged, _I64(BLOCK_COLUMNS * _ITEM * block))])
+            at = builder.gep(target, [_I64(half * BLOCK_ROWS // 2 * _LINE_BYTES)])
+            _store_pair(builder, results[number : number + PAIR], at)
 
 
 @contextmanager
-def _repeated(builder: ir.IRBuilder, count: int) -> Iterator[ir.Value]:
-    """Repeat code for each number below a count, in a loop that stays one."""
+def _repeated(
+    builder: ir.IRBuilder, count: int, first: Sequence[ir.Value] = ()
+) -> Iterator[tuple[ir.Value, list[ir.Value], list[ir.Value]]]:
+    """Repeat code for each number below a count, in a loop that stays one.
+
+    The code gets values, `first` in the first iteration, and lists those of the next one.
+    """
     before = builder.block
     body, end = (builder.append_basic_block(f"parts.{each}") for each in ("body", "end"))
     builder.branch(body)
     builder.position_at_end(body)
-    number = builder.phi(_I64)
-    number.add_incoming(_I64(0), before)
-    yield number
-    following = builder.add(number, _I64(1), flags=("nuw", "nsw"))
-    number.add_incoming(following, builder.block)
+    number, *carried = (builder.phi(each.type) for each in (_I64(0), *first))
+    following: list[ir.Value] = []
+    yield number, carried, following
+    after = builder.add(number, _I64(1), flags=("nuw", "nsw"))
+    for phi, one, two in zip(
+        (number, *carried), (_I64(0), *first), (after, *following), strict=True
+    ):
+        phi.add_incoming(one, before)
+        phi.add_incoming(two, builder.block)
     mark_loop(builder, NOT_UNROLLED)
-    builder.cbranch(builder.icmp_unsigned("<", following, _I64(count)), body, end)
+    builder.cbranch(builder.icmp_unsigned("<", after, _I64(count)), body, end)
     builder.position_at_end(end)
 
 
-def _write_parts(
-    builder: ir.IRBuilder,
-    number: ir.Value,
-    source: Any,
-    layout: Fragments,
-    memory: ir.Value,
-    thread: ir.Value,
-) -> None:
-    """Write the thread's results of one part of the tile to shared memory."""
-    lane, warp = (
-        builder.and_(thread, _I64(31)),
-        builder.and_(builder.lshr(thread, _I64(5)), _I64(3)),
-    )
-    row, place = builder.lshr(lane, _I64(2)), builder.and_(lane, _I64(3))
-    line = builder.add(builder.mul(warp, _I64(BLOCK_ROWS)), row)
-    own = builder.gep(memory, [builder.mul(line, _I64(_LINE_BYTES))])
-    exchanged = builder.xor(_exchange(builder, row), builder.mul(place, _I64(PAIR * _ITEM)))
-    blocks = CHUNK_COLUMNS // BLOCK_COLUMNS
-    slices = layout.columns // CHUNK_COLUMNS
-    end, wrong = (builder.append_basic_block(f"written.{each}") for each in ("end", "not"))
-    choice = builder.switch(number, wrong)
-    for part in range(layout.row_blocks * slices):
-        chosen = builder.append_basic_block(f"written.{part}")
-        choice.add_case(_I64(part), chosen)
-        builder.position_at_end(chosen)
-        first = layout.first(part // slices, part % slices * blocks)
-        for block in range(blocks):
-            target = builder.gep(own, [builder.xor(exchanged, _I64(BLOCK_COLUMNS * _ITEM * block))])
-            for half in range(2):
-                slot = first + 4 * block + PAIR * half
-                values = [source.get(_I64(slot + each)) for each in range(PAIR)]
-                pair: ir.Value = ir.Constant(ir.VectorType(values[0].type, PAIR), ir.Undefined)
-                for each, value in enumerate(values):
-                    pair = builder.insert_element(pair, value, _I32(each))
-                place = builder.gep(target, [_I64(half * BLOCK_ROWS // 2 * _LINE_BYTES)])
-                kind = pair.type.as_pointer(place.type.addrspace)
-                builder.store(pair, builder.bitcast(place, kind)).align = PAIR * _ITEM
-        builder.branch(end)
-    builder.position_at_end(wrong)
-    builder.unreachable()
-    builder.position_at_end(end)
+def _store_pair(builder: ir.IRBuilder, values: Sequence[ir.Value], place: ir.Value) -> None:
+    """Store two results. LLVM does not join these stores of several parts, which costs moves."""
+    words = [builder.bitcast(each, _I32) for each in values]
+    call_by_architecture(builder, "matrix_store_pair", ir.VoidType(), [place, *words])
 
 
 def _exchange(builder: ir.IRBuilder, row: ir.Value) -> ir.Value:
     """Return by what the place of a byte in a row changes, so that rows have different banks."""
     return builder.shl(builder.and_(row, _I64(7)), _I64(5))
+
+
+def _as_words(builder: ir.IRBuilder, values: Sequence[ir.Value]) -> list[ir.Value]:
+    """Return two numbers of 16 bits each as a word, others as given."""
+    if not _is_short(values[0].type):
+        return list(values)
+    words, halves = [], [builder.bitcast(each, _I16) for each in values]
+    for pair in zip(halves[::2], halves[1::2], strict=True):
+        vector: ir.Value = ir.Constant(ir.VectorType(_I16, len(pair)), ir.Undefined)
+        for place, half in enumerate(pair):
+            vector = builder.insert_element(vector, half, _I32(place))
+        words.append(builder.bitcast(vector, _I32))
+    return words
+
+
+def _of_words(builder: ir.IRBuilder, words: Iterator[ir.Value], kind: ir.Type) -> list[ir.Value]:
+    """Return the next neighbours."""
+    if not _is_short(kind):
+        return list(islice(words, _NEIGHBOURS))
+    return [
+        builder.bitcast(builder.trunc(builder.lshr(word, _I32(bit)), _I16), kind)
+        for word in islice(words, _NEIGHBOURS // 2)
+        for bit in (0, 16)
+    ]
+
+
+def _is_plain(load: Operation) -> bool:
+    """Return whether an operation loads a number of an array as it is in memory."""
+    if load.name != "array.load" or load.attributes.get("hint") is not None:
+        return False
+    array = load.operands[0].type
+    return array.aligned and isinstance(array.dtype, types.Integer | types.Float | types.Boolean)
+
+
+def _is_short(kind: ir.Type) -> bool:
+    return kind == _I16 or isinstance(kind, ir.HalfType)
 
 
 class _Elements:
@@ -228,35 +271,55 @@ class _Elements:
         (self._region,) = operation.regions
         self._axes = operation.attributes["axes"]
         self._thread = self._builder.and_(writer.code.thread, _I64(WARPGROUP - 1))
-        self._loads = _loads_of(self._region)
+        self._loads = loads_of(self._region)
+        self._reads = [each for each in self._loads if each.effect & Effect.READ]
 
-    def store_all(self) -> None:
-        """Store the thread's neighbours of all rows, by vectors."""
-        builder, access = self._builder, self._access
+    def _own(self) -> Iterator[tuple[ir.Value, ir.Value]]:
+        """Return the first one of the thread's neighbours, of all rows."""
+        builder = self._builder
         above = builder.udiv(self._thread, _I64(_BESIDE))
         column = builder.mul(builder.urem(self._thread, _I64(_BESIDE)), _I64(_NEIGHBOURS))
-        found = []
         for turn in range(WARPGROUP_ROWS // _TOGETHER):
-            row = builder.add(above, _I64(turn * _TOGETHER))
-            for place in range(_NEIGHBOURS):
-                at = builder.add(column, _I64(place))
-                found.append(self._begin(row, at))
-        for turn in range(WARPGROUP_ROWS // _TOGETHER):
-            row = builder.add(above, _I64(turn * _TOGETHER))
+            yield builder.add(above, _I64(turn * _TOGETHER)), column
+
+    def load(self) -> list[ir.Value]:
+        """Load what the function loads for the thread's neighbours of all rows, in words."""
+        builder, found = self._builder, []
+        for row, column in self._own():
+            places = [builder.add(column, _I64(place)) for place in range(_NEIGHBOURS)]
+            read = [self._begin(row, place)[1] for place in places]
+            for values in zip(*read, strict=True):
+                found += _as_words(builder, values)
+        return found
+
+    def store_all(self, words: Sequence[ir.Value]) -> None:
+        """Store the thread's neighbours of all rows, by vectors, with what was loaded for them."""
+        builder, access = self._builder, self._access
+        left = iter(words)
+        first, second = (
+            access.parts.element(builder, self._indices(*place, access.starts))
+            for place in islice(self._own(), 2)
+        )
+        apart = builder.sub(*(builder.ptrtoint(each, _I64) for each in (second, first)))
+        begin = builder.bitcast(first, ir.IntType(8).as_pointer(first.type.addrspace))
+        for turn, (row, column) in enumerate(self._own()):
+            read = [_of_words(builder, left, self._in_memory(each)) for each in self._reads]
             source = self._place(row, column)
             kind = ir.VectorType(self._kind, _NEIGHBOURS)
             results = builder.load(builder.bitcast(source, kind.as_pointer(source.type.addrspace)))
             results.align = _NEIGHBOURS * _ITEM
-            vector: ir.Value = None
+            stored = []
             for place in range(_NEIGHBOURS):
                 value = builder.extract_element(results, _I32(place))
-                begun = found[turn * _NEIGHBOURS + place]
-                stored = access.stored(self._end(value, begun))
-                if vector is None:
-                    vector = ir.Constant(ir.VectorType(stored.type, _NEIGHBOURS), ir.Undefined)
-                vector = builder.insert_element(vector, stored, _I32(place))
-            target = access.parts.element(builder, self._indices(row, column, access.starts))
-            wide = vector.type.as_pointer(target.type.addrspace)
+                known = [values[place] for values in read]
+                begun, _ = self._begin(row, builder.add(column, _I64(place)), known)
+                stored.append(access.stored(self._end(value, begun)))
+            words = _as_words(builder, stored)
+            vector: ir.Value = ir.Constant(ir.VectorType(words[0].type, len(words)), ir.Undefined)
+            for number, word in enumerate(words):
+                vector = builder.insert_element(vector, word, _I32(number))
+            wide = vector.type.as_pointer(begin.type.addrspace)
+            target = builder.gep(begin, [builder.mul(apart, _I64(turn))])
             nbytes = _NEIGHBOURS * access.item_bytes
             builder.store(vector, builder.bitcast(target, wide)).align = nbytes
 
@@ -277,7 +340,7 @@ class _Elements:
             source = self._place(row, column)
             kind = self._kind.as_pointer(source.type.addrspace)
             value = builder.load(builder.bitcast(source, kind))
-            stored = access.stored(self._end(value, self._begin(row, column)))
+            stored = access.stored(self._end(value, self._begin(row, column)[0]))
             target = access.parts.element(builder, indices)
             kind = stored.type.as_pointer(target.type.addrspace)
             builder.store(stored, builder.bitcast(target, kind))
@@ -302,15 +365,39 @@ class _Elements:
 
     # -- the function -----------------------------------------------------------------------------
 
-    def _begin(self, row: ir.Value, column: ir.Value) -> dict[Value, Any]:
-        """Load what the function loads for an element; return the values that it has then."""
+    def _begin(
+        self, row: ir.Value, column: ir.Value, known: Sequence[ir.Value] = ()
+    ) -> tuple[dict[Value, Any], list[ir.Value]]:
+        """Load what the function loads for an element, unless it is `known`.
+
+        Return the values that it has then, and what was loaded, as it is in memory.
+        """
         emitter, arguments = self._emitter, self._region.arguments
-        indices = self._in_tile(row, column)
-        given = dict(zip(arguments[1:], (indices[axis] for axis in self._axes), strict=True))
-        emitter.values.update(given)
-        emitter.operations(self._loads)
-        made = {value: emitter.values[value] for each in self._loads for value in each.results}
-        return given | made
+        indices, left, read = self._in_tile(row, column), iter(known), []
+        begun = dict(zip(arguments[1:], (indices[axis] for axis in self._axes), strict=True))
+        emitter.values.update(begun)
+        for each in self._loads:
+            if each not in self._reads:
+                emitter.operations([each])
+            elif _is_plain(each):
+                array, *at = each.operands
+                read.append(next(left) if known else emitter.read(emitter.element(each, at)))
+                model = emitter.context.data_model_manager[array.type.dtype]
+                emitter.set(each, model.from_data(self._builder, read[-1]))
+            else:
+                if known:
+                    emitter.values[each.result] = next(left)
+                else:
+                    emitter.operations([each])
+                read.append(emitter.values[each.result])
+            begun |= {value: emitter.values[value] for value in each.results}
+        return begun, read
+
+    def _in_memory(self, load: Operation) -> ir.Type:
+        """Return the type of what is loaded."""
+        kind = load.operands[0].type.dtype if _is_plain(load) else load.result.type
+        context = self._emitter.context
+        return context.get_data_type(kind) if _is_plain(load) else context.get_value_type(kind)
 
     def _end(self, value: ir.Value, begun: dict[Value, Any]) -> ir.Value:
         """Compute an element of a result, and what is known of it."""
@@ -322,20 +409,3 @@ class _Elements:
         (found,) = region.yielded
         result: ir.Value = emitter.plain(emitter.get(found), found.type)
         return result
-
-
-def _loads_of(region: Region) -> list[Operation]:
-    """Return loads that do not depend on the result, and what they depend on, in their order."""
-    late = {region.arguments[0]}
-    for operation in region.operations:
-        if not late.isdisjoint(operation.used()):
-            late.update(operation.results)
-    wanted: set[Value] = set()
-    found = []
-    for operation in reversed(region.operations[:-1]):
-        is_early = late.isdisjoint(operation.results) and late.isdisjoint(operation.used())
-        is_load = bool(operation.effects() & Effect.READ) and not operation.regions
-        if is_early and (is_load or not wanted.isdisjoint(operation.results)):
-            found.append(operation)
-            wanted.update(operation.used())
-    return found[::-1]

@@ -26,8 +26,8 @@ from kerneldsl.ir.ranges import Interval
 from kerneldsl.ir.rewriter import clone_region, drop_unused
 from kerneldsl.ir.tiles.handing_on import drop_casts, drop_unread
 from targets.cuda.compile.mma.mapped_loads import NotPlanned, arguments_of, whole_of
-from targets.cuda.compile.mma.neighbour_stores import early_reads
 from targets.cuda.compile.mma.own_tiles import take_own_tiles
+from targets.cuda.compile.mma.result_reads import early_reads
 from targets.cuda.compile.mma.tile_order import group_tiles
 from targets.cuda.compile.mma.warpgroup_plan import Part, RingPlan, WarpgroupPlan
 

@@ -22,8 +22,9 @@ from targets.cuda.compile.mma.box_copies import copy_box, prefetch_map
 from targets.cuda.compile.mma.box_stores import BoxWriter, meet, wait_for_copies
 from targets.cuda.compile.mma.mapped_loads import whole_of
 from targets.cuda.compile.mma.mapped_stores import BOX_BYTES, BoxStore
-from targets.cuda.compile.mma.neighbour_stores import prefetch_reads, store_neighbours
+from targets.cuda.compile.mma.neighbour_stores import store_neighbours
 from targets.cuda.compile.mma.products import OwnRows
+from targets.cuda.compile.mma.result_reads import prefetch_reads
 from targets.cuda.compile.mma.tile_order import place_in_groups
 from targets.cuda.compile.mma.turns import SlotTurns, write_turn
 from targets.cuda.compile.mma.warpgroup_plan import OWN_WORDS, RING_ALIGNMENT, Part, WarpgroupPlan
@@ -174,8 +175,7 @@ class Ring:
         number = builder.udiv(thread, _I32(wgmma.WARPGROUP))
         # Of a value of one lane the assembler knows that it is the same in all.
         self.warpgroup = shuffle(builder, "idx", _ALL_LANES, number, _I32(0))
-        is_alone = self._plan.sharing < self._plan.warpgroups
-        self.sharer = _I32(0) if is_alone else self.warpgroup
+        self.sharer = _I32(0) if self._plan.sharing < self._plan.warpgroups else self.warpgroup
 
     def _take(self, operation: Operation) -> None:
         """Return the first tile of this warpgroup, and the distance to the next one."""
@@ -323,6 +323,11 @@ class Ring:
         found = [word for n in steps for block in range(blocks) for word in own.rows_of_a(block, n)]
         self._writer.emitter.set(operation, *found)
 
+    def boxes(self) -> ir.Value:
+        """Return the address of the boxes of this warpgroup."""
+        start = self._builder.mul(self.warpgroup, _I32(self._plan.boxes * BOX_BYTES))
+        return self._at(self._builder.add(start, _I32(self._boxes_place)))
+
     def _store(self, operation: Operation) -> None:
         """Store a tile, in boxes if that is planned."""
         store: BoxStore | None = operation.attributes.get("boxes")
@@ -330,10 +335,8 @@ class Ring:
             write_store(self._writer, operation)
             return
         builder, emitter, plan = self._builder, self._writer.emitter, self._plan
-        start = builder.mul(self.warpgroup, _I32(plan.boxes * BOX_BYTES))
-        memory = self._at(builder.add(start, _I32(self._boxes_place)))
         if store.is_of_neighbours:
-            store_neighbours(self._writer, operation, self, memory)
+            store_neighbours(self._writer, operation, self)
             return
         whole, parts = whole_of(operation.operands[0])
         before = [
@@ -341,9 +344,8 @@ class Ring:
             for part in parts
             for each in reversed(emitter.indices(emitter.get(whole), part, part.operands[1:]))
         ]
-        tensor_map = self._maps[store.tensor_map]
-        about = (self.sharer, plan.sharing, store, tensor_map, before)
-        write_store(self._writer, operation, BoxWriter(memory, plan.boxes, self.meet, *about))
+        about = (self.sharer, plan.sharing, store, self._maps[store.tensor_map], before)
+        write_store(self._writer, operation, BoxWriter(self.boxes(), plan.boxes, self.meet, *about))
 
     @property
     def sharing(self) -> int:

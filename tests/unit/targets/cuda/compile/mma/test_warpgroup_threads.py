@@ -317,6 +317,8 @@ def _check_function(tile: tuple[int, int], threads: int, shape: Any, result: str
         ((64, 128), 128, (136, 264, 72), "float32"),  # the last tiles are beyond the arrays
         ((128, 64), 256, (128, 128, 64), "float16"),
         ((64, 64), 256, (200, 136, 72), "float16"),  # of one warpgroup each
+        # Parts are stored in later tiles of no iteration, of some, and of enough.
+        *(((128, 192), 256, (400, 400, depth), "float16") for depth in (0, 200, 1100)),
     ],
 )
 def test_functions_of_results_are_exact(tile, threads, shape, result):
