@@ -152,6 +152,31 @@ def test_load_from_overlapping_memory_is_not(target: str) -> None:
 
 
 @kd.kernel
+def trip_count_from_a_tuple(arrays):
+    x, (counts,) = arrays
+    total = 0
+    for _k in range(counts[0]):
+        kd.syncthreads()
+        total += 1
+    x[kd.grid(1)] = total
+
+
+def test_arrays_of_a_tuple_are_separate_memory(computing_target: str) -> None:
+    x, counts = np.zeros(64, np.int64), np.array([3])
+    with kd.use(computing_target), warnings.catch_warnings():
+        warnings.simplefilter("error", kd.BarrierDivergenceWarning)
+        trip_count_from_a_tuple[2, 32]((x, (counts,)))
+    assert (x == 3).all()
+
+
+def test_arrays_of_a_tuple_that_overlap_are_refused_on_the_cpu() -> None:
+    x = np.full(64, 3, np.int64)
+    with kd.use("cpu"), pytest.raises(kd.BarrierDivergenceError):
+        trip_count_from_a_tuple[2, 32]((x, (x[:1],)))
+    assert (x == 3).all()
+
+
+@kd.kernel
 def condition_written_in_its_interval(x):
     s = kd.shared.array(1, np.int64)
     t = kd.threadIdx.x
