@@ -12,6 +12,7 @@ import kerneldsl as kd
 from kerneldsl.errors import CompileError, KernelTypingError, UnsupportedConstructError
 from kerneldsl.language.intrinsics.libdevice import FUNCTIONS
 from targets.cpu.math.libdevice.table import MEANINGS
+from targets.cuda.compile import libdevice
 from targets.cuda.compile.libdevice import find_libdevice
 from targets.cuda.compile.numba_device import initialize_nvptx
 from tests.conformance.kernels.libdevice import COVERED
@@ -51,6 +52,22 @@ def test_every_function_with_a_meaning_on_the_cpu_is_in_a_case() -> None:
     refused = FUNCTIONS.keys() - MEANINGS.keys()
     assert {name[-3:] for name in refused} == {"_rz", "_rd", "_ru"}
     assert all(FUNCTIONS[name].instead for name in refused)
+
+
+@pytest.mark.parametrize("name", ["sinf", "pow", "erfcinv", "fma_rd", "remquo"])
+def test_functions_are_cut_out_of_text_as_out_of_bitcode(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    initialize_nvptx()
+    path, layout = find_libdevice(), "e-i64:64-v16:16-v32:32-n16:32:64"
+    texts = []
+    for known in ({}, {(path, frozenset(), True): b""}):
+        monkeypatch.setattr(libdevice, "_cuttings", known)
+        module = str(libdevice.cut_out(path, [f"__nv_{name}"], layout))
+        # LLVM numbers the types that a process has read.
+        texts.append(re.sub(r"(%struct\.[a-z_]\w*)[.\d]*", r"\1", module[module.index("target") :]))
+    assert f"@__nv_{name}(" in texts[0]
+    assert texts[0] == texts[1]
 
 
 def _kernels():

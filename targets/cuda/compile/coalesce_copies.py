@@ -17,7 +17,7 @@ from collections import Counter
 from typing import NamedTuple
 
 from kerneldsl.contract import Report, ignore_remark
-from targets.cuda.compile.addresses.function import Function, Instruction, read_function, results
+from targets.cuda.compile.addresses.function import Function, Instruction, read_function
 from targets.cuda.compile.ptx_lines import LABEL, branch_of, each_function, results_of
 
 __all__ = ["coalesce_copies"]
@@ -84,15 +84,15 @@ def _coalesce_head_copies(lines: list[str]) -> tuple[list[str], int]:
 
 def _first_candidate(lines: list[str], seen: set[str]) -> str | None:
     """Return a register that only copies another one, which is written at several places."""
-    writes: dict[str, int] = {}
-    for line in lines:
-        for register in results_of(line):
-            writes[register] = writes.get(register, 0) + 1
-    for line in lines:
-        found = _HEAD_COPY.fullmatch(line)
-        if found and found[1] not in seen and writes[found[1]] == 1 and writes.get(found[2], 0) > 1:
-            return found[1]
-    return None
+    copies = [
+        (found[1], found[2])
+        for line in lines
+        if "mov.b" in line and (found := _HEAD_COPY.fullmatch(line)) and found[1] not in seen
+    ]
+    if not copies:
+        return None
+    writes = Counter(register for line in lines for register in results_of(line))
+    return next((one for one, other in copies if writes[one] == 1 and writes[other] > 1), None)
 
 
 def _without(name: str, lines: list[str]) -> list[str] | None:
@@ -123,7 +123,7 @@ def _copy_in(function: Function, name: str) -> _Copy | None:
     """Return the copy in a loop that is all that writes a register."""
     for number in function.in_order():
         for each in function.blocks[number].instructions:
-            if name in results(each):
+            if name in each.results:
                 is_copy = function.writes[name] == 1 and not each.predicate
                 is_inside = function.blocks[number].depth > 0
                 return (
@@ -142,7 +142,7 @@ def _where_equal(function: Function, copy: _Copy) -> list[bool]:
         for number in function.in_order():
             after = equal[number]
             for each in function.blocks[number].instructions:
-                after = each is copy.instruction or (after and copy.variable not in results(each))
+                after = each is copy.instruction or (after and copy.variable not in each.results)
             for following in function.blocks[number].followers:
                 if equal[following] and not after:
                     equal[following] = False
@@ -159,7 +159,7 @@ def _move(function: Function, copy: _Copy, number: int, *, is_equal: bool) -> di
     definition: Instruction | None = None
     is_moved = False
     for each in function.blocks[number].instructions:
-        written, read = set(results(each)), _read(each)
+        written, read = set(each.results), _read(each)
         if each is copy.instruction:
             is_equal, definition = True, None
             continue
@@ -183,7 +183,7 @@ def _move(function: Function, copy: _Copy, number: int, *, is_equal: bool) -> di
 def _read(instruction: Instruction) -> set[str]:
     """Return the registers that an instruction reads."""
     names = _REGISTER.findall(" ".join((instruction.predicate, *instruction.operands)))
-    written = results(instruction)
+    written = instruction.results
     return set(names[len(written) :]) if written and not instruction.predicate else set(names)
 
 
@@ -226,6 +226,8 @@ def coalesce_copies(ptx: str, report: Report = ignore_remark) -> str:
 
 
 def _of_function(lines: list[str], report: Report) -> list[str]:
+    if not any("mov.b" in line and _COPY.match(line) for line in lines):
+        return lines
     uses = Counter(name for line in lines for name in _REGISTER.findall(line))
     written: list[str] = []
     block: list[str] = []
@@ -246,9 +248,10 @@ def _of_function(lines: list[str], report: Report) -> list[str]:
 
 def _of_block(block: list[str], uses: Counter[str]) -> list[str]:
     """Return a block that ends with a branch."""
-    if any(map(_UNKNOWN.search, block)):
+    copies = [line for line in block if "mov.b" in line and _COPY.match(line)]
+    if not copies or any(map(_UNKNOWN.search, block)):
         return block
-    for copy in filter(_COPY.match, list(block)):
+    for copy in copies:
         if copy in block:
             block = _coalesced(block, block.index(copy), uses)
     return block

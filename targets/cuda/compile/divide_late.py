@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 
 from kerneldsl.contract import Report, ignore_remark
-from targets.cuda.compile.addresses.function import Function, read_function, results
+from targets.cuda.compile.addresses.function import Function, read_function
 from targets.cuda.compile.ptx_lines import each_function
 
 __all__ = ["divide_late"]
@@ -109,7 +109,7 @@ def _uses(function: Function) -> dict[str, list[tuple[int, int]]]:
         for each in function.blocks[block].instructions:
             read = set(_REGISTER.findall(" ".join(each.operands)))
             if each.opcode[0] != "?":
-                read -= set(results(each))
+                read -= set(each.results)
             if each.predicate:
                 read.add(each.predicate.lstrip("!"))
             for register in read:

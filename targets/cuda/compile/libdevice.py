@@ -1,8 +1,9 @@
 """Finds libdevice and cuts out of it what a kernel needs.
 
 libdevice is NVIDIA's library of mathematical functions, as LLVM bitcode. It is half a megabyte;
-linking it whole costs more than compiling a kernel. So each function is cut out once, with what it
-calls, and kept as bitcode of a few kilobytes.
+linking it whole costs more than compiling a kernel. So each set of functions is cut out once, with
+what they call, and kept as bitcode of a few kilobytes. From the second set on, they are cut out of
+libdevice's text, so that LLVM does not read all of it again.
 
 References
 ----------
@@ -123,6 +124,8 @@ def check_complete(module: Any, path: Path) -> None:
 _cuttings: dict[tuple[Path, frozenset[str], bool], bytes] = {}
 #: The question whether square roots are rounded correctly, which LLVM answers by no.
 _ASKS_FOR_ROOTS = re.compile(r'(@[-.\w$]+) = .*c"__CUDA_PREC_SQRT\\00"')
+_FUNCTION = re.compile(r"^define [^@\n]*@(\w+)\(.*?^}\n", re.M | re.S)
+_CALLED = re.compile(r"@(__\w+)")
 
 
 def cut_out(
@@ -141,7 +144,13 @@ def cut_out(
     wanted = frozenset(functions)
     bitcode = _cuttings.get((path, wanted, has_exact_roots))
     if bitcode is None:
-        module = llvm.parse_bitcode(_read(path))
+        # The text of all functions takes as long to write as libdevice to read.
+        is_first = not any(other == path for other, *_ in _cuttings)
+        module = (
+            llvm.parse_bitcode(_read(path))
+            if is_first
+            else llvm.parse_assembly(_text_with(path, wanted))
+        )
         for function in module.functions:
             if not function.is_declaration and function.name not in wanted:
                 function.linkage = "internal"
@@ -159,6 +168,33 @@ def cut_out(
     module = llvm.parse_bitcode(bitcode)
     module.data_layout = layout
     return module
+
+
+def _text_with(path: Path, wanted: Iterable[str]) -> str:
+    """Return libdevice with some of its functions and what they call, in their order."""
+    functions = _texts(path)
+    found: set[str] = set()
+    waiting = [name for name in wanted if name in functions]
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found.add(name)
+            waiting += functions.keys() & _CALLED.findall(functions[name])
+    return "".join(text for name, text in functions.items() if name in found or name.isdigit())
+
+
+@cache
+def _texts(path: Path) -> dict[str, str]:
+    """Return the text of each function of libdevice, and of what is between them by numbers."""
+    import llvmlite.binding as llvm
+
+    texts: dict[str, str] = {}
+    place, text = 0, str(llvm.parse_bitcode(_read(path)))
+    for found in _FUNCTION.finditer(text):
+        texts[str(place)] = text[place : found.start()]
+        texts[found[1]] = found[0]
+        place = found.end()
+    return {**texts, str(place): text[place:]}
 
 
 @cache

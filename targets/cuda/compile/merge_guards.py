@@ -67,6 +67,9 @@ def _of_function(lines: list[str], report: Report) -> list[str]:
         for line, following in itertools.pairwise(lines)
         if (found := LABEL.match(line)) and following.strip() == "ret;"
     }
+    branches = (each for line in lines if "bra" in line and (each := branch_of(line)))
+    if sum(each.label in ends for each in branches) < 2:
+        return lines
     count = 0
     given, lines = lines, _with_guards_to_ends(lines, ends)
     while pair := next(_pairs(lines, ends), None):
@@ -91,6 +94,10 @@ def _with_guards_to_ends(lines: list[str], ends: set[str]) -> list[str]:
     written: list[str] = []
     place = 0
     while place < len(lines):
+        if "bra" not in lines[place]:
+            written.append(lines[place])
+            place += 1
+            continue
         around, jump = (branch_of(line) for line in [*lines[place : place + 2], "", ""][:2])
         is_jump = jump is not None and not jump.predicate and jump.label in ends
         label = LABEL.match(lines[place + 2]) if place + 2 < len(lines) else None

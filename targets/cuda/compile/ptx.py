@@ -266,9 +266,10 @@ def write_ptx(
     written = str(module)
     if (rewritten := pipeline.run(Stage.OPTIMIZED, keep_guards(written))) != written:
         module = _parse(rewritten)
+        written = str(module)
     text = reveal_copies(count_anew(machine.emit_assembly(module)))
     text = work_around_ptxas(pipeline.run(Stage.PTX, text, facts))
-    return text, count_anew(str(module))
+    return text, count_anew(written)
 
 
 def _optimize(module: Any, machine: Any, *, speed_level: int) -> None:

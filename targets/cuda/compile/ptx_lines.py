@@ -168,8 +168,8 @@ def innermost_loops(lines: list[str], most_lines: int) -> Iterator[tuple[int, in
 # References: PTX ISA, section "PTX Module Directives".
 _HEADER = re.compile(r"^\s*\.version\s+(\d+)\.(\d+)\s+\.target\s+(\w+)", re.MULTILINE)
 #: LLVM counts calls, and Numba functions, since the process began.
-_CALL = re.compile(r"(?<=// callseq )(\d+)|(?<=\bprototype_)(\d+)")
-_VERSION = re.compile(r"(?<=B)\d+v(\d+)(?=B)")
+_CALL = re.compile(r"(// callseq |\bprototype_)(\d+)")
+_VERSION = re.compile(r"(B)(\d+v\d+)(?=B)")
 #: An array in shared memory whose size is known: its alignment, bits of an element and extent.
 _SHARED = re.compile(r"\.shared\s+\.align\s+(\d+)\s+\.b(\d+)\s+[\w$]+(?:\[(\d+)\])?;")
 
@@ -224,7 +224,9 @@ def read_header(ptx: str) -> tuple[tuple[int, int], str] | None:
 
 def count_anew(text: str) -> str:
     """Count calls and functions from 0, so that a kernel's PTX and LLVM IR are always the same."""
-    return _renumber(_VERSION, _renumber(_CALL, text))
+    if "callseq" in text or "prototype_" in text:
+        text = _renumber(_CALL, text)
+    return _renumber(_VERSION, text)
 
 
 def reveal_copies(ptx: str) -> str:
@@ -241,4 +243,6 @@ def reveal_copies(ptx: str) -> str:
 
 def _renumber(counter: re.Pattern[str], text: str) -> str:
     numbers: dict[str, str] = {}
-    return counter.sub(lambda found: numbers.setdefault(found[0], str(len(numbers))), text)
+    return counter.sub(
+        lambda found: found[1] + numbers.setdefault(found[2], str(len(numbers))), text
+    )

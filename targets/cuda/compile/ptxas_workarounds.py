@@ -77,7 +77,7 @@ def let_magnitudes_wrap(ptx: str) -> str:
     >>> print(let_magnitudes_wrap("abs.s64 %rd1, %rd1;"))
     { .reg .s64 %kd_negative; neg.s64 %kd_negative, %rd1; max.s64 %rd1, %rd1, %kd_negative; }
     """
-    return _MAGNITUDE.sub(_larger_of_both_signs, ptx)
+    return _MAGNITUDE.sub(_larger_of_both_signs, ptx) if "abs.s" in ptx else ptx
 
 
 def _larger_of_both_signs(found: re.Match[str]) -> str:
@@ -105,7 +105,7 @@ def let_signs_wrap(ptx: str) -> str:
     >>> let_signs_wrap("neg.s16 %rs2, %rs1;")
     'sub.u16 %rs2, 0, %rs1;'
     """
-    return _SIGN.sub(_written_otherwise, ptx)
+    return _SIGN.sub(_written_otherwise, ptx) if ".s16" in ptx else ptx
 
 
 def multiply_high_and_add(ptx: str) -> str:
@@ -148,7 +148,7 @@ def cut_bytes_out(ptx: str) -> str:
     cvt.rn.f32.s32 %r2, %r1;
     { .reg .b32 %kd_byte0; bfe.u32 %kd_byte0, %r2, 0, 8; st.global.b8 [%rd1], %kd_byte0; }
     """
-    if _STORE_OF_BYTES.search(ptx) is None:
+    if "b8" not in ptx or _STORE_OF_BYTES.search(ptx) is None:
         return ptx
     floats = set(_OF_FLOATS.findall(ptx))
     moves = _MOVE.findall(ptx)
@@ -194,12 +194,14 @@ def choose_zeros(ptx: str) -> str:
     lines = ptx.split("\n")
     zeros: dict[str, int] = {}
     for at, line in enumerate(lines):
-        zero, branch = _ZERO.match(line), _BRANCH.match(line)
+        zero = _ZERO.match(line) if "mov.b64" in line else None
+        branch = _BRANCH.match(line) if "bra" in line else None
         if branch is not None:
             for register, place in zeros.items():
                 _choose_zero(lines, register, place, at, branch)
-        for register in set(_REGISTER.findall(line)).intersection(zeros):
-            del zeros[register]
+        if zeros:
+            for register in set(_REGISTER.findall(line)).intersection(zeros):
+                del zeros[register]
         if branch is not None or line.endswith(":"):
             zeros = {}
         elif zero is not None:

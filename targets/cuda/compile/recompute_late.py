@@ -22,7 +22,6 @@ from targets.cuda.compile.addresses.function import (
     natural_loops,
     read_function,
     remove_dead_code,
-    results,
 )
 from targets.cuda.compile.ptx_lines import declare, each_function, has_loops
 
@@ -53,14 +52,19 @@ def _of_function(lines: list[str], report: Report) -> list[str]:
         return lines
     function = read_function(lines)
     loops = natural_loops(function) if function is not None else {}
-    if function is None or not loops:
+    if function is None:
+        return lines
+    heads = [
+        head
+        for head, body in loops.items()
+        if _reads_memory(function, body)
+        and not any(other != head and other in body for other in loops)
+    ]
+    if not heads:
         return lines
     writer = _Writer(function)
-    for head, body in loops.items():
-        if _reads_memory(function, body) and not any(
-            other != head and other in body for other in loops
-        ):
-            writer.relieve(head, body, loops)
+    for head in heads:
+        writer.relieve(head, loops[head], loops)
     if not writer.count:
         return lines
     report("value", "computed again after a loop", writer.count)
@@ -91,7 +95,7 @@ class _Writer:
         self._reads: dict[str, list[tuple[int, Instruction]]] = {}
         for number in function.in_order():
             for each in function.blocks[number].instructions:
-                written = results(each)
+                written = each.results
                 names = _REGISTER.findall(" ".join(each.operands))
                 for name in written:
                     self._writes.setdefault(name, []).append((number, each))

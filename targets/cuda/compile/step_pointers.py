@@ -91,11 +91,14 @@ class _Stepped(NamedTuple):
 
 
 def _of_function(lines: list[str], report: Report) -> list[str]:
+    loops = list(innermost_loops(lines, _MOST_LINES))
+    if not loops:
+        return lines
     uses = Counter(name for line in lines for name in _REGISTER.findall(line))
     offsets = {each[1] for line in lines if (each := _OFFSET.match(line))}
     found = [
         stepped
-        for first, last in innermost_loops(lines, _MOST_LINES)
+        for first, last in loops
         for stepped in _stepped(lines, first, last, uses)
         if offsets.issuperset(other for _, other in stepped.sums.values())
     ]

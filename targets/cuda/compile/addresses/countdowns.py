@@ -12,7 +12,7 @@ from typing import NamedTuple
 from kerneldsl.contract import Report, ignore_remark
 from targets.cuda.compile.addresses.counters import counter_intervals
 from targets.cuda.compile.addresses.facts import ParameterFacts
-from targets.cuda.compile.addresses.function import Function, Instruction, read_function, results
+from targets.cuda.compile.addresses.function import Function, Instruction, read_function
 from targets.cuda.compile.addresses.intervals import INT32, Interval, is_within
 from targets.cuda.compile.addresses.values import Values
 
@@ -30,7 +30,8 @@ def shorten_countdowns(
     than another number. If it is decreased by a power of two, the loop may also go on until it
     equals the other. What counts in 32 bits is the distance of both.
     """
-    function = read_function(lines)
+    is_possible = any("add.s64" in line and ", -" in line for line in lines)
+    function = read_function(lines) if is_possible else None
     if function is None:
         return lines
     registers = countdowns(function)
@@ -164,10 +165,8 @@ def _uses(function: Function, facts: ParameterFacts, registers: set[str]) -> dic
         values.enter(block)
         for each in function.blocks[block].instructions:
             values.execute(each)
-            written = set(results(each))
-            names = set(_REGISTER.findall(" ".join(each.operands)))
-            for register in names & registers:
-                is_begin = register in written and not _is_step(each, register)
+            for register in registers.intersection(_REGISTER.findall(" ".join(each.operands))):
+                is_begin = register in each.results and not _is_step(each, register)
                 interval = values.interval(register) if is_begin else None
                 found[register].append(_Use(block, each, is_begin, interval))
     return found

@@ -17,7 +17,7 @@ from functools import reduce
 from typing import NamedTuple
 
 from targets.cuda.compile.addresses.facts import ParameterFacts
-from targets.cuda.compile.addresses.function import Function, Instruction, natural_loops, results
+from targets.cuda.compile.addresses.function import Function, Instruction, natural_loops
 from targets.cuda.compile.addresses.intervals import Interval, hull, is_within
 from targets.cuda.compile.addresses.polynomials import add, wrap
 from targets.cuda.compile.addresses.values import Values
@@ -165,6 +165,8 @@ class _Known:
 
     def _hull(self, register: str, writes: list[_Write]) -> Interval | None:
         """Return between which numbers the values of writes are."""
+        if len(writes) == len(self._writes[register]) == 1:
+            return writes[0].interval if self._function.writes[register] == 1 else None
         known = [self._interval(register, each) for each in writes]
         found = [each for each in known if each is not None]
         is_whole = len(self._writes[register]) == self._function.writes[register]
@@ -218,9 +220,12 @@ def _writes(
     for number in function.in_order():
         values.enter(number)
         for each in function.blocks[number].instructions:
-            step, power = _step(values, each), _power(each)
+            # Only what is written more than once is stepped.
+            written = each.results
+            is_repeated = len(written) == 1 and function.writes[written[0]] > 1
+            step, power = _step(values, each) if is_repeated else None, _power(each)
             values.execute(each)
-            for register in results(each):
+            for register in written:
                 interval = None if each.predicate else values.interval(register)
                 write = _Write(number, each.line, interval, step, power)
                 writes.setdefault(register, []).append(write)
@@ -289,7 +294,7 @@ def _tests(function: Function, loop: _Loop) -> Iterator[_Test]:
         if (taken in loop.body) == (straight in loop.body):
             continue
         name = branch.predicate.lstrip("!")
-        made = [each for each in block.instructions if name in results(each)]
+        made = [each for each in block.instructions if name in each.results]
         if len(made) != 1 or made[0].predicate or not (found := _TEST.fullmatch(made[0].opcode)):
             continue
         _, one, other, *more = made[0].operands
@@ -373,7 +378,7 @@ def choice_intervals(function: Function, known: Mapping[str, Interval]) -> dict[
     writes: dict[str, list[Instruction]] = {}
     for number in function.in_order():
         for each in function.blocks[number].instructions:
-            for register in results(each):
+            for register in each.results:
                 if function.writes[register] > 1:
                     writes.setdefault(register, []).append(each)
     sources: dict[str, set[str]] = {}

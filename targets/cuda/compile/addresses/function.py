@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import field
 from functools import lru_cache
+from itertools import chain
 from typing import NamedTuple
 
 from kerneldsl.utilities.dataclasses import dataclass
@@ -24,7 +25,6 @@ __all__ = [
     "natural_loops",
     "read_function",
     "remove_dead_code",
-    "results",
 ]
 
 _LABEL = re.compile(r"^([\w$]+):")
@@ -55,6 +55,8 @@ class Instruction(NamedTuple):
     operands: tuple[str, ...]
     #: The predicate that decides if it is executed, with its sign; empty if it always is.
     predicate: str = ""
+    #: The registers that it writes.
+    results: tuple[str, ...] = ()
 
 
 @dataclass
@@ -104,7 +106,7 @@ class Function:
 def read_function(lines: list[str]) -> Function | None:
     """Read a function; ``None`` if it branches in ways that are not followed here."""
     opening = next((n for n, line in enumerate(lines) if line.strip() == "{"), None)
-    if opening is None or any(_UNKNOWN_FLOW.search(line) for line in lines):
+    if opening is None or any("brx" in line and _UNKNOWN_FLOW.search(line) for line in lines):
         return None
     blocks: list[Block] = [Block(opening + 1, opening)]
     labels: dict[str, int] = {}
@@ -120,19 +122,20 @@ def read_function(lines: list[str]) -> Function | None:
                 return None  # it may branch
             _add_unknown(blocks[-1], writes, number, text)
             continue
-        if found := _LABEL.match(line):
+        if ":" in line and (found := _LABEL.match(line)):
             if blocks[-1].first < number:
                 blocks.append(Block(number, number))
             labels[found[1]] = len(blocks) - 1
-        instruction = _read(number, line)
-        if instruction is None:
+        parts = _parts(line)
+        if parts is None:
             if not text.startswith("."):
                 _add_unknown(blocks[-1], writes, number, line)
             continue
-        blocks[-1].instructions.append(instruction)
+        blocks[-1].instructions.append(Instruction(number, *parts))
         blocks[-1].last = number
-        writes.update(results(instruction))
-        if instruction.opcode.partition(".")[0] in _ENDS:
+        for register in parts[3]:
+            writes[register] += 1
+        if parts[0].startswith(_ENDS) and parts[0].partition(".")[0] in _ENDS:
             blocks.append(Block(number + 1, number))
     for number, block in enumerate(blocks):
         block.followers = _followers(number, block, labels, len(blocks))
@@ -146,40 +149,28 @@ def _add_unknown(block: Block, writes: Counter[str], number: int, line: str) -> 
     """Add what is not understood, which may write each register in it, and more than once."""
     registers = tuple(_REGISTER.findall(line))
     if registers:
-        block.instructions.append(Instruction(number, UNKNOWN, registers))
+        block.instructions.append(Instruction(number, UNKNOWN, registers, results=registers))
         block.last = number
         writes.update(registers * 2)
 
 
-def results(instruction: Instruction) -> tuple[str, ...]:
-    """Return the registers that an instruction writes."""
-    return _results(instruction.opcode, instruction.operands)
-
-
 # Several passes read the same lines, so what they are is found once.
 @lru_cache(maxsize=1 << 14)
-def _results(opcode: str, operands: tuple[str, ...]) -> tuple[str, ...]:
-    if opcode == UNKNOWN:
-        return operands
-    if not operands or _WITHOUT_RESULT.match(opcode) is not None:
-        return ()
-    return tuple(_REGISTER.findall(operands[0]))
-
-
-def _read(number: int, line: str) -> Instruction | None:
-    found = _parts(line)
-    return Instruction(number, *found) if found is not None else None
-
-
-@lru_cache(maxsize=1 << 14)
-def _parts(line: str) -> tuple[str, tuple[str, ...], str] | None:
-    """Return the opcode, the operands and the predicate of a line, if it is an instruction."""
+def _parts(line: str) -> tuple[str, tuple[str, ...], str, tuple[str, ...]] | None:
+    """Return what an `Instruction` has after its number, if a line is one."""
     found = _INSTRUCTION.match(line)
     if found is None or line.lstrip().startswith("."):
         return None
     negated, predicate, opcode, rest = found.groups()
     operands = tuple(each.strip() for each in _OPERAND.findall(rest))
-    return opcode, operands, f"{negated or ''}{predicate or ''}"
+    has_result = operands and _WITHOUT_RESULT.match(opcode) is None
+    results = tuple(_REGISTER.findall(operands[0])) if has_result else ()
+    return opcode, operands, f"{negated or ''}{predicate or ''}", results
+
+
+@lru_cache(maxsize=1 << 14)
+def _registers(line: str) -> tuple[str, ...]:
+    return tuple(_REGISTER.findall(line))
 
 
 def _followers(number: int, block: Block, labels: dict[str, int], count: int) -> list[int]:
@@ -278,6 +269,13 @@ _PURE = re.compile(
 _VOLATILE = re.compile(r"%(?:clock|globaltimer|pm)")
 
 
+@lru_cache(maxsize=1 << 14)
+def _pure_result(line: str) -> str | None:
+    """Return the register that such an instruction writes."""
+    found = _PURE.match(line)
+    return found[1] if found is not None and not _VOLATILE.search(line) else None
+
+
 def remove_dead_code(lines: list[str]) -> list[str]:
     """Return a function without them; inline assembly is kept as it is written.
 
@@ -286,16 +284,16 @@ def remove_dead_code(lines: list[str]) -> list[str]:
     >>> remove_dead_code(["{", "add.s32 %r2, %r1, 1;", "mul.lo.s32 %r3, %r2, 2;", "}"])
     ['{', '}']
     """
-    uses = Counter(register for line in lines for register in _REGISTER.findall(line))
+    uses = Counter(chain.from_iterable(map(_registers, lines)))
     makers: dict[str, list[int]] = {}
     results: dict[int, str] = {}
     is_assembly = False
     for number, line in enumerate(lines):
         if "inline asm" in line:
             is_assembly = "begin" in line
-        elif (found := _PURE.match(line)) and not (is_assembly or _VOLATILE.search(line)):
-            results[number] = found[1]
-            makers.setdefault(found[1], []).append(number)
+        elif not is_assembly and (register := _pure_result(line)):
+            results[number] = register
+            makers.setdefault(register, []).append(number)
     removed: set[int] = set()
     waiting = list(results)
     while waiting:
@@ -303,7 +301,7 @@ def remove_dead_code(lines: list[str]) -> list[str]:
         if number in removed or uses[results[number]] > 1:
             continue
         removed.add(number)
-        for register in _REGISTER.findall(lines[number]):
+        for register in _registers(lines[number]):
             uses[register] -= 1
             waiting += makers.get(register, ())
     return [line for number, line in enumerate(lines) if number not in removed]

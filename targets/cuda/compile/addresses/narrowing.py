@@ -48,7 +48,7 @@ class Narrowing:
     def narrow(self, instruction: Instruction) -> Instruction:
         """Write an operation on integers of 64 bits in 32 if they fit; return what it is."""
         opcode, operands, line = instruction.opcode, instruction.operands, instruction.line
-        if instruction.predicate:
+        if instruction.predicate or not opcode.endswith("64"):
             return instruction
         if found := _COMPARISON.fullmatch(opcode):
             is_left = any(self._countdowns.get(each) == self._sums.block for each in operands)
@@ -95,7 +95,7 @@ class Narrowing:
         self._lines[line] = f"\t{extension} {operands[0]}, {narrow};"
         self._values.define(narrow, None, bounds)
         self._report_narrow()
-        return Instruction(line, extension, (operands[0], narrow))
+        return Instruction(line, extension, (operands[0], narrow), results=(operands[0],))
 
     def _bounds_of(
         self, name: str, operands: tuple[str, ...], *, is_unsigned: bool

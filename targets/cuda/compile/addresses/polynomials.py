@@ -29,6 +29,9 @@ def signed(value: int, bits: int) -> int:
 
 def wrap(value: Polynomial, bits: int) -> Polynomial:
     """Return a polynomial with signed coefficients of so many bits."""
+    half = 1 << (bits - 1)
+    if not value or (min(value.values()) >= -half and max(value.values()) < half):
+        return value
     wrapped = {term: signed(factor, bits) for term, factor in value.items()}
     return {term: factor for term, factor in wrapped.items() if factor}
 
@@ -43,8 +46,11 @@ def add(one: Polynomial, other: Polynomial, factor: int = 1) -> Polynomial:
     """
     total = dict(one)
     for term, each in other.items():
-        total[term] = total.get(term, 0) + factor * each
-    return {term: each for term, each in total.items() if each}
+        if found := total.get(term, 0) + factor * each:
+            total[term] = found
+        else:
+            total.pop(term, None)
+    return total
 
 
 def scale(value: Polynomial, factor: int) -> Polynomial:

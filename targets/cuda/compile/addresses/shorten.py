@@ -32,7 +32,6 @@ from targets.cuda.compile.addresses.function import (
     Instruction,
     read_function,
     remove_dead_code,
-    results,
 )
 from targets.cuda.compile.addresses.intervals import INT32, is_within
 from targets.cuda.compile.addresses.narrowing import Narrowing
@@ -191,7 +190,7 @@ class _Shortening:
         It is that of the access with the least offset, which may not be made. The distance of
         another access from it is positive, so that its number fits 32 bits if one of them is made.
         """
-        for register in results(instruction):
+        for register in instruction.results:
             least = self._least_offsets.get(register)
             if least is not None and not instruction.predicate:
                 access = self._access_through(instruction, register, least)
@@ -236,7 +235,7 @@ class _Shortening:
             is_made = is_access(each) and not each.predicate
             if is_made and place is not None and place[0] == register:
                 return place[1]
-            if register in results(each):
+            if register in each.results:
                 return None
         return None
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 from targets.cuda.compile.addresses.emission import Emitter, Expression, expression_of
-from targets.cuda.compile.addresses.function import Function, Instruction, results
+from targets.cuda.compile.addresses.function import Function, Instruction
 from targets.cuda.compile.addresses.polynomials import Polynomial, add
 from targets.cuda.compile.addresses.values import Values
 
@@ -106,9 +107,9 @@ def needed_registers(function: Function) -> frozenset[str]:
     waiting: list[str] = []
     for block in function.in_order():
         for each in function.blocks[block].instructions:
-            for register in results(each):
+            for register in each.results:
                 makers.setdefault(register, []).append(each)
-            if not (_ARITHMETIC.match(each.opcode) or _IN_32_BITS.match(each.opcode)):
+            if not _may_be_narrow(each.opcode):
                 waiting += _read(each)
     needed: set[str] = set()
     while waiting:
@@ -120,10 +121,15 @@ def needed_registers(function: Function) -> frozenset[str]:
     return frozenset(needed)
 
 
+@lru_cache(maxsize=1 << 10)
+def _may_be_narrow(opcode: str) -> bool:
+    return bool(_ARITHMETIC.match(opcode) or _IN_32_BITS.match(opcode))
+
+
 def _read(instruction: Instruction) -> Iterator[str]:
     """Yield the registers that an instruction reads, except an address in global memory."""
     place = place_of(instruction) if is_access(instruction) else None
-    for operand in instruction.operands[len(results(instruction)[:1]) :]:
+    for operand in instruction.operands[len(instruction.results[:1]) :]:
         if place is None or not operand.startswith(f"[{place[0]}"):
             yield from _REGISTER.findall(operand)
 
@@ -142,7 +148,7 @@ _ACCESS = re.compile(r"(?:ld|st|atom|red)\.(?:[\w:]+\.)*global\b")
 
 def is_access(instruction: Instruction) -> bool:
     """Return whether an instruction accesses global memory."""
-    return _ACCESS.match(instruction.opcode) is not None
+    return "global" in instruction.opcode and _ACCESS.match(instruction.opcode) is not None
 
 
 def place_of(instruction: Instruction) -> tuple[str, int] | None:

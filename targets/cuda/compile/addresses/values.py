@@ -15,7 +15,7 @@ from types import MappingProxyType
 
 from kerneldsl.contract.promises import NARROW_THREADS
 from targets.cuda.compile.addresses.facts import ParameterFacts
-from targets.cuda.compile.addresses.function import UNKNOWN, Function, Instruction, results
+from targets.cuda.compile.addresses.function import Function, Instruction
 from targets.cuda.compile.addresses.intervals import (
     INT32,
     Interval,
@@ -59,6 +59,23 @@ _COUNTS = ({"%ctaid", "%ntid"}, {"%nctaid", "%ntid"})
 _NO_COUNTERS: Mapping[str, Interval] = MappingProxyType({})
 #: That product, where a grid is narrow.
 _NARROW_START: Interval = (0, NARROW_THREADS)
+
+
+_WIDE_PRODUCTS = ("wide.u32", "wide.s32")
+#: Instructions other than arithmetic that write what is known.
+_READ = frozenset(("ld.param.b64", "ld.param.b32", "bfe.u32", "mov.u32", "mov.b32"))
+_CONVERSIONS = ("u64.u32", "s64.s32", "u32.u64")
+_ARITHMETIC = ("min", "max", "selp", "and", "mov", "add", "sub", "neg", "mul", "mad", "shl")
+_TYPES = ("s64", "b64", "lo.s64", "s32", "b32", "lo.s32")
+
+
+@lru_cache(maxsize=1 << 10)
+def _is_read(opcode: str) -> bool:
+    """Return whether something may be known of what an instruction writes."""
+    name, _, rest = opcode.partition(".")
+    if name == "cvt":
+        return rest in _CONVERSIONS
+    return opcode in _READ or rest in _WIDE_PRODUCTS or (name in _ARITHMETIC and rest in _TYPES)
 
 
 @lru_cache(maxsize=1 << 14)
@@ -135,9 +152,10 @@ class Values:
 
     def interval(self, operand: str) -> Interval | None:
         """Return between which numbers an operand of 64 bits is."""
-        if is_literal(operand):
-            return (int(operand, 0),) * 2
-        return common(self._intervals.get(operand), self._counters.get(operand))
+        found, counted = self._intervals.get(operand), self._counters.get(operand)
+        if found is None and counted is None:
+            return (int(operand, 0),) * 2 if is_literal(operand) else None
+        return common(found, counted)
 
     def interval_of(self, value: Polynomial) -> Interval | None:
         """Return between which numbers a polynomial of 64 bits is, if it does not wrap."""
@@ -162,12 +180,14 @@ class Values:
 
     def is_current(self, value: Polynomial) -> bool:
         """Return whether the registers of a value have not been written since."""
-        return all(self._is_current(atom) for term in value for atom in term)
+        for term in value:
+            for atom in term:
+                if "@" in atom and not self._is_current(atom):
+                    return False
+        return True
 
     def _is_current(self, atom: str) -> bool:
         register, _, version = atom.lstrip("lzs").partition("@")
-        if not version:
-            return True
         return version == f"{self._block}.{self.versions.get(register, 0)}"
 
     def _is_stable(self, register: str) -> bool:
@@ -218,15 +238,15 @@ class Values:
 
     def execute(self, instruction: Instruction) -> None:
         """Take note of what an instruction writes."""
-        written = results(instruction)
+        written = instruction.results
         found = self._result(instruction) if not instruction.predicate else None
         for register in written:
+            self.homes[register] = self._block
             if not self._is_stable(register):
                 self.versions[register] = self.versions.get(register, 0) + 1
-            self._polynomials.pop(register, None)
-            self._intervals.pop(register, None)
-            self._special.pop(register, None)
-            self.homes[register] = self._block
+                self._polynomials.pop(register, None)
+                self._intervals.pop(register, None)
+                self._special.pop(register, None)
         if found is None or len(written) != 1:
             return
         (register,), (value, interval) = written, found
@@ -240,9 +260,11 @@ class Values:
 
     def _repeat(self, register: str, value: Polynomial) -> None:
         """Take note of a value that each write of a register may give it."""
+        if self._is_stable(register):
+            return
         count, known = self._repeated.get(register, (0, value))
         is_fixed = all("@" not in atom for term in value for atom in term)
-        if not self._is_stable(register) and is_fixed and known == value:
+        if is_fixed and known == value:
             self._repeated[register] = count + 1, value
 
     def define(self, register: str, value: Polynomial | None, interval: Interval | None) -> None:
@@ -254,10 +276,10 @@ class Values:
             self._intervals[register] = interval
 
     def _result(self, instruction: Instruction) -> tuple[Polynomial | None, Interval | None] | None:
-        name, _, rest = instruction.opcode.partition(".")
         operands = instruction.operands[1:]
-        if instruction.opcode == UNKNOWN or not operands:
+        if not operands or not _is_read(instruction.opcode):
             return None
+        name, _, rest = instruction.opcode.partition(".")
         if instruction.opcode == "ld.param.b64":
             return self._parameter(operands[0])
         if instruction.opcode == "ld.param.b32":
@@ -272,13 +294,11 @@ class Values:
                 return None, bounds
         if name == "cvt":
             return self._conversion(rest, operands[0])
-        if rest in ("wide.u32", "wide.s32"):
+        if rest in _WIDE_PRODUCTS:
             return self._wide_product(operands, is_signed=rest.endswith("s32"))
-        if rest in ("s64", "b64", "lo.s64"):
-            return self._arithmetic(name, operands, 64)
-        if rest in ("s32", "b32", "lo.s32"):
-            return self._arithmetic(name, operands, 32)
-        return None
+        if rest not in _TYPES:
+            return None
+        return self._arithmetic(name, operands, 64 if rest.endswith("64") else 32)
 
     def _parameter(self, operand: str) -> tuple[Polynomial | None, Interval | None] | None:
         number = parameter_number(operand)
