@@ -182,8 +182,12 @@ def repeat_calls(
     return as_given
 
 
+class _Missing:
+    """Type of no other argument: of those without a key, types are noted."""
+
+
 #: For no first argument.
-_missing: Any = object()
+_missing: Any = _Missing()
 
 
 class Repeated:
