@@ -166,6 +166,36 @@ class TestFunctions:
         with pytest.raises(errors.TypingError, match="implementation arguments differ"):
             launched(kernel)
 
+    def test_other_parameters_that_are_not_compared(self):
+        def other(x):
+            raise NotImplementedError
+
+        @overload(other, strict=False)
+        def _other(x):
+            return lambda: 1
+
+        def kernel(out):
+            out[0] = other(1)
+
+        with pytest.raises(errors.TypingError, match="a function of other parameters"):
+            launched(kernel)
+
+    def test_the_rest_of_the_arguments(self):
+        def count(x, *rest):
+            raise NotImplementedError
+
+        @overload(count)
+        def _count(x, *rest):
+            def implementation(x, *rest):
+                return x + len(rest)
+
+            return implementation
+
+        def kernel(out):
+            out[0], out[1] = count(5), count(5, 1, 2)
+
+        assert launched(kernel)[:2] == [5, 7]
+
     def test_places_of_threads_are_given(self):
         def kernel(out):
             out[0] = place(1)

@@ -89,10 +89,14 @@ def _bound(
     reader: Reader, function: Callable[..., Any], arguments: list[Any], keywords: dict[str, Any]
 ) -> list[Any]:
     """Return a value for each parameter of a function."""
-    bound = inspect.signature(function).bind(*arguments, **keywords)
+    try:
+        bound = inspect.signature(function).bind(*arguments, **keywords)
+    except TypeError as error:
+        raise Refusal(f"an overload returns a function of other parameters: {error}") from error
     given = set(bound.arguments)
     bound.apply_defaults()
     return [
-        value if name in given or value == () else reader.constant(value)
+        # No arguments of a rest are an empty tuple here, too.
+        value if name in given or (type(value) is tuple and not value) else reader.constant(value)
         for name, value in bound.arguments.items()
     ]
