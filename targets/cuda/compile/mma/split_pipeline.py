@@ -199,16 +199,29 @@ def _prefetch_reads(body: Region, plan: WarpgroupPlan) -> None:
         operations = inner.operations
         places = [n for n, each in enumerate(operations) if not rings.isdisjoint(each.regions)]
         for place in places[:1]:
-            bounds = operations[place].operands[:2]
+            loop = operations[place]
+            start, stop, step = loop.operands[:3]
             later = {value for each in operations[place:] for value in each.results}
-            operations[place:place] = [
-                Operation("ring.prefetch", bounds, (), {"store": store}, effect=Effect.WAIT)
+            stores = [
+                store
                 for store, boxes in plan.stores.items()
                 if boxes.is_of_neighbours
                 and store in operations[place:]
                 and early_reads(store)
                 and later.isdisjoint(_used(store))
             ]
+            turn = loop.regions[0].arguments[0]
+            operations[place:place] = [_prefetch(each, start, stop, step) for each in stores]
+            loop.regions[0].operations[:0] = [
+                _prefetch(each, turn, stop, step, is_inside=True) for each in stores
+            ]
+
+
+def _prefetch(
+    store: Operation, start: Value, stop: Value, step: Value, *, is_inside: bool = False
+) -> Operation:
+    attributes = {"store": store, "is_inside": is_inside}
+    return Operation("ring.prefetch", [start, stop, step], (), attributes, effect=Effect.WAIT)
 
 
 def _used(store: Operation) -> set[Value]:

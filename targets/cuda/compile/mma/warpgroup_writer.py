@@ -259,9 +259,7 @@ class Ring:
         self._received[number].advance()
 
     def _prefetch(self, operation: Operation) -> None:
-        start, stop = map(self._writer.emitter.get, operation.operands)
-        depth = self._builder.sub(stop, start)
-        prefetch_reads(self._writer, operation.attributes["store"], self, depth)
+        prefetch_reads(self._writer, operation, self)
 
     def _turn(self, operation: Operation) -> None:
         count = self._plan.warpgroups

@@ -346,7 +346,7 @@ def with_matrix(a, b, rest, c, *, BM, BN):
         ((64, 128), 256, 64),
         ((128, 128), 256, 64),
         ((128, 64), 128, 64),
-        ((64, 64), 128, 4160),  # they would not stay there
+        ((64, 128), 128, 1152),  # before the last iterations
     ],
 )
 def test_matrices_that_functions_read_are_in_the_cache_before(monkeypatch, tile, threads, depth):
@@ -372,9 +372,6 @@ def test_matrices_that_functions_read_are_in_the_cache_before(monkeypatch, tile,
     given = (one.astype(np.float16), two.astype(np.float16), rest, c)
     simulate_warpgroups(specialization, (2,), given, is_reversed=True)
     np.testing.assert_array_equal(c, one @ two.T + rest)
-    if depth > 4096:
-        assert not asked
-        return
     places = {each - rest.ctypes.data for each in asked}
     assert len(places) == len(asked) == 4 * tile[0] * tile[1] * 2 // 128
     assert max(places) < 2 * tile[0] * shape[1] * 2
