@@ -1,4 +1,4 @@
-"""Words of numba.cuda's errors, for programs that look for them."""
+"""Adds sentences of numba.cuda's to errors, for programs that look for its words."""
 
 from __future__ import annotations
 
