@@ -31,6 +31,7 @@ NUMBAS = {
     "compat/numba_cuda/vectorizers.py",
     "compat/numpy_as_cupy.py",
     "drop_in.py",
+    "repeating/foreign_calls.py",  # torch's name of its devices
 }
 
 
