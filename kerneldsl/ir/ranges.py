@@ -16,6 +16,7 @@ from kerneldsl.ir.recognize import (
     operator_of,
     parts_of,
 )
+from kerneldsl.ir.tiles.shapes import OF_BLOCK
 
 __all__ = ["INTERVALS", "WARP_SIZE", "Interval", "ranges_of", "ranges_of_region"]
 
@@ -162,7 +163,8 @@ class _Walk:
                 # Functions of elements of tiles get the indices of some axes last.
                 for place, axis in enumerate(reversed(operation.attributes.get("axes", ())), 1):
                     index = operation.regions[0].arguments[-place]
-                    self.known[index] = (0, operation.attributes["shape"][axis] - 1)
+                    extent = operation.attributes["shape"][axis]
+                    self.known[index] = (0, extent - 1 if (extent,) != OF_BLOCK else _MAX)
                 for region in operation.regions:
                     self.region(region)
                 if name in self.of_names:

@@ -62,6 +62,35 @@ for _block in _BLOCKS:
     )
 
 
+def _by_its_index(v, j, many):
+    """Use a bound that only the index of an element keeps, and shift by the index."""
+    return (v << (j & 7)) + (1000 if j < many else 2000) + j // 3 - abs(j - 5)
+
+
+@kd.kernel
+def _indices_of_threads(x, out, many):
+    kd.tile.store(out, 0, kd.tile.of(x[kd.threadIdx.x]), _by_its_index, many)
+
+
+def _indexed(x: np.ndarray, out: np.ndarray, many: int) -> dict[int, np.ndarray]:
+    out[:] = [_by_its_index(int(v), j, many) for j, v in enumerate(x)]
+    return {1: out}
+
+
+for _block in _BLOCKS:
+    _LIST.add(
+        f"indices.{_block}",
+        _indices_of_threads,
+        lambda rng, block=_block: (
+            rng.integers(1, 99, block),
+            poisoned(block, np.int64),
+            np.int64(7),
+        ),
+        block=(_block,),
+        expected=_indexed,
+    )
+
+
 @kd.kernel
 def _placed(x, out, at):
     v = kd.tile.load(x, at, 16, other=-1)
