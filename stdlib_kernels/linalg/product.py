@@ -333,14 +333,15 @@ DEVICE_TILES: dict[tuple[int, ...], float] = {
     (128, 256, 64, 256): 1.0,
     (128, 192, 64, 256): 0.96,
     (128, 128, 64, 256): 0.89,
-    (128, 64, 64, 256): 0.68,
+    (128, 96, 64, 256): 0.8,
+    (128, 64, 64, 256): 0.76,
     (LEAST, LEAST, 64, 128): 0.45,
 }
 #: Tiles that a large GPU computes at once. Several blocks compute one in so many parts along k,
 #: which have at least this extent.
 MAX_TILES, PARTS, MIN_PART = 132, (1, 2, 3, 4, 6, 8, 12, 16, 32), 2048
 #: What it takes to add parts, in products: each launch, and each sum.
-LAUNCH_COST, SUM_COST = 9e6, 5
+LAUNCH_COST, SUM_COST = 21e6, 5
 #: Lowest compute capability with tensor cores for bfloat16, in tenths.
 MIN_ARCHITECTURE = 80
 
