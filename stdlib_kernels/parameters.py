@@ -205,7 +205,7 @@ def integer_of(name: str, value: Any, low: float = -math.inf, high: float = math
 
 def integers_of(name: str, value: Any, low: float = -math.inf) -> tuple[int, ...]:
     """Return integers that are given as one, or as a tuple of them."""
-    values = value if isinstance(value, tuple | list | range) else (value,)
+    values = value if isinstance(value, tuple | list) else (value,)
     return tuple(integer_of(name, each, low) for each in values)
 
 
@@ -231,20 +231,14 @@ def number_of(name: str, value: Any, low: float = -math.inf) -> float:
     return found
 
 
-def finite_of(
-    name: str, value: Any, dtype: np.dtype[Any], low: float = -math.inf, *, has_dtype: bool = False
-) -> Any:
-    """Return a number as a scalar of a dtype of floats, which has one as large.
-
-    The function of the library may have a parameter `dtype`.
-    """
+def finite_of(name: str, value: Any, dtype: np.dtype[Any], low: float = -math.inf) -> Any:
+    """Return a number as a scalar of a dtype of floats, which has one as large."""
     with np.errstate(over="ignore"):
         found = dtype.type(number_of(name, value, low))
     if not np.isfinite(found):
         largest = float(np.nextafter(dtype.type(np.inf), dtype.type(0)))
         limit = f"It must be finite, and {dtype} has numbers up to {largest:.5g}"
-        is_narrow = has_dtype and dtype.itemsize < 8 and math.isfinite(value)
-        raise wrong_value(name, value, limit, "Say a wider dtype" if is_narrow else "")
+        raise wrong_value(name, value, limit)
     return found
 
 

@@ -303,16 +303,6 @@ def check_heads(q: Any, k: Any, v: Any, pages: Any, window: Any, *, causal: bool
         raise wrong_value("window", window, "It is an option of causal=True", "Say causal=True")
 
 
-def negative(v: Any) -> Any:
-    """Return the negative of a value."""
-    return -v
-
-
-def zero_like(v: Any) -> Any:
-    """Return 0, or NaN for infinity and NaN."""
-    return v * 0
-
-
 def positive_scale(q: Any, scale: np.float32) -> tuple[Any, np.float32]:
     """Return queries and a positive factor that give the same scores.
 
@@ -321,7 +311,8 @@ def positive_scale(q: Any, scale: np.float32) -> tuple[Any, np.float32]:
     if scale > 0:
         return q, scale
     signed: Any = allocate(q, tuple(q.shape), q.dtype)
-    copy_elements(q.reshape(-1), signed.reshape(-1), negative if scale < 0 else zero_like)
+    change = (lambda v: -v) if scale < 0 else (lambda v: v * 0)
+    copy_elements(q.reshape(-1), signed.reshape(-1), change)
     return signed, abs(scale) or np.float32(1)
 
 

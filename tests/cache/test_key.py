@@ -227,6 +227,7 @@ def test_every_option_is_part_of_it() -> None:
     changed = {
         "fastmath": True,
         "contract": False,
+        "checks_division": True,
         "lineinfo": True,
         "wraparound": False,
         "max_registers": 32,

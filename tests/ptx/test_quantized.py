@@ -26,10 +26,18 @@ ROWS = {
     **{"group": 16, "has_zeros": False},
 }
 TERNARY, FOUR_BITS = {"bits": 2, "flip": 0, "bias": 1}, {"bits": 4, "flip": 0, "bias": 0}
-BYTES = f"{WORDS}, int32[:, :, ::1], int32[:, ::1], {FLOATS}, {FLOATS}, {FLOATS}, {OUT}, int64"
+BYTES = f"{WORDS}, int32[:, :, ::1], int32[:, ::1], {FLOATS}, {FLOATS}, {FLOATS}, {OUT}"
 CASES: dict[str, tuple[Any, dict[str, Any], str]] = {
-    "ternary rows": (vectors.rows_by_bytes, {**ROWS, **TERNARY, "is_grouped": False}, BYTES),
-    "groups of rows": (vectors.rows_by_bytes, {**ROWS, **TERNARY, "is_grouped": True}, BYTES),
+    "ternary rows": (
+        vectors.rows_by_bytes,
+        {**ROWS, **TERNARY, "is_grouped": False, "has_groups": False},
+        BYTES,
+    ),
+    "groups of rows": (
+        vectors.rows_by_bytes,
+        {**ROWS, **TERNARY, "is_grouped": True, "has_groups": True},
+        BYTES,
+    ),
     "float rows": (
         vectors.rows_by_floats,
         {**ROWS, **FOUR_BITS, "has_zeros": True},

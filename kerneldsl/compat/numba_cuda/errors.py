@@ -113,7 +113,8 @@ def translated(error: KernelError, function: Any = None) -> BaseException:
         cause = error.__cause__
         while cause is not None and not isinstance(cause, errors.LoweringError):
             cause = cause.__cause__
-        return error if cause is None else _as((errors.LoweringError,), error)
+        if cause is not None:
+            return _as((errors.LoweringError,), error)
     if isinstance(error, _TYPING):
         from numba import errors
 

@@ -316,7 +316,7 @@ def test_options_reach_the_specialization(fake):
         {"max_registers": 8},
         {"max_registers": 32.0},
         {"launch_bounds": 0},
-        {"launch_bounds": (1, 2, 3)},
+        {"launch_bounds": (1, 2, 3, 4)},
         {"block": 0},
         {"signature": "float31"},
     ],

@@ -1,0 +1,336 @@
+"""Functions, attributes, methods and types that programs add by numba's extension interface."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from kerneldsl.cuda.extending import (
+    core_models,
+    intrinsic,
+    lower_builtin,
+    make_attribute_wrapper,
+    overload,
+    overload_attribute,
+    overload_method,
+    register_jitable,
+    register_model,
+    type_callable,
+)
+from numba import errors, types
+
+import kerneldsl as kd
+from kerneldsl import cuda
+from kerneldsl.cuda import cgutils
+from tests.support.targets import require
+
+
+@pytest.fixture(autouse=True, params=["cpu", "cuda"])
+def target(request):
+    if request.param != "cpu":
+        require(request.param)
+    with kd.use(request.param):
+        yield request.param
+
+
+def launched(kernel, *args):
+    """Return an array of four numbers that a kernel of one thread writes."""
+    out = np.full(4, -7.0)
+    cuda.jit(kernel)[1, 1](out, *args)
+    return out.tolist()
+
+
+def scaled(x, by=5):
+    raise NotImplementedError
+
+
+@overload(scaled)
+def _scaled(x, by=5):
+    if isinstance(x, types.Float):
+        return lambda x, by=5: x * by
+    if isinstance(x, types.Array):
+
+        def whole(x, by=5):
+            for i in range(x.size):
+                x[i] *= by
+
+        return whole
+    return None
+
+
+def by_target():
+    raise NotImplementedError
+
+
+@overload(by_target, target="generic")
+def _by_any_target():
+    return lambda: 1
+
+
+@overload(by_target)
+def _by_cuda():
+    return lambda: 2
+
+
+def through():
+    raise NotImplementedError
+
+
+@overload(through, inline="always")
+def _through():
+    def implementation():
+        held = cuda.local.array(2, np.float32)
+        held[0], held[1] = scaled(1.5), by_target()
+        return held[0] + held[1]
+
+    return implementation
+
+
+def literal(x):
+    raise NotImplementedError
+
+
+@overload(literal, prefer_literal=True)
+def _literal(x):
+    if isinstance(x, types.IntegerLiteral):
+        value = 1000 * x.literal_value
+        return lambda x: value
+    return lambda x: x
+
+
+def place(x):
+    raise NotImplementedError
+
+
+@overload(place)
+def _place(x):
+    return lambda x: x + cuda.threadIdx.x
+
+
+class TestFunctions:
+    def test_types_decide_which_is_called(self, rng):
+        def kernel(out, x):
+            out[0] = scaled(2.0)
+            out[1] = scaled(2.0, by=x[0])
+            scaled(x)
+            out[2] = x[1]
+
+        a, b = rng.normal(size=2)
+        x = np.array([a, b])
+        assert launched(kernel, x) == [10.0, 2.0 * a, 5 * b, -7.0]
+        assert x.tolist() == [5 * a, 5 * b]
+
+    def test_they_use_the_language_of_kernels_and_call_others(self):
+        def kernel(out):
+            out[1] = through()
+
+        assert launched(kernel) == [-7.0, 9.5, -7.0, -7.0]
+
+    def test_values_of_constants(self):
+        def kernel(out, n):
+            out[0], out[1] = literal(3), literal(n)
+
+        assert launched(kernel, 4)[:2] == [3000, 4]
+
+    def test_one_that_python_may_call(self):
+        @register_jitable
+        def add(x, y):
+            held = cuda.shared.array(1, np.int32)
+            held[cuda.threadIdx.x] = y
+            cuda.syncthreads()
+            x[0] += held[0]
+
+        def kernel(out):
+            add(out, 2)
+            out[1] = out[0]
+
+        assert launched(kernel)[:2] == [-5, -5]
+
+    def test_no_implementation(self):
+        def kernel(out):
+            out[0] = scaled(True)
+
+        with pytest.raises(errors.TypingError, match="overloads of scaled do not take this call"):
+            launched(kernel)
+
+    def test_other_parameters(self):
+        def other(x):
+            raise NotImplementedError
+
+        @overload(other)
+        def _other(x):
+            return lambda y: y
+
+        def kernel(out):
+            out[0] = other(1)
+
+        with pytest.raises(errors.TypingError, match="implementation arguments differ"):
+            launched(kernel)
+
+    def test_other_parameters_that_are_not_compared(self):
+        def other(x):
+            raise NotImplementedError
+
+        @overload(other, strict=False)
+        def _other(x):
+            return lambda: 1
+
+        def kernel(out):
+            out[0] = other(1)
+
+        with pytest.raises(errors.TypingError, match="a function of other parameters"):
+            launched(kernel)
+
+    def test_the_rest_of_the_arguments(self):
+        def count(x, *rest):
+            raise NotImplementedError
+
+        @overload(count)
+        def _count(x, *rest):
+            def implementation(x, *rest):
+                return x + len(rest)
+
+            return implementation
+
+        def kernel(out):
+            out[0], out[1] = count(5), count(5, 1, 2)
+
+        assert launched(kernel)[:2] == [5, 7]
+
+    def test_places_of_threads_are_given(self):
+        def kernel(out):
+            out[0] = place(1)
+
+        with pytest.raises(errors.TypingError, match=r"uses kd\.threadIdx\.x.*give place the res"):
+            launched(kernel)
+
+
+@overload_attribute(types.Array, "total")
+def _total(array):
+    def implementation(array):
+        found = 0.0
+        for i in range(array.size):
+            found += array[i]
+        return found
+
+    return implementation
+
+
+@overload_method(types.Array, "bump")
+def _bump(array, by=1):
+    def implementation(array, by=1):
+        before = array[0]
+        array[0] = before + by
+        return before
+
+    return implementation
+
+
+class TestMembers:
+    def test_an_attribute_reads_what_was_stored(self, rng):
+        def kernel(out, x):
+            out[0] = x.total
+            x[0] += 1
+            out[1] = x.total
+
+        x = rng.normal(size=3)
+        first = x[0] + x[1] + x[2]
+        found = launched(kernel, x.copy())
+        assert np.allclose(found[:2], [first, first + 1])
+
+    def test_a_method_whose_result_is_not_used_acts(self):
+        def kernel(out, x):
+            x.bump()
+            x.bump(by=10)
+            out[0] = x[0]
+            out[1] = x.bump()
+
+        x = np.zeros(1, np.int32)
+        assert launched(kernel, x)[:2] == [11, 11]
+        assert x[0] == 12
+
+
+@intrinsic
+def exchanged(context, array):
+    """Add 1 to the first element, and return what it was."""
+
+    def codegen(context, builder, signature, args):
+        address = context.make_array(signature.args[0])(context, builder, args[0]).data
+        before = builder.load(address)
+        builder.store(builder.fadd(before, before.type(1.0)), address)
+        return before
+
+    return types.float64(array), codegen
+
+
+class Interval:
+    """Two numbers."""
+
+
+class IntervalType(types.Type):
+    """Numba's type of it."""
+
+
+interval = IntervalType("Interval")
+
+
+@type_callable(Interval)
+def _type_interval(context):
+    return lambda low, high: interval
+
+
+@register_model(IntervalType)
+class IntervalModel(core_models.StructModel):
+    def __init__(self, manager, kind):
+        super().__init__(manager, kind, [("low", types.float64), ("high", types.float64)])
+
+
+make_attribute_wrapper(IntervalType, "low", "low")
+make_attribute_wrapper(IntervalType, "high", "high")
+
+
+@lower_builtin(Interval, types.Float, types.Float)
+def _make_interval(context, builder, signature, args):
+    made = cgutils.create_struct_proxy(signature.return_type)(context, builder)
+    made.low, made.high = args
+    return made._getvalue()
+
+
+class TestOwnCode:
+    def test_an_intrinsic_whose_result_is_not_used_acts(self):
+        def kernel(out):
+            exchanged(out)
+            exchanged(out)
+            out[1] = out[0]
+            out[2] = exchanged(out)
+
+        assert launched(kernel) == [-4, -5, -5, -7]
+
+    def test_a_value_of_a_type_of_the_program(self, rng):
+        def kernel(out, x):
+            made = Interval(x[0], x[1])
+            out[0], out[1] = made.high, made.low
+
+        x = rng.normal(size=2)
+        assert launched(kernel, x)[:2] == [x[1], x[0]]
+
+    def test_an_intrinsic_that_returns_nothing_where_it_declares_a_value(self):
+        @intrinsic
+        def empty(context, x):
+            return types.int32(types.int32), lambda context, builder, signature, args: None
+
+        def kernel(out):
+            empty(1)
+
+        with pytest.raises(errors.LoweringError, match="non-void function returns None"):
+            launched(kernel)
+
+
+def test_types_of_variables():
+    @cuda.jit("void(int32[::1])")
+    def kernel(x):
+        held = cuda.local.array(3, np.float32)
+        held[0] = x[0]
+        x[0] = held[0]
+
+    (each,) = kernel.overloads.values()
+    assert each._type_annotation.typemap["held"].dtype == types.float32
