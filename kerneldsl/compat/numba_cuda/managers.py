@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -75,9 +75,11 @@ class PendingDeallocations:
     def clear(self) -> None:
         """Free what is waiting, except inside of `disable`."""
         while self._waiting and not self._disabled:
-            with suppress(IndexError):  # of a deque that another thread has emptied
+            try:
                 dtor, handle, _ = self._waiting.popleft()
-                dtor(handle)
+            except IndexError:  # another thread has emptied the deque
+                break
+            dtor(handle)
 
     @contextmanager
     def disable(self) -> Iterator[None]:
