@@ -64,25 +64,19 @@ def _emitter(name: str) -> Any:
     return generate
 
 
-def _common(x: Any, y: Any) -> Any:
-    return types.float64 if types.float64 in (x, y) else types.float32
+def _typed(function: Any, computed: Any) -> None:
+    """Have an intrinsic compute a function, of arguments of the wider of two types."""
+
+    def find(x: Any, y: Any) -> Any:
+        kind = types.float64 if types.float64 in (x, y) else types.float32
+
+        def extreme(x: Any, y: Any) -> Any:
+            return computed(kind(x), kind(y))
+
+        return extreme
+
+    overload(function)(find)
 
 
-@overload(larger)
-def _larger_of(x: Any, y: Any) -> Any:
-    kind = _common(x, y)
-
-    def maximum(x: Any, y: Any) -> Any:
-        return _larger(kind(x), kind(y))
-
-    return maximum
-
-
-@overload(smaller)
-def _smaller_of(x: Any, y: Any) -> Any:
-    kind = _common(x, y)
-
-    def minimum(x: Any, y: Any) -> Any:
-        return _smaller(kind(x), kind(y))
-
-    return minimum
+_typed(larger, _larger)
+_typed(smaller, _smaller)
