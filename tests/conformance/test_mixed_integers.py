@@ -50,6 +50,9 @@ EXACT: dict[str, Callable[[int, int], float]] = {
     "x = 0; b = a[i] > 5; x = b if n[i] > 2 else x; x = x if n[i] else a[i]; out[i] = x // 3": (
         lambda a, n: (int(n > 2 and a > 5) if n else a) // 3
     ),
+    "x = a[i] > 5 if n[i] > 2 else 7; out[i] = (a[i] + x) // 3": lambda a, n: (
+        (a + (int(a > 5) if n > 2 else 7)) % U64 // 3
+    ),
     "out[i] = 1 if n[i] < 0xFFFFFFFFFFFFFFF0 else 0": lambda a, n: 1,
     "out[i] = max(n[i], 2**63 + 5)": lambda a, n: 2**63 + 5,
     "out[i] = np.where(n[i] > 2, a[i], 0) // 3": lambda a, n: a // 3 if n > 2 else 0,

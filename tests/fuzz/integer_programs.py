@@ -600,6 +600,8 @@ def _arithmetic(left: Expression, right: Expression) -> tuple[str, str]:
 def _chosen(one: Expression, two: Expression) -> tuple[str, str]:
     """Return the type of a value that is one of two."""
     origins = {one.origin, two.origin}
+    if origins == {Origin.TRUTH, Origin.LITERAL}:
+        return "int64", Origin.LITERAL
     if Origin.SAID in origins and Origin.OTHER not in origins:
         return "uint64", Origin.SAID
     dtype = _joined(one.dtype, two.dtype)
