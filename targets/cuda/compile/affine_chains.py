@@ -17,8 +17,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from kerneldsl.contract import Report, ignore_remark
-from targets.cuda.compile.ptx_lines import LABEL, each_function, results_of
+from kerneldsl.contract import Report
+from targets.cuda.compile.ptx_lines import LABEL, on_functions, results_of
 
 __all__ = ["step_through_chains"]
 
@@ -35,7 +35,8 @@ class _Affine(NamedTuple):
     addend: int
 
 
-def step_through_chains(ptx: str, report: Report = ignore_remark) -> str:
+@on_functions("mad.lo.s32")
+def step_through_chains(lines: list[str], report: Report) -> list[str]:
     """Return a module in which such numbers are computed from the ones before them.
 
     Examples
@@ -45,12 +46,6 @@ def step_through_chains(ptx: str, report: Report = ignore_remark) -> str:
     mad.lo.s32 %r2, %r1, 5, 7;
     mad.lo.s32 %r3, %r2, 5, 7;
     """
-    if ptx.count("mad.lo.s32") < 2:
-        return ptx
-    return each_function(ptx, lambda lines: _of_function(lines, report))
-
-
-def _of_function(lines: list[str], report: Report) -> list[str]:
     written: list[str] = []
     known: list[_Affine] = []
     for line in lines:

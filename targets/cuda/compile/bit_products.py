@@ -15,8 +15,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 
-from kerneldsl.contract import Report, ignore_remark
-from targets.cuda.compile.ptx_lines import each_function
+from kerneldsl.contract import Report
+from targets.cuda.compile.ptx_lines import on_functions
 
 __all__ = ["multiply_by_bits"]
 
@@ -28,7 +28,8 @@ _CHOICE = re.compile(
 )
 
 
-def multiply_by_bits(ptx: str, report: Report = ignore_remark) -> str:
+@on_functions("selp.b32")
+def multiply_by_bits(lines: list[str], report: Report) -> list[str]:
     """Return a module with products in place of choices that nothing else depends on.
 
     Examples
@@ -39,12 +40,6 @@ def multiply_by_bits(ptx: str, report: Report = ignore_remark) -> str:
     and.b32 %r2, %r1, 1;
     mul.lo.s32 %r3, %r2, -306674912;
     """
-    if not _CHOICE.search(ptx):
-        return ptx
-    return each_function(ptx, lambda lines: _of_function(lines, report))
-
-
-def _of_function(lines: list[str], report: Report) -> list[str]:
     text = "\n".join(lines)
     uses = Counter(re.findall(r"%p\d+", text))
 

@@ -15,8 +15,8 @@ import re
 from collections import Counter
 from typing import NamedTuple
 
-from kerneldsl.contract import Report, ignore_remark
-from targets.cuda.compile.ptx_lines import branch_of, each_function, innermost_loops, results_of
+from kerneldsl.contract import Report
+from targets.cuda.compile.ptx_lines import branch_of, innermost_loops, on_functions, results_of
 
 __all__ = ["branch_choices"]
 
@@ -31,7 +31,8 @@ _ENDS = re.compile(r"^\$(?!KD_choice)\w+:|.*\bcall\b")
 _MOST_LINES = 1000
 
 
-def branch_choices(ptx: str, report: Report = ignore_remark) -> str:
+@on_functions("selp.f64")
+def branch_choices(lines: list[str], report: Report) -> list[str]:
     """Return a module in which such choices outside of innermost loops are branches.
 
     Examples
@@ -52,20 +53,12 @@ def branch_choices(ptx: str, report: Report = ignore_remark) -> str:
     st.global.b64 [%rd6], %rd3;
     }
     """
-    if "selp.f64" not in ptx:
-        return ptx
     count = 0
-
-    def write(lines: list[str]) -> list[str]:
-        nonlocal count
-        while (found := _first(lines)) is not None:
-            lines = _branched(lines, found, count)
-            count += 1
-        return lines
-
-    text = each_function(ptx, write)
+    while (found := _first(lines)) is not None:
+        lines = _branched(lines, found, count)
+        count += 1
     report("choice", "computed only where it is chosen", count)
-    return text
+    return lines
 
 
 class _Choice(NamedTuple):

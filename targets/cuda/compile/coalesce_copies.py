@@ -2,8 +2,8 @@
 
 If the old value of a variable is read after its next one is computed, LLVM computes the next one
 in another register. It copies it at the end of the turn. ptxas (seen with 13.0) keeps the copy.
-Here what reads the old value is moved before the instruction that computes the next one.
-:mod:`.head_copies` deals with copies at the start of a loop.
+Here what reads the old value is moved before the instruction that computes the next one. Copies at
+the start of a loop are removed, too.
 
 References
 ----------
@@ -16,9 +16,9 @@ import re
 from collections import Counter
 from typing import NamedTuple
 
-from kerneldsl.contract import Report, ignore_remark
+from kerneldsl.contract import Report
 from targets.cuda.compile.addresses.function import Function, Instruction, read_function
-from targets.cuda.compile.ptx_lines import LABEL, branch_of, each_function, results_of
+from targets.cuda.compile.ptx_lines import LABEL, branch_of, on_functions, results_of
 
 __all__ = ["coalesce_copies"]
 
@@ -28,7 +28,7 @@ __all__ = ["coalesce_copies"]
 # If the old value of a variable is read after its next one is computed, LLVM may keep the old
 # value in a second register. The loop begins with the copy, and ptxas (seen with 13.0) keeps it,
 # too. Here the next value is computed after what reads the old one, so that one register is
-# enough. Copies at the end of a turn are those of `.coalesce_copies`.
+# enough.
 #
 # See Boissinot et al., "Revisiting Out-of-SSA Translation for Correctness, Code Quality, and
 # Efficiency", 2009.
@@ -198,7 +198,8 @@ _UNKNOWN = re.compile(r"inline asm|[{}]|\bcall\b")
 _REGISTER = re.compile(r"%[\w.]+")
 
 
-def coalesce_copies(ptx: str, report: Report = ignore_remark) -> str:
+@on_functions("mov.b")
+def coalesce_copies(lines: list[str], report: Report) -> list[str]:
     """Return a module without such copies.
 
     Examples
@@ -220,12 +221,6 @@ def coalesce_copies(ptx: str, report: Report = ignore_remark) -> str:
     @%p1 bra $L1;
     }
     """
-    if "mov.b" not in ptx:
-        return ptx
-    return each_function(ptx, lambda lines: _of_function(lines, report))
-
-
-def _of_function(lines: list[str], report: Report) -> list[str]:
     if not any("mov.b" in line and _COPY.match(line) for line in lines):
         return lines
     uses = Counter(name for line in lines for name in _REGISTER.findall(line))

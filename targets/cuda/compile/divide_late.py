@@ -16,9 +16,9 @@ from __future__ import annotations
 
 import re
 
-from kerneldsl.contract import Report, ignore_remark
+from kerneldsl.contract import Report
 from targets.cuda.compile.addresses.function import Function, read_function
-from targets.cuda.compile.ptx_lines import each_function
+from targets.cuda.compile.ptx_lines import on_functions
 
 __all__ = ["divide_late"]
 
@@ -29,7 +29,8 @@ _ARITHMETIC = re.compile(r"(?:add|sub|mul|fma|mad)\.[\w.]*f(?:32|64)")
 _LEAST = 4
 
 
-def divide_late(ptx: str, report: Report = ignore_remark) -> str:
+@on_functions()
+def divide_late(lines: list[str], report: Report) -> list[str]:
     """Return a module with such operations before the first uses of their results.
 
     Examples
@@ -55,12 +56,6 @@ def divide_late(ptx: str, report: Report = ignore_remark) -> str:
     ret;
     }
     """
-    if _BRANCHING.search(ptx) is None:
-        return ptx
-    return each_function(ptx, lambda lines: _of_function(lines, report))
-
-
-def _of_function(lines: list[str], report: Report) -> list[str]:
     if not any(map(_BRANCHING.search, lines)):
         return lines
     function = read_function(lines)

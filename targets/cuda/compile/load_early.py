@@ -15,8 +15,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 
-from kerneldsl.contract import Report, ignore_remark
-from targets.cuda.compile.ptx_lines import LABEL, branch_of, each_function, results_of
+from kerneldsl.contract import Report
+from targets.cuda.compile.ptx_lines import LABEL, branch_of, on_functions, results_of
 
 __all__ = ["load_early"]
 
@@ -40,7 +40,8 @@ _WRITES = re.compile(
 _REGISTER = re.compile(r"%\w+")
 
 
-def load_early(ptx: str, report: Report = ignore_remark) -> str:
+@on_functions("ld.global")
+def load_early(lines: list[str], report: Report) -> list[str]:
     """Return a module with such loads before the first of these operations in their block.
 
     Examples
@@ -60,12 +61,6 @@ def load_early(ptx: str, report: Report = ignore_remark) -> str:
     ret;
     }
     """
-    if "ld.global" not in ptx:
-        return ptx
-    return each_function(ptx, lambda lines: _of_function(lines, report))
-
-
-def _of_function(lines: list[str], report: Report) -> list[str]:
     if not any(map(_BRANCHING.match, lines)):
         return lines
     writes = Counter(name for line in lines for name in results_of(line))

@@ -16,12 +16,13 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from kerneldsl.contract import Report, ignore_remark
+from kerneldsl.contract import Report
 from targets.cuda.compile.ptx_lines import (
     LABEL,
     branch_of,
     declare,
-    each_function,
+    on_functions,
+    redirected,
     results_of,
     uses_of,
 )
@@ -32,7 +33,24 @@ _STEP = re.compile(r"^\s*add\.s64\s+(%rd\d+), \1, (-?\d+);")
 _COMPARISON = re.compile(r"^\s*setp\.(eq|ne)\.b64\s+(%p\d+), (%rd\d+), (%rd\d+|-?\d+);")
 
 
-def count_turns_down(ptx: str, report: Report = ignore_remark) -> str:
+class _Loop(NamedTuple):
+    """An innermost loop: lines from its label to its last branch, and how its counter changes."""
+
+    first: int
+    last: int
+    label: str
+    #: Where it goes afterwards, unless to the line after it.
+    exit: str | None
+    predicate: str
+    #: Line of the comparison.
+    comparison: int
+    counter: str
+    bound: str
+    step: int
+
+
+@on_functions("setp")
+def count_turns_down(lines: list[str], report: Report) -> list[str]:
     """Return a module whose innermost loops end when a distance is no longer positive.
 
     Such a loop has no label, no barrier and no pragma inside, adds a number to a register in each
@@ -61,28 +79,6 @@ def count_turns_down(ptx: str, report: Report = ignore_remark) -> str:
     ret;
     }
     """
-    if "setp" not in ptx:
-        return ptx
-    return each_function(ptx, lambda lines: _of_function(lines, report))
-
-
-class _Loop(NamedTuple):
-    """An innermost loop: lines from its label to its last branch, and how its counter changes."""
-
-    first: int
-    last: int
-    label: str
-    #: Where it goes afterwards, unless to the line after it.
-    exit: str | None
-    predicate: str
-    #: Line of the comparison.
-    comparison: int
-    counter: str
-    bound: str
-    step: int
-
-
-def _of_function(lines: list[str], report: Report) -> list[str]:
     loops = list(_loops(lines))
     report("loop", "counted down to 0", len(loops))
     for number, loop in reversed(list(enumerate(loops))):  # the places of those before it hold
@@ -146,20 +142,15 @@ def _rewritten(lines: list[str], loop: _Loop, number: int) -> list[str]:
     ]
     if uses_of(loop.counter, [*body, *after]) == 2:  # its step alone reads it
         body = [line for line in body if results_of(line) != (loop.counter,)]
-    entry = re.compile(rf"{re.escape(loop.label)};")
-    before, after = (
-        [entry.sub(f"{enter};", line) if branch_of(line) else line for line in part]
-        for part in (before, after)
-    )
     return [
-        *before,
+        *redirected(before, loop.label, enter),
         f"{enter}:",
         *(f"\t{line}" for line in _distance(loop, left)),
         f"{loop.label}:",
         *body,
         f"\t@{loop.predicate} bra {loop.label};",
         *([] if loop.exit is None else [f"\tbra.uni {loop.exit};"]),
-        *after,
+        *redirected(after, loop.label, enter),
     ]
 
 

@@ -15,13 +15,14 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from kerneldsl.contract import Report, ignore_remark
+from kerneldsl.contract import Report
 from targets.cuda.compile.ptx_lines import (
     LABEL,
     branch_of,
-    each_function,
     innermost_loops,
+    on_functions,
     opposite,
+    redirected,
     results_of,
     uses_of,
 )
@@ -35,7 +36,31 @@ _MOVE = re.compile(r"^\s*mov\.b\d+\s+(%\w+), ([%\w.-]+);")
 _COMPARISON = re.compile(r"^(\s*setp)\.(\w+)\.(\w+)(\s+(%\w+), [^,;]+, [^,;]+;)$")
 
 
-def merge_exits(ptx: str, report: Report = ignore_remark) -> str:
+class _Loop(NamedTuple):
+    """An innermost loop that is left at its start and at its end."""
+
+    #: Lines from its label to its last branch.
+    first: int
+    last: int
+    label: str
+    #: The comparison at its start.
+    test: re.Match[str]
+    #: Whether the comparison ends the loop if it is false.
+    is_left_if_false: bool
+    #: Copies beside the comparison.
+    moves: list[str]
+    #: Where the comparison leads to.
+    exit: str
+    #: Lines between the comparison's branch and the branch at the end.
+    body: list[str]
+    #: The predicate at the end, with ``!`` if the loop goes on when it is false.
+    goes_on: str
+    #: Where the loop leads to at its end; ``None`` for the line after it.
+    end: str | None
+
+
+@on_functions("setp")
+def merge_exits(lines: list[str], report: Report) -> list[str]:
     """Return a module with innermost loops that end by one branch.
 
     Such a loop begins with a comparison of integers, a branch out, and perhaps copies. It ends with
@@ -73,35 +98,6 @@ def merge_exits(ptx: str, report: Report = ignore_remark) -> str:
     ret;
     }
     """
-    if "setp" not in ptx:
-        return ptx
-    return each_function(ptx, lambda lines: _of_function(lines, report))
-
-
-class _Loop(NamedTuple):
-    """An innermost loop that is left at its start and at its end."""
-
-    #: Lines from its label to its last branch.
-    first: int
-    last: int
-    label: str
-    #: The comparison at its start.
-    test: re.Match[str]
-    #: Whether the comparison ends the loop if it is false.
-    is_left_if_false: bool
-    #: Copies beside the comparison.
-    moves: list[str]
-    #: Where the comparison leads to.
-    exit: str
-    #: Lines between the comparison's branch and the branch at the end.
-    body: list[str]
-    #: The predicate at the end, with ``!`` if the loop goes on when it is false.
-    goes_on: str
-    #: Where the loop leads to at its end; ``None`` for the line after it.
-    end: str | None
-
-
-def _of_function(lines: list[str], report: Report) -> list[str]:
     for number, (first, last) in reversed(list(enumerate(innermost_loops(lines, _MOST_LINES)))):
         loop = _loop(lines, first, last)
         if loop is not None:
@@ -199,17 +195,12 @@ def _are_for_exit(moves: list[str], test: re.Match[str], body: list[str], labels
 def _merged(lines: list[str], loop: _Loop, number: int) -> list[str]:
     """Return a function with a loop that ends by one branch."""
     test, last, left = (f"$KD_{name}{number}" for name in ("test", "last", "left"))
-    entry = re.compile(rf"(?<!\w){re.escape(loop.label)};")
-    before, after = (
-        [entry.sub(f"{test};", line) if branch_of(line) else line for line in part]
-        for part in (lines[: loop.first], lines[loop.last + 1 :])
-    )
     relation, kind, predicate, one, other = loop.test.groups()
     stays = relation if loop.is_left_if_false else opposite(relation, kind)
     body, goes_on = _left_if_true(loop, lines)
     ends = f"!{goes_on}".removeprefix("!!")
     return [
-        *before,
+        *redirected(lines[: loop.first], loop.label, test),
         f"{test}:",
         loop.test[0],
         f"\t@{'!' * loop.is_left_if_false}{predicate} bra {last};",
@@ -222,7 +213,7 @@ def _merged(lines: list[str], loop: _Loop, number: int) -> list[str]:
         *loop.moves,
         f"\tbra.uni {loop.exit};",
         f"{left}:",
-        *after,
+        *redirected(lines[loop.last + 1 :], loop.label, test),
     ]
 
 

@@ -15,8 +15,16 @@ import itertools
 import re
 from collections.abc import Iterator
 
-from kerneldsl.contract import Report, ignore_remark
-from targets.cuda.compile.ptx_lines import LABEL, Branch, branch_of, declare, each_function, uses_of
+from kerneldsl.contract import Report
+from targets.cuda.compile.ptx_lines import (
+    LABEL,
+    VOLATILE,
+    Branch,
+    branch_of,
+    declare,
+    on_functions,
+    uses_of,
+)
 
 __all__ = ["merge_guards"]
 
@@ -27,11 +35,10 @@ _PURE = re.compile(
     r"|(?:add|sub|neg|shl|shr|min|max|selp|cvt)\.[bsu]\d+(?:\.[bsu]\d+)?"
     r"|(?:mul|mad)\.(?:lo|wide)\.[su]\d+)\s+%\w+, [^;]+;$"
 )
-#: Special registers that do not differ from one reading to the next.
-_VOLATILE = re.compile(r"%(?:clock|globaltimer|pm)")
 
 
-def merge_guards(ptx: str, report: Report = ignore_remark) -> str:
+@on_functions()
+def merge_guards(lines: list[str], report: Report) -> list[str]:
     """Return a module in which such guards are one branch to the end of the kernel.
 
     Examples
@@ -58,10 +65,6 @@ def merge_guards(ptx: str, report: Report = ignore_remark) -> str:
     ret;
     }
     """
-    return each_function(ptx, lambda lines: _of_function(lines, report))
-
-
-def _of_function(lines: list[str], report: Report) -> list[str]:
     ends = {
         found[1]
         for line, following in itertools.pairwise(lines)
@@ -143,5 +146,5 @@ def _pairs(lines: list[str], ends: set[str]) -> Iterator[tuple[int, int, Branch,
             if is_guard and one is not None and one.label == branch.label:
                 yield first, place, one, branch
             first, one = place, branch if is_guard else None
-        elif not _PURE.match(line) or _VOLATILE.search(line) or place - first > _MOST_LINES:
+        elif not _PURE.match(line) or VOLATILE.search(line) or place - first > _MOST_LINES:
             one = None

@@ -16,8 +16,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from kerneldsl.contract import Report, ignore_remark
-from targets.cuda.compile.ptx_lines import LABEL, branch_of, each_function
+from kerneldsl.contract import Report
+from targets.cuda.compile.ptx_lines import LABEL, branch_of, on_functions
 
 __all__ = ["move_exchanges"]
 
@@ -26,7 +26,8 @@ _CHOICE = re.compile(r"^\s*selp\.[bf]32\s+(%r\d+), (%r\d+), (%r\d+), (%p\d+);$")
 _LEAST = 5
 
 
-def move_exchanges(ptx: str, report: Report = ignore_remark) -> str:
+@on_functions("selp.")
+def move_exchanges(lines: list[str], report: Report) -> list[str]:
     """Return a module in which blocks with many exchanges move one of two values.
 
     Examples
@@ -41,26 +42,18 @@ def move_exchanges(ptx: str, report: Report = ignore_remark) -> str:
     mov.b32 %r4, %r2;
     $KD_exchange0:
     """
-    if ptx.count("selp.") < 2 * _LEAST:
-        return ptx
     count = 0
-
-    def write(lines: list[str]) -> list[str]:
-        nonlocal count
-        written: list[str] = []
-        for block in _blocks(lines):
-            places = set(_exchanges(block))
-            if len(places) < _LEAST:
-                written += block
-                continue
-            for place, line in enumerate(block):
-                written += _moved(line, count) if place in places else [line]
-                count += place in places
-        return written
-
-    text = each_function(ptx, write)
+    written: list[str] = []
+    for block in _blocks(lines):
+        places = set(_exchanges(block))
+        if len(places) < _LEAST:
+            written += block
+            continue
+        for place, line in enumerate(block):
+            written += _moved(line, count) if place in places else [line]
+            count += place in places
     report("exchange", "of a choice and a move", count)
-    return text
+    return written
 
 
 def _blocks(lines: list[str]) -> Iterator[list[str]]:

@@ -17,8 +17,8 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from kerneldsl.contract import Report, ignore_remark
-from targets.cuda.compile.ptx_lines import LABEL, branch_of, declare, each_function, results_of
+from kerneldsl.contract import Report
+from targets.cuda.compile.ptx_lines import LABEL, branch_of, declare, on_functions, results_of
 
 __all__ = ["narrow_maxima"]
 
@@ -32,7 +32,8 @@ _CHOICE = re.compile(r"^\s*selp\.b64\s+%\w+, (-?\d+), (-?\d+), (%\w+);")
 _BEGIN = re.compile(r"^\s*mov\.b64\s+(%\w+), (\d+);")
 
 
-def narrow_maxima(ptx: str, report: Report = ignore_remark) -> str:
+@on_functions("max.s64")
+def narrow_maxima(lines: list[str], report: Report) -> list[str]:
     """Return a module in which such maxima are computed in 32 bits.
 
     Examples
@@ -53,9 +54,7 @@ def narrow_maxima(ptx: str, report: Report = ignore_remark) -> str:
     ret;
     }
     """
-    if "max.s64" not in ptx:
-        return ptx
-    return each_function(ptx, lambda lines: _Writer(lines).written(report))
+    return _Writer(lines).written(report)
 
 
 class _Term(NamedTuple):

@@ -9,22 +9,26 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from functools import lru_cache
-from typing import NamedTuple
+from functools import lru_cache, wraps
+from typing import NamedTuple, Protocol
+
+from kerneldsl.contract import Report, ignore_remark
 
 __all__ = [
     "LABEL",
     "MATRIX_SHARED",
+    "VOLATILE",
     "Branch",
     "branch_of",
     "count_anew",
     "declare",
-    "each_function",
     "has_loops",
     "innermost_loops",
     "matrix_shared_bytes",
+    "on_functions",
     "opposite",
     "read_header",
+    "redirected",
     "results_of",
     "reveal_copies",
     "shared_bytes",
@@ -42,6 +46,8 @@ _RESULT = re.compile(
     r"(?:\{([^}]*)\}|(%\w+(?:\|%\w+)?))\s*[,;]"
 )
 _STORE = re.compile(r"\s*(?:@!?%\w+ )?(?:st|red)\b")
+#: Special registers that differ from one reading to the next (PTX ISA, "Special Registers").
+VOLATILE = re.compile(r"%(?:clock|globaltimer|pm)")
 _SWAPPED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le"}
 _OPPOSITE = {"eq": "ne", "lt": "ge", "gt": "le", "lo": "hs", "hi": "ls"}
 #: Of floats, one of two opposites is true where an operand is no number.
@@ -60,24 +66,47 @@ class Branch(NamedTuple):
     label: str
 
 
-def each_function(ptx: str, write: Callable[[list[str]], list[str]]) -> str:
-    """Return a module with its functions written otherwise.
+class Rewrite(Protocol):
+    """Writes a module otherwise, and reports what it did."""
 
-    Registers are those of one function, which ends with a brace in the first column.
+    def __call__(self, ptx: str, report: Report = ignore_remark) -> str: ...
+
+
+def on_functions(
+    needed: str = "",
+) -> Callable[[Callable[[list[str], Report], list[str]]], Rewrite]:
+    """Return a decorator that makes a rewrite of modules of one of the lines of a function.
+
+    Registers are those of one function, which ends with a brace in the first column. A module
+    without the `needed` text stays as it is.
     """
-    lines = ptx.split("\n")
-    written: list[str] = []
-    while lines:
-        length = lines.index("}") + 1 if "}" in lines else len(lines)
-        written += write(lines[:length])
-        del lines[:length]
-    return "\n".join(written)
+
+    def decorate(write: Callable[[list[str], Report], list[str]]) -> Rewrite:
+        @wraps(write)
+        def rewrite(ptx: str, report: Report = ignore_remark) -> str:
+            lines = ptx.split("\n") if needed in ptx else []
+            written: list[str] = []
+            while lines:
+                length = lines.index("}") + 1 if "}" in lines else len(lines)
+                written += write(lines[:length], report)
+                del lines[:length]
+            return "\n".join(written) if written else ptx
+
+        return rewrite
+
+    return decorate
 
 
 def declare(lines: list[str], registers: Iterable[str]) -> list[str]:
     """Return a function with declarations of further registers, such as ``.b64 %left``."""
     opening = next((n for n, line in enumerate(lines) if line.strip() == "{"), 0) + 1
     return [*lines[:opening], *(f"\t.reg {each};" for each in registers), *lines[opening:]]
+
+
+def redirected(lines: list[str], label: str, target: str) -> list[str]:
+    """Return lines in which branches to a label lead to another one."""
+    entry = re.compile(rf"(?<!\w){re.escape(label)};")
+    return [entry.sub(f"{target};", line) if branch_of(line) else line for line in lines]
 
 
 @lru_cache(maxsize=1 << 14)

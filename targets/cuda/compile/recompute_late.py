@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterator
 from typing import TypeAlias
 
-from kerneldsl.contract import Report, ignore_remark
+from kerneldsl.contract import Report
 from targets.cuda.compile.addresses.function import (
     Function,
     Instruction,
@@ -23,7 +23,7 @@ from targets.cuda.compile.addresses.function import (
     read_function,
     remove_dead_code,
 )
-from targets.cuda.compile.ptx_lines import declare, each_function, has_loops
+from targets.cuda.compile.ptx_lines import declare, has_loops, on_functions
 
 __all__ = ["recompute_late"]
 
@@ -40,14 +40,9 @@ _REGISTER = re.compile(r"%\w+")
 _Computation: TypeAlias = "tuple[str, *tuple[str | _Computation, ...]]"
 
 
-def recompute_late(ptx: str, report: Report = ignore_remark) -> str:
+@on_functions("ld.global")
+def recompute_late(lines: list[str], report: Report) -> list[str]:
     """Return a module in which such values are computed after loops that read memory."""
-    if "ld.global" not in ptx:
-        return ptx
-    return each_function(ptx, lambda lines: _of_function(lines, report))
-
-
-def _of_function(lines: list[str], report: Report) -> list[str]:
     if not has_loops(lines):
         return lines
     function = read_function(lines)

@@ -19,14 +19,15 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from kerneldsl.contract import Report, ignore_remark
+from kerneldsl.contract import Report
 from targets.cuda.compile.ptx_lines import (
     LABEL,
     branch_of,
     declare,
-    each_function,
     innermost_loops,
+    on_functions,
     opposite,
+    redirected,
     results_of,
     swapped,
     uses_of,
@@ -51,14 +52,9 @@ _OF_SEVERAL = re.compile(
 )
 
 
-def shorten_counters(ptx: str, report: Report = ignore_remark) -> str:
+@on_functions("setp")
+def shorten_counters(lines: list[str], report: Report) -> list[str]:
     """Return a module in which loops with several ways out count in 32 bits if these suffice."""
-    if "setp" not in ptx:
-        return ptx
-    return each_function(ptx, lambda lines: _of_function(lines, report))
-
-
-def _of_function(lines: list[str], report: Report) -> list[str]:
     registers: list[str] = []
     for number, (first, last) in reversed(list(enumerate(innermost_loops(lines, _MOST_LINES)))):
         loop = _Loop(lines, first, last)
@@ -208,13 +204,8 @@ class _Writer:
     def written(self) -> list[str]:
         """Return the function with the loop in both forms."""
         loop, begin = self._loop, f"$KD_begin{self._number}"
-        entry = re.compile(rf"(?<!\w){re.escape(loop.label)};")
-        before, after = (
-            [entry.sub(f"{begin};", line) if branch_of(line) else line for line in part]
-            for part in (loop.before, loop.after)
-        )
         return [
-            *before,
+            *redirected(loop.before, loop.label, begin),
             f"{begin}:",
             *(f"\t{line}" for line in self._tests()),
             f"\t@!{self._fits} bra {loop.label};",
@@ -223,7 +214,7 @@ class _Writer:
             f"{loop.label}:",
             *loop.body,
             f"{self._done}:",
-            *after,
+            *redirected(loop.after, loop.label, begin),
         ]
 
     def _tests(self) -> Iterator[str]:

@@ -17,13 +17,14 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from kerneldsl.contract import Report, ignore_remark
+from kerneldsl.contract import Report
 from targets.cuda.compile.ptx_lines import (
     LABEL,
     branch_of,
     declare,
-    each_function,
     innermost_loops,
+    on_functions,
+    redirected,
     results_of,
 )
 
@@ -37,7 +38,20 @@ _MOST_LINES = 400
 _MOST = 3
 
 
-def step_pointers(ptx: str, report: Report = ignore_remark) -> str:
+class _Stepped(NamedTuple):
+    """An address that a loop steps, and what it adds to it."""
+
+    first: int
+    last: int
+    register: str
+    #: Lines of the step and of the sums, the latter with their results and what is added.
+    step: int
+    by: str
+    sums: dict[int, tuple[str, str]]
+
+
+@on_functions("ld.global")
+def step_pointers(lines: list[str], report: Report) -> list[str]:
     """Return a module in which loops of one block step such addresses.
 
     Examples
@@ -73,24 +87,6 @@ def step_pointers(ptx: str, report: Report = ignore_remark) -> str:
     ret;
     }
     """
-    if "ld.global" not in ptx:
-        return ptx
-    return each_function(ptx, lambda lines: _of_function(lines, report))
-
-
-class _Stepped(NamedTuple):
-    """An address that a loop steps, and what it adds to it."""
-
-    first: int
-    last: int
-    register: str
-    #: Lines of the step and of the sums, the latter with their results and what is added.
-    step: int
-    by: str
-    sums: dict[int, tuple[str, str]]
-
-
-def _of_function(lines: list[str], report: Report) -> list[str]:
     loops = list(innermost_loops(lines, _MOST_LINES))
     if not loops:
         return lines
@@ -155,21 +151,18 @@ def _written(lines: list[str], loop: _Stepped, number: int, registers: list[str]
     renamed = {result: names[other] for result, other in loop.sums.values()}
     found = LABEL.match(lines[loop.first])
     assert found is not None
-    enter, entry = f"$KD_step{number}", re.compile(rf"{re.escape(found[1])};")
+    enter = f"$KD_step{number}"
 
     def within(line: str) -> str:
         return _REGISTER.sub(lambda each: renamed.get(each[0], each[0]), line)
 
-    def outside(part: list[str]) -> list[str]:
-        return [entry.sub(f"{enter};", line) if branch_of(line) else line for line in part]
-
     body = range(loop.first, loop.last + 1)
     return [
-        *outside(lines[: loop.first]),
+        *redirected(lines[: loop.first], found[1], enter),
         f"{enter}:",
         *(f"\tadd.s64 \t{name}, {loop.register}, {other};" for other, name in names.items()),
         *(within(lines[n]) for n in body[: loop.step - loop.first] if n not in loop.sums),
         *(f"\tadd.s64 \t{name}, {name}, {loop.by};" for name in names.values()),
         *lines[loop.step + 1 : loop.last + 1],
-        *outside(lines[loop.last + 1 :]),
+        *redirected(lines[loop.last + 1 :], found[1], enter),
     ]

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import re
 
-from kerneldsl.contract import Report, ignore_remark
-from targets.cuda.compile.ptx_lines import each_function, innermost_loops, results_of
+from kerneldsl.contract import Report
+from targets.cuda.compile.ptx_lines import innermost_loops, on_functions, results_of
 
 __all__ = ["unroll_remainders"]
 
@@ -28,7 +28,8 @@ _ORDERED = re.compile(r"^\s*(?:@!?%\w+ )?(?:st|red|atom|bar|barrier|fence|membar
 _MOST_LINES = 32
 
 
-def unroll_remainders(ptx: str, report: Report = ignore_remark) -> str:
+@on_functions("nounroll")
+def unroll_remainders(lines: list[str], report: Report) -> list[str]:
     """Return a module without the pragma in such loops.
 
     Examples
@@ -47,12 +48,6 @@ def unroll_remainders(ptx: str, report: Report = ignore_remark) -> str:
     >>> "pragma" in unroll_remainders(loop), "pragma" in unroll_remainders(loop.replace("7", "3"))
     (False, True)
     """
-    if "nounroll" not in ptx:
-        return ptx
-    return each_function(ptx, lambda lines: _of_function(lines, report))
-
-
-def _of_function(lines: list[str], report: Report) -> list[str]:
     counts = {found[1] for line in lines if (found := _COUNT.match(line))}
     removed = set()
     for first, last in innermost_loops(lines, _MOST_LINES) if counts else ():

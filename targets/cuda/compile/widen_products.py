@@ -15,8 +15,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 
-from kerneldsl.contract import Report, ignore_remark
-from targets.cuda.compile.ptx_lines import declare, each_function, results_of
+from kerneldsl.contract import Report
+from targets.cuda.compile.ptx_lines import declare, on_functions, results_of
 
 __all__ = ["widen_products"]
 
@@ -26,7 +26,8 @@ _SHIFT = re.compile(r"^\s*shr\.[su]16\s+(%rs\d+), (%rs\d+), ([0-8]);$")
 _BYTE_STORE = r"^\s*(?:@!?%p\d+ )?st\.(?:\w+\.)*[bsu]8\s+\[[^\]]*\], {};$"
 
 
-def widen_products(ptx: str, report: Report = ignore_remark) -> str:
+@on_functions(".lo.s16")
+def widen_products(lines: list[str], report: Report) -> list[str]:
     """Return a module without products of 16 bits.
 
     Examples
@@ -45,12 +46,6 @@ def widen_products(ptx: str, report: Report = ignore_remark) -> str:
     cvt.u16.u32 %rs3, %kd_wide3;
     }
     """
-    if ".lo.s16" not in ptx:
-        return ptx
-    return each_function(ptx, lambda lines: _of_function(lines, report))
-
-
-def _of_function(lines: list[str], report: Report) -> list[str]:
     writes = Counter(name for line in lines for name in results_of(line))
     #: Registers of 32 bits with the same low halves.
     wide: dict[str, str] = {}

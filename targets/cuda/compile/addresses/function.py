@@ -17,6 +17,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from kerneldsl.utilities.dataclasses import dataclass
+from targets.cuda.compile.ptx_lines import VOLATILE
 
 __all__ = [
     "Block",
@@ -265,15 +266,13 @@ _PURE = re.compile(
     r"|(?:add|sub|neg|mul|mad|shl|shr|and|or|xor|not|min|max|selp|cvt)(?:\.(?:lo|wide))?"
     r"(?:\.[bsu](?:8|16|32|64))+)\s+(%\w+),[^;]*;\s*$"
 )
-#: What differs from one reading to the next (PTX ISA, section "Special Registers").
-_VOLATILE = re.compile(r"%(?:clock|globaltimer|pm)")
 
 
 @lru_cache(maxsize=1 << 14)
 def _pure_result(line: str) -> str | None:
     """Return the register that such an instruction writes."""
     found = _PURE.match(line)
-    return found[1] if found is not None and not _VOLATILE.search(line) else None
+    return found[1] if found is not None and not VOLATILE.search(line) else None
 
 
 def remove_dead_code(lines: list[str]) -> list[str]:
