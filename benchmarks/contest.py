@@ -128,7 +128,7 @@ def measure(case: Case, prepared: Prepared, rounds: int, on_cpu: bool) -> dict[s
     if prepared.turns is not None:
         in_turns = prepared.turns
     elif on_cpu:
-        from tile_cpu import in_turns
+        from host_time import in_turns
     else:
         from device_time import in_turns
     samples = in_turns(prepared.contenders, rounds, prepared.count)
@@ -216,7 +216,7 @@ def begin(options: argparse.Namespace) -> tuple[dict[str, Any], float]:
 
     if options.device == "cpu":
         settle_threads()
-        from tile_cpu import measure_copy as measure_host_copy
+        from host_time import measure_copy as measure_host_copy
 
         kd.use("cpu")
         machine, copy_gbps = describe_cpu_machine(options.commit), measure_host_copy(15)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-import statistics
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numba
@@ -14,7 +12,7 @@ import tile_kernels as ours
 from contest import Bound, Case, Prepared
 from numba import prange
 
-__all__ = ["cases", "in_turns", "measure_copy"]
+__all__ = ["cases"]
 
 WIDTHS = (1024, 4096, 32768)
 _ELEMENTS = 1 << 24
@@ -23,29 +21,6 @@ _SEGMENT = 4096
 _BLOCK = 64
 _EPS = np.float32(1e-5)
 _BOUNDS = (Bound("NumPy", 1.5), Bound("prange", 0.9))
-
-
-def in_turns(
-    launches: Mapping[str, Callable[[], object]], rounds: int, count: int
-) -> dict[str, list[float]]:
-    """Return samples of each launch; in every other round they go in the reverse order."""
-    samples: dict[str, list[float]] = {name: [] for name in launches}
-    for turn in range(-1, rounds):
-        for name in launches if turn % 2 == 0 else reversed(launches):
-            started = time.perf_counter()
-            for _ in range(count):
-                launches[name]()
-            if turn >= 0:  # the first warms up
-                samples[name].append((time.perf_counter() - started) / count)
-    return samples
-
-
-def measure_copy(rounds: int) -> float:
-    """Return the bandwidth of a copy by all threads, read and written bytes, in GB/s."""
-    x = np.ones(_ELEMENTS, np.float32)
-    out = np.zeros_like(x)
-    samples = in_turns({"copy": lambda: _copy(x, out)}, rounds, 1)["copy"]
-    return 2 * x.nbytes / statistics.median(samples) / 1e9
 
 
 def cases() -> Iterator[Case]:
@@ -181,12 +156,6 @@ def _ternary(rows: int, columns: int) -> Prepared:
 
 
 # -- what an experienced user of Numba writes -----------------------------------------------------
-
-
-@numba.njit(parallel=True)
-def _copy(x, out):
-    for i in prange(x.size):
-        out[i] = x[i]
 
 
 @numba.njit(parallel=True, fastmath=True)
