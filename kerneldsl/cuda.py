@@ -147,6 +147,7 @@ SUBMODULES = {
     "kernels": (),
     "kernels.reduction": (".reduction",),
     "kernels.transpose": (".arrays",),
+    "launchconfig": (".launchconfig",),
     "libdevice": (".libdevice",),
     "misc": (),
     "misc.special": ("numba.misc.special",),

@@ -174,6 +174,12 @@ class _Session:
             function = value.py_func
             # numba.cuda compiles a function of numba.jit for kernels, and so it may use both.
             is_for_kernels = self._follows_numba and names_numba_cuda(function)
+            if self._follows_numba and not getattr(value, "_can_compile", True):
+                reporter.fail(
+                    node,
+                    f"{function.__name__} is compiled by Numba for the CPU, for signatures alone",
+                    "Leave out the signatures of numba.jit, or use cuda.jit(device=True)",
+                )
             is_plain = not (is_cuda_dispatcher(value) or is_for_kernels)
         self._refuse_recursion(function, node, reporter)
         try:
@@ -260,7 +266,7 @@ class _Session:
             from kerneldsl.frontend.guards import leave_at_guards
 
             leave_at_guards(tree, function)
-        if is_device and constants:
+        if constants:
             _refuse_assigned(tree, constants, reporter)
             tree.args.args = [each for each in tree.args.args if each.arg not in constants]
         tree.args.kwonlyargs, tree.args.kw_defaults = [], []

@@ -96,15 +96,18 @@ class Launch(TunableLaunch, ProcessOwned, Shown, Generic[P]):
         known = {} if name == "kernel" else getattr(type(self.kernel), "_names_of_shape", {})
         if name not in known:
             raise AttributeError(f"a launch has no attribute {name!r}", name=name, obj=self)
-        return getattr(self._shape, known[name])
+        found = getattr(self._shape, known[name])
+        if not self._shape.is_repeatable:
+            self._tables = ()
+        return found
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> Any:
         """Pickle grid, block and shared memory; only kernels with numba.cuda's names permit it."""
-        shape = self._shape
+        shape: Any = self._shape
         if not hasattr(type(self.kernel), "_names_of_shape") or shape.stream is not None:
             return super().__reduce_ex__(protocol)
-        config = (shape.grid_dim, shape.block_dim, None, shape.shared_bytes)
-        return operator.getitem, (self.kernel, config)
+        grid_dim, block_dim, shared_bytes = shape.pickled
+        return operator.getitem, (self.kernel, (grid_dim, block_dim, None, shared_bytes))
 
     def __call__(self, *args: P.args, **named: P.kwargs) -> None:
         """Launch the kernel.

@@ -105,7 +105,7 @@ class Dispatcher(KernelStates, Observable):
                 if not check_shape(request):
                     return  # an empty extent
                 with no_fork:
-                    executable, config = prepare(request)
+                    executable, config = self._prepare(request)
             if executable.barriers is not None:
                 from kerneldsl.launch.barrier_checks import check_launch
 
@@ -152,6 +152,10 @@ class Dispatcher(KernelStates, Observable):
         # Not above: the kernel has been started, and whatever fails here must not run it again.
         if current.are_in_use and not device.is_synchronous:
             note_uses((*args, *state.hidden), stream)
+
+    def _prepare(self, request: Request) -> tuple[Executable, LaunchConfig]:
+        """Make what a launch starts."""
+        return prepare(request)
 
     def _start(
         self,
@@ -254,7 +258,7 @@ class Dispatcher(KernelStates, Observable):
           cannot be used.
         - raises `KernelError`: what is the user's own mistake, as the launch would raise it.
         """
-        if self._rest_at is not None:
+        if self._rest_at is not None or not shape.is_repeatable:
             return None  # native code packs no tuples
         state = self._state_of(shape)
         if state.hidden:

@@ -109,6 +109,11 @@ class LaunchShape:
         self._shapes: dict[Member, LaunchShape] = {}
 
     @property
+    def is_repeatable(self) -> bool:
+        """True if native code may repeat a launch of this shape."""
+        return True
+
+    @property
     def policy(self) -> TuningPolicy:
         """The policy of tuning for a launch in this context."""
         chosen = policy_scope.in_context.get() or self.tuning or policy_scope.process_wide

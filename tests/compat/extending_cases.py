@@ -20,7 +20,7 @@ from numba import errors, types
 
 import kerneldsl as kd
 from kerneldsl import cuda
-from kerneldsl.cuda import cgutils
+from kerneldsl.cuda import cgutils, launchconfig
 from tests.support.targets import require
 
 
@@ -334,3 +334,27 @@ def test_types_of_variables():
 
     (each,) = kernel.overloads.values()
     assert each._type_annotation.typemap["held"].dtype == types.float32
+
+
+def block_of_the_launch():
+    raise NotImplementedError
+
+
+@overload(block_of_the_launch)
+def _block_of_the_launch():
+    config = launchconfig.ensure_current_launch_config()
+    config.dispatcher.mark_launch_config_sensitive()
+    block = config.blockdim[0]
+    return lambda: block
+
+
+def test_code_that_depends_on_the_launch():
+    @cuda.jit
+    def kernel(out):
+        out[cuda.grid(1)] = block_of_the_launch()
+
+    out = np.zeros(4)
+    for block in (2, 2, 4, 1, 2):
+        for _ in range(40):
+            kernel[1, block](out)
+        assert out[:block].tolist() == [block] * block

@@ -6,6 +6,10 @@ PATH is the folder of the checkout or of the unpacked wheel that holds ``tests/c
 it is part of this repository. Each test has one class: passed, host (a name or a method of the
 host), language (the kernel is refused), different (a result differs), or not applicable, with the
 reason. The tests of one module run in one process.
+
+Without a GPU, a test that runs CUDA C++ or PTX, or a library that needs a GPU, is not applicable if
+numba-cuda's simulator skips it as well (``skip_on_cudasim``). The table counts these tests, and has
+the share with them, too. What else the simulator skips counts as on a GPU.
 """
 
 from __future__ import annotations
@@ -27,6 +31,9 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from itertools import chain
 from pathlib import Path
+from typing import Never
+
+from tests.compat.suite_support import SKIPPED_BY_SIMULATOR
 
 CLASSES = ("passed", "host", "language", "different", "not applicable")
 #: Modules of numba-cuda that are its compiler and its driver, and why tests of them say nothing
@@ -48,7 +55,6 @@ INTERNAL = {
     "flags": "numba-cuda's compiler",
     "fp8": "bindings that numba-cuda generates",
     "itanium_mangler": "numba-cuda's compiler",
-    "launchconfig": "numba-cuda's compiler",
     "libdevicefuncs": "numba-cuda's table of libdevice",
     "lowering": "numba-cuda's compiler",
     "memory_management": "numba-cuda's runtime for reference counts",
@@ -94,7 +100,7 @@ class _Placeholder(types.ModuleType):
     def __repr__(self):
         return f"<_Placeholder {self.__name__}>"
 
-    def _end(self):
+    def _end(self) -> Never:
         raise NotApplicable(f"{self._why} ({self.__name__})")
 
     def __getattr__(self, name: str):
@@ -107,6 +113,9 @@ class _Placeholder(types.ModuleType):
 
     def __mro_entries__(self, bases):
         self._end()
+
+    def __bool__(self) -> bool:
+        return bool(self._end())
 
     def __iter__(self):
         self._end()
@@ -207,7 +216,11 @@ def _noting(name, function):
     return noted
 
 
-def _outcome(error: BaseException) -> tuple[str, str]:
+#: How the reason of a test begins that a GPU alone can run.
+_ON_GPU_ALONE = "code for a GPU alone"
+
+
+def _outcome(error: BaseException, test: unittest.TestCase) -> tuple[str, str]:
     """Return the class of a test that fails, and why."""
     said = f"{type(error).__name__}: {error}"
     kind = _class_of(error)
@@ -218,15 +231,22 @@ def _outcome(error: BaseException) -> tuple[str, str]:
         return "host", f"text of code: {said[:120]}"
     if kind == "not applicable":
         return kind, "extends numba-cuda's compiler"
-    named = getattr(error, "error", error)
-    return kind, f"code for a GPU alone: {said}" if _needs_gpu(named) else said
+    if not _needs_gpu(getattr(error, "error", error)):
+        return kind, said
+    kind = "not applicable" if _is_skipped_by_simulator(test) else kind
+    return kind, f"{_ON_GPU_ALONE}: {said}"
+
+
+def _is_skipped_by_simulator(test: unittest.TestCase) -> bool:
+    method = getattr(test, getattr(test, "_testMethodName", ""), None)
+    return any(hasattr(each, SKIPPED_BY_SIMULATOR) for each in (method, test))
 
 
 def _needs_gpu(error: BaseException) -> bool:
     """Return whether a test calls what a GPU alone has, of kerneldsl or of another library."""
     from kerneldsl.errors import TargetUnavailableError
 
-    no_device = ("CUDA_ERROR_NO_DEVICE", "cudaErrorNoDevice")
+    no_device = ("CUDA_ERROR_NO_DEVICE", "cudaErrorNoDevice", '"cuda" is an NVIDIA driver library')
     return isinstance(error, TargetUnavailableError) or str(error).startswith(no_device)
 
 
@@ -293,7 +313,7 @@ class _Result(unittest.TestResult):
         if kind.__name__ == "Skipped":  # pytest's
             self._write(test, "not applicable", str(error))
             return
-        self._write(test, *_outcome(error))
+        self._write(test, *_outcome(error, test))
 
     addFailure = addError
 
@@ -403,6 +423,12 @@ def table(rows: list[dict]) -> str:
         share = f"{100 * counts[kind] / max(applicable, 1):.1f} %" if kind != CLASSES[-1] else ""
         lines.append(f"| {kind} | {counts[kind]} | {share} |")
     lines.append(f"| applicable | {applicable} | |")
+    alone = sum(
+        row["class"] == CLASSES[-1] and row["why"].startswith(_ON_GPU_ALONE) for row in rows
+    )
+    if alone:
+        share = 100 * counts["passed"] / (applicable + alone)
+        lines.append(f"| not applicable: a GPU alone runs them | {alone} | passed: {share:.1f} % |")
     for kind in CLASSES[1:]:
         lines += ["", f"## {kind}", ""]
         if kind == CLASSES[-1]:

@@ -275,7 +275,19 @@ def _never(reason):
     return lambda test: test
 
 
-skip_on_cudasim = skip_if_nvjitlink_missing = _never
+#: The attribute of tests that numba-cuda's simulator skips.
+SKIPPED_BY_SIMULATOR = "_is_skipped_by_simulator"
+
+
+def skip_on_cudasim(reason):
+    def mark(test):
+        setattr(test, SKIPPED_BY_SIMULATOR, True)
+        return test
+
+    return mark
+
+
+skip_if_nvjitlink_missing = _never
 skip_if_external_memmgr = skip_under_cuda_memcheck = skip_on_arm = skip_on_wsl2 = _never
 skip_on_nvjitlink_13_1_sm_120 = skip_on_win32 = _never
 

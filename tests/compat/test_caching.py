@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib
+import pickle
 import sys
 
 import numpy as np
 import pytest
 
 import kerneldsl as kd
+from kerneldsl import cuda
 
 TEXT = """
 from kerneldsl import cuda
@@ -105,3 +107,16 @@ def test_settings_of_warnings_are_no_part_of_code(load, monkeypatch):
     add = load().add
     assert result(add, np.ones(1)) == 2
     assert names(load.folder) == [".nbc", ".nbi"]
+
+
+def test_what_numba_does_not_cache(load):
+    array = cuda.to_device(np.arange(3.0))
+
+    @cuda.jit(cache=True)
+    def with_array(out):
+        out[0] = array[1]
+
+    with pytest.raises(pickle.PicklingError, match="cannot pickle global device arrays"):
+        with_array[1, 1](np.zeros(1))
+    with pytest.raises(RuntimeError, match="Cannot pickle CUDACodeLibrary with linking files"):
+        cuda.jit("void()", cache=True, link=[cuda.PTXSource("")])(lambda: None)

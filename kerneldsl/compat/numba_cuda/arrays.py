@@ -202,6 +202,8 @@ class DeviceNDArray(DeviceArray):
         self, ary: Any = None, stream: Any = 0
     ) -> Any:
         """Copy the elements into a NumPy array, a new one by default."""
+        if any(step < 0 for step in self.strides):
+            raise NotImplementedError("D->H copy not implemented for negative strides")
         where = stream_of(stream or self.stream)
         if ary is None:
             return DeviceArray.copy_to_host(self, None, where)

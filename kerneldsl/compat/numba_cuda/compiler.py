@@ -53,7 +53,7 @@ def compile(
         raise NotImplementedError("kerneldsl writes PTX, and no LTO-IR. Write output='ptx'")
     from numba import types
 
-    kinds, declared = kinds_of_signature(sig, takes_pointers=not device)
+    kinds, declared = kinds_of_signature(sig, of_kernel=not device)
     function = pyfunc.py_func if isinstance(pyfunc, CUDADispatcher) else pyfunc
     made = jit(
         sig if device and declared is not None else None,

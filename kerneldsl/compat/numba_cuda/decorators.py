@@ -7,12 +7,14 @@ from types import FunctionType
 from typing import Any
 from warnings import warn
 
-from kerneldsl.compat.numba_cuda.dispatcher import CUDADispatcher, make_options
+from kerneldsl.compat.numba_cuda.dispatcher import CUDADispatcher, constants_of, make_options
 from kerneldsl.compat.numba_cuda.linking import read_links
+from kerneldsl.compat.numba_cuda.modules import check_carveout
 from kerneldsl.compat.numba_cuda.typing import (
     kinds_of_signature,
     pointers_of_signature,
     records_by_reference,
+    types_of_signature,
 )
 
 __all__ = ["jit"]
@@ -96,7 +98,7 @@ def jit(
             )
         )
     if shared_memory_carveout is not None:
-        _check_carveout(shared_memory_carveout)
+        check_carveout(shared_memory_carveout)
     if link and device:
         raise ValueError("link keyword invalid for device function")
     options = {
@@ -119,28 +121,29 @@ def jit(
         signatures, is_one = [func_or_sig], True
     else:
         return _decorator(options) if func_or_sig is None else _decorated(func_or_sig, options)
-    takes = not device
-    declared = [kinds_of_signature(each, takes_pointers=takes) for each in signatures]
-    pointers = pointers_of_signature(signatures[0]) if len(signatures) == 1 else frozenset()
-    return _decorator(options, declared, is_one, pointers)
+    declared = [kinds_of_signature(each, of_kernel=not device) for each in signatures]
+    return _decorator(options, declared, signatures[0] if len(signatures) == 1 else (), is_one)
 
 
 def _decorator(
     options: dict[str, Any],
     signatures: list[Any] | None = None,
+    only: Any = (),
     is_one: bool = False,
-    pointers: frozenset[int] = frozenset(),
 ) -> Callable[[Any], CUDADispatcher]:
     def decorate(function: Any) -> CUDADispatcher:
-        made = _decorated(function, options, signatures or [])
-        made.specialized, made.pointers = is_one, pointers
+        made = _decorated(function, options, signatures or [], types_of_signature(only))
+        made.specialized, made.pointers = is_one, pointers_of_signature(only)
         return made
 
     return decorate
 
 
 def _decorated(
-    function: Any, options: dict[str, Any], signatures: list[Any] | None = None
+    function: Any,
+    options: dict[str, Any],
+    signatures: list[Any] | None = None,
+    values: dict[int, Any] | None = None,
 ) -> CUDADispatcher:
     from numba import types
 
@@ -171,6 +174,7 @@ def _decorated(
             launch_bounds=None if bounds is None else _bounds(bounds),
         ),
         options,
+        constants_of(function, values or {}),
     )
     if options["link"]:
         #: By this attribute the front end knows the code.
@@ -206,16 +210,3 @@ def _bounds(bounds: Any) -> Any:
     if not 1 <= len(found) <= 3:
         raise ValueError(f"Got {len(found)} launch bounds: {found}. Give one to three")
     return found
-
-
-def _check_carveout(carveout: Any) -> None:
-    """Raise for no part of the memory that shared memory and the L1 cache have together."""
-    if isinstance(carveout, str):
-        if carveout.lower() not in ("default", "maxl1", "maxshared"):
-            raise ValueError(
-                f"Invalid carveout value: {carveout}. Must be default, MaxL1 or MaxShared"
-            )
-    elif not isinstance(carveout, int):
-        raise TypeError(f"shared_memory_carveout must be a str or an int, got {type(carveout)}")
-    elif not -1 <= carveout <= 100:
-        raise ValueError(f"Carveout value must be between -1 and 100, got {carveout}")

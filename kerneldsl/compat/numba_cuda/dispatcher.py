@@ -7,7 +7,8 @@ import types
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from operator import attrgetter
-from typing import Any, ClassVar, NamedTuple, Never
+from pickle import PicklingError
+from typing import Any, NamedTuple, Never
 
 import numpy as np
 
@@ -21,6 +22,13 @@ from kerneldsl.compat.numba_cuda.arguments import (
 )
 from kerneldsl.compat.numba_cuda.arrays import DeviceNDArray, DeviceRecord
 from kerneldsl.compat.numba_cuda.errors import missing_launch_config_msg, translated, translating
+from kerneldsl.compat.numba_cuda.launchconfig import (
+    Configuration,
+    compiling,
+    ensure_current_launch_config,
+    launching,
+    overload_of_launch,
+)
 from kerneldsl.compat.numba_cuda.launches import (
     checked_dimensions,
     warn_of_host_arrays,
@@ -29,17 +37,20 @@ from kerneldsl.compat.numba_cuda.launches import (
 )
 from kerneldsl.compat.numba_cuda.overloads import Overload
 from kerneldsl.compat.numba_cuda.streams import stream_of
+from kerneldsl.compat.numba_cuda.typing import argument_types, check_overloads, kinds_of_signature
 from kerneldsl.contract import CompileOptions
 from kerneldsl.errors import ArgumentTypeError, KernelError
 from kerneldsl.kernels.kernel import Kernel, KernelOptions
 from kerneldsl.language.kinds import ArrayKind
 from kerneldsl.language.signatures import read_signature
+from kerneldsl.launch.arguments.binding import kinds_of
 from kerneldsl.launch.dispatch import Dispatcher
+from kerneldsl.launch.shape import LaunchShape
 from kerneldsl.placement.devices import current_device
 from kerneldsl.utilities.cached_property import cached_property
 from kerneldsl.utilities.modules import is_of_numba
 
-__all__ = ["CUDADispatcher", "make_options"]
+__all__ = ["CUDADispatcher", "constants_of", "make_options"]
 
 
 class _NumbaDispatcher(Dispatcher):
@@ -52,7 +63,16 @@ class _NumbaDispatcher(Dispatcher):
         """Launch, as :meth:`Dispatcher.launch` does."""
         after: list[Callable[[], Any]] = []
         try:
-            super().launch(shape, self.adapted(args, shape.stream, after), instead)
+            with launching(args):
+                if isinstance(shape, Configuration) and not shape.is_repeatable:
+                    chosen = shape.dispatcher._kernel_for(shape)._dispatcher
+                    if chosen is not self:
+                        chosen.launch(shape, args, instead)
+                        return
+                given = self.adapted(args, shape.stream, after)
+                if isinstance(shape, Configuration):
+                    shape.call_back(given)
+                super().launch(shape, given, instead)
         except KernelError as error:
             found = translated(error, self.definition.function)
             if isinstance(error, ArgumentTypeError) and len(self.definition.signatures) > 1:
@@ -63,7 +83,24 @@ class _NumbaDispatcher(Dispatcher):
         for each in after:
             each()
 
+    def _prepare(self, request: Any) -> Any:
+        """Make what a launch starts; while it is compiled, the launch is the current one."""
+        shape = request.shape
+        if not isinstance(shape, Configuration) or request.key in request.state.loaded:
+            return super()._prepare(request)
+        kernel = shape.dispatcher._kernel_for(shape)
+        found = argument_types(kinds_of(request.binding.codes))
+        with compiling(shape, Overload(kernel, found)):
+            if found not in kernel.overloads:
+                kernel._compile_for_args(*(shape.args or ()))
+            return super()._prepare(request)
+
     def _hidden_of(self, unit: Any) -> tuple[Any, ...]:
+        if self.definition.store is not None:
+            raise PicklingError(
+                "cannot pickle global device arrays: a kernel with cache=True uses device arrays "
+                "from outside. Pass them as arguments, or leave out cache=True"
+            )
         return tuple(map(adapt, unit.hidden))
 
     def find(self, shape: Any, args: tuple[Any, ...], *, make: bool = False) -> Any:
@@ -97,8 +134,6 @@ class _NumbaDispatcher(Dispatcher):
 
     def _refuse_ambiguous(self, args: tuple[Any, ...]) -> None:
         """Raise for arguments that two signatures take equally well, as numba.cuda does."""
-        from kerneldsl.compat.numba_cuda.typing import argument_types, check_overloads
-
         signatures = self.definition.signatures
         kinds = kinds_of_arguments(args)
         if kinds not in signatures:
@@ -184,6 +219,8 @@ class CUDADispatcher(Kernel[Any, Any]):
         Options for compiling it.
     targetoptions : dict
         numba.cuda's options, as they were given.
+    constants : dict, optional
+        Parameters that are types, by name, and what they are.
     """
 
     #: Kernels may call it.
@@ -194,8 +231,9 @@ class CUDADispatcher(Kernel[Any, Any]):
         py_func: Callable[..., Any],
         options: KernelOptions,
         targetoptions: dict[str, Any] | None = None,
+        constants: Mapping[str, Any] | None = None,
     ) -> None:
-        super().__init__(py_func, options)
+        super().__init__(py_func, options, constants)
         self.py_func = py_func
         self.targetoptions = dict(targetoptions or {})
         self.specialized = False
@@ -205,6 +243,9 @@ class CUDADispatcher(Kernel[Any, Any]):
         self.__kerneldsl_function__ = py_func
         self._declared: dict[tuple[Any, ...], Overload] = {}
         self._specializations: dict[tuple[Any, ...], CUDADispatcher] = {}
+        self._launch_config_sensitive = False
+        #: The kernels for launch configurations, of one that depends on them.
+        self._launch_config_specializations: dict[tuple[Any, ...], CUDADispatcher] = {}
 
     def _dispatcher_class(self) -> type[Dispatcher]:
         return _NumbaDispatcher
@@ -224,6 +265,8 @@ class CUDADispatcher(Kernel[Any, Any]):
     def _store(self) -> Any:
         if not self.targetoptions.get("cache"):
             return None
+        if self.targetoptions.get("link"):
+            raise RuntimeError("Cannot pickle CUDACodeLibrary with linking files: leave out cache=")
         from kerneldsl.compat.numba_cuda.caching import FilesBeside
 
         return FilesBeside(self.py_func)
@@ -244,17 +287,45 @@ class CUDADispatcher(Kernel[Any, Any]):
     # ------------------------------------------------------------------ launches
 
     #: numba.cuda's names for the shape of a launch.
-    _names_of_shape: ClassVar[dict[str, str]] = {
-        "blockdim": "block_dim",
-        "griddim": "grid_dim",
-        "sharedmem": "shared_bytes",
-        "stream": "stream",
-    }
+    _names_of_shape = Configuration.names
+
+    def _shape_class(self) -> type[LaunchShape]:
+        return Configuration
 
     def _read_grid(self, grid: Any, block: Any, stream: Any, shared_bytes: Any) -> Any:
         griddim, blockdim = checked_dimensions(grid, block)
         warn_of_small_grid(math.prod(griddim))
-        return super()._read_grid(griddim, blockdim, stream_of(stream), shared_bytes)
+        shape: Any = super()._read_grid(griddim, blockdim, stream_of(stream), shared_bytes)
+        shape.dispatcher = self
+        return shape
+
+    def _compile_for_args(self, *args: Any) -> Overload:
+        """Return the overload for arguments; called before a launch compiles the kernel."""
+        compiled: Overload | None = overload_of_launch()
+        return compiled or self._compile(kinds_of_arguments(tuple(map(adapt, args))))
+
+    def mark_launch_config_sensitive(self) -> None:
+        """Have the kernel compiled for each launch configuration, from the current one on."""
+        config = ensure_current_launch_config()
+        if config.dispatcher is not self:
+            raise RuntimeError(
+                "mark_launch_config_sensitive() must be called on the active launch "
+                "configuration's dispatcher"
+            )
+        self._launch_config_sensitive = True
+        self._launch_config_specializations.setdefault(config.values, self)
+
+    def _kernel_for(self, config: Configuration) -> CUDADispatcher:
+        """Return the kernel that is compiled for a configuration, if this one depends on it."""
+        if not self._launch_config_sensitive:
+            return self
+        known = self._launch_config_specializations
+        if config.values not in known:
+            made = CUDADispatcher(
+                self.py_func, self.options, self.targetoptions, self._constant_values
+            )
+            known.setdefault(config.values, made)
+        return known[config.values]
 
     def configure(self, griddim: Any, blockdim: Any, stream: Any = 0, sharedmem: int = 0) -> Any:
         """Return a launch, as ``kernel[griddim, blockdim, stream, sharedmem]`` does."""
@@ -294,8 +365,6 @@ class CUDADispatcher(Kernel[Any, Any]):
     @property
     def overloads(self) -> dict[tuple[Any, ...], Overload]:
         """The compiled forms, by Numba's types of the parameters."""
-        from kerneldsl.compat.numba_cuda.typing import argument_types
-
         found = dict(self._declared)
         if self._made_dispatcher is not None and not self.options.signatures:
             for state in self._made_dispatcher._states:
@@ -313,8 +382,6 @@ class CUDADispatcher(Kernel[Any, Any]):
 
     def compile(self, sig: Any) -> Overload:
         """Compile the kernel for a signature."""
-        from kerneldsl.compat.numba_cuda.typing import kinds_of_signature
-
         return self._compile(kinds_of_signature(sig)[0])
 
     def _compile(self, kinds: tuple[Any, ...]) -> Overload:
@@ -337,8 +404,6 @@ class CUDADispatcher(Kernel[Any, Any]):
         self.__kerneldsl_signature__ = None if is_void else read_signature((result,))[0], kinds
 
     def _declare(self, kinds: tuple[Any, ...], result: Any) -> Overload:
-        from kerneldsl.compat.numba_cuda.typing import argument_types
-
         key = argument_types(kinds)
         return self._declared.setdefault(key, Overload(self, key, result))
 
@@ -349,19 +414,21 @@ class CUDADispatcher(Kernel[Any, Any]):
 
     def specialize(self, *args: Any) -> CUDADispatcher:
         """Return the kernel for the types of these arguments alone."""
-        from kerneldsl.compat.numba_cuda.typing import argument_types
-
         if self.specialized:
             raise RuntimeError("Dispatcher already specialized")
+        constants = constants_of(
+            self.py_func, {n: each for n, each in enumerate(args) if isinstance(each, type)}
+        )
+        args = tuple(each for each in args if not isinstance(each, type))
         if any(is_of_numba(each, "Type") for each in args):
             kinds = read_signature(args)
         else:
             kinds = kinds_of_arguments(args)
-        key = argument_types(kinds)
+        key = (*argument_types(kinds), *(constants or {}).items())
         found = self._specializations.get(key)
         if found is None:
             options = self.options._replace(signatures=(kinds,))
-            found = CUDADispatcher(self.py_func, options, self.targetoptions)
+            found = CUDADispatcher(self.py_func, options, self.targetoptions, constants)
             found._compile(kinds)
             found.specialized = True
             self._specializations[key] = found
@@ -417,7 +484,13 @@ class CUDADispatcher(Kernel[Any, Any]):
     def __reduce__(self) -> Any:
         from kerneldsl.kernels.pickling import reduce_function
 
-        return reduce_function(self, self.function, self.options, self.targetoptions)
+        given = self.options, self.targetoptions, self._constant_values
+        return reduce_function(self, self.function, *given)
+
+
+def constants_of(function: Any, values: Mapping[int, Any]) -> dict[str, Any] | None:
+    """Return the values of parameters by their names, given by position."""
+    return {function.__code__.co_varnames[n]: each for n, each in values.items()} or None
 
 
 def make_options(signatures: tuple[Any, ...], cooperative: bool, **compile: Any) -> KernelOptions:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from importlib import import_module
 from typing import Any
 
 from kerneldsl.errors import TargetUnavailableError
 from kerneldsl.placement.devices import current_device
 
-__all__ = ["Module"]
+__all__ = ["CodeLibrary", "Module", "check_carveout"]
 
 
 class Function:
@@ -22,6 +23,43 @@ class Function:
     def handle(self) -> Any:
         """The driver's handle."""
         return self.kernel.handle
+
+
+class CodeLibrary:
+    """The code of a kernel for types of its parameters, and what it is linked with."""
+
+    def __init__(self, links: Iterable[Any]) -> None:
+        self._linking_files = {each.path or each.name for each in links}
+
+    def get_cufunc(self) -> CompiledFunction:
+        """Return the function."""
+        return CompiledFunction()
+
+
+class CompiledFunction:
+    """A compiled kernel; its preferences change nothing: kerneldsl decides on the carve-out."""
+
+    def cache_config(
+        self, prefer_equal: bool = False, prefer_cache: bool = False, prefer_shared: bool = False
+    ) -> None:
+        """Take a preference for the L1 cache or shared memory, which changes nothing."""
+
+    def set_shared_memory_carveout(self, carveout: int) -> None:
+        """Take a share of shared memory in percent, -1 for any; it changes nothing."""
+        check_carveout(int(carveout))
+
+
+def check_carveout(carveout: Any) -> None:
+    """Raise for no part of the memory that shared memory and the L1 cache have together."""
+    if isinstance(carveout, str):
+        if carveout.lower() not in ("default", "maxl1", "maxshared"):
+            raise ValueError(
+                f"Invalid carveout value: {carveout}. Must be default, MaxL1 or MaxShared"
+            )
+    elif not isinstance(carveout, int):
+        raise TypeError(f"shared_memory_carveout must be a str or an int, got {type(carveout)}")
+    elif not -1 <= carveout <= 100:
+        raise ValueError(f"Carveout value must be between -1 and 100, got {carveout}")
 
 
 class Module:

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from kerneldsl.compat.numba_cuda.launches import checked_dimensions
+from kerneldsl.compat.numba_cuda.modules import CodeLibrary
 from kerneldsl.contract.options import EntryForm
 from kerneldsl.frontend.names import names_grid_group
 from kerneldsl.frontend.source import find_source
@@ -43,6 +44,15 @@ class Overload:
         from numba import types as numba_types
 
         return (self._result or numba_types.void)(*self.argument_types)
+
+    @property
+    def launch_config_sensitive(self) -> bool:
+        """True if each launch configuration has its own code."""
+        return bool(self._dispatcher._launch_config_sensitive)
+
+    @property
+    def _codelibrary(self) -> CodeLibrary:
+        return CodeLibrary(getattr(self._dispatcher.py_func, "__kerneldsl_link__", ()))
 
     @property
     def fndesc(self) -> SimpleNamespace:

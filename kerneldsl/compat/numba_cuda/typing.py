@@ -22,6 +22,7 @@ __all__ = [
     "pointers_of_signature",
     "records_by_reference",
     "type_of_array",
+    "types_of_signature",
 ]
 
 
@@ -53,19 +54,18 @@ def _is_of_numba(name: str) -> bool:
     return row.package == "numpy" and not row.is_vector
 
 
-def kinds_of_signature(
-    signature: Any, *, takes_pointers: bool = False
-) -> tuple[tuple[Kind, ...], Any]:
+def kinds_of_signature(signature: Any, *, of_kernel: bool = False) -> tuple[tuple[Kind, ...], Any]:
     """Return the kinds of parameters, and Numba's type of the result or ``None``.
 
-    A signature is a text, types in a tuple, or an object of Numba's. With `takes_pointers`, as for
-    a kernel, a pointer is an array of one axis.
+    A signature is a text, types in a tuple, or an object of Numba's. In that of a kernel a pointer
+    is an array of one axis, and :func:`types_of_signature` has the parameters that are types.
     """
     arguments, result = normalize_signature(signature)
-    if takes_pointers:
+    if of_kernel:
         from numba import types
 
         arguments = [types.Array(t.dtype, 1, "C") if _is_pointer(t) else t for t in arguments]
+        arguments = [each for each in arguments if not _is_type(each)]
     return read_signature(tuple(arguments)) if arguments else (), result
 
 
@@ -73,6 +73,16 @@ def pointers_of_signature(signature: Any) -> frozenset[int]:
     """Return the positions of parameters that are pointers, which addresses are given to."""
     arguments, _ = normalize_signature(signature)
     return frozenset(n for n, each in enumerate(arguments) if _is_pointer(each))
+
+
+def types_of_signature(signature: Any) -> dict[int, Any]:
+    """Return the parameters of a kernel that are types, such as ``typeof(np.int32)``."""
+    arguments, _ = normalize_signature(signature)
+    return {n: each.dtype for n, each in enumerate(arguments) if _is_type(each)}
+
+
+def _is_type(kind: Any) -> bool:
+    return is_of_numba(kind, "NumberClass") or is_of_numba(kind, "DType")
 
 
 def _is_pointer(kind: Any) -> bool:

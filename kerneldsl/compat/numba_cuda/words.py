@@ -15,6 +15,9 @@ _WORDS = {
     r"The name (\w+) is not defined": r"NameError: name '\1' is not defined",
     r"('\w+') is not a dtype that it supports": r"Invalid NumPy dtype specified: \1",
     r"captures (\S+), which is of type": r"Untyped global name '\1': Cannot determine Numba type",
+    r"(\w+) is compiled by Numba for the CPU": (
+        r"Untyped global name '\1': using cpu function on device"
+    ),
     r"is indexed by a value of type (\w+)": r"\1 is not a valid index",
     r"(\w+) is a function, and is given another": (
         r"Cannot capture a constant value for variable '\1' as there are multiple definitions"

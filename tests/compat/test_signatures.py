@@ -1,0 +1,91 @@
+"""Parameters that are types, and what is known of the code of a signature."""
+
+from __future__ import annotations
+
+import pickle
+
+import numba
+import numpy as np
+import pytest
+from numba import types
+
+import kerneldsl as kd
+from kerneldsl import cuda
+from tests.support.targets import require
+
+
+@pytest.fixture(autouse=True, params=["cpu", "cuda"])
+def target(request):
+    if request.param != "cpu":
+        require(request.param)
+    with kd.use(request.param):
+        yield request.param
+
+
+def reverse(out, dtype):
+    shared = cuda.shared.array(32, dtype)
+    i = cuda.threadIdx.x
+    shared[i] = out[i]
+    cuda.syncthreads()
+    out[i] = shared[31 - i]
+
+
+@pytest.mark.parametrize(("dtype", "nbytes"), [(np.int32, 128), (np.float64, 256)])
+def test_a_parameter_that_is_a_type(dtype, nbytes):
+    declared = cuda.jit(types.void(types.int32[::1], numba.typeof(dtype)))(reverse)
+    assert declared.get_shared_mem_per_block() == nbytes
+    found = cuda.jit(reverse).specialize(np.zeros(32, np.int32), dtype)
+    assert found.get_shared_mem_per_block() == nbytes
+    x = np.arange(32, dtype=np.int32)
+    found[1, 32](x)
+    assert x.tolist() == list(range(31, -1, -1))
+
+
+def test_one_kernel_for_the_same_types():
+    kernel, x = cuda.jit(reverse), np.zeros(32, np.int32)
+    found = kernel.specialize(x, np.float32)
+    assert kernel.specialize(x, np.float32) is found
+    assert kernel.specialize(x, np.float64) is not found
+    x = np.arange(32, dtype=np.int32)
+    pickle.loads(pickle.dumps(found))[1, 32](x)  # noqa: S301
+    assert x.tolist() == list(range(31, -1, -1))
+
+
+def test_the_code_library():
+    @cuda.jit("(float32[::1],)")
+    def increment(x):
+        x[0] += 1
+
+    (overload,) = increment.overloads.values()
+    function = overload._codelibrary.get_cufunc()
+    for wanted in ({}, {"prefer_shared": True}, {"prefer_cache": True}, {"prefer_equal": True}):
+        function.cache_config(**wanted)
+    for carveout in (-1, 0, 50, 100):
+        function.set_shared_memory_carveout(carveout)
+    for carveout in (-2, 101):
+        with pytest.raises(ValueError, match="between -1 and 100"):
+            function.set_shared_memory_carveout(carveout)
+    assert overload._codelibrary._linking_files == set()
+    x = np.zeros(1, np.float32)
+    increment[1, 1](x)
+    assert x[0] == 1
+
+
+def test_functions_of_the_cpu_alone():
+    @numba.jit("(i4, i4)")
+    def add(a, b):
+        return a + b
+
+    @cuda.jit
+    def kernel(x):
+        x[0] = add(x[0], 1)
+
+    with pytest.raises(numba.errors.TypingError, match="name 'add': using cpu function on device"):
+        kernel[1, 1](np.zeros(1, np.int32))
+
+
+def test_an_array_of_negative_strides_is_not_copied():
+    x = cuda.to_device(np.arange(4.0))
+    with pytest.raises(NotImplementedError, match="not implemented for negative strides"):
+        x[::-1].copy_to_host()
+    assert x[::2].copy_to_host().tolist() == [0, 2]
