@@ -291,7 +291,7 @@ class Launch(TunableLaunch, ProcessOwned, Shown, Generic[P]):
         ...     x[kd.grid(1)] *= 2
         >>> plan = double.forall(1000).plan("float32[::1]", arch="sm_90")
         >>> plan.extent, plan.device
-        ((1000,), 'sm_90, H100 SXM5 (described)')
+        ((1000,), 'sm_90, H100 SXM5 (assumed)')
         """
         args = self._in_order(args, named)
         from kerneldsl.launch.describe import describe_plan

@@ -64,19 +64,21 @@ def shorten_errors(function: Callable[P, R]) -> Callable[P, R]:
     def shortening(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return function(*args, **kwargs)
-        except (KernelError, TypeError) as error:
+        except (KernelError, TypeError, IndexError) as error:
             shorten_raised(error)
             raise
 
     return shortening
 
 
-def shorten_raised(error: KernelError | TypeError) -> None:
+def shorten_raised(error: KernelError | TypeError | IndexError) -> None:
     """Shorten what a public function has raised, as `shorten_errors` does; see `shorten`."""
     if isinstance(error, KernelError):
         shorten(error)
-    elif not _was_entered(error) and not traceback_is_full():
-        error.__traceback__ = None
+    elif not traceback_is_full():
+        is_own = _is_internal(error) if isinstance(error, IndexError) else not _was_entered(error)
+        if is_own:
+            error.__traceback__ = None
 
 
 def passes_on(wrapper: Callable[P, R]) -> Callable[P, R]:

@@ -24,7 +24,7 @@ _BLOCK = (1024, 1024, 64)
 H100 = Device(
     "null",
     0,
-    "NVIDIA H100 80GB HBM3 (described)",
+    "NVIDIA H100 80GB HBM3 (no hardware)",
     "sm_90",
     DeviceLimits(1024, _BLOCK, _GRID, 232448, 32, 132),
     {
@@ -59,7 +59,7 @@ H100 = Device(
 #: A GeForce GTX 1050 with 2 GB under a driver of CUDA 11.8: no shared memory beyond 48 KB.
 SMALL_OLD_CARD = replace(
     H100,
-    name="GeForce GTX 1050 (described)",
+    name="GeForce GTX 1050 (no hardware)",
     arch="sm_61",
     limits=DeviceLimits(1024, _BLOCK, _GRID, 49152, 32, 5),
     extra={

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from kerneldsl.compat.numba_cuda import streams
@@ -277,6 +277,10 @@ class Context:
 
 
 _contexts: dict[_Device, Context] = {}
+#: Functions that are called before the first context is made.
+before_first_context: list[Callable[[], None]] = []
+#: Why the driver did not start.
+start_errors: list[str] = []
 
 
 def _context_of(device: Device) -> Context:
@@ -346,8 +350,11 @@ def get_current_device() -> Device:
 
 def current_context(devnum: int | None = None) -> Context:
     """Return the context of the current device, or of another one, which becomes current."""
-    if not _contexts and not is_available():
-        raise CudaSupportError(f"Error at driver init: {cuda_error()}")
+    if not _contexts:
+        for start in before_first_context:
+            start()
+        if not is_available():
+            raise CudaSupportError(f"Error at driver init: {cuda_error()}")
     found = _context_of(get_current_device() if devnum is None else select_device(devnum))
     if not _choices.contexts:
         found.push()
@@ -395,10 +402,10 @@ def is_fp8_supported() -> bool:
 
 
 def cuda_error() -> str | None:
-    """Return why kernels do not run: ``NUMBA_DISABLE_CUDA``, if it is set."""
+    """Return why kernels do not run: ``NUMBA_DISABLE_CUDA``, or an error of the driver."""
     from numba import config
 
-    return _DISABLED if config.DISABLE_CUDA else None
+    return _DISABLED if config.DISABLE_CUDA else next(iter(start_errors), None)
 
 
 _DISABLED = "CUDA is disabled due to setting NUMBA_DISABLE_CUDA=1 in the environment"

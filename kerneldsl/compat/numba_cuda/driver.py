@@ -8,11 +8,14 @@ from kerneldsl.compat.numba_cuda.devices import (
     Context,
     MemoryInfo,
     _choices,
+    before_first_context,
     cuda_error,
     current_context,
     gpus,
     is_available,
+    start_errors,
 )
+from kerneldsl.compat.numba_cuda.errors import CudaAPIError
 from kerneldsl.compat.numba_cuda.streams import stream
 from kerneldsl.placement.devices import current_device
 
@@ -26,6 +29,16 @@ class _Driver:
 
     def __init__(self) -> None:
         self._streams: list[Any] = []
+
+    def cuInit(self, flags: int = 0) -> None:
+        """Start the driver of the current device, before the first context is made."""
+        current_device()
+
+    def _start(self) -> None:
+        try:
+            self.cuInit(0)
+        except CudaAPIError as error:
+            start_errors.append(f"{error.msg} ({error.code})")
 
     @property
     def is_available(self) -> bool:
@@ -93,6 +106,7 @@ class _ActiveContext:
 
 
 driver = runtime = _Driver()
+before_first_context.append(driver._start)
 get_version = driver.get_version
 
 

@@ -12,6 +12,7 @@ from kerneldsl.errors import (
     BarrierDivergenceError,
     CompileError,
     DeviceCodeError,
+    DriverError,
     KernelError,
     KernelTypingError,
     LaunchConfigError,
@@ -129,6 +130,8 @@ def translated(error: KernelError, function: Any = None) -> BaseException:
         return _as((CudaAPIError, ValueError, *_of_core("CUDAError")), error)
     if isinstance(error, DeviceCodeError):
         return _as((NvrtcError, LinkerError, *_of_core("NVRTCError")), error)
+    if isinstance(error, DriverError):
+        return _as((CudaAPIError,), error)
     return error
 
 
@@ -168,10 +171,12 @@ class _Translated(Exception):
         self.error = error
         self.msg = str(error)
         self.loc = None
-        self.code = 1  # CUDA_ERROR_INVALID_VALUE
+        self.code = getattr(error, "code", 1)  # CUDA_ERROR_INVALID_VALUE
         self.args = (str(self),)
 
     def __str__(self) -> str:
+        if isinstance(self.error, DriverError):
+            return f"[{self.code}] {self.error}"
         if isinstance(self, CudaAPIError):
             return f"CUDA_ERROR_INVALID_VALUE: {self.error}"
         if type(self).__name__ == "RequireLiteralValue":  # which Numba's text names

@@ -13,7 +13,7 @@ import numpy as np
 from kerneldsl.compat.numba_cuda.api import managed_array, mapped_array, pinned_array
 from kerneldsl.compat.numba_cuda.memory import AutoFreePointer, MemoryPointer, kept
 from kerneldsl.compat.numba_cuda.shared_arrays import MappedNDArray
-from kerneldsl.memory.arrays import new_array
+from kerneldsl.memory.arrays import make_array
 from kerneldsl.memory.creation import locked_view
 from kerneldsl.memory.strided import host_view
 from kerneldsl.placement.devices import current_device
@@ -193,7 +193,8 @@ class NumbaCUDAMemoryManager(GetIpcHandleMixin, HostOnlyCUDAMemoryManager):
 
     def memalloc(self, size: int) -> MemoryPointer:
         """Allocate bytes from the active pool."""
-        made = kept(new_array(current_device(), (size,), _BYTE), self.deallocations)
+        buffer = kept(size, 0, self.deallocations)
+        made = make_array(current_device(), buffer.pointer, (size,), (1,), _BYTE, buffer)
         return AutoFreePointer.of(made, self.context)
 
     def get_memory_info(self) -> Any:

@@ -10,11 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from kerneldsl.compat.numba_cuda.errors import translating
 from kerneldsl.compat.numba_cuda.streams import stream_of
 from kerneldsl.contract.locations import address
-from kerneldsl.memory.arrays import DeviceArray, make_array, new_array
+from kerneldsl.memory.arrays import DeviceArray, make_array
 from kerneldsl.memory.geometry import ArrayGeometry
 from kerneldsl.memory.pools import PooledBuffer, device_memory
+from kerneldsl.memory.pools import allocate as allocate_of_pool
 from kerneldsl.memory.strided import byte_bounds, host_view
 from kerneldsl.placement.devices import current_device
 
@@ -307,23 +309,26 @@ class _Kept(PooledBuffer):
 _waiting: dict[Any, Any] = {}
 
 
-def kept(array: DeviceArray, pending: Any) -> DeviceArray:
-    """Have the memory of an array wait in `pending` after the last array over it is deleted."""
-    buffer, device = array._owner, array.device
-    # Native code finds by the class itself that memory is of another stream than the default one.
-    if type(buffer) is PooledBuffer and buffer.nbytes and buffer._home is None:
-        if _waiting.get(device) is not pending:
-            _waiting[device] = pending
-            device_memory(device).kept_back.append(pending.clear)
-        buffer.__class__ = _Kept
-    return array
+def kept(size: int, stream: Any, pending: Any) -> PooledBuffer:
+    """Allocate from the active pool; the memory will wait in `pending` before it is freed."""
+    device = current_device()
+    buffer = allocate_of_pool(device, size, stream_of(stream), ((size,), (1,), _BYTE))
+    if type(buffer) is not PooledBuffer or not buffer.nbytes or buffer._home is not None:
+        return buffer
+    if _waiting.get(device) is not pending:
+        _waiting[device] = pending
+        device_memory(device).kept_back.append(pending.clear)
+    made = _Kept(buffer._pool, buffer.pointer, buffer.nbytes, None)
+    buffer.pointer = 0  # the memory is the other one's
+    return made
 
 
 def allocate(size: int, stream: Any) -> tuple[Any, Any]:
     """Return the location of new memory, and the owner of it for arrays."""
-    manager = context_now().memory_manager
-    if getattr(manager, "is_of_pools", False):
-        made = new_array(current_device(), (size,), _BYTE, "C", stream_of(stream))
-        return made.location, kept(made, manager.deallocations)._owner
-    pointer = manager.memalloc(size)
-    return pointer.location, pointer.keeper
+    with translating():
+        manager = context_now().memory_manager
+        if getattr(manager, "is_of_pools", False):
+            buffer = kept(size, stream, manager.deallocations)
+            return buffer.pointer, buffer
+        pointer = manager.memalloc(size)
+        return pointer.location, pointer.keeper

@@ -69,7 +69,7 @@ def described_device(arch: str) -> DescribedDevice:
     Examples
     --------
     >>> described_device("sm_90").name
-    'H100 SXM5 (described)'
+    'H100 SXM5 (assumed)'
     """
     # What is no text need not have a hash either.
     arch = arch if isinstance(arch, str) else safe_repr(arch)
@@ -115,7 +115,7 @@ def _described(arch: str) -> DescribedDevice:
     return DescribedDevice(
         "cuda",
         0,
-        f"{card.name} (described)",
+        f"{card.name} (assumed)",
         str(arch),
         DeviceLimits(
             1024,

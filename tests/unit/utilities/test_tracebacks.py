@@ -275,3 +275,13 @@ def test_methods_and_library_functions_leave_no_frame(call) -> None:
     files = {frame.filename for frame in traceback.extract_tb(info.value.__traceback__)}
     assert files <= {__file__}
     assert "kerneldsl" in info.value.details
+
+
+def test_an_index_out_of_bounds_is_the_program_s() -> None:
+    with kd.use("cpu"):
+        array = kd.zeros(3)
+    with pytest.raises(IndexError, match="out of bounds") as info:
+        array[5]
+    assert [entry.name for entry in info.traceback] == [
+        "test_an_index_out_of_bounds_is_the_program_s"
+    ]
