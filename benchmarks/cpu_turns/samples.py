@@ -41,7 +41,11 @@ _SMALLER = (
     (r"_ROWS = 8192", "_ROWS = 512"),
     (r"\b8192\b", "512"),
 )
-_SMALLER_IN = {"matrices": ((r"\b1024\b", "256"), (r"256, 384, 512", "64, 96, 128"))}
+_SMALLER_IN = {
+    "matrices": ((r"\b1024\b", "256"), (r"256, 384, 512", "64, 96, 128")),
+    # Each thread of its grids has an element.
+    "reductions": ((r"1 << 18", "1 << 19"),),
+}
 #: Names of groups, each of which can run in its own process.
 GROUPS = (
     "cpu_kernels",
