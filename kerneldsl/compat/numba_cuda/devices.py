@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from kerneldsl.compat.numba_cuda import streams
-from kerneldsl.compat.numba_cuda.errors import CudaAPIError, CudaSupportError
+from kerneldsl.compat.numba_cuda.errors import CudaAPIError, CudaDriverError, CudaSupportError
 from kerneldsl.compat.numba_cuda.managers import MemoryInfo, manager_for
 from kerneldsl.compat.numba_cuda.memory import use_contexts
 from kerneldsl.compat.numba_cuda.modules import Module
@@ -200,7 +201,13 @@ class Context:
     def __init__(self, device: Device) -> None:
         self.device = device
         self.modules: dict[Any, Any] = {}
+        self._process = os.getpid()
         self.memory_manager = manager_for(self)
+
+    @property
+    def is_of_parent(self) -> bool:
+        """True if a GPU was used in the process that this one was forked from."""
+        return self._process != os.getpid() and not self.device._device.is_host
 
     @property
     def handle(self) -> int:
@@ -355,6 +362,8 @@ def current_context(devnum: int | None = None) -> Context:
             start()
         if not is_available():
             raise CudaSupportError(f"Error at driver init: {cuda_error()}")
+    elif any(each.is_of_parent for each in tuple(_contexts.values())):
+        raise CudaDriverError("CUDA initialized before forking")
     found = _context_of(get_current_device() if devnum is None else select_device(devnum))
     if not _choices.contexts:
         found.push()

@@ -26,7 +26,7 @@ from kerneldsl.compat.numba_cuda.launchconfig import (
     Configuration,
     compiling,
     ensure_current_launch_config,
-    launching,
+    now,
     overload_of_launch,
 )
 from kerneldsl.compat.numba_cuda.launches import (
@@ -62,17 +62,18 @@ class _NumbaDispatcher(Dispatcher):
     def launch(self, shape: Any, args: tuple[Any, ...], instead: Any = None) -> None:
         """Launch, as :meth:`Dispatcher.launch` does."""
         after: list[Callable[[], Any]] = []
+        before, now.args = now.args, args
         try:
-            with launching(args):
-                if isinstance(shape, Configuration) and not shape.is_repeatable:
-                    chosen = shape.dispatcher._kernel_for(shape)._dispatcher
-                    if chosen is not self:
-                        chosen.launch(shape, args, instead)
-                        return
-                given = self.adapted(args, shape.stream, after)
-                if isinstance(shape, Configuration):
-                    shape.call_back(given)
-                super().launch(shape, given, instead)
+            is_special = not shape.is_repeatable
+            if is_special:
+                chosen = shape.dispatcher._kernel_for(shape)._dispatcher
+                if chosen is not self:
+                    chosen.launch(shape, args, instead)
+                    return
+            given = self.adapted(args, shape.stream, after)
+            if is_special:
+                shape.call_back(given)
+            super().launch(shape, given, instead)
         except KernelError as error:
             found = translated(error, self.definition.function)
             if isinstance(error, ArgumentTypeError) and len(self.definition.signatures) > 1:
@@ -80,6 +81,8 @@ class _NumbaDispatcher(Dispatcher):
             if found is error:
                 raise
             raise found from error
+        finally:
+            now.args = before
         for each in after:
             each()
 

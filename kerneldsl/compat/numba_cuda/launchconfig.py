@@ -19,7 +19,7 @@ __all__ = [
     "compiling",
     "current_launch_config",
     "ensure_current_launch_config",
-    "launching",
+    "now",
     "overload_of_launch",
 ]
 
@@ -32,7 +32,7 @@ class _OfThread(threading.local):
     overload: Overload | None = None
 
 
-_now = _OfThread()
+now = _OfThread()
 
 
 class Configuration(LaunchShape):
@@ -63,7 +63,7 @@ class Configuration(LaunchShape):
     @property
     def args(self) -> tuple[Any, ...] | None:
         """The arguments of the launch that this thread makes; ``None`` outside of launches."""
-        return _now.args
+        return now.args
 
     @property
     def pre_launch_callbacks(self) -> list[Callable[[Any, Any], Any]]:
@@ -98,41 +98,31 @@ class Configuration(LaunchShape):
 
 
 @contextmanager
-def launching(args: tuple[Any, ...]) -> Iterator[None]:
-    """Let configurations have these arguments in the block."""
-    before, _now.args = _now.args, args
-    try:
-        yield
-    finally:
-        _now.args = before
-
-
-@contextmanager
 def compiling(config: Configuration, overload: Overload) -> Iterator[None]:
     """Make a configuration the current one of this thread, and what is compiled for it."""
-    before = _now.config, _now.overload
-    _now.config, _now.overload = config, overload
+    before = now.config, now.overload
+    now.config, now.overload = config, overload
     try:
         yield
     finally:
-        _now.config, _now.overload = before
+        now.config, now.overload = before
 
 
 def overload_of_launch() -> Overload | None:
     """Return what this thread compiles for a launch, if it does."""
-    return _now.overload
+    return now.overload
 
 
 def current_launch_config() -> Configuration | None:
     """Return the configuration that this thread compiles a kernel for, if it does."""
-    return _now.config
+    return now.config
 
 
 def ensure_current_launch_config() -> Configuration:
     """Return the configuration that this thread compiles a kernel for; raise if it does not."""
-    if _now.config is None:
+    if now.config is None:
         raise RuntimeError("No launch config set for this thread")
-    return _now.config
+    return now.config
 
 
 @contextmanager

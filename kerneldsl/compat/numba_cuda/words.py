@@ -18,7 +18,6 @@ _WORDS = {
     r"(\w+) is compiled by Numba for the CPU": (
         r"Untyped global name '\1': using cpu function on device"
     ),
-    "forked after its parent had used CUDA": "CUDA initialized before forking",
     r"is indexed by a value of type (\w+)": r"\1 is not a valid index",
     r"(\w+) is a function, and is given another": (
         r"Cannot capture a constant value for variable '\1' as there are multiple definitions"
