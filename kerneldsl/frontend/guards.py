@@ -17,7 +17,10 @@ from kerneldsl.language.reserved import RESERVED_PREFIX
 
 __all__ = ["has_loop_else", "leave_at_guards", "write_loop_else_as_if"]
 
-_BARRIER = "syncthreads"
+
+def _is_barrier(name: str | None) -> bool:
+    """Return whether a call is of a barrier of the block, or may be of the grid's."""
+    return name is not None and (name == "sync" or name.startswith("syncthreads"))
 
 
 def leave_at_guards(tree: ast.FunctionDef, function: types.FunctionType) -> None:
@@ -48,7 +51,7 @@ def _waits(body: list[ast.stmt], function: types.FunctionType) -> bool:
         for node in walk_here(statement):
             if not isinstance(node, ast.Call):
                 continue
-            if (last_name(node.func) or "").startswith(_BARRIER):
+            if _is_barrier(last_name(node.func)):
                 return True
             name = node.func.id if isinstance(node.func, ast.Name) else None
             callee = None if name is None else called_function(lookup(name))
@@ -59,7 +62,7 @@ def _waits(body: list[ast.stmt], function: types.FunctionType) -> bool:
 
 def _names_barrier(function: types.FunctionType, seen: tuple[types.FunctionType, ...] = ()) -> bool:
     names = function.__code__.co_names
-    if any(name.startswith(_BARRIER) for name in names):
+    if any(map(_is_barrier, names)):
         return True
     lookup = lookup_of(function)
     callees = (called_function(lookup(name)) for name in (*names, *function.__code__.co_freevars))

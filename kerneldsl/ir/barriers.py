@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Any, NoReturn
 
 from kerneldsl.contract import Specialization
@@ -42,13 +43,16 @@ def analyze_barriers(function: Function, spec: Specialization) -> BarrierFacts:
     has_chains = any(use.intrinsic.is_of_chain for use in spec.unit.all_uses())
     is_of_grid = has_chains or spec.traits.syncs_grid
     groups = (Scope.BLOCK, Scope.GRID) if is_of_grid else (Scope.BLOCK,)
-    overlapping = uniformity_of(function, spec.kinds, groups, arguments_may_overlap=True)
+    # numba.cuda's programs let threads beyond the edge of an array return before such a barrier.
+    analyze = partial(uniformity_of, function, spec.kinds, groups)
+    analyze = partial(analyze, awaits_returned=not spec.unit.follows_numba)
+    overlapping = analyze(arguments_may_overlap=True)
     # Where arrays are known to be apart, no value varies more.
     found = tuple(barrier_problems(overlapping, Scope.BLOCK))
     of_grid = tuple(_grid_problems(overlapping)) if spec.traits.syncs_grid else ()
     apart = overlapping
     if found or of_grid or has_chains:
-        apart = uniformity_of(function, spec.kinds, groups)
+        apart = analyze()
     for problem in _grid_problems(apart) if spec.traits.syncs_grid else ():
         raise BarrierDivergenceError(
             "a barrier of the grid may not be reached by every thread of the launch: "

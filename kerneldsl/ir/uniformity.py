@@ -69,6 +69,7 @@ def uniformity_of(
     *,
     arguments_may_overlap: bool = False,
     trusts_loads: bool = True,
+    awaits_returned: bool = True,
 ) -> Uniformity:
     """Analyze a kernel.
 
@@ -77,11 +78,12 @@ def uniformity_of(
     - `groups`: groups of threads for which loads may be the same.
     - `arguments_may_overlap`: whether array arguments may be the same memory.
     - `trusts_loads`: whether a load can be the same for several threads at all.
+    - `awaits_returned`: whether the grid waits for threads that have returned.
     """
     promises = NO_PROMISES if arguments_may_overlap else Promises(is_disjoint=True)
     accesses = Accesses(function, kinds, promises)
     found = {each: Intervals(function, accesses, each) for each in groups} if trusts_loads else None
-    return Uniformity(function, accesses, found)
+    return Uniformity(function, accesses, found, Scope.BLOCK if awaits_returned else Scope.GRID)
 
 
 class Meeting(NamedTuple):
@@ -99,8 +101,14 @@ class Uniformity:
     """Facts about the values of one kernel."""
 
     def __init__(
-        self, function: Function, accesses: Accesses, intervals: Mapping[Scope, Intervals] | None
+        self,
+        function: Function,
+        accesses: Accesses,
+        intervals: Mapping[Scope, Intervals] | None,
+        leaving: Scope = Scope.BLOCK,
     ) -> None:
+        #: The largest group that does not wait for threads that have returned.
+        self._leaving = leaving
         self._bindings = function.bindings
         self._accesses = accesses
         self._intervals = intervals
@@ -380,7 +388,7 @@ class Uniformity:
         outer, taken = self._control, condition
         if "ends_kernel" in operation.attributes and condition is not None:
             self._left = join(self._left, self._now(), condition)
-            taken = condition.within(Scope.BLOCK)
+            taken = condition.within(self._leaving)
         self._control = join(outer, taken)
         for region in operation.regions:
             self._region(region)
@@ -407,7 +415,7 @@ class Uniformity:
         label, now = operation.attributes["label"], self._now()
         if label.ends_kernel and now is not None:
             self._left = join(self._left, now)
-            now = now.within(Scope.BLOCK)
+            now = now.within(self._leaving)
         self._exits[label] = join(self._exits[label], now)
 
     def _choose(self, operation: Operation, ends: list[list[Value]], way: Fact, form: str) -> None:

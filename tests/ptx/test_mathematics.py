@@ -114,9 +114,22 @@ def test_fastmath_takes_the_approximate_functions() -> None:
     assert "sin.approx" not in exact
 
 
+def test_the_fast_hyperbolic_tangent_is_an_instruction_from_7_5_on() -> None:
+    def compiled(arch: str, **options: bool):
+        signature = "float32[::1], float32[::1]"
+        return compile_ptx(_KERNELS["math.tanh"], signature, arch, **options)
+
+    assert "tanh.approx" in body_of(compiled("sm_75", fastmath=True))
+    assert "tanh.approx" not in body_of(compiled("sm_75"))
+    older = compiled("sm_70", fastmath=True)
+    assert "tanh.approx" not in body_of(older)
+    assert ".func" not in older.ptx
+    assert assemble_together([older, compiled("sm_75", fastmath=True)], "sm_75") == 2
+
+
 def test_libdevice_flushes_subnormals_under_fastmath_alone() -> None:
     signature = "float32[::1], float32[::1]"
-    kernel = _KERNELS["math.tanh"]
+    kernel = _KERNELS["math.sinh"]
     assert "fma.rn.ftz.f32" not in body_of(compile_ptx(kernel, signature))
     assert "fma.rn.ftz.f32" in body_of(compile_ptx(kernel, signature, fastmath=True))
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 
 from targets.cuda.compile.square_roots import ROOTS
+from targets.cuda.intrinsics.by_architecture import FAST_TANH
 
 __all__ = ["is_unselectable", "rename_math", "user_name"]
 
@@ -69,6 +70,7 @@ _FAST = (
         and function[5:-1] in _APPROXIMATE
         and function.endswith("f")
     }
+    | {name: FAST_TANH for name, function in _EXACT.items() if function == "__nv_tanhf"}
 )
 _QUOTED = re.compile(r'@"([\w.]+)"')
 _DECLARED = re.compile(r'^declare (?:[a-z]+ )*?(\S+) @"([\w.]+)"\(', re.MULTILINE)

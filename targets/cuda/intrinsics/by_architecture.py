@@ -5,12 +5,13 @@ by name, and what writes PTX links the definition for its architecture.
 
 References
 ----------
-PTX ISA, sections "dp4a", "nanosleep", "activemask", "match.sync", "redux.sync" and "atom",
+PTX ISA, sections "dp4a", "nanosleep", "tanh", "activemask", "match.sync", "redux.sync" and "atom",
 "Target ISA Notes" and "PTX ISA Notes".
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
@@ -25,10 +26,13 @@ from targets.cuda.intrinsics import ordered_accesses, vector_atomics, warp_value
 from targets.cuda.intrinsics.newer_operation import NewerOperation, Writer
 from targets.cuda.intrinsics.synchronize import call_nvvm
 
-__all__ = ["call_by_architecture", "definitions", "is_by_architecture"]
+__all__ = ["FAST_TANH", "call_by_architecture", "definitions", "is_by_architecture"]
 
 _PREFIX = f"{RESERVED_PREFIX}by_architecture_"
+#: The function of the approximate hyperbolic tangent.
+FAST_TANH = f"{_PREFIX}tanhf"
 _VOID, _I1, _I32, _I64 = ir.VoidType(), ir.IntType(1), ir.IntType(32), ir.IntType(64)
+_F32 = ir.FloatType()
 
 
 def call_by_architecture(
@@ -98,6 +102,22 @@ def _voting_lanes(builder: ir.IRBuilder, args: Sequence[ir.Value]) -> ir.Value:
     return call_nvvm(builder, "vote.ballot", _I32, [_I1(1)])
 
 
+def _hyperbolic_tangent(builder: ir.IRBuilder, args: Sequence[ir.Value]) -> ir.Value:
+    kind = ir.FunctionType(_F32, [_F32])
+    return builder.asm(kind, "tanh.approx.f32 $0, $1;", "=f,f", args, side_effect=False)
+
+
+def _older_tangent(builder: ir.IRBuilder, args: Sequence[ir.Value]) -> ir.Value:
+    """Write 1 - 2 / (exp(2 x) + 1), and near 0, where that cancels, x - x³ / 3."""
+    (x,) = args
+    power = call_nvvm(builder, "ex2.approx.f", _F32, [builder.fmul(x, _F32(2 / math.log(2)))])
+    wide = builder.fsub(_F32(1), builder.fdiv(_F32(2), builder.fadd(power, _F32(1))))
+    square = builder.fmul(x, x)
+    near = builder.fmul(x, builder.fsub(_F32(1), builder.fmul(square, _F32(1 / 3))))
+    is_near = builder.fcmp_ordered("<", square, _F32(0.01))
+    return builder.select(is_near, near, wide)
+
+
 _WORDS = ir.FunctionType(_I32, (_I32, _I32, _I32))
 
 
@@ -163,6 +183,9 @@ _OPERATIONS: dict[str, NewerOperation] = {
         for signs in ("ss", "su", "us", "uu")
     },
     "nanosleep": NewerOperation(ir.FunctionType(_VOID, (_I32,)), 70, (6, 3), _sleep, _go_on),
+    "tanhf": NewerOperation(
+        ir.FunctionType(_F32, (_F32,)), 75, (7, 0), _hyperbolic_tangent, _older_tangent
+    ),
     "activemask": NewerOperation(
         ir.FunctionType(_I32, ()), 60, (6, 2), _active_lanes, _voting_lanes
     ),

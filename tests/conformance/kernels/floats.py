@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 import kerneldsl as kd
@@ -182,4 +184,26 @@ _list.add(
     extent=(99,),
     expected=_fast_exact,
     ulp=4,
+)
+
+
+@kd.kernel(fastmath=True)
+def fast_tanh(x, out):
+    i = kd.grid(1)
+    if i < out.size:
+        out[i] = math.tanh(x[i])
+
+
+_list.add(
+    "fast_tanh",
+    fast_tanh,
+    lambda rng: (
+        np.concatenate(
+            [rng.uniform(-0.2, 0.2, 300), rng.uniform(-12, 12, 300), [0.0, 1e-30, 90, -1e30]]
+        ).astype(np.float32),
+        poisoned(604, "f4"),
+    ),
+    extent=(604,),
+    expected=lambda x, out: {1: np.tanh(x.astype(np.longdouble))},
+    ulp=16384,  # tanh.approx has a relative error of 2 to the power of -11
 )
