@@ -192,7 +192,6 @@ REFUSED = {
         "cannot be passed to a kernel",
         "an `IntEnum`, or its value; kernels may name members of any Enum",
     ),
-    "a variable that is read where no path assigns it": ("is not defined here", "a first value"),
     "an array that a kernel allocates, as `x.copy()`": (
         "needs memory for its result, which a kernel cannot allocate",
         "`cuda.local.array`, and a loop",

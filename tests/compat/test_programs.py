@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from numba import errors
 
 import kerneldsl as kd
 from kerneldsl import cuda
@@ -53,3 +54,26 @@ class TestBarriersOfTheGrid:
     def test_kernels_of_kerneldsl_keep_their_rule(self):
         with pytest.raises(kd.BarrierDivergenceError, match="barrier of the grid"):
             kd.kernel(moved.py_func)[4, 32](np.zeros(100), np.zeros(100), 1)
+
+
+@cuda.jit
+def partly(out, n):
+    if n > 0:
+        found = n
+    else:
+        found += 1
+    out[0] = found
+
+
+class TestVariablesThatNoPathAssigns:
+    def test_they_are_0_and_warned_of(self):
+        out = np.full(1, -9)
+        with pytest.warns(errors.NumbaWarning, match="Detected uninitialized variable found"):
+            cuda.jit(partly.py_func)[1, 1](out, 5)
+        assert out[0] == 5
+        partly[1, 1](out, 0)
+        assert out[0] == 1
+
+    def test_kernels_of_kerneldsl_refuse_them(self):
+        with pytest.raises(kd.KernelTypingError, match="found is not defined here"):
+            kd.kernel(partly.py_func)[1, 1](np.zeros(1), 1)

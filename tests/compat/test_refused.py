@@ -49,15 +49,6 @@ def takes(value, out):
 
 
 @cuda.jit
-def undefined(out):
-    if out[0] > 0:
-        found = 1
-    else:
-        found += 1
-    out[0] = found
-
-
-@cuda.jit
 def copies(out):
     own = out.copy()
     out[0] = own[1]
@@ -92,7 +83,6 @@ LAUNCHES = {
     "a device function that calls itself": lambda: recursive[1, 1](OUT),
     "an array of strings, and a record with one": lambda: takes[1, 1](np.array(["a"]), OUT),
     "a member of an `Enum` as an argument": lambda: takes[1, 1](Color.RED, OUT),
-    "a variable that is read where no path assigns it": lambda: undefined[1, 1](OUT),
     "an array that a kernel allocates, as `x.copy()`": lambda: copies[1, 1](OUT),
     "a list": lambda: lists[1, 1](OUT),
     "a nested function as an argument that reads variables": lambda: reads[1, 1](OUT, 2),

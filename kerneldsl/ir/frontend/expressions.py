@@ -23,7 +23,6 @@ from kerneldsl.ir.frontend.origins import Origin
 from kerneldsl.ir.frontend.reader import NotReadError, Reader, constant_of, reads
 from kerneldsl.ir.frontend.source_names import CHOSEN
 from kerneldsl.ir.operations import Region, Value
-from kerneldsl.ir.refusals import undefined_refusal
 
 __all__ = ["IN_PLACE", "binary", "compared", "read_name", "signed"]
 
@@ -68,7 +67,7 @@ def read_name(reader: Reader, node: ast.Name) -> Any:
         return reader.constant(reader.unit.constants[node.id].value)
     found = reader.outside(node)
     if found is None and node.id not in reader.unit.namespace:
-        raise undefined_refusal(node.id)
+        return reader.missing(node.id)
     return reader.constant(found)
 
 

@@ -33,6 +33,7 @@ from kerneldsl.ir.refusals import (
 from kerneldsl.ir.typing import Typing
 from kerneldsl.language.reserved import RESERVED_PREFIX
 from kerneldsl.lowering.types import NumbaTile, constant_records, numba_class
+from kerneldsl.utilities.tracebacks import warn_user
 
 if TYPE_CHECKING:
     from kerneldsl.ir.frontend.tile_expressions import TileReader
@@ -228,9 +229,16 @@ class Reader:
         found = self.variables[name] = settled(self.variables[name])
         if isinstance(found, Value) and found.type is None:  # an earlier iteration assigns it
             raise undefined_refusal(name, LaterRefusal)
-        if found is MISSING:
+        return self.missing(name) if found is MISSING else found
+
+    def missing(self, name: str) -> Any:
+        """Return 0 for a variable that no path to here assigns, as Numba does, or refuse it."""
+        if not self.unit.follows_numba:
             raise undefined_refusal(name)
-        return found
+        text = f"Detected uninitialized variable {name}: no path to line {self.place.line} of "
+        text += f"{self.unit.qualname} assigns it, and it is 0 there"
+        warn_user(text, errors.NumbaWarning)
+        return self.constant(0)
 
     def bind(self, target: ast.Name, value: Any, source: ast.expr | None = None) -> None:
         """Assign a value to a variable; `source` is what the statement assigns, if it is known."""
