@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from numba import errors
+from numba import errors, types
 
 import kerneldsl as kd
 from kerneldsl import cuda
@@ -77,3 +77,74 @@ class TestVariablesThatNoPathAssigns:
     def test_kernels_of_kerneldsl_refuse_them(self):
         with pytest.raises(kd.KernelTypingError, match="found is not defined here"):
             kd.kernel(partly.py_func)[1, 1](np.zeros(1), 1)
+
+
+def varies(x):
+    own = cuda.shared.array(shape=x[0], dtype=types.float32)
+    x[0] = own[0]
+
+
+def varies_in_part(x):
+    own = cuda.shared.array(shape=(1, x[0]), dtype=types.float32)
+    x[0] = own[0]
+
+
+def listed(x):
+    own = cuda.shared.array(shape=[1, 5], dtype=types.float32)
+    x[0] = own[0, 0]
+
+
+class TestWordsOfErrors:
+    """What programs look for in numba-cuda's errors."""
+
+    @pytest.mark.parametrize(
+        ("kernel", "kind", "shape"),
+        [
+            (varies, types.int32[:], "int32"),
+            (varies, types.float32[:], "float32"),
+            (varies_in_part, types.int32[:], "Tuple(Literal[int](1), int32)"),
+            (
+                varies_in_part,
+                types.float32[:, :],
+                "Tuple(Literal[int](1), array(float32, 1d, A))",
+            ),
+            (listed, types.float32[:], "list(int64)<iv=[1, 5]>"),
+        ],
+    )
+    def test_shapes_that_are_no_constants(self, kernel, kind, shape):
+        with pytest.raises(errors.TypingError) as raised:
+            cuda.jit((kind,))(kernel)
+        said = f"found for signature:\n \n >>> array(shape={shape}, dtype=class(float32))"
+        assert "No implementation of function Function(<function shared.array" in str(raised.value)
+        assert said in str(raised.value)
+
+    @pytest.mark.parametrize(
+        ("index", "ndim", "said"),
+        [
+            (1.0, 1, "float64 is not a valid index"),
+            ((1, 2), 1, "Expected 1 indices, got 2"),
+            (1, 2, "Expected 2 indices, got a scalar"),
+            ((1,), 2, "Expected 2 indices, got 1"),
+        ],
+    )
+    def test_indices_of_loads_with_a_hint(self, index, ndim, said):
+        def kernel(x):
+            cuda.ldcs(x, index)
+
+        with pytest.raises(errors.TypingError, match=said):
+            cuda.compile_ptx(kernel, (types.Array(types.float32, ndim, "C"),))
+
+    @pytest.mark.parametrize(
+        ("mask", "predicate", "said"),
+        [
+            (types.float32, types.int32, "Mask type must be an integer"),
+            (types.boolean, types.int32, "Mask type must be an integer"),
+            (types.int32, types.float32, "Predicate must be an integer or boolean"),
+        ],
+    )
+    def test_masks_and_predicates_of_votes(self, mask, predicate, said):
+        def kernel(mask, predicate, out):
+            out[0] = cuda.all_sync(mask[0], predicate[0])
+
+        with pytest.raises(errors.TypingError, match=said):
+            cuda.jit((mask[:], predicate[:], types.int32[:]))(kernel)

@@ -389,7 +389,8 @@ class CUDADispatcher(Kernel[Any, Any]):
 
     def _compile(self, kinds: tuple[Any, ...]) -> Overload:
         overload = self._declare(kinds, None)
-        with translating():
+        names = self.py_func.__code__.co_varnames
+        with translating(self.py_func, dict(zip(names, overload.argument_types, strict=False))):
             if current_device().is_host:
                 overload.typed()
             else:

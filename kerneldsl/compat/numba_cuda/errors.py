@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from kerneldsl.compat.numba_cuda.words import add_words
+from kerneldsl.compat.numba_cuda.words import add_words, call_without_type
 from kerneldsl.errors import (
     BarrierDivergenceError,
     CompileError,
@@ -101,13 +101,16 @@ _TYPING = (
 )
 
 
-def translated(error: KernelError, function: Any = None) -> BaseException:
+def translated(
+    error: KernelError, function: Any = None, parameters: dict[str, Any] | None = None
+) -> BaseException:
     """Return the error that numba.cuda raises in the place of one of kerneldsl's, or that itself.
 
     It is of both classes, so that a program may catch either, and has the words of both.
-    `function` is that of the kernel.
+    `function` is that of the kernel, and `parameters` are Numba's types of those.
     """
     add_words(error, function)
+    said = "" if parameters is None else call_without_type(error, function, parameters)
     if isinstance(error, CompileError):
         from numba import errors
 
@@ -120,12 +123,12 @@ def translated(error: KernelError, function: Any = None) -> BaseException:
         from numba import errors
 
         if error.limit == NOT_KNOWN:
-            return _as((errors.RequireLiteralValue,), error)
+            return _as((errors.RequireLiteralValue,), error, said)
         if error.limit == NO_RESULT:
             return _as((TypeError,), error)
         is_unsupported = isinstance(error, UnsupportedConstructError)
         more = (errors.UnsupportedError,) if is_unsupported else ()
-        return _as((*more, errors.TypingError), error)
+        return _as((*more, errors.TypingError), error, said)
     if isinstance(error, LaunchConfigError):
         return _as((CudaAPIError, ValueError, *_of_core("CUDAError")), error)
     if isinstance(error, DeviceCodeError):
@@ -142,12 +145,12 @@ def _of_core(name: str) -> tuple[type, ...]:
 
 
 @contextmanager
-def translating() -> Iterator[None]:
-    """Raise numba.cuda's errors in the places of kerneldsl's."""
+def translating(function: Any = None, parameters: dict[str, Any] | None = None) -> Iterator[None]:
+    """Raise numba.cuda's errors in the places of kerneldsl's, as of a kernel's compilation."""
     try:
         yield
     except KernelError as error:
-        found = translated(error)
+        found = translated(error, function, parameters)
         if found is error:
             raise
         raise found from error
@@ -156,19 +159,19 @@ def translating() -> Iterator[None]:
 _classes: dict[tuple[type, ...], type] = {}
 
 
-def _as(bases: tuple[type, ...], error: KernelError) -> BaseException:
+def _as(bases: tuple[type, ...], error: KernelError, said: str = "") -> BaseException:
     made = _classes.get(bases)
     if made is None:
         made = _classes[bases] = type(bases[0].__name__, (_Translated, *bases), {})
-    found: BaseException = made(error)
+    found: BaseException = made(error, said)
     return found
 
 
 class _Translated(Exception):
     """An error of numba.cuda's that shows what kerneldsl says."""
 
-    def __init__(self, error: KernelError) -> None:
-        self.error = error
+    def __init__(self, error: KernelError, said: str = "") -> None:
+        self.error, self.said = error, said
         self.msg = str(error)
         self.loc = None
         self.code = getattr(error, "code", 1)  # CUDA_ERROR_INVALID_VALUE
@@ -180,5 +183,5 @@ class _Translated(Exception):
         if isinstance(self, CudaAPIError):
             return f"CUDA_ERROR_INVALID_VALUE: {self.error}"
         if type(self).__name__ == "RequireLiteralValue":  # which Numba's text names
-            return f"RequireLiteralValue: {self.error}"
-        return str(self.error)
+            return f"RequireLiteralValue: {self.error}{self.said}"
+        return f"{self.error}{self.said}"

@@ -72,11 +72,25 @@ def read_hinted(reader: Reader, node: ast.Call, use: IntrinsicUse) -> Any:
     """Read an element with a hint, or what is stored with one."""
     found = reader.value(node.args[0])
     value = packed(reader, found)
+    match node.args[0]:
+        case ast.Subscript(slice=index) if isinstance(value.type, types.Array):
+            _refuse_part(reader, use, value.type, reader.value(index))
     typing_rule(use.intrinsic)((value.type,), use.static)
     made = value.owner
     if isinstance(made, Operation) and made.name == "array.load" and use.intrinsic.name == "load":
         made.attributes["hint"] = use.static["cache"]
     return found
+
+
+def _refuse_part(reader: Reader, use: IntrinsicUse, part: Any, index: Any) -> None:
+    """Refuse indices of a part of an array, where they are to be those of an element."""
+    given = packed(reader, index).type
+    count = len(given) if isinstance(given, types.BaseTuple) else 1
+    if not all(isinstance(each, types.Integer) for each in getattr(given, "types", (given,))):
+        return  # a slice, of which the typing rule says that it is none
+    shown = f"a tuple of {count}" if isinstance(given, types.BaseTuple) else "a number"
+    what = f"kd.{use.intrinsic.name}: array has {part.ndim + count} axes, and index is {shown}"
+    raise Refusal(what, "Give an index for each axis")
 
 
 #: What is called is not known.

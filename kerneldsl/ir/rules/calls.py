@@ -10,7 +10,7 @@ from numba import errors, types
 from kerneldsl.ir.rules.groups import GROUP_RULES
 from kerneldsl.ir.rules.linked import linked_array_rule, linked_rule
 from kerneldsl.ir.rules.tiles import tile_rule
-from kerneldsl.ir.rules.values import VALUE_RULES, check_integer, element_rule
+from kerneldsl.ir.rules.values import VALUE_RULES, check_integer, check_mask, element_rule
 from kerneldsl.language.element_types import ELEMENT_TYPES
 from kerneldsl.language.intrinsics.intrinsic import Intrinsic, Typing
 from kerneldsl.lowering.packed_views import check_index, packed_rule
@@ -136,7 +136,7 @@ def _shuffled(intrinsic: Intrinsic, value: Any) -> Any:
 
 def _shuffle(intrinsic: Intrinsic, args: tuple[Any, ...], static: Mapping[str, Any]) -> Any:
     mask, value, lane = args
-    check_integer(intrinsic, intrinsic.parameters[0], mask)
+    check_mask(intrinsic, mask)
     check_integer(intrinsic, intrinsic.parameters[2], lane)
     value = _shuffled(intrinsic, value)
     return value(types.int32, value, types.int32)
@@ -144,7 +144,7 @@ def _shuffle(intrinsic: Intrinsic, args: tuple[Any, ...], static: Mapping[str, A
 
 def _of_values(intrinsic: Intrinsic, args: tuple[Any, ...], static: Mapping[str, Any]) -> Any:
     mask, value = args
-    check_integer(intrinsic, "mask", mask)
+    check_mask(intrinsic, mask)
     if intrinsic.typing is Typing.INTEGER_REDUCTION:
         check_integer(intrinsic, "value", value)
     value = _shuffled(intrinsic, value)
@@ -180,7 +180,7 @@ def _check_predicate(intrinsic: Intrinsic, predicate: Any) -> None:
 
 def _ballot(intrinsic: Intrinsic, args: tuple[Any, ...], static: Mapping[str, Any]) -> Any:
     mask, predicate = args
-    check_integer(intrinsic, "mask", mask)
+    check_mask(intrinsic, mask)
     _check_predicate(intrinsic, predicate)
     result = types.int32 if intrinsic.typing is Typing.BALLOT else types.boolean
     return result(types.int32, predicate)

@@ -12,13 +12,19 @@ from kerneldsl.language.packed_numbers import PACKED_NUMBERS
 from kerneldsl.lowering.types import element_type
 from kerneldsl.lowering.vectors import VectorType, item_of
 
-__all__ = ["VALUE_RULES", "check_integer", "element_rule"]
+__all__ = ["VALUE_RULES", "check_integer", "check_mask", "element_rule"]
 
 
 def check_integer(intrinsic: Intrinsic, name: str, arg: Any) -> None:
     """Raise ``TypingError`` for an argument that is no integer or boolean."""
     if not isinstance(arg, types.Integer | types.Boolean):
         raise errors.TypingError(f"{intrinsic!r}: {name} must be an integer, and is {arg}")
+
+
+def check_mask(intrinsic: Intrinsic, mask: Any) -> None:
+    """Raise ``TypingError`` for lanes that are no integer: a boolean names one lane or none."""
+    if not isinstance(mask, types.Integer):
+        raise errors.TypingError(f"{intrinsic!r}: mask must be an integer, and is {mask}")
 
 
 def _bits(intrinsic: Intrinsic, args: tuple[Any, ...], static: Mapping[str, Any]) -> Any:
