@@ -184,8 +184,8 @@ DIFFERENCES = {
 #: What kernels may not contain, to what the error says and what to write. It is on that page, too.
 REFUSED = {
     "a device function that calls itself": ("calls itself", "a loop"),
-    "an array of strings, and a record with one": (
-        "cannot be passed to a kernel",
+    "a string of an array in an expression (constants can be assigned)": (
+        "does not take Record(text",
         "the codes of their characters, `x.view(np.uint32)`",
     ),
     "a member of an `Enum` as an argument": (

@@ -148,3 +148,34 @@ class TestWordsOfErrors:
 
         with pytest.raises(errors.TypingError, match=said):
             cuda.jit((mask[:], predicate[:], types.int32[:]))(kernel)
+
+
+@cuda.jit
+def name_all(names, records):
+    i = cuda.grid(1)
+    if i < len(names):
+        names[i] = "Añ"
+        records[i].x = i
+        records[i]["short"] = b"long"
+        records[i].text = ""
+
+
+class TestStrings:
+    """Constants that are assigned to strings of arrays."""
+
+    def test_constants_fill_or_are_cut(self):
+        names = np.full(5, "before")
+        kind = np.dtype([("x", np.int64), ("short", "S3"), ("text", "U5")])
+        records = np.full(5, np.array((-1, b"abc", "later"), kind))
+        name_all[1, 4](names[:4], records)
+        assert names.tolist() == [*["Añ"] * 4, "before"]
+        assert records[:4].tolist() == [(i, b"lon", "") for i in range(4)]
+        assert records[4].item() == (-1, b"abc", "later")
+
+    def test_bytes_are_no_text(self):
+        @cuda.jit
+        def kernel(names):
+            names[0] = b"a"
+
+        with pytest.raises(errors.TypingError, match="Assign a str to an element"):
+            kernel[1, 1](np.array(["a"]))

@@ -49,6 +49,11 @@ def takes(value, out):
 
 
 @cuda.jit
+def compared(texts, out):
+    out[0] = texts[0] == "a"
+
+
+@cuda.jit
 def copies(out):
     own = out.copy()
     out[0] = own[1]
@@ -81,7 +86,9 @@ def _pointer():
 OUT = np.zeros(2)
 LAUNCHES = {
     "a device function that calls itself": lambda: recursive[1, 1](OUT),
-    "an array of strings, and a record with one": lambda: takes[1, 1](np.array(["a"]), OUT),
+    "a string of an array in an expression (constants can be assigned)": lambda: compared[1, 1](
+        np.array(["a"]), OUT
+    ),
     "a member of an `Enum` as an argument": lambda: takes[1, 1](Color.RED, OUT),
     "an array that a kernel allocates, as `x.copy()`": lambda: copies[1, 1](OUT),
     "a list": lambda: lists[1, 1](OUT),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -98,13 +98,36 @@ def write_back(record: np.void, memory: np.ndarray[Any, Any]) -> None:
 
 
 def aligned(value: Any, after: list[Callable[[], Any]]) -> Any:
-    """Return an array of the host that kernels take; one with odd addresses is copied and back."""
+    """Return an array of the host that kernels take; one with odd addresses is copied and back.
+
+    Strings are looked at as the numbers of their characters.
+    """
+    if type(value) is np.ndarray and value.dtype.char in "SUV":
+        value = value.view(_with_numbers(value.dtype))
     if type(value) is not np.ndarray or value.flags.aligned:
         return value
     copy = value.copy(order="K")
     if value.flags.writeable:
         after.append(partial(np.copyto, value, copy))
     return copy
+
+
+@cache
+def _with_numbers(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return a dtype with arrays of integers in the places of strings; others are as they are."""
+    if dtype.kind in "SU" and dtype.itemsize:
+        size = 1 if dtype.kind == "S" else 4
+        return np.dtype([("text", f"u{size}", (dtype.itemsize // size,))])
+    if dtype.names is None:
+        return dtype
+    fields = [dtype.fields[name] for name in dtype.names]  # type: ignore[index]
+    inner = [_with_numbers(each[0]) for each in fields]
+    if all(made is each[0] for made, each in zip(inner, fields, strict=True)):
+        return dtype
+    texts = [m["text"] if e[0].kind in "SU" else m for m, e in zip(inner, fields, strict=True)]
+    offsets = [each[1] for each in fields]
+    form = {"names": dtype.names, "formats": texts, "offsets": offsets}
+    return np.dtype({**form, "itemsize": dtype.itemsize})  # type: ignore[call-overload,no-any-return]
 
 
 #: More elements than memory has: a pointer has no end.

@@ -24,7 +24,7 @@ from kerneldsl.ir.refusals import (
 )
 from kerneldsl.lowering.types import PackedView
 
-__all__ = ["Place", "load", "packed_number", "place_of"]
+__all__ = ["Place", "load", "packed_number", "place_of", "store_text"]
 
 _Indices = list[Value]
 
@@ -191,6 +191,29 @@ def store(reader: Reader, array: Value, indices: _Indices, value: Value) -> None
             return
     index = indices[0] if len(indices) == 1 else packed(reader, (*indices,))
     _set_by_numba(reader, array, index, value)
+
+
+def store_text(reader: Reader, place: Any, text: str | bytes) -> None:
+    """Store the numbers of the characters of a constant, and then zeros, as NumPy does.
+
+    - `place`: the array of a record that holds them, or a record of that alone.
+    """
+    kind = place.type if isinstance(place, Value) else None
+    if isinstance(kind, types.Record) and len(kind.fields) == 1:
+        place = _item(reader, place, next(iter(kind.fields)))
+    kind = place.type if isinstance(place, Value) else None
+    dtype = types.uint32 if isinstance(text, str) else types.uint8
+    if not isinstance(kind, types.NestedArray) or kind.ndim != 1 or kind.dtype != dtype:
+        found = "a value of another type" if kind is None else f"a value of type {kind}"
+        raise Refusal(
+            f"the text {text!r} is assigned to {found}",
+            "Assign a str to an element of an array of dtype U, and bytes to one of dtype S",
+        )
+    (length,) = kind.shape
+    numbers = list(map(ord, text)) if isinstance(text, str) else list(text)
+    for position in range(length):
+        number = numbers[position] if position < len(numbers) else 0
+        store(reader, place, [reader.constant(position)], reader.constant(number, dtype))
 
 
 def packed_number(reader: Reader, view: Value, indices: _Indices) -> Value:

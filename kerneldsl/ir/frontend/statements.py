@@ -8,11 +8,11 @@ from typing import Any
 from numba import types
 
 from kerneldsl.frontend.parts import Part
-from kerneldsl.ir.frontend.arrays import Place, load, place_of
+from kerneldsl.ir.frontend.arrays import Place, load, place_of, store_text
 from kerneldsl.ir.frontend.expressions import IN_PLACE, binary, read_call, read_name
 from kerneldsl.ir.frontend.faults import check_divisor
 from kerneldsl.ir.frontend.members import is_tile, type_of
-from kerneldsl.ir.frontend.reader import Reader, reads_statement
+from kerneldsl.ir.frontend.reader import Reader, constant_of, reads_statement
 from kerneldsl.ir.operations import Effect, Value
 from kerneldsl.ir.refusals import Refusal, unpacking_refusal
 from kerneldsl.language.intrinsics.intrinsic import Typing
@@ -142,9 +142,19 @@ def bind_target(
             for each, result, part in zip(targets, value, parts, strict=True):
                 bind_target(reader, each, result, part)
         case _:
+            place, text = place_of(reader, target), _text_of(reader, value)
             try:
-                place_of(reader, target).store(value)
+                if text is None:
+                    place.store(value)
+                else:
+                    store_text(reader, place.load(), text)
             except Refusal as refusal:
                 shown = source if refusal.is_of_value and source else target
                 refusal.at(Part(reader.unit, shown))
                 raise
+
+
+def _text_of(reader: Reader, value: Any) -> str | bytes | None:
+    """Return the constant text that a program of numba.cuda's stores, ``None`` for other values."""
+    text = constant_of(value) if isinstance(value, Value) and reader.unit.follows_numba else None
+    return text if isinstance(text, str | bytes) else None
