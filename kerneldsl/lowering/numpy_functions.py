@@ -115,6 +115,8 @@ def _carray(ptr: Any, shape: Any, dtype: Any = None) -> Any:
         return None
     if isinstance(shape, types.Integer):
         return lambda ptr, shape, dtype=None: ptr[:shape]
+    if len(shape) == 1:
+        return lambda ptr, shape, dtype=None: ptr[: shape[0]]
 
     def carray(ptr: Any, shape: Any, dtype: Any = None) -> Any:
         count = 1
@@ -132,6 +134,8 @@ def _farray(ptr: Any, shape: Any, dtype: Any = None) -> Any:
         return None
     if isinstance(shape, types.Integer):
         return lambda ptr, shape, dtype=None: ptr[:shape]
+    if len(shape) == 1:
+        return lambda ptr, shape, dtype=None: ptr[: shape[0]]
 
     def farray(ptr: Any, shape: Any, dtype: Any = None) -> Any:
         count = 1

@@ -291,7 +291,7 @@ class TestViewsOfPointers:
             for i in range(2):
                 for j in range(3):
                     b[i, j] = a[i, j]
-            numba.carray(source, 6)[5] = -1
+            view(source, (6,))[5] = -1
 
         values = rng.normal(size=6).astype(np.float32)
         source, target = cuda.to_device(values), cuda.device_array(6, np.float32)

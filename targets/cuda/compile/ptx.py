@@ -32,6 +32,7 @@ from targets.cuda.compile.numba_device import TRIPLE, initialize_nvptx
 from targets.cuda.compile.pipeline import Pipeline, Stage
 from targets.cuda.compile.ptx_lines import count_anew, reveal_copies
 from targets.cuda.compile.ptxas_workarounds import keep_guards, work_around_ptxas
+from targets.cuda.compile.reshapes import RESHAPE, reshape_definition
 from targets.cuda.compile.square_roots import (
     ROOTS,
     count_roots,
@@ -154,9 +155,11 @@ def link(
             raise _malformed(error) from error
     functions = _functions(module)
     general = [*division_definitions(functions), *root_definitions(calls)]
-    rounding = [_NATIVE_ROUNDING] if ROUND_TO_BFLOAT16 in functions else []
+    known = [_NATIVE_ROUNDING] if ROUND_TO_BFLOAT16 in functions else []
+    if RESHAPE in functions:
+        known.append(reshape_definition())
     general = pipeline.run(Stage.LLVM, general, calls)
-    definitions = [*rounding, *shift_definitions(functions), *general]
+    definitions = [*known, *shift_definitions(functions), *general]
     for definition in definitions:
         module.link_in(_parse(definition))
     if definitions:

@@ -393,3 +393,20 @@ def _incremented(x, y):
 
 
 _list.add("aliased", aliased, _aliased, extent=(70,), expected=_incremented)
+
+
+@kd.kernel
+def reshaped(x, out):
+    i = kd.grid(1)
+    rows, cubes = x.reshape(4, -1), out.reshape((out.size // 6, 2, 3))
+    if i < x.size:
+        cubes[i // 6, i // 3 % 2, i % 3] = rows[i % 4, i // 4]
+
+
+_list.add(
+    "reshaped",
+    reshaped,
+    lambda rng: (random_array(rng, (2, 12), np.float32), poisoned((3, 8), np.float32)),
+    extent=(24,),
+    expected=lambda x, out: {1: x.reshape(4, 6).T.reshape(3, 8)},
+)
