@@ -127,8 +127,8 @@ def _type_of(node: ast.expr, function: Any, known: dict[str, Any]) -> str | None
             shown = [_type_of(each, function, known) for each in items]
             return None if None in shown else f"Tuple({', '.join(map(str, shown))})"
         case ast.List(elts=items):
-            shown = [_type_of(each, function, known) or "" for each in items]
-            values = [each.removeprefix("Literal[int]")[1:-1] for each in shown]
+            names = [_type_of(each, function, known) or "" for each in items]
+            values = [each.removeprefix("Literal[int]")[1:-1] for each in names]
             return f"list(int64)<iv=[{', '.join(values)}]>" if all(values) else None
     return None
 
