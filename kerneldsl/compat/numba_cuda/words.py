@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
-
 from kerneldsl.errors import KernelError, KernelFault
-from kerneldsl.frontend.source import find_source
-from kerneldsl.frontend.specialized import lookup_of
 
 __all__ = ["add_words", "call_without_type"]
 
@@ -84,61 +79,14 @@ def call_without_type(error: KernelError, function: Any, types: dict[str, Any]) 
 
     `types` are Numba's of the parameters of the kernel.
     """
-    where = error.where
-    if where is None or not _ARRAY.search(error.what):
+    if error.where is None or not _ARRAY.search(error.what):
         return ""
-    for node in ast.walk(find_source(function).node):
-        match node:
-            case ast.Call(func=ast.Attribute(value=ast.Attribute(attr=memory), attr="array")) if (
-                node.lineno <= where.lineno <= (node.end_lineno or 0)
-            ):
-                given = dict(zip(("shape", "dtype"), node.args, strict=False))
-                given |= {each.arg: each.value for each in node.keywords if each.arg}
-                shown = {name: _type_of(each, function, types) for name, each in given.items()}
-                if "shape" not in shown or None in shown.values():
-                    return ""
-                arguments = ", ".join(f"{name}={each}" for name, each in shown.items())
-                called = f"Function(<function {memory}.array>)"
-                found = f"found for signature:\n \n >>> array({arguments})"
-                return f"\nNo implementation of function {called} {found}"
-    return ""
+    from kerneldsl.ir.frontend.declared_arrays import types_in_declaration  # imports Numba
 
-
-def _type_of(node: ast.expr, function: Any, known: dict[str, Any]) -> str | None:
-    """Return Numba's name of the type of a simple expression."""
-    from numba import types
-
-    match node:
-        case ast.Name(id=name) if name in known:
-            return str(known[name])
-        case ast.Name() | ast.Attribute():
-            value = _outside(node, function)
-            if isinstance(value, type) and issubclass(value, np.generic):
-                value = types.Type(np.dtype(value).name)
-            return f"class({value})" if isinstance(value, types.Type) else _literal(value)
-        case ast.Constant(value=value):
-            return _literal(value)
-        case ast.Subscript(value=ast.Name(id=name)) if isinstance(known.get(name), types.Array):
-            array = known[name]
-            return str(
-                array.dtype if array.ndim == 1 else types.Array(array.dtype, array.ndim - 1, "A")
-            )
-        case ast.Tuple(elts=items):
-            shown = [_type_of(each, function, known) for each in items]
-            return None if None in shown else f"Tuple({', '.join(map(str, shown))})"
-        case ast.List(elts=items):
-            names = [_type_of(each, function, known) or "" for each in items]
-            values = [each.removeprefix("Literal[int]")[1:-1] for each in names]
-            return f"list(int64)<iv=[{', '.join(values)}]>" if all(values) else None
-    return None
-
-
-def _outside(node: ast.expr, function: Any) -> Any:
-    """Return what a name from outside the kernel means, ``None`` if it is unknown."""
-    if isinstance(node, ast.Attribute):
-        return getattr(_outside(node.value, function), node.attr, None)
-    return lookup_of(function)(node.id) if isinstance(node, ast.Name) else None
-
-
-def _literal(value: Any) -> str | None:
-    return f"Literal[int]({value})" if type(value) is int else None
+    found = types_in_declaration(function, error.where.lineno, types)
+    if found is None:
+        return ""
+    memory, arguments = found
+    shown = ", ".join(f"{name}={kind}" for name, kind in arguments.items())
+    called = f"Function(<function {memory}.array>)"
+    return f"\nNo implementation of function {called} found for signature:\n \n >>> array({shown})"
