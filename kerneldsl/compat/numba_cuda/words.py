@@ -75,7 +75,7 @@ _ARRAY = re.compile(r"kd\.(shared|local)\.array: shape is |a list cannot be used
 
 
 def call_without_type(error: KernelError, function: Any, types: dict[str, Any]) -> str:
-    """Return Numba's sentence of a declared array whose shape is no constant, or nothing.
+    """Return Numba's sentence of a declared array of a shape that is no constant, or nothing.
 
     `types` are Numba's of the parameters of the kernel.
     """

@@ -21,7 +21,7 @@ def types_in_declaration(
 
     - `function`, `lineno`: the kernel, and a line of the call.
     - `known`: types of its parameters.
-    - returns: ``None`` where there is no such call, or a type is not known.
+    - returns: ``None`` if the line has no such call, or a type is not known.
     """
     for node in ast.walk(find_source(function).node):
         match node:

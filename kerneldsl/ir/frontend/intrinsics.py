@@ -83,7 +83,7 @@ def read_hinted(reader: Reader, node: ast.Call, use: IntrinsicUse) -> Any:
 
 
 def _refuse_part(reader: Reader, use: IntrinsicUse, part: Any, index: Any) -> None:
-    """Refuse indices of a part of an array, where they are to be those of an element."""
+    """Refuse indices of a part of an array: a hint needs those of an element."""
     given = packed(reader, index).type
     count = len(given) if isinstance(given, types.BaseTuple) else 1
     if not all(isinstance(each, types.Integer) for each in getattr(given, "types", (given,))):

@@ -1,6 +1,6 @@
 """``array.reshape``: strides of another shape, which Numba's runtime computes on a host.
 
-Numba types it for arrays of layout C alone, whose elements lie side by side.
+Numba types it for arrays of layout C alone. Their elements lie side by side.
 """
 
 from __future__ import annotations

@@ -108,7 +108,7 @@ def _hyperbolic_tangent(builder: ir.IRBuilder, args: Sequence[ir.Value]) -> ir.V
 
 
 def _older_tangent(builder: ir.IRBuilder, args: Sequence[ir.Value]) -> ir.Value:
-    """Write 1 - 2 / (exp(2 x) + 1), and near 0, where that cancels, x - x³ / 3."""
+    """Write 1 - 2 / (exp(2 x) + 1), and near 0, to avoid cancellation, x - x³ / 3."""
     (x,) = args
     power = call_nvvm(builder, "ex2.approx.f", _F32, [builder.fmul(x, _F32(2 / math.log(2)))])
     wide = builder.fsub(_F32(1), builder.fdiv(_F32(2), builder.fadd(power, _F32(1))))
