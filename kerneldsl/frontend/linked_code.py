@@ -40,6 +40,8 @@ class LinkedCode:
     beside: tuple[LinkedCode, ...] = ()
     #: Whether it takes the address of its result first, and returns an int32, as numba.cuda's.
     by_address: bool = False
+    #: Positions of arrays of which it takes the address alone, as of pointers.
+    pointers: frozenset[int] = frozenset()
     #: Whether the Python function has the same meaning; else it is for a GPU alone.
     has_body: bool = True
 
@@ -47,6 +49,10 @@ class LinkedCode:
     def files(self) -> tuple[LinkedCode, ...]:
         """All code that it is linked with, its own first; none of a function without any."""
         return (self, *self.beside) if self.code else self.beside
+
+    def passes_strides(self, number: int) -> bool:
+        """Return whether extents and strides of a parameter are passed, if it is an array."""
+        return self.by_address and number not in self.pointers
 
     @property
     def signature(self) -> str:
@@ -63,7 +69,7 @@ class LinkedCode:
         """Return what the compiled code depends on, without included files and compilers."""
         yield from (self.symbol, self.signature, self.form, self.digest, str(self.is_pure))
         yield repr(self.options)
-        yield str(self.by_address)
+        yield str((self.by_address, sorted(self.pointers)))
         for each in self.beside:
             yield from (each.form, each.digest, repr(each.options))
 

@@ -40,6 +40,7 @@ __all__ = [
     "draws",
     "is_array_of_device",
     "is_bound",
+    "is_buffer_function",
     "is_library",
     "is_linear_algebra",
     "is_of_times",
@@ -296,6 +297,13 @@ def refuse_builtin(reporter: Reporter, node: ast.expr, resolved: Resolved) -> No
         remedy = BUILTINS.get(name)
         if remedy is not None:
             reporter.fail(node, f"{name}() cannot be used in a kernel", remedy)
+
+
+def is_buffer_function(resolved: Resolved) -> bool:
+    """Return whether a chain is cffi's ``ffi.from_buffer``, which gives an array's pointer."""
+    owner = getattr(resolved.value, "__self__", None)
+    is_of_cffi = type(owner).__module__.partition(".")[0] == "cffi"
+    return is_of_cffi and resolved.value.__name__ == "from_buffer"
 
 
 def refuse_unknown(reporter: Reporter, node: ast.expr, resolved: Resolved) -> None:

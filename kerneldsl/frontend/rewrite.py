@@ -32,6 +32,7 @@ from kerneldsl.frontend.local_functions import GivenFunction, LocalFunction
 from kerneldsl.frontend.outside_values import (
     draws,
     is_array_of_device,
+    is_buffer_function,
     is_read,
     message_of,
     refuse_builtin,
@@ -139,6 +140,9 @@ class Rewriter(IntrinsicCalls):
         if isinstance(resolved.value, GivenFunction) and not resolved.rest:
             self._refuse_starred(node)
             return self._given_call(node, resolved.value, resolved.path)
+        if self._takes_arrays and is_buffer_function(resolved) and len(node.args) == 1:
+            given: ast.expr = self.visit(node.args[0])  # an array is its own pointer
+            return given
         intrinsic = self._intrinsic(resolved)
         if intrinsic is not None:
             self._refuse_starred(node)

@@ -8,6 +8,7 @@ import pytest
 import kerneldsl as kd
 from kerneldsl import cuda
 from kerneldsl.compat.numba_cuda.errors import LinkerError, NvrtcError
+from tests.support.targets import require
 
 HEAD = ".version 6.5\n.target sm_50\n.address_size 64\n"
 
@@ -195,3 +196,66 @@ def test_what_is_refused():
         cuda.CUSource("", setup_callback=print)
     with pytest.raises(ValueError, match="link keyword invalid for device function"):
         cuda.jit(device=True, link=["twice.ptx"])(lambda x: x)
+
+
+#: Functions that take pointers, with C's ABI and with numba's; `place` returns one.
+POINTERS = """
+extern "C" __device__ void fill(int* x, int value) { *x = value; }
+extern "C" __device__ int half(float* out, float* x) { *out = *x / 2; return 0; }
+extern "C" __device__ int place(int** out, int* x) { *out = x; return 0; }
+"""
+
+
+def functions_of_pointers():
+    from numba import types
+
+    code = cuda.CUSource(POINTERS)
+    number, single = types.CPointer(types.int32), types.CPointer(types.float32)
+    fill = cuda.declare_device("fill", types.void(number, types.int32), link=code, abi="c")
+    half = cuda.declare_device("half", types.float32(single), link=code)
+    return fill, half, cuda.declare_device("place", number(number), link=code)
+
+
+def pointing(view):
+    fill, half, place = functions_of_pointers()
+
+    @cuda.jit
+    def kernel(x, y, equal):
+        i = cuda.grid(1)
+        if i < len(x):
+            at = view(x[i:])
+            fill(at, i + 1)
+            own = cuda.local.array(1, np.float32)
+            own[0] = i
+            y[i] = half(view(own))
+            equal[i] = place(at) + 4 * (len(x) - i) == place(view(x[len(x) :]))
+
+    return kernel
+
+
+@cuda.jit(device=True)
+def itself(x):
+    return x
+
+
+@pytest.mark.parametrize("with_cffi", [False, True])
+def test_pointers_are_addresses_of_arrays(with_cffi):
+    require("cuda")
+    view = pytest.importorskip("cffi").FFI().from_buffer if with_cffi else itself
+    x, y, equal = np.full(70, -9, np.int32), np.full(70, np.nan, np.float32), np.zeros(70, bool)
+    with kd.use("cuda"):
+        pointing(view)[3, 32](x, y, equal)
+    assert x.tolist() == list(range(1, 71))
+    assert y.tolist() == [i / 2 for i in range(70)]
+    assert equal.all()
+
+
+def test_an_array_of_another_dtype_is_no_such_pointer():
+    fill, *_ = functions_of_pointers()
+
+    @cuda.jit
+    def kernel(x):
+        fill(x, 1)
+
+    with pytest.raises(kd.KernelTypingError, match=r"fill: a0 is declared as int32\[::1\]"):
+        kernel.ptx("int64[::1]", arch="sm_90")

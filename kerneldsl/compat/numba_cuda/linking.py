@@ -8,7 +8,11 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from kerneldsl.compat.numba_cuda.errors import LinkerError
-from kerneldsl.compat.numba_cuda.typing import argument_types, kinds_of_signature
+from kerneldsl.compat.numba_cuda.typing import (
+    argument_types,
+    kinds_of_signature,
+    pointers_of_signature,
+)
 from kerneldsl.contract.cuda_options import CudaOptions
 from kerneldsl.frontend.code_form import CodeForm
 from kerneldsl.frontend.linked_code import LinkedCode
@@ -17,6 +21,7 @@ from kerneldsl.kernels.linking import FORMS
 from kerneldsl.kernels.made_functions import made_function
 from kerneldsl.language.kinds import ArrayKind, ScalarKind
 from kerneldsl.language.signatures import read_signature
+from kerneldsl.utilities.modules import is_of_numba
 
 __all__ = [
     "LTOIR",
@@ -120,6 +125,11 @@ def _code(symbol: str, code: bytes, form: CodeForm, name: str, **options: Any) -
     return LinkedCode(symbol, (), None, code, form, name, **options)
 
 
+def _kind_of_result(result: Any) -> Any:
+    """Return the kind of a result; a pointer is its address."""
+    return ScalarKind("uint64") if is_of_numba(result, "CPointer") else read_signature((result,))[0]
+
+
 def declare_device(
     name: str, sig: Any, link: Any = None, use_cooperative: bool = False, abi: str = "numba"
 ) -> Any:
@@ -130,8 +140,9 @@ def declare_device(
     name : str
         Its name in the code.
     sig : signature
-        The types of its parameters and its result: numbers, and arrays as parameters with the ABI
-        ``"numba"``.
+        The types of its parameters and its result: numbers and pointers, and arrays as parameters
+        with the ABI ``"numba"``. For a pointer, a call gives an array. A pointer as the result is
+        an address.
     link : optional
         The code, as of ``cuda.jit``; else the kernel's own.
     use_cooperative : bool, optional
@@ -140,14 +151,16 @@ def declare_device(
         ``"numba"`` if the function takes the address of its result first and returns 0, and ``"c"``
         for a function of C.
     """
-    kinds, result = kinds_of_signature(sig)
+    kinds, result = kinds_of_signature(sig, of_kernel=True)
     if result is None:
         raise TypeError("Return type must be provided for device declarations")
+    pointers = pointers_of_signature(sig)
     if abi not in ("numba", "c"):
         raise NotImplementedError(f"Unsupported ABI: {abi}")
-    returned = None if str(result) in ("none", "void") else read_signature((result,))[0]
-    for kind in (*kinds, *((returned,) if returned is not None else ())):
-        if isinstance(kind, ArrayKind) and abi == "numba" and kind is not returned:
+    returned = None if str(result) in ("none", "void") else _kind_of_result(result)
+    for number, kind in enumerate((*kinds, *((returned,) if returned is not None else ()))):
+        is_passed = abi == "numba" or number in pointers
+        if isinstance(kind, ArrayKind) and is_passed and kind is not returned:
             continue
         is_number = isinstance(kind, ScalarKind) and not re.match("complex|.*16", kind.dtype)
         if not is_number and str(kind) not in ("int16", "uint16"):
@@ -168,6 +181,7 @@ def declare_device(
         name,
         beside=files,
         by_address=abi == "numba",
+        pointers=pointers,
         has_body=False,
     )
     made: Any = DeviceFunction(function, code)

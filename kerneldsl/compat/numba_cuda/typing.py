@@ -57,8 +57,9 @@ def _is_of_numba(name: str) -> bool:
 def kinds_of_signature(signature: Any, *, of_kernel: bool = False) -> tuple[tuple[Kind, ...], Any]:
     """Return the kinds of parameters, and Numba's type of the result or ``None``.
 
-    A signature is a text, types in a tuple, or an object of Numba's. In that of a kernel a pointer
-    is an array of one axis, and :func:`types_of_signature` has the parameters that are types.
+    A signature is a text, types in a tuple, or an object of Numba's. In that of a kernel, or of
+    linked code, a pointer is an array of one axis, and :func:`types_of_signature` has the
+    parameters that are types.
     """
     arguments, result = normalize_signature(signature)
     if of_kernel:

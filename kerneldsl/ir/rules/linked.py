@@ -43,10 +43,11 @@ def call_rule(code: LinkedCode, function: str, names: tuple[str, ...]) -> Any:
 
     def rule(args: tuple[Any, ...], static: Mapping[str, Any]) -> Any:
         wanted = []
-        for name, kind, arg in zip(names, code.parameters, args, strict=True):
+        for number, (name, kind, arg) in enumerate(zip(names, code.parameters, args, strict=True)):
             what, plain = f"{function}: {name}", types.unliteral(arg)
             if isinstance(kind, ArrayKind):
-                wanted.append(_array(what, kind, plain, has_strides=code.by_address))
+                has_strides = code.passes_strides(number)
+                wanted.append(_array(what, kind, plain, has_strides=has_strides))
             else:
                 wanted.append(_number(what, kind.dtype, plain))
         result = types.void if code.result is None else element_type(code.result.dtype)

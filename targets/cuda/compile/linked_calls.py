@@ -32,18 +32,19 @@ def linked_emitter(code: LinkedCode) -> Emitter:
     def emit(written: Call) -> ir.Value:
         builder, signature = written.builder, written.signature
         values: list[ir.Value] = []
-        for given_kind, value in zip(signature.args, written.args, strict=True):
-            values += _passed(written, given_kind, value, by_address=code.by_address)
+        for number, kind in enumerate(signature.args):
+            has_strides = code.passes_strides(number)
+            values += _passed(written, kind, written.args[number], has_strides=has_strides)
         result = _type_of(written, signature.return_type)
         slot: ir.Value = ir.Constant(_I8.as_pointer(), None)
         if code.by_address:
             if signature.return_type != types.void:
                 slot = cgutils.alloca_once(builder, result)
             values.insert(0, builder.bitcast(slot, _I8.as_pointer()))
-        kind = ir.FunctionType(
+        called = ir.FunctionType(
             ir.IntType(32) if code.by_address else result, [v.type for v in values]
         )
-        function = cgutils.get_or_insert_function(builder.module, kind, code.symbol)
+        function = cgutils.get_or_insert_function(builder.module, called, code.symbol)
         # Threads must meet at whatever the function has: an exchange, say.
         function.attributes.add("readnone" if code.is_pure else "convergent")
         function.attributes.add("nounwind")
@@ -66,7 +67,7 @@ def _type_of(written: Call, kind: Any) -> ir.Type:
     return _I8 if kind == types.boolean else written.context.get_value_type(kind)
 
 
-def _passed(written: Call, kind: Any, value: ir.Value, *, by_address: bool) -> Sequence[ir.Value]:
+def _passed(written: Call, kind: Any, value: ir.Value, *, has_strides: bool) -> Sequence[ir.Value]:
     """Return an argument as it is passed: of an array the address of its first element.
 
     numba.cuda passes two null pointers before that, the numbers of elements and of bytes of one,
@@ -77,7 +78,7 @@ def _passed(written: Call, kind: Any, value: ir.Value, *, by_address: bool) -> S
         return (builder.zext(value, _I8) if value.type == _I1 else value,)
     array = written.context.make_array(kind)(written.context, builder, value)
     data = builder.bitcast(array.data, _I8.as_pointer())
-    if not by_address:
+    if not has_strides:
         return (data,)
     null = ir.Constant(_I8.as_pointer(), None)
     axes = (cgutils.unpack_tuple(builder, each, kind.ndim) for each in (array.shape, array.strides))

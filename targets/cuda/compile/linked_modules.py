@@ -209,7 +209,9 @@ def _check_function(unit: FunctionUnit, code: LinkedCode, module: PtxModule) -> 
             else "Check the name, or give it by name=",
         )
     declared = tuple(
-        bits for kind in code.parameters for bits in _bits_passed(kind, by_address=code.by_address)
+        bits
+        for number, kind in enumerate(code.parameters)
+        for bits in _bits_passed(kind, has_strides=code.passes_strides(number))
     )
     results = () if code.result is None else (_bits_of(code.result),)
     if code.by_address:
@@ -231,9 +233,9 @@ def _bits_of(kind: ScalarKind | ArrayKind) -> int:
     return _POINTER_BITS if isinstance(kind, ArrayKind) else max(32, 8 * kind.element.nbytes)
 
 
-def _bits_passed(kind: ScalarKind | ArrayKind, *, by_address: bool) -> tuple[int, ...]:
+def _bits_passed(kind: ScalarKind | ArrayKind, *, has_strides: bool) -> tuple[int, ...]:
     """Return the bits of what is passed of an argument."""
-    if by_address and isinstance(kind, ArrayKind):
+    if has_strides and isinstance(kind, ArrayKind):
         return (_POINTER_BITS,) * (5 + 2 * kind.ndim)
     return (_bits_of(kind),)
 
