@@ -40,7 +40,7 @@ class LinkedCode:
     beside: tuple[LinkedCode, ...] = ()
     #: Whether it takes the address of its result first, and returns an int32, as numba.cuda's.
     by_address: bool = False
-    #: Positions of arrays of which it takes the address alone, as of pointers.
+    #: Positions of arrays that are passed as their address alone, as pointers are.
     pointers: frozenset[int] = frozenset()
     #: Whether the Python function has the same meaning; else it is for a GPU alone.
     has_body: bool = True
