@@ -175,7 +175,7 @@ def declare_device(
     code = LinkedCode(
         name,
         kinds,  # type: ignore[arg-type]  # numbers, as was checked
-        returned,  # type: ignore[arg-type]
+        returned,
         b"",
         CodeForm.PTX,
         name,
