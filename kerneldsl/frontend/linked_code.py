@@ -42,6 +42,8 @@ class LinkedCode:
     by_address: bool = False
     #: Positions of arrays that are passed as their address alone, as pointers are.
     pointers: frozenset[int] = frozenset()
+    #: Whether it may wait for the whole grid, so that launches are cooperative.
+    is_cooperative: bool = False
     #: Whether the Python function has the same meaning; else it is for a GPU alone.
     has_body: bool = True
 
@@ -69,7 +71,7 @@ class LinkedCode:
         """Return what the compiled code depends on, without included files and compilers."""
         yield from (self.symbol, self.signature, self.form, self.digest, str(self.is_pure))
         yield repr(self.options)
-        yield str((self.by_address, sorted(self.pointers)))
+        yield str((self.by_address, sorted(self.pointers), self.is_cooperative))
         for each in self.beside:
             yield from (each.form, each.digest, repr(each.options))
 

@@ -8,6 +8,7 @@ import pytest
 import kerneldsl as kd
 from kerneldsl import cuda
 from kerneldsl.compat.numba_cuda.errors import LinkerError, NvrtcError
+from kerneldsl.kernels.exported import OFFLINE
 from tests.support.targets import require
 
 HEAD = ".version 6.5\n.target sm_50\n.address_size 64\n"
@@ -259,3 +260,11 @@ def test_an_array_of_another_dtype_is_no_such_pointer():
 
     with pytest.raises(kd.KernelTypingError, match=r"fill: a0 is declared as int32\[::1\]"):
         kernel.ptx("int64[::1]", arch="sm_90")
+
+
+@pytest.mark.parametrize("is_cooperative", [False, True])
+def test_code_that_waits_for_the_grid_is_launched_cooperatively(is_cooperative):
+    code = cuda.PTXSource(ptx_of("twice"))
+    twice = cuda.declare_device("twice", "int32(int32)", code, use_cooperative=is_cooperative)
+    found = kernel_of(twice).specialization("int32[::1], int32[::1]", **OFFLINE)[1]
+    assert found.traits.syncs_grid is is_cooperative

@@ -146,7 +146,7 @@ def declare_device(
     link : optional
         The code, as of ``cuda.jit``; else the kernel's own.
     use_cooperative : bool, optional
-        Changes nothing.
+        Whether it may wait for the whole grid. Kernels that call it are launched cooperatively.
     abi : str, optional
         ``"numba"`` if the function takes the address of its result first and returns 0, and ``"c"``
         for a function of C.
@@ -182,6 +182,7 @@ def declare_device(
         beside=files,
         by_address=abi == "numba",
         pointers=pointers,
+        is_cooperative=use_cooperative,
         has_body=False,
     )
     made: Any = DeviceFunction(function, code)

@@ -153,8 +153,14 @@ def _augmented(found: set[Alias], where: SourceLocation) -> list[Augmented]:
 
 
 def syncs_grid(unit: FunctionUnit) -> bool:
-    """Return whether a kernel, or a function that it calls, has a barrier of the grid."""
-    return any(use.intrinsic is grid_group.sync for use in unit.all_uses())
+    """Return whether a kernel, or a function that it calls, has a barrier of the grid.
+
+    Code of a linked function may have one, if it is declared so.
+    """
+    linked = (each.linked for each in unit.reachable())
+    return any(use.intrinsic is grid_group.sync for use in unit.all_uses()) or any(
+        code is not None and code.is_cooperative for code in linked
+    )
 
 
 def _is_internal_call(node: ast.Call, unit: FunctionUnit) -> bool:
