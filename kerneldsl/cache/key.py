@@ -80,7 +80,7 @@ def key_of(
         raise UncacheableError("in debug mode, code belongs to lines and to exceptions")
     components = {"target": target, "signature": format_signature(specialization.kinds)}
     try:
-        components |= identify(specialization.unit, has_lines=specialization.options.lineinfo)
+        components |= identify(specialization.unit, has_lines=specialization.options.has_lines)
     except UnidentifiedError as error:
         raise UncacheableError(str(error)) from error
     if specialization.code is not None:

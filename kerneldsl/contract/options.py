@@ -37,6 +37,10 @@ class CompileOptions:
         In debug mode, end a thread at a division by zero, as numba.cuda does.
     lineinfo : bool
         Put source lines into the compiled code, for profilers.
+    optimize : bool
+        Optimize the code of a GPU. Without it, variables are in memory.
+    variables : bool
+        Describe variables in the code of a GPU that is not optimized, for debuggers.
     wraparound : bool
         Negative indices count from the end, as in Python; False promises there are none.
     max_registers : int or None
@@ -56,11 +60,18 @@ class CompileOptions:
     debug: bool = False
     checks_division: bool = False
     lineinfo: bool = False
+    optimize: bool = True
+    variables: bool = False
     wraparound: bool = True
     max_registers: int | None = None
     launch_bounds: tuple[int, ...] | None = None
     entry: EntryForm = EntryForm.KERNEL
     disabled_passes: tuple[str, ...] = ()
+
+    @property
+    def has_lines(self) -> bool:
+        """True if the compiled code has source lines."""
+        return self.lineinfo or self.debug or self.variables
 
 
 #: What a decorator without options needs.

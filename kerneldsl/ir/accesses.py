@@ -45,8 +45,8 @@ __all__ = [
 Owner: TypeAlias = int | Operation | str
 _NOTHING: frozenset[Owner] = frozenset()
 _ARGUMENTS, _DYNAMIC = "arguments", "dynamic shared"
-#: What ends a thread by an error, and writes no element.
-_CHECKS = ("fault", "fault.check", "unpack.check")
+#: What ends a thread by an error or is for debuggers, and writes no element.
+_CHECKS = ("fault", "fault.check", "unpack.check", "variable")
 #: Modules with functions that only compute from their arguments.
 _COMPUTING_MODULES = ("_operator", "builtins", "cmath", "math", "operator")
 

@@ -81,6 +81,7 @@ def kernel(
     contract: bool = True,
     debug: bool | None = None,
     lineinfo: bool = False,
+    opt: bool = True,
     wraparound: bool = True,
     max_registers: int | None = None,
     launch_bounds: int | tuple[int, ...] | None = None,
@@ -98,6 +99,7 @@ def kernel(
     contract: bool = True,
     debug: bool | None = None,
     lineinfo: bool = False,
+    opt: bool = True,
     wraparound: bool = True,
     max_registers: int | None = None,
     launch_bounds: int | tuple[int, ...] | None = None,
@@ -116,6 +118,7 @@ def kernel(
     contract: bool = True,
     debug: bool | None = None,
     lineinfo: bool = False,
+    opt: bool = True,
     wraparound: bool = True,
     max_registers: int | None = None,
     launch_bounds: Any = None,
@@ -143,8 +146,12 @@ def kernel(
         Fuse a multiplication and an addition into one operation (the default), as nvcc does.
     debug : bool, optional
         Check indices, and report ``assert`` and ``raise``. By default ``KERNELDSL_DEBUG`` decides.
+        The code has source lines.
     lineinfo : bool, optional
         Write source lines into the compiled code, for profilers.
+    opt : bool, optional
+        Optimize the code of a GPU (the default). With ``debug=True, opt=False`` cuda-gdb shows the
+        variables of the kernel.
     wraparound : bool, optional
         Count negative indices from the end (the default). With ``False`` the kernel promises that
         no index is negative.
@@ -193,13 +200,16 @@ def kernel(
         function, signature = None, function
     environment.configure_logging()
     environment.check_environment()
+    debug = environment.debug_is_on() if debug is None else read_flag("debug", debug)
     options = KernelOptions(
         read_signatures_of(signature),
         CompileOptions(
             fastmath=read_flag("fastmath", fastmath),
             contract=read_flag("contract", contract),
-            debug=environment.debug_is_on() if debug is None else read_flag("debug", debug),
+            debug=debug,
             lineinfo=read_flag("lineinfo", lineinfo),
+            optimize=read_flag("opt", opt),
+            variables=bool(debug) and not opt,
             wraparound=read_flag("wraparound", wraparound),
             max_registers=_read_registers(max_registers),
             launch_bounds=_read_launch_bounds(launch_bounds),

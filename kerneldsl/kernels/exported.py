@@ -84,7 +84,14 @@ def export_function(
     for kind in kinds:
         _require_number(kind, f"a parameter of {name}")
     given = options or CompileOptions()
-    given = replace(given, entry=form, debug=False, launch_bounds=None, max_registers=None)
+    given = replace(
+        given,
+        entry=form,
+        debug=False,
+        lineinfo=given.has_lines,
+        launch_bounds=None,
+        max_registers=None,
+    )
     compiled = KernelOptions(compile=given)
     probe, result = _probe(function, kinds, name, lambda f: made_by(f, compiled))
     parameters = [f"a{number}" for number in range(len(kinds))]

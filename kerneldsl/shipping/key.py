@@ -41,7 +41,7 @@ def shipped_keys(
       found out.
     """
     options = specialization.options
-    if options.debug or options.lineinfo:
+    if options.has_lines:
         what = "debug mode" if options.debug else "line information"
         raise UncacheableError(f"with {what}, code belongs to files and lines")
     components = {

@@ -229,6 +229,8 @@ def test_every_option_is_part_of_it() -> None:
         "contract": False,
         "checks_division": True,
         "lineinfo": True,
+        "optimize": False,
+        "variables": True,
         "wraparound": False,
         "max_registers": 32,
         "launch_bounds": (256, 2),

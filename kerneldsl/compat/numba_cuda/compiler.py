@@ -59,7 +59,7 @@ def compile(
         sig if device and declared is not None else None,
         device=device,
         debug=debug,
-        lineinfo=lineinfo or bool(debug and device),
+        lineinfo=lineinfo,
         fastmath=fastmath,
         opt=not debug if opt is None else opt,
         launch_bounds=launch_bounds,

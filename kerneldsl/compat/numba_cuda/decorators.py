@@ -170,6 +170,8 @@ def _decorated(
             debug=bool(options["debug"]),
             checks_division=bool(options["debug"]) and not options.get("fastmath"),
             lineinfo=bool(options["lineinfo"]),
+            optimize=bool(options["opt"]),
+            variables=bool(options["debug"]) and not options["opt"],
             max_registers=options.get("max_registers"),
             launch_bounds=None if bounds is None else _bounds(bounds),
         ),

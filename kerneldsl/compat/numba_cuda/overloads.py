@@ -113,7 +113,7 @@ class Overload:
     def inspect_llvm(self) -> str:
         """Return the LLVM IR."""
         kernel, given = self._kernel()
-        where = OFFLINE if self._dispatcher._is_device else {}
+        where = OFFLINE if self._dispatcher._is_device else _on_gpu()
         return kernel.llvm(*given, **where)  # type: ignore[no-any-return]
 
     def inspect_asm(self, cc: Any = None) -> str:

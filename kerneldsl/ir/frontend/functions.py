@@ -95,9 +95,10 @@ def _read_body_of(reader: Reader, unit: FunctionUnit, arguments: list[Any]) -> A
 def _note_parameters(reader: Reader) -> None:
     """Note the parameters of the function that is read as assigned."""
     given = reader.unit.tree.args
-    for each in (*given.posonlyargs, *given.args):
-        place = Part(reader.unit, each)
-        reader.names.assign(each.arg, reader.variables[each.arg], place, None, reader.caller)
+    for number, each in enumerate((*given.posonlyargs, *given.args), 1):
+        place, value = Part(reader.unit, each), reader.variables[each.arg]
+        reader.names.assign(each.arg, value, place, None, reader.caller)
+        reader.at(reader.unit.tree, reader.keep, each.arg, value, number)
 
 
 def _linked(reader: Reader, unit: FunctionUnit, code: LinkedCode, arguments: list[Any]) -> Value:

@@ -22,9 +22,9 @@ from kerneldsl.ir.frontend import attributes, control, expressions, statements  
 from kerneldsl.ir.frontend.faults import Faults
 from kerneldsl.ir.frontend.findings.find import add_findings
 from kerneldsl.ir.frontend.functions import read_call_of, read_kernel_body
-from kerneldsl.ir.frontend.members import unpacked
+from kerneldsl.ir.frontend.members import is_tile, packed, unpacked
 from kerneldsl.ir.frontend.reader import Reader, reads_statement
-from kerneldsl.ir.operations import LOOPS, Function, Operation, Region, Value
+from kerneldsl.ir.operations import LOOPS, Effect, Function, Operation, Region, Value
 from kerneldsl.ir.rewriter import rewrite
 from kerneldsl.ir.typing import Typing
 from kerneldsl.language.intrinsics.intrinsic import Typing as Rule
@@ -87,6 +87,7 @@ def read_function(
     plain_function: Callable[[FunctionUnit], Any] | None = None,
     debug: bool = False,
     checks_division: bool = False,
+    keeps_variables: bool = False,
     raises: bool = False,
     notes: Notes | None = None,
     made_by: type[Reader] = Reader,
@@ -96,9 +97,9 @@ def read_function(
     With `calls_linked` linked functions are calls of other code. `plain_function` returns what
     Numba calls for one of its functions. Without these, bodies are read. In debug mode indices
     are checked, and ``assert`` and ``raise`` are faults. So are divisions by zero with
-    `checks_division`. A target that `raises` ends a thread by an
-    exception where Python does. `notes` get the types of nodes. `made_by` is the class of the
-    reader.
+    `checks_division`. With `keeps_variables` there is an operation for each assignment of a
+    variable. A target that `raises` ends a thread by an exception where Python does. `notes` get
+    the types of nodes. `made_by` is the class of the reader.
 
     Raises :class:`NotReadError` for what this front end does not read. Raises Numba's
     ``TypingError`` where an operation has no type.
@@ -110,6 +111,8 @@ def read_function(
     reader.calls_linked = calls_linked
     reader.plain_function = plain_function
     reader.faults = Faults(checks_division=checks_division) if debug else None
+    if keeps_variables:
+        reader.keep = partial(_keep, reader)
     reader.raises = raises
     reader.notes = notes
     if unit.uses_tiles():
@@ -133,6 +136,20 @@ def read_function(
     if reader.faults is not None:
         function.fault_sites = tuple(reader.faults.sites)
     return function
+
+
+def _keep(reader: Reader, name: str, value: Any, argument: int = 0) -> None:
+    """Add an operation that says what a variable is assigned."""
+    if _is_in_memory(value):
+        attributes = {"name": name, "argument": argument}
+        reader.add("variable", [packed(reader, value)], (), attributes, effect=Effect.WRITE)
+
+
+def _is_in_memory(value: Any) -> bool:
+    """Return whether a thread can have a value in its memory, as it cannot have a tile."""
+    if isinstance(value, tuple):
+        return all(map(_is_in_memory, value))
+    return isinstance(value, Value) and not is_tile(value)
 
 
 def _plain(operation: Operation) -> tuple[list[Operation], list[Value]] | None:

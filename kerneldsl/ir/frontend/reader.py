@@ -84,6 +84,10 @@ def _never(unit: FunctionUnit, arguments: list[Any]) -> Any:
     raise NotReadError(f"a call of {unit.name}")
 
 
+def _keep_nothing(name: str, value: Any, argument: int = 0) -> None:
+    """Keep no variable for debuggers."""
+
+
 class Reader:
     """The state of reading one kernel: the unit that is read, its variables, its operations."""
 
@@ -112,6 +116,9 @@ class Reader:
         self.plain_function: Callable[[FunctionUnit], Any] | None = None
         #: Reads the body of a device function in the place of a call, from its arguments.
         self.call: Callable[[FunctionUnit, list[Any]], Any] = _never
+        #: Adds an operation that says what a variable is assigned, if debuggers are to see it. The
+        #: number is that of a parameter, from 1.
+        self.keep: Callable[..., None] = _keep_nothing
         #: In debug mode, what can fail.
         self.faults: Any = None
         #: Whether a thread ends by an exception where Python does.
@@ -255,6 +262,7 @@ class Reader:
             self.floats.setdefault((self.unit, name), (value.type, self.place.line))
         if not name.startswith(RESERVED_PREFIX):
             self.hold(name, value)
+            self.keep(name, value)
         self.variables[name] = value
 
     def hold(self, name: str | None, value: Any) -> None:

@@ -137,13 +137,13 @@ def write_kernel(
     """
     from kerneldsl.lowering.numba_internals.compiling import global_compiler_lock
     from targets.cuda.compile import ptx
-    from targets.cuda.compile.pipeline import Pipeline
+    from targets.cuda.compile.pipeline import pipeline_of
 
     specialization, name = lowered.specialization, lowered.entry_name
     check_words(specialization, arch, ptx_version)
     unit = specialization.unit
     timings = dict(lowered.timings)
-    pipeline = Pipeline(specialization.options.disabled_passes)
+    pipeline = pipeline_of(specialization.options)
     with global_compiler_lock:
         started = time.perf_counter()
         try:
@@ -172,7 +172,12 @@ def write_kernel(
             pipeline,
             views_shared=traits.views_vectors and has_shared,
             facts=facts_of(specialization) if is_kernel else NO_FACTS,
+            optimize=specialization.options.optimize,
         )
+    if specialization.options.has_lines and not specialization.options.variables:
+        from targets.cuda.compile.inlined_lines import with_calls
+
+        text = with_calls(text, llvm, ptx_version)
     version = ptx_version
     if linked.external:
         from targets.cuda.compile.linked_modules import join_linked
@@ -191,7 +196,8 @@ def write_kernel(
         specialization,
         name,
         ptx=text,
-        llvm=llvm,
+        # Without optimization it is shown as it was lowered, with the names of variables.
+        llvm=llvm if specialization.options.optimize else lowered.entry_text,
         arch=arch,
         ptx_version=version,
         fault_table=lowered.fault_table,

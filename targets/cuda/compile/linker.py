@@ -16,6 +16,7 @@ from kerneldsl.errors import CompileError, DeviceCodeError, ToolMissingError
 from kerneldsl.frontend.code_form import CodeForm
 from kerneldsl.frontend.linked_code import LinkedCode
 from targets.cuda.compile.fatbin import read_fatbin
+from targets.cuda.compile.ptx_lines import is_for_debuggers
 
 __all__ = ["find_linker", "link_binaries", "link_inputs"]
 
@@ -108,7 +109,10 @@ def link_inputs(linker: Any, inputs: Sequence[tuple[CodeForm, bytes, str]], arch
     options = [f"-arch={arch}"]
     if any(form is CodeForm.LTO_IR for form, _, _ in inputs):
         options.append("-lto")
-    if any(form is CodeForm.PTX and b"\t.loc\t" in contents for form, contents, _ in inputs):
+    texts = [contents for form, contents, _ in inputs if form is CodeForm.PTX]
+    if any(is_for_debuggers(each.decode()) for each in texts):
+        options.append("-g")
+    elif any(b"\t.loc\t" in each for each in texts):
         options.append("-lineinfo")
     try:
         handle = linker.create(len(options), options)

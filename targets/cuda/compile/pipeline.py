@@ -16,7 +16,7 @@ from enum import Enum
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
-from kerneldsl.contract import PassRemark, Promises, Report, Specialization
+from kerneldsl.contract import CompileOptions, PassRemark, Promises, Report, Specialization
 from kerneldsl.errors import SourceLocation
 from kerneldsl.lowering.quotients import simplify_divisions
 from kerneldsl.utilities.formatting import format_count
@@ -51,6 +51,7 @@ __all__ = [
     "Pass",
     "Pipeline",
     "Stage",
+    "pipeline_of",
 ]
 
 
@@ -176,6 +177,12 @@ class Pipeline:
             key = name, noun, done, is_missed
             self._counts[key] = self._counts.get(key, 0) + count
             self._where.setdefault(key, {}).update(dict.fromkeys(where))
+
+
+def pipeline_of(options: CompileOptions, without: Mapping[str, str] | None = None) -> Pipeline:
+    """Return the passes for options: none where nothing is optimized."""
+    every = tuple(each.name for each in PASSES)
+    return Pipeline(options.disabled_passes if options.optimize else every, without)
 
 
 def _strides_of_regions(function: Any, known: Known, report: Report) -> Any:

@@ -228,16 +228,18 @@ def write_ptx(
     *,
     views_shared: bool = False,
     facts: ParameterFacts = NO_FACTS,
+    optimize: bool = True,
 ) -> tuple[str, str]:
     """Optimize a module and write it.
 
-    With `views_shared` shared memory is looked at as vectors. The module is changed. The result is
-    the PTX, and the optimized module as text.
+    With `views_shared` shared memory is looked at as vectors. Without `optimize` functions are
+    inlined, and nothing else is done. The module is changed. The result is the PTX, and the
+    optimized module as text.
 
     Raises `LibdeviceMissingError` where a function of libdevice is called and there is no
     libdevice.
     """
-    machine = _target_machine(arch.name, ptx_version)
+    machine = _target_machine(arch.name, ptx_version, 3 if optimize else 0)
     module = linked.module
     module.triple = TRIPLE
     module.data_layout = _layout(arch.name, ptx_version)
@@ -256,11 +258,12 @@ def write_ptx(
             if not function.is_declaration and function.name.startswith("__"):
                 function.linkage = "internal"
     _mark_convergent(module)
-    _optimize(module, machine, speed_level=3)
-    module = without_unused_exchanges(module, machine, _parse)
+    _optimize(module, machine, speed_level=3 if optimize else 0)
+    if optimize:
+        module = without_unused_exchanges(module, machine, _parse)
     if not ROOTS.keys().isdisjoint(linked.symbols) and restore_roots(module):
         _optimize(module, machine, speed_level=1)
-    if views_shared:
+    if views_shared and optimize:
         # The back end replaces generic addresses by those of shared memory, and LLVM knows the
         # alignment of these alone, without which it reads vectors number by number.
         machine.emit_assembly(module)
@@ -336,9 +339,9 @@ def _name_leftovers(module: Any, entry_name: str) -> None:
 
 
 @cache
-def _target_machine(arch: str, ptx_version: PtxVersion) -> Any:
-    major, minor = ptx_version
-    return initialize_nvptx().create_target_machine(cpu=arch, features=f"+ptx{major}{minor}", opt=3)
+def _target_machine(arch: str, ptx_version: PtxVersion, level: int = 3) -> Any:
+    target, (major, minor) = initialize_nvptx(), ptx_version
+    return target.create_target_machine(cpu=arch, features=f"+ptx{major}{minor}", opt=level)
 
 
 @cache

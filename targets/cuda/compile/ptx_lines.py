@@ -24,6 +24,7 @@ __all__ = [
     "declare",
     "has_loops",
     "innermost_loops",
+    "is_for_debuggers",
     "matrix_shared_bytes",
     "on_functions",
     "opposite",
@@ -45,6 +46,8 @@ _RESULT = re.compile(
     r"^\s*(?:@!?%\w+ )?(?:activemask|[a-z][\w.:]*(?=[^;]*,))[\w.:]*\s+"
     r"(?:\{([^}]*)\}|(%\w+(?:\|%\w+)?))\s*[,;]"
 )
+#: Characters that contain the header of a module.
+_HEAD = 400
 _STORE = re.compile(r"\s*(?:@!?%\w+ )?(?:st|red)\b")
 #: Special registers that differ from one reading to the next (PTX ISA, "Special Registers").
 VOLATILE = re.compile(r"%(?:clock|globaltimer|pm)")
@@ -256,6 +259,17 @@ def count_anew(text: str) -> str:
     if "callseq" in text or "prototype_" in text:
         text = _renumber(_CALL, text)
     return _renumber(_VERSION, text)
+
+
+def is_for_debuggers(ptx: str) -> bool:
+    """Return whether PTX describes variables, so that assemblers do not optimize it.
+
+    Examples
+    --------
+    >>> is_for_debuggers(".version 7.8\\n.target sm_90, debug\\n")
+    True
+    """
+    return ", debug\n" in ptx[:_HEAD]
 
 
 def reveal_copies(ptx: str) -> str:

@@ -20,6 +20,7 @@ from kerneldsl.errors import CompileError, ToolMissingError
 from kerneldsl.utilities.dataclasses import dataclass
 from targets.cuda.architectures import ARCHITECTURES
 from targets.cuda.compile.libdevice import toolkit_directories, wheel_directories
+from targets.cuda.compile.ptx_lines import is_for_debuggers
 
 __all__ = [
     "Assembled",
@@ -112,6 +113,8 @@ def assemble(ptx: str, arch: str, *, optimize: bool = True, is_whole: bool = Tru
         command = [str(tool), "-v", f"-arch={arch}", "-o", str(target), str(source)]
         if not optimize:
             command.insert(1, "-O0")
+        elif is_for_debuggers(ptx):
+            command.insert(1, "--device-debug")
         elif "\t.loc\t" in ptx:
             command.insert(1, "--generate-line-info")
         if not is_whole:

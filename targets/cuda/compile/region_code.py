@@ -18,7 +18,7 @@ from numba import errors
 
 from kerneldsl.analysis.work import KernelWork
 from kerneldsl.contract import Dim3, Specialization
-from kerneldsl.contract.options import EntryForm
+from kerneldsl.contract.options import DEFAULT_OPTIONS, CompileOptions, EntryForm
 from kerneldsl.errors import KernelError
 from kerneldsl.frontend.typed_unit import TypedUnit
 from kerneldsl.frontend.unit import FunctionUnit
@@ -45,10 +45,10 @@ from kerneldsl.lowering.numba_internals.compiling import (
     global_compiler_lock,
     target_override,
 )
+from kerneldsl.lowering.numba_internals.debug_info import DebugLines, Variables
 from kerneldsl.lowering.numba_internals.device_code import DeviceCallConv
 from kerneldsl.lowering.numba_internals.device_functions import DeviceFunction
 from kerneldsl.lowering.numba_internals.device_target import load_array_functions
-from kerneldsl.lowering.numba_internals.host_code import LineMarks
 from kerneldsl.lowering.numba_internals.llvm_modules import module_text, without_errors
 from targets.cuda.architectures import OLDEST, Architecture
 from targets.cuda.compile import ptx
@@ -75,7 +75,7 @@ from targets.cuda.compile.parameters import (
     natural_alignment,
     parameter_types,
 )
-from targets.cuda.compile.pipeline import Pipeline, Stage
+from targets.cuda.compile.pipeline import Pipeline, Stage, pipeline_of
 from targets.cuda.compile.ptx import entry_identifier
 from targets.cuda.compile.regions.lane_joins import lane_joins
 from targets.cuda.compile.regions.loops import LoopEmitter, conditions
@@ -135,7 +135,7 @@ def count_kernel(
     """
     with collector_paused(), global_compiler_lock, target_override(TARGET_NAME), offering(unit):
         try:
-            _counted[:] = [_read_unit(unit, kinds, debug=False)]
+            _counted[:] = [_read_unit(unit, kinds)]
         except (errors.NumbaError, NotReadError, KernelError, ValueError, RecursionError):
             return None
         return count_work(_counted[0].function, block_dim=block_dim)
@@ -146,13 +146,12 @@ def read_as_written(specialization: Specialization) -> Function:
 
     Raises `KernelError` for a barrier or a chain that is refused.
     """
-    unit, kinds, debug = specialization.unit, specialization.kinds, specialization.options.debug
+    unit, kinds, options = specialization.unit, specialization.kinds, specialization.options
     is_counted = _counted and _counted[0].unit is unit and _counted[0].kinds == kinds
-    checks = specialization.options.checks_division
     read = (
         _counted.pop()
-        if is_counted and not debug
-        else _read_unit(unit, kinds, debug=debug, checks_division=checks)
+        if is_counted and not options.debug and options.optimize
+        else _read_unit(unit, kinds, options)
     )
     function, analyzed = read.function, read.analyzed
     function.findings = analyzed.findings
@@ -165,14 +164,15 @@ def read_as_written(specialization: Specialization) -> Function:
 
 
 def _read_unit(
-    unit: FunctionUnit, kinds: tuple[Kind, ...], *, debug: bool, checks_division: bool = False
+    unit: FunctionUnit, kinds: tuple[Kind, ...], options: CompileOptions = DEFAULT_OPTIONS
 ) -> _ReadFunction:
     read = partial(
         read_function,
         calls_linked=True,
         plain_function=_plain_function,
-        debug=debug,
-        checks_division=checks_division,
+        debug=options.debug,
+        checks_division=options.checks_division,
+        keeps_variables=not options.optimize,
     )
     function = analyzed = _read(unit, kinds, read)
     if any(each.is_plain_numba for each in unit.reachable()):
@@ -250,7 +250,7 @@ def device_texts(
     """Return the module of a kernel and those that it calls, before LLVM's passes."""
     with _compiling(specialization.unit, specialization.kinds):
         function, known = read_kernel(specialization)
-        pipeline = Pipeline(specialization.options.disabled_passes)
+        pipeline = pipeline_of(specialization.options)
         text, bodies = _write(function, known, specialization, name, pipeline, arch)
     return text, *bodies
 
@@ -273,7 +273,7 @@ def lower_regions(
     started = time.perf_counter()
     unit = specialization.unit
     refuse_missing(unit, "cuda", lambda: EMITTERS, "targets/cuda/intrinsics/table.py")
-    pipeline = Pipeline(specialization.options.disabled_passes, without)
+    pipeline = pipeline_of(specialization.options, without)
     with offering(unit):
         function, known = read_kernel(specialization)
         optimize(function, specialization, INTERVALS, pipeline)
@@ -330,19 +330,21 @@ def _write(
     # only if it stays the first one, whatever calls are inlined: so this block has no calls.
     builder.branch(start := entry.append_basic_block("start"))
     builder.position_at_end(start)
-    lines = LineMarks(context, builder, spec.unit) if spec.options.lineinfo else None
+    lines, variables = _debug_info(context, builder, function, spec)
     if exported is not None:
         parameters = exported.begin(builder)
     reader = ParameterReader(context, builder, spec, pipeline, parameters)
     set_fault_record(builder, reader.fault)
     emitter = _CudaEmitter(context, builder, function, known, spec, arch, pipeline, plan, maps)
     emitter.mark = None if lines is None else lines.mark
+    emitter.variables = variables
     for value, kind in zip(function.body.arguments, spec.kinds, strict=True):
         if exported is not None and isinstance(kind, ArrayKind):
             emitter.values[value] = exported.result
         else:
             emitter.values[value] = _parameter(reader, kind, value.type)
-    wants_guard = spec.traits.uses_grid_only and not spec.options.debug
+    is_plain = spec.options.optimize and not spec.options.debug
+    wants_guard = spec.traits.uses_grid_only and is_plain
     guard = find_guard(function) if wants_guard else None
     emitter.joins = lane_joins(function)
     before, deferred = dict(emitter.values), conditions(function, emitter.joins)
@@ -372,9 +374,27 @@ def _write(
         builder.ret_void()
     else:
         exported.end(builder)
-    if lines is not None:
-        lines.finish()
     return with_loop_marks(module, module_text), tuple(library.texts())
+
+
+def _debug_info(
+    context: Any, builder: ir.IRBuilder, function: Function, spec: Specialization
+) -> tuple[DebugLines | None, Variables | None]:
+    """Begin the information of a function for profilers and debuggers."""
+    options = spec.options
+    is_made = options.entry is not EntryForm.KERNEL
+    lines = variables = None
+    if options.has_lines:
+        lines = DebugLines(builder, spec.unit, is_made=is_made, has_variables=options.variables)
+    if not options.optimize:
+        described = lines if options.variables else None
+        assigned = [each for each in function.body.walk() if each.name == "variable"]
+        if is_made:  # the variables are those of the function that is called
+            assigned = [each for each in assigned if each.place.unit is not spec.unit]
+        variables = Variables(context, builder, assigned, described)
+    if lines is not None:
+        lines.begin([] if variables is None else variables.parameters())
+    return lines, variables
 
 
 def _parameter(reader: ParameterReader, kind: Kind, found: Any) -> Any:
@@ -438,6 +458,8 @@ class _CudaEmitter(LoopEmitter):
         self.shared_memory: dict[Any, ir.GlobalVariable] = {}
         self.wraparound = spec.options.wraparound
         self.narrow_operations = narrow_arithmetic(function, known)
+        #: Keeps variables for debuggers.
+        self.variables: Variables | None = None
         self.index: list[ir.Value] = []
         self.sizes: list[ir.Value] = []
         self.handlers |= {
@@ -449,6 +471,7 @@ class _CudaEmitter(LoopEmitter):
             "shared.array": self.shared,
             HIDDEN: self.hide,
             "local.array": self.local,
+            "variable": self.variable,
         }
         if spec.traits.uses_tiles:
             self.handlers |= tile_handlers(self, function, spec, arch, pipeline, plan, maps)
@@ -514,6 +537,11 @@ class _CudaEmitter(LoopEmitter):
         wraps = index.type.signed and self.wraparound
         values = self.get(index), self.get(bound)
         write_check(self.builder, (site, axis), *values, wraps=wraps)
+
+    def variable(self, operation: Operation) -> None:
+        assert self.variables is not None
+        (value,) = operation.operands
+        self.variables.assign(operation, lambda: self.plain(self.get(value), value.type))
 
     def grid(self, operation: Operation) -> None:
         self.set(operation, self.index[operation.attributes.get("axis", 0)])

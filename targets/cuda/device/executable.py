@@ -57,7 +57,7 @@ def _load(driver: Driver, device: Device, artifact: CudaArtifact) -> functions.L
         artifact.image,
         artifact.entry_name,
         kernel=artifact.specialization.unit.name,
-        line_info=artifact.specialization.options.lineinfo,
+        line_info=artifact.specialization.options.has_lines,
         contents=artifact.contents(),
     )
 

@@ -42,6 +42,8 @@ __all__ = [
 _log = logging.getLogger("kerneldsl.cuda.functions")
 
 _LOG_BYTES = 16384
+#: Bytes of PTX with its header.
+_HEAD = 400
 #: CUstream_flags, CU_STREAM_NON_BLOCKING.
 _NON_BLOCKING = 1
 _NOTHING: Mapping[str, NDArray[Any]] = MappingProxyType({})
@@ -154,7 +156,9 @@ def _load(
         option.CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES: _LOG_BYTES,
         option.CU_JIT_LOG_VERBOSE: 1,
     }
-    if line_info:
+    if b", debug\n" in data[:_HEAD]:  # as PTX says that describes variables
+        options[option.CU_JIT_GENERATE_DEBUG_INFO] = 1
+    elif line_info:
         options[option.CU_JIT_GENERATE_LINE_INFO] = 1
     status, module = driver.api.cuModuleLoadDataEx(
         data, len(options), list(options), list(options.values())
