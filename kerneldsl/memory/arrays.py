@@ -121,7 +121,7 @@ class DeviceArray(ArrayViews, ArrayProtocols, ArrayStandard, ArrayOperators, Sho
                 view.check_writable()
                 library_function("assign")(view, ..., value)
                 return
-            value = value.copy_to_host()
+            value = DeviceArray.copy_to_host(value)
         is_of_records = view.dtype.names is not None and isinstance(value, list | tuple)
         source = read_host_array(value, view.dtype if is_of_records else None)
         if source.ndim == 0:
@@ -273,7 +273,7 @@ class DeviceArray(ArrayViews, ArrayProtocols, ArrayStandard, ArrayOperators, Sho
                 value=self.shape,
                 remedy="Take a view of one element, or copy_to_host()",
             )
-        return self.copy_to_host().item()
+        return DeviceArray.copy_to_host(self).item()
 
     def to_device(self, device: DeviceLike, /, *, stream: Any = None) -> DeviceArray:
         """Return this array if it is on the device, or else a copy there.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import cmath
 import contextlib
+import importlib.util
 import io
 import math
 import os
@@ -308,8 +309,7 @@ def skip_unless_conda_cudatoolkit(reason):
     return unittest.skip(reason)
 
 
-def skip_unless_cffi(test):
-    return unittest.skip("needs cffi")(test)
+skip_unless_cffi = _unless(importlib.util.find_spec("cffi"), "needs cffi")
 
 
 def _same(test):

@@ -89,3 +89,6 @@ def test_an_array_of_negative_strides_is_not_copied():
     with pytest.raises(NotImplementedError, match="not implemented for negative strides"):
         x[::-1].copy_to_host()
     assert x[::2].copy_to_host().tolist() == [0, 2]
+    y = cuda.to_device(np.zeros(4, np.float32))
+    y[:] = x[::-1]
+    assert y.copy_to_host().tolist() == [3, 2, 1, 0]

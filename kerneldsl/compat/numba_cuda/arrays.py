@@ -189,7 +189,7 @@ class DeviceNDArray(DeviceArray):
 
                 copy_between(view, source, where)
             else:
-                view[...] = source.copy_to_host()
+                view[...] = DeviceArray.copy_to_host(source)
         else:
             full = np.broadcast_to(source, view.shape).astype(view.dtype, copy=False)
             view.copy_from_host(full, where)
@@ -301,7 +301,7 @@ class DeviceNDArray(DeviceArray):
     __hash__ = object.__hash__  # type: ignore[assignment]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _arrived, (self.copy_to_host(),)
+        return _arrived, (DeviceArray.copy_to_host(self),)
 
 
 def _arrived(elements: np.ndarray[Any, Any]) -> DeviceNDArray:

@@ -89,7 +89,8 @@ class _NumbaDispatcher(Dispatcher):
     def _prepare(self, request: Any) -> Any:
         """Make what a launch starts; while it is compiled, the launch is the current one."""
         shape = request.shape
-        if not isinstance(shape, Configuration) or request.key in request.state.loaded:
+        is_launch = isinstance(shape, Configuration) and shape.dispatcher is not None
+        if not is_launch or request.key in request.state.loaded:
             return super()._prepare(request)
         kernel = shape.dispatcher._kernel_for(shape)
         found = argument_types(kinds_of(request.binding.codes))

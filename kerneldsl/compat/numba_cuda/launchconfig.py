@@ -39,7 +39,6 @@ class Configuration(LaunchShape):
     """The shape of a launch, with numba.cuda's names; launches have them, too."""
 
     __slots__ = ("_callbacks", "dispatcher")
-    dispatcher: Any
     #: numba.cuda's names for parts of the shape, which launches have.
     names: ClassVar[dict[str, str]] = {
         "args": "args",
@@ -54,6 +53,8 @@ class Configuration(LaunchShape):
     def __init__(self, *args: Any, **named: Any) -> None:
         super().__init__(*args, **named)
         self._callbacks: list[Callable[[Any, Any], Any]] | None = None
+        #: The kernel, of grid and block.
+        self.dispatcher: Any = None
 
     def __getattr__(self, name: str) -> Any:
         if name not in self.names:
@@ -82,7 +83,8 @@ class Configuration(LaunchShape):
     @property
     def is_repeatable(self) -> bool:
         """False if each launch calls a function, or is one of another kernel."""
-        return self._callbacks is None and not self.dispatcher._launch_config_sensitive
+        depends = getattr(self.dispatcher, "_launch_config_sensitive", False)
+        return self._callbacks is None and not depends
 
     @property
     def pickled(self) -> tuple[Any, ...]:
