@@ -20,8 +20,10 @@ from kerneldsl.ir.linear_forms import Fact, Linear, LinearForms, lower_bound
 from kerneldsl.ir.operations import Function, Operation, Region, Value
 from kerneldsl.ir.ranges import Interval, ranges_of
 from kerneldsl.ir.recognize import (
+    ACCESSES,
     comparison_of,
     constant_number,
+    indices_of,
     operands_of,
     operator_of,
     parts_of,
@@ -29,10 +31,6 @@ from kerneldsl.ir.recognize import (
 
 __all__ = ["mark_indices", "nonnegative_values"]
 
-_INDEXED = {
-    **dict.fromkeys(("array.load", "array.part", "array.view", "packed.load")),
-    "array.store": -1,
-}
 #: Steps of one search through the facts; more than any kernel seen so far needs.
 _MAX_STEPS = 400
 _COMPARISONS = {
@@ -51,12 +49,12 @@ def mark_indices(function: Function, of_names: Mapping[str, Interval], *, wrapar
     `of_names` are intervals of operations by their names, such as ``"threadIdx.x"``. Without
     `wraparound` the user promises it of all.
     """
-    accesses = [each for each in function.body.walk() if each.name in _INDEXED]
+    accesses = (each for each in function.body.walk() if each.name in ACCESSES)
+    wanted = {each: indices_of(each) for each in accesses}
     if not wraparound:
-        for each in accesses:
-            each.attributes["nonnegative"] = (True,) * len(_indices(each))
+        for each, indices in wanted.items():
+            each.attributes["nonnegative"] = (True,) * len(indices)
         return
-    wanted = {each: _indices(each) for each in accesses}
     for each, marks in nonnegative_values(function, of_names, wanted).items():
         each.attributes["nonnegative"] = marks
 
@@ -72,10 +70,6 @@ def nonnegative_values(
     if not all(map(all, marks.values())):
         _Proofs(known, wanted, marks).region(function.body, None)
     return marks
-
-
-def _indices(access: Operation) -> list[Value]:
-    return access.operands[1 : _INDEXED[access.name]]
 
 
 def _low(known: Mapping[Value, Interval], value: Value) -> int:

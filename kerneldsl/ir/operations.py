@@ -164,13 +164,16 @@ class Operation:
         found = self.effect
         for region in self.regions:
             found |= region.effects()
-        if self.name == "labeled" and found & Effect.LEAVE:
-            operations = list(self.walk())
-            inside = {each.attributes["label"] for each in operations if each.name == "labeled"}
-            leaves = (each for each in operations if each.name == "leave")
-            if all(each.attributes["label"] in inside for each in leaves):
-                found &= ~Effect.LEAVE
+        if self.name == "labeled" and found & Effect.LEAVE and not self.may_be_left():
+            found &= ~Effect.LEAVE
         return found
+
+    def may_be_left(self) -> bool:
+        """Return whether control may leave it other than at its end, as ``break`` does."""
+        operations = list(self.walk())
+        inside = {each.attributes["label"] for each in operations if each.name == "labeled"}
+        leaves = (each for each in operations if each.name == "leave")
+        return any(each.attributes["label"] not in inside for each in leaves)
 
     def walk(self) -> Iterator[Operation]:
         """Return this operation and those in its regions, outermost first."""

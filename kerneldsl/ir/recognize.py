@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
 
@@ -14,15 +14,20 @@ from kerneldsl.frontend.operators import OPPOSITES as OPPOSITE_NODES
 from kerneldsl.ir.operations import Operation, Value
 
 __all__ = [
+    "ACCESSES",
     "BINARY",
     "MIRRORED",
     "OPPOSITES",
     "both_of",
     "comparison_of",
     "constant_number",
+    "constant_range",
+    "indices_of",
+    "is_shared_array",
     "operands_of",
     "operator_of",
     "parts_of",
+    "sources_of",
 ]
 
 #: Operators of two operands.
@@ -53,6 +58,12 @@ def constant_number(value: Value) -> int | None:
         if is_integer and all(map(partial(_holds, int(number)), kinds)):
             return int(number)
     return None
+
+
+def constant_range(loop: Operation) -> range | None:
+    """Return the values of the counter of a ``for``, ``None`` if they are not constants."""
+    start, stop, step = map(constant_number, loop.operands[:3])
+    return None if start is None or stop is None or not step else range(start, stop, step)
 
 
 def _holds(number: int, kind: Any) -> bool:
@@ -87,6 +98,48 @@ def operands_of(operation: Operation) -> list[Value]:
         if isinstance(made, Operation) and made.name == "tuple.make":
             return made.operands
     return operands
+
+
+#: Accesses of arrays, and the last of their operands that is an index.
+ACCESSES = {
+    **dict.fromkeys(("array.load", "array.part", "array.view", "packed.load")),
+    "array.store": -1,
+}
+
+
+def indices_of(operation: Operation) -> list[Value]:
+    """Return the indices of an access of an array; other operations have none."""
+    if operation.name not in ACCESSES:
+        return []
+    return operation.operands[1 : ACCESSES[operation.name]]
+
+
+def is_shared_array(value: Value) -> bool:
+    """Return whether a value is an array in shared memory, and no part of one."""
+    return isinstance(value.owner, Operation) and value.owner.name == "shared.array"
+
+
+def _operands_of_arithmetic(made: Operation) -> list[Value]:
+    return [] if made.regions else made.operands
+
+
+def sources_of(
+    values: Iterable[Value],
+    operands: Callable[[Operation], Iterable[Value]] = _operands_of_arithmetic,
+) -> Iterator[Value]:
+    """Yield values and what they are computed from, each once.
+
+    `operands` says of an operation what to go on with; by default what is computed without regions.
+    """
+    pending = list(values)
+    seen = set(pending)
+    while pending:
+        value = pending.pop()
+        yield value
+        if isinstance(value.owner, Operation):
+            new = [each for each in operands(value.owner) if each not in seen]
+            seen.update(new)
+            pending += new
 
 
 def both_of(condition: Value, *, truth: bool = True) -> tuple[Value, Value] | None:

@@ -18,6 +18,7 @@ __all__ = [
     "clone_region",
     "drop_unused",
     "if_then",
+    "replace_operations",
     "replace_values",
     "rewrite",
 ]
@@ -54,6 +55,23 @@ def _rewrite(region: Region, patterns: Mapping[str, Pattern], values: dict[Value
         made, results = found
         pending.extend(made[::-1])
         values.update(zip(operation.results, results, strict=True))
+    region.operations = out
+
+
+def replace_operations(
+    region: Region, write: Callable[[Operation], list[Operation] | None]
+) -> None:
+    """Replace operations of a region and of inner ones by those that a function returns, in place.
+
+    An operation that it returns ``None`` of stays, and those in its regions are replaced.
+    """
+    out: list[Operation] = []
+    for operation in region.operations:
+        found = write(operation)
+        if found is None:
+            for inner in operation.regions:
+                replace_operations(inner, write)
+        out += [operation] if found is None else found
     region.operations = out
 
 

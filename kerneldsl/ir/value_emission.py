@@ -72,8 +72,8 @@ class ValueEmitter:
         return found
 
     def wrapped(self, found: ir.Value, kind: Any) -> Any:
-        """Return a value that an implementation of Numba's gave."""
-        if isinstance(kind, types.Array):
+        """Return a value that may be as an implementation of Numba's gave it."""
+        if isinstance(kind, types.Array) and not isinstance(found, ArrayParts):
             return ArrayParts.of_structure(self.context, self.builder, kind, found)
         return found
 

@@ -34,7 +34,7 @@ from kerneldsl.ir.operations import (
     given_to,
     handed_on,
 )
-from kerneldsl.ir.recognize import both_of, constant_number, operator_of
+from kerneldsl.ir.recognize import both_of, constant_number, indices_of, operator_of, sources_of
 from kerneldsl.language.intrinsics.intrinsic import ARRAY_ACCESS, Scope
 from kerneldsl.language.intrinsics.intrinsic import Effect as LanguageEffect
 
@@ -165,7 +165,7 @@ class _Counter:
         if operator_of(made) not in _RELATIONS:
             return False
         _, large = made.operands if operator_of(made) in _BELOW else reversed(made.operands)
-        return self.forms.of(large).is_uniform and any(map(_is_length, _made_of(large)))
+        return self.forms.of(large).is_uniform and any(map(_is_length, sources_of([large])))
 
     def share_of_threads(self, condition: Value) -> float:
         """Return the share of threads for which ``t == 0`` holds; 1 for other conditions."""
@@ -326,17 +326,9 @@ class _RegionCount:
 _NOTHING = RegionWork({})
 
 
-def _made_of(value: Value) -> Iterator[Operation]:
-    """Yield the operations that make a value, from its own to those of its operands."""
+def _is_length(value: Value) -> bool:
     made = value.owner
-    if isinstance(made, Operation) and not made.regions:
-        yield made
-        for operand in made.operands:
-            yield from _made_of(operand)
-
-
-def _is_length(operation: Operation) -> bool:
-    return operation.name in ("array.size", "array.extent")
+    return isinstance(made, Operation) and made.name in ("array.size", "array.extent")
 
 
 def _accesses(operation: Operation) -> Iterator[tuple[Value, list[Value], bool]]:
@@ -387,7 +379,7 @@ def _addresses(body: Region) -> set[Value]:
         if each in results:
             for value, result in zip(each.operands, results[each], strict=True):
                 use([value], in_address=result in found and result not in needed)
-        elif (indices := _indices_of(each)) is not None:
+        elif indices := _indices_of(each):
             use(indices, in_address=True)
             use((value for value in each.operands if value not in indices), in_address=False)
         else:
@@ -396,21 +388,11 @@ def _addresses(body: Region) -> set[Value]:
     return found - needed
 
 
-#: The last operand of an access that is an index.
-_ADDRESSED = {
-    **dict.fromkeys(("array.load", "array.part", "array.view", "packed.load")),
-    "array.store": -1,
-}
-
-
-def _indices_of(operation: Operation) -> list[Value] | None:
-    """Return the operands that are indices, ``None`` if it takes none."""
+def _indices_of(operation: Operation) -> list[Value]:
+    """Return the operands that are indices."""
     use = operation.attributes.get("use")
-    if isinstance(use, IntrinsicUse) and use.intrinsic.effect & ARRAY_ACCESS:
-        return operation.operands[1:2]
-    if operation.name in _ADDRESSED:
-        return operation.operands[1 : _ADDRESSED[operation.name]]
-    return None
+    is_access = isinstance(use, IntrinsicUse) and use.intrinsic.effect & ARRAY_ACCESS
+    return operation.operands[1:2] if is_access else indices_of(operation)
 
 
 def _is_of_address(operation: Operation) -> bool:

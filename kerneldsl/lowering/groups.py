@@ -19,6 +19,7 @@ from kerneldsl.utilities.dataclasses import dataclass
 
 __all__ = [
     "EXACT",
+    "WIDTHS",
     "Combination",
     "Sum",
     "WrittenOperation",
@@ -26,6 +27,7 @@ __all__ = [
     "combination",
     "combination_of",
     "fenced",
+    "is_any",
     "sorts_before",
 ]
 
@@ -33,6 +35,8 @@ __all__ = [
 #: operation that has one be contracted: threads that add the same two numbers must get the same
 #: sum, whether one of them has just been multiplied or not.
 EXACT = ("arcp",)
+#: Lanes of a half of a part of a warp, in the levels of a tree.
+WIDTHS = (1, 2, 4, 8, 16)
 
 
 @dataclass(frozen=True)
@@ -181,6 +185,11 @@ def combination_of(operation: str, context: Any, kind: Any) -> Combination:
     if operation in ("max", "min"):
         return _Extreme(context, kind, operation)
     return Sum(context, kind)
+
+
+def is_any(builder: ir.IRBuilder, lanes: ir.Value) -> ir.Value:
+    """Return whether one of some lanes, as bits, is set."""
+    return builder.icmp_unsigned("!=", lanes, lanes.type(0))
 
 
 def sorts_before(builder: ir.IRBuilder, kind: Any, a: ir.Value, b: ir.Value) -> ir.Value:

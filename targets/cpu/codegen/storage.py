@@ -26,6 +26,7 @@ __all__ = [
     "StaticArray",
     "Storage",
     "is_of_block",
+    "root_of",
 ]
 
 #: Bytes of a block's storage that are taken from the worker's stack; what is beyond goes to

@@ -29,7 +29,6 @@ __all__ = [
     "I32",
     "I64",
     "SORT_WORDS",
-    "WIDTHS",
     "Buffer",
     "Exchange",
     "Room",
@@ -37,7 +36,6 @@ __all__ = [
     "arrive_thread",
     "each_lane",
     "expect_threads",
-    "is_any",
     "last_of",
     "post_pairs",
     "post_predicate",
@@ -48,9 +46,6 @@ __all__ = [
 
 
 I1, I32, I64 = ir.IntType(1), ir.IntType(32), ir.IntType(64)
-#: Threads of a warp, on every machine.
-#: Lanes of a half of a part of a warp, in the levels of a tree.
-WIDTHS = (1, 2, 4, 8, 16)
 #: Words of warps that are stored one by one, and not in a loop.
 _MOST_STORES = 8
 
@@ -198,10 +193,6 @@ def arrive_thread(builder: ir.IRBuilder, room: Room, thread: ir.Value) -> None:
     """Let one more thread take part."""
     buffer = Buffer(builder, room, thread)
     buffer.add(builder.shl(I64(1), buffer.lane))
-
-
-def is_any(builder: ir.IRBuilder, lanes: ir.Value) -> ir.Value:
-    return builder.icmp_unsigned("!=", lanes, lanes.type(0))
 
 
 def last_of(builder: ir.IRBuilder, lanes: ir.Value) -> ir.Value:

@@ -19,18 +19,23 @@ from numba.core import cgutils
 from kerneldsl.ir.ranges import WARP_SIZE
 from kerneldsl.language.intrinsics.intrinsic import Scope
 from kerneldsl.lowering.calls import Call
-from kerneldsl.lowering.groups import Combination, after_initial, combination, fenced
+from kerneldsl.lowering.groups import (
+    WIDTHS,
+    Combination,
+    after_initial,
+    combination,
+    fenced,
+    is_any,
+)
 from kerneldsl.lowering.loop_marks import NOT_UNROLLED, mark_loop
 from targets.cpu.intrinsics.exchange import (
     I1,
     I32,
     I64,
     SORT_WORDS,
-    WIDTHS,
     Buffer,
     Exchange,
     each_lane,
-    is_any,
     last_of,
     post_pairs,
     post_predicate,

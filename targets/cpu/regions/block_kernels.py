@@ -16,7 +16,7 @@ from kerneldsl.ir.nonnegative import mark_indices
 from kerneldsl.ir.operations import Function, Operation, Region, Value
 from kerneldsl.ir.ranges import INTERVALS, Interval, ranges_of_region
 from kerneldsl.ir.recognize import constant_number, operator_of
-from kerneldsl.ir.rewriter import clone, rewrite
+from kerneldsl.ir.rewriter import clone, replace_operations, rewrite
 from kerneldsl.ir.simplify import simplify
 from kerneldsl.ir.typing import Typing
 from targets.cpu.regions.fission import split_at_barriers
@@ -93,15 +93,11 @@ def _in_whole_strips(row: Operation, known: Mapping[Value, Interval]) -> list[Op
 
 def thread_rows(region: Region, extents: Dim3) -> None:
     """Write each loop over threads as rows, in place."""
-    out: list[Operation] = []
-    for operation in region.operations:
-        if operation.name == "threads":
-            out += _rows(operation.regions[0], extents)
-            continue
-        for inner in operation.regions:
-            thread_rows(inner, extents)
-        out.append(operation)
-    region.operations = out
+
+    def write(operation: Operation) -> list[Operation] | None:
+        return _rows(operation.regions[0], extents) if operation.name == "threads" else None
+
+    replace_operations(region, write)
 
 
 def _rows(body: Region, extents: Dim3) -> list[Operation]:
@@ -192,18 +188,13 @@ _LOOPS = ("for", "while", "threads")
 
 def version_nonnegative_starts(region: Region) -> None:
     """Write two versions of such loops, in place."""
-    out: list[Operation] = []
-    for operation in region.operations:
-        is_innermost = operation.name == "for" and not any(
-            each.name in _LOOPS for inner in operation.regions for each in inner.walk()
-        )
-        if is_innermost:
-            out += _versions(operation)
-            continue
-        for inner in operation.regions:
-            version_nonnegative_starts(inner)
-        out.append(operation)
-    region.operations = out
+    replace_operations(region, lambda each: _versions(each) if _is_innermost(each) else None)
+
+
+def _is_innermost(operation: Operation) -> bool:
+    return operation.name == "for" and not any(
+        each.name in _LOOPS for inner in operation.regions for each in inner.walk()
+    )
 
 
 def _versions(loop: Operation) -> list[Operation]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import operator
 from typing import TYPE_CHECKING, Any
 
-from kerneldsl.ir.operations import Effect, Operation, Region, Value
+from kerneldsl.ir.operations import LOOPS, Effect, Operation, Region, Value
 from kerneldsl.ir.recognize import constant_number
 from kerneldsl.ir.rewriter import Builder, clone_region, replace_values
 from targets.cpu.regions.grid_barriers import holds_grid_barrier
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from targets.cpu.regions.fission import Fission
 
 __all__ = ["split_branch", "split_labeled", "split_loop"]
-
-_LOOP_NAMES = ("for", "for_each", "while")
 
 
 def split_branch(fission: Fission, operation: Operation, code: Code) -> None:
@@ -102,7 +100,7 @@ def _acts_as_block(operation: Operation) -> bool:
     """Return whether the block does what it must not, or need not, if no thread is here."""
     effects = operation.effects()
     return bool(effects & Effect.BLOCK) or any(
-        each.name == "syncthreads" or each.name in _LOOP_NAMES for each in operation.walk()
+        each.name == "syncthreads" or each.name in LOOPS for each in operation.walk()
     )
 
 

@@ -11,16 +11,14 @@ from collections.abc import Collection, Iterator
 
 from numba import types
 
-from kerneldsl.ir.operations import Function, Label, Operation, Region, Value
-from kerneldsl.ir.recognize import constant_number
+from kerneldsl.ir.operations import CONTROL, LOOPS, Function, Label, Operation, Region, Value
+from kerneldsl.ir.recognize import constant_number, constant_range, indices_of
 from kerneldsl.ir.rewriter import clone, clone_region, replace_values
 from kerneldsl.ir.simplify import decide_branches, simplify
 
 __all__ = ["name_elements", "unroll_indices"]
 
 _MOST_ELEMENTS = 64
-_LOOPS = ("for", "for_each", "while")
-_CONTROL = ("if", "labeled", *_LOOPS)
 
 
 def name_elements(function: Function, *, wraparound: bool) -> None:
@@ -76,7 +74,7 @@ def _is_small(operation: Operation) -> bool:
 def _has_plain_uses(body: Region, array: Value) -> bool:
     """Return whether an array is used for accesses of elements alone, in branches and loops."""
     for operation in body.walk():
-        if operation.regions and operation.name not in _CONTROL and array in operation.used():
+        if operation.regions and operation.name not in CONTROL and array in operation.used():
             return False
         if array in operation.operands:
             is_access = operation.name in ("array.load", "array.store")
@@ -160,7 +158,7 @@ class _Elements:
             if operation.name == "leave":
                 numbers = self.labels.get(operation.attributes["label"], [])
                 operation.operands += [elements[number] for number in numbers]
-            elif operation.name in _CONTROL:
+            elif operation.name in CONTROL:
                 elements = self.control(operation, elements)
             out.append(operation)
         region.operations = out
@@ -180,11 +178,11 @@ class _Elements:
         if operation.name == "labeled":
             self.labels[operation.attributes["label"]] = numbers
         given = elements
-        if operation.name in _LOOPS:
+        if operation.name in LOOPS:
             operation.operands += [elements[number] for number in numbers]
         for position, region in enumerate(operation.regions):
             inner = [*given]
-            if operation.name in _LOOPS:
+            if operation.name in LOOPS:
                 for number in numbers:
                     argument = Value(self.kind, region)
                     region.arguments.append(argument)
@@ -239,11 +237,9 @@ def _indexing_loops(region: Region, arrays: set[Value]):  # type: ignore[no-unty
 
 def _rounds(loop: Operation) -> range | None:
     """Return the values of a counter, ``None`` if they are not known or too many."""
-    bounds = [constant_number(each) for each in loop.operands[:3]]
-    if None in bounds or not bounds[2] or loop.regions[0].is_left:
-        return None
-    found = range(*bounds)  # type: ignore[arg-type]
-    return found if len(found) <= _MOST_ROUNDS else None
+    found = constant_range(loop)
+    is_short = found is not None and len(found) <= _MOST_ROUNDS
+    return found if is_short and not loop.regions[0].is_left else None
 
 
 def _indexes(loop: Operation, arrays: set[Value]) -> bool:
@@ -251,10 +247,8 @@ def _indexes(loop: Operation, arrays: set[Value]) -> bool:
     depending = {loop.regions[0].arguments[0]}
     for each in loop.walk():
         is_access = each.name in ("array.load", "array.store") and each.operands[0] in arrays
-        if is_access:
-            count = each.operands[0].type.ndim
-            if not depending.isdisjoint(each.operands[1 : 1 + count]):
-                return True
+        if is_access and not depending.isdisjoint(indices_of(each)):
+            return True
         if each.name in ("numba", "cast", "tuple.make", "for") and not depending.isdisjoint(
             each.operands
         ):

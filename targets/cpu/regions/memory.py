@@ -21,6 +21,7 @@ from numba import types
 
 from kerneldsl.ir.array_parts import ArrayParts
 from kerneldsl.ir.operations import Effect, Operation, Region, Value
+from kerneldsl.ir.recognize import is_shared_array
 from kerneldsl.lowering.numba_internals.llvm_modules import return_number
 from targets.cpu.codegen.code import (
     MAX_DYNAMIC_BYTES,
@@ -172,8 +173,7 @@ def _bounds(operation: Operation, *, by_threads: bool) -> Iterator[Operation]:
 
 def _is_dynamic(array: Value) -> bool:
     made = array.owner
-    is_shared = isinstance(made, Operation) and made.name == "shared.array"
-    return is_shared and tuple(made.attributes["shape"]) == (0,)  # type: ignore[union-attr]
+    return is_shared_array(array) and tuple(made.attributes["shape"]) == (0,)  # type: ignore[union-attr]
 
 
 def _is_of_threads(value: Value) -> bool:

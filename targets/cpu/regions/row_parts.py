@@ -18,7 +18,7 @@ from numba import types
 
 from kerneldsl.ir.operations import Operation, Region, Value
 from kerneldsl.ir.ranges import Interval
-from kerneldsl.ir.recognize import operands_of, operator_of
+from kerneldsl.ir.recognize import indices_of, operands_of, operator_of
 from kerneldsl.ir.rewriter import clone, clone_region, if_then
 from kerneldsl.ir.simplify import simplify
 from kerneldsl.lowering.loop_marks import NOT_UNROLLED, NOT_VECTORIZED
@@ -414,10 +414,7 @@ def _is_one_index(bounds: Bounds) -> bool:
 def _values_of_indices(region: Region) -> set[Value]:
     """Return the values on which indices depend, with results of branches."""
     pending = [
-        value
-        for each in region.walk()
-        if each.name in _INDEXED
-        for value in each.operands[1 : -1 if each.name == "array.store" else None]
+        value for each in region.walk() if each.name in _INDEXED for value in indices_of(each)
     ]
     found: set[Value] = set()
     while pending:

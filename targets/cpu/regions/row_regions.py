@@ -21,7 +21,14 @@ from numba import types
 from kerneldsl.ir.operations import Effect, Function, Operation, Region, Value
 from kerneldsl.ir.ranges import Interval
 from kerneldsl.ir.recognize import both_of, operands_of, operator_of
-from kerneldsl.ir.rewriter import clone, clone_region, drop_unused, if_then, replace_values
+from kerneldsl.ir.rewriter import (
+    clone,
+    clone_region,
+    drop_unused,
+    if_then,
+    replace_operations,
+    replace_values,
+)
 from kerneldsl.ir.simplify import simplify
 from kerneldsl.language.intrinsics.intrinsic import Effect as LanguageEffect
 from kerneldsl.utilities.dataclasses import dataclass
@@ -64,15 +71,7 @@ def row_like(row: Operation, region: Region, bounds: Sequence[Value] = ()) -> Op
 
 def replace_rows(region: Region, write: Callable[[Operation], list[Operation]]) -> None:
     """Replace each row by the operations that a function returns, in place."""
-    out: list[Operation] = []
-    for operation in region.operations:
-        if operation.name == "row":
-            out += write(operation)
-            continue
-        for inner in operation.regions:
-            replace_rows(inner, write)
-        out.append(operation)
-    region.operations = out
+    replace_operations(region, lambda each: write(each) if each.name == "row" else None)
 
 
 def element_rows(function: Function, axes: str) -> Value:

@@ -22,11 +22,12 @@ from __future__ import annotations
 from llvmlite import ir
 from numba.core import cgutils
 
+from kerneldsl.ir.ranges import WARP_SIZE
 from kerneldsl.lowering.calls import Call, Emitter, loop_while
 from kerneldsl.lowering.chains import Before, Climb, Nodes, SequentialLookBack, State
-from kerneldsl.lowering.groups import Combination, combination
+from kerneldsl.lowering.groups import WIDTHS, Combination, combination
 from targets.cuda.intrinsics.by_architecture import call_by_architecture
-from targets.cuda.intrinsics.groups.lanes import WARP_SIZE, WIDTHS, by_words
+from targets.cuda.intrinsics.groups.lanes import by_words
 from targets.cuda.intrinsics.groups.threads import Block, barrier
 from targets.cuda.intrinsics.ids import read_register
 from targets.cuda.intrinsics.synchronize import DEVICE_ORDER, call_nvvm, has_failed, shuffle

@@ -13,9 +13,16 @@ from collections.abc import Iterator
 from numba import types
 
 from kerneldsl.ir.operations import Operation, Region, Value
-from kerneldsl.ir.recognize import constant_number, operands_of, operator_of
+from kerneldsl.ir.recognize import (
+    constant_number,
+    constant_range,
+    indices_of,
+    operands_of,
+    operator_of,
+    sources_of,
+)
 from kerneldsl.language.intrinsics.intrinsic import Effect as LanguageEffect
-from targets.cpu.regions.lanes.values import LaneValues, leaves_operation
+from targets.cpu.regions.lanes.values import LaneValues
 
 __all__ = ["IN_REGISTERS", "STRIP", "Choice"]
 
@@ -27,8 +34,8 @@ IN_REGISTERS = 128
 _NEAR = range(1, 9)
 #: Rounds of a loop, and operations of all of them, up to which LLVM unrolls it.
 _ROUNDS, _MOST_WRITTEN = 16, 400
-#: Operations that read or write an element, and whether the last operand is the value.
-_ACCESSES = {"array.load": False, "packed.load": False, "array.store": True}
+#: Operations that read or write an element.
+_ACCESSES = ("array.load", "packed.load", "array.store")
 
 
 class Choice:
@@ -45,7 +52,7 @@ class Choice:
 
     def takes_turns(self, loop: Operation) -> bool:
         """Return whether threads begin a loop side by side, and all add one stride."""
-        if loop.name != "for" or leaves_operation(loop) or loop.regions[-1].is_left:
+        if loop.name != "for" or loop.may_be_left() or loop.regions[-1].is_left:
             return False
         start, stop, step, *_ = loop.operands
         values = self.values
@@ -61,7 +68,7 @@ class Choice:
             branch.name == "if"
             and branch.operands[0] not in self.values.varying
             and not any(region.is_left for region in branch.regions)
-            and not leaves_operation(branch)
+            and not branch.may_be_left()
             and any(True for region in branch.regions for _ in self.moved_loops(region))
         )
 
@@ -141,8 +148,7 @@ class Choice:
 
 def _indices(access: Operation) -> list[Value]:
     """Return the indices of an access, with those of the rows that the array is a part of."""
-    array, *rest = access.operands
-    found = rest[:-1] if _ACCESSES[access.name] else rest
+    array, found = access.operands[0], indices_of(access)
     while isinstance(array.owner, Operation) and array.owner.name == "array.part":
         array, *more = array.owner.operands
         found = [*more, *found]
@@ -151,17 +157,7 @@ def _indices(access: Operation) -> list[Value]:
 
 def _reaches(value: Value, targets: set[Value]) -> bool:
     """Return whether a value is computed from one of some values, without control in between."""
-    pending, seen = [value], {value}
-    while pending:
-        each = pending.pop()
-        if each in targets:
-            return True
-        made = each.owner
-        if isinstance(made, Operation) and not made.regions:
-            new = [operand for operand in made.operands if operand not in seen]
-            seen.update(new)
-            pending += new
-    return False
+    return any(each in targets for each in sources_of([value]))
 
 
 def _counts(index: Value, counter: Value) -> bool:
@@ -180,11 +176,12 @@ def _is_unrolled(loop: Operation) -> bool:
     """Return whether LLVM writes a loop out, so that it makes vectors of the row around it."""
     if loop.name != "for" or any(each.name == "while" for each in loop.walk()):
         return False
-    bounds = [constant_number(each) for each in loop.operands[:3]]
-    if None in bounds or not bounds[2]:
-        return False
-    rounds = len(range(*bounds))  # type: ignore[arg-type]
-    return rounds <= _ROUNDS and rounds * sum(1 for _ in loop.walk()) <= _MOST_WRITTEN
+    values = constant_range(loop)
+    return (
+        values is not None
+        and len(values) <= _ROUNDS
+        and len(values) * sum(1 for _ in loop.walk()) <= _MOST_WRITTEN
+    )
 
 
 def _is_positive(step: Value) -> bool:

@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from numba import types
 
 from kerneldsl.ir.operations import Effect, Operation, Region, Value
-from kerneldsl.ir.recognize import constant_number, operator_of
+from kerneldsl.ir.recognize import constant_number, is_shared_array, operator_of
 from kerneldsl.ir.rewriter import clone, if_then
 from kerneldsl.lowering.loop_marks import NOT_UNROLLED
 from targets.cpu.regions.lanes.slots import needs_thread
@@ -297,11 +297,9 @@ def _swaps(operation: Operation, read: dict[tuple[Value, ...], Value]) -> bool:
         return False
     for each in yes.operations[:-1]:
         if each.name == "array.store":
-            array, *_, value = each.operands
-            made = array.owner
-            is_own = isinstance(made, Operation) and made.name == "shared.array"
-            place = tuple(each.operands[:-1])
-            if not is_own or place not in read or value.type != read[place].type:
+            *place_parts, value = each.operands
+            place = tuple(place_parts)
+            if not is_shared_array(place[0]) or place not in read or value.type != read[place].type:
                 return False
         elif each.effects() or each.regions:
             return False

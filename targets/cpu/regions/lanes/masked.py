@@ -30,7 +30,7 @@ from kerneldsl.ir.operations import Effect, Label, Operation, Region, Value, giv
 from kerneldsl.ir.recognize import constant_number, operands_of, operator_of
 from kerneldsl.ir.rewriter import clone_inside
 from targets.cpu.math.vector.define import FUNCTIONS
-from targets.cpu.regions.lanes.values import LaneValues, leaves_operation
+from targets.cpu.regions.lanes.values import LaneValues
 from targets.cpu.regions.loop_writer import LoopWriter
 
 if TYPE_CHECKING:
@@ -85,9 +85,8 @@ def masked_loop(operation: Operation, values: LaneValues) -> MaskedLoop | None:
 
 def _loop_of(operation: Operation) -> MaskedLoop | None:
     if operation.name in ("for", "while"):
-        is_left = leaves_operation(operation)
-        return None if is_left else MaskedLoop(operation, None, [])
-    if operation.name != "labeled" or operation.regions[0].is_left or leaves_operation(operation):
+        return None if operation.may_be_left() else MaskedLoop(operation, None, [])
+    if operation.name != "labeled" or operation.regions[0].is_left or operation.may_be_left():
         return None
     loop, *after = operation.regions[0].operations[:-1] or [operation]
     leaves = set(operation.leaves())

@@ -25,7 +25,13 @@ from numba import types
 
 from kerneldsl.ir.operations import Effect, Operation, Region, Value
 from kerneldsl.ir.ranges import Interval
-from kerneldsl.ir.recognize import constant_number, operands_of, operator_of
+from kerneldsl.ir.recognize import (
+    constant_number,
+    indices_of,
+    is_shared_array,
+    operands_of,
+    operator_of,
+)
 from kerneldsl.ir.rewriter import clone_inside, if_then
 from kerneldsl.lowering.loop_marks import NOT_UNROLLED, UNROLLED_AS_VECTORS
 from targets.cpu.regions.lanes.choice import STRIP
@@ -128,7 +134,7 @@ def _order(first: Operation, second: Operation, out: LoopWriter) -> tuple[bool, 
         for other in after:
             if not (one.is_write or other.is_write) or _are_apart(one.array, other.array):
                 continue
-            if one.array is not other.array or not _is_shared(one.array):
+            if one.array is not other.array or not is_shared_array(one.array):
                 return None
             distance = _distance(one, other, inside, out)
             if distance is None:
@@ -153,17 +159,12 @@ def _accesses(row: Operation) -> list[_Access] | None:
             if not all(each.attributes["nonnegative"]):
                 return None
             is_write = each.name == "array.store"
-            array, *indices = each.operands[:-1] if is_write else each.operands
-            found.append(_Access(array, indices, is_write, values))
+            found.append(_Access(each.operands[0], indices_of(each), is_write, values))
     return found
 
 
-def _is_shared(array: Value) -> bool:
-    return isinstance(array.owner, Operation) and array.owner.name == "shared.array"
-
-
 def _are_apart(one: Value, other: Value) -> bool:
-    return one is not other and (_is_shared(one) or _is_shared(other))
+    return one is not other and (is_shared_array(one) or is_shared_array(other))
 
 
 def _distance(one: _Access, other: _Access, inside: set[Value], out: LoopWriter) -> Value | None:

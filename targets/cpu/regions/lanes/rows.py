@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from numba import types
 
-from kerneldsl.ir.operations import Operation, Region, Value
+from kerneldsl.ir.operations import LOOPS, Operation, Region, Value
 from kerneldsl.ir.recognize import constant_number
 from kerneldsl.ir.rewriter import clone, if_then
 from kerneldsl.language.element_types import ELEMENT_TYPES
@@ -182,7 +182,6 @@ def _write_loop(
 #: Bytes of the arrays of a strip: more are not kept in the fastest cache.
 _MOST_BYTES = 32 * 1024
 _ELEMENTS = (types.Integer, types.Float, types.Boolean)
-_LOOP_NAMES = ("for", "for_each", "while")
 
 
 def is_of_one_thread(operation: Operation) -> bool:
@@ -255,7 +254,7 @@ class LaneArrays:
     def _is_looped(self, operation: Operation) -> bool:
         """Return whether an operation has a loop that accesses one of the arrays."""
         return any(
-            loop.name in _LOOP_NAMES and not self.values.isdisjoint(loop.used())
+            loop.name in LOOPS and not self.values.isdisjoint(loop.used())
             for loop in operation.walk()
         )
 

@@ -148,26 +148,17 @@ class Strip:
 
     def moved(self, loop: Operation) -> list[Operation]:
         """Return a loop that all lanes run equally often, with rows in its body."""
-        count = len(loop.results)
         body = loop.regions[-1]
-        kept = [n for n, each in enumerate(loop.results) if each not in self.slots.place_of]
+        kept = [each not in self.slots.place_of for each in loop.results]
         stores = LoopWriter()
         shared = shared_slots(loop)
         self.shared |= shared
         for number, result in enumerate(loop.results):
-            if number not in kept:
+            if not kept[number]:
                 stores.store(self.slots.place_of[result], body.yielded[number])
         inside = self.split([*body.operations[:-1], *stores.operations])
-
-        def chosen(values: list[Value]) -> list[Value]:
-            first = len(values) - count
-            return [*values[:first], *(values[first + number] for number in kept)]
-
-        body.operations = [*inside, Operation("yield", chosen(body.yielded))]
-        for region in loop.regions:
-            region.arguments = chosen(region.arguments)
-        loop.operands = chosen(loop.operands)
-        loop.results = chosen(loop.results)
+        body.operations = [*inside, body.operations[-1]]
+        keep_results(loop, kept)
         return [loop]
 
     def branch(self, operation: Operation) -> Operation:

@@ -8,11 +8,11 @@ from collections.abc import Collection
 from numba import types
 
 from kerneldsl.ir.operations import LOOPS, Effect, Operation, Region, Value
-from kerneldsl.ir.recognize import constant_number, operands_of, operator_of
+from kerneldsl.ir.recognize import constant_number, operands_of, operator_of, sources_of
 from kerneldsl.ir.rewriter import clone
 from targets.cpu.regions.loop_writer import LoopWriter
 
-__all__ = ["LaneValues", "leaves_operation", "loads_of_bounds", "of_first_thread"]
+__all__ = ["LaneValues", "loads_of_bounds", "of_first_thread"]
 
 #: Operations that read an element: at one place it is the same for all threads that read it at
 #: once.
@@ -108,7 +108,7 @@ class LaneValues:
                 return True
         elif self.vary(loop.operands[: len(loop.operands) - len(loop.results)]):
             return True
-        return leaves_operation(loop)
+        return loop.may_be_left()
 
     def stride(self, value: Value) -> int | None:
         """Return how much an integer grows from a thread to the next one, if that is constant."""
@@ -138,32 +138,21 @@ class LaneValues:
         return None
 
 
-def leaves_operation(operation: Operation) -> bool:
-    """Return whether control may leave an operation other than at its end."""
-    inside = {each.attributes["label"] for each in operation.walk() if each.name == "labeled"}
-    return any(
-        each.name == "leave" and each.attributes["label"] not in inside for each in operation.walk()
-    )
-
-
 def loads_of_bounds(row: Operation) -> set[Operation]:
     """Return the loads of shared elements that decide how often the loops of a row run."""
     values = LaneValues(row)
-    found: set[Operation] = set()
-    pending = [
+    bounds = [
         value
         for each in row.walk()
         if each.name in ("for", "while")
         for value in (each.operands[:3] if each.name == "for" else each.regions[0].yielded[:1])
     ]
-    while pending:
-        made = pending.pop().owner
-        if not isinstance(made, Operation) or made.regions or made in found:
-            continue
-        if made.name in _LOADS and not values.vary(made.results):
-            found.add(made)
-        pending += made.operands
-    return found
+    makers = {value.owner for value in sources_of(bounds)}
+    return {
+        each
+        for each in makers
+        if isinstance(each, Operation) and each.name in _LOADS and not values.vary(each.results)
+    }
 
 
 def of_first_thread(value: Value, values: LaneValues, out: LoopWriter) -> Value:

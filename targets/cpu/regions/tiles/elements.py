@@ -112,10 +112,7 @@ class _Access:
         self._code = code
         emitter = code.emitter
         self._starts = [write_place(emitter, place) for place in at]
-        found = emitter.get(array)
-        if not isinstance(found, ArrayParts):
-            found = ArrayParts.of_structure(emitter.context, emitter.builder, array.type, found)
-        self._array = found
+        self._array = found = emitter.wrapped(emitter.get(array), array.type)
         #: For each axis the indices of a tile that are inside the array, from one to another.
         self._bounds = [
             _inside(emitter, *each)

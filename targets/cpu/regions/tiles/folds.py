@@ -16,8 +16,7 @@ from kerneldsl.ir.operations import Operation
 from kerneldsl.ir.ranges import WARP_SIZE
 from kerneldsl.ir.tiles.elements import Slot, write_region
 from kerneldsl.ir.tiles.folds import Combiner
-from kerneldsl.lowering.groups import Combination
-from targets.cpu.intrinsics.exchange import WIDTHS
+from kerneldsl.lowering.groups import WIDTHS, Combination
 from targets.cpu.intrinsics.groups import fold_neighbours, scan_vector
 from targets.cpu.regions.emitter import CpuEmitter
 from targets.cpu.regions.tiles.writer import Elements, TileCode

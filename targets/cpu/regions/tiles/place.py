@@ -23,6 +23,7 @@ from kerneldsl.ir.tiles.placement import Placement
 from kerneldsl.ir.tiles.shapes import check_fit
 from kerneldsl.ir.typing import Typing
 from kerneldsl.language.intrinsics.table import INTRINSICS
+from targets.cpu.codegen.storage import root_of
 from targets.cpu.regions.ids import position_of
 
 __all__ = ["place_tiles"]
@@ -175,7 +176,7 @@ def _mark_store(operation: Operation, accesses: Accesses, function: Function) ->
             continue
         for value in inner.operands:
             if accesses.memory(value):
-                root = _root(value)
+                root = root_of(value)
                 is_known &= root in function.body.arguments
                 found[root] = None
     arrays = list(found) if is_known else []
@@ -184,12 +185,3 @@ def _mark_store(operation: Operation, accesses: Accesses, function: Function) ->
     first = operation.attributes["first"]
     operation.operands[first:first] = arrays
     operation.attributes |= {"waits": len(arrays), "first": first + len(arrays)}
-
-
-def _root(value: Value) -> Value:
-    """Return the array that a view is a part of."""
-    made = value.owner
-    while isinstance(made, Operation) and made.name.startswith("array.") and made.operands:
-        value = made.operands[0]
-        made = value.owner
-    return value

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 
-from kerneldsl.ir.array_parts import ArrayParts
 from kerneldsl.ir.operations import Operation, Region, Value
 from kerneldsl.ir.tiles.elements import write_place
 from targets.cuda.compile.mma.functions import GLOBAL
@@ -114,10 +113,7 @@ class _Copy:
         emitter = writer.emitter
         self._context, self._builder = emitter.context, emitter.builder
         self._code, self._factor, self._target = writer.code, factor, target
-        parts = emitter.get(array)
-        if not isinstance(parts, ArrayParts):
-            parts = ArrayParts.of_structure(self._context, self._builder, array.type, parts)
-        self._parts = parts
+        self._parts = parts = emitter.wrapped(emitter.get(array), array.type)
         self._strides = parts.byte_strides(self._context, self._builder)
         self._shape: tuple[int, int] = operation.attributes["shape"]
         #: What must be multiples of a group for its first column to be one.

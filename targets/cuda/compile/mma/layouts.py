@@ -15,6 +15,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from kerneldsl.ir.operations import CONTROL, Function, Operation, Value, handed_on
+from kerneldsl.ir.ranges import WARP_SIZE
 from kerneldsl.ir.tiles.live_ranges import is_tile
 from kerneldsl.ir.tiles.placement import Layouts
 from kerneldsl.language.element_types import ELEMENT_TYPES
@@ -23,7 +24,6 @@ from targets.cuda.architectures import NEWEST_PTX, Architecture
 from targets.cuda.compile.mma.fragments import Fragments, RowFragments, divisions
 from targets.cuda.compile.mma.instructions import Form, Step, find_step
 from targets.cuda.compile.mma.operands import Operand
-from targets.cuda.intrinsics.groups.lanes import WARP_SIZE
 
 __all__ = ["Product", "TileLayouts"]
 

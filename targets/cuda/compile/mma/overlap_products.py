@@ -194,10 +194,7 @@ def _written(loop: Operation, parts: _Parts) -> list[Operation]:
     whole, none = Region(), Region()
     whole.operations, none.operations = operations, [Operation("yield", given)]
     branch = Operation("if", [is_any.result], (), None, [whole, none], place=loop.place)
-    branch.results = loop.results
-    for value in branch.results:
-        value.owner = branch
-    return [is_any, branch]
+    return [is_any, branch.take_results(loop.results)]
 
 
 def _split(values: Sequence[Value], one: int, two: int) -> tuple[Sequence[Value], ...]:

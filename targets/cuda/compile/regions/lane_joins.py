@@ -13,11 +13,12 @@ CUDA C++ Programming Guide, section "Warp Vote Functions" (``__activemask``); PT
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from llvmlite import ir
 
 from kerneldsl.ir.operations import Effect, Function, Label, Operation, Region, Value
+from kerneldsl.ir.recognize import sources_of
 from targets.cuda.intrinsics.by_architecture import call_by_architecture
 from targets.cuda.intrinsics.synchronize import call_nvvm
 
@@ -73,19 +74,5 @@ def _is_chosen(value: Value, parameters: Region) -> bool:
     return any(
         each.owner is not parameters
         and (isinstance(each.owner, Region) or (each.owner is not None and each.owner.regions))
-        for each in _sources(value)
+        for each in sources_of([value])
     )
-
-
-def _sources(value: Value) -> Iterator[Value]:
-    """Return a value, and those that it is computed of, without what branches and loops do."""
-    seen: set[Value] = set()
-    rest = [value]
-    while rest:
-        each = rest.pop()
-        if each in seen:
-            continue
-        seen.add(each)
-        yield each
-        if isinstance(each.owner, Operation) and not each.owner.regions:
-            rest += each.owner.operands

@@ -70,7 +70,7 @@ class LoopEmitter(Emitter):
         by_one = _is_number(start, 0) and _is_number(step, 1)
         # After a comparison with a number LLVM would divide the counter in 16 bits.
         is_open = not isinstance(stop, ir.Constant)
-        is_left_early = is_open and _is_left_early(body)
+        is_left_early = is_open and operation.may_be_left()
         # The number of a tile plus the blocks of a grid does not overflow. To count iterations
         # is a division, for which the first copies would wait.
         is_of_tiles = "tiles" in operation.attributes
@@ -251,15 +251,6 @@ def _is_number(value: ir.Value, number: int) -> bool:
 def _is_read(value: Value, region: Region) -> bool:
     """Return whether an operation of a region reads a value."""
     return any(value in operation.operands for operation in region.walk())
-
-
-def _is_left_early(body: Region) -> bool:
-    """Return whether a body leaves its loop, as ``break`` does."""
-    operations = list(body.walk())
-    inside = {each.attributes["label"] for each in operations if each.name == "labeled"}
-    return any(
-        each.name == "leave" and each.attributes["label"] not in inside for each in operations
-    )
 
 
 def _turns(builder: ir.IRBuilder, start: ir.Value, stop: ir.Value, step: ir.Value) -> ir.Value:

@@ -11,11 +11,10 @@ import math
 import operator
 
 from kerneldsl.contract import Report
-from kerneldsl.ir.operations import Effect, Function, Operation, Region, Value
-from kerneldsl.ir.recognize import constant_number, operator_of
+from kerneldsl.ir.operations import LOOPS, Effect, Function, Operation, Region, Value
+from kerneldsl.ir.recognize import constant_number, constant_range, indices_of, operator_of
 from kerneldsl.lowering.loop_marks import FULLY_UNROLLED, UNROLLED_BY_FOUR
 from targets.cuda.compile.regions.walks import (
-    LOOPS,
     affects_others,
     leads_to,
     location,
@@ -173,7 +172,7 @@ def _divides_by(variable: Value, body: Region, update: Operation) -> bool:
 
 #: Elements of an array that may be in registers. A thread has 255.
 MAX_TURNS = 64
-_ACCESSES = {"array.load": None, "array.store": -1}
+_ACCESSES = ("array.load", "array.store")
 
 
 def unroll_loops(function: Function, report: Report) -> None:
@@ -189,7 +188,7 @@ def unroll_loops(function: Function, report: Report) -> None:
     accesses = [
         each for each in operations if each.name in _ACCESSES and each.operands[0] in arrays
     ]
-    in_memory = {each.operands[0] for each in accesses if _is_loaded(_indices(each))}
+    in_memory = {each.operands[0] for each in accesses if _is_loaded(indices_of(each))}
     report(
         "local array", "kept in memory: an index of it is loaded", len(in_memory), is_missed=True
     )
@@ -202,16 +201,12 @@ def unroll_loops(function: Function, report: Report) -> None:
         if body.effects() & Effect.LEAVE:
             continue
         if any(
-            each.operands[0] in arrays and leads_to(body.arguments[0], _indices(each))
+            each.operands[0] in arrays and leads_to(body.arguments[0], indices_of(each))
             for each in body.walk()
             if each.name in _ACCESSES
         ):
             loop.attributes["unroll"] = FULLY_UNROLLED
             report("loop", "unrolled in full, for a local array", where=[location(function, loop)])
-
-
-def _indices(access: Operation) -> list[Value]:
-    return access.operands[1 : _ACCESSES[access.name]]
 
 
 def _is_loaded(indices: list[Value]) -> bool:
@@ -224,14 +219,11 @@ def _is_loaded(indices: list[Value]) -> bool:
 
 def _turns(loop: Operation) -> int | None:
     """Return the number of iterations of a loop, times those of the longest in it, if known."""
-    numbers = [constant_number(value) for value in loop.operands[:3]]
+    numbers = constant_range(loop) if loop.name == "for" else None
     inner = [_turns(each) for each in own_loops(loop)]
-    if loop.name != "for" or None in numbers or None in inner:
+    if numbers is None or None in inner:
         return None
-    start, stop, step = (number or 0 for number in numbers)
-    if not step:
-        return None
-    return len(range(start, stop, step)) * max((each or 1 for each in inner), default=1)
+    return len(numbers) * max((each or 1 for each in inner), default=1)
 
 
 # LLVM counts the instructions of an iteration, those of addresses too. It unrolls a loop over
@@ -253,15 +245,14 @@ def unroll_short_loops(function: Function, report: Report) -> None:
 
 
 def _is_fit(loop: Operation) -> bool:
-    bounds = [constant_number(value) for value in loop.operands[:3]]
-    numbers = [number for number in bounds if number is not None]
-    if len(numbers) < len(bounds) or not numbers[2]:
+    numbers = constant_range(loop)
+    if numbers is None:
         return False
     inside = list(loop.regions[0].walk())
     if loop.regions[0].effects() & Effect.LEAVE or any(each.name in LOOPS for each in inside):
         return False
     if any(map(affects_others, inside)):
         return False
-    turns = len(range(*numbers))
+    turns = len(numbers)
     count = sum(each.name in _COUNTED for each in inside)
     return 1 < turns <= _MOST_TURNS and turns * count <= _MOST

@@ -41,16 +41,15 @@ from numba import types
 
 from kerneldsl.contract import Report
 from kerneldsl.ir.linear_forms import LinearForms
-from kerneldsl.ir.operations import Effect, Function, Operation, Region, Value
+from kerneldsl.ir.operations import LOOPS, Effect, Function, Operation, Region, Value
 from kerneldsl.ir.ranges import Interval, ranges_of
 from kerneldsl.ir.recognize import constant_number, operator_of
-from kerneldsl.ir.rewriter import Builder, clone, clone_inside
+from kerneldsl.ir.rewriter import Builder, clone, clone_inside, replace_operations
 from kerneldsl.ir.typing import Typing
 from kerneldsl.lowering.loop_marks import FULLY_UNROLLED, NOT_UNROLLED
 from kerneldsl.utilities.dataclasses import dataclass
 from targets.cuda.compile.regions.walks import (
     INVARIANT,
-    LOOPS,
     affects_others,
     loads_ahead,
     location,
@@ -111,7 +110,10 @@ def unroll_strides(
             report("loop", "unrolled by four", where=where)
         chosen[loop.operation] = loop
     if chosen:
-        _rewrite(function.body, chosen, _Writer(typing, known, short))
+        writer = _Writer(typing, known, short)
+        replace_operations(
+            function.body, lambda each: writer.written(chosen[each]) if each in chosen else None
+        )
 
 
 @dataclass(frozen=True)
@@ -229,18 +231,6 @@ def _is_invariant(value: Value, loop: Operation, inner: set[Value]) -> bool:
         each in inner or (each.owner in inside and each.owner.name not in INVARIANT)
         for each in made_of(value)
     )
-
-
-def _rewrite(region: Region, chosen: Mapping[Operation, _Loop], writer: _Writer) -> None:
-    made: list[Operation] = []
-    for operation in region.operations:
-        if operation in chosen:
-            made += writer.written(chosen[operation])
-        else:
-            for inner in operation.regions:
-                _rewrite(inner, chosen, writer)
-            made.append(operation)
-    region.operations = made
 
 
 class _Writer(Builder):

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator
 from numba import types
 
 from kerneldsl.errors import SourceLocation
-from kerneldsl.ir.operations import Effect, Function, Operation, Region, Value
+from kerneldsl.ir.operations import LOOPS, Effect, Function, Operation, Region, Value
+from kerneldsl.ir.recognize import is_shared_array, sources_of
 
 __all__ = [
     "INVARIANT",
-    "LOOPS",
     "affects_others",
     "leads_to",
     "loads_ahead",
@@ -22,7 +22,6 @@ __all__ = [
 ]
 
 _REGISTERS = ("threadIdx", "blockIdx", "blockDim", "gridDim")
-LOOPS = ("for", "for_each", "while")
 #: Operations that give the same value each time if their operands do.
 INVARIANT = frozenset(
     (
@@ -33,20 +32,13 @@ INVARIANT = frozenset(
 
 
 def made_of(value: Value) -> Iterator[Value]:
-    """Yield a value and what arithmetic made it of, up to loads and arguments."""
-    pending, seen = [value], {value}
-    while pending:
-        each = pending.pop()
-        yield each
-        made = each.owner
-        if not isinstance(made, Operation):
-            continue
-        operands = list(made.operands) if made.effect == Effect.NONE else []
-        for region in made.regions:
-            operands += region.yielded
-        new = [operand for operand in operands if operand not in seen]
-        seen.update(new)
-        pending += new
+    """Return a value and what arithmetic made it of, up to loads and arguments."""
+    return sources_of([value], _operands)
+
+
+def _operands(made: Operation) -> list[Value]:
+    operands = made.operands if made.effect == Effect.NONE else []
+    return [*operands, *(value for region in made.regions for value in region.yielded)]
 
 
 def leads_to(source: Value, values: Iterable[Value]) -> bool:
@@ -104,11 +96,7 @@ def loads_ahead(loop: Operation, parameters: frozenset[Value]) -> list[Operation
                 return []
             loads.append(each)
         elif each.effect != Effect.NONE and not (
-            each.name == "array.store" and _is_shared(each.operands[0])
+            each.name == "array.store" and is_shared_array(each.operands[0])
         ):
             return []
     return loads
-
-
-def _is_shared(array: Value) -> bool:
-    return isinstance(array.owner, Operation) and array.owner.name == "shared.array"

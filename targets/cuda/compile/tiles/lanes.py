@@ -11,8 +11,10 @@ from collections.abc import Callable
 
 from llvmlite import ir
 
+from kerneldsl.ir.ranges import WARP_SIZE
+from kerneldsl.lowering.groups import WIDTHS
 from targets.cuda.compile.tiles.thread_code import ThreadCode
-from targets.cuda.intrinsics.groups.lanes import WARP_SIZE, WIDTHS, by_words
+from targets.cuda.intrinsics.groups.lanes import by_words
 from targets.cuda.intrinsics.synchronize import shuffle
 
 __all__ = ["Lanes"]

@@ -172,9 +172,7 @@ class Access:
         self._context, self.builder = emitter.context, emitter.builder
         self._code, self._layout = code, code.layout
         self.thread = writer.code
-        found = emitter.get(array)
-        if not isinstance(found, ArrayParts):
-            found = ArrayParts.of_structure(self._context, self.builder, array.type, found)
+        found = emitter.wrapped(emitter.get(array), array.type)
         if found.kind.layout != "C":
             # LLVM computes products with strides before the loops.
             strides = found.byte_strides(self._context, self.builder)

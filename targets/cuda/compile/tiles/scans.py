@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING
 from llvmlite import ir
 
 from kerneldsl.ir.operations import Operation
+from kerneldsl.ir.ranges import WARP_SIZE
 from kerneldsl.ir.tiles.elements import Slot, Variable
 from kerneldsl.ir.tiles.folds import Combiner
 from kerneldsl.ir.tiles.layout import TileLayout
+from kerneldsl.lowering.groups import WIDTHS
 from targets.cuda.compile.tiles.lanes import Lanes
 from targets.cuda.compile.tiles.thread_code import Memory
-from targets.cuda.intrinsics.groups.lanes import WARP_SIZE, WIDTHS
 
 if TYPE_CHECKING:
     from targets.cuda.compile.tiles.writer import TileWriter

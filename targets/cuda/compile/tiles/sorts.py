@@ -17,12 +17,12 @@ from llvmlite import ir
 from numba import types
 
 from kerneldsl.ir.operations import Operation
+from kerneldsl.ir.ranges import WARP_SIZE
 from kerneldsl.ir.tiles.elements import Slot
 from kerneldsl.ir.tiles.folds import key_type, number_of, sort_key, write_number
 from kerneldsl.lowering.groups import combination_of
 from targets.cuda.compile.tiles.elements import OperationCode
 from targets.cuda.compile.tiles.thread_code import Memory
-from targets.cuda.intrinsics.groups.lanes import WARP_SIZE
 
 if TYPE_CHECKING:
     from targets.cuda.compile.tiles.writer import TileWriter

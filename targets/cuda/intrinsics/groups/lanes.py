@@ -6,19 +6,16 @@ from collections.abc import Callable
 
 from llvmlite import ir
 
+from kerneldsl.ir.ranges import WARP_SIZE
+from kerneldsl.lowering.groups import is_any
 from targets.cuda.intrinsics.ids import read_register
 from targets.cuda.intrinsics.synchronize import call_nvvm
 
-__all__ = ["WARP_SIZE", "WIDTHS", "Warp", "by_words", "first_of", "is_any", "last_of"]
+__all__ = ["Warp", "by_words", "first_of", "last_of"]
 
 _i1 = ir.IntType(1)
 _i32 = ir.IntType(32)
 _i64 = ir.IntType(64)
-
-WARP_SIZE = 32
-
-
-WIDTHS = (1, 2, 4, 8, 16)
 
 
 class Warp:
@@ -77,10 +74,6 @@ def by_words(
     high = change(builder.trunc(builder.lshr(bits, _i64(32)), _i32))
     whole = builder.or_(builder.zext(low, _i64), builder.shl(builder.zext(high, _i64), _i64(32)))
     return builder.bitcast(whole, kind)
-
-
-def is_any(builder: ir.IRBuilder, lanes: ir.Value) -> ir.Value:
-    return builder.icmp_unsigned("!=", lanes, lanes.type(0))
 
 
 def first_of(builder: ir.IRBuilder, lanes: ir.Value) -> ir.Value:

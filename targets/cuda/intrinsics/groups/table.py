@@ -14,9 +14,18 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 
+from kerneldsl.ir.ranges import WARP_SIZE
 from kerneldsl.lowering.calls import Call, Emitter, loop_while
-from kerneldsl.lowering.groups import Combination, Sum, after_initial, combination, sorts_before
-from targets.cuda.intrinsics.groups.lanes import WARP_SIZE, WIDTHS, Warp, first_of, is_any, last_of
+from kerneldsl.lowering.groups import (
+    WIDTHS,
+    Combination,
+    Sum,
+    after_initial,
+    combination,
+    is_any,
+    sorts_before,
+)
+from targets.cuda.intrinsics.groups.lanes import Warp, first_of, last_of
 from targets.cuda.intrinsics.groups.threads import Block, Words, barrier
 from targets.cuda.intrinsics.synchronize import call_nvvm
 
