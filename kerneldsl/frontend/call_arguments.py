@@ -41,7 +41,7 @@ def bind_arguments(
     call: ast.Call,
     name: str,
     parameters: Sequence[str],
-    required: int,
+    required: int | None = None,
     *,
     reporter: Reporter,
     aliases: Mapping[str, str] | None = None,
@@ -52,7 +52,7 @@ def bind_arguments(
 
     - `name`: what is called, for the message.
     - `parameters`: its parameters, in order.
-    - `required`: how many of them have no default.
+    - `required`: how many of them have no default; by default all.
     - `aliases`: other spellings of parameters.
     - `optional`: parameters with a default, wherever they are.
     - `positional_count`: how many of them can be given by position; by default all.

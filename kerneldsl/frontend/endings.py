@@ -10,7 +10,7 @@ import ast
 from collections.abc import Iterator, Mapping, Sequence
 
 from kerneldsl.frontend.report import Reporter
-from kerneldsl.frontend.trees import walk_here
+from kerneldsl.frontend.trees import jumps_of, walk_here
 from kerneldsl.frontend.unit import FunctionUnit
 
 __all__ = ["refuse_missing_values"]
@@ -117,7 +117,7 @@ def _passed(statement: ast.stmt) -> ast.stmt | None:
     if isinstance(statement, ast.For | ast.While) and statement.orelse:
         return None
     if isinstance(statement, ast.While) and _is_true(statement.test):
-        return statement if any(_breaks(statement.body)) else None
+        return statement if ast.Break in map(type, jumps_of(statement.body)) else None
     if isinstance(statement, ast.If) and statement.orelse:
         for branch in (statement.body, statement.orelse):
             ends = [_passed(each) for each in branch]
@@ -129,13 +129,3 @@ def _passed(statement: ast.stmt) -> ast.stmt | None:
 
 def _is_true(test: ast.expr) -> bool:
     return isinstance(test, ast.Constant) and bool(test.value)
-
-
-def _breaks(statements: Sequence[ast.stmt]) -> Iterator[ast.Break]:
-    """Find each ``break`` of the loop with this body."""
-    for statement in statements:
-        if isinstance(statement, ast.Break):
-            yield statement
-        elif isinstance(statement, ast.If):
-            yield from _breaks(statement.body)
-            yield from _breaks(statement.orelse)

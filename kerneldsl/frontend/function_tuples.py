@@ -8,7 +8,6 @@ once for each. What is left calls functions by name.
 from __future__ import annotations
 
 import ast
-import copy
 from collections.abc import Collection, Iterator
 from typing import Any
 
@@ -20,7 +19,15 @@ from kerneldsl.frontend.captured import ItemReader, holds_functions, is_function
 from kerneldsl.frontend.report import Reporter
 from kerneldsl.frontend.resolve import Namespace
 from kerneldsl.frontend.statics import StaticEvaluator
-from kerneldsl.frontend.trees import Transformer, assign, call, walk_here
+from kerneldsl.frontend.trees import (
+    Transformer,
+    assign,
+    call,
+    copy_tree,
+    fill_locations,
+    jumps_of,
+    walk_here,
+)
 from kerneldsl.language.reserved import RESERVED_PREFIX
 
 __all__ = ["select_functions"]
@@ -173,7 +180,7 @@ class _Selecting(Transformer):
             )
         numbers = range(len(resolved.value))
         return [
-            ast.copy_location(ast.Subscript(copy.deepcopy(node), ast.Constant(n), ast.Load()), node)
+            ast.copy_location(ast.Subscript(copy_tree(node), ast.Constant(n), ast.Load()), node)
             for n in numbers
         ]
 
@@ -186,7 +193,7 @@ class _Selecting(Transformer):
         return slice(*(e and self._number(e, "an end of a slice of functions") for e in ends))
 
     def _visited(self, node: ast.expr) -> ast.expr:
-        visited: ast.expr = self.visit(copy.deepcopy(node))
+        visited: ast.expr = self.visit(copy_tree(node))
         return visited
 
     # Expressions
@@ -202,7 +209,7 @@ class _Selecting(Transformer):
                 "Call each where it is chosen, or write the condition into a function",
                 limit=_KNOWN,
             )
-        return ast.copy_location(copy.deepcopy(known), node)
+        return ast.copy_location(copy_tree(known), node)
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
         items = self._items(node.value) if isinstance(node.ctx, ast.Load) else None
@@ -324,7 +331,7 @@ class _Selecting(Transformer):
         self._assigned(target)
         if isinstance(target, ast.Name) and isinstance(value, ast.Constant):
             self._known[target.id] = value
-        assigned = ast.Assign([copy.deepcopy(target)], copy.deepcopy(value))
+        assigned = ast.Assign([copy_tree(target)], copy_tree(value))
         return [ast.copy_location(assigned, target)]
 
     def visit_For(self, node: ast.For) -> ast.stmt | list[ast.stmt]:
@@ -335,17 +342,17 @@ class _Selecting(Transformer):
             node.iter = self.visit(node.iter)
             self._repeat(node)
             return node
-        jumps = {type(jump) for jump in _jumps(node.body)}
+        jumps = {type(jump) for jump in jumps_of(node.body)}
         if jumps == {ast.Break, ast.Continue}:
             self._reporter.fail(
-                next(_jumps(node.body)),
+                next(jumps_of(node.body)),
                 "a loop over functions has break and continue",
                 "Write what continue leaves out under an if",
                 limit="It is written out, once for each function",
             )
         rounds: list[ast.stmt] = []
         for item in items:
-            body = self._bound(node.target, item) + self.block(copy.deepcopy(node.body))
+            body = self._bound(node.target, item) + self.block(copy_tree(node.body))
             rounds += _once(node, body) if ast.Continue in jumps else body
             if jumps:  # a round may end before a variable has its value
                 self._forget(node.target, *node.body)
@@ -383,13 +390,4 @@ def _once(node: ast.For, body: list[ast.stmt]) -> list[ast.stmt]:
     rounds = call("range", ast.Constant(1))
     target = assign(f"{RESERVED_PREFIX}once", rounds).targets[0]
     loop = ast.For(target, rounds, body or [ast.Pass()], [])
-    return [ast.fix_missing_locations(ast.copy_location(loop, node))]
-
-
-def _jumps(statements: list[ast.stmt]) -> Iterator[ast.stmt]:
-    """Yield break and continue of a loop, but those of loops in it."""
-    for statement in statements:
-        if isinstance(statement, ast.Break | ast.Continue):
-            yield statement
-        elif isinstance(statement, ast.If):
-            yield from _jumps([*statement.body, *statement.orelse])
+    return [fill_locations(ast.copy_location(loop, node))]

@@ -7,13 +7,12 @@ The group may have a name in the function, as numba.cuda's has: ``g = kd.grid_gr
 from __future__ import annotations
 
 import ast
-import copy
 from typing import NoReturn
 
 from kerneldsl.frontend.names import GRID_GROUPS, last_name, local_constants
 from kerneldsl.frontend.report import Reporter
 from kerneldsl.frontend.resolve import Namespace
-from kerneldsl.frontend.trees import Transformer
+from kerneldsl.frontend.trees import Transformer, copy_tree
 from kerneldsl.language.intrinsics.barriers import grid_group
 
 __all__ = ["name_grid_groups"]
@@ -68,7 +67,7 @@ class _Naming(Transformer):
     def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
         match node.value:
             case ast.Name(id=name) if name in self._named:
-                function = copy.deepcopy(self._named[name])
+                function = copy_tree(self._named[name])
             case ast.Call(func=function) as call if self._is_group(call):
                 self._check(call)
             case _:
@@ -93,7 +92,7 @@ class _Naming(Transformer):
         """Return an argument; the group is passed as the function that gives it."""
         match node:
             case ast.Name(id=name) if name in self._named:
-                return ast.copy_location(copy.deepcopy(self._named[name]), node)
+                return ast.copy_location(copy_tree(self._named[name]), node)
             case ast.Call(func=function) if self._is_group(node):
                 self._check(node)
                 return function

@@ -397,7 +397,6 @@ class Rewriter(IntrinsicCalls):
                 node,
                 callee.function.__name__,
                 parameters,
-                len(parameters),
                 reporter=self._reporter,
                 optional=default_values(callee.function),
                 positional_count=code.co_argcount,
@@ -419,7 +418,6 @@ class Rewriter(IntrinsicCalls):
             node,
             callee.name,
             parameters,
-            len(parameters),
             reporter=self._reporter,
             optional=defaults,
             positional_count=function.__code__.co_argcount,
@@ -441,18 +439,20 @@ class Rewriter(IntrinsicCalls):
             name = self._name_of(path)
         return name
 
-    def _given_call(self, node: ast.Call, given: GivenFunction, path: str) -> ast.expr:
-        """Return a call of a local function that is an argument, or that is given functions."""
-        local = given.local
-        names = bind_arguments(
+    def _arguments_of(self, node: ast.Call, local: LocalFunction) -> dict[str, ast.expr]:
+        return bind_arguments(
             node,
             local.name,
             local.parameters,
-            len(local.parameters),
             reporter=self._reporter,
             optional=local.defaults,
             positional_count=local.positional_count,
         )
+
+    def _given_call(self, node: ast.Call, given: GivenFunction, path: str) -> ast.expr:
+        """Return a call of a local function that is an argument, or that is given functions."""
+        local = given.local
+        names = self._arguments_of(node, local)
         static = {n: v for n, each in names.items() if (v := self._no_value(each)) is not None}
         callee = self._make_callee(given, node, self._reporter, static)
         assert callee is not None
@@ -473,15 +473,7 @@ class Rewriter(IntrinsicCalls):
         name = local.name
         callee = self._make_local(local, node)
         self.callees[name] = callee
-        given = bind_arguments(
-            node,
-            name,
-            local.parameters,
-            len(local.parameters),
-            reporter=self._reporter,
-            optional=local.defaults,
-            positional_count=local.positional_count,
-        )
+        given = self._arguments_of(node, local)
         end = len(callee.parameters) - len(callee.hidden)
         hidden = callee.parameters[len(local.parameters) : end]
         positional: list[ast.expr] = [

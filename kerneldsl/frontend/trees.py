@@ -18,6 +18,7 @@ __all__ = [
     "children_of",
     "copy_tree",
     "fill_locations",
+    "jumps_of",
     "load",
     "slices_of",
     "spread_rest",
@@ -70,6 +71,15 @@ def walk_here(nodes: ast.AST | Iterable[ast.AST]) -> Iterator[ast.AST]:
                     elif isinstance(value, ast.AST):
                         found.append(value)
             yield node
+
+
+def jumps_of(statements: Iterable[ast.stmt]) -> Iterator[ast.Break | ast.Continue]:
+    """Yield ``break`` and ``continue`` of the loop with this body, but those of loops in it."""
+    for statement in statements:
+        if isinstance(statement, ast.Break | ast.Continue):
+            yield statement
+        elif isinstance(statement, ast.If):
+            yield from jumps_of([*statement.body, *statement.orelse])
 
 
 def children_of(node: ast.AST) -> list[ast.AST]:
