@@ -19,7 +19,6 @@ from kerneldsl.contract import Report
 from targets.cuda.compile.addresses.function import (
     Function,
     Instruction,
-    natural_loops,
     read_function,
     remove_dead_code,
 )
@@ -46,9 +45,9 @@ def recompute_late(lines: list[str], report: Report) -> list[str]:
     if not has_loops(lines):
         return lines
     function = read_function(lines)
-    loops = natural_loops(function) if function is not None else {}
     if function is None:
         return lines
+    loops = function.loops
     heads = [
         head
         for head, body in loops.items()

@@ -7,14 +7,14 @@ instructions each.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from kerneldsl.contract import Report, ignore_remark
-from targets.cuda.compile.addresses.counters import counter_intervals
 from targets.cuda.compile.addresses.facts import ParameterFacts
 from targets.cuda.compile.addresses.function import Function, Instruction, read_function
 from targets.cuda.compile.addresses.intervals import INT32, Interval, is_within
-from targets.cuda.compile.addresses.values import Values
+from targets.cuda.compile.addresses.values import NO_COUNTERS, Values
 
 __all__ = ["countdowns", "shorten_countdowns"]
 
@@ -22,13 +22,17 @@ _REGISTER = re.compile(r"%\w+")
 
 
 def shorten_countdowns(
-    lines: list[str], facts: ParameterFacts, report: Report = ignore_remark
+    lines: list[str],
+    facts: ParameterFacts,
+    counters: Mapping[str, Interval] = NO_COUNTERS,
+    report: Report = ignore_remark,
 ) -> list[str]:
     """Return a function with counters of 32 bits.
 
     Such a counter is decreased by a number at one place, and the loop goes on while it is greater
     than another number. If it is decreased by a power of two, the loop may also go on until it
-    equals the other. What counts in 32 bits is the distance of both.
+    equals the other. What counts in 32 bits is the distance of both. `counters` are intervals of
+    registers.
     """
     is_possible = any("add.s64" in line and ", -" in line for line in lines)
     function = read_function(lines) if is_possible else None
@@ -37,27 +41,24 @@ def shorten_countdowns(
     registers = countdowns(function)
     if not registers:
         return lines
-    uses = _uses(function, facts, set(registers))
+    uses = _uses(function, set(registers))
+    possible = [_Countdown.of(function, register, uses[register]) for register in registers]
+    found = _fitting(function, Values(function, facts, counters), list(filter(None, possible)))
     added: dict[int, list[str]] = {}
     declared: list[str] = []
     written = list(lines)
-    for register in registers:
-        step = _Countdown.of(function, register, uses[register])
-        if step is None:
-            continue
+    for register, step, test, begins, _ in found:
         short = f"%kd_count{len(declared)}"
         declared.append(f"\t.reg .b32 {short};")
-        end = int(step.comparison.operands[2])
-        for use in uses[register]:
-            if use.is_begin:
-                copies = [f"\tcvt.u32.u64 {short}, {register};"]
-                if end:
-                    copies.append(f"\tadd.s32 {short}, {short}, {-end};")
-                added.setdefault(use.instruction.line, []).extend(copies)
-        written[step.step.line] = f"\tadd.s32 {short}, {short}, {step.step.operands[2]};"
-        comparison = re.sub("[su]64", "s32", step.comparison.opcode).replace("b64", "b32")
-        predicate = step.comparison.operands[0]
-        written[step.comparison.line] = f"\t{comparison} {predicate}, {short}, 0;"
+        end = int(test.operands[2])
+        for begin in begins:
+            copies = [f"\tcvt.u32.u64 {short}, {register};"]
+            if end:
+                copies.append(f"\tadd.s32 {short}, {short}, {-end};")
+            added.setdefault(begin.line, []).extend(copies)
+        written[step.line] = f"\tadd.s32 {short}, {short}, {step.operands[2]};"
+        comparison = re.sub("[su]64", "s32", test.opcode).replace("b64", "b32")
+        written[test.line] = f"\t{comparison} {test.operands[0]}, {short}, 0;"
     report("counter", "counted down in 32 bits", len(declared))
     text: list[str] = []
     for number, line in enumerate(written):
@@ -68,23 +69,26 @@ def shorten_countdowns(
 
 
 class _Use(NamedTuple):
-    """An instruction that reads or writes a register, and what it writes is between."""
+    """An instruction that reads or writes a register."""
 
     block: int
     instruction: Instruction
     is_begin: bool
-    interval: Interval | None
 
 
 class _Countdown(NamedTuple):
-    """The step of a counter, and its comparison with 0."""
+    """A counter: its step, its comparison with a number, and what it begins with."""
 
+    register: str
     step: Instruction
     comparison: Instruction
+    begins: list[Instruction]
+    #: It fits 32 bits if it begins with a number of these.
+    bounds: Interval
 
     @classmethod
     def of(cls, function: Function, register: str, uses: list[_Use]) -> _Countdown | None:
-        """Return how a register counts down; ``None`` if it does something else, or may not fit."""
+        """Return how a register counts down; ``None`` if it does something else."""
         steps = [each for each in uses if _is_step(each.instruction, register)]
         if len(steps) != 1:
             return None
@@ -114,8 +118,6 @@ class _Countdown(NamedTuple):
             least = end
             if decrease & (decrease - 1):
                 return None
-        if not all(is_within(each.interval, (least, INT32[1] + end)) for each in begins):
-            return None
         others = {
             each.block
             for each in uses
@@ -124,7 +126,8 @@ class _Countdown(NamedTuple):
         homes = {each.block for each in begins}
         if block in others or others & _reached(function, block, homes):
             return None
-        return cls(step, test)
+        made = [each.instruction for each in begins]
+        return cls(register, step, test, made, (least, INT32[1] + end))
 
 
 def countdowns(function: Function) -> dict[str, int]:
@@ -157,19 +160,32 @@ def _is_test(instruction: Instruction, register: str) -> bool:
     )
 
 
-def _uses(function: Function, facts: ParameterFacts, registers: set[str]) -> dict[str, list[_Use]]:
+def _uses(function: Function, registers: set[str]) -> dict[str, list[_Use]]:
     """Return the instructions that read or write registers."""
     found: dict[str, list[_Use]] = {register: [] for register in registers}
-    values = Values(function, facts, counter_intervals(function, facts))
     for block in function.in_order():
+        for each in function.blocks[block].instructions:
+            for register in registers.intersection(_REGISTER.findall(" ".join(each.operands))):
+                is_begin = register in each.results and not _is_step(each, register)
+                found[register].append(_Use(block, each, is_begin))
+    return found
+
+
+def _fitting(function: Function, values: Values, possible: list[_Countdown]) -> list[_Countdown]:
+    """Return the counters that begin with numbers that fit."""
+    begins = {each for counter in possible for each in counter.begins}
+    for block in function.in_order() if begins else ():
         values.enter(block)
         for each in function.blocks[block].instructions:
             values.execute(each)
-            for register in registers.intersection(_REGISTER.findall(" ".join(each.operands))):
-                is_begin = register in each.results and not _is_step(each, register)
-                interval = values.interval(register) if is_begin else None
-                found[register].append(_Use(block, each, is_begin, interval))
-    return found
+            if each in begins:
+                possible = [
+                    counter
+                    for counter in possible
+                    if each not in counter.begins
+                    or is_within(values.interval(counter.register), counter.bounds)
+                ]
+    return possible
 
 
 def _reached(function: Function, block: int, stops: set[int]) -> set[int]:

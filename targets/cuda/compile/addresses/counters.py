@@ -17,7 +17,7 @@ from functools import reduce
 from typing import NamedTuple
 
 from targets.cuda.compile.addresses.facts import ParameterFacts
-from targets.cuda.compile.addresses.function import Function, Instruction, natural_loops
+from targets.cuda.compile.addresses.function import Function, Instruction
 from targets.cuda.compile.addresses.intervals import Interval, hull, is_within
 from targets.cuda.compile.addresses.polynomials import add, wrap
 from targets.cuda.compile.addresses.values import Values
@@ -78,7 +78,7 @@ class _Test(NamedTuple):
 
 def counter_intervals(function: Function, facts: ParameterFacts) -> Mapping[str, Interval]:
     """Return the intervals of counters, and of other registers that are written more than once."""
-    loops = [_Loop(head, frozenset(body)) for head, body in natural_loops(function).items()]
+    loops = [_Loop(head, frozenset(body)) for head, body in function.loops.items()]
     loops.sort(key=lambda each: function.blocks[each.head].rank)
     reached = {each.head: _leading_to(function, each.head) for each in loops}
     found: dict[str, Interval] = {}
@@ -190,14 +190,10 @@ def _latches(function: Function, loop: _Loop) -> list[int]:
 
 def _leading_to(function: Function, block: int) -> set[int]:
     """Return the blocks that a block may follow."""
-    before: dict[int, list[int]] = {}
-    for number in function.in_order():
-        for each in function.blocks[number].followers:
-            before.setdefault(each, []).append(number)
     found: set[int] = set()
     waiting = [block]
     while waiting:
-        for each in before.get(waiting.pop(), ()):
+        for each in function.before.get(waiting.pop(), ()):
             if each not in found:
                 found.add(each)
                 waiting.append(each)

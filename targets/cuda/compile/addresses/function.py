@@ -23,7 +23,6 @@ __all__ = [
     "Block",
     "Function",
     "Instruction",
-    "natural_loops",
     "read_function",
     "remove_dead_code",
 ]
@@ -91,6 +90,10 @@ class Function:
     blocks: list[Block]
     #: How many instructions write a register.
     writes: Counter[str]
+    #: The blocks that are reached and go on to a block, by its number.
+    before: dict[int, list[int]] = field(default_factory=dict)
+    #: The blocks of each natural loop, by the block that it is entered at.
+    loops: dict[int, set[int]] = field(default_factory=dict)
 
     def in_order(self) -> Iterator[int]:
         """Yield the numbers of the blocks that are reached, dominators first."""
@@ -141,7 +144,7 @@ def read_function(lines: list[str]) -> Function | None:
     for number, block in enumerate(blocks):
         block.followers = _followers(number, block, labels, len(blocks))
     function = Function(lines, opening, blocks, writes)
-    _find_dominators(blocks)
+    _find_dominators(function)
     _find_loops(function)
     return function
 
@@ -185,7 +188,8 @@ def _followers(number: int, block: Block, labels: dict[str, int], count: int) ->
     return found
 
 
-def _find_dominators(blocks: list[Block]) -> None:
+def _find_dominators(function: Function) -> None:
+    blocks, before = function.blocks, function.before
     order: list[int] = []
     seen = {0}
     stack = [(0, iter(blocks[0].followers))]
@@ -201,10 +205,9 @@ def _find_dominators(blocks: list[Block]) -> None:
     order.reverse()
     for rank, number in enumerate(order):
         blocks[number].rank = rank
-    before: dict[int, list[int]] = {number: [] for number in order}
     for number in order:
         for each in blocks[number].followers:
-            before[each].append(number)
+            before.setdefault(each, []).append(number)
     found = {0: 0}
 
     def common(one: int, other: int) -> int:
@@ -230,32 +233,21 @@ def _find_dominators(blocks: list[Block]) -> None:
 
 
 def _find_loops(function: Function) -> None:
-    """Count the natural loops that each block is in."""
-    for body in natural_loops(function).values():
-        for number in body:
-            function.blocks[number].depth += 1
-
-
-def natural_loops(function: Function) -> dict[int, set[int]]:
-    """Return the blocks of each natural loop, by the block that it is entered at."""
-    blocks = function.blocks
-    before: dict[int, list[int]] = {}
-    for number in function.in_order():
-        for each in blocks[number].followers:
-            before.setdefault(each, []).append(number)
-    bodies: dict[int, set[int]] = {}
-    for head, sources in before.items():
+    """Find the natural loops, and count those that each block is in."""
+    for head, sources in function.before.items():
         for source in sources:
             if not function.dominates(head, source):
                 continue
-            body = bodies.setdefault(head, {head})
+            body = function.loops.setdefault(head, {head})
             stack = [source]
             while stack:
                 number = stack.pop()
                 if number not in body:
                     body.add(number)
-                    stack.extend(before.get(number, ()))
-    return bodies
+                    stack.extend(function.before.get(number, ()))
+    for body in function.loops.values():
+        for number in body:
+            function.blocks[number].depth += 1
 
 
 # Removal of instructions with results that nothing reads.

@@ -122,7 +122,8 @@ class _Shortening:
         self._report = report
         self._function = function
         self._facts = facts
-        self._values = Values(function, facts, counter_intervals(function, facts))
+        self._counters = counter_intervals(function, facts)
+        self._values = Values(function, facts, self._counters)
         self._emitter = Emitter(function, self._values, entry_name)
         self._lines: list[str] = list(function.lines)
         #: By the array, or the one register of an address that is no element's.
@@ -163,8 +164,9 @@ class _Shortening:
             if number == self._function.opening:
                 text += self._emitter.declarations()
         text = remove_dead_code(text)
-        has_loops = any(block.depth for block in self._function.blocks)
-        return shorten_countdowns(text, self._facts, self._report) if has_loops else text
+        if not self._function.loops:
+            return text
+        return shorten_countdowns(text, self._facts, self._counters, self._report)
 
     def _access(self, instruction: Instruction) -> _Access | None:
         if instruction.opcode == _STEP and not instruction.predicate:

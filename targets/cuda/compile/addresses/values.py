@@ -36,7 +36,7 @@ from targets.cuda.compile.addresses.polynomials import (
     wrap,
 )
 
-__all__ = ["Values", "is_literal", "parameter_number"]
+__all__ = ["NO_COUNTERS", "Values", "is_literal", "parameter_number"]
 
 _MAX_TERMS, _MAX_DEGREE = 12, 4
 _UINT32: Interval = (0, 2**32 - 1)
@@ -56,7 +56,7 @@ _SPECIAL = {
 _SPECIAL_YZ = {"%ctaid": (0, 65534), "%nctaid": (1, 65535)}
 #: Special registers with a product that is a block's first thread, or the threads of a grid.
 _COUNTS = ({"%ctaid", "%ntid"}, {"%nctaid", "%ntid"})
-_NO_COUNTERS: Mapping[str, Interval] = MappingProxyType({})
+NO_COUNTERS: Mapping[str, Interval] = MappingProxyType({})
 #: That product, where a grid is narrow.
 _NARROW_START: Interval = (0, NARROW_THREADS)
 
@@ -96,7 +96,7 @@ class Values:
         self,
         function: Function,
         facts: ParameterFacts,
-        counters: Mapping[str, Interval] = _NO_COUNTERS,
+        counters: Mapping[str, Interval] = NO_COUNTERS,
     ) -> None:
         self._function = function
         #: Intervals of registers that loops count in.
