@@ -11,7 +11,7 @@ from kerneldsl.errors import SourceLocation
 from kerneldsl.ir.frontend.reader import Reader
 from kerneldsl.ir.operations import Operation
 from targets.cuda.compile.math_symbols import user_name
-from targets.cuda.compile.region_code import typed_regions
+from targets.cuda.compile.regions.read import typed_regions
 
 __all__ = ["find_call"]
 

@@ -60,13 +60,13 @@ class PtxCompiler(Compiler):
 
     def typed_unit(self, unit: FunctionUnit, kinds: tuple[Kind, ...]) -> TypedUnit:
         require_addresses(f"typing {unit.qualname}", where=unit.place)
-        from targets.cuda.compile.region_code import typed_unit
+        from targets.cuda.compile.regions.read import typed_unit
 
         return typed_unit(unit, kinds)
 
     def typed_regions(self, unit: FunctionUnit, kinds: tuple[Kind, ...], made_by: Any) -> Any:
         require_addresses(f"typing {unit.qualname}", where=unit.place)
-        from targets.cuda.compile.region_code import typed_regions
+        from targets.cuda.compile.regions.read import typed_regions
 
         return typed_regions(unit, kinds, made_by)
 
@@ -76,7 +76,7 @@ class PtxCompiler(Compiler):
         """Count the IR of the kernel, which is then compiled."""
         # This imports Numba first: threads that begin with other parts of it can deadlock.
         import kerneldsl.lowering.numba_internals.compiling  # noqa: F401
-        from targets.cuda.compile.region_code import count_kernel
+        from targets.cuda.compile.regions.read import count_kernel
 
         return count_kernel(unit, kinds, block_dim)
 

@@ -19,7 +19,7 @@ from kerneldsl.ir.printer import print_function
 from kerneldsl.language.kinds import ArrayKind, Kind, TupleKind
 from kerneldsl.lowering.numba_internals.compiling import global_compiler_lock, target_override
 from targets.cuda.compile.numba_device import TARGET_NAME
-from targets.cuda.compile.region_code import read_kernel
+from targets.cuda.compile.regions.read import read_kernel
 from tests.ptx.helpers import specialize
 from tests.support.cases import kind_of
 from tests.support.cuda_regions import compile_regions

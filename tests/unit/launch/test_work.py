@@ -11,7 +11,7 @@ from kerneldsl.errors import KernelTypingError
 from kerneldsl.language.signatures import parse_signature
 from kerneldsl.launch.recorded import recording
 from kerneldsl.launch.work import assumed_work, kernel_work
-from targets.cuda.compile import region_code
+from targets.cuda.compile.regions import read as reading
 from tests.support.counting import counted
 
 _F = "float32[::1]"
@@ -39,13 +39,13 @@ def _planned(kernel: Any, signature: str, extent: int) -> Any:
 
 
 def test_the_function_that_is_counted_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
-    read, units = region_code.read_function, []
+    read, units = reading.read_function, []
 
     def noted(unit: Any, *args: Any, **options: Any) -> Any:
         units.append(unit.name)
         return read(unit, *args, **options)
 
-    monkeypatch.setattr(region_code, "read_function", noted)
+    monkeypatch.setattr(reading, "read_function", noted)
 
     @kd.kernel
     def once(x, out):

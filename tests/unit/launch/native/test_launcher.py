@@ -242,7 +242,8 @@ def test_each_field_of_a_table_has_a_place_of_its_own(words):
 
 
 def test_the_methods_of_a_kernel_stay_beside_their_native_forms():
-    from kerneldsl.kernels.kernel import Kernel, LaunchMixin
+    from kerneldsl.kernels.configuring import LaunchMixin
+    from kerneldsl.kernels.kernel import Kernel
 
     for name in ("forall", "__getitem__"):
         python = vars(LaunchMixin)[name]
