@@ -234,8 +234,6 @@ if TYPE_CHECKING:
         from_dlpack as from_dlpack,
         full as full,
         full_like as full_like,
-        managed_empty as managed_empty,
-        mapped_view as mapped_view,
         ones as ones,
         ones_like as ones_like,
         to_device as to_device,
@@ -254,6 +252,10 @@ if TYPE_CHECKING:
     from kerneldsl.memory.pools import (
         MemoryPool as MemoryPool,
         memory_stats as memory_stats,
+    )
+    from kerneldsl.memory.shared_arrays import (
+        managed_empty as managed_empty,
+        mapped_view as mapped_view,
     )
     from kerneldsl.placement.fallback import (
         fallback as fallback,
@@ -393,13 +395,14 @@ _MODULES = {
     "kerneldsl.memory.arrays": "DeviceArray",
     "kerneldsl.memory.copies": "can_access_peer copy enable_peer_access",
     "kerneldsl.memory.creation": (
-        "as_array empty empty_like from_dlpack full full_like managed_empty mapped_view ones "
-        "ones_like to_device zeros zeros_like"
+        "as_array empty empty_like from_dlpack full full_like ones ones_like to_device zeros "
+        "zeros_like"
     ),
     "kerneldsl.memory.forms": "ArrayForm",
     "kerneldsl.memory.host_memory": "pinned_copy pinned_empty",
     "kerneldsl.memory.memory_statistics": "MemoryStatistics PoolStatistics",
     "kerneldsl.memory.pools": "MemoryPool memory_stats",
+    "kerneldsl.memory.shared_arrays": "managed_empty mapped_view",
     "kerneldsl.placement.fallback": "fallback fallback_policy",
     "kerneldsl.placement.described": "device_info devices",
     "kerneldsl.placement.devices": "current_target targets use",

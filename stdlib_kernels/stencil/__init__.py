@@ -10,15 +10,7 @@
 ===================================================  ==============================================
 """
 
-from stdlib_kernels.stencil.boxes import (
-    convolve,
-    correlate,
-    maximum_filter,
-    median_filter,
-    minimum_filter,
-    percentile_filter,
-    rank_filter,
-)
+from stdlib_kernels.stencil.boxes import convolve, correlate
 from stdlib_kernels.stencil.filters import (
     convolve1d,
     correlate1d,
@@ -27,6 +19,13 @@ from stdlib_kernels.stencil.filters import (
     prewitt,
     sobel,
     uniform_filter,
+)
+from stdlib_kernels.stencil.ranks import (
+    maximum_filter,
+    median_filter,
+    minimum_filter,
+    percentile_filter,
+    rank_filter,
 )
 
 __all__ = [

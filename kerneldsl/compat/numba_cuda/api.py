@@ -19,9 +19,10 @@ from kerneldsl.compat.numba_cuda.shared_arrays import ManagedNDArray, MappedNDAr
 from kerneldsl.compat.numba_cuda.streams import external_stream
 from kerneldsl.contract import MemoryType
 from kerneldsl.memory.arrays import DeviceArray
-from kerneldsl.memory.creation import as_array, locked_view, managed_empty, mapped_view
+from kerneldsl.memory.creation import as_array
 from kerneldsl.memory.geometry import ArrayGeometry
 from kerneldsl.memory.host_memory import pinned_empty
+from kerneldsl.memory.shared_arrays import locked_view, managed_empty, mapped_view
 from kerneldsl.memory.strided import byte_bounds, checked_dtype, contiguous_strides
 from kerneldsl.placement.devices import current_device
 

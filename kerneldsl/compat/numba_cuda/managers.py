@@ -14,7 +14,7 @@ from kerneldsl.compat.numba_cuda.api import managed_array, mapped_array, pinned_
 from kerneldsl.compat.numba_cuda.memory import AutoFreePointer, MemoryPointer, kept
 from kerneldsl.compat.numba_cuda.shared_arrays import MappedNDArray
 from kerneldsl.memory.arrays import make_array
-from kerneldsl.memory.creation import locked_view
+from kerneldsl.memory.shared_arrays import locked_view
 from kerneldsl.memory.strided import host_view
 from kerneldsl.placement.devices import current_device
 
