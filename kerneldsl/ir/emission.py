@@ -134,7 +134,8 @@ class Emitter(ValueEmitter):
             elif operands:
                 arguments.append(self.converted(next(values), kind))
         signature = signature.replace(args=tuple(kinds))
-        return emit(Call(self.context, self.builder, signature, tuple(arguments), static))
+        found = emit(Call(self.context, self.builder, signature, tuple(arguments), static))
+        return self.context.get_dummy_value() if found is None else found
 
     def combined(self, region: Region, *values: ir.Value) -> ir.Value:
         """Write a region of some values; return the one that it yields."""

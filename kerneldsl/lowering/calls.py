@@ -29,8 +29,8 @@ class Call:
     static: Mapping[str, Any]
 
 
-#: Writes the instructions of one call and returns its value.
-Emitter: TypeAlias = Callable[[Call], ir.Value]
+#: Writes the instructions of one call and returns its value, or ``None`` if nothing reads one.
+Emitter: TypeAlias = Callable[[Call], ir.Value | None]
 
 
 # Write loops that are told by a test.

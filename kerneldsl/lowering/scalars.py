@@ -39,8 +39,8 @@ def _packed(call: Call) -> ir.Value:
     return cgutils.pack_struct(call.builder, [call.args[0]])
 
 
-def _nothing(call: Call) -> ir.Value:
-    return call.context.get_dummy_value()
+def _nothing(call: Call) -> None:
+    """Write nothing."""
 
 
 # -- bits -------------------------------------------------------------------------------------

@@ -19,10 +19,9 @@ from kerneldsl.lowering.vectors import VectorType
 __all__ = ["ATOMICS", "fence"]
 
 
-def fence(call: Call) -> ir.Value:
+def fence(call: Call) -> None:
     """Order memory accesses between threads."""
     call.builder.fence("seq_cst")
-    return call.context.get_dummy_value()
 
 
 _NATIVE_INTEGER = {
@@ -160,7 +159,7 @@ def _load(private: bool, call: Call) -> ir.Value:
     return model.from_data(builder, builder.bitcast(found, model.get_data_type()))
 
 
-def _store(private: bool, call: Call) -> ir.Value:
+def _store(private: bool, call: Call) -> None:
     builder, dtype = call.builder, call.signature.args[0].dtype
     bits = ir.IntType(dtype.bitwidth)
     stored = call.context.data_model_manager[dtype].as_data(builder, call.args[2])
@@ -171,7 +170,6 @@ def _store(private: bool, call: Call) -> ir.Value:
     else:
         order = _ORDERS[call.static["order"]]
         builder.store_atomic(word, place, order, dtype.bitwidth // 8)
-    return call.context.get_dummy_value()
 
 
 def _emitter(name: str, *, private: bool) -> Emitter:

@@ -139,7 +139,7 @@ class Buffer:
 
 
 #: Writes a step of an exchange.
-Step = Callable[[Buffer, Call], ir.Value]
+Step = Callable[[Buffer, Call], ir.Value | None]
 
 
 @dataclass(frozen=True)
@@ -156,13 +156,12 @@ class Exchange:
     words: int = 2
 
 
-def post_predicate(argument: int, room: Buffer, call: Call) -> ir.Value:
+def post_predicate(argument: int, room: Buffer, call: Call) -> None:
     """Set the thread's bit if an argument is true."""
     builder = call.builder
     is_true = call.context.is_true(builder, call.signature.args[argument], call.args[argument])
     bit = builder.shl(builder.zext(is_true, I64), builder.add(room.lane, I64(WARP_SIZE)))
     room.add(bit)
-    return call.context.get_dummy_value()
 
 
 def expect_threads(builder: ir.IRBuilder, room: Room, threads: ir.Value) -> None:
@@ -219,13 +218,12 @@ _KEYS, _ORDERED, _THREADS, _VALUES, _SORTED_VALUES = 0, (1, 2), 3, 4, 6
 SORT_WORDS = 8
 
 
-def post_pairs(room: Buffer, call: Call) -> ir.Value:
+def post_pairs(room: Buffer, call: Call) -> None:
     builder = room.builder
     for section, value in zip((_KEYS, _VALUES), call.args, strict=True):
         if section == _VALUES and call.signature.args[1] == types.none:
             continue
         builder.store(value, builder.gep(room.section(section, value.type), [room.number]))
-    return call.context.get_dummy_value()
 
 
 def take_pair(room: Buffer, call: Call) -> ir.Value:
@@ -240,7 +238,7 @@ def take_pair(room: Buffer, call: Call) -> ir.Value:
     return call.context.make_tuple(builder, call.signature.return_type, found)
 
 
-def sort_pairs(scope: Scope, room: Buffer, call: Call) -> ir.Value:
+def sort_pairs(scope: Scope, room: Buffer, call: Call) -> None:
     """Sort what the threads of the block gave, or those of each warp."""
     builder = room.builder
     if scope is Scope.BLOCK:
@@ -248,7 +246,6 @@ def sort_pairs(scope: Scope, room: Buffer, call: Call) -> ir.Value:
     else:
         with cgutils.for_range(builder, room.warps) as loop:
             _sort_warps(room, call, loop.index, builder.add(loop.index, I64(1)))
-    return call.context.get_dummy_value()
 
 
 def _sort_warps(room: Buffer, call: Call, start: ir.Value, stop: ir.Value) -> None:

@@ -53,12 +53,12 @@ __all__ = [
 ]
 
 
-def reduce_values(name: str, scope: Scope, room: Buffer, call: Call) -> ir.Value:
+def reduce_values(name: str, scope: Scope, room: Buffer, call: Call) -> None:
     builder, found = room.builder, combination(name, call)
     is_of_block = scope is Scope.BLOCK
     if found.is_vectorizable:
         _reduce_vectors(room, found, is_of_block=is_of_block)
-        return call.context.get_dummy_value()
+        return
     values = room.values(found.value_type)
     with cgutils.for_range(builder, room.warps) as loop:
         first = builder.gep(values, [builder.mul(loop.index, I64(WARP_SIZE))])
@@ -72,7 +72,6 @@ def reduce_values(name: str, scope: Scope, room: Buffer, call: Call) -> ir.Value
                 total.add(builder.load(builder.gep(values, [first])))
         with builder.if_then(total.is_begun):
             builder.store(total.value, values)
-    return call.context.get_dummy_value()
 
 
 def _reduce_vectors(room: Buffer, found: Combination, *, is_of_block: bool) -> None:
@@ -201,14 +200,13 @@ class _Chain:
                 self.set(value)
 
 
-def scan_values(name: str, scope: Scope, room: Buffer, call: Call) -> ir.Value:
+def scan_values(name: str, scope: Scope, room: Buffer, call: Call) -> None:
     """Combine each value with those before it."""
     found = combination(name, call)
     if found.is_vectorizable:
         _scan_vectors(room, found, is_of_block=scope is Scope.BLOCK)
     else:
         _scan_lanes(room, found, is_of_block=scope is Scope.BLOCK)
-    return call.context.get_dummy_value()
 
 
 def _scan_vectors(
@@ -297,13 +295,13 @@ def _scan_tree(
                 _combine_each(builder, found, before, upper, high)
 
 
-def scan_before(name: str, scope: Scope, room: Buffer, call: Call) -> ir.Value:
+def scan_before(name: str, scope: Scope, room: Buffer, call: Call) -> None:
     """Scan, and give each thread the result of the one before it, and a bit to who has one."""
     builder, found = room.builder, combination(name, call)
     is_of_block = scope is Scope.BLOCK
     if found.is_vectorizable:
         _scan_vectors(room, found, is_of_block=is_of_block, is_exclusive=True)
-        return call.context.get_dummy_value()
+        return
     _scan_lanes(room, found, is_of_block=is_of_block)
     values = room.values(found.value_type)
     before = _Chain(builder, found)
@@ -318,7 +316,6 @@ def scan_before(name: str, scope: Scope, room: Buffer, call: Call) -> ir.Value:
                 builder.store(before.value, place)
                 room.set_bit(loop.index, builder.zext(lane, I64))
             before.set(own)
-    return call.context.get_dummy_value()
 
 
 # -- steps of single values, and the table --------------------------------------------------------
@@ -353,13 +350,12 @@ def _groups() -> dict[str, Exchange]:
     return exchanges
 
 
-def _post_value(room: Buffer, call: Call) -> ir.Value:
+def _post_value(room: Buffer, call: Call) -> None:
     value = fenced(call, call.args[0])
     room.builder.store(value, room.builder.gep(room.values(value.type), [room.number]))
-    return call.context.get_dummy_value()
 
 
-def _post_source(scope: Scope, room: Buffer, call: Call) -> ir.Value:
+def _post_source(scope: Scope, room: Buffer, call: Call) -> None:
     """Write the value of the thread that the others name to the place that they read."""
     builder, (value, source) = room.builder, call.args
     own, first = room.number, I64(0)
@@ -367,7 +363,6 @@ def _post_source(scope: Scope, room: Buffer, call: Call) -> ir.Value:
         own, first = room.lane, room.first
     with builder.if_then(builder.icmp_signed("==", own, builder.sext(source, I64))):
         builder.store(value, builder.gep(room.values(value.type), [first]))
-    return call.context.get_dummy_value()
 
 
 def _take_source(scope: Scope, room: Buffer, call: Call) -> ir.Value:

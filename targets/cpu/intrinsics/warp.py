@@ -28,13 +28,12 @@ __all__ = ["EXCHANGES"]
 # -- shuffles ---------------------------------------------------------------------------------
 
 
-def _post_value(room: Buffer, call: Call) -> ir.Value:
+def _post_value(room: Buffer, call: Call) -> None:
     """Write this thread's value as the lowest bits of its word; the others are 0."""
     value, builder = call.args[1], call.builder
     bits = ir.IntType(call.signature.args[1].bitwidth)
     word = builder.zext(builder.bitcast(value, bits), I64)
     builder.store(word, room.value_of(room.number))
-    return call.context.get_dummy_value()
 
 
 def _source(mode: str, builder: ir.IRBuilder, lane: ir.Value, given: ir.Value) -> ir.Value:
@@ -94,9 +93,8 @@ def _take_equal(room: Buffer, call: Call) -> ir.Value:
     )
 
 
-def _post_nothing(room: Buffer, call: Call) -> ir.Value:
+def _post_nothing(room: Buffer, call: Call) -> None:
     """Take part, and no more."""
-    return call.context.get_dummy_value()
 
 
 def _take_lanes(room: Buffer, call: Call) -> ir.Value:

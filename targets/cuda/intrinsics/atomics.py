@@ -104,7 +104,7 @@ def _say_written(builder: ir.IRBuilder, pointer: ir.Value) -> None:
     builder.asm(nothing, "", "l,~{memory}", [pointer], side_effect=True)
 
 
-def _store(call: Call) -> ir.Value:
+def _store(call: Call) -> None:
     builder, element = call.builder, call.signature.args[0].dtype
     bits = ir.IntType(element.bitwidth)
     stored = call.context.data_model_manager[element].as_data(builder, call.args[2])
@@ -112,7 +112,6 @@ def _store(call: Call) -> ir.Value:
     name = ordered_access("store", call.static["order"], call.static["scope"], bits)
     arguments = [pointer, builder.bitcast(stored, bits)]
     call_by_architecture(builder, name, ir.VoidType(), arguments)
-    return call.context.get_dummy_value()
 
 
 EMITTERS: dict[str, Emitter] = {

@@ -62,7 +62,7 @@ def _next(call: Call) -> ir.Value:
     return state.part_of(block.value_of(_I32(0)))
 
 
-def _publish(call: Call) -> ir.Value:
+def _publish(call: Call) -> None:
     """Publish a block's value, and note that in the lowest bit of the state's address.
 
     A block that has taken its part of another state does not know the launch, which the look-back
@@ -77,7 +77,6 @@ def _publish(call: Call) -> ir.Value:
             launch = builder.load(block.spare(_LAUNCH, _I32))
             Nodes(state, value.type, launch, _blocks(builder)).publish(part, value)
             builder.store(builder.or_(owner, _I64(_IS_PUBLISHED)), block.spare(_OWNER, _I64))
-    return call.context.get_dummy_value()
 
 
 def _blocks(builder: ir.IRBuilder) -> ir.Value:

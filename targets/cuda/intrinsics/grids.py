@@ -31,7 +31,7 @@ _VOID, _I1, _I32, _I64 = ir.VoidType(), ir.IntType(1), ir.IntType(32), ir.IntTyp
 _FLIPPED, _OFFSET = 0x80000000, 4
 
 
-def _sync(call: Call) -> ir.Value:
+def _sync(call: Call) -> None:
     builder = call.builder
     barrier(builder)
     with builder.if_then(_is_first(builder, "tid")):
@@ -52,7 +52,6 @@ def _sync(call: Call) -> ir.Value:
             builder.store(builder.not_(builder.or_(is_over, has_failed(builder))), goes_on)
         _fence(builder)
     barrier(builder)
-    return call.context.get_dummy_value()
 
 
 def _is_first(builder: ir.IRBuilder, register: str) -> ir.Value:

@@ -212,7 +212,7 @@ def store_with_hint(
             store()
 
 
-def _store(call: Call) -> ir.Value:
+def _store(call: Call) -> None:
     array, _, given = call.signature.args
     if _form(call.context, array) is None:
         _ordinary_store(call)
@@ -221,7 +221,6 @@ def _store(call: Call) -> ir.Value:
         value = call.context.cast(call.builder, call.args[2], given, array.dtype)
         store = partial(_ordinary_store, call)
         store_with_hint(call.context, call.builder, array, place, value, hint, store)
-    return call.context.get_dummy_value()
 
 
 def _hinted_store(

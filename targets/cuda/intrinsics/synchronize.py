@@ -65,9 +65,8 @@ def call_nvvm(builder: ir.IRBuilder, name: str, result: ir.Type, args: list[ir.V
     return builder.call(function, args)
 
 
-def _barrier(call: Call) -> ir.Value:
+def _barrier(call: Call) -> None:
     call_nvvm(call.builder, "barrier.cta.sync.aligned.all", _void, [_i32(0)])
-    return call.context.get_dummy_value()
 
 
 def _vote(operation: str, call: Call) -> ir.Value:
@@ -79,14 +78,12 @@ def _vote(operation: str, call: Call) -> ir.Value:
     return value if operation == "popc" else call.builder.zext(value, _i32)
 
 
-def _warp(call: Call) -> ir.Value:
+def _warp(call: Call) -> None:
     call_nvvm(call.builder, "bar.warp.sync", _void, [call.args[0]])
-    return call.context.get_dummy_value()
 
 
-def _fence(scope: str, call: Call) -> ir.Value:
+def _fence(scope: str, call: Call) -> None:
     call_nvvm(call.builder, f"membar.{scope}", _void, [])
-    return call.context.get_dummy_value()
 
 
 EMITTERS: dict[str, Emitter] = {

@@ -105,9 +105,8 @@ def _permuted(builder: ir.IRBuilder, low: ir.Value, high: ir.Value, selector: ir
     return call_nvvm(builder, "prmt", _I32, [low, high, selector])
 
 
-def _sleep(call: Call) -> ir.Value:
+def _sleep(call: Call) -> None:
     call_by_architecture(call.builder, "nanosleep", ir.VoidType(), call.args)
-    return call.context.get_dummy_value()
 
 
 EMITTERS: dict[str, Emitter] = {
