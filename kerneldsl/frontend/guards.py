@@ -15,7 +15,7 @@ from kerneldsl.frontend.specialized import called_function, lookup_of
 from kerneldsl.frontend.trees import Transformer, assign, fill_locations, load, walk_here
 from kerneldsl.language.reserved import RESERVED_PREFIX
 
-__all__ = ["has_loop_else", "leave_at_guards", "write_loop_else_as_if"]
+__all__ = ["leave_at_guards", "write_loop_else_as_if"]
 
 
 def _is_barrier(name: str | None) -> bool:
@@ -71,10 +71,6 @@ def _names_barrier(function: types.FunctionType, seen: tuple[types.FunctionType,
 
 
 # ``else`` after a loop, which runs unless ``break`` has left the loop.
-
-
-def has_loop_else(tree: ast.FunctionDef) -> bool:
-    return any(isinstance(node, ast.For | ast.While) and node.orelse for node in walk_here(tree))
 
 
 def write_loop_else_as_if(tree: ast.FunctionDef, taken: set[str]) -> None:

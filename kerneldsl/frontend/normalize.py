@@ -17,7 +17,6 @@ from kerneldsl.errors import KernelError, SourceLocation, UnsupportedConstructEr
 from kerneldsl.frontend.constructs import refuse_unsupported
 from kerneldsl.frontend.foreign import is_cuda_dispatcher, is_dispatcher, names_numba_cuda
 from kerneldsl.frontend.function_tuples import select_functions
-from kerneldsl.frontend.guards import has_loop_else, write_loop_else_as_if
 from kerneldsl.frontend.local_functions import (
     GivenFunction,
     LocalFunction,
@@ -256,8 +255,7 @@ class _Session:
             if f"*{rest}" in constants:
                 spread_rest(tree, rest, constants[f"*{rest}"])
         clean_function(tree)
-        if has_loop_else(tree):
-            write_loop_else_as_if(tree, used_names(tree))
+        _write_loop_else(tree)
         if signature is not None:
             from kerneldsl.frontend.declared import convert_as_declared
 
@@ -411,8 +409,7 @@ class _Session:
         functions = take_local_functions(tree, reporter) if has_functions(tree) else {}
         name_every_parameter(tree)
         clean_function(tree)
-        if has_loop_else(tree):
-            write_loop_else_as_if(tree, used_names(tree))
+        _write_loop_else(tree)
         constants = {n: e for n, e in around.local_constants.items() if n in needed}
         _refuse_assigned(tree, {n: v for n, v in values.items() if n in local.parameters}, reporter)
         tree.args.args = [each for each in tree.args.args if each.arg not in values]
@@ -493,3 +490,11 @@ def _check_returns(tree: ast.FunctionDef, reporter: Reporter) -> None:
                 "decorated with @kd.func",
                 limit=NO_RESULT,
             )
+
+
+def _write_loop_else(tree: ast.FunctionDef) -> None:
+    """Replace ``else`` after loops, which few functions have."""
+    if any(isinstance(each, ast.For | ast.While) and each.orelse for each in walk_here(tree)):
+        from kerneldsl.frontend.guards import write_loop_else_as_if
+
+        write_loop_else_as_if(tree, used_names(tree))
