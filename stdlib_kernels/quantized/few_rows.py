@@ -23,11 +23,15 @@ __all__ = ["fits_planes", "multiply_planes"]
 
 #: Words of a row of a tile: an instruction multiplies as many elements along k.
 DEPTH = 16
-#: Threads of a block.
-THREADS = 128
-#: Tiles by rows of the other factor: rows of words, blocks of a multiprocessor, and whether words
-#: are loaded two turns early. For more rows, unpacking the words first is faster.
-TILES = {8: (128, 2, True), 16: (128, 2, True), 32: (128, 2, False), 64: (128, 2, False)}
+#: Tiles by rows of the other factor: rows of words, threads, blocks of a multiprocessor, and
+#: whether words are loaded two turns early. Each tile reads all planes of its part, so tiles of 64
+#: rows are tall. For more rows, unpacking the words first is faster.
+TILES = {
+    8: (128, 128, 2, True),
+    16: (128, 128, 2, True),
+    32: (128, 128, 2, False),
+    64: (256, 256, 1, False),
+}
 #: Rows of integers, or by numbers of 8 bits, up to which that holds.
 MOST_OTHERS = 16
 #: Multiprocessors of a large GPU.
@@ -157,10 +161,10 @@ def multiply_words(
         kd.tile.store(sums, (n, m), acc)
 
 
-#: The kernel, by blocks of a multiprocessor.
+#: The kernel, by threads of a block and blocks of a multiprocessor.
 WORDS_BY_PLANES = {
-    blocks: kd.kernel(wraparound=False, launch_bounds=(THREADS, blocks))(multiply_words)
-    for blocks in {each[1] for each in TILES.values()}
+    bounds: kd.kernel(wraparound=False, launch_bounds=bounds)(multiply_words)
+    for bounds in {each[1:3] for each in TILES.values()}
 }
 
 
@@ -196,7 +200,7 @@ def multiply_planes(x: Array, weights: Weights, out: Array) -> None:
     is_exact = x.dtype == np.int8 and not is_grouped and weights.zeros is None
     width = next(each for each in TILES if each >= rows)
     planes = allocate(x, (count, rows, -(-words.shape[1] // DEPTH) * DEPTH), number)
-    tall, blocks, is_early = TILES[width]
+    tall, threads, blocks, is_early = TILES[width]
     tiles = -(-words.shape[0] // tall)
     parts = max(1, min(blocks * PROCESSORS // tiles, words.shape[1] // MIN_PART))
     kind = np.dtype(np.int32 if is_exact else np.float32)
@@ -224,7 +228,8 @@ def multiply_planes(x: Array, weights: Weights, out: Array) -> None:
     launch(lay_out_planes, grid, OTHER_THREADS, x, planes, count=count)
     length = -(-words.shape[1] // (DEPTH * parts)) * DEPTH
     args = (words, planes, scales, zeros, sums.T, length)
-    launch_over(WORDS_BY_PLANES[blocks], sums.shape[::-1], *args, block=THREADS, **static)
+    kernel = WORDS_BY_PLANES[threads, blocks]
+    launch_over(kernel, sums.shape[::-1], *args, block=threads, **static)
     how = {"parts": parts, "height": weights.height, "is_grouped": is_grouped}
     grid = (-(-out.shape[1] // OTHER_THREADS), rows)
     launch(add_scaled, grid, OTHER_THREADS, sums, scales, weights.x_scales, out, **how)

@@ -7,20 +7,26 @@ are laid out in *planes* first. Plane i is multiplied by number i of each word, 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
 import kerneldsl as kd
+from kerneldsl.repeating.recorded import bytes_after_word
 from kerneldsl.repeating.recorded_calls import launch
-from stdlib_kernels.arrays import allocate, is_on_host
+from stdlib_kernels.arrays import allocate, is_contiguous, is_on_host
 from stdlib_kernels.checks import Array
+from stdlib_kernels.copying import itself
+from stdlib_kernels.elementwise.calls import map_call
 from stdlib_kernels.quantized.weights import Weights
 
 __all__ = ["fits_vectors", "multiply_vectors"]
 
-#: Rows of words that a block reads: each number of the other factor is used for all of them. With
-#: scales of groups, a CPU has too few registers for the addresses of so many.
-ROWS, HOST_GROUP_ROWS = 8, 2
+#: Rows of words that a block reads: each number of the other factor is used for all of them. A CPU
+#: has too few registers for more, if rows have several sums or the scales of groups.
+ROWS, HOST_ROWS, HOST_GROUP_ROWS = 8, 4, 2
+#: Words of a row up to which sums fit in 32 bits if numbers keep their places in bytes.
+MOST_APART = 1 << 18
 #: Threads of a block: lanes of the widest vector of a CPU, and some warps of a GPU.
 HOST_THREADS, DEVICE_THREADS = 16, 128
 #: Fewest threads of a CPU's block, all in one group of numbers.
@@ -29,25 +35,22 @@ MIN_LANES = 4
 PLANE_THREADS = 64
 #: Most rows of the other factor: more are multiplied by tiles.
 MAX_VECTORS = 4
-#: A float32 with this number's bits and a code of 8 bits in the lowest ones is this number plus it.
-MAGIC = 0x4B000000
 
 
 @kd.kernel(wraparound=False)
 def byte_planes(x, planes, sums, *, count):
-    """Write int8 ``x[m, k]`` in words ``planes[m, p, c]``, and the sums of words c."""
+    """Write bytes of words ``x[m, i]`` in words ``planes[m, p, c]``, and the sums of words c."""
     c, m = kd.grid(2)
     if c < planes.shape[2] and m < x.shape[0]:
         total = kd.int32(0)
         for p in range(count):
-            word = kd.int32(0)
+            word = kd.uint32(0)
             for byte in range(4):
-                k = (c * 4 + byte) * count + p
-                if k < x.shape[1]:
-                    value = kd.int32(x[m, k])
-                    total += value
-                    word |= (value & kd.int32(255)) << kd.int32(8 * byte)
-            planes[m, p, c] = word
+                at = byte * count + p
+                own = kd.uint32(x[m, c * count + at // 4] >> kd.uint32(at % 4 * 8))
+                word |= (own & kd.uint32(255)) << kd.uint32(8 * byte)
+            planes[m, p, c] = kd.bitcast(kd.uint32(word), kd.int32)
+            total = kd.dot4(kd.uint32(0x01010101), planes[m, p, c], total)
         sums[m, c] = total
 
 
@@ -62,9 +65,8 @@ def float_planes(x, planes, *, count):
 
 
 @kd.func
-def _bytes_of(words, planes, m, n, c, total, bits, flip):
+def _bytes_of(word, planes, m, c, total, bits):
     """Add the products of a word's numbers, each in a byte of its plane."""
-    word = kd.load(words, (n, c), cache="streaming") ^ kd.uint32(flip)
     for p in range(8 // bits):
         codes = kd.uint32(word >> kd.uint32(bits * p)) & kd.uint32(0x01010101 * (2**bits - 1))
         total = kd.dot4(kd.uint32(codes), planes[m, p, c], total)
@@ -73,34 +75,43 @@ def _bytes_of(words, planes, m, n, c, total, bits, flip):
 
 @kd.func
 def _floats_of(words, planes, m, n, c, zero, bits, flip):
-    """Return the sum of the products of a word's numbers, each as a float32 minus the zero."""
-    word = kd.load(words, (n, c), cache="streaming") ^ kd.uint32(flip)
+    """Return the sum of the products of a word's numbers, each as a float32 minus the zero.
+
+    The bits become the first ones of the fraction of a float between 2**bits and its double.
+    """
+    word = kd.load(words, (n, c), cache="streaming")
     total = kd.float32(0)
     for i in range(32 // bits):
-        code = kd.uint32(word >> kd.uint32(bits * i)) & kd.uint32(2**bits - 1)
-        value = kd.bitcast(kd.uint32(code | kd.uint32(MAGIC)), kd.float32) - zero
-        total = kd.fma(value, planes[m, i, c], total)
+        if bits * i > 23 - bits:
+            moved = kd.uint32(word >> kd.uint32(bits * i - 23 + bits))
+        else:
+            moved = kd.uint32(word << kd.uint32(23 - bits - bits * i))
+        own = kd.uint32(moved & kd.uint32((2**bits - 1) << (23 - bits)))
+        own = kd.uint32(own ^ kd.uint32((127 + bits) << 23 | (flip & (2**bits - 1)) << (23 - bits)))
+        total = kd.fma(kd.bitcast(own, kd.float32) - zero, planes[m, i, c], total)
     return total
 
 
 @kd.kernel(wraparound=False)
 def rows_by_bytes(
     words, planes, sums, x_scales, scales, zeros, out,
-    *, height, group, bits, flip, bias, rows, threads, is_grouped, is_whole, has_zeros, has_groups,
+    *, height, group, bits, apart, flip, bias, rows, threads, is_grouped, is_whole, has_zeros,
+    has_groups,
 ):  # fmt: skip
     """Multiply rows of words by bytes: by row m of these in the blocks of the grid's second axis.
 
     ``scales[n // height, c // group]`` is of word c of row n, ``x_scales[m, c // group]`` of the
     bytes if they `has_groups`. Without groups, those of group 0 are. The number that means 0 is in
-    `zeros`, or is `bias`.
+    `zeros`, or is `bias`. A row has a sum for each plane, or one: there are `apart` of them.
     """
     first, m, t = kd.blockIdx.x * rows, kd.blockIdx.y, kd.threadIdx.x
     last, count = words.shape[0] - 1, planes.shape[2]
-    found, totals = kd.local.array(rows, kd.int32), kd.local.array(rows, kd.float32)
+    found, totals = kd.local.array(rows * apart, kd.int32), kd.local.array(rows, kd.float32)
     less = kd.int32(0)
     for r in range(rows):
-        found[r] = kd.int32(0)
         totals[r] = kd.float32(0)
+    for i in range(rows * apart):
+        found[i] = kd.int32(0)
     for chunk in range(-(-count // threads)):
         c = chunk * threads + t
         if is_whole or c < count:
@@ -111,29 +122,43 @@ def rows_by_bytes(
                     n = min(first + r, last)
                     if has_zeros:
                         less = kd.int32(sums[m, c] * -kd.int32(zeros[n // height, g]))
-                    part = _bytes_of(words, planes, m, n, c, less, bits, flip)
+                    word = kd.load(words, (n, c), cache="streaming") ^ kd.uint32(flip)
+                    part = kd.float32(_bytes_of(word, planes, m, c, less, bits))
                     scale = kd.float32(scales[n // height, g])
                     if has_groups:
                         scale = kd.float32(scale * x_scales[m, g])
-                    totals[r] = kd.fma(kd.float32(part), scale, totals[r])
+                    totals[r] = kd.fma(part, scale, totals[r])
             else:
                 less = kd.int32(less + sums[m, c])
                 for r in range(rows):
                     n = min(first + r, last)
-                    found[r] = _bytes_of(words, planes, m, n, c, found[r], bits, flip)
+                    word = kd.load(words, (n, c), cache="streaming") ^ kd.uint32(flip)
+                    if apart == 1:
+                        found[r] = _bytes_of(word, planes, m, c, found[r], bits)
+                    else:  # numbers keep their places, so sums are times 2**(bits * p)
+                        for p in range(apart):
+                            mask = 0x01010101 * (2**bits - 1) << bits * p
+                            i = r * apart + p
+                            codes = kd.uint32(word & kd.uint32(mask))
+                            found[i] = kd.dot4(codes, planes[m, p, c], found[i])
     for r in range(rows):
-        n = min(first + r, last)
         if is_grouped:
-            total = kd.block.sum(totals[r])
-            if not has_groups:
-                total = kd.float32(total * x_scales[m, 0])
+            totals[r] = kd.block.sum(totals[r])
         else:
+            n = min(first + r, last)
             zero = kd.int32(zeros[n // height, 0]) if has_zeros else kd.int32(bias)
-            exact = kd.block.sum(kd.int32(found[r] - less * zero))
-            scale = kd.float32(scales[n // height, 0] * x_scales[m, 0])
-            total = kd.float32(exact) * scale
-        if t == 0 and first + r <= last:
-            out[m, n] = total
+            own = kd.int32(found[r * apart] - less * zero)
+            for p in range(1, apart):
+                own = kd.int32(own + (found[r * apart + p] >> kd.int32(bits * p)))
+            totals[r] = kd.float32(kd.block.sum(own))
+    if t == 0:
+        for r in range(rows):
+            n = first + r
+            if n <= last:
+                by = kd.float32(1) if has_groups else x_scales[m, 0]
+                if not is_grouped:
+                    by = kd.float32(scales[n // height, 0] * by)
+                out[m, n] = totals[r] * by
 
 
 @kd.kernel(wraparound=False)
@@ -153,9 +178,9 @@ def rows_by_floats(
             g = c // group if group % threads else chunk * threads // group
             for r in range(rows):
                 n = min(first + r, last)
-                zero = kd.float32(bias) + kd.float32(1 << 23)
+                zero = kd.float32(2**bits + bias)
                 if has_zeros:
-                    zero = kd.float32(zeros[n // height, g]) + kd.float32(1 << 23)
+                    zero = kd.float32(2**bits) + kd.float32(zeros[n // height, g])
                 part = _floats_of(words, planes, m, n, c, zero, bits, flip)
                 totals[r] = kd.fma(part, scales[n // height, g], totals[r])
     for r in range(rows):
@@ -171,6 +196,15 @@ def fits_vectors(x: Array, weights: Weights) -> bool:
     return is_few and begins and weights.as_words is not None
 
 
+def _as_words(x: Array, width: int) -> Array:
+    """Return rows of int8 as words of uint32, after zeros up to a width if they lack some."""
+    if x.shape[1] != width or not is_contiguous(x) or bytes_after_word(x):
+        whole = allocate(x, (x.shape[0], width), x.dtype, zero=True)
+        map_call(itself, [x], [x.dtype], [whole[:, : x.shape[1]]], x)
+        x = whole
+    return x.view(np.uint32)
+
+
 def multiply_vectors(x: Array, weights: Weights, out: Array) -> None:
     """Multiply rows of int8 or floats by the numbers of weights."""
     (rows, inner), chosen = x.shape, weights.format
@@ -182,7 +216,12 @@ def multiply_vectors(x: Array, weights: Weights, out: Array) -> None:
     threads = HOST_THREADS if is_on_host(out) else DEVICE_THREADS
     if is_on_host(out) and math.gcd(group, threads) >= MIN_LANES:
         threads = math.gcd(group, threads)
-    block_rows = HOST_GROUP_ROWS if is_on_host(out) and groups > 1 else ROWS
+    is_apart = is_on_host(out) and per_byte > 1 and count <= MOST_APART
+    block_rows = ROWS
+    if is_on_host(out) and groups > 1:
+        block_rows = HOST_GROUP_ROWS
+    elif is_apart and x.dtype == np.int8:
+        block_rows = HOST_ROWS
     static = {
         "height": weights.height,
         "bits": chosen.bits,
@@ -199,8 +238,10 @@ def multiply_vectors(x: Array, weights: Weights, out: Array) -> None:
     if x.dtype == np.int8:
         planes = allocate(x, (rows, per_byte, count), np.dtype(np.int32))
         sums = allocate(x, (rows, count), np.dtype(np.int32))
-        launch(byte_planes, planes_grid, PLANE_THREADS, x, planes, sums, count=per_byte)
-        how = {"is_grouped": groups > 1, "has_groups": by.shape[1] > 1}
+        x_words = _as_words(x, count * per_word)
+        launch(byte_planes, planes_grid, PLANE_THREADS, x_words, planes, sums, count=per_byte)
+        how: dict[str, Any] = {"is_grouped": groups > 1, "has_groups": by.shape[1] > 1}
+        how["apart"] = per_byte if is_apart else 1
         launch(rows_by_bytes, grid, threads, words, planes, sums, by, *common, **how, **static)
         return
     planes = allocate(x, (rows, per_word, count), np.dtype(np.float32))

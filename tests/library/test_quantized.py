@@ -251,6 +251,14 @@ def test_integers_at_any_address(target, rng, kind, dtype, rows):
         assert np.array_equal(got, x.astype(np.float64) @ weights_of.T), first
 
 
+def test_the_sums_of_a_long_row_are_exact():
+    """Those of numbers that stay where they are in a byte would not fit in 32 bits."""
+    x, codes = np.full((1, 9_000_000), 127, np.int8), np.ones((1, 9_000_000), np.int8)
+    words, scales = quantized.pack(codes, "ternary"), np.full((1, 1), 2.0**-20, np.float32)
+    got = quantized.matmul(x, words, scales, format="ternary")
+    assert got[0, 0] == np.float32(127 * 9_000_000) * np.float32(2.0**-20)
+
+
 # -- quantize --------------------------------------------------------------------------------------
 
 
@@ -410,6 +418,7 @@ OF_GPUS = [
 ]
 QUICK_OF_GPUS = [
     ("int8", "int8", few_rows.multiply_planes, 1),
+    ("int4", "bfloat16", few_rows.multiply_planes, 1),
     ("uint4", "int8", many_rows.multiply_many, 1),
 ]
 
@@ -424,7 +433,9 @@ def test_kernels_of_gpus_are_exact(rng, name, dtype, multiply, grouped):
     """Those of few and of many rows, by scales of rows, of groups and of blocks."""
     chosen = FORMATS[name]
     unit = few_rows.DEPTH * 32 // chosen.bits
-    rows, columns = int(rng.integers(1, 20)), 256 if grouped == 128 else int(rng.integers(1, 300))
+    is_tall = multiply is few_rows.multiply_planes and dtype != "int8" and chosen.bits < 8
+    rows = int(rng.integers(1, 65 if is_tall else 20))
+    columns = 256 if grouped == 128 else int(rng.integers(1, 300))
     groups = int(rng.integers(2, 5)) if grouped else 1
     inner = unit * groups if grouped else 4 * int(rng.integers(1, 40))
     codes = random_codes(rng, name, (columns, inner))

@@ -25,7 +25,10 @@ ROWS = {
     **{"rows": vectors.ROWS, "threads": vectors.DEVICE_THREADS, "is_whole": True, "height": 1},
     **{"group": 16, "has_zeros": False},
 }
-TERNARY, FOUR_BITS = {"bits": 2, "flip": 0, "bias": 1}, {"bits": 4, "flip": 0, "bias": 0}
+TERNARY, FOUR_BITS = (
+    {"bits": 2, "apart": 1, "flip": 0, "bias": 1},
+    {"bits": 4, "flip": 0, "bias": 0},
+)
 BYTES = f"{WORDS}, int32[:, :, ::1], int32[:, ::1], {FLOATS}, {FLOATS}, {FLOATS}, {OUT}"
 CASES: dict[str, tuple[Any, dict[str, Any], str]] = {
     "ternary rows": (

@@ -10,7 +10,7 @@ bit. What that adds is subtracted.
 
 Data that is used once comes from memory. Between two loads a core computes, and it looks only some
 hundred instructions ahead. So a vector that is loaded with the hint "streaming" also prefetches
-what is `AHEAD` bytes further on, into the cache of the second level.
+what is `AHEAD` bytes further on, into the cache of the first level.
 
 References
 ----------
@@ -36,8 +36,8 @@ __all__ = ["add_products", "define_calls", "most_words", "prefetch_after", "with
 _PRODUCT = "kerneldsl.dot4."
 #: Of those of functions for prefetches; then the bytes from one lane's address to the next one's.
 _PREFETCH = "kerneldsl.prefetch."
-#: Distance of a prefetch: more than the rows that a block reads side by side.
-AHEAD = 1 << 16
+#: Distance of a prefetch: more than most rows that a block of the library reads side by side.
+AHEAD = 1 << 14
 #: LLVM's names of extensions that multiply bytes, and the most words that an instruction takes.
 _EXTENSIONS = (({"avx512vnni", "avx512vl"}, 16), ({"avxvnni", "avx2"}, 8))
 _WIDTHS = (4, 8, 16)
@@ -135,13 +135,15 @@ def define_calls(module: Any, builder: Any) -> None:
     manager.add_always_inliner_pass()
     manager.add_instruction_combine_pass()
     manager.add_new_gvn_pass()
+    # Now an address that lanes share for a load and its prefetch is computed once, not in vectors.
+    manager.add_instruction_combine_pass()
     manager.add_global_dead_code_eliminate_pass()
     run_passes(manager, module, builder)
 
 
 def _prefetch(name: str) -> str:
     """Return the text of a module that defines a prefetch; that of one element does nothing."""
-    line = "  call void @llvm.prefetch.p0(ptr %place, i32 0, i32 2, i32 1)"
+    line = "  call void @llvm.prefetch.p0(ptr %place, i32 0, i32 3, i32 1)"
     return f"""
 declare void @llvm.prefetch.p0(ptr, i32, i32, i32)
 define linkonce_odr void @"{name}"(i64 %address) alwaysinline {_OF_PREFETCHES} {{
