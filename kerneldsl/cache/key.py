@@ -76,11 +76,13 @@ def key_of(
     while the code was made. Raises `UncacheableError` if not everything that the code depends on
     can be determined.
     """
-    if specialization.options.debug:
+    options = specialization.options
+    if options.debug:
         raise UncacheableError("in debug mode, code belongs to lines and to exceptions")
     components = {"target": target, "signature": format_signature(specialization.kinds)}
     try:
-        components |= identify(specialization.unit, has_lines=specialization.options.has_lines)
+        has_lines = options.lineinfo or options.variables
+        components |= identify(specialization.unit, has_lines=has_lines)
     except UnidentifiedError as error:
         raise UncacheableError(str(error)) from error
     if specialization.code is not None:
