@@ -375,6 +375,7 @@ def read_arguments(emitter: CpuEmitter, function: Function) -> None:
     """Bind the parameters of a kernel to what the launch has."""
     reader = _Reader(emitter)
     layout = emitter.spec.layout
+    emitter.parameters = function.body.arguments
     for value, name, kind in zip(function.body.arguments, layout.names, layout.kinds, strict=True):
         emitter.values[value] = reader.value(name, kind, value.type)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -97,6 +97,8 @@ class CpuEmitter(Emitter):
         #: The array that is accessed, and whether each element is read once.
         self._accessed: Value | None = None
         self._streams = False
+        #: The arguments of the kernel.
+        self.parameters: Collection[Value] = ()
         #: Copies of arrays in which atomic operations are gathered.
         self.gathered: dict[Value, Any] = {}
         #: The memory of local arrays, by the names of it.

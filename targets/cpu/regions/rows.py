@@ -13,7 +13,7 @@ from llvmlite import ir
 
 from kerneldsl.analysis.work import KernelWork
 from kerneldsl.contract import Specialization
-from kerneldsl.ir.operations import Operation, Region
+from kerneldsl.ir.operations import LOOPS, Effect, Operation, Region
 from kerneldsl.ir.ranges import WARP_SIZE
 from kerneldsl.lowering.loop_marks import NOT_UNROLLED, PARALLEL
 from kerneldsl.planner.work import orient
@@ -108,7 +108,6 @@ def _row_pieces(
 def _row(emitter: CpuEmitter, operation: Operation) -> None:
     """Write the loop over a row, or its only iteration."""
     low, high = map(emitter.get, operation.operands)
-    (region,) = operation.regions
     is_constant = isinstance(low, ir.Constant) and isinstance(high, ir.Constant)
     count = high.constant - low.constant if is_constant else None
     if count is not None and count <= 1:
@@ -117,10 +116,29 @@ def _row(emitter: CpuEmitter, operation: Operation) -> None:
         return
     axis = operation.attributes.get("axis", "x")
     marks = operation.attributes.get("marks", (NOT_UNROLLED,) if is_constant else ())
-    order = (PARALLEL,) if loop_takes_any_order(region) else ()
-    wishes = (*marks, *order) if axis == "x" else ()
+    wishes = (*marks, *_order(emitter, operation)) if axis == "x" else ()
     with CountedLoop(emitter.builder, low, high, *wishes) as index:
         _iteration(emitter, operation, index)
+
+
+def _order(emitter: CpuEmitter, row: Operation) -> tuple[str, ...]:
+    """Return the marks of the loop over a row by the order that its accesses need."""
+    (region,) = row.regions
+    if not loop_takes_any_order(region):
+        return ()
+    *before, _ = [Effect.NONE, *(each.effect for each in region.walk() if each.effect)]
+    has_loops = any(each.name in LOOPS for each in region.walk())
+    if not has_loops and not any(each & Effect.WRITE for each in before):
+        return (PARALLEL,)
+    from targets.cpu.regions.lanes.reordering import (
+        Order,
+        order_of,
+    )  # many kernels store at the end
+
+    order = order_of(row, emitter.parameters)
+    if order is Order.COMPARED:
+        return ()
+    return (PARALLEL,) if order is Order.ANY else (PARALLEL, NOT_UNROLLED)
 
 
 def _iteration(emitter: CpuEmitter, operation: Operation, index: ir.Value) -> None:

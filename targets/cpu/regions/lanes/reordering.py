@@ -1,0 +1,135 @@
+"""What the order of accesses in one iteration of a row needs of LLVM.
+
+Iterations of a row may run in any order, and its loop is marked so. LLVM's vectorizer then takes
+all accesses for independent, also those of one iteration. It combines accesses that are a constant
+stride apart: all are loaded before the first, and stored after the last. A thread must load what it
+stored ::
+
+    out[2 * i] = x[2 * i] * c - x[2 * i + 1] * s
+    out[2 * i + 1] = x[2 * i] * s + x[2 * i + 1] * c      # x may be out
+
+Such a row is not marked, and LLVM compares addresses. Elements that are side by side are not
+combined, unless LLVM unrolls the loop before (docs/upstream.md).
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Collection, Iterator
+
+from numba import types
+
+from kerneldsl.ir.operations import LOOPS, Operation, Region, Value
+from targets.cpu.codegen.storage import is_of_block, root_of
+from targets.cpu.regions.lanes.values import LaneValues
+
+__all__ = ["Order", "order_of"]
+
+_LOADS = ("array.load", "item", "packed.load", "lane.load", "slot.load")
+_STORES = ("array.store", "item.set")
+
+
+class Order(enum.Enum):
+    """What the accesses of one iteration of a row need of LLVM."""
+
+    ANY = enum.auto()
+    #: That the loop is not unrolled before it makes vectors.
+    SIDE_BY_SIDE = enum.auto()
+    #: That it compares addresses.
+    COMPARED = enum.auto()
+
+
+def order_of(row: Operation, parameters: Collection[Value]) -> Order:
+    """Return what the accesses of one iteration need, in a kernel with some parameters."""
+    pairs = [
+        (one, two)
+        for one, two in _pairs(row.regions[0])
+        if _may_be_one(_array(one), _array(two), parameters)
+    ]
+    if not pairs:
+        return Order.ANY
+    values = LaneValues(row)
+    accesses = {access for pair in pairs for access in pair}
+    is_strided = any(_is_strided(each, values) for each in accesses)
+    return Order.COMPARED if is_strided else Order.SIDE_BY_SIDE
+
+
+def _pairs(region: Region) -> Iterator[tuple[Operation, Operation]]:
+    """Yield each store with each access that may run after it."""
+    stores: list[Operation] = []
+    for operation in region.operations:
+        if operation.regions:
+            inner = [each for each in operation.walk() if _is_access(each)]
+            again = [each for each in inner if each.name in _STORES]
+            yield from ((one, two) for one in stores for two in inner)
+            if operation.name in LOOPS:
+                yield from ((one, two) for one in again for two in inner)
+            else:
+                for each in operation.regions:
+                    yield from _pairs(each)
+            stores += again
+        elif _is_access(operation):
+            yield from ((one, operation) for one in stores)
+            if operation.name in _STORES:
+                stores.append(operation)
+
+
+def _is_access(operation: Operation) -> bool:
+    return operation.name in _STORES or operation.name in ("array.load", "item")
+
+
+def _array(access: Operation) -> Value:
+    """Return the array that an access is of, or the record itself."""
+    found = access.operands[0]
+    made = found.owner
+    if access.name.startswith("item") and isinstance(made, Operation) and made.operands:
+        found = made.operands[0]
+    return root_of(found)
+
+
+def _may_be_one(one: Value, two: Value, parameters: Collection[Value]) -> bool:
+    """Return whether two arrays may share memory."""
+    of_block = [is_of_block(each) for each in (one, two)]
+    if one is two or not any(of_block):
+        return True
+    if all(of_block):
+        return all(map(_is_dynamic, (one, two)))
+    other = two if of_block[0] else one
+    while isinstance(other.owner, Operation) and other.owner.name == "tuple.member":
+        (other,) = other.owner.operands
+    return other not in parameters
+
+
+def _is_dynamic(array: Value) -> bool:
+    made = array.owner
+    return isinstance(made, Operation) and tuple(made.attributes["shape"]) == (0,)
+
+
+def _is_strided(access: Operation, values: LaneValues) -> bool:
+    """Return whether LLVM may know that neighbours access elements that are some apart."""
+    if access.name.startswith("item") or isinstance(access.operands[0].type.dtype, types.Record):
+        return True
+    array, *indices = access.operands
+    if access.name == "array.store":
+        indices.pop()
+    while isinstance(array.owner, Operation) and array.owner.name == "array.part":
+        array, *more = array.owner.operands
+        indices = [*more, *indices]
+    if array.type.layout == "A":
+        return False
+    if array.type.layout == "F":
+        indices = indices[::-1]
+    if not indices:
+        return False
+    *rows, last = indices
+    if any(each in values.varying for each in rows):
+        return is_of_block(array)
+    return values.stride(last) not in (0, 1, -1) and not _is_data(last)
+
+
+def _is_data(index: Value) -> bool:
+    """Return whether an index is computed from what is loaded."""
+    made = index.owner
+    return isinstance(made, Operation) and (
+        made.name in _LOADS or any(map(_is_data, made.operands))
+    )
