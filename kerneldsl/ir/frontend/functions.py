@@ -27,11 +27,15 @@ def read_kernel_body(reader: Reader) -> None:
     """Read the body of a kernel into the region that is open.
 
     A kernel that ends early for some threads, ``if i >= n: return``, has a branch around what
-    follows.
+    follows. A ``return`` at its end says nothing.
     """
     _note_parameters(reader)
     body = reader.unit.tree.body
-    _read_body(reader, body if reader.keeps_returns else _with_branches(body))
+    if not reader.keeps_returns:
+        if isinstance(body[-1], ast.Return) and body[-1].value is None:
+            body = body[:-1]
+        body = _with_branches(body)
+    _read_body(reader, body)
     if not reader.region.is_left:
         reader.add("yield", [])
 

@@ -8,49 +8,63 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator
+from typing import NamedTuple
 
 from numba import types
 
 from kerneldsl.ir.operations import CONTROL, LOOPS, Function, Label, Operation, Region, Value
-from kerneldsl.ir.recognize import constant_number, constant_range, indices_of
+from kerneldsl.ir.recognize import constant_number, constant_range, indices_of, operator_of
 from kerneldsl.ir.rewriter import clone, clone_region, replace_values
 from kerneldsl.ir.simplify import decide_branches, simplify
+from targets.cpu.codegen.storage import root_of
 
 __all__ = ["name_elements", "unroll_indices"]
 
 _MOST_ELEMENTS = 64
+_ACCESSES = ("array.load", "array.store")
+_PARTS = ("array.part", "array.view")
 
 
 def name_elements(function: Function, *, wraparound: bool) -> None:
-    """Give elements of local arrays variables, in place, if all of them can have one."""
-    body = function.body
-    if not any(_arrays(body)):
-        return
+    """Give elements of local arrays variables, in place, if all of them can have one.
+
+    Else those outside loops have one, if all of these can.
+    """
+    for around in (CONTROL, ("if",)):
+        if _name_within(function.body, around, wraparound=wraparound):
+            return
+
+
+def _name_within(body: Region, around: Collection[str], *, wraparound: bool) -> bool:
+    """Name the elements of the arrays in a body and in some operations in it, if all can be."""
+    if not any(_arrays(body, around)):
+        return False
     copy = _copied(body)
     simplify(copy)  # extents are constants
-    copied = list(_arrays(copy))
+    copied = list(_arrays(copy, around))
     if not all(_has_plain_uses(copy, each.result) for _, each in copied):
-        return
+        return False
     if not unroll_indices(copy, [each.result for _, each in copied]):
-        return
+        return False
     simplify(copy)
-    copied = list(_arrays(copy))
+    copied = list(_arrays(copy, around))
     if not all(_known(copy, each.result, wraparound=wraparound) for _, each in copied):
-        return
+        return False
     for region, array in copied:
         _Elements(array, wraparound=wraparound).run(region, copy)
     simplify(copy)
     body.operations = copy.operations
+    return True
 
 
-def _arrays(region: Region) -> Iterator[tuple[Region, Operation]]:
-    """Yield the small local arrays of a region and of its branches, with their regions."""
+def _arrays(region: Region, around: Collection[str]) -> Iterator[tuple[Region, Operation]]:
+    """Yield the small local arrays of a region and of some operations in it, with their regions."""
     for operation in region.operations:
         if _is_small(operation):
             yield region, operation
-        if operation.name == "if":
+        if operation.name in around:
             for inner in operation.regions:
-                yield from _arrays(inner)
+                yield from _arrays(inner, around)
 
 
 def _copied(body: Region) -> Region:
@@ -72,22 +86,34 @@ def _is_small(operation: Operation) -> bool:
 
 
 def _has_plain_uses(body: Region, array: Value) -> bool:
-    """Return whether an array is used for accesses of elements alone, in branches and loops."""
+    """Return whether an array and its parts are used for accesses of elements alone.
+
+    They may be in branches and loops.
+    """
+    parts = {array}
     for operation in body.walk():
-        if operation.regions and operation.name not in CONTROL and array in operation.used():
+        is_other = bool(operation.regions) and operation.name not in CONTROL
+        if is_other and not parts.isdisjoint(operation.used()):
             return False
-        if array in operation.operands:
-            is_access = operation.name in ("array.load", "array.store")
-            if not is_access or array in operation.operands[1:]:
-                return False
+        if parts.isdisjoint(operation.operands):
+            continue
+        if not _selects(operation) or not parts.isdisjoint(operation.operands[1:]):
+            return False
+        if operation.name in _PARTS:
+            parts.add(operation.result)
     return True
+
+
+def _selects(operation: Operation) -> bool:
+    """Return whether an operation accesses an element of its array, or gives a part of it."""
+    return operation.name in _ACCESSES or operation.name in _PARTS
 
 
 def _accesses(region: Region, array: Value) -> Iterator[Operation]:
     return (
         each
         for each in region.walk()
-        if each.name in ("array.load", "array.store") and each.operands[0] is array
+        if each.name in _ACCESSES and root_of(each.operands[0]) is array
     )
 
 
@@ -95,22 +121,62 @@ def _known(region: Region, array: Value, *, wraparound: bool) -> bool:
     return all(_place(each, wraparound=wraparound) is not None for each in _accesses(region, array))
 
 
+class _Part(NamedTuple):
+    """Elements of an array: the number of the first, and what each axis adds to it."""
+
+    first: int
+    axes: list[range]
+
+    def select(self, indices: list[Value], *, wraparound: bool) -> _Part | None:
+        """Return the part at some indices, ``None`` if it is not known."""
+        first, axes = self.first, self.axes[len(indices) :]
+        kept = []
+        for index, axis in zip(indices, self.axes, strict=False):
+            if isinstance(index.type, types.SliceType):
+                bounds = _slice(index)
+                if bounds is None:
+                    return None
+                kept.append(axis[bounds])
+                continue
+            number = constant_number(index)
+            if number is None or not (-len(axis) if wraparound else 0) <= number < len(axis):
+                return None
+            first += axis[number]
+        return _Part(first, [*kept, *axes])
+
+
+def _slice(value: Value) -> slice | None:
+    """Return a constant slice."""
+    made = value.owner
+    if not isinstance(made, Operation) or operator_of(made) is not slice:
+        return None
+    bounds = [None if v.type == types.none else constant_number(v) for v in made.operands]
+    is_known = all(
+        number is not None or bound.type == types.none
+        for number, bound in zip(bounds, made.operands, strict=True)
+    )
+    return slice(*bounds) if is_known else None
+
+
+def _part(array: Value, *, wraparound: bool) -> _Part | None:
+    """Return the elements of a local array, or of a part of one, ``None`` if they are not known."""
+    made = array.owner
+    assert isinstance(made, Operation)
+    if made.name in _PARTS:
+        whole = _part(made.operands[0], wraparound=wraparound)
+        return whole and whole.select(made.operands[1:], wraparound=wraparound)
+    shape = made.attributes["shape"]
+    steps = [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
+    axes = [range(0, n * step, step) for n, step in zip(shape, steps, strict=True)]
+    return _Part(0, axes)
+
+
 def _place(access: Operation, *, wraparound: bool) -> int | None:
     """Return the number of the element of an access, ``None`` if it is not known."""
-    array = access.operands[0].owner
-    assert isinstance(array, Operation)
-    shape = array.attributes["shape"]
-    found = 0
-    for value, extent in zip(access.operands[1 : 1 + len(shape)], shape, strict=True):
-        index = constant_number(value)
-        if index is None:
-            return None
-        if index < 0 and wraparound:
-            index += extent
-        if not 0 <= index < extent:
-            return None
-        found = found * extent + index
-    return found
+    array, *rest = access.operands
+    found = _part(array, wraparound=wraparound)
+    found = found and found.select(rest[: array.type.ndim], wraparound=wraparound)
+    return None if found is None else found.first
 
 
 class _Elements:
@@ -142,8 +208,7 @@ class _Elements:
         """Replace them in a region that begins with some elements; return those at its end."""
         out: list[Operation] = []
         for operation in region.operations:
-            is_access = operation.name in ("array.load", "array.store")
-            if is_access and operation.operands[0] is self.array:
+            if operation.name in _ACCESSES and root_of(operation.operands[0]) is self.array:
                 place = _place(operation, wraparound=self.wraparound)
                 assert place is not None
                 if operation.name == "array.load":
@@ -246,9 +311,10 @@ def _indexes(loop: Operation, arrays: set[Value]) -> bool:
     """Return whether indices of arrays depend on the counter of a loop."""
     depending = {loop.regions[0].arguments[0]}
     for each in loop.walk():
-        is_access = each.name in ("array.load", "array.store") and each.operands[0] in arrays
-        if is_access and not depending.isdisjoint(indices_of(each)):
-            return True
+        if _selects(each) and root_of(each.operands[0]) in arrays:
+            indices = each.operands[1:] if each.name in _PARTS else indices_of(each)
+            if not depending.isdisjoint([each.operands[0], *indices]):
+                return True
         if each.name in ("numba", "cast", "tuple.make", "for") and not depending.isdisjoint(
             each.operands
         ):

@@ -248,8 +248,41 @@ def shifts_none(x, y, out):
     out[0, i] = total[0]
 
 
+def has_parts(x, y, out):
+    """Use slices and rows with constant bounds, also in a loop that threads leave early."""
+    i = kd.grid(1)
+    v, w = kd.local.array(6, np.float32), kd.local.array((3, 4), np.float32)
+    for k in range(6):
+        v[k] = x[k, i]
+    for r in range(3):
+        for c in range(4):
+            w[r, c] = y[(r * 4 + c) % 12, i]
+    j = 0
+    while j < x.shape[0] and abs(x[j, i]) < 2:
+        step = kd.local.array(4, np.float32)
+        for k in range(4):
+            step[k] = v[1:][k] - w[1][k]
+        rest, back, column = step[1:3], v[::-2], w[1:, -2]
+        rest[1] += column[0] * back[2]
+        column[-1] = rest[0] + w[2, 1:][0]
+        v[-2:][0] = step[2] + step[-1]
+        j += 1
+    for k in range(6):
+        out[k, i] = v[k] + w[2, k % 4]
+
+
 BECOME = (
-    *(shifts_none, sums_in_a_tile, sorts, slides, converts, keeps_types, lives_on, stays_in_rounds),
+    *(
+        has_parts,
+        shifts_none,
+        sums_in_a_tile,
+        sorts,
+        slides,
+        converts,
+        keeps_types,
+        lives_on,
+        stays_in_rounds,
+    ),
     *(leaves_loops_inside, is_given_to_functions, stands_beside_others),
 )
 
@@ -472,10 +505,10 @@ def test_results_are_those_of_arrays_in_memory(function, rng):
     assert np.any(out)
 
 
-#: Arrays with rows, of complex numbers or of a round of a loop stay in memory by the region IR.
+#: Arrays of complex numbers stay in memory by the region IR.
 VARIABLES = (sorts, keeps_types, lives_on, leaves_loops_inside, stands_beside_others)
 VARIABLES += (ends_early, asks_the_counter, is_gathered, is_given, is_given_to_functions)
-VARIABLES += (shifts_none, slides)
+VARIABLES += (shifts_none, slides, sums_in_a_tile, stays_in_rounds, is_aliased, has_parts)
 
 
 @pytest.mark.parametrize("function", VARIABLES, ids=lambda f: f.__name__)
