@@ -227,10 +227,10 @@ def _register(emitter: CpuEmitter, names: set[str]) -> None:
     Operations that only blocks have are registered where blocks are written.
     """
     emitter.register(ARITHMETIC | ROWS)
-    if any(name.startswith("lane.") for name in names):
-        from targets.cpu.regions.lanes import slots
+    if any(name.startswith(("lane.", "array.disjoint")) for name in names):
+        from targets.cpu.regions.lanes import hoisting, slots
 
-        emitter.register(slots.HANDLERS)
+        emitter.register(slots.HANDLERS | hoisting.HANDLERS)
     if "local.array" in names:
         from targets.cpu.regions import memory
 

@@ -36,6 +36,7 @@ from targets.cpu.regions.index_forms import Bounds, IndexForms
 from targets.cpu.regions.loop_writer import LoopWriter
 
 __all__ = [
+    "computes_cheaply",
     "element_rows",
     "has_effects",
     "loaded_once",
@@ -150,11 +151,7 @@ class _Shared:
                 and not any(region.is_left for region in regions)
                 and self.inside.isdisjoint(yielded)
             )
-        if operation.name == "numba":
-            kinds = [value.type for value in (*operands_of(operation), *operation.results)]
-            are_numbers = all(isinstance(kind, types.Number | types.Boolean) for kind in kinds)
-            return are_numbers and operator_of(operation) in _FUNCTIONS
-        return operation.name in _CHEAP
+        return computes_cheaply(operation)
 
     def take(self, operation: Operation) -> None:
         self.inside -= set(operation.results)
@@ -164,6 +161,15 @@ class _Shared:
             self.moved.append(operation)
         else:
             self.same[operation.result] = found.result
+
+
+def computes_cheaply(operation: Operation) -> bool:
+    """Return whether an operation only computes a value, and takes little time."""
+    if operation.name == "numba":
+        kinds = [value.type for value in (*operands_of(operation), *operation.results)]
+        are_numbers = all(isinstance(kind, types.Number | types.Boolean) for kind in kinds)
+        return are_numbers and operator_of(operation) in _FUNCTIONS
+    return operation.name in _CHEAP
 
 
 def _key(operation: Operation) -> Any:

@@ -89,6 +89,11 @@ class Choice:
         """
         return self._accumulates(loop) and not self._goes_on(loop)
 
+    def is_contiguous(self, access: Operation) -> bool:
+        """Return whether neighbouring threads access neighbouring elements, or all threads one."""
+        *rows, last = (_reaches(each, {self.values.lane}) for each in _indices(access))
+        return not any(rows) and (not last or self.values.stride(_indices(access)[-1]) == 1)
+
     def _profits(self, loop: Operation) -> bool:
         inner = [each for each in loop.walk() if each is not loop]
         if any(each.name == "while" or _is_atomic(each) for each in inner):

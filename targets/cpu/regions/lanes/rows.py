@@ -20,6 +20,7 @@ from kerneldsl.ir.recognize import constant_number
 from kerneldsl.ir.rewriter import clone, if_then
 from kerneldsl.language.element_types import ELEMENT_TYPES
 from targets.cpu.regions.lanes.choice import IN_REGISTERS, STRIP, Choice
+from targets.cpu.regions.lanes.hoisting import with_loads_hoisted
 from targets.cpu.regions.lanes.masked import LANES, masked_loop
 from targets.cpu.regions.lanes.slots import NotStrippedError
 from targets.cpu.regions.lanes.strips import Strip
@@ -39,13 +40,17 @@ def in_strips(row: Operation) -> list[Operation]:
     if "rare" in row.attributes or any(each.name == "row" for each in region.walk()):
         return [row]
     if any(map(is_of_one_thread, region.walk())):
-        return _with_arrays(row) or [row]
+        return with_loads_hoisted(row, lambda each: _with_arrays(each) or [each])
     arrays = [each for each in region.operations if each.name == "shared.array"]
     region.operations = [each for each in region.operations if each not in arrays]
-    _begin_late(region)
+    return [*arrays, *with_loads_hoisted(row, _strips_of_row)]
+
+
+def _strips_of_row(row: Operation) -> list[Operation]:
+    _begin_late(row.regions[0])
     lanes = _lanes(row)
     found = None if lanes is None else _written(row, lanes)
-    return [*arrays, *(found or [row])]
+    return found or [row]
 
 
 def runs_as_one(row: Operation) -> bool:
