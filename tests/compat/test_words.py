@@ -263,10 +263,6 @@ class TestPointers:
                 kernel[1, 32](*given, 4)
             assert x.copy_to_host().tolist() == [9, 10, 11, 12, 4]
 
-    def test_functions_of_other_code_take_none(self):
-        with pytest.raises(ValueError, match="is the type of no argument"):
-            cuda.declare_device("f", types.void(types.CPointer(types.int32)))
-
 
 @pytest.mark.parametrize("given", [(), (3, 5)])
 def test_another_number_of_arguments_is_refused_by_names(given):
