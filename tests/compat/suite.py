@@ -116,8 +116,8 @@ class _Placeholder(types.ModuleType):
         self._end()
 
     def __bool__(self) -> bool:
-        # Numba itself asks for classes of packages that need not be there.
-        return self._why == MISSING or bool(self._end())
+        # Numba itself asks for classes of packages that need not be there; versions are the newest.
+        return self._why in (MISSING, INTERNAL["_compat"]) or bool(self._end())
 
     def __iter__(self):
         self._end()
