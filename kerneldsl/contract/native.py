@@ -97,8 +97,9 @@ class DriverEntry:
     Parameters
     ----------
     launch : int
-        Address of ``cuLaunchKernel``. If it answers another status than 0, nothing was started,
-        and the launch is made again through Python, which raises what is wrong.
+        Address of ``cuLaunchKernel``, or of ``cuLaunchKernelEx`` if the kernel `is_early`. If it
+        answers another status than 0, nothing was started, and the launch is made again through
+        Python, which raises what is wrong.
     get_context, set_context : int
         Addresses of ``cuCtxGetCurrent`` and ``cuCtxSetCurrent``.
     context : int
@@ -118,6 +119,8 @@ class DriverEntry:
         what it raises is dropped. With any other callable launches stay with Python.
     noted : object
         What it is called with.
+    is_early : bool
+        Whether the kernel may begin before the one before it ends, for which it waits.
     offsets : tuple of int
         Places in the parameter buffer. The driver is given their addresses, one for each parameter
         that the kernel declares. If it is empty, the driver is given the whole buffer, which is
@@ -147,6 +150,7 @@ class DriverEntry:
     stream: int
     note: Callable[[Any], Any]
     noted: Any
+    is_early: bool = False
     offsets: tuple[int, ...] = ()
     encode: int = 0
     holds: tuple[Holds, ...] = ()

@@ -48,6 +48,9 @@ class CompileOptions:
     launch_bounds : tuple of int or None
         Largest number of threads of a block. Then, optionally, the smallest number of blocks that
         should fit on a multiprocessor, and the largest number of blocks of a cluster.
+    early_start : bool
+        A launch may begin while the kernel before it in its stream ends. It waits for its end
+        before it reads or writes.
     entry : EntryForm
         How the entry is called; by a launch unless a function is exported.
     disabled_passes : tuple of str
@@ -65,6 +68,7 @@ class CompileOptions:
     wraparound: bool = True
     max_registers: int | None = None
     launch_bounds: tuple[int, ...] | None = None
+    early_start: bool = False
     entry: EntryForm = EntryForm.KERNEL
     disabled_passes: tuple[str, ...] = ()
 

@@ -85,6 +85,7 @@ def kernel(
     wraparound: bool = True,
     max_registers: int | None = None,
     launch_bounds: int | tuple[int, ...] | None = None,
+    early_start: bool = False,
     space: Space,
     cluster: int | tuple[int, ...] | None = None,
     cooperative: bool = False,
@@ -103,6 +104,7 @@ def kernel(
     wraparound: bool = True,
     max_registers: int | None = None,
     launch_bounds: int | tuple[int, ...] | None = None,
+    early_start: bool = False,
     block: int | tuple[int, ...] | None = None,
     space: None = None,
     cluster: int | tuple[int, ...] | None = None,
@@ -122,6 +124,7 @@ def kernel(
     wraparound: bool = True,
     max_registers: int | None = None,
     launch_bounds: Any = None,
+    early_start: Any = False,
     block: Any = None,
     space: Any = None,
     cluster: Any = None,
@@ -160,6 +163,10 @@ def kernel(
     launch_bounds : int or tuple of int, optional
         Largest number of threads of a block. Then, optionally, the smallest number of blocks to fit
         on a multiprocessor, and the largest number of blocks of a cluster.
+    early_start : bool, optional
+        On GPUs of compute capability 9.0, let a launch begin while the kernel before it in its
+        stream ends. It waits for the end before it reads or writes memory. Good for short kernels
+        that follow another one.
     block : int or tuple of int, optional
         The block of ``forall``, x first.
     space : Space, optional
@@ -213,6 +220,7 @@ def kernel(
             wraparound=read_flag("wraparound", wraparound),
             max_registers=_read_registers(max_registers),
             launch_bounds=_read_launch_bounds(launch_bounds),
+            early_start=read_flag("early_start", early_start),
             disabled_passes=environment.disabled_passes(),
         ),
         None if block is None else read_dim3(block, "block_dim"),

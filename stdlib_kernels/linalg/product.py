@@ -362,7 +362,7 @@ def matmul_mma(a, b, out, *, rows, columns, depth, parts):
         kd.tile.store(out, (m, n), acc)
 
 
-@kd.kernel(wraparound=False)
+@kd.kernel(wraparound=False, early_start=True)
 def add_parts(sums, out, *, parts):
     """Add the parts of a product in their order, which are below each other."""
     i, j = kd.grid(2)

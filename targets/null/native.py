@@ -9,6 +9,7 @@ way of Python, which raises it.
 from __future__ import annotations
 
 import ctypes
+import struct
 import threading
 import weakref
 from collections.abc import Callable
@@ -36,11 +37,18 @@ _PARAM_END, _PARAM_BUFFER_POINTER, _PARAM_BUFFER_SIZE = 0, 1, 2
 
 _U32, _ADDRESS = ctypes.c_uint, ctypes.c_size_t
 _LAUNCH = ctypes.CFUNCTYPE(ctypes.c_int, _ADDRESS, *(_U32,) * 7, _ADDRESS, _ADDRESS, _ADDRESS)
+_LAUNCH_EX = ctypes.CFUNCTYPE(ctypes.c_int, *(_ADDRESS,) * 4)
 _GET_CONTEXT = ctypes.CFUNCTYPE(ctypes.c_int, _ADDRESS)
 _SET_CONTEXT = ctypes.CFUNCTYPE(ctypes.c_int, _ADDRESS)
 
 #: A context's handle is this plus the device's index.
 _FIRST_CONTEXT = 0xC0DE_0000
+
+
+#: ``CUlaunchConfig``: grid, block, shared memory, stream, attributes and their number.
+_CONFIG = struct.Struct("=7I4xQQI")
+#: ``CUlaunchAttribute`` of a launch that may begin before the one before it ends.
+_IS_EARLY = struct.pack("=QI", 6, 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +71,7 @@ class NativeDriver:
         self._thread = threading.local()
         self._kernels: weakref.WeakValueDictionary[int, _Kernel] = weakref.WeakValueDictionary()
         self._launch = _LAUNCH(self._take_launch)
+        self._launch_early = _LAUNCH_EX(self._take_early_launch)
         self._get = _GET_CONTEXT(self._take_get)
         self._set = _SET_CONTEXT(self._take_set)
         self._encode = ENCODE(encode)
@@ -91,8 +100,9 @@ class NativeDriver:
         kernel = _Kernel(executable, config)
         self._kernels[id(kernel)] = kernel
         added = artifact.additions.added_to(config)
+        is_early = artifact.additions.is_early
         return DriverEntry(
-            launch=_address(self._launch),
+            launch=_address(self._launch_early if is_early else self._launch),
             get_context=_address(self._get),
             set_context=_address(self._set),
             context=self.context_of(index),
@@ -109,6 +119,7 @@ class NativeDriver:
                 Holds(watch.lost, index, is_missing=True),
                 Holds(watch.lost, None, is_missing=True),
             ),
+            is_early=is_early,
             offsets=artifact.offsets if artifact.passes_addresses else (),
             encode=_address(self._encode) if artifact.tensor_maps else 0,
             keep=(self, kernel),
@@ -123,6 +134,12 @@ class NativeDriver:
     def _take_set(self, context: int) -> int:
         self.context = context
         return _SUCCESS
+
+    def _take_early_launch(self, config: int, function: int, arrays: int, extra: int) -> int:
+        *shape, stream, attributes, count = _CONFIG.unpack(ctypes.string_at(config, _CONFIG.size))
+        if count != 1 or ctypes.string_at(attributes, len(_IS_EARLY)) != _IS_EARLY:
+            return _INVALID_VALUE
+        return self._take_launch(function, *shape, stream, arrays, extra)
 
     def _take_launch(self, function: int, *rest: int) -> int:
         gx, gy, gz, bx, by, bz, shared_bytes, stream, arrays, extra = rest

@@ -234,6 +234,7 @@ def test_every_option_is_part_of_it() -> None:
         "wraparound": False,
         "max_registers": 32,
         "launch_bounds": (256, 2),
+        "early_start": True,
         "entry": EntryForm.FUNCTION,
         "disabled_passes": ("unroll-strides",),
     }

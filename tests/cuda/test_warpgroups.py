@@ -70,3 +70,43 @@ def test_native_launches_encode_maps_of_other_arrays():
     with is_native(launch):
         for _ in range(3):
             _check(kernel[24, 256], "float16", (256, 256, 64), {})
+
+
+@kd.kernel(early_start=True)
+def add_to_total(c, total):
+    i, j = kd.grid(2)
+    if i < c.shape[0] and j < c.shape[1]:
+        total[i, j] = total[i, j] + c[i, j]
+
+
+@pytest.mark.parametrize("is_captured", [False, True])
+def test_kernels_that_start_early_see_what_the_one_before_them_wrote(is_captured):
+    """Each product is of other factors, and each sum reads what two kernels before it wrote."""
+    rows, columns, depth, count = 512, 512, 4096, 8
+    multiply, add = product(128, 256, 64)[8, 256], add_to_total.forall(rows, columns)
+    rng = np.random.default_rng(3)
+    factors = rng.integers(-1, 2, (2, count, rows, depth)).astype(np.float16)
+    a, b = (kd.to_device(each) for each in factors)
+    c, total = (kd.to_device(np.zeros((rows, columns), np.float32)) for _ in range(2))
+
+    def run() -> None:
+        for number in range(count):
+            multiply(a[number], b[number], c)
+            add(c, total)
+
+    run()
+    expected = sum(
+        x.astype(np.float32) @ y.astype(np.float32).T for x, y in zip(*factors, strict=True)
+    )
+    np.testing.assert_array_equal(total.copy_to_host(), expected)
+    if not is_captured:
+        run()
+        np.testing.assert_array_equal(total.copy_to_host(), 2 * expected)
+        return
+    stream = kd.Stream()
+    with stream.capture() as graph:
+        run()
+    for turn in range(2, 6):
+        graph.launch(stream)
+        stream.synchronize()
+        np.testing.assert_array_equal(total.copy_to_host(), turn * expected)

@@ -164,7 +164,7 @@ class _Ring(_Block):
                 call = self._show_to_copies
             case ["wgmma", word, *_] if word.startswith("commit"):
                 call = lambda: self._groups().append([])
-            case ["setmaxnreg" | "fence" | "prefetch" | "wgmma", *_]:
+            case ["setmaxnreg" | "fence" | "griddepcontrol" | "prefetch" | "wgmma", *_]:
                 call = lambda *given: None
             case ["matrix_store_pair"]:
                 call = lambda at, *pair: ctypes.memmove(at, struct.pack("2i", *pair), 8) and None

@@ -16,6 +16,9 @@ __all__ = ["emit_start", "emit_timed_start"]
 
 #: Keys of ``cuLaunchKernel``'s `extra` (CUDA Driver API, "Execution Control").
 _EXTRA_END, _EXTRA_BUFFER, _EXTRA_SIZE = 0, 1, 2
+#: Words of ``CUlaunchAttribute``, and the identifier of
+#: ``CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION``.
+_ATTRIBUTE_WORDS, _MAY_BE_EARLY = 9, 6
 
 
 def emit_start(module: ir.Module) -> Any:
@@ -276,12 +279,23 @@ def _start_by_driver(f: Function, table: Any, buffer: Any, bad: Any) -> None:
         for i in range(3)
     ]
     shape.append(f.b.trunc(_word(f, table, DriverWord.SHARED_BYTES), I32))
-    status = f.call(
-        _word(f, table, DriverWord.LAUNCH),
-        I32,
-        *(_word(f, table, DriverWord.FUNCTION), *shape, _word(f, table, DriverWord.STREAM)),
-        *(addresses, extra_or_null),
+    launch, function, stream = (
+        _word(f, table, each)
+        for each in (DriverWord.LAUNCH, DriverWord.FUNCTION, DriverWord.STREAM)
     )
+    early, usual, launched = f.block("early"), f.block("usual"), f.block("launched")
+    f.b.cbranch(f.equal(_word(f, table, DriverWord.IS_EARLY), I64(0)), usual, early)
+    f.b.position_at_end(early)
+    config = _early_config(f, shape, stream)
+    one = f.call(launch, I32, config, function, addresses, extra_or_null)
+    f.b.branch(launched)
+    f.b.position_at_end(usual)
+    other = f.call(launch, I32, function, *shape, stream, addresses, extra_or_null)
+    f.b.branch(launched)
+    f.b.position_at_end(launched)
+    status = f.b.phi(I32)
+    status.add_incoming(one, early)
+    status.add_incoming(other, usual)
     is_other = f.b.icmp_unsigned("!=", before, wanted)
     had_one = f.b.icmp_unsigned("!=", before, I64(0))
     must_go = f.equal(_word(f, table, DriverWord.MAY_STAY), I64(0))
@@ -298,6 +312,21 @@ def _start_by_driver(f: Function, table: Any, buffer: Any, bad: Any) -> None:
     f.b.position_at_end(failure)
     f.python("PyEval_RestoreThread", ir.VoidType(), state)
     f.b.branch(bad)
+
+
+def _early_config(f: Function, shape: list[Any], stream: Any) -> Any:
+    """Write the configuration of a launch that may begin before the one before it ends."""
+    attribute = f.b.alloca(I64, size=_ATTRIBUTE_WORDS)
+    for number, value in enumerate((_MAY_BE_EARLY, 1)):
+        f.store(I64(value), attribute, 8 * number)
+    halves = [f.b.zext(each, I64) for each in shape] + [I64(0)]
+    pairs = zip(halves[::2], halves[1::2], strict=True)
+    words = [f.b.or_(low, f.b.shl(high, I64(32))) for low, high in pairs]
+    words += [stream, f.b.ptrtoint(attribute, I64), I64(1)]
+    config = f.b.alloca(I64, size=len(words))
+    for number, word in enumerate(words):
+        f.store(word, config, 8 * number)
+    return config
 
 
 def _addresses(f: Function, table: Any, buffer: Any) -> tuple[Any, Any]:

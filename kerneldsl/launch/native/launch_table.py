@@ -114,6 +114,8 @@ class DriverWord(IntEnum):
     ENCODE = 40
     MAP_COUNT = 41
     MAPS = 42
+    #: Whether the kernel may begin before the one before it ends.
+    IS_EARLY = 43
 
 
 _TABLE_WORDS = max(*HostWord, *DriverWord) + 1
@@ -313,6 +315,7 @@ def _write_entry(
     table[DriverWord.NOTED] = id(entry.noted)
     table[DriverWord.PARAMETER_COUNT] = len(entry.offsets)
     table[DriverWord.OFFSETS] = memory.put(entry.offsets)
+    table[DriverWord.IS_EARLY] = entry.is_early
     table[DriverWord.ENCODE] = _signed(entry.encode)
     table[DriverWord.MAP_COUNT] = len(maps)
     records = [word for each in maps for word in each.words(memory.put, memory.kept)]

@@ -22,10 +22,12 @@ class LaunchAdditions:
     tensor_maps: tuple[TensorMap, ...] = ()
     #: Threads of a block after the declared ones, along x.
     threads: int = 0
+    #: Whether the code waits for the kernel before it, so that it may be started early.
+    is_early: bool = False
 
     def added_to(self, config: LaunchConfig) -> LaunchConfig:
         """Return a configuration with the additions."""
-        if self is NO_ADDITIONS:
+        if not self.threads:
             return config
         x, y, z = config.block_dim
         return replace(config, block_dim=(x + self.threads, y, z))
@@ -40,7 +42,7 @@ def dump_additions(additions: LaunchAdditions) -> dict[str, Any]:
     if additions == NO_ADDITIONS:
         return {}
     maps = [[m.array, m.axes, m.box, m.swizzle] for m in additions.tensor_maps]
-    return {"additions": {"maps": maps, "threads": additions.threads}}
+    return {"additions": {"maps": maps, "threads": additions.threads, "early": additions.is_early}}
 
 
 def restore_additions(metadata: dict[str, Any], array_count: int) -> LaunchAdditions:
@@ -58,7 +60,7 @@ def restore_additions(metadata: dict[str, Any], array_count: int) -> LaunchAddit
             TensorMap(int(array), tuple(map(int, axes)), tuple(map(int, box)), int(swizzle))
             for array, axes, box, swizzle in found["maps"]
         )
-        made = LaunchAdditions(maps, int(found["threads"]))
+        made = LaunchAdditions(maps, int(found["threads"]), bool(found["early"]))
     except (LookupError, ValueError, TypeError) as error:
         raise UnusableCodeError(f"the additions cannot be read: {error!r}") from error
     if not all(_is_possible(each, array_count) for each in maps):

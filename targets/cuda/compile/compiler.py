@@ -21,7 +21,6 @@ from targets.cuda.architectures import (
     choose_ptx_version,
     parse_arch,
 )
-from targets.cuda.compile.additions import NO_ADDITIONS
 from targets.cuda.compile.addresses.facts import NO_FACTS, facts_of
 from targets.cuda.compile.artifact import CudaArtifact
 from targets.cuda.compile.lowered import LoweredKernel, linked_symbols, with_bounds
@@ -74,7 +73,7 @@ def compile_kernel(
         while True:
             lowered = lower_kernel(specialization, architecture, without=without)
             artifact = write_kernel(lowered, architecture, version)
-            if lowered.additions is NO_ADDITIONS:
+            if not lowered.additions.threads:
                 return artifact
             from targets.cuda.compile.mma.gate import find_problem
 
@@ -183,6 +182,9 @@ def write_kernel(
         from targets.cuda.compile.linked_modules import join_linked
 
         text, version = join_linked(text, specialization, linked.external, arch, version, pipeline)
+    if lowered.additions.is_early:
+        # The kernel before this one may still write. Such loads are of memory that nothing writes.
+        text = text.replace("ld.global.nc", "ld.global")
     timings["link"] = linked_at - started
     timings["llvm"] = time.perf_counter() - linked_at
     _log.debug(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
@@ -69,6 +70,7 @@ from targets.cuda.compile.tiling import emit_body
 from targets.cuda.intrinsics.faults import write_check, write_fault
 from targets.cuda.intrinsics.hinted import load_with_hint, store_with_hint
 from targets.cuda.intrinsics.memory import dynamic_shared, local_memory, static_shared
+from targets.cuda.intrinsics.synchronize import call_nvvm
 from targets.cuda.intrinsics.table import EMITTERS
 from targets.cuda.intrinsics.values import libdevice_emitter
 
@@ -78,6 +80,8 @@ if TYPE_CHECKING:
 __all__ = ["device_texts", "lower_regions"]
 
 _I1, _I32, _I64 = ir.IntType(1), ir.IntType(32), ir.IntType(64)
+#: Lowest compute capability, in tenths, on which a kernel may start before the one before it ends.
+_EARLY_ARCH = 90
 
 
 def device_texts(
@@ -120,6 +124,8 @@ def lower_regions(
         name = entry_identifier(unit.name, linked_symbols(specialization))
         text, bodies = _write(function, known, specialization, name, pipeline, arch, plan)
     additions = NO_ADDITIONS if plan is None else plan.additions
+    if _is_early(specialization, arch):
+        additions = replace(additions, is_early=True)
     options = with_bounds(specialization, additions)
     text = ptx.with_float_flags(define_conversions(text, write_conversion), options)
     text = rename_math(text, fastmath=options.fastmath)
@@ -129,6 +135,16 @@ def lower_regions(
     return LoweredKernel(
         specialization, name, text, bodies, table, timings, remarks, *found, additions
     )
+
+
+def _is_early(specialization: Specialization, arch: Architecture) -> bool:
+    """Return whether a kernel waits for the one before it, because a launch may start early.
+
+    PTX ISA, section "griddepcontrol".
+    """
+    options = specialization.options
+    is_launched = options.entry is EntryForm.KERNEL and not options.debug
+    return options.early_start and is_launched and arch.number >= _EARLY_ARCH
 
 
 def _write(
@@ -169,6 +185,8 @@ def _write(
     lines, variables = _debug_info(context, builder, function, spec)
     if exported is not None:
         parameters = exported.begin(builder)
+    if plan is None and _is_early(spec, arch):
+        call_nvvm(builder, "griddepcontrol.wait", ir.VoidType(), [])
     reader = ParameterReader(context, builder, spec, pipeline, parameters)
     set_fault_record(builder, reader.fault)
     emitter = _CudaEmitter(context, builder, function, known, spec, arch, pipeline, plan, maps)

@@ -151,8 +151,9 @@ class CudaExecutable(Executable):
         function = self._function
         stream = stream_handle(config.stream)
         try:
+            name = "cuLaunchKernelEx" if self._additions.is_early else "cuLaunchKernel"
             launch, get_context, set_context = map(
-                driver.address, ("cuLaunchKernel", "cuCtxGetCurrent", "cuCtxSetCurrent")
+                driver.address, (name, "cuCtxGetCurrent", "cuCtxSetCurrent")
             )
             encode = 0 if self._maps is None else driver.address("cuTensorMapEncodeTiled")
         except DriverError as error:
@@ -173,6 +174,7 @@ class CudaExecutable(Executable):
             stream=stream,
             note=function.launches.append,
             noted=(function.kernel, config.grid_dim, config.block_dim, stream),
+            is_early=self._additions.is_early,
             offsets=self._offsets if self._passes_addresses else (),
             encode=encode,
             keep=(self,),
@@ -210,6 +212,7 @@ class CudaExecutable(Executable):
             stream=stream,
             cluster_dim=config.cluster_dim,
             is_cooperative=config.is_cooperative,
+            is_early=self._additions.is_early,
             offsets=self._offsets,
             by_address=self._passes_addresses,
         )

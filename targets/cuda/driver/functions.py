@@ -305,15 +305,17 @@ def launch(
     stream: int,
     cluster_dim: Dim3 | None = None,
     is_cooperative: bool = False,
+    is_early: bool = False,
     offsets: Sequence[int] = (),
     by_address: bool = False,
 ) -> None:
     """Start a kernel; the parameters are copied before this returns.
 
     Parameters are packed as the entry declares them, each from its offset on; `offsets` is needed
-    where blocks run together, in clusters or cooperatively. With `by_address` the driver is always
-    given the parameters at the offsets alone. `shared_bytes` are those of dynamic shared memory of
-    a block.
+    where blocks run together, in clusters or cooperatively, and for a kernel that `is_early`. It
+    may begin before the kernel before it ends, for which it waits. With `by_address` the driver is
+    always given the parameters at the offsets alone. `shared_bytes` are those of dynamic shared
+    memory of a block.
 
     Raises `ResourceLimitError` if there are more parameters than a kernel can have. Raises
     `DriverError` if the driver rejected the launch, or earlier work has failed.
@@ -328,17 +330,17 @@ def launch(
         )
     ctypes.memmove(room.address, parameters, len(parameters))
     room.size.value = len(parameters)
-    at_once = cluster_dim is not None or is_cooperative
+    with_attributes = cluster_dim is not None or is_cooperative or is_early
     one_by_one = 0
-    if offsets and (at_once or by_address):
+    if offsets and (with_attributes or by_address):
         # Also if blocks run together: the driver (580.159) answers CUDA_ERROR_INVALID_VALUE to
         # the capture of a cooperative launch with its parameters in a buffer.
         addresses = (ctypes.c_void_p * len(offsets))(*(room.address + each for each in offsets))
         one_by_one = ctypes.addressof(addresses)
     with driver.current(function.device_index):
-        if at_once:
+        if with_attributes:
             config = _launch_config(driver.api, grid_dim, block_dim, shared_bytes, stream)
-            config.attrs = _attributes(driver.api, cluster_dim, is_cooperative)
+            config.attrs = _attributes(driver.api, cluster_dim, is_cooperative, is_early)
             config.numAttrs = len(config.attrs)
             status = driver.api.cuLaunchKernelEx(config, function.handle, one_by_one, 0)[0]
         else:
@@ -368,8 +370,10 @@ def _launch_config(
     return config
 
 
-def _attributes(api: Any, cluster_dim: Dim3 | None, is_cooperative: bool) -> list[Any]:
-    """Return the driver's ``CUlaunchAttribute`` of a launch whose blocks run together."""
+def _attributes(
+    api: Any, cluster_dim: Dim3 | None, is_cooperative: bool, is_early: bool
+) -> list[Any]:
+    """Return the driver's ``CUlaunchAttribute`` of a launch."""
     found = []
     if cluster_dim is not None:
         attribute = api.CUlaunchAttribute()
@@ -382,5 +386,10 @@ def _attributes(api: Any, cluster_dim: Dim3 | None, is_cooperative: bool) -> lis
         attribute = api.CUlaunchAttribute()
         attribute.id = api.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_COOPERATIVE
         attribute.value.cooperative = 1
+        found.append(attribute)
+    if is_early:
+        attribute = api.CUlaunchAttribute()
+        attribute.id = api.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+        attribute.value.programmaticStreamSerializationAllowed = 1
         found.append(attribute)
     return found

@@ -178,7 +178,7 @@ class WarpgroupPlan:
     @property
     def additions(self) -> LaunchAdditions:
         """The additions to each launch of the kernel."""
-        return LaunchAdditions(self.tensor_maps, WARPGROUP)
+        return LaunchAdditions(self.tensor_maps, WARPGROUP, is_early=True)
 
     @property
     def registers(self) -> tuple[int, int] | None:

@@ -153,6 +153,10 @@ class Ring:
                     mbarriers.initialize(builder, self._full(number, slot), 1)
                     mbarriers.initialize(builder, self._empty(number, slot), plan.sharing)
             mbarriers.make_visible(builder)
+        # Nothing in memory was accessed so far. A kernel after this one may start when all blocks
+        # have, and waits for their end.
+        call_nvvm(builder, "griddepcontrol.wait", _VOID, [])
+        call_nvvm(builder, "griddepcontrol.launch.dependents", _VOID, [])
         call_nvvm(builder, "barrier.cta.sync.aligned.all", _VOID, [_I32(0)])
         is_added = builder.icmp_unsigned(">=", thread, _I32(plan.threads))
         self._writer.emitter.set(operation, is_added)

@@ -74,6 +74,26 @@ def test_the_null_driver_is_told_the_same(null):
     assert null.driver.context == null.driver.context_of(0)  # the first device's may stay
 
 
+def test_a_kernel_may_begin_before_the_one_before_it_ends(null):
+    early = kd.kernel(early_start=True)(axpy.__wrapped__)
+    x, y, out = (kd.to_device(numbers(1000)) for _ in range(3))
+    launch = early.forall(1000)
+    warm_up(launch, 2.0, x, y, out)
+    null.launches.clear()
+    with machine.suspended():
+        launch(2.5, x, y, out)
+    with is_native(launch):
+        launch(2.5, x, y, out)
+    by_python, by_native = null.launches
+    assert by_python == by_native
+    (loaded,) = early._dispatcher.state().loaded.values()
+    assert loaded.artifact.additions.is_early
+    body = loaded.artifact.ptx.partition("griddepcontrol.wait;")
+    assert "global" not in body[0].partition("{")[2]  # nothing is read or written before
+    assert "ld.global." in body[2]
+    assert "ld.global.nc" not in body[2]
+
+
 def test_a_driver_may_be_given_some_of_the_parameters(null, monkeypatch):
     """As code of others declares them: without extents."""
     monkeypatch.setattr(CudaArtifact, "passes_addresses", True)

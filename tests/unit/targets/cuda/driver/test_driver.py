@@ -180,6 +180,7 @@ def test_a_launch_hands_over_the_packed_parameters(driver: Driver, api: FakeBind
     [
         ({"is_cooperative": True}, ["COOPERATIVE"]),
         ({"cluster_dim": (2, 1, 1)}, ["CLUSTER_DIMENSION"]),
+        ({"is_early": True}, ["PROGRAMMATIC_STREAM_SERIALIZATION"]),
     ],
 )
 def test_blocks_that_run_together_get_their_parameters_one_by_one(
