@@ -13,12 +13,13 @@ from dataclasses import dataclass as _complete  # noqa: TID251 -- what this one 
 from operator import attrgetter
 from reprlib import recursive_repr
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from dataclasses import dataclass  # noqa: TID251 -- for type checkers it is this one
 
-__all__ = ["dataclass", "field_names"]
+__all__ = ["dataclass", "field_names", "write_methods"]
 
 #: Options that are implemented here.
 _OPTIONS = {"repr", "eq", "frozen", "slots"}
@@ -214,6 +215,18 @@ def _set_state(self: Any, state: Iterable[Any]) -> None:
         object.__setattr__(self, each.name, value)
 
 
+#: Those of classes without objects so far.
+_unwritten: WeakSet[_Init] = WeakSet()
+
+
+def write_methods(is_over: Callable[[], bool]) -> None:
+    """Write the methods that are written later otherwise, until a function returns true."""
+    for each in list(_unwritten):
+        if is_over():
+            return
+        each.__get__(None, each._cls)
+
+
 class _Init:
     """Method ``__init__`` of a class, until it is used."""
 
@@ -224,6 +237,7 @@ class _Init:
         self._names = names
         self._defaults = defaults
         self._is_frozen = is_frozen
+        _unwritten.add(self)
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
         made = vars(self._cls)["__init__"]

@@ -1,9 +1,9 @@
 """Import what a first launch needs, while a driver is being waited for.
 
 A driver takes a tenth of a second to start and another to open a device. Python waits meanwhile. A
-first launch imports some hundred modules and reads what its cache's keys depend on. So a separate
-thread does that in steps during the wait. When the driver answers, the current step is finished,
-and the next wait continues with the following one.
+first launch imports some hundred modules, writes methods of their dataclasses, and reads what its
+cache's keys depend on. So a separate thread does that in steps during the wait. When the driver
+answers, the current step is finished, and the next wait continues with the following one.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
 
+from kerneldsl.utilities.dataclasses import write_methods
 from kerneldsl.utilities.environment import logger
 from kerneldsl.utilities.locks import no_fork
 
@@ -111,6 +112,7 @@ def _read(is_over: threading.Event, modules: tuple[str, ...]) -> None:
             if is_over.is_set():
                 return
         _find_identity()
+        write_methods(is_over.is_set)
         _done.add(modules)
     except Exception as error:  # noqa: BLE001 -- the code that needs it gets the error
         logger.debug("importing ahead: %s", error)

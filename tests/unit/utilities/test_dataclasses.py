@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from kerneldsl.utilities.dataclasses import dataclass
+from kerneldsl.utilities.dataclasses import dataclass, write_methods
 
 OPTIONS = [
     {},
@@ -245,3 +245,18 @@ def test_a_launch_decorates_with_it() -> None:
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout == "['SourceLocation']\n"
+
+
+def test_methods_are_written_ahead_until_time_is_over():
+    @dataclass
+    class Late:
+        """One field."""
+
+        a: int
+
+    written = vars(Late)["__init__"]
+    write_methods(lambda: True)
+    assert vars(Late)["__init__"] is written
+    write_methods(lambda: False)
+    assert inspect.isfunction(vars(Late)["__init__"])
+    assert Late(3).a == 3
