@@ -15,17 +15,20 @@ combined, unless LLVM unrolls the loop before (docs/upstream.md).
 from __future__ import annotations
 
 import enum
+import operator
 from collections.abc import Collection, Iterator
 
 from numba import types
 
 from kerneldsl.ir.operations import LOOPS, Operation, Region, Value
+from kerneldsl.ir.recognize import operands_of, operator_of
 from targets.cpu.codegen.storage import is_of_block, root_of
 from targets.cpu.regions.lanes.values import LaneValues
 
 __all__ = ["Order", "order_of"]
 
-_LOADS = ("array.load", "item", "packed.load", "lane.load", "slot.load")
+#: Operators of sums and products, also of ``or`` without common bits.
+_AFFINE = (operator.add, operator.sub, operator.mul, operator.lshift, operator.or_, operator.neg)
 _STORES = ("array.store", "item.set")
 
 
@@ -50,8 +53,11 @@ def order_of(row: Operation, parameters: Collection[Value]) -> Order:
         return Order.ANY
     values = LaneValues(row)
     accesses = {access for pair in pairs for access in pair}
-    is_strided = any(_is_strided(each, values) for each in accesses)
-    return Order.COMPARED if is_strided else Order.SIDE_BY_SIDE
+    if any(_is_strided(each, values) for each in accesses):
+        return Order.COMPARED
+    # Other rows are not unrolled before LLVM makes vectors of them.
+    has_loops = any(each.name in LOOPS for each in row.regions[0].walk())
+    return Order.SIDE_BY_SIDE if has_loops else Order.ANY
 
 
 def _pairs(region: Region) -> Iterator[tuple[Operation, Operation]]:
@@ -124,12 +130,15 @@ def _is_strided(access: Operation, values: LaneValues) -> bool:
     *rows, last = indices
     if any(each in values.varying for each in rows):
         return is_of_block(array)
-    return values.stride(last) not in (0, 1, -1) and not _is_data(last)
+    return values.stride(last) not in (0, 1, -1) and _is_affine(last, values)
 
 
-def _is_data(index: Value) -> bool:
-    """Return whether an index is computed from what is loaded."""
+def _is_affine(index: Value, values: LaneValues) -> bool:
+    """Return whether LLVM may find that an index grows by a constant from thread to thread."""
+    if index is values.lane or index not in values.varying:
+        return True
     made = index.owner
-    return isinstance(made, Operation) and (
-        made.name in _LOADS or any(map(_is_data, made.operands))
-    )
+    if not isinstance(made, Operation):
+        return False
+    is_sum = made.name == "cast" or operator_of(made) in _AFFINE
+    return is_sum and all(_is_affine(each, values) for each in operands_of(made))
