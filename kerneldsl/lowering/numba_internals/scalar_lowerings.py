@@ -4,9 +4,10 @@ Numba divides floats by ``floor(x / y)``, which rounds twice, and gives infinity
 where NumPy, and Numba's own operator, have NaN. Its remainder loses the sign of a zero. Its maximum
 compares and selects several times, where a GPU has one instruction. A complex division by zero, and
 a power by the least integer, end the thread. It divides integers by constants, too, with tests for
-0 and -1, in seven basic blocks. Its cube root is a power, ``fmod`` of integers takes
-them as unsigned, ``math.floor`` of an integer goes through a float, and ``round`` of a float32 to
-some digits rounds twice.
+0 and -1, in seven basic blocks. The least integer by -1 is 0 there, where NumPy's functions wrap
+around. Its reciprocal of the integer 0 has no value. Its cube root is a power, and ``fmod`` of
+integers takes them as unsigned. ``math.floor`` of an integer goes through a float, and ``round`` of
+a float32 to some digits rounds twice.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from numba.core import cgutils
 from numba.core.typing import signature
 from numba.cpython.numbers import int_floordiv_impl, int_rem_impl
 from numba.np import ufunc_db
-from numba.np.npyfuncs import np_real_spacing_impl
+from numba.np.npyfuncs import np_int_sdiv_impl, np_int_sdivrem_impl, np_real_spacing_impl
 
 from kerneldsl.lowering import complex_functions
 from kerneldsl.lowering.scalar_operations import (
@@ -183,6 +184,34 @@ def _remainder_of_integers(context: Any, builder: Any, sig: Any, args: Any) -> A
     return builder.srem(a, builder.select(is_harmful, one, b))
 
 
+def _quotient_of_integers(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    return _wrapped(builder, np_int_sdiv_impl(context, builder, sig, args), args)
+
+
+def _both_of_integers(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    pair = np_int_sdivrem_impl(context, builder, sig, args)
+    quotient, rest = cgutils.unpack_tuple(builder, pair, 2)
+    parts = [_wrapped(builder, quotient, args), rest]
+    return context.make_tuple(builder, sig.return_type, parts)
+
+
+def _wrapped(builder: Any, quotient: Any, args: Any) -> Any:
+    """Return a quotient of signed integers; that of the least one by -1 is the least one."""
+    a, b = args
+    least, minus_one = a.type(-(2 ** (a.type.width - 1))), b.type(-1)
+    is_least = builder.icmp_signed("==", a, least)
+    is_wrapped = builder.and_(is_least, builder.icmp_signed("==", b, minus_one))
+    return builder.select(is_wrapped, least, quotient)
+
+
+def _reciprocal_of_integer(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    """Return 1 of 1 and -1 of -1, and else 0."""
+    (x,), (kind,) = args, sig.args
+    above, count = (builder.add(x, x.type(1)), 3) if kind.signed else (x, 2)
+    is_same = builder.icmp_unsigned("<", above, x.type(count))
+    return builder.select(is_same, x, x.type(0))
+
+
 def _divided_down(
     make: Callable[..., Any], general: _Lowering, context: Any, builder: Any, sig: Any, args: Any
 ) -> Any:
@@ -243,14 +272,17 @@ _COMPLEX_FUNCTIONS = {
 
 #: Beginnings of the types of a ufunc's loops, and the lowering of those loops.
 _LOOPS: dict[Any, tuple[tuple[tuple[str, ...], _Lowering], ...]] = {
-    np.floor_divide: ((_FLOATS, _quotient),),
+    np.floor_divide: ((_FLOATS, _quotient), (_SIGNED, _quotient_of_integers)),
     np.remainder: ((_FLOATS, _remainder),),
-    np.divmod: ((_FLOATS, _both),),
+    np.divmod: ((_FLOATS, _both), (_SIGNED, _both_of_integers)),
     np.maximum: ((_FLOATS, partial(_extreme, "maximum")),),
     np.minimum: ((_FLOATS, partial(_extreme, "minimum")),),
     np.fmod: ((_SIGNED, _remainder_of_integers),),
     np.true_divide: ((_COMPLEX, _QUOTIENT),),
-    np.reciprocal: ((_COMPLEX, partial(_in_float64, complex_reciprocal)),),
+    np.reciprocal: (
+        (_COMPLEX, partial(_in_float64, complex_reciprocal)),
+        (_SIGNED + _UNSIGNED, _reciprocal_of_integer),
+    ),
     np.power: ((_COMPLEX, _POWER), (_SIGNED + _UNSIGNED, _whole_power)),
     np.lcm: ((_SIGNED + _UNSIGNED, _least_common_multiple),),
     np.float_power: ((_COMPLEX, _POWER),),

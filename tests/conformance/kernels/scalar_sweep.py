@@ -126,6 +126,12 @@ for _name in ("isnan", "isinf", "isfinite", "signbit", "logical_not"):
     _add_unary(f"np_{_name}", getattr(np, _name), _ALL_FLOATS)
 for _name in ("sign", "conjugate", "negative"):
     _add_unary(f"np_{_name}", getattr(np, _name), _COMPLEX)
+_add_unary(
+    "np_reciprocal",
+    np.reciprocal,
+    (*_SIGNED, *_UNSIGNED),
+    lambda x: np.where(np.abs(x) == 1, x, 0).astype(x.dtype),
+)
 _add_unary("np_spacing", np.spacing, _FLOATS)
 _add_unary("np_reciprocal", np.reciprocal, _COMPLEX, ulp=2)
 for _name in ("floor", "ceil", "trunc"):
@@ -227,7 +233,7 @@ for _name in ("fmax", "fmin", "maximum", "minimum"):
     _add_binary(f"np_{_name}", getattr(np, _name), _ALL_FLOATS, without=_are_zeros_of_two_signs)
 for _name in ("fmod", "remainder", "floor_divide"):
     _function = getattr(np, _name)
-    _add_binary(f"np_{_name}", _function, (*_SIGNED, *_UNSIGNED), without=_overflows)
+    _add_binary(f"np_{_name}", _function, (*_SIGNED, *_UNSIGNED))
 for _name in ("gcd", "lcm", "maximum", "minimum"):
     _add_binary(f"np_{_name}", getattr(np, _name), (*_SIGNED, *_UNSIGNED))
 _add_binary("np_power", np.power, (*_SIGNED, *_UNSIGNED), without=_is_negative_power)
