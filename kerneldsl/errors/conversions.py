@@ -54,7 +54,7 @@ def conversion(name: str, dtype: np.dtype[Any], wanted: Sequence[str]) -> str:
     if dtype.kind in "biufc" or dtype.name == "bfloat16":
         return (
             f"None of them holds every value of {dtype}. Compare {name} with "
-            f"{name}.astype(np.{by_size[-1]}) before that is passed"
+            f"{name}.astype(np.{by_size[-1]}), and pass that if they are equal"
         )
     return f"Convert it to numbers, with {name}.astype(np.{by_size[-1]}) for instance"
 

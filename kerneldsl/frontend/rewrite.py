@@ -118,7 +118,7 @@ class Rewriter(IntrinsicCalls):
         if not self._is_plain:
             self._reporter.fail(
                 node,
-                "A lambda is used as a value",
+                "A lambda has no name",
                 "Give it a name in a separate statement, f = lambda …: …, and call f(…)",
                 limit=_NO_FUNCTION_VALUES,
             )

@@ -170,12 +170,12 @@ def matrix_norm(x: Array, /, *, keepdims: bool = False, ord: Any = "fro") -> Any
     check_matrices(x)
     is_kept = read_flag("keepdims", keepdims)
     if ord == "fro":
-        return norm(x, (-2, -1), keepdims=is_kept)
+        return norm(x, axis=(-2, -1), keepdims=is_kept)
     if ord not in (1, -1, math.inf, -math.inf):
         limit = "It must be 'fro', 1, -1, inf or -inf; the library computes no singular values"
         raise wrong_value("ord", ord, limit, "Use numpy.linalg of x.copy_to_host()")
     summed = -2 if ord in (1, -1) else -1
-    sums = norm(x, summed, ord=1, keepdims=True)
+    sums = norm(x, axis=summed, ord=1, keepdims=True)
     return (max if ord > 0 else min)(sums, (-2, -1), keepdims=is_kept)
 
 
@@ -295,4 +295,4 @@ def vector_norm(x: Array, /, *, axis: Axis = None, keepdims: bool = False, ord: 
     >>> float(linalg.vector_norm(np.array([3.0, 4.0])))
     5.0
     """
-    return norm(x, axis, ord=ord, keepdims=keepdims)
+    return norm(x, axis=axis, ord=ord, keepdims=keepdims)

@@ -267,7 +267,9 @@ class Generator(Counter):
                 f"integers: low is {first}, and high {last + is_open}",
                 value=(low, high),
                 limit=f"There must be an integer between; {kind} has {info.min} to {info.max}",
-                remedy="Pass a larger high, endpoint=True, or a wider dtype",
+                remedy="Pass a larger high, or endpoint=True"
+                if last < first
+                else "Pass numbers within these limits, or a wider dtype",
             )
         draw, numbers = integer_draw(first, last - first + 1)
         return drawn(self, draw, size, kind, out, *numbers)

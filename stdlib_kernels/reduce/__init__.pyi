@@ -483,8 +483,8 @@ class _Family:
     @staticmethod
     def norm(
         x: Host,
-        axis: None = None,
         *,
+        axis: None = None,
         ord: float = 2,
         out: None = None,
         keepdims: Literal[False] = False,
@@ -493,8 +493,8 @@ class _Family:
     @staticmethod
     def norm(
         x: Host,
-        axis: Axis = None,
         *,
+        axis: Axis = None,
         ord: float = 2,
         out: Host | None = None,
         keepdims: bool = False,
@@ -503,8 +503,8 @@ class _Family:
     @staticmethod
     def norm(
         x: DeviceArray,
-        axis: Axis = None,
         *,
+        axis: Axis = None,
         ord: float = 2,
         out: DeviceArray | None = None,
         keepdims: bool = False,
@@ -513,8 +513,8 @@ class _Family:
     @staticmethod
     def norm(
         x: Foreign,
-        axis: Axis = None,
         *,
+        axis: Axis = None,
         ord: float = 2,
         out: Foreign | None = None,
         keepdims: bool = False,
@@ -523,8 +523,8 @@ class _Family:
     @staticmethod
     def norm(
         x: npt.ArrayLike,
-        axis: None = None,
         *,
+        axis: None = None,
         ord: float = 2,
         out: None = None,
         keepdims: Literal[False] = False,
@@ -533,8 +533,8 @@ class _Family:
     @staticmethod
     def norm(
         x: npt.ArrayLike,
-        axis: Axis = None,
         *,
+        axis: Axis = None,
         ord: float = 2,
         out: Host | None = None,
         keepdims: bool = False,

@@ -264,7 +264,7 @@ _BY_OTHERS = (add, lambda v, w, order: abs(v) ** order, lambda total, order: tot
 
 @repeated_function
 def norm(
-    x: Array, axis: Axis = None, *, ord: float = 2, out: Out = None, keepdims: bool = False
+    x: Array, *, axis: Axis = None, ord: float = 2, out: Out = None, keepdims: bool = False
 ) -> Any:
     """Compute the vector norm of the elements of an array, of all or along axes.
 

@@ -134,7 +134,8 @@ def _along(name: str, said: str, *, is_reversed: bool) -> Any:
     array
         Same shape, dtype and kind as `x`; `out` if it is given. Sums of integers are float64, and
         are truncated after each axis, as in SciPy. Sums of floats have the dtype of the array;
-        those of float16 and bfloat16 are float32.
+        those of float16 and bfloat16 are float32. Negative sums of unsigned integers wrap around,
+        which float64 cannot hold for uint64: convert these to int64 first.
 
     Raises
     ------

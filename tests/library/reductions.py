@@ -34,7 +34,7 @@ class Case(NamedTuple):
 
 def _norm(order: float) -> Case:
     return Case(
-        lambda x, axis=None, **named: reduce.norm(x, axis, ord=order, **named),
+        lambda x, axis=None, **named: reduce.norm(x, axis=axis, ord=order, **named),
         lambda x, axis=None, **named: np.linalg.vector_norm(x, axis=axis, ord=order, **named),
     )
 

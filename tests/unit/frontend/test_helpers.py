@@ -295,7 +295,7 @@ def _missing_value(x):
         (_another_value, "f is a function, and is given another value", "f"),
         (_recursive, "f calls itself: f → f", "f(v)"),
         (_as_value, "The function f is used without being called", "f"),
-        (_unnamed, "A lambda is used as a value", "lambda v: v"),
+        (_unnamed, "A lambda has no name", "lambda v: v"),
         (_decorated, "f is defined in a function and has a decorator", "kd.func"),
         (_variable_arguments, "f takes a variable number of arguments, v", "v"),
         (_hides, "has a variable n of its own", "f(n)"),
