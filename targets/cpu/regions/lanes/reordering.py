@@ -1,4 +1,4 @@
-"""What the order of accesses in one iteration of a row needs of LLVM.
+"""Find rows with accesses that LLVM must not reorder.
 
 Iterations of a row may run in any order, and its loop is marked so. LLVM's vectorizer then takes
 all accesses for independent, also those of one iteration. It combines accesses that are a constant
@@ -33,7 +33,7 @@ _STORES = ("array.store", "item.set")
 
 
 class Order(enum.Enum):
-    """What the accesses of one iteration of a row need of LLVM."""
+    """Needs of the accesses of one iteration of a row."""
 
     ANY = enum.auto()
     #: That the loop is not unrolled before it makes vectors.
