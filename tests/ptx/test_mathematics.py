@@ -217,3 +217,12 @@ def test_a_remainder_is_exact(dtype: str) -> None:
 
     body = body_of(compile_ptx(remainder, f"{dtype}[::1], {dtype}[::1]"))
     assert "bra" in body  # libdevice's fmod is a loop
+
+
+def test_a_kernel_may_have_the_name_of_a_function_that_it_calls():
+    def erf(x, out):
+        i = kd.grid(1)
+        if i < out.size:
+            out[i] = math.erf(x[i])
+
+    assert ".visible .entry erf_kernel(" in compile_ptx(erf, "float64[::1], float64[::1]").ptx

@@ -18,7 +18,7 @@ import re
 from targets.cuda.compile.square_roots import ROOTS
 from targets.cuda.intrinsics.by_architecture import FAST_TANH
 
-__all__ = ["is_unselectable", "rename_math", "user_name"]
+__all__ = ["C_FUNCTIONS", "is_unselectable", "rename_math", "user_name"]
 
 # Single precision has an "f" at the end, in C's library and in libdevice.
 # fmt: off
@@ -60,6 +60,8 @@ def _table() -> dict[str, str]:
 
 
 _EXACT = _table()
+#: Functions of C's library that modules call.
+C_FUNCTIONS = frozenset(name for name in _EXACT if "." not in name)
 _FAST = (
     _EXACT
     | {name: ROOTS.get(function, function) for name, function in _EXACT.items()}

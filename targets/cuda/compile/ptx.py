@@ -27,7 +27,7 @@ from targets.cuda.architectures import Architecture, PtxVersion
 from targets.cuda.compile import libdevice
 from targets.cuda.compile.addresses.facts import NO_FACTS, ParameterFacts
 from targets.cuda.compile.float_conversions import write_conversion
-from targets.cuda.compile.math_symbols import is_unselectable, rename_math, user_name
+from targets.cuda.compile.math_symbols import C_FUNCTIONS, is_unselectable, rename_math, user_name
 from targets.cuda.compile.numba_device import TRIPLE, initialize_nvptx
 from targets.cuda.compile.pipeline import Pipeline, Stage
 from targets.cuda.compile.ptx_lines import count_anew, reveal_copies
@@ -57,7 +57,7 @@ __all__ = [
 #: Functions that the driver provides to every module.
 _SYSTEM_CALLS = frozenset({"vprintf"})
 #: Names that mean something else in PTX, or in the modules that are written here.
-_TAKEN = _SYSTEM_CALLS | {DYNAMIC_SHARED, "WARP_SZ"}
+_TAKEN = _SYSTEM_CALLS | C_FUNCTIONS | {DYNAMIC_SHARED, "WARP_SZ"}
 #: A flag that is there already says that the operation is exact (:mod:`kerneldsl.lowering.groups`).
 _FLOAT_OPERATION = re.compile(r"= (fadd|fsub|fmul|fdiv|frem|fneg|fcmp) (?!fast|contract|arcp)")
 #: A tensor map among the parameters.
