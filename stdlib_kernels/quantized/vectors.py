@@ -23,12 +23,13 @@ from stdlib_kernels.quantized.weights import Weights
 __all__ = ["fits_vectors", "multiply_vectors"]
 
 #: Rows of words that a block reads: each number of the other factor is used for all of them. A CPU
-#: has too few registers for more, if rows have several sums or the scales of groups.
-ROWS, HOST_ROWS, HOST_GROUP_ROWS = 8, 4, 2
+#: has too few registers for more, if rows have several sums or the scales of groups. A GPU's blocks
+#: are small, so that there are many.
+ROWS, DEVICE_ROWS, HOST_ROWS, HOST_GROUP_ROWS = 8, 2, 4, 2
 #: Words of a row up to which sums fit in 32 bits if numbers keep their places in bytes.
 MOST_APART = 1 << 18
 #: Threads of a block: lanes of the widest vector of a CPU, and some warps of a GPU.
-HOST_THREADS, DEVICE_THREADS = 16, 128
+HOST_THREADS, DEVICE_THREADS = 16, 64
 #: Fewest threads of a CPU's block, all in one group of numbers.
 MIN_LANES = 4
 #: Threads of a block that lays out planes.
@@ -217,7 +218,7 @@ def multiply_vectors(x: Array, weights: Weights, out: Array) -> None:
     if is_on_host(out) and math.gcd(group, threads) >= MIN_LANES:
         threads = math.gcd(group, threads)
     is_apart = is_on_host(out) and per_byte > 1 and count <= MOST_APART
-    block_rows = ROWS
+    block_rows = ROWS if is_on_host(out) else DEVICE_ROWS
     if is_on_host(out) and groups > 1:
         block_rows = HOST_GROUP_ROWS
     elif is_apart and x.dtype == np.int8:

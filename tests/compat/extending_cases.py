@@ -18,18 +18,9 @@ from kerneldsl.cuda.extending import (
 )
 from numba import errors, types
 
-import kerneldsl as kd
 from kerneldsl import cuda
 from kerneldsl.cuda import cgutils, launchconfig
-from tests.support.targets import require
-
-
-@pytest.fixture(autouse=True, params=["cpu", "cuda"])
-def target(request):
-    if request.param != "cpu":
-        require(request.param)
-    with kd.use(request.param):
-        yield request.param
+from tests.compat.both_targets import target  # noqa: F401
 
 
 def launched(kernel, *args):

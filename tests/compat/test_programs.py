@@ -8,7 +8,7 @@ from numba import errors, types
 
 import kerneldsl as kd
 from kerneldsl import cuda
-from tests.compat.extending_cases import target  # noqa: F401
+from tests.compat.both_targets import target  # noqa: F401
 
 pytestmark = pytest.mark.usefixtures("target")
 

@@ -59,7 +59,9 @@ def vectors(body: Body, depth: int = 0) -> None:
 
 
 def exchange_vectors(body: Body, depth: int = 0) -> None:
-    """Vectors that threads of a block give each other."""
+    """Vectors that threads of a block give each other, if all of them are there to fill it."""
+    if "early return" in body.features:
+        return vectors(body, depth)
     body.features.add("vectors of a block")
     found, held = _loaded(body), body.fresh("r")
     t, last = body.thread, body.threads - 1
@@ -70,7 +72,7 @@ def exchange_vectors(body: Body, depth: int = 0) -> None:
         _compute(body, found)
     body.emit(f"{found.text} = {body.expressions.choose(('', '-'))}{held}[{last} - {t}]")
     body.emit("kd.syncthreads()")
-    _take_number(body, found)
+    return _take_number(body, found)
 
 
 def _whole(body: Body) -> list[ArrayName]:

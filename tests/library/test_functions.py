@@ -126,11 +126,12 @@ def test_the_library_keeps_to_its_limit_of_lines():
     quantized products, which are 900: five kernels, their plans, formats, and readers of files.
     It was 9,980 before attention, which is 245, and 10,225 before its gradients, which are 237,
     and quantized products of few rows and of many, which are 440. 11,000 were before the products
-    of few rows unpacked pairs of 16 bits, which are 290.
+    of few rows unpacked pairs of 16 bits, which are 290. It was 11,320 before a CPU added numbers
+    at their places in bytes, which is 40.
     """
     root = Path(stdlib_kernels.__path__[0])
     files = [each for each in root.rglob("*.py") if root / "array_api" not in each.parents]
-    assert sum(map(code_lines, files)) < 11_320
+    assert sum(map(code_lines, files)) < 11_370
 
 
 def code_lines(file: Path) -> int:

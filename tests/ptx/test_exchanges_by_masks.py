@@ -102,3 +102,32 @@ def _in_a_loop_and_used(x, out, mask):
 def test_used_by_the_next_iteration(arch: str) -> None:
     assert _exchanges(_in_a_loop, arch) == []
     assert _exchanges(_in_a_loop_and_used, arch) == ["match.any.sync"]  # and shuffles of 64 bits
+
+
+def _replaced(x, out, mask):
+    # Its lanes are those of the branch that replaces it.
+    i = kd.grid(1)
+    value = x[i]
+    if kd.threadIdx.x < 32:
+        lanes = kd.match_any_sync(_ALL_LANES, value % 3)
+        value = kd.reduce_add_sync(lanes, value)
+    if kd.threadIdx.x < 32:
+        value = x[i + 1]
+    out[i] = value
+
+
+def _replaced_for_some(x, out, mask):
+    i = kd.grid(1)
+    value = x[i]
+    if kd.threadIdx.x < 32:
+        lanes = kd.match_any_sync(_ALL_LANES, value % 3)
+        value = kd.reduce_add_sync(lanes, value)
+    if kd.threadIdx.x < 31:
+        value = x[i + 1]
+    out[i] = value
+
+
+@pytest.mark.parametrize("arch", ["sm_90", "sm_120"])
+def test_replaced_on_each_path(arch: str) -> None:
+    assert _exchanges(_replaced, arch) == []
+    assert sorted(_exchanges(_replaced_for_some, arch)) == ["match.any.sync", "redux.sync"]

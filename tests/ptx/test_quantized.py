@@ -22,7 +22,12 @@ WORDS, FLOATS, ZEROS, OUT = (
     f"{each}[:, ::1]" for each in ("uint32", "float32", "uint8", "bfloat16")
 )
 ROWS = {
-    **{"rows": vectors.ROWS, "threads": vectors.DEVICE_THREADS, "is_whole": True, "height": 1},
+    **{
+        "rows": vectors.DEVICE_ROWS,
+        "threads": vectors.DEVICE_THREADS,
+        "is_whole": True,
+        "height": 1,
+    },
     **{"group": 16, "has_zeros": False},
 }
 TERNARY, FOUR_BITS = (

@@ -142,8 +142,8 @@ def bind_target(
             for each, result, part in zip(targets, value, parts, strict=True):
                 bind_target(reader, each, result, part)
         case _:
-            place, text = place_of(reader, target), _text_of(reader, value)
             try:
+                place, text = place_of(reader, target), _text_of(reader, value)
                 if text is None:
                     place.store(value)
                 else:

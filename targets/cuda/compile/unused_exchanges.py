@@ -5,6 +5,11 @@ lanes apart (docs/upstream.md). A result may be read by another such exchange, a
 iteration of a loop, and by branches that choose its operands. LLVM's aggressive dead code
 elimination finds all of these, if it may remove exchanges.
 
+A result may also reach a use only on a path that no thread takes, such as past two branches on one
+condition. LLVM's jump threading finds these paths, but leaves GPUs out, since it copies blocks. So
+both passes run on a copy of the module, as for a CPU. The exchanges that the copy has lost are
+removed.
+
 An exchange orders no accesses to memory. So nothing else is lost with it.
 
 References
@@ -17,6 +22,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import cache
+from itertools import count
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -26,14 +33,14 @@ from kerneldsl.lowering.numba_internals.llvm_modules import run_passes
 __all__ = ["without_unused_exchanges"]
 
 _NAMES = ("llvm.nvvm.vote.", "llvm.nvvm.match.", "llvm.nvvm.redux.", "llvm.nvvm.shfl.")
-#: A call of one that has a result, up to its attributes.
+#: A call of one that has a result: its name, its type, and the rest up to its attributes.
 _CALL = re.compile(
-    r"^(\s*%\S+ = (?:tail |notail )?call .*@llvm\.nvvm\.(?:vote|match|redux|shfl)\..*\))"
-    r"(?=[^)\n]*$)",
+    r"^(\s*%\S+ = )((?:tail |notail )?call [^@\n]*?(\S+|\{[^}@\n]*\})"
+    r" @llvm\.nvvm\.(?:vote|match|redux|shfl)\..*\))(?=[^)\n]*$)",
     re.M,
 )
-_MARK = '"kerneldsl-exchange"'
-_MARKED_GROUP = re.compile(rf"^(attributes #\d+) = {{[^\n]*{_MARK}[^\n]*}}$", re.M)
+_MARK = "kerneldsl-exchange"
+_MARKED = re.compile(rf'"{_MARK}"="(\d+)"')
 
 
 def without_unused_exchanges(module: Any, machine: Any, parse: Callable[[str], Any]) -> Any:
@@ -44,21 +51,44 @@ def without_unused_exchanges(module: Any, machine: Any, parse: Callable[[str], A
     if not any(each.name.startswith(_NAMES) for each in module.functions):
         return module
     text = str(module)
-    count = len(_CALL.findall(text))
-    removable = parse(_CALL.sub(rf"\1 nounwind willreturn memory(none) {_MARK}", text))
-    # This pass alone sees the marks: it moves nothing.
-    _run("add_aggressive_dce_pass", removable, machine)
-    left = str(removable)
-    if len(_CALL.findall(left)) == count:
+    unused = _unused(text, parse)
+    if not unused:
         return module
-    rest = parse(_MARKED_GROUP.sub(r"\1 = { nounwind }", left))
-    _run("add_simplify_cfg_pass", rest, machine)
+    numbers = count()
+
+    def removed(found: re.Match[str]) -> str:
+        name, call, kind = found.groups()
+        return f"{name}freeze {kind} undef ;" if next(numbers) in unused else name + call
+
+    rest = parse(_CALL.sub(removed, text))
+    _run(rest, machine, "add_aggressive_dce_pass", "add_simplify_cfg_pass")
     return rest
 
 
-def _run(add: str, module: Any, machine: Any) -> None:
-    """Run one pass, which a method of a pass manager adds."""
+def _unused(text: str, parse: Callable[[str], Any]) -> set[int]:
+    """Return the numbers of the calls that are not needed, in the order of a module's text."""
+    numbers = count()
+    marked = _CALL.sub(
+        lambda found: (
+            f'{found[1]}{found[2]} nounwind willreturn memory(none) "{_MARK}"="{next(numbers)}"'
+        ),
+        text,
+    )
+    copy = parse(marked)
+    # They merge no calls. With calls that were merged one that is used would be lost.
+    _run(copy, _host_machine(), "add_jump_threading_pass", "add_aggressive_dce_pass")
+    return {*range(next(numbers))}.difference(map(int, _MARKED.findall(str(copy))))
+
+
+@cache
+def _host_machine() -> Any:
+    return llvm.Target.from_default_triple().create_target_machine()
+
+
+def _run(module: Any, machine: Any, *passes: str) -> None:
+    """Run passes by the names of methods that add them to a pass manager."""
     builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=1))
-    manager = llvm.create_new_module_pass_manager()
-    getattr(manager, add)()
-    run_passes(manager, module, builder)
+    for each in passes:
+        manager = llvm.create_new_module_pass_manager()
+        getattr(manager, each)()
+        run_passes(manager, module, builder)

@@ -112,3 +112,22 @@ _add(either_side, 5)
 _add(flags, 2)
 _add(returns, 3)
 _add(functions, 2)
+
+
+@kd.kernel
+def replaced(x, y, out):
+    """A second branch on the same condition replaces results that took lanes apart."""
+    i = kd.grid(1)
+    lane = kd.laneid
+    found = x[i]
+    if kd.threadIdx.x < 32:
+        lanes = kd.match_any_sync(0xFFFFFFFF, x[i] % 3)
+        found = np.int64(kd.reduce_add_sync(lanes, np.int32(x[i])))
+    if kd.threadIdx.x < 32:
+        found = kd.shfl_xor_sync(0xFFFFFFFF, y[i], 2)
+    out[i, 0] = found
+    out[i, 1] = lane
+
+
+for _block in (50, 75):
+    _list.add(f"replaced_{_block}", replaced, _numbers(2), grid=(150 // _block,), block=(_block,))
