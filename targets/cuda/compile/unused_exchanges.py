@@ -87,8 +87,10 @@ def _host_machine() -> Any:
 
 def _run(module: Any, machine: Any, *passes: str) -> None:
     """Run passes by the names of methods that add them to a pass manager."""
-    builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=1))
     for each in passes:
+        tuning = llvm.create_pipeline_tuning_options(speed_level=1)
+        # It keeps what a run registers, which refers to memory of that run.
+        builder = llvm.create_pass_builder(machine, tuning)
         manager = llvm.create_new_module_pass_manager()
         getattr(manager, each)()
         run_passes(manager, module, builder)
