@@ -373,3 +373,41 @@ def promised_uniform(x, out):
 
 
 _list.add("promised_uniform", promised_uniform, _ints(2, 33), grid=(2,), block=(33,))
+
+
+@kd.kernel
+def part_before_a_barrier(x, out):
+    t = kd.threadIdx.x
+    s = kd.shared.array(256, np.int64)
+    s[t] = -1
+    kd.syncthreads()
+    a = x[t]
+    for n in range(2):
+        part = s[t % 4 :]
+        s[t] = a * 3 + n
+        a = a + 1
+        kd.syncthreads()
+        a += part[0]
+        kd.syncthreads()
+    out[t] = a
+
+
+@kd.kernel
+def part_after_a_barrier(x, out):
+    t = kd.threadIdx.x
+    s = kd.shared.array(256, np.int64)
+    s[t] = -1
+    kd.syncthreads()
+    a = x[t]
+    s[t] = a * 3
+    a = a * a + 1
+    kd.syncthreads()
+    part = s[t % 4 :]
+    a += part[0] * 2
+    kd.syncthreads()
+    out[t] = a
+
+
+# A CPU may run two rows of so many threads strip by strip.
+for _kernel in (part_before_a_barrier, part_after_a_barrier):
+    _list.add(_kernel.__name__, _kernel, _ints(1, 256), grid=(1,), block=(256,))

@@ -91,7 +91,8 @@ def _merged(
     if low != 0 or high is None or others != [low, high] or high % STRIP or high <= STRIP:
         return None
     kept = _slots(first, "slot.store") & _slots(second, "slot.load")
-    if not kept or not (_is_plain(first) and _is_plain(second)):
+    are_numbers = all(isinstance(each.type, types.Number | types.Boolean) for each in kept)
+    if not kept or not are_numbers or not (_is_plain(first) and _is_plain(second)):
         return None
     out = LoopWriter()
     order = _order(first, second, out)
@@ -151,16 +152,26 @@ def _order(first: Operation, second: Operation, out: LoopWriter) -> tuple[bool, 
 
 
 def _accesses(row: Operation) -> list[_Access] | None:
-    """Return the accesses of a row to arrays, ``None`` if an index may count from the end."""
+    """Return the accesses of a row to arrays.
+
+    It is ``None`` if an index may count from the end, or an array may be a part of another.
+    """
     values = LaneValues(row)
     found = []
     for each in row.regions[0].walk():
         if each.name in ("array.load", "array.store"):
-            if not all(each.attributes["nonnegative"]):
+            if not all(each.attributes["nonnegative"]) or not _is_whole(each.operands[0]):
                 return None
             is_write = each.name == "array.store"
             found.append(_Access(each.operands[0], indices_of(each), is_write, values))
     return found
+
+
+def _is_whole(array: Value) -> bool:
+    """Return whether an array is one of the block, or a parameter."""
+    while isinstance(array.owner, Operation) and array.owner.name == "tuple.member":
+        (array,) = array.owner.operands
+    return is_shared_array(array) or not isinstance(array.owner, Operation)
 
 
 def _are_apart(one: Value, other: Value) -> bool:
