@@ -25,6 +25,7 @@ __all__ = [
     "LocalScopes",
     "StaticArray",
     "Storage",
+    "is_dynamic",
     "is_of_block",
     "root_of",
 ]
@@ -128,6 +129,13 @@ def is_of_block(array: Value) -> bool:
     """Return whether an array is known to be shared or local memory, which one worker uses."""
     made = root_of(array).owner
     return isinstance(made, Operation) and made.name in ("shared.array", "local.array")
+
+
+def is_dynamic(array: Value) -> bool:
+    """Return whether an array is the shared memory that a launch sizes: all such are one."""
+    made = array.owner
+    is_shared = isinstance(made, Operation) and made.name == "shared.array"
+    return is_shared and tuple(made.attributes["shape"]) == (0,)  # type: ignore[union-attr]
 
 
 class LocalScopes:

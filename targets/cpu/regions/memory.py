@@ -21,7 +21,6 @@ from numba import types
 
 from kerneldsl.ir.array_parts import ArrayParts
 from kerneldsl.ir.operations import Effect, Operation, Region, Value
-from kerneldsl.ir.recognize import is_shared_array
 from kerneldsl.lowering.numba_internals.llvm_modules import return_number
 from targets.cpu.codegen.code import (
     MAX_DYNAMIC_BYTES,
@@ -29,7 +28,7 @@ from targets.cpu.codegen.code import (
     SPACE_WORDS,
     dynamic_failure,
 )
-from targets.cpu.codegen.storage import StaticArray
+from targets.cpu.codegen.storage import StaticArray, is_dynamic
 from targets.cpu.regions.crossing import VARYING
 from targets.cpu.regions.emitter import CpuEmitter
 
@@ -160,7 +159,7 @@ def _bounds(operation: Operation, *, by_threads: bool) -> Iterator[Operation]:
     if operation.name != "array.view" or len(operation.operands) != 2:
         return
     array, index = operation.operands
-    if not (_is_dynamic(array) and isinstance(index.type, types.SliceType)):
+    if not (is_dynamic(array) and isinstance(index.type, types.SliceType)):
         return
     made = index.owner
     assert isinstance(made, Operation)
@@ -169,11 +168,6 @@ def _bounds(operation: Operation, *, by_threads: bool) -> Iterator[Operation]:
         if isinstance(end.type, types.Integer) and is_shared:
             place = operation.place
             yield Operation(_BOUND, [end, array], effect=Effect.WRITE, place=place)
-
-
-def _is_dynamic(array: Value) -> bool:
-    made = array.owner
-    return is_shared_array(array) and tuple(made.attributes["shape"]) == (0,)  # type: ignore[union-attr]
 
 
 def _is_of_threads(value: Value) -> bool:

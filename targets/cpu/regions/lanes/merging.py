@@ -34,6 +34,7 @@ from kerneldsl.ir.recognize import (
 )
 from kerneldsl.ir.rewriter import clone_inside, if_then
 from kerneldsl.lowering.loop_marks import NOT_UNROLLED, UNROLLED_AS_VECTORS
+from targets.cpu.codegen.storage import is_dynamic
 from targets.cpu.regions.lanes.choice import STRIP
 from targets.cpu.regions.lanes.slots import low_bits_only
 from targets.cpu.regions.lanes.values import LaneValues, of_first_thread
@@ -175,7 +176,8 @@ def _is_whole(array: Value) -> bool:
 
 
 def _are_apart(one: Value, other: Value) -> bool:
-    return one is not other and (is_shared_array(one) or is_shared_array(other))
+    both = (one, other)
+    return one is not other and any(map(is_shared_array, both)) and not all(map(is_dynamic, both))
 
 
 def _distance(one: _Access, other: _Access, inside: set[Value], out: LoopWriter) -> Value | None:

@@ -22,7 +22,7 @@ from numba import types
 
 from kerneldsl.ir.operations import LOOPS, Operation, Region, Value
 from kerneldsl.ir.recognize import operands_of, operator_of
-from targets.cpu.codegen.storage import is_of_block, root_of
+from targets.cpu.codegen.storage import is_dynamic, is_of_block, root_of
 from targets.cpu.regions.lanes.values import LaneValues
 
 __all__ = ["Order", "order_of"]
@@ -99,16 +99,11 @@ def _may_be_one(one: Value, two: Value, parameters: Collection[Value]) -> bool:
     if one is two or not any(of_block):
         return True
     if all(of_block):
-        return all(map(_is_dynamic, (one, two)))
+        return all(map(is_dynamic, (one, two)))
     other = two if of_block[0] else one
     while isinstance(other.owner, Operation) and other.owner.name == "tuple.member":
         (other,) = other.owner.operands
     return other not in parameters
-
-
-def _is_dynamic(array: Value) -> bool:
-    made = array.owner
-    return isinstance(made, Operation) and tuple(made.attributes["shape"]) == (0,)
 
 
 def _is_strided(access: Operation, values: LaneValues) -> bool:
