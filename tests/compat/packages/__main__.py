@@ -6,12 +6,14 @@
 DIRECTORY is outside this repository. It gets a virtual environment with what the packages require,
 and each package, unmodified, in a folder of its own; nothing of them is part of this repository.
 A package's own tests run where it has some, and else the program of this folder. Two releases of
-NumPy need two directories. :mod:`tests.compat.packages.table` writes the page's table.
+NumPy need two directories. FILE keeps its other rows, each with the commit and the releases of its
+run. :mod:`tests.compat.packages.table` writes the page's table.
 """
 
 from __future__ import annotations
 
 import argparse
+import datetime
 import json
 import os
 import subprocess
@@ -79,6 +81,28 @@ def counts(report: Path) -> dict[str, object]:
     return {"passed": total - len(failed), "total": total, "skipped": skipped, "failed": failed}
 
 
+def of_run(python: Path) -> dict[str, str]:
+    """Return the commit, the date and the releases that a row stands for."""
+    ask = "from platform import python_version as of; import numpy, numba; "
+    ask += "print(of(), numpy.__version__, numba.__version__)"
+    releases = subprocess.run([python, "-c", ask], capture_output=True, text=True, check=True)
+    describe = ["git", "-C", ROOT, "describe", "--always", "--dirty", "--abbrev=8", "--exclude=*"]
+    commit = subprocess.run(describe, capture_output=True, text=True, check=True).stdout.strip()
+    names = "Python", "NumPy", "Numba"
+    versions = ", ".join(map(" ".join, zip(names, releases.stdout.split(), strict=True)))
+    return {"commit": commit, "date": f"{datetime.date.today()}", "versions": versions}
+
+
+def store(rows: list[dict[str, object]], file: Path) -> None:
+    """Replace the rows of ``file`` that ran again, and keep the others."""
+    again = {(row["name"], row["numpy"]) for row in rows}
+    stored = json.loads(file.read_text()) if file.exists() else []
+    stored = [row for row in stored if (row["name"], row["numpy"]) not in again] + rows
+    order = [package.name for package in PACKAGES]
+    stored.sort(key=lambda row: (row["numpy"], order.index(row["name"])))
+    file.write_text(json.dumps(stored, indent=1) + "\n")
+
+
 def measure(
     package: Package, directory: Path, numpy: str, interpreter: str, limit: int
 ) -> dict[str, object]:
@@ -124,6 +148,7 @@ def measure(
             *([package.patched] if package.patched else []),
         ],
         "numpy": numpy,
+        **of_run(python),
         "status": status,
         "seconds": round(time.monotonic() - begin),
         **counts(report),
@@ -144,7 +169,7 @@ def main() -> None:
     parser.add_argument("--numpy", default="2.4")
     parser.add_argument("--python", default=sys.executable, help="NumPy 2.5 needs 3.12 or newer")
     parser.add_argument("--json", type=Path)
-    parser.add_argument("--limit", type=int, default=1800, help="seconds for one package")
+    parser.add_argument("--limit", type=int, default=7200, help="seconds for one package")
     given = parser.parse_args()
     directory = given.directory.resolve()
     directory.mkdir(parents=True, exist_ok=True)
@@ -162,7 +187,7 @@ def main() -> None:
         for name, message in row["failed"].items():
             print(f"    {name}: {' '.join(message)}"[:300], flush=True)
         if given.json:
-            given.json.write_text(json.dumps(rows, indent=1) + "\n")
+            store(rows, given.json)
 
 
 if __name__ == "__main__":

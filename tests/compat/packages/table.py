@@ -34,8 +34,10 @@ def table(rows: list[dict[str, Any]]) -> str:
         ]
         first = " ".join([name, version, *marks])
         lines.append(f"| {' | '.join([first, some['what'], some['reference'], *passed])} |")
+    runs = dict.fromkeys((row["date"], row["commit"], row["versions"]) for row in rows)
+    when = [f"{date}, commit {commit}: {versions}." for date, commit, versions in runs]
     said = [f"{mark} {text[0].upper()}{text[1:]}." for text, mark in patches.items()]
-    return "\n".join([*lines, "", *said]) + "\n"
+    return "\n".join([*lines, "", *said, "", *when]) + "\n"
 
 
 def main() -> None:
