@@ -25,6 +25,7 @@ __all__ = [
     "CAPTURABLE",
     "AttributeReader",
     "CellReader",
+    "ConstantArray",
     "GlobalReader",
     "ItemReader",
     "Reader",
@@ -48,6 +49,10 @@ CAPTURABLE = (
 _INT64 = np.iinfo(np.int64)
 #: Read in the place of an array that has been written, or made writable.
 _WRITTEN = object()
+
+
+class ConstantArray(np.ndarray[Any, Any]):
+    """An array that a kernel declares to be constant: it is in a GPU's constant memory."""
 
 
 def is_constant(value: object) -> bool:

@@ -18,7 +18,7 @@ from kerneldsl.frontend.call_arguments import (
     local_lambda,
     read_inline_call,
 )
-from kerneldsl.frontend.captured import GlobalReader, make_captured
+from kerneldsl.frontend.captured import ConstantArray, GlobalReader, make_captured
 from kerneldsl.frontend.foreign import foreign_intrinsic
 from kerneldsl.frontend.local_functions import LocalFunction
 from kerneldsl.frontend.outside_values import OutsideValues, is_read, refuse_foreign, spelling
@@ -239,7 +239,11 @@ class IntrinsicCalls(OutsideValues, ABC):
                 "write kd.local.array(shape, dtype)",
                 limit="It takes a NumPy array from outside the kernel",
             )
-        return self._constant(node, resolved)
+        found = self._constant(node, resolved)
+        name = self._name_of(resolved.path)
+        held = self.constants[name]
+        self.constants[name] = held._replace(value=held.value.view(ConstantArray))
+        return found
 
     def _of_each_element(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 import subprocess
 import sys
 
@@ -182,6 +183,64 @@ def test_bytes_of_constants():
 
     assert copy.get_const_mem_size() == table.nbytes
     assert cuda.jit("void(int64[::1])")(increment.py_func).get_const_mem_size() == 0
+
+
+def test_constant_memory_as_far_as_there_is_room():
+    tables = [np.arange(size, dtype=np.int32) * 3 - 7 for size in (8192, 8193, 7777, 40000)]
+    first, second, third, fourth = tables
+
+    @cuda.jit("void(int32[:, ::1])")
+    def copy(x):
+        i = cuda.grid(1)
+        x[0, i] = cuda.const.array_like(first)[i]
+        x[1, i] = cuda.const.array_like(second)[i]
+        x[2, i] = cuda.const.array_like(third)[i]
+        x[3, i] = cuda.const.array_like(fourth)[i]
+
+    (ptx,) = copy.inspect_asm().values()
+    found = re.findall(r"\.(const|global) \.align 16 \.b8 \w+\[(\d+)\]", ptx)
+    wanted = {("const", 32768), ("global", 32772), ("const", 31108), ("global", 160000)}
+    assert {(space, int(size)) for space, size in found} == wanted
+    assert ptx.count("ld.const.b32") == 2
+    x = np.full((4, 77), -1, np.int32)
+    copy[1, 77](x)
+    np.testing.assert_array_equal(x, [each[:77] for each in tables])
+
+
+@pytest.mark.parametrize(
+    ("setting", "text"),
+    [
+        ("DUMP_BYTECODE", "BINARY_OP"),
+        ("DUMP_CFG", "CFG dominators"),
+        ("DUMP_IR", "def shifted("),
+        ("DUMP_LLVM", "define ptx_kernel void @shifted"),
+        ("DUMP_OPTIMIZED", "define ptx_kernel void @shifted"),
+        ("DUMP_ASSEMBLY", ".visible .entry shifted("),
+    ],
+)
+def test_dumped_forms(setting, text, monkeypatch, capsys):
+    def shifted(x):
+        x[0] = x[0] + 5
+
+    monkeypatch.setattr(config, setting, 1)
+    cuda.jit("void(int64[::1])")(shifted)
+    assert text in capsys.readouterr().out
+    lazy, x = cuda.jit(shifted), np.ones(1, np.int64)
+    for _ in range(2):
+        lazy[1, 1](x)
+    assert capsys.readouterr().out.count(text) == 1
+    assert x[0] == 11
+
+
+def test_forms_for_records():
+    signature = (types.Record.make_c_struct([("a", types.int32), ("b", types.float32)]),)
+
+    def set_first(r):
+        r.a = 3
+
+    kernel = cuda.jit(signature)(set_first)
+    assert ".entry set_first(" in kernel.inspect_asm(signature)
+    assert kernel.get_const_mem_size(types.void(*signature)) == 0
 
 
 def test_a_launch_is_pickled():

@@ -37,7 +37,12 @@ from kerneldsl.compat.numba_cuda.launches import (
 )
 from kerneldsl.compat.numba_cuda.overloads import Overload
 from kerneldsl.compat.numba_cuda.streams import stream_of
-from kerneldsl.compat.numba_cuda.typing import argument_types, check_overloads, kinds_of_signature
+from kerneldsl.compat.numba_cuda.typing import (
+    argument_types,
+    check_overloads,
+    kinds_of_signature,
+    records_by_reference,
+)
 from kerneldsl.contract import CompileOptions
 from kerneldsl.errors import ArgumentTypeError, KernelError
 from kerneldsl.kernels.kernel import Kernel, KernelOptions
@@ -94,9 +99,10 @@ class _NumbaDispatcher(Dispatcher):
             return super()._prepare(request)
         kernel = shape.dispatcher._kernel_for(shape)
         found = argument_types(kinds_of(request.binding.codes))
-        with compiling(shape, Overload(kernel, found)):
+        with compiling(shape, overload := Overload(kernel, found)):
             if found not in kernel.overloads:
                 kernel._compile_for_args(*(shape.args or ()))
+                overload.dump()
             return super()._prepare(request)
 
     def _hidden_of(self, unit: Any) -> tuple[Any, ...]:
@@ -396,6 +402,7 @@ class CUDADispatcher(Kernel[Any, Any]):
                 overload.typed()
             else:
                 self.artifact(*overload._kernel()[1])
+            overload.dump()
         return overload
 
     def compile_device(self, args: Any, return_type: Any = None) -> Overload:
@@ -446,7 +453,9 @@ class CUDADispatcher(Kernel[Any, Any]):
     ) -> Any:
         """Return what is read of the overload of a signature, or of all of them in a dict."""
         if signature is not None:
-            return read(self.overloads[tuple(getattr(signature, "args", signature))])
+            kinds = kinds_of_signature(signature, of_kernel=not self._is_device)[0]
+            kinds = kinds if self._is_device else records_by_reference(kinds)
+            return read(self.overloads[argument_types(kinds)])
         if self.specialized and not is_text:
             return read(next(iter(self.overloads.values())))
         return {key: read(each) for key, each in self.overloads.items()}

@@ -15,6 +15,7 @@ from kerneldsl.frontend.source import find_source
 from kerneldsl.kernels.exported import OFFLINE, Exported, export_function, signature_of
 from kerneldsl.language.kinds import Kind
 from kerneldsl.language.signatures import read_signature
+from kerneldsl.lowering.numba_internals.vocabulary import bytecode_of, jumps_of
 from kerneldsl.placement.devices import current_device
 
 __all__ = ["Overload", "arch_of"]
@@ -125,6 +126,24 @@ class Overload:
     def inspect_sass(self) -> str:
         """Return the machine code as text."""
         return self._dispatcher.asm(*self._kernel()[1])  # type: ignore[no-any-return]
+
+    def dump(self) -> None:
+        """Print the forms of the function that Numba's settings ``NUMBA_DUMP_*`` name."""
+        from numba import config
+
+        function = self._dispatcher.py_func
+        if config.DUMP_BYTECODE:
+            print(bytecode_of(function).dump())
+        if config.DUMP_CFG:
+            jumps_of(function).dump()
+        for setting, title, read in (
+            (config.DUMP_IR, "IR DUMP:", self.typed),
+            (config.DUMP_LLVM or config.DUMP_OPTIMIZED, "LLVM DUMP", self.inspect_llvm),
+            (config.DUMP_ASSEMBLY, "ASSEMBLY", self.inspect_asm),
+        ):
+            if setting:
+                head = f"{title} {function.__name__}".center(80, "-")
+                print(head, read(), "=" * 80, sep="\n")
 
     def _resource(self, name: str) -> int:
         kernel, given = self._kernel()

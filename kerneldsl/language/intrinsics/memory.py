@@ -45,7 +45,9 @@ const = IntrinsicGroup(
     {
         "array_like": Intrinsic(
             "const.array_like",
-            "Use a NumPy array from outside the kernel as a constant. Its name does the same.",
+            "Use a NumPy array from outside the kernel as a constant. Its name does the same. On a "
+            "GPU, up to 64 KiB of such arrays are in constant memory. A warp reads one address "
+            "of it at a time.",
             Typing.CONSTANT,
             ("array",),
             Scope.GRID,

@@ -162,7 +162,6 @@ class Variables:
         self._context, self._builder, self._lines = context, builder, lines
         self._kinds: dict[Any, dict[Any, None]] = {}
         self._memory: dict[Any, ir.Value] = {}
-        self._types: dict[Any, Any] = {}
         self._parameters: dict[int, Any] = {}
         for each in assignments:
             kind, argument = each.operands[0].type, each.attributes["argument"]
@@ -215,13 +214,7 @@ class Variables:
     # -- types ------------------------------------------------------------------------------------
 
     def described(self, kind: Any) -> Any:
-        """Return the node of a type of Numba's, as it is in memory."""
-        found = self._types.get(kind)
-        if found is None:
-            found = self._types[kind] = self._of_kind(kind)
-        return found
-
-    def _of_kind(self, kind: Any) -> Any:
+        """Return a node of a type of Numba's, as it is in memory."""
         model, data = self._context.data_model_manager[kind], self._context.get_data_type(kind)
         if isinstance(model, RecordModel):
             fields = [(name, each.type, each.offset) for name, each in kind.fields.items()]

@@ -6,6 +6,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from numba.core import types, typing
+from numba.core.bytecode import ByteCode, FunctionIdentity
+from numba.core.byteflow import AdaptCFA, Flow
 from numba.core.caching import CacheImpl, IndexDataCacheFile
 from numba.core.errors import NumbaPerformanceWarning
 from numba.core.imputils import builtin_registry as lowering_registry
@@ -21,13 +23,27 @@ __all__ = [
     "IndexDataCacheFile",
     "NumbaPerformanceWarning",
     "as_dtype",
+    "bytecode_of",
     "check_overloads",
     "from_dtype",
     "is_signature",
+    "jumps_of",
     "lowering_registry",
     "normalize_signature",
     "typing_registry",
 ]
+
+
+def bytecode_of(function: Callable[..., Any]) -> Any:
+    """Return the bytecode of a function as Numba reads it."""
+    return ByteCode(FunctionIdentity.from_function(function))
+
+
+def jumps_of(function: Callable[..., Any]) -> Any:
+    """Return the graph of the jumps in the bytecode of a function."""
+    flow = Flow(bytecode_of(function))
+    flow.run()
+    return AdaptCFA(flow)
 
 
 def check_overloads(

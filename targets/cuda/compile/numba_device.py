@@ -10,6 +10,7 @@ import llvmlite.binding as llvm
 from llvmlite import ir
 from numba.core import cgutils
 
+from kerneldsl.frontend.captured import ConstantArray
 from kerneldsl.lowering.captured_arrays import symbol_of
 from kerneldsl.lowering.numba_internals.arrays import array_value, contiguous_strides
 from kerneldsl.lowering.numba_internals.device_code import DeviceCodegen
@@ -39,7 +40,8 @@ def descriptor() -> DeviceDescriptor:
     return DeviceDescriptor(device)
 
 
-# Constants as memory of a module: captured arrays, which are read through ``ld.global.nc``.
+# Constants as memory of a module: captured arrays, which are read through ``ld.global.nc``. Those
+# that a kernel declares to be constant are in constant memory, as far as there is room.
 #
 # Of large ones code has the room alone (`kerneldsl.lowering.captured_arrays`).
 
@@ -48,14 +50,15 @@ _i8 = ir.IntType(8)
 
 
 def _constant_array(context: Any, builder: ir.IRBuilder, kind: Any, values: Any) -> ir.Value:
-    """Reify a read-only NumPy array as constant global memory of the module."""
+    """Reify a read-only NumPy array as constant memory of the module."""
     order = "F" if kind.layout == "F" else "C"
     symbol = symbol_of(values)
     if symbol is not None:
         data = _room(builder.module, symbol, values.nbytes)
     else:
         content = cgutils.make_bytearray(values.tobytes(order=order))
-        data = _constant(builder.module, "constant_array", content)
+        is_declared = isinstance(values, ConstantArray)
+        data = _constant(builder.module, "constant_array", content, is_declared=is_declared)
     shape = [ir.Constant(_i64, extent) for extent in values.shape]
     itemsize = ir.Constant(_i64, values.itemsize)
     strides = contiguous_strides(builder, shape, itemsize, order)
@@ -85,13 +88,23 @@ def _constant_string(module: ir.Module, text: str) -> ir.Value:
     return _constant(module, "text", cgutils.make_bytearray(text.encode() + b"\0"))
 
 
-def _constant(module: ir.Module, kind: str, content: ir.Constant) -> ir.Value:
+#: The bytes of constant memory that a module may have, and where LLVM has it.
+_CONSTANT_BYTES, _CONSTANT_SPACE = 1 << 16, 4
+
+
+def _constant(
+    module: ir.Module, kind: str, content: ir.Constant, *, is_declared: bool = False
+) -> ir.Value:
     """Return the address of constant memory, aligned for every dtype, one for equal contents."""
     digest = hashlib.sha256(bytes(content.constant)).hexdigest()[:8]
     name = f"{kind}_{digest}"
     memory = module.globals.get(name)
     if memory is None:
-        memory = cgutils.add_global_variable(module, content.type, name, addrspace=1)
+        others = [g for g in module.globals.values() if g.type.addrspace == _CONSTANT_SPACE]
+        used = sum(-(-each.value_type.count // 16) * 16 for each in others)
+        is_there = is_declared and used + content.type.count <= _CONSTANT_BYTES
+        space = _CONSTANT_SPACE if is_there else 1
+        memory = cgutils.add_global_variable(module, content.type, name, addrspace=space)
         memory.linkage = "internal"
         memory.global_constant = True
         memory.initializer = content

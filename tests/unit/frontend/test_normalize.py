@@ -21,6 +21,7 @@ from kerneldsl.errors import (
     UndefinedNameError,
     UnsupportedConstructError,
 )
+from kerneldsl.frontend.captured import ConstantArray
 from kerneldsl.frontend.normalize import make_unit
 from kerneldsl.language.intrinsics.atomics import atomic
 from kerneldsl.language.intrinsics.barriers import syncthreads
@@ -307,6 +308,7 @@ def test_constant_arrays_are_captured_arrays():
     assert "y = WEIGHTS\n" in unit.source()
     assert "WEIGHTS[2]" in unit.source()
     assert not unit.uses
+    assert type(unit.constants["WEIGHTS"].value) is ConstantArray
 
 
 # What is refused
