@@ -41,7 +41,7 @@ def descriptor() -> DeviceDescriptor:
 
 
 # Constants as memory of a module: captured arrays, which are read through ``ld.global.nc``. Those
-# that a kernel declares to be constant are in constant memory, as far as there is room.
+# that a kernel declares to be constant are in constant memory while there is room.
 #
 # Of large ones code has the room alone (`kerneldsl.lowering.captured_arrays`).
 
