@@ -239,11 +239,11 @@ class IntrinsicCalls(OutsideValues, ABC):
                 "write kd.local.array(shape, dtype)",
                 limit="It takes a NumPy array from outside the kernel",
             )
-        found = self._constant(node, resolved)
+        value = self._constant(node, resolved)
         name = self._name_of(resolved.path)
         held = self.constants[name]
         self.constants[name] = held._replace(value=held.value.view(ConstantArray))
-        return found
+        return value
 
     def _of_each_element(
         self,
