@@ -300,6 +300,24 @@ def test_every_stream_that_takes_part_has_to_be_waited_for(on: str, is_late: boo
     graph.launch(first)
 
 
+def test_invalid_captures_are_freed_once(on: str) -> None:
+    """Otherwise the heap is corrupt, and graphs that are made afterwards abort the process."""
+    first, second, x = kd.Stream(), kd.Stream(), kd.zeros(64)
+    for _ in range(30):
+        with pytest.raises(kd.GraphError), first.capture():
+            second.wait(first)
+            increment.forall(64, stream=second)(x)
+        with pytest.raises(ZeroDivisionError), first.capture():
+            second.wait(first)
+            increment.forall(64, stream=second)(x)
+            1 / 0  # noqa: B018
+        gc.collect()
+        with first.capture() as graph:
+            increment.forall(64)(x)
+        graph.launch()
+    kd.synchronize()
+
+
 def test_a_stream_that_takes_part_may_be_waited_for_by_way_of_another(on: str) -> None:
     first, second, third = kd.Stream(), kd.Stream(), kd.Stream()
     x, y, z = (kd.zeros(64) for _ in range(3))

@@ -12,6 +12,7 @@ section "Creating a Graph Using Stream Capture".
 
 from __future__ import annotations
 
+import ctypes
 import logging
 from collections.abc import Sequence
 from typing import Any, cast
@@ -133,6 +134,7 @@ class CudaStream(DeviceStream):
                 builder.end_building()
             return CudaGraph(self._driver, self.device, builder, kernels)
         except DriverError as error:
+            self._drop(builder)
             if error.is_fatal:
                 raise
             raise GraphError(
@@ -150,12 +152,23 @@ class CudaStream(DeviceStream):
         doing = f"drop the capture of a stream on {self.device}"
         try:
             with core_device(self._driver, self.device.index, doing):
-                if builder.is_building:
-                    builder.end_building()
+                builder.end_building()
         except KernelError as error:  # the capture was invalid, which is why it is dropped
             _log.debug("%s", error)
+            self._drop(builder)
         finally:
             self._end()
+
+    def _drop(self, builder: Any) -> None:
+        """End the capture of a builder that made no graph, and keep the builder permanently.
+
+        The driver has destroyed the graph of an invalid capture, or does when it ends. cuda.core
+        before 1.3 destroys it again with the builder (docs/upstream.md).
+        """
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(builder))
+        with self._driver.current(self.device.index):
+            # Its status is an error either way: the capture is invalid, or has ended.
+            self._driver.api.cuStreamEndCapture(int(builder.stream.handle))
 
     def _end(self) -> None:
         # The builder is not closed: graphs are updated from it and put into others.

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any
 
@@ -202,6 +205,26 @@ def test_a_recording_that_makes_no_graph(
     assert isinstance(caught.value.__cause__, StreamError)
     assert stream.handle == _OWN
     assert not captures.is_under_way(0)
+
+
+@pytest.mark.parametrize("end", ["end_capture", "abort_capture"])
+@pytest.mark.parametrize("is_invalid", [False, True])
+def test_the_builder_of_an_invalid_capture_is_never_freed(
+    stream: device_streams.CudaStream,
+    fake: FakeCore,
+    api: StreamBindings,
+    end: str,
+    is_invalid: bool,
+) -> None:
+    if is_invalid:
+        fake.capture_fails = "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED"
+    stream.begin_capture()
+    builder = weakref.ref(fake.builders.pop())
+    with suppress(GraphError):
+        getattr(stream, end)()
+    gc.collect()
+    assert (builder() is not None) == is_invalid
+    assert (("cuStreamEndCapture", _CAPTURE) in api.calls) == is_invalid
 
 
 def test_dropping_a_recording_never_raises(
