@@ -212,6 +212,29 @@ class Device(Observable, Shown):
         """Make the source of memory of one pool; every device array gets its memory from one."""
         raise NotImplementedError
 
+    def create_shareable_pool(self) -> PoolBackend | None:
+        """Make the source of memory of a pool that :meth:`export_memory` takes.
+
+        **May** return ``None``, as the default does: other processes cannot open memory then, and
+        :meth:`export_memory` and the methods after it are not called.
+        """
+        return None
+
+    def export_memory(self, pointer: Location) -> tuple[bytes, int]:
+        """Return a handle by which other processes open memory, and the offset in what they open.
+
+        **Must** raise for memory that cannot be shared.
+        """
+        raise NotImplementedError
+
+    def open_memory(self, handle: bytes) -> Location:
+        """Return where this process has memory of another one."""
+        raise NotImplementedError
+
+    def close_memory(self, pointer: Location) -> None:
+        """Give back memory of another process, which no work uses any more."""
+        raise NotImplementedError
+
     def memory_info(self) -> tuple[int, int] | None:
         """Return the free and the total memory of the device, in bytes.
 

@@ -76,6 +76,8 @@ class DeviceMemory:
         Page-locked and managed memory by the id of its owner: its kind, and bytes.
     default : MemoryPool
         The pool that is used if no other pool is active.
+    shareable : MemoryPool or None
+        The pool with memory that other processes can open, once it is needed.
     kept_back : list of function
         Functions that free memory which waits to be freed together.
     """
@@ -90,6 +92,7 @@ class DeviceMemory:
         self.freed: deque[tuple[MemoryPool, Location, int, Any, tuple[Any, ...]]] = deque()
         self.shared: dict[int, tuple[str, int]] = {}
         self.default: MemoryPool
+        self.shareable: MemoryPool | None = None
         self.kept_back: list[Callable[[], None]] = []
         #: Whether the thread that holds the lock is inside of a backend.
         self._is_busy = False

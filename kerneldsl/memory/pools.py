@@ -50,6 +50,7 @@ __all__ = [
     "device_memories",
     "device_memory",
     "memory_stats",
+    "shareable_pool",
 ]
 
 #: Shape, strides in bytes, and dtype.
@@ -107,16 +108,16 @@ class MemoryPool(ProcessOwned):
 
     def __init__(self, device: DeviceLike | None = None, *, limit: int | None = None) -> None:
         device = chosen_device(device)
-        self._set_up(device_memory(device), None)
+        self._set_up(device_memory(device), None, device.create_pool())
         self.limit = limit
 
     @classmethod
-    def _of(cls, memory: DeviceMemory, name: str) -> Self:
+    def _of(cls, memory: DeviceMemory, name: str, backend: PoolBackend) -> Self:
         pool = cls.__new__(cls)
-        pool._set_up(memory, name)
+        pool._set_up(memory, name, backend)
         return pool
 
-    def _set_up(self, memory: DeviceMemory, name: str | None) -> None:
+    def _set_up(self, memory: DeviceMemory, name: str | None, backend: PoolBackend) -> None:
         self._memory = memory
         self.number = next(_serial)
         #: Its name in statistics and errors.
@@ -126,7 +127,7 @@ class MemoryPool(ProcessOwned):
         self._is_closed = False
         #: Blocks for native code, by their size; only in a device's default pool.
         self._free_lists: dict[int, FreeList] = {}
-        self._backend = memory.device.create_pool()
+        self._backend = backend
         memory.forget_pools()
         memory.pools.add(self)
 
@@ -364,8 +365,26 @@ def device_memory(device: Device) -> DeviceMemory:
 
 def _begin(device: Device) -> DeviceMemory:
     memory = DeviceMemory(device)
-    memory.default = MemoryPool._of(memory, "default")
+    memory.default = MemoryPool._of(memory, "default", device.create_pool())
     return memory
+
+
+def shareable_pool(device: Device) -> MemoryPool:
+    """Return the pool of a device with memory that other processes can open, made once.
+
+    It is the default pool where they can open none.
+    """
+    memory = device_memory(device)
+    if memory.shareable is None:
+        with _devices_lock:
+            if memory.shareable is None:
+                backend = device.create_shareable_pool()
+                memory.shareable = (
+                    memory.default
+                    if backend is None
+                    else MemoryPool._of(memory, "shareable", backend)
+                )
+    return memory.shareable
 
 
 def device_memories() -> tuple[DeviceMemory, ...]:

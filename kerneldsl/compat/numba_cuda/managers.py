@@ -11,9 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kerneldsl.compat.numba_cuda.api import managed_array, mapped_array, pinned_array
+from kerneldsl.compat.numba_cuda.ipc import share
 from kerneldsl.compat.numba_cuda.memory import AutoFreePointer, MemoryPointer, kept
 from kerneldsl.compat.numba_cuda.shared_arrays import MappedNDArray
 from kerneldsl.memory.arrays import make_array
+from kerneldsl.memory.pools import MemoryPool, shareable_pool
 from kerneldsl.memory.shared_arrays import locked_view
 from kerneldsl.memory.strided import host_view
 from kerneldsl.placement.devices import current_device
@@ -176,11 +178,8 @@ class GetIpcHandleMixin:
     """The method of plugins with memory of the driver's."""
 
     def get_ipc_handle(self, memory: MemoryPointer) -> Any:
-        """Refuse: other processes cannot open memory of kerneldsl's pools."""
-        raise OSError(
-            "OS does not support CUDA IPC: other processes cannot open memory of kerneldsl's "
-            "pools. Pass copies, as multiprocessing.shared_memory does"
-        )
+        """Return a handle by which other processes open memory of a GPU."""
+        return share(memory, current_device())
 
 
 class NumbaCUDAMemoryManager(GetIpcHandleMixin, HostOnlyCUDAMemoryManager):
@@ -204,10 +203,10 @@ class NumbaCUDAMemoryManager(GetIpcHandleMixin, HostOnlyCUDAMemoryManager):
 
     def reset(self) -> None:
         """Free the unused memory of the pools."""
-        from kerneldsl.memory.pools import MemoryPool
-
         super().reset()
-        MemoryPool.default(self.context.device._device).trim()
+        device = self.context.device._device
+        for pool in {MemoryPool.default(device), shareable_pool(device)}:
+            pool.trim()
 
     interface_version = 1
     #: Arrays then take their memory from the pools themselves.

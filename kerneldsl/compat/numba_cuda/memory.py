@@ -15,7 +15,7 @@ from kerneldsl.compat.numba_cuda.streams import stream_of
 from kerneldsl.contract.locations import address
 from kerneldsl.memory.arrays import DeviceArray, make_array
 from kerneldsl.memory.geometry import ArrayGeometry
-from kerneldsl.memory.pools import PooledBuffer, device_memory
+from kerneldsl.memory.pools import PooledBuffer, active_pools, device_memory, shareable_pool
 from kerneldsl.memory.pools import allocate as allocate_of_pool
 from kerneldsl.memory.strided import byte_bounds, host_view
 from kerneldsl.placement.devices import current_device
@@ -312,7 +312,10 @@ _waiting: dict[Any, Any] = {}
 def kept(size: int, stream: Any, pending: Any) -> PooledBuffer:
     """Allocate from the active pool; the memory will wait in `pending` before it is freed."""
     device = current_device()
-    buffer = allocate_of_pool(device, size, stream_of(stream), ((size,), (1,), _BYTE))
+    if active_pools.get():
+        buffer = allocate_of_pool(device, size, stream_of(stream), ((size,), (1,), _BYTE))
+    else:
+        buffer = shareable_pool(device).allocate(size, stream_of(stream))
     if type(buffer) is not PooledBuffer or not buffer.nbytes or buffer._home is not None:
         return buffer
     if _waiting.get(device) is not pending:

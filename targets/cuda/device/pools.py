@@ -30,7 +30,14 @@ if TYPE_CHECKING:
     from kerneldsl.contract import Device
     from targets.cuda.driver.driver import Driver
 
-__all__ = ["MAX_BLOCK_BYTES", "PlainPool", "ReadyBlocks", "StreamOrderedPool", "create_pool"]
+__all__ = [
+    "MAX_BLOCK_BYTES",
+    "PlainPool",
+    "ReadyBlocks",
+    "ShareablePool",
+    "StreamOrderedPool",
+    "create_pool",
+]
 
 
 # -- blocks of the default stream that wait to be used there again ---------------------------------
@@ -53,11 +60,12 @@ class ReadyBlocks:
     another one.
     """
 
-    __slots__ = ("_by_size", "_count", "_nbytes")
+    __slots__ = ("_by_size", "_count", "nbytes")
 
     def __init__(self) -> None:
         self._by_size: dict[int, list[int]] = {}
-        self._count = self._nbytes = 0
+        #: The bytes of all blocks.
+        self._count = self.nbytes = 0
 
     def take(self, nbytes: int) -> int:
         """Return the block of this size that came back last; 0 if there is none."""
@@ -69,7 +77,7 @@ class ReadyBlocks:
         except IndexError:  # a finalizer was faster
             return 0
         self._count -= 1
-        self._nbytes -= nbytes
+        self.nbytes -= nbytes
         return pointer
 
     def keep(self, pointer: int, nbytes: int) -> bool:
@@ -80,17 +88,17 @@ class ReadyBlocks:
         else:
             blocks.append(pointer)
         self._count += 1
-        self._nbytes += nbytes
+        self.nbytes += nbytes
         return (
             self._count < _MAX_BLOCKS
-            and self._nbytes < _MAX_BYTES
+            and self.nbytes < _MAX_BYTES
             and len(self._by_size) < _MAX_SIZES
         )
 
     def give_up(self) -> list[int]:
         """Return all blocks, and keep none."""
         by_size, self._by_size = self._by_size, {}
-        self._count = self._nbytes = 0
+        self._count = self.nbytes = 0
         return [pointer for blocks in by_size.values() for pointer in blocks]
 
 
@@ -367,3 +375,37 @@ class PlainPool(PoolBackend):
 
     def close(self) -> None:
         """Do nothing: no memory is cached."""
+
+
+class ShareablePool(PlainPool):
+    """Memory that other processes can open, which a pool of the driver's is not.
+
+    Blocks that were used in the default stream alone wait to be used there again.
+    """
+
+    def __init__(self, driver: Driver, device: Device) -> None:
+        super().__init__(driver, device)
+        self._ready = ReadyBlocks()
+
+    def acquire(self, nbytes: int, stream: Any) -> tuple[int, bool]:
+        if stream is None and self.device.index in self._driver.contexts:
+            ready = self._ready.take(nbytes)
+            if ready:
+                return ready, False
+        return super().acquire(nbytes, stream)
+
+    def release(self, pointer: int, nbytes: int, stream: Any, used_on: Sequence[Any]) -> None:
+        if stream is not None or used_on or nbytes > MAX_BLOCK_BYTES:
+            super().release(pointer, nbytes, stream, used_on)
+        elif not self._ready.keep(pointer, nbytes):
+            self.trim(0)
+
+    def trim(self, keep_bytes: int) -> None:
+        driver, index = self._driver, self.device.index
+        self._held -= self._ready.nbytes
+        for pointer in self._ready.give_up():
+            if not fork_guard.has_forked and not driver.watch.is_lost(index):
+                memory.free(driver, index, pointer)
+
+    def close(self) -> None:
+        """Do nothing: a device has one such pool."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
+from types import SimpleNamespace
+
 import pytest
 
 from kerneldsl.contract.memory import WHOLE_DEVICE
 from kerneldsl.errors import DeviceLostError, DriverError, OutOfMemoryError
-from targets.cuda.device import host_memory, peers, pools
+from targets.cuda.device import host_memory, peers, pools, sharing
 from targets.cuda.device.streams import LEGACY_DEFAULT_STREAM, stream_handle
 from targets.cuda.driver.driver import Driver
 from tests.support.cuda_memory import ORDER, Bindings, device, driver_of, stream
@@ -167,6 +170,46 @@ def test_a_loss_that_a_release_meets_is_told_by_the_next_call(
     with pytest.raises(DeviceLostError) as caught:
         pool.acquire(100, None)
     assert caught.value.is_news
+
+
+def test_memory_that_is_shared_waits_to_be_used_again(driver: Driver, api: Bindings) -> None:
+    pool = pools.ShareablePool(driver, device())
+    first, _ = pool.acquire(100, None)
+    second, _ = pool.acquire(100, stream(7))
+    pool.release(first, 100, None, ())
+    pool.release(second, 100, stream(7), ())
+    assert [c[1] for c in api.since("cuMemFree")] == [second]
+    assert pool.acquire(100, stream(7))[1] is True  # the default stream may still use it
+    assert pool.acquire(100, None) == (first, False)
+    pool.release(first, 100, None, (stream(8),))
+    large = pools.MAX_BLOCK_BYTES + 1
+    third, _ = pool.acquire(large, None)
+    pool.release(third, large, None, ())
+    fourth, _ = pool.acquire(300, None)
+    assert pool.reserved_bytes() == 400
+    pool.release(fourth, 300, None, ())
+    assert pool.reserved_bytes() == 400
+    pool.trim(0)
+    assert [c[1] for c in api.since("cuMemFree")] == [first, third, fourth]
+    assert pool.reserved_bytes() == 100
+
+
+def test_a_handle_of_memory(driver: Driver, api: Bindings) -> None:
+    handle = (ctypes.c_ubyte * 64)(*range(64))
+    given = SimpleNamespace(getPtr=lambda: ctypes.addressof(handle))
+    api.answers["cuMemGetAddressRange"] = (0, 0x4000, 512)
+    api.answers["cuIpcGetMemHandle"] = (0, given)
+    assert sharing.export_memory(driver, 0, 0x4010) == (bytes(range(64)), 16)
+    assert [c[1] for c in api.since("cuIpcGetMemHandle")] == [0x4000]
+    api.CUipcMemHandle = lambda: given
+    api.CUipcMem_flags = SimpleNamespace(
+        CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS=SimpleNamespace(value=1)
+    )
+    api.answers["cuIpcOpenMemHandle"] = (0, 0x8000)
+    assert sharing.open_memory(driver, 0, bytes(range(7, 71))) == 0x8000
+    assert bytes(handle) == bytes(range(7, 71))
+    sharing.close_memory(driver, 0, 0x8000)
+    assert [c[1] for c in api.since("cuIpcCloseMemHandle")] == [0x8000]
 
 
 # --------------------------------------------------------------------------- peers
