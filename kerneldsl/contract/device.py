@@ -232,7 +232,7 @@ class Device(Observable, Shown):
         raise NotImplementedError
 
     def close_memory(self, pointer: Location) -> None:
-        """Give back memory of another process, which no work uses any more."""
+        """Release memory of another process, which no work uses any more."""
         raise NotImplementedError
 
     def memory_info(self) -> tuple[int, int] | None:

@@ -372,7 +372,7 @@ def _begin(device: Device) -> DeviceMemory:
 def shareable_pool(device: Device) -> MemoryPool:
     """Return the pool of a device with memory that other processes can open, made once.
 
-    It is the default pool where they can open none.
+    It is the default pool if they can open none.
     """
     memory = device_memory(device)
     if memory.shareable is None:

@@ -39,7 +39,7 @@ def open_memory(driver: Driver, index: int, handle: bytes) -> int:
 
 
 def close_memory(driver: Driver, index: int, pointer: int) -> None:
-    """Give back an allocation of another process."""
+    """Release an allocation of another process."""
     doing = f"close memory of another process on cuda:{index}"
     driver.call_on(index, driver.api.cuIpcCloseMemHandle, pointer, doing=doing)
 
