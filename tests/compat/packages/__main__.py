@@ -1,7 +1,7 @@
 """Run published packages of numba.cuda under the drop-in, and write a table of the results.
 
     python -m tests.compat.packages DIRECTORY [--only NAME …] [--numpy 2.5 --python FILE]
-        [--json FILE]
+        [--workers N] [--commit TEXT] [--json FILE]
 
 DIRECTORY is outside this repository. It gets a virtual environment with what the packages require,
 and each package, unmodified, in a folder of its own; nothing of them is part of this repository.
@@ -81,13 +81,14 @@ def counts(report: Path) -> dict[str, object]:
     return {"passed": total - len(failed), "total": total, "skipped": skipped, "failed": failed}
 
 
-def of_run(python: Path) -> dict[str, str]:
+def of_run(python: Path, commit: str | None) -> dict[str, str]:
     """Return the commit, the date and the releases that a row stands for."""
     ask = "from platform import python_version as of; import numpy, numba; "
     ask += "print(of(), numpy.__version__, numba.__version__)"
     releases = subprocess.run([python, "-c", ask], capture_output=True, text=True, check=True)
     describe = ["git", "-C", ROOT, "describe", "--always", "--dirty", "--abbrev=8", "--exclude=*"]
-    commit = subprocess.run(describe, capture_output=True, text=True, check=True).stdout.strip()
+    if not commit:
+        commit = subprocess.run(describe, capture_output=True, text=True, check=True).stdout.strip()
     names = "Python", "NumPy", "Numba"
     versions = ", ".join(map(" ".join, zip(names, releases.stdout.split(), strict=True)))
     return {"commit": commit, "date": f"{datetime.date.today()}", "versions": versions}
@@ -103,10 +104,8 @@ def store(rows: list[dict[str, object]], file: Path) -> None:
     file.write_text(json.dumps(stored, indent=1) + "\n")
 
 
-def measure(
-    package: Package, directory: Path, numpy: str, interpreter: str, limit: int
-) -> dict[str, object]:
-    python = make_environment(directory, numpy, interpreter)
+def measure(package: Package, directory: Path, given: argparse.Namespace) -> dict[str, object]:
+    python = make_environment(directory, given.numpy, given.python)
     folder = install(package, directory, python)
     work = directory / "work"
     work.mkdir(exist_ok=True)
@@ -120,6 +119,7 @@ def measure(
     options = ["--numpy-as-cupy"] if package.with_cupy else []
     command = [python, "-m", "kerneldsl", "run", *options, "-m", "pytest", "-q", "--tb=short"]
     command += ["-p", "no:cacheprovider", f"--junitxml={report}", *tests]
+    command += ["-n", str(given.workers)] if given.workers else []
     environment = {
         **os.environ,
         "KERNELDSL_TARGET": "cpu",
@@ -134,7 +134,7 @@ def measure(
                 env=environment,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                timeout=limit,
+                timeout=given.limit,
             ).returncode
         except subprocess.TimeoutExpired:
             status = -1
@@ -147,8 +147,8 @@ def measure(
             *(["NumPy replaces CuPy"] if package.with_cupy else []),
             *([package.patched] if package.patched else []),
         ],
-        "numpy": numpy,
-        **of_run(python),
+        "numpy": given.numpy,
+        **of_run(python, given.commit),
         "status": status,
         "seconds": round(time.monotonic() - begin),
         **counts(report),
@@ -170,6 +170,8 @@ def main() -> None:
     parser.add_argument("--python", default=sys.executable, help="NumPy 2.5 needs 3.12 or newer")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--limit", type=int, default=7200, help="seconds for one package")
+    parser.add_argument("--workers", type=int, help="processes for one package, by pytest-xdist")
+    parser.add_argument("--commit", help="of a tree without a repository")
     given = parser.parse_args()
     directory = given.directory.resolve()
     directory.mkdir(parents=True, exist_ok=True)
@@ -178,7 +180,7 @@ def main() -> None:
         if given.only and package.name not in given.only:
             continue
         try:
-            row = measure(package, directory, given.numpy, given.python, given.limit)
+            row = measure(package, directory, given)
         except subprocess.CalledProcessError as error:
             print(f"| {package.name} {package.version} | not run: {error} |", flush=True)
             continue
