@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import sys
 import types as _types
+from collections.abc import Collection
 from importlib import import_module
 from typing import Any
 
@@ -23,14 +24,34 @@ implementation = "kerneldsl"
 HAS_NUMBA = True
 
 _PACKAGE = "kerneldsl.compat.numba_cuda"
-#: Vectors that are values of kernels alone.
-_VALUES = (
-    "int8x1 int8x3 int16x1 int16x3 int32x1 int32x3 int64x1 int64x3 int64x4 uint8x1 uint8x3 "
-    "uint16x1 uint16x3 uint32x1 uint32x3 uint64x1 uint64x3 uint64x4 float32x1 float32x3 "
-    "float64x1 float64x3 float64x4 char1 char3 short1 short3 int1 int3 long1 long3 long4 "
-    "longlong1 longlong3 longlong4 uchar1 uchar3 ushort1 ushort3 uint1 uint3 ulong1 ulong3 "
-    "ulong4 ulonglong1 ulonglong3 ulonglong4 float1 float3 double1 double3 double4"
-)
+#: Words of CUDA C++ for element types.
+WORDS = {
+    **{"char": "int8", "short": "int16", "int": "int32", "long": "int64", "longlong": "int64"},
+    **{"uchar": "uint8", "ushort": "uint16", "uint": "uint32", "ulong": "uint64"},
+    **{"ulonglong": "uint64", "float": "float32", "double": "float64"},
+}
+#: Vectors that are values of kernels alone: element type and count.
+VECTORS = {
+    f"{dtype}x{count}": (dtype, count)
+    for dtype in dict.fromkeys(WORDS.values())
+    for count in (1, 3, 4)
+    if count < 4 or dtype.endswith("64")
+}
+
+
+def _in_words(counts: tuple[int, ...], known: Collection[str]) -> dict[str, str]:
+    """Return the names that CUDA C++ has for vectors, to ours."""
+    return {
+        f"{word}{count}": f"{dtype}x{count}"
+        for word, dtype in WORDS.items()
+        for count in counts
+        if f"{dtype}x{count}" in known
+    }
+
+
+#: Those by the names that CUDA C++ has for them.
+ALIASES = _in_words((1, 3, 4), VECTORS)
+_VALUES = " ".join([*VECTORS, *ALIASES])
 #: Module to the names that programs use of it; a module that begins with a point is below the
 #: package.
 _NAMES = {
@@ -82,28 +103,8 @@ _NAMES = {
 }
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
 
-#: Vectors by the names that CUDA C++ has for them.
-_VECTORS = {
-    "float2": "float32x2",
-    "float4": "float32x4",
-    "double2": "float64x2",
-    "char2": "int8x2",
-    "char4": "int8x4",
-    "short2": "int16x2",
-    "short4": "int16x4",
-    "int2": "int32x2",
-    "int4": "int32x4",
-    "longlong2": "int64x2",
-    "long2": "int64x2",
-    "uchar2": "uint8x2",
-    "uchar4": "uint8x4",
-    "ushort2": "uint16x2",
-    "ushort4": "uint16x4",
-    "uint2": "uint32x2",
-    "uint4": "uint32x4",
-    "ulonglong2": "uint64x2",
-    "ulong2": "uint64x2",
-}
+#: Vectors that arrays have as elements, by the names that CUDA C++ has for them.
+_VECTORS = _in_words((2, 4), _NAMES["kerneldsl"].split())
 
 #: Modules below numba.cuda to those that have their names, the first that does.
 SUBMODULES = {

@@ -17,6 +17,7 @@ import ml_dtypes
 import numpy as np
 
 from kerneldsl.compat.numba_cuda import fp16
+from kerneldsl.cuda import WORDS
 from kerneldsl.kernels.made_functions import made_functions
 from kerneldsl.language.intrinsics.values import bitcast, clz
 
@@ -146,10 +147,7 @@ def bfloat16_to_{kind}_{mode}(a):
     return np.{kind}(v)
 """
 _ROUNDINGS = {"rn": "rint", "rz": "trunc", "rd": "floor", "ru": "ceil"}
-_WORDS = {
-    **{"int8": "char", "uint8": "uchar", "int16": "short", "uint16": "ushort", "int32": "int"},
-    **{"uint32": "uint", "int64": "ll", "uint64": "ull"},
-}
+_WORDS = {dtype: word for word, dtype in WORDS.items()} | {"int64": "ll", "uint64": "ull"}
 
 
 def _to_integer(kind: str, mode: str) -> str:
@@ -173,7 +171,7 @@ _TEXTS = [
 ]
 for _mode, _rounds_up in _ROUNDS_UP.items():
     _TEXTS.append(_FROM_FLOAT.format(mode=_mode, rounds_up=_rounds_up))
-    for _kind in list(_WORDS)[2:]:
+    for _kind in [each for each in _WORDS if "int" in each and not each.endswith("int8")]:
         _TEXTS.append(_FROM_INTEGER.format(kind=_kind, mode=_mode, rounds_up=_rounds_up))
         _TEXTS.append(_to_integer(_kind, _mode))
 
@@ -189,8 +187,7 @@ def _in_words_of_c(name: str) -> str:
     """Return the name that CUDA C++ has for a conversion, without the underscores before it."""
     source, _, rest = name.partition("_to_" if "_to_" in name else "_as_")
     result, _, mode = rest.partition("_")
-    words = {**_WORDS, "float32": "float", "float64": "double"}
-    source, result = words.get(source, source), words.get(result, result)
+    source, result = _WORDS.get(source, source), _WORDS.get(result, result)
     made = f"{source}_as_{result}" if "_as_" in name else f"{source}2{result}"
     return f"{made}_{mode}" if mode else made
 
