@@ -225,6 +225,10 @@ class _Table(dict[str, ElementType]):
     def __missing__(self, name: str) -> ElementType:
         if _is_time_name(name):
             return _time_row(name)
+        if isinstance(name, str) and name.startswith("struct("):
+            from kerneldsl.language.structures import structure_row
+
+            return structure_row(name)
         return _record_row(name) if _is_record_name(name) else _vector_row(name)
 
 

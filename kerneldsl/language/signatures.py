@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast
 from kerneldsl.errors.values import safe_repr
 from kerneldsl.language.element_types import DTYPE_NAMES, ELEMENT_TYPES, element_name
 from kerneldsl.language.kinds import ArrayKind, Kind, Layout, ScalarKind, TupleKind
+from kerneldsl.language.structures import structure_name
 from kerneldsl.language.times import is_time_name
 from kerneldsl.utilities.modules import imported, is_of_numba
 
@@ -324,4 +325,6 @@ def _kind_of(value: Any) -> Kind:
 def _name_of_type(value: Any) -> str:
     """Return the name of the element type that one of Numba's types is, or its own name."""
     name = _ALIASES.get(str(value), str(value))
-    return (element_name(value.dtype) or name) if is_of_numba(value, "Record") else name
+    if is_of_numba(value, "Record"):
+        return element_name(value.dtype) or name
+    return name if name in ELEMENT_TYPES else structure_name(value) or name

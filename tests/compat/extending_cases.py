@@ -286,6 +286,95 @@ def _make_interval(context, builder, signature, args):
     return made._getvalue()
 
 
+class Tagged:
+    """A number and its tag."""
+
+
+class TaggedType(types.Type):
+    """Numba's type of it; a float64 is eight bytes after an int8."""
+
+
+tagged = TaggedType("Tagged")
+type_callable(Tagged)(lambda context: lambda tag, value: tagged)
+
+
+@register_model(TaggedType)
+class TaggedModel(core_models.StructModel):
+    def __init__(self, manager, kind):
+        super().__init__(manager, kind, [("tag", types.int8), ("value", types.float64)])
+
+
+make_attribute_wrapper(TaggedType, "tag", "tag")
+make_attribute_wrapper(TaggedType, "value", "value")
+
+
+@lower_builtin(Tagged, types.Integer, types.Float)
+def _make_tagged(context, builder, signature, args):
+    made = cgutils.create_struct_proxy(signature.return_type)(context, builder)
+    made.tag = context.cast(builder, args[0], signature.args[0], types.int8)
+    made.value = args[1]
+    return made._getvalue()
+
+
+def exchange_through_shared_memory(tags, values, out):
+    shared = cuda.shared.array(33, dtype=tagged)
+    own = cuda.local.array((2, 3), dtype=tagged)
+    i = cuda.threadIdx.x
+    for j in range(3):
+        own[1, j] = Tagged(tags[i] - j, values[i] * (j + 1))
+    shared[i] = own[1, 2]
+    cuda.syncthreads()
+    other = shared[(i * 7 + 5) % 33]
+    out[i, 0] = other.tag
+    out[i, 1] = other.value
+    out[i, 2] = own[1, 1].tag
+    out[i, 3] = own[1, 0].value
+
+
+class TestArraysOfStructs:
+    def test_local_and_shared_memory(self, rng):
+        tags = rng.integers(-125, 128, 33).astype(np.int8)
+        values = rng.standard_normal(33)
+        values[[3, 17]] = np.nan, -0.0
+        out = np.full((33, 4), -7.0)
+        cuda.jit(exchange_through_shared_memory)[1, 33](tags, values, out)
+        at = (np.arange(33) * 7 + 5) % 33
+        wanted = [tags[at] - 2.0, values[at] * 3, tags - 1.0, values]
+        np.testing.assert_array_equal(out, np.stack(wanted, axis=1))
+        np.testing.assert_array_equal(np.signbit(out[:, 3]), np.signbit(values))
+
+    def test_types_that_programs_see(self):
+        @cuda.jit(types.void(tagged[::1]))
+        def swap(x):
+            own = cuda.local.array(1, dtype=tagged)
+            own[0] = x[0]
+            x[0] = x[1]
+            x[1] = own[0]
+
+        (overload,) = swap.overloads.values()
+        assert overload.argument_types == (tagged[::1],)
+        assert overload._type_annotation.typemap["own"].dtype is tagged
+
+    def test_structs_of_more_than_numbers_are_refused(self):
+        class PairType(types.Type):
+            pass
+
+        @register_model(PairType)
+        class PairModel(core_models.StructModel):
+            def __init__(self, manager, kind):
+                super().__init__(manager, kind, [("inner", tagged), ("n", types.int32)])
+
+        pair = PairType("Pair")
+
+        @cuda.jit
+        def kernel(out):
+            own = cuda.local.array(1, dtype=pair)
+            out[0] = own.size
+
+        with pytest.raises(errors.TypingError, match="Pair is not a dtype that it supports"):
+            kernel[1, 1](np.zeros(1))
+
+
 class TestOwnCode:
     def test_an_intrinsic_whose_result_is_not_used_acts(self):
         def kernel(out):
