@@ -16,7 +16,6 @@ from kerneldsl.frontend.operators import BINARY_OPERATORS, COMPARISONS, UNARY_OP
 from kerneldsl.frontend.report import Reporter
 from kerneldsl.language.element_types import DTYPE_NAMES, ELEMENT_TYPES, element_name
 from kerneldsl.language.intrinsics.intrinsic import Intrinsic, IntrinsicGroup, Typing
-from kerneldsl.language.structures import structure_name
 from kerneldsl.utilities.modules import is_of_numba
 
 __all__ = ["NOT_KNOWN", "StaticEvaluator", "dtype_name"]
@@ -364,7 +363,10 @@ def dtype_name(value: Any) -> str | None:
     if is_numba_type(value):
         name = str(value)
         name = _NUMBA_ALIASES.get(name, name)
-        name = name if name in ELEMENT_TYPES else structure_name(value) or name
+        if name not in ELEMENT_TYPES:
+            from kerneldsl.language.structures import structure_name  # few programs have such types
+
+            return structure_name(value)
     elif isinstance(value, type | np.dtype | str):
         try:
             return element_name(np.dtype(value))

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast
 from kerneldsl.errors.values import safe_repr
 from kerneldsl.language.element_types import DTYPE_NAMES, ELEMENT_TYPES, element_name
 from kerneldsl.language.kinds import ArrayKind, Kind, Layout, ScalarKind, TupleKind
-from kerneldsl.language.structures import structure_name
 from kerneldsl.language.times import is_time_name
 from kerneldsl.utilities.modules import imported, is_of_numba
 
@@ -327,4 +326,8 @@ def _name_of_type(value: Any) -> str:
     name = _ALIASES.get(str(value), str(value))
     if is_of_numba(value, "Record"):
         return element_name(value.dtype) or name
-    return name if name in ELEMENT_TYPES else structure_name(value) or name
+    if name in ELEMENT_TYPES or not is_of_numba(value, "Type"):
+        return name
+    from kerneldsl.language.structures import structure_name  # few programs have such types
+
+    return structure_name(value) or name

@@ -13,7 +13,6 @@ from numba import types
 from kerneldsl.language.element_types import ELEMENT_TYPES, ElementType
 from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind
 from kerneldsl.language.records import layout_of_name, record_name
-from kerneldsl.language.structures import structure_type
 
 if TYPE_CHECKING:
     from kerneldsl.language.packed_numbers import PackedNumbers
@@ -85,6 +84,7 @@ def _argument(row: ElementType) -> types.Type:
 
 
 def _vector(row: ElementType) -> types.Type:
+    from kerneldsl.language.structures import structure_type
     from kerneldsl.lowering.vectors import vector_type
 
     return structure_type(row.name) or vector_type(row, element_type)

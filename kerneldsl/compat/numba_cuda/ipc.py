@@ -99,9 +99,9 @@ class IpcHandle:
 
     def open_array(self, context: Any, shape: Any, dtype: Any, strides: Any = None) -> Any:
         """Return an array over the memory."""
-        extents = integers(shape, "shape")
-        steps = strides or contiguous_strides(extents, np.dtype(dtype).itemsize)
-        return DeviceNDArray(extents, steps, dtype, gpu_data=self.open(context))
+        extents, element = integers(shape, "shape"), np.dtype(dtype)
+        steps = strides or contiguous_strides(extents, element.itemsize)
+        return DeviceNDArray(extents, steps, element, gpu_data=self.open(context))
 
     def close(self) -> None:
         """Close the memory; arrays over it must not be used any more."""

@@ -16,7 +16,6 @@ from kerneldsl.ir.operations import Value
 from kerneldsl.ir.typing import Typing
 from kerneldsl.language.element_types import ELEMENT_TYPES
 from kerneldsl.language.kinds import ArrayKind, ScalarKind
-from kerneldsl.language.structures import structure_name
 from kerneldsl.language.types import (
     NONE,
     STRING,
@@ -60,8 +59,12 @@ def value_type(found: Any) -> Type:
             return ScalarKind(str(plain)) if _is_element(plain) else OtherType(str(plain))
         case types.Array() if _is_element(plain.dtype):
             return ArrayKind(str(plain.dtype), plain.ndim, plain.layout)
-        case types.Array() if (struct := structure_name(plain.dtype)) is not None:
-            return ArrayKind(struct, plain.ndim, plain.layout)
+        case types.Array():
+            from kerneldsl.language.structures import structure_name  # few programs have such types
+
+            struct = structure_name(plain.dtype)
+            if struct is not None:
+                return ArrayKind(struct, plain.ndim, plain.layout)
         case types.BaseTuple():
             elements = tuple(value_type(element) for element in plain.types)
             return TupleType(elements, tuple(getattr(plain, "fields", ())))
