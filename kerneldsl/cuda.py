@@ -40,7 +40,7 @@ VECTORS = {
 
 
 def _in_words(counts: tuple[int, ...], known: Collection[str]) -> dict[str, str]:
-    """Return the names that CUDA C++ has for vectors, to ours."""
+    """Return the names that CUDA C++ has for vectors, to those of kerneldsl."""
     return {
         f"{word}{count}": f"{dtype}x{count}"
         for word, dtype in WORDS.items()

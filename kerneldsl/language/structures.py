@@ -1,4 +1,4 @@
-"""Structs of programs as elements: types by ``numba.extending`` whose data model has numbers.
+"""Structs of programs as elements: types by ``numba.extending`` with a data model of numbers.
 
 An element is loaded and stored whole, as a vector is. Its name has its members, and the type that
 the program registered is known by the name.
