@@ -10,11 +10,10 @@ from __future__ import annotations
 import os
 import sys
 import types as _types
-from collections.abc import Collection
 from importlib import import_module
 from typing import Any
 
-from kerneldsl.language.other_names import ON_HOST
+from kerneldsl.language.other_names import ON_HOST, VALUE_ALIASES, VALUE_VECTORS, words_for_vectors
 
 #: By this attribute the front end knows that numba.cuda is this package.
 __kerneldsl__ = True
@@ -24,34 +23,8 @@ implementation = "kerneldsl"
 HAS_NUMBA = True
 
 _PACKAGE = "kerneldsl.compat.numba_cuda"
-#: Words of CUDA C++ for element types.
-WORDS = {
-    **{"char": "int8", "short": "int16", "int": "int32", "long": "int64", "longlong": "int64"},
-    **{"uchar": "uint8", "ushort": "uint16", "uint": "uint32", "ulong": "uint64"},
-    **{"ulonglong": "uint64", "float": "float32", "double": "float64"},
-}
-#: Vectors that are values of kernels alone: element type and count.
-VECTORS = {
-    f"{dtype}x{count}": (dtype, count)
-    for dtype in dict.fromkeys(WORDS.values())
-    for count in (1, 3, 4)
-    if count < 4 or dtype.endswith("64")
-}
-
-
-def _in_words(counts: tuple[int, ...], known: Collection[str]) -> dict[str, str]:
-    """Return the names that CUDA C++ has for vectors, to those of kerneldsl."""
-    return {
-        f"{word}{count}": f"{dtype}x{count}"
-        for word, dtype in WORDS.items()
-        for count in counts
-        if f"{dtype}x{count}" in known
-    }
-
-
-#: Those by the names that CUDA C++ has for them.
-ALIASES = _in_words((1, 3, 4), VECTORS)
-_VALUES = " ".join([*VECTORS, *ALIASES])
+#: Vectors that are values of kernels alone.
+_VALUES = " ".join([*VALUE_VECTORS, *VALUE_ALIASES])
 #: Module to the names that programs use of it; a module that begins with a point is below the
 #: package.
 _NAMES = {
@@ -104,7 +77,7 @@ _NAMES = {
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 #: Vectors that arrays have as elements, by the names that CUDA C++ has for them.
-_VECTORS = _in_words((2, 4), _NAMES["kerneldsl"].split())
+_VECTORS = words_for_vectors((2, 4), _NAMES["kerneldsl"].split())
 
 #: Modules below numba.cuda to those that have their names, the first that does.
 SUBMODULES = {

@@ -7,9 +7,19 @@ is requested by ``hasattr`` too.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
-__all__ = ["ON_HOST", "closest_name", "host_remedy", "kernel_remedy", "option_remedy"]
+__all__ = [
+    "ON_HOST",
+    "VALUE_ALIASES",
+    "VALUE_VECTORS",
+    "WORDS_OF_C",
+    "closest_name",
+    "host_remedy",
+    "kernel_remedy",
+    "option_remedy",
+    "words_for_vectors",
+]
 
 _VECTOR_TYPE = re.compile(r"u?(?:int|float|char|short|long|longlong|double)\d*x?[1-4]")
 
@@ -119,3 +129,32 @@ def kernel_remedy(name: str) -> str | None:
     if known is None and _VECTOR_TYPE.fullmatch(first):
         return "Use kd.float32x4 or another vector of two or four numbers, or a tuple of numbers"
     return known
+
+
+#: Words of CUDA C++ for element types.
+WORDS_OF_C = {
+    **{"char": "int8", "short": "int16", "int": "int32", "long": "int64", "longlong": "int64"},
+    **{"uchar": "uint8", "ushort": "uint16", "uint": "uint32", "ulong": "uint64"},
+    **{"ulonglong": "uint64", "float": "float32", "double": "float64"},
+}
+#: Vectors that are values of kernels alone: element type and count.
+VALUE_VECTORS = {
+    f"{dtype}x{count}": (dtype, count)
+    for dtype in dict.fromkeys(WORDS_OF_C.values())
+    for count in (1, 3, 4)
+    if count < 4 or dtype.endswith("64")
+}
+
+
+def words_for_vectors(counts: tuple[int, ...], known: Collection[str]) -> dict[str, str]:
+    """Return the names that CUDA C++ has for vectors, to those of kerneldsl."""
+    return {
+        f"{word}{count}": f"{dtype}x{count}"
+        for word, dtype in WORDS_OF_C.items()
+        for count in counts
+        if f"{dtype}x{count}" in known
+    }
+
+
+#: Those by the names that CUDA C++ has for them.
+VALUE_ALIASES = words_for_vectors((1, 3, 4), VALUE_VECTORS)

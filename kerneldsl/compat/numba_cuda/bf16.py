@@ -17,9 +17,9 @@ import ml_dtypes
 import numpy as np
 
 from kerneldsl.compat.numba_cuda import fp16
-from kerneldsl.cuda import WORDS
 from kerneldsl.kernels.made_functions import made_functions
 from kerneldsl.language.intrinsics.values import bitcast, clz
+from kerneldsl.language.other_names import WORDS_OF_C
 
 #: Named as the elements of arrays and, as numba-cuda's bindings do, as CUDA C++ does.
 bfloat16 = nv_bfloat16 = ml_dtypes.bfloat16
@@ -147,7 +147,7 @@ def bfloat16_to_{kind}_{mode}(a):
     return np.{kind}(v)
 """
 _ROUNDINGS = {"rn": "rint", "rz": "trunc", "rd": "floor", "ru": "ceil"}
-_WORDS = {dtype: word for word, dtype in WORDS.items()} | {"int64": "ll", "uint64": "ull"}
+_WORDS = {dtype: word for word, dtype in WORDS_OF_C.items()} | {"int64": "ll", "uint64": "ull"}
 
 
 def _to_integer(kind: str, mode: str) -> str:

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kerneldsl.cuda import ALIASES, VECTORS
 from kerneldsl.kernels.made_functions import made_functions
+from kerneldsl.language.other_names import VALUE_ALIASES, VALUE_VECTORS
 
 
 class X1(NamedTuple):
@@ -43,7 +43,9 @@ def _text(dtype: str, count: int) -> str:
     return f'{head}\n    """Make a vector of {dtype} numbers."""\n    return X{count}({members})\n'
 
 
-_TEXT = "\n".join(_text(*each) for each in VECTORS.values())
-_MADE = made_functions(_TEXT, __name__, list(VECTORS), {"np": np, "X1": X1, "X3": X3, "X4": X4})
+_TEXT = "\n".join(_text(*each) for each in VALUE_VECTORS.values())
+_MADE = made_functions(
+    _TEXT, __name__, list(VALUE_VECTORS), {"np": np, "X1": X1, "X3": X3, "X4": X4}
+)
 globals().update(_MADE)
-globals().update({name: _MADE[own] for name, own in ALIASES.items()})
+globals().update({name: _MADE[own] for name, own in VALUE_ALIASES.items()})
