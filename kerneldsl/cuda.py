@@ -155,7 +155,7 @@ DIFFERENCES = {
     "compile": "writes PTX, and no LTO-IR",
     "compile_all": "writes PTX, and no LTO-IR",
     "declare_device": "declares functions of numbers and arrays; only a GPU runs them",
-    "GetIpcHandleMixin": "raises OSError without a GPU",
+    "GetIpcHandleMixin": "shares memory of GPUs alone",
     "forall": "takes blocks of 256 threads unless tpb is given",
     "is_available": "is true without a GPU, too, unless NUMBA_DISABLE_CUDA is set",
     "link": "takes CUDA C++, PTX, LTO-IR, cubins and fat binaries, and no archives",
@@ -246,13 +246,6 @@ def _full(module: str) -> str:
     return _PACKAGE + module if module[0] == "." else module
 
 
-def _imported(module: str) -> _types.ModuleType:
-    found = import_module(module)
-    if module.startswith(_PACKAGE):
-        import_module(f"{_PACKAGE}.devices")  # whose contexts allocate
-    return found
-
-
 def submodule(name: str) -> _types.ModuleType:
     """Return what is ``numba.cuda.<name>``."""
     known = _made.get(name)
@@ -272,7 +265,7 @@ def submodule(name: str) -> _types.ModuleType:
         if below in SUBMODULES:
             return submodule(below)
         for each in () if attribute.startswith("__") else homes:
-            home = _imported(each)
+            home = import_module(each)
             if hasattr(home, attribute):
                 return getattr(home, attribute)
         raise AttributeError(f"module {made.__name__!r} has no attribute {attribute!r}")
@@ -287,7 +280,7 @@ def submodule(name: str) -> _types.ModuleType:
 def __getattr__(name: str) -> Any:
     module = _HOME.get(name)
     if module is not None:
-        home = _imported(_full(module))
+        home = import_module(_full(module))
         value = globals()[name] = getattr(home, name)
         return value
     if name in _VECTORS:

@@ -16,6 +16,7 @@ Python, :mod:`struct`, "Format Characters"; LLVM Language Reference, "Type Syste
 from __future__ import annotations
 
 import enum
+import re
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -226,9 +227,7 @@ class _Table(dict[str, ElementType]):
         if _is_time_name(name):
             return _time_row(name)
         if isinstance(name, str) and name.startswith("struct("):
-            from kerneldsl.language.structures import structure_row
-
-            return structure_row(name)
+            return _structure_row(name)
         return _record_row(name) if _is_record_name(name) else _vector_row(name)
 
 
@@ -310,6 +309,30 @@ def _vector_row(name: str) -> ElementType:
         fields=tuple(
             Field(p, item, (), k * row.nbytes) for k, p in enumerate("xyzw"[: int(count)])
         ),
+    )
+
+
+@cache
+def _structure_row(name: str) -> ElementType:
+    from kerneldsl.language.records import Field
+
+    end, alignment, fields = 0, 1, []
+    for member, dtype in re.findall(r"(\w+) (\w+)[,)]", name[: name.index(")") + 1]):
+        inner = ELEMENT_TYPES[dtype]
+        start = -(-end // inner.alignment) * inner.alignment
+        fields.append(Field(member, dtype, (), start))
+        end, alignment = start + inner.nbytes, max(alignment, inner.alignment)
+    return ElementType(
+        name,
+        ElementKind.VECTOR,
+        -(-end // alignment) * alignment,
+        alignment,
+        typestr="",
+        struct_code="",
+        dlpack_code=-1,
+        llvm=f"{{{', '.join(ELEMENT_TYPES[each.dtype].llvm for each in fields)}}}",
+        arithmetic=name,
+        fields=tuple(fields),
     )
 
 

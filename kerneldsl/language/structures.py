@@ -6,14 +6,12 @@ the program registered is known by the name.
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
-from kerneldsl.language.element_types import ELEMENT_TYPES, ElementKind, ElementType
-from kerneldsl.language.records import Field
+from kerneldsl.language.element_types import ELEMENT_TYPES
 from kerneldsl.utilities.modules import imported, is_of_numba
 
-__all__ = ["structure_name", "structure_row", "structure_type"]
+__all__ = ["structure_name", "structure_type"]
 
 #: Packages of Numba with types; a program may have a module below ``numba.cuda``.
 _OF_NUMBA = ("numba.core.", "numba.np.", "numba.typed.", "numba.experimental.")
@@ -45,27 +43,3 @@ def structure_name(kind: Any) -> str | None:
 def structure_type(name: str) -> Any:
     """Return the type of the program; ``None`` for the name of another element type."""
     return _types.get(name)
-
-
-def structure_row(name: str) -> ElementType:
-    """Return the element type of a name; raise ``KeyError`` if no type has it."""
-    if name not in _types:
-        raise KeyError(name)
-    end, alignment, fields = 0, 1, []
-    for member, dtype in re.findall(r"(\w+) (\w+)[,)]", name):
-        inner = ELEMENT_TYPES[dtype]
-        start = -(-end // inner.alignment) * inner.alignment
-        fields.append(Field(member, dtype, (), start))
-        end, alignment = start + inner.nbytes, max(alignment, inner.alignment)
-    return ElementType(
-        name,
-        ElementKind.VECTOR,
-        -(-end // alignment) * alignment,
-        alignment,
-        typestr="",
-        struct_code="",
-        dlpack_code=-1,
-        llvm=f"{{{', '.join(ELEMENT_TYPES[each.dtype].llvm for each in fields)}}}",
-        arithmetic=name,
-        fields=tuple(fields),
-    )

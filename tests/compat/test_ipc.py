@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import pickle
+import subprocess
+import sys
 from types import SimpleNamespace
 
 import numpy as np
@@ -12,6 +15,7 @@ import pytest
 import kerneldsl as kd
 from kerneldsl import cuda
 from kerneldsl.compat.numba_cuda.ipc import IpcHandle
+from kerneldsl.errors import TargetUnavailableError
 from tests.support.targets import require
 
 
@@ -62,8 +66,17 @@ def test_an_array_by_the_handle_of_the_driver(shared):
 def test_the_process_of_the_memory_does_not_open_it(shared):
     with pytest.raises(ValueError, match="original process"):
         IpcHandle("memory", b"h" * 64, 32).open(cuda.current_context())
-    with pytest.raises(OSError, match="memory of a CPU"):
+    with pytest.raises(TargetUnavailableError, match="no memory that CUDA shares"):
         cuda.to_device(shared.elements).get_ipc_handle()
+
+
+def test_a_process_that_has_made_no_array_finds_its_context():
+    code = (
+        "from kerneldsl.compat.numba_cuda.memory import context_now\n"
+        "assert context_now().device.id == 0\n"
+    )
+    environment = {**os.environ, "KERNELDSL_TARGET": "cpu"}
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120, env=environment)
 
 
 def _increment(handle, raw, offset, results):

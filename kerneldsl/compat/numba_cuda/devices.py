@@ -11,7 +11,6 @@ from typing import Any
 from kerneldsl.compat.numba_cuda import streams
 from kerneldsl.compat.numba_cuda.errors import CudaAPIError, CudaDriverError, CudaSupportError
 from kerneldsl.compat.numba_cuda.managers import MemoryInfo, manager_for
-from kerneldsl.compat.numba_cuda.memory import use_contexts
 from kerneldsl.compat.numba_cuda.modules import Module
 from kerneldsl.contract import Device as _Device
 from kerneldsl.contract import MemoryType
@@ -372,7 +371,6 @@ def current_context(devnum: int | None = None) -> Context:
 
 
 get_context = current_context
-use_contexts(current_context)
 
 
 def require_context(function: Any) -> Any:

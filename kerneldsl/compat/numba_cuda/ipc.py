@@ -12,6 +12,8 @@ import numpy as np
 from kerneldsl.compat.numba_cuda.arrays import DeviceNDArray, integers
 from kerneldsl.compat.numba_cuda.errors import translating
 from kerneldsl.compat.numba_cuda.memory import MemoryPointer, context_now
+from kerneldsl.contract import MemoryType
+from kerneldsl.errors import TargetUnavailableError
 from kerneldsl.memory.arrays import make_array
 from kerneldsl.memory.copies import can_access_peer, copy_between
 from kerneldsl.memory.strided import contiguous_strides
@@ -116,8 +118,11 @@ class IpcHandle:
 
 def share(memory: MemoryPointer, device: Any) -> IpcHandle:
     """Return the handle of memory of a device."""
-    if device.is_host:
-        raise OSError("OS does not support CUDA IPC for memory of a CPU")
+    if device.memory_type is not MemoryType.CUDA:
+        raise TargetUnavailableError(
+            f"{device} has no memory that CUDA shares with other processes",
+            remedy="Pass copies, as multiprocessing.shared_memory does, or use a GPU",
+        )
     with translating():
         handle, offset = device.export_memory(memory.location)
     return IpcHandle(memory, handle, memory.size, device.describe().uuid, offset)

@@ -6,6 +6,7 @@ import ctypes
 import sys
 import weakref
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -40,7 +41,6 @@ __all__ = [
     "kept",
     "on_host",
     "require_device_memory",
-    "use_contexts",
 ]
 
 _BYTE = np.dtype(np.uint8)
@@ -260,18 +260,10 @@ def device_memset(dst: Any, val: int, size: int, stream: Any = 0) -> None:
 
 # --------------------------------------------------------------------------- memory of arrays
 
-#: The function that returns the current context, from the module of contexts once it is imported.
-_current: list[Callable[[], Any]] = []
-
 
 def context_now() -> Any:
-    """Return the current context."""
-    return _current[-1]()
-
-
-def use_contexts(current_context: Callable[[], Any]) -> None:
-    """Let arrays find the current context by this function."""
-    _current.append(current_context)
+    """Return the current context; its module imports this one."""
+    return import_module("kerneldsl.compat.numba_cuda.devices").current_context()
 
 
 class IpcArrayHandle:
