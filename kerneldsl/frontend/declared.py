@@ -10,7 +10,7 @@ from kerneldsl.language.element_types import numpy_dtype
 from kerneldsl.language.kinds import Kind, ScalarKind
 from kerneldsl.language.reserved import RESERVED_PREFIX
 
-__all__ = ["convert_as_declared"]
+__all__ = ["convert_as_declared", "is_number"]
 
 
 def convert_as_declared(
@@ -31,10 +31,10 @@ def convert_as_declared(
     first = [
         assign(parameter.arg, converted(kind, load(parameter.arg)))
         for parameter, kind in zip(tree.args.args, parameters, strict=False)
-        if _is_number(kind)
+        if is_number(kind)
     ]
     for node in [node for node in walk_here(tree) if isinstance(node, ast.Return)]:
-        if node.value is not None and result is not None and _is_number(result):
+        if node.value is not None and result is not None and is_number(result):
             node.value = ast.copy_location(converted(result, node.value), node.value)
     for each in first:
         ast.copy_location(each, tree)
@@ -43,5 +43,6 @@ def convert_as_declared(
     return types
 
 
-def _is_number(kind: Kind) -> TypeGuard[ScalarKind]:
+def is_number(kind: Kind) -> TypeGuard[ScalarKind]:
+    """Return whether a parameter of a kind is converted."""
     return isinstance(kind, ScalarKind) and not kind.element.is_record

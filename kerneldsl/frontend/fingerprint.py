@@ -100,6 +100,8 @@ def _code(unit: FunctionUnit, labels: dict[int, str], has_lines: bool) -> Iterat
     yield _tree_text(unit.tree)
     if unit.follows_numba:
         yield "numba.cuda"
+    for result, kinds in unit.signatures:
+        yield f"{result}({', '.join(map(str, kinds))})"
     if has_lines:
         yield ast.dump(unit.tree, include_attributes=True)
         yield unit.filename

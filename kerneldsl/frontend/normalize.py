@@ -192,7 +192,7 @@ class _Session:
                 is_device=True,
                 is_plain=is_plain,
                 code=code,
-                signature=getattr(value, "__kerneldsl_signature__", None),
+                signatures=getattr(value, "__kerneldsl_signatures__", ()),
             )
         except KernelError as error:
             if function is value:  # nobody has said that it is for kernels
@@ -221,14 +221,14 @@ class _Session:
         is_device: bool = False,
         is_plain: bool = False,
         code: LinkedCode | None = None,
-        signature: tuple[Any, ...] | None = None,
+        signatures: tuple[tuple[Any, ...], ...] = (),
     ) -> FunctionUnit:
         """Make the unit of one function, and of those it calls.
 
-        `code` is that of a linked one; `signature` has the kinds of result and parameters to which
-        it converts.
+        `code` is that of a linked one; `signatures` have the kinds of result and parameters to
+        which it converts. Of several each call has its own, so that they are left to it.
         """
-        key = function, code, signature, *((n, type(v), v) for n, v in constants.items())
+        key = function, code, signatures, *((n, type(v), v) for n, v in constants.items())
         known = self._made.get(key)
         if known is not None:
             return known
@@ -256,10 +256,10 @@ class _Session:
                 spread_rest(tree, rest, constants[f"*{rest}"])
         clean_function(tree)
         _write_loop_else(tree)
-        if signature is not None:
+        if len(signatures) == 1:
             from kerneldsl.frontend.declared import convert_as_declared
 
-            constants = {**constants, **convert_as_declared(tree, signature)}
+            constants = {**constants, **convert_as_declared(tree, signatures[0])}
         if self._follows_numba and not is_device:
             from kerneldsl.frontend.guards import leave_at_guards
 
@@ -288,6 +288,8 @@ class _Session:
             from kerneldsl.frontend.linked import declare_types
 
             unit = declare_types(unit, code)
+        if len(signatures) > 1:
+            unit = replace(unit, signatures=signatures)
         self._made[key] = unit
         return unit
 

@@ -114,6 +114,8 @@ class FunctionUnit:
         too, it has chains of names from outside (``config``, ``config.WIDTH``) with what they are.
     follows_numba : bool
         Whether functions mean what numba.cuda's programs mean by them.
+    signatures : tuple
+        Of a function for several signatures, the kinds of the result and of the parameters of each.
     """
 
     name: str
@@ -134,6 +136,7 @@ class FunctionUnit:
     hidden: tuple[Any, ...] = ()
     reads: Mapping[types.FunctionType, Mapping[str, Any]] = field(default_factory=dict)
     follows_numba: bool = False
+    signatures: tuple[tuple[Any, tuple[Any, ...]], ...] = ()
 
     def place(self) -> SourceLocation:
         """Return the place of the function in the user's file."""

@@ -7,7 +7,7 @@ import pickle
 import numba
 import numpy as np
 import pytest
-from numba import types
+from numba import errors, types
 
 import kerneldsl as kd
 from kerneldsl import cuda
@@ -92,3 +92,70 @@ def test_an_array_of_negative_strides_is_not_copied():
     y = cuda.to_device(np.zeros(4, np.float32))
     y[:] = x[::-1]
     assert y.copy_to_host().tolist() == [3, 2, 1, 0]
+
+
+class TestDeviceFunctionsForSeveralSignatures:
+    """Each call has the signature that fits it best, and converts numbers to it."""
+
+    def test_the_best_one(self):
+        @cuda.jit(["int64(int64, int64)", "float64(float64, float64)"], device=True)
+        def third(x, y):
+            return (x + y) / 3
+
+        @cuda.jit
+        def kernel(out, i, f):
+            out[0] = third(i[0], i[1])
+            out[1] = third(f[0], f[1])
+            out[2] = third(i[0], f[1])
+            out[3] = third(7, 4)
+
+        out = np.full(4, -7.0)
+        kernel[1, 1](out, np.array([4, 3], np.int32), np.array([1.5, 4], np.float32))
+        assert out.tolist() == [2, 5.5 / 3, 8 / 3, 3]
+
+    def test_captured_and_given_arrays(self):
+        table = cuda.to_device(np.array([2.5, -1]))
+
+        @cuda.jit(["float64(float64[::1], int64)", "float32(float32[::1], int64)"], device=True)
+        def read(x, i):
+            return x[i] * table[0]
+
+        @cuda.jit
+        def kernel(out, wide, narrow):
+            out[0] = read(wide, np.int32(1))
+            out[1] = read(narrow, 0)
+
+        out = np.full(2, -7.0)
+        kernel[1, 1](out, np.array([0, 1.1]), np.array([1.1], np.float32))
+        assert out.tolist() == [2.75, float(np.float32(2.5 * np.float32(1.1)))]
+
+    def test_given_functions(self):
+        @cuda.jit(device=True)
+        def double(x):
+            return 2 * x
+
+        @cuda.jit(["(int64, int64)", "(float64, float64)"], device=True)
+        def total(x, y):
+            return x + y
+
+        @cuda.jit
+        def kernel(out):
+            out[0] = double(total(1, 2))
+            out[1] = total(y=0.5, x=2)
+
+        out = np.full(2, -7.0)
+        kernel[1, 1](out)
+        assert out.tolist() == [6, 2.5]
+
+    def test_others_are_refused(self):
+        @cuda.jit(["(int64, int64)", "(float64, float64)"], device=True)
+        def total(x, y):
+            return x + y
+
+        @cuda.jit
+        def kernel(out):
+            out[0] = total(out[0], 1).real
+
+        words = r"Invalid use of type\(.*total.*\) with parameters \(complex128, int64\)"
+        with pytest.raises(errors.TypingError, match=words):
+            kernel[1, 1](np.zeros(1, np.complex128))

@@ -184,10 +184,10 @@ def _decorated(
     for kinds, result in declared:
         if options["device"]:
             made._declare(kinds, result)
-            if len(declared) == 1:
-                made._convert_to(kinds, result)
         else:
             made._compile(kinds)
+    if options["device"]:
+        made._convert_to(declared)
     return made
 
 

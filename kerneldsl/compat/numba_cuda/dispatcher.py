@@ -409,11 +409,14 @@ class CUDADispatcher(Kernel[Any, Any]):
         """Return the device function for types of its parameters, for inspection."""
         return self._declare(read_signature(tuple(args)) if args else (), return_type)
 
-    def _convert_to(self, kinds: tuple[Any, ...], result: Any) -> None:
-        """Let a device function convert to its one signature, as numba.cuda does."""
-        is_void = result is None or str(result) in ("none", "void")
-        #: By this attribute the front end knows the signature.
-        self.__kerneldsl_signature__ = None if is_void else read_signature((result,))[0], kinds
+    def _convert_to(self, signatures: Sequence[Any]) -> None:
+        """Let a device function convert to its signatures, as numba.cuda does."""
+        is_void = [result is None or str(result) in ("none", "void") for _, result in signatures]
+        #: By this attribute the front end knows the signatures.
+        self.__kerneldsl_signatures__ = tuple(
+            (None if void else read_signature((result,))[0], kinds)
+            for void, (kinds, result) in zip(is_void, signatures, strict=True)
+        )
 
     def _declare(self, kinds: tuple[Any, ...], result: Any) -> Overload:
         key = argument_types(kinds)

@@ -23,6 +23,9 @@ _WORDS = {
         r"Cannot capture a constant value for variable '\1' as there are multiple definitions"
     ),
     r"(\w+) calls itself: ": r"cannot type infer runaway recursion of \1",
+    r"(\w+) is declared for .* and is called with (\(.*\))": (
+        r"Invalid use of type(CUDADispatcher(<function \1>)) with parameters \2"
+    ),
     r"mask must be an integer": "Mask type must be an integer",
     r"predicate must be a boolean or an integer": "Predicate must be an integer or boolean",
     r"array has (\d+) axes, and index is a number": r"Expected \1 indices, got a scalar",

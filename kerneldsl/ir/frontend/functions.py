@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from numba import types
 
+from kerneldsl.frontend.declared import is_number
 from kerneldsl.frontend.parts import Part
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.ir.frontend.control import BeforeEnd
@@ -16,6 +17,7 @@ from kerneldsl.ir.frontend.reader import Reader
 from kerneldsl.ir.frontend.source_names import RESULT
 from kerneldsl.ir.operations import Effect, Value
 from kerneldsl.ir.refusals import Refusal
+from kerneldsl.lowering.types import numba_type
 
 if TYPE_CHECKING:
     from kerneldsl.frontend.linked_code import LinkedCode
@@ -68,7 +70,34 @@ def read_call_of(reader: Reader, unit: FunctionUnit, arguments: list[Any]) -> An
             _read_body_of(reader, unit, arguments)
             reader.plain_function = read
             raise
+    if unit.signatures:
+        return _read_as_declared(reader, unit, arguments)
     return _read_body_of(reader, unit, arguments)
+
+
+def _read_as_declared(reader: Reader, unit: FunctionUnit, arguments: list[Any]) -> Any:
+    """Read a call of a function for several signatures: numbers are converted to the best one."""
+    arguments, count = [*arguments], len(arguments) - len(unit.hidden)
+    values = [packed(reader, each) for each in arguments[:count]]
+    given = tuple(types.unliteral(each.type) for each in values)
+    fitting = [each for each in unit.signatures if len(each[1]) == count]
+    if not fitting:  # an argument is part of the function, as another function is
+        return _read_body_of(reader, unit, arguments)
+    cases = {types.none(*map(numba_type, kinds)): (kinds, result) for result, kinds in fitting}
+    chosen = reader.typing.context.resolve_overload(unit.function, list(cases), given, {})
+    if chosen is None:
+        known = " or ".join(str(case.args) for case in cases)
+        raise Refusal(
+            f"{unit.name} is declared for {known}, and is called with {given}",
+            "Convert the arguments, or leave out the signatures",
+        )
+    kinds, result = cases[chosen]
+    for number, (value, kind) in enumerate(zip(values, kinds, strict=True)):
+        if is_number(kind):
+            arguments[number] = reader.cast(value, numba_type(kind))
+    found = _read_body_of(reader, unit, arguments)
+    is_converted = result is not None and is_number(result)
+    return reader.cast(packed(reader, found), numba_type(result)) if is_converted else found
 
 
 def _read_body_of(reader: Reader, unit: FunctionUnit, arguments: list[Any]) -> Any:
