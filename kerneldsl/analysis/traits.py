@@ -42,3 +42,5 @@ class KernelTraits:
     infers_shared: bool = False
     #: It has a barrier of the whole grid, so that all blocks of a launch run at the same time.
     syncs_grid: bool = False
+    #: It is linked with CUDA C++ or PTX alone, which may have instructions of one architecture.
+    joins_code: bool = False

@@ -9,6 +9,7 @@ import kerneldsl as kd
 from kerneldsl import cuda
 from kerneldsl.compat.numba_cuda.errors import LinkerError, NvrtcError
 from kerneldsl.kernels.exported import OFFLINE
+from targets.cuda.compile.ptx_compiler import PtxCompiler
 from tests.support.targets import require
 
 HEAD = ".version 6.5\n.target sm_50\n.address_size 64\n"
@@ -125,6 +126,29 @@ def test_several_files_call_each_other():
     link = [cuda.PTXSource(ptx_of("twice")), cuda.PTXSource(ptx_of("four", called="twice"))]
     text = ptx(kernel_of(cuda.declare_device("four", "int32(int32)", link=link)))
     assert text.count("shl.b32") >= 2
+
+
+def test_code_with_instructions_of_one_architecture():
+    """Kernels with code in text are compiled for the architecture of the device alone."""
+    text = ptx_of("twice").replace(".version 6.5\n.target sm_50", ".version 8.0\n.target sm_90a")
+    text = text.replace("\tst.u32", "\tsetmaxnreg.dec.sync.aligned.u32 40;\n\tst.u32")
+    kernel = kernel_of(cuda.declare_device("twice", "int32(int32)", link=cuda.PTXSource(text)))
+    compiler = PtxCompiler("cuda")
+    traits = kernel._dispatcher.state().traits
+    assert [compiler.launch_arch(traits, each) for each in ("sm_80", "sm_90", "sm_120")] == [
+        "sm_80",
+        "sm_90a",
+        "sm_120a",
+    ]
+    found = kernel.ptx("int32[::1], int32[::1]", arch="sm_90a")
+    assert ".target sm_90a" in found
+    assert "setmaxnreg" in found
+    with pytest.raises(kd.DeviceCodeError, match="PTX for sm_90a"):
+        ptx(kernel)
+    link = [cuda.PTXSource(ptx_of("twice")), cuda.Cubin(b"\x7fELF")]
+    mixed = kernel_of(cuda.declare_device("twice", "int32(int32)", link=link))
+    traits = mixed._dispatcher.state().traits
+    assert compiler.launch_arch(traits, "sm_90") == "sm_90"
 
 
 def test_types_are_compared_with_the_code():

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kerneldsl.contract import Compiler, PassInfo
 from kerneldsl.utilities.address_space import require_addresses
-from targets.cuda.architectures import DEFAULT_ARCH, older_architectures
+from targets.cuda.architectures import ARCHITECTURES, DEFAULT_ARCH, older_architectures
 from targets.cuda.compile.lowered import DEFAULT_TILE_BLOCK
 
 if TYPE_CHECKING:
@@ -40,8 +40,13 @@ class PtxCompiler(Compiler):
         return traits.uses_tiles
 
     def launch_arch(self, traits: KernelTraits, arch: str) -> str:
-        """Return the architecture with ``wgmma`` for products of tiles, of a device that has it."""
-        return "sm_90a" if traits.uses_products and arch == "sm_90" else arch
+        """Return the architecture with all instructions of a device, if a kernel may use them.
+
+        Products of tiles have ``wgmma``, and linked code may have any of them.
+        """
+        own = f"{arch}a"
+        is_used = traits.joins_code or (traits.uses_products and arch == "sm_90")
+        return own if is_used and own in ARCHITECTURES else arch
 
     def check_barriers(self, problems: Sequence[BarrierProblem]) -> None:
         """Refuse barriers that provably diverge; warn, once for each place, of those that might."""
