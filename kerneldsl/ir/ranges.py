@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from numba import types
@@ -74,9 +75,14 @@ def ranges_of_region(
     *,
     may_wrap: bool = True,
     rounds: int | None = None,
+    given: Mapping[Value, Interval] = MappingProxyType({}),
 ) -> dict[Value, Interval]:
-    """Return intervals of the integers of a region, as :func:`ranges_of` does."""
+    """Return intervals of the integers of a region, as :func:`ranges_of` does.
+
+    `given` are those of values from outside.
+    """
     walk = _Walk(of_names, may_wrap=may_wrap, rounds=rounds)
+    walk.known.update(given)
     walk.region(region)
     return walk.known
 
@@ -134,7 +140,7 @@ class _Walk:
                 self.join(operation, ends)
             case "leave":
                 found = [self.get(value) for value in operation.operands]
-                self.leaves[operation.attributes["label"]].append(found)
+                self.leaves.setdefault(operation.attributes["label"], []).append(found)
             case "while":
                 before, body = operation.regions
                 self.loop(operation, operation.operands, body, body.arguments, (before, body))

@@ -27,6 +27,7 @@ __all__ = [
     "Storage",
     "is_dynamic",
     "is_of_block",
+    "may_share",
     "root_of",
 ]
 
@@ -136,6 +137,20 @@ def is_dynamic(array: Value) -> bool:
     made = array.owner
     is_shared = isinstance(made, Operation) and made.name == "shared.array"
     return is_shared and tuple(made.attributes["shape"]) == (0,)  # type: ignore[union-attr]
+
+
+def may_share(one: Value, two: Value, parameters: Collection[Value]) -> bool:
+    """Return whether two arrays of a kernel with some parameters may share memory."""
+    one, two = root_of(one), root_of(two)
+    of_block = [is_of_block(each) for each in (one, two)]
+    if one is two or not any(of_block):
+        return True
+    if all(of_block):
+        return all(map(is_dynamic, (one, two)))
+    other = two if of_block[0] else one
+    while isinstance(other.owner, Operation) and other.owner.name == "tuple.member":
+        (other,) = other.owner.operands
+    return other not in parameters
 
 
 class LocalScopes:

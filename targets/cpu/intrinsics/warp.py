@@ -11,7 +11,6 @@ Functions"; PTX ISA, section "shfl.sync".
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 
 from llvmlite import ir
@@ -20,7 +19,7 @@ from numba.core import cgutils
 
 from kerneldsl.ir.ranges import WARP_SIZE
 from kerneldsl.lowering.calls import Call
-from kerneldsl.lowering.scalars import call_llvm
+from kerneldsl.lowering.groups import combination_of
 from targets.cpu.intrinsics.exchange import I1, I32, I64, Buffer, Exchange, post_predicate
 
 __all__ = ["EXCHANGES"]
@@ -133,37 +132,12 @@ def _take_match_all(room: Buffer, call: Call) -> ir.Value:
 
 # -- reductions -------------------------------------------------------------------------------
 
-#: Combines two values of a type.
-_Combine = Callable[[ir.IRBuilder, types.Type, ir.Value, ir.Value], ir.Value]
+_BITWISE = ("and_", "or_", "xor")
+#: Operations that combine a value with itself to something else.
+_NOT_IDEMPOTENT = ("sum", "xor")
 
 
-def _sum(builder: ir.IRBuilder, kind: types.Type, a: ir.Value, b: ir.Value) -> ir.Value:
-    if isinstance(kind, types.Float):
-        # A flag that means nothing for a sum. Without one Numba adds its own flags, and LLVM might
-        # contract a lane's product into the sum.
-        return builder.fadd(a, b, flags=("arcp",))
-    return builder.add(a, b)
-
-
-def _extremum(
-    name: str, builder: ir.IRBuilder, kind: types.Type, a: ir.Value, b: ir.Value
-) -> ir.Value:
-    if isinstance(kind, types.Float):
-        return call_llvm(builder, f"llvm.{name}imumnum.f{kind.bitwidth}", a.type, [a, b])
-    compare = builder.icmp_signed if kind.signed else builder.icmp_unsigned
-    return builder.select(compare("<" if name == "min" else ">", a, b), a, b)
-
-
-def _bitwise(
-    name: str, builder: ir.IRBuilder, kind: types.Type, a: ir.Value, b: ir.Value
-) -> ir.Value:
-    combined: ir.Value = getattr(builder, name)(a, b)
-    return combined
-
-
-def _take_reduction(
-    combine: _Combine, *, is_idempotent: bool, room: Buffer, call: Call
-) -> ir.Value:
+def _take_reduction(name: str, room: Buffer, call: Call) -> ir.Value:
     builder, kind = call.builder, call.signature.return_type
     mask, kind_of_value = call.args[0], call.args[1].type
     bits = ir.IntType(kind.bitwidth)
@@ -172,8 +146,12 @@ def _take_reduction(
     place = room.value_of(builder.add(room.first, builder.and_(leader, I64(WARP_SIZE - 1))))
     with builder.if_then(builder.icmp_unsigned("==", leader, room.lane)):
         # In place of a lane that takes no part, a value that changes nothing.
-        own = _value_of(builder, builder.load(room.value_of(room.number)), kind_of_value)
-        nothing = own if is_idempotent else ir.Constant(kind_of_value, _zero(kind))
+        nothing = _value_of(builder, builder.load(room.value_of(room.number)), kind_of_value)
+        if name in _NOT_IDEMPOTENT:
+            nothing = combination_of("sum", call.context, kind).neutral
+        combine = partial(combination_of(name, call.context, kind).combine, builder)
+        if name in _BITWISE:
+            combine = getattr(builder, name)
         nodes = []
         for lane in range(WARP_SIZE):
             word = builder.load(room.value_of(builder.add(room.first, I64(lane))))
@@ -183,7 +161,7 @@ def _take_reduction(
         while len(nodes) > 1:
             half = len(nodes) // 2
             pairs = zip(nodes[:half], nodes[half:], strict=True)
-            nodes = [combine(builder, kind, one, other) for one, other in pairs]
+            nodes = [combine(*pair) for pair in pairs]
         result = builder.bitcast(nodes[0], bits)
         builder.store(builder.zext(result, I64) if bits != I64 else result, place)
     return _value_of(builder, builder.load(place), kind_of_value)
@@ -194,19 +172,6 @@ def _value_of(builder: ir.IRBuilder, word: ir.Value, kind: ir.Type) -> ir.Value:
     width = 64 if isinstance(kind, ir.DoubleType) else getattr(kind, "width", 32)
     bits = ir.IntType(width)
     return builder.bitcast(word if width == 64 else builder.trunc(word, bits), kind)
-
-
-def _zero(kind: types.Type) -> float | int:
-    return -0.0 if isinstance(kind, types.Float) else 0
-
-
-def _reduction(
-    combine: _Combine, *, is_idempotent: bool = True
-) -> Callable[[Buffer, Call], ir.Value]:
-    def take(room: Buffer, call: Call) -> ir.Value:
-        return _take_reduction(combine, is_idempotent=is_idempotent, room=room, call=call)
-
-    return take
 
 
 _POST_PREDICATE = partial(post_predicate, 1)
@@ -230,17 +195,13 @@ EXCHANGES: dict[str, Exchange] = {
             ("activemask", _post_nothing, _take_lanes),
         )
     },
+    "match_any_sync": Exchange(_post_value, _take_match_any, words=1),
+    "match_all_sync": Exchange(_post_value, _take_match_all, words=1),
     **{
-        name: Exchange(_post_value, take, words=1)
-        for name, take in (
-            ("match_any_sync", _take_match_any),
-            ("match_all_sync", _take_match_all),
-            ("reduce_add_sync", _reduction(_sum, is_idempotent=False)),
-            ("reduce_min_sync", _reduction(partial(_extremum, "min"))),
-            ("reduce_max_sync", _reduction(partial(_extremum, "max"))),
-            ("reduce_and_sync", _reduction(partial(_bitwise, "and_"))),
-            ("reduce_or_sync", _reduction(partial(_bitwise, "or_"))),
-            ("reduce_xor_sync", _reduction(partial(_bitwise, "xor"), is_idempotent=False)),
+        f"reduce_{word}_sync": Exchange(_post_value, partial(_take_reduction, name), words=1)
+        for word, name in (
+            *(("add", "sum"), ("min", "min"), ("max", "max")),
+            *(("and", "and_"), ("or", "or_"), ("xor", "xor")),
         )
     },
 }

@@ -15,7 +15,7 @@ from kerneldsl.contract import Dim3, Specialization
 from kerneldsl.ir.nonnegative import mark_indices
 from kerneldsl.ir.operations import Function, Operation, Region, Value
 from kerneldsl.ir.ranges import INTERVALS, Interval, ranges_of_region
-from kerneldsl.ir.recognize import constant_number, operator_of
+from kerneldsl.ir.recognize import constant_number, indices_of
 from kerneldsl.ir.rewriter import clone, replace_operations, rewrite
 from kerneldsl.ir.simplify import simplify
 from kerneldsl.ir.typing import Typing
@@ -30,7 +30,7 @@ from targets.cpu.regions.row_regions import loaded_once, move_shared, narrowed, 
 from targets.cpu.regions.tiles.place import place_tiles
 from targets.cpu.regions.warps import WARP, runs_by_warps
 
-__all__ = ["block_region", "thread_rows", "version_nonnegative_starts", "write_thread_rows"]
+__all__ = ["block_region", "thread_rows", "version_nonnegative_starts"]
 
 
 def block_region(function: Function, spec: Specialization, typing: Typing) -> Region:
@@ -47,7 +47,7 @@ def block_region(function: Function, spec: Specialization, typing: Typing) -> Re
     if spec.options.debug:
         thread_rows(region, spec.block_dim)
     else:
-        write_thread_rows(region, WARP if by_warps else spec.block_dim, INTERVALS)
+        _write_rows(region, WARP if by_warps else spec.block_dim, function.body.arguments)
     return region
 
 
@@ -55,15 +55,12 @@ _AXES = "xyz"
 Writer = Callable[[Operation], list[Operation]]
 
 
-def write_thread_rows(region: Region, extents: Dim3, intervals: dict[str, Interval]) -> None:
-    """Write loops over threads as rows with bounds, in place.
-
-    `intervals` are those of operations by their names.
-    """
+def _write_rows(region: Region, extents: Dim3, parameters: list[Value]) -> None:
+    """Write loops over threads as rows with bounds, in place; the kernel has some parameters."""
     thread_rows(region, extents)
-    known = ranges_of_region(region, intervals)
+    known = ranges_of_region(region, INTERVALS)
     replace_rows(region, _from_inside(partial(narrowed, known=known)))
-    merge_rows(region, known)
+    merge_rows(region, known, parameters)
     replace_rows(region, _innermost(in_halves))
     replace_rows(region, _innermost(partial(_as_a_whole, known=known)))
     replace_rows(region, _innermost(partial(_in_whole_strips, known=known)))
@@ -179,9 +176,9 @@ def _innermost(write: Writer) -> Writer:
 #
 # for k in range(starts[i], starts[i + 1]): total += values[k]
 #
-# runs with ``values[k]`` without that test if ``starts[i] >= 0``. The same holds for the sum of
-# such a counter and the index of a row in the loop. Innermost loops alone have two versions, so
-# that code grows by little.
+# runs with ``values[k]`` without that test if ``starts[i] >= 0``. Other indices may then not be
+# negative, too, such as the sum of the counter and the index of a row in the loop. Innermost loops
+# alone have two versions, so that code grows by little.
 
 _LOOPS = ("for", "while", "threads")
 
@@ -202,14 +199,9 @@ def _versions(loop: Operation) -> list[Operation]:
     if not start.type.signed or (constant_number(step) or 0) <= 0:
         return [loop]
     upward = clone(loop, {})
-    known = _nonnegative(upward)
-    marked = False
-    for each in upward.walk():
-        marks = _marked(each, known)
-        if marks:
-            each.attributes["nonnegative"] = marks
-            marked = True
-    if not marked:
+    given = {start: (0, int(start.type.maxval))}
+    known = ranges_of_region(Region((), [upward]), INTERVALS, may_wrap=False, given=given)
+    if not sum(_mark(each, known) for each in upward.walk()):
         return [loop]
     out: list[Operation] = []
     make = LoopWriter(out)
@@ -219,37 +211,12 @@ def _versions(loop: Operation) -> list[Operation]:
     return [*out, Operation("if", [test], (), None, regions).take_results(results)]
 
 
-def _nonnegative(loop: Operation) -> set[Value]:
-    """Return the counter of a loop, and the indices of rows in it that do not start below 0."""
-    known = {loop.regions[0].arguments[0]}
-    for each in loop.walk():
-        low = constant_number(each.operands[0]) if each.name == "row" else None
-        if low is not None and low >= 0:
-            known.update(each.regions[0].arguments)
-    return known
-
-
-def _marked(access: Operation, known: set[Value]) -> tuple[bool, ...] | None:
-    """Return the marks of an access if known values are not negative, ``None`` if none change."""
+def _mark(access: Operation, known: Mapping[Value, Interval]) -> bool:
+    """Mark indices of an access by their intervals; return whether that changes a mark."""
     marks = access.attributes.get("nonnegative")
-    if marks is None or all(marks) or access.name not in ("array.load", "array.store"):
-        return None
-    pairs = zip(marks, access.operands[1:], strict=False)
-    found = tuple(is_marked or _is_upward(value, known) for is_marked, value in pairs)
-    return None if found == marks else found
-
-
-def _is_upward(index: Value, known: set[Value]) -> bool:
-    """Return whether an index is a sum of what is not negative."""
-    made = index.owner
-    if isinstance(made, Operation) and made.name == "cast":
-        index = made.operands[0]
-        made = index.owner
-    if index in known:
-        return True
-    number = constant_number(index)
-    if number is not None:
-        return number >= 0
-    if not isinstance(made, Operation) or operator_of(made) is not operator.add:
+    if marks is None or access.name not in ("array.load", "array.store"):
         return False
-    return all(_is_upward(each, known) for each in made.operands)
+    pairs = zip(marks, indices_of(access), strict=False)
+    found = tuple(is_marked or known.get(value, (-1, -1))[0] >= 0 for is_marked, value in pairs)
+    access.attributes["nonnegative"] = found
+    return bool(found != marks)

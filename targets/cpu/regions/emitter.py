@@ -24,7 +24,7 @@ from kerneldsl.utilities.cached_property import cached_property
 from targets.cpu.codegen.code import ALIGNMENT
 from targets.cpu.codegen.storage import STACK_BYTES, LocalScopes, StaticArray, Storage, is_of_block
 
-__all__ = ["CountedLoop", "CpuEmitter"]
+__all__ = ["CountedLoop", "CpuEmitter", "write_apart"]
 
 _I32, _I64 = ir.IntType(32), ir.IntType(64)
 #: Operators that may compute in float32 what is rounded to it, if operands are numbers of float32.
@@ -326,3 +326,29 @@ class CpuEmitter(Emitter):
             write_print(self.context, self.builder, kinds, values)
         else:
             super().numba(operation)
+
+
+def write_apart(emitter: CpuEmitter, one: Value, two: Value) -> ir.Value:
+    """Return whether two arrays lie in ranges of memory that have no byte in common."""
+    first, second = (_ends(emitter, each) for each in (one, two))
+    builder = emitter.builder
+    is_before = builder.icmp_unsigned("<=", first[1], second[0])
+    return builder.or_(is_before, builder.icmp_unsigned("<=", second[1], first[0]))
+
+
+def _ends(emitter: CpuEmitter, value: Value) -> tuple[Any, Any]:
+    """Return the addresses of an array's first byte and after its last one; equal if it has none.
+
+    A stride may be negative, or 0.
+    """
+    context, builder = emitter.context, emitter.builder
+    array = emitter.wrapped(emitter.get(value), value.type)
+    low = high = builder.ptrtoint(array.data, _I64)
+    is_empty: Any = ir.IntType(1)(0)
+    for extent, stride in zip(array.shape, array.byte_strides(context, builder), strict=True):
+        is_empty = builder.or_(is_empty, builder.icmp_signed("==", extent, _I64(0)))
+        span = builder.mul(builder.sub(extent, _I64(1)), stride)
+        low = builder.add(low, emitter.smaller(span, _I64(0)))
+        high = builder.add(high, emitter.larger(span, _I64(0)))
+    size = _I64(context.get_abi_sizeof(context.get_data_type(value.type.dtype)))
+    return low, builder.select(is_empty, low, builder.add(high, size))

@@ -20,7 +20,6 @@ from typing import Any, NamedTuple
 
 from llvmlite import ir
 from numba import types
-from numba.core import cgutils
 
 from kerneldsl.contract import Specialization
 from kerneldsl.frontend.unit import IntrinsicUse
@@ -29,12 +28,11 @@ from kerneldsl.ir.operations import Function, Operation, Region, Value
 from kerneldsl.language.intrinsics.intrinsic import Effect
 from kerneldsl.language.kinds import ArrayKind, Kind, TupleKind
 from kerneldsl.lowering.calls import Call
-from kerneldsl.lowering.numba_internals.arrays import make_array
 from targets.cpu.intrinsics.atomics import ATOMICS
-from targets.cpu.regions.emitter import CountedLoop, CpuEmitter
+from targets.cpu.regions.emitter import CountedLoop, CpuEmitter, write_apart
 from targets.cpu.regions.rows import SEGMENT
 
-__all__ = ["gathering", "identity", "write_apart", "write_touched"]
+__all__ = ["gathering", "identity", "write_touched"]
 
 _I64 = ir.IntType(64)
 #: Elements of an array that are copied, at most.
@@ -127,9 +125,7 @@ def _begin(emitter: CpuEmitter, array: Value, others: list[Value], operation: Op
     threads = builder.mul(builder.sub(emitter.last, emitter.first), each)
     is_used = builder.icmp_signed("<=", size, emitter.smaller(_I64(_MOST_ELEMENTS), threads))
     for other in others:
-        kinds = array.type, other.type
-        values = tuple(emitter.plain(emitter.get(x), x.type) for x in (array, other))
-        is_used = builder.and_(is_used, write_apart(context, builder, kinds, values))
+        is_used = builder.and_(is_used, write_apart(emitter, array, other))
     nothing = identity(_short(operation), kind.dtype, context.get_value_type(kind.dtype))
     with builder.if_then(is_used), CountedLoop(builder, _I64(0), size) as place:
         builder.store(nothing, builder.gep(memory, [place], inbounds=True))
@@ -211,7 +207,7 @@ def _static(operation: Operation) -> Any:
 _HANDLERS = {f"atomic.{short}": _update for short in sorted(_OPERATIONS)}
 
 
-# -- elements of copies, and arrays that share no memory ------------------------------------------
+# -- elements of copies ---------------------------------------------------------------------------
 
 
 def identity(short: str, dtype: Any, kind: Any) -> Any:
@@ -238,35 +234,3 @@ def write_touched(builder: Any, short: str, dtype: Any, value: Any) -> Any:
     bits = ir.IntType(dtype.bitwidth)
     one, two = (builder.bitcast(each, bits) for each in (value, first))
     return builder.icmp_signed("!=", one, two)
-
-
-def _ends(context: Any, builder: Any, kind: Any, value: Any) -> tuple[Any, Any]:
-    """Return the addresses of an array's first byte and after its last one; equal if it has none.
-
-    A stride may be negative, or 0.
-    """
-    array = make_array(kind)(context, builder, value)
-    word = ir.IntType(64)
-    low = high = builder.ptrtoint(array.data, word)
-    is_empty: Any = cgutils.false_bit
-    for extent, stride in zip(
-        cgutils.unpack_tuple(builder, array.shape, kind.ndim),
-        cgutils.unpack_tuple(builder, array.strides, kind.ndim),
-        strict=True,
-    ):
-        zero, one = word(0), word(1)
-        is_empty = builder.or_(is_empty, builder.icmp_signed("==", extent, zero))
-        span = builder.mul(builder.sub(extent, one), stride)
-        is_back = builder.icmp_signed("<", span, zero)
-        low = builder.add(low, builder.select(is_back, span, zero))
-        high = builder.add(high, builder.select(is_back, zero, span))
-    size = word(context.get_abi_sizeof(context.get_data_type(kind.dtype)))
-    return low, builder.select(is_empty, low, builder.add(high, size))
-
-
-def write_apart(context: Any, builder: Any, kinds: tuple[Any, Any], values: tuple[Any, Any]) -> Any:
-    """Return whether two arrays lie in ranges of memory that have no byte in common."""
-    first = _ends(context, builder, kinds[0], values[0])
-    second = _ends(context, builder, kinds[1], values[1])
-    is_before = builder.icmp_unsigned("<=", first[1], second[0])
-    return builder.or_(is_before, builder.icmp_unsigned("<=", second[1], first[0]))

@@ -16,13 +16,12 @@ from kerneldsl.ir.operations import Operation, Region, Value
 from kerneldsl.ir.recognize import (
     constant_number,
     constant_range,
-    indices_of,
     operands_of,
     operator_of,
     sources_of,
 )
 from kerneldsl.language.intrinsics.intrinsic import Effect as LanguageEffect
-from targets.cpu.regions.lanes.values import LaneValues
+from targets.cpu.regions.lanes.values import LaneValues, place_of
 
 __all__ = ["IN_REGISTERS", "STRIP", "Choice"]
 
@@ -91,8 +90,9 @@ class Choice:
 
     def is_contiguous(self, access: Operation) -> bool:
         """Return whether neighbouring threads access neighbouring elements, or all threads one."""
-        *rows, last = (_reaches(each, {self.values.lane}) for each in _indices(access))
-        return not any(rows) and (not last or self.values.stride(_indices(access)[-1]) == 1)
+        _, indices = place_of(access)
+        *rows, last = (_reaches(each, {self.values.lane}) for each in indices)
+        return not any(rows) and (not last or self.values.stride(indices[-1]) == 1)
 
     def _profits(self, loop: Operation) -> bool:
         inner = [each for each in loop.walk() if each is not loop]
@@ -114,7 +114,7 @@ class Choice:
 
     def _judge(self, access: Operation, loop: Operation) -> int | None:
         """Return 1 for an access contiguous in the thread, 0 for a neutral, None for a bad one."""
-        indices = _indices(access)
+        _, indices = place_of(access)
         by_thread = [_reaches(each, {self.values.lane}) for each in indices]
         if not any(by_thread):
             return 0
@@ -143,21 +143,11 @@ class Choice:
         if loop.name != "for" or constant_number(loop.operands[2]) in range(STRIP):
             return False
         counter = loop.regions[-1].arguments[0]
+        last = (place_of(each)[1][-1] for each in loop.walk() if each.name in _ACCESSES)
         return any(
-            self.values.stride(self._unclamped(_indices(each)[-1])) == 1
-            and _counts(_indices(each)[-1], counter)
-            for each in loop.walk()
-            if each.name in _ACCESSES
+            self.values.stride(self._unclamped(index)) == 1 and _counts(index, counter)
+            for index in last
         )
-
-
-def _indices(access: Operation) -> list[Value]:
-    """Return the indices of an access, with those of the rows that the array is a part of."""
-    array, found = access.operands[0], indices_of(access)
-    while isinstance(array.owner, Operation) and array.owner.name == "array.part":
-        array, *more = array.owner.operands
-        found = [*more, *found]
-    return found
 
 
 def _reaches(value: Value, targets: set[Value]) -> bool:

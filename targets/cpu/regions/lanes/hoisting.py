@@ -17,15 +17,13 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from llvmlite import ir
 from numba import types
 
-from kerneldsl.ir.array_parts import ArrayParts
 from kerneldsl.ir.operations import Effect, Operation, Region, Value
 from kerneldsl.ir.recognize import constant_number
 from kerneldsl.ir.rewriter import clone
 from targets.cpu.codegen.storage import root_of
-from targets.cpu.regions.emitter import CpuEmitter
+from targets.cpu.regions.emitter import CpuEmitter, write_apart
 from targets.cpu.regions.lanes.choice import Choice
 from targets.cpu.regions.lanes.values import LaneValues
 from targets.cpu.regions.loop_writer import LoopWriter
@@ -34,7 +32,6 @@ from targets.cpu.regions.row_regions import computes_cheaply
 __all__ = ["HANDLERS", "with_loads_hoisted"]
 
 _DISJOINT = "array.disjoint"
-_I64 = ir.IntType(64)
 
 
 def with_loads_hoisted(
@@ -167,22 +164,7 @@ def _runs(loop: Operation, out: LoopWriter) -> Value:
 
 
 def _disjoint(emitter: CpuEmitter, operation: Operation) -> None:
-    builder = emitter.builder
-    one, two = (_bytes_of(emitter, emitter.get(each)) for each in operation.operands)
-    tests = (builder.icmp_unsigned("<=", a[1], b[0]) for a, b in ((one, two), (two, one)))
-    emitter.set(operation, builder.or_(*tests))
-
-
-def _bytes_of(emitter: CpuEmitter, array: ArrayParts) -> tuple[Any, Any]:
-    """Return the address of the first byte of an array, and the one after the last."""
-    context, builder = emitter.context, emitter.builder
-    low = high = builder.ptrtoint(array.data, _I64)
-    itemsize = _I64(context.get_abi_sizeof(context.get_data_type(array.kind.dtype)))
-    for extent, stride in zip(array.shape, array.byte_strides(context, builder), strict=True):
-        reach = builder.mul(builder.sub(extent, _I64(1)), stride)
-        low = builder.add(low, emitter.smaller(reach, _I64(0)))
-        high = builder.add(high, emitter.larger(reach, _I64(0)))
-    return low, builder.add(high, itemsize)
+    emitter.set(operation, write_apart(emitter, *operation.operands))
 
 
 HANDLERS = {_DISJOINT: _disjoint}

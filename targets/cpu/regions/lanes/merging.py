@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import operator
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 from numba import types
@@ -34,7 +34,7 @@ from kerneldsl.ir.recognize import (
 )
 from kerneldsl.ir.rewriter import clone_inside, if_then
 from kerneldsl.lowering.loop_marks import NOT_UNROLLED, UNROLLED_AS_VECTORS
-from targets.cpu.codegen.storage import is_dynamic
+from targets.cpu.codegen.storage import may_share, root_of
 from targets.cpu.regions.lanes.choice import STRIP
 from targets.cpu.regions.lanes.slots import low_bits_only
 from targets.cpu.regions.lanes.values import LaneValues, of_first_thread
@@ -54,60 +54,65 @@ class _Access(NamedTuple):
     values: LaneValues
 
 
-def merge_rows(region: Region, known: Mapping[Value, Interval]) -> None:
-    """Merge rows of a region that follow one another, in place."""
-    loads = Counter(each.operands[0] for each in region.walk() if each.name == "slot.load")
-    _merge(region, loads, known)
+def merge_rows(
+    region: Region, known: Mapping[Value, Interval], parameters: Collection[Value]
+) -> None:
+    """Merge rows of a region that follow one another, in place.
+
+    `known` has intervals of values, and `parameters` are those of the kernel.
+    """
+    _Merger(region, known, parameters).merge(region)
 
 
-def _merge(region: Region, loads: Counter[Value], known: Mapping[Value, Interval]) -> None:
-    out: list[Operation] = []
-    first: int | None = None
-    for operation in region.operations:
-        if operation.name != "row":
-            for inner in operation.regions:
-                _merge(inner, loads, known)
-            if operation.effects() or operation.regions:
+class _Merger:
+    def __init__(
+        self, region: Region, known: Mapping[Value, Interval], parameters: Collection[Value]
+    ) -> None:
+        self.known, self.parameters = known, parameters
+        self.loads = Counter(e.operands[0] for e in region.walk() if e.name == "slot.load")
+
+    def merge(self, region: Region) -> None:
+        out: list[Operation] = []
+        first: int | None = None
+        for operation in region.operations:
+            if operation.name != "row":
+                for inner in operation.regions:
+                    self.merge(inner)
+                if operation.effects() or operation.regions:
+                    first = None
+            elif first is not None and (found := self.merged(out[first], operation)):
+                out[first : first + 1] = []
+                out += found
                 first = None
-        elif first is not None and (found := _merged(out[first], operation, loads, known)):
-            out[first : first + 1] = []
-            out += found
-            first = None
-            continue
-        else:
-            first = len(out)
-        out.append(operation)
-    region.operations = out
+                continue
+            else:
+                first = len(out)
+            out.append(operation)
+        region.operations = out
 
-
-def _merged(
-    first: Operation,
-    second: Operation,
-    loads: Counter[Value],
-    known: Mapping[Value, Interval],
-) -> list[Operation] | None:
-    """Return two rows as one that runs strips, with the rows as they are for other distances."""
-    bounds = [constant_number(value) for row in (first, second) for value in row.operands]
-    low, high, *others = bounds
-    if low != 0 or high is None or others != [low, high] or high % STRIP or high <= STRIP:
-        return None
-    kept = _slots(first, "slot.store") & _slots(second, "slot.load")
-    are_numbers = all(isinstance(each.type, types.Number | types.Boolean) for each in kept)
-    if not kept or not are_numbers or not (_is_plain(first) and _is_plain(second)):
-        return None
-    out = LoopWriter()
-    order = _order(first, second, out)
-    if order is None:
-        return None
-    is_descending, tests = order
-    own = {place: place.type for place in kept if loads[place] == 1}
-    for value in low_bits_only(second.regions[0]):
-        if isinstance(value.owner, Operation) and value.owner.name == "slot.load":
-            own[value.owner.operands[0]] = types.int32
-    strips = _Strips(high, own, is_descending=is_descending).written(first, second, known)
-    if not tests:
-        return [*out.operations, *strips]
-    return [*out.operations, if_then(out.all(tests), strips, [first, second])]
+    def merged(self, first: Operation, second: Operation) -> list[Operation] | None:
+        """Return two rows as one that runs strips, with the rows as they are for other cases."""
+        bounds = [constant_number(value) for row in (first, second) for value in row.operands]
+        low, high, *others = bounds
+        if low != 0 or high is None or others != [low, high] or high % STRIP or high <= STRIP:
+            return None
+        kept = _slots(first, "slot.store") & _slots(second, "slot.load")
+        are_numbers = all(isinstance(each.type, types.Number | types.Boolean) for each in kept)
+        if not kept or not are_numbers or not (_is_plain(first) and _is_plain(second)):
+            return None
+        out = LoopWriter()
+        order = _order(first, second, self.parameters, out)
+        if order is None:
+            return None
+        is_descending, tests = order
+        own = {place: place.type for place in kept if self.loads[place] == 1}
+        for value in low_bits_only(second.regions[0]):
+            if isinstance(value.owner, Operation) and value.owner.name == "slot.load":
+                own[value.owner.operands[0]] = types.int32
+        strips = _Strips(high, own, is_descending=is_descending).written(first, second, self.known)
+        if not tests:
+            return [*out.operations, *strips]
+        return [*out.operations, if_then(out.all(tests), strips, [first, second])]
 
 
 def _slots(row: Operation, name: str) -> set[Value]:
@@ -124,7 +129,9 @@ def _is_plain(row: Operation) -> bool:
     return True
 
 
-def _order(first: Operation, second: Operation, out: LoopWriter) -> tuple[bool, list[Value]] | None:
+def _order(
+    first: Operation, second: Operation, parameters: Collection[Value], out: LoopWriter
+) -> tuple[bool, list[Value]] | None:
     """Return if strips run from the last to the first, and what must hold for that."""
     before, after = (_accesses(each) for each in (first, second))
     if before is None or after is None:
@@ -134,7 +141,8 @@ def _order(first: Operation, second: Operation, out: LoopWriter) -> tuple[bool, 
     distances: list[Value] = []
     for one in before:
         for other in after:
-            if not (one.is_write or other.is_write) or _are_apart(one.array, other.array):
+            is_read = not (one.is_write or other.is_write)
+            if is_read or not may_share(one.array, other.array, parameters):
                 continue
             if one.array is not other.array or not is_shared_array(one.array):
                 return None
@@ -155,29 +163,18 @@ def _order(first: Operation, second: Operation, out: LoopWriter) -> tuple[bool, 
 def _accesses(row: Operation) -> list[_Access] | None:
     """Return the accesses of a row to arrays.
 
-    It is ``None`` if an index may count from the end, or an array may be a part of another.
+    It is ``None`` if an index may count from the end, or an array is a part of another.
     """
     values = LaneValues(row)
     found = []
     for each in row.regions[0].walk():
         if each.name in ("array.load", "array.store"):
-            if not all(each.attributes["nonnegative"]) or not _is_whole(each.operands[0]):
+            array = each.operands[0]
+            if not all(each.attributes["nonnegative"]) or root_of(array) is not array:
                 return None
             is_write = each.name == "array.store"
-            found.append(_Access(each.operands[0], indices_of(each), is_write, values))
+            found.append(_Access(array, indices_of(each), is_write, values))
     return found
-
-
-def _is_whole(array: Value) -> bool:
-    """Return whether an array is one of the block, or a parameter."""
-    while isinstance(array.owner, Operation) and array.owner.name == "tuple.member":
-        (array,) = array.owner.operands
-    return is_shared_array(array) or not isinstance(array.owner, Operation)
-
-
-def _are_apart(one: Value, other: Value) -> bool:
-    both = (one, other)
-    return one is not other and any(map(is_shared_array, both)) and not all(map(is_dynamic, both))
 
 
 def _distance(one: _Access, other: _Access, inside: set[Value], out: LoopWriter) -> Value | None:

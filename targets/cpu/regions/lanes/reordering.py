@@ -22,8 +22,8 @@ from numba import types
 
 from kerneldsl.ir.operations import LOOPS, Operation, Region, Value
 from kerneldsl.ir.recognize import operands_of, operator_of
-from targets.cpu.codegen.storage import is_dynamic, is_of_block, root_of
-from targets.cpu.regions.lanes.values import LaneValues
+from targets.cpu.codegen.storage import is_of_block, may_share
+from targets.cpu.regions.lanes.values import LaneValues, place_of
 
 __all__ = ["Order", "order_of"]
 
@@ -47,7 +47,7 @@ def order_of(row: Operation, parameters: Collection[Value]) -> Order:
     pairs = [
         (one, two)
         for one, two in _pairs(row.regions[0])
-        if _may_be_one(_array(one), _array(two), parameters)
+        if may_share(_array(one), _array(two), parameters)
     ]
     if not pairs:
         return Order.ANY
@@ -90,32 +90,14 @@ def _array(access: Operation) -> Value:
     made = found.owner
     if access.name.startswith("item") and isinstance(made, Operation) and made.operands:
         found = made.operands[0]
-    return root_of(found)
-
-
-def _may_be_one(one: Value, two: Value, parameters: Collection[Value]) -> bool:
-    """Return whether two arrays may share memory."""
-    of_block = [is_of_block(each) for each in (one, two)]
-    if one is two or not any(of_block):
-        return True
-    if all(of_block):
-        return all(map(is_dynamic, (one, two)))
-    other = two if of_block[0] else one
-    while isinstance(other.owner, Operation) and other.owner.name == "tuple.member":
-        (other,) = other.owner.operands
-    return other not in parameters
+    return found
 
 
 def _is_strided(access: Operation, values: LaneValues) -> bool:
     """Return whether LLVM may know that neighbours access elements that are some apart."""
     if access.name.startswith("item") or isinstance(access.operands[0].type.dtype, types.Record):
         return True
-    array, *indices = access.operands
-    if access.name == "array.store":
-        indices.pop()
-    while isinstance(array.owner, Operation) and array.owner.name == "array.part":
-        array, *more = array.owner.operands
-        indices = [*more, *indices]
+    array, indices = place_of(access)
     if array.type.layout == "A":
         return False
     if array.type.layout == "F":

@@ -8,11 +8,11 @@ from collections.abc import Collection
 from numba import types
 
 from kerneldsl.ir.operations import LOOPS, Effect, Operation, Region, Value
-from kerneldsl.ir.recognize import constant_number, operands_of, operator_of, sources_of
+from kerneldsl.ir.recognize import constant_number, indices_of, operands_of, operator_of, sources_of
 from kerneldsl.ir.rewriter import clone
 from targets.cpu.regions.loop_writer import LoopWriter
 
-__all__ = ["LaneValues", "loads_of_bounds", "of_first_thread"]
+__all__ = ["LaneValues", "loads_of_bounds", "of_first_thread", "place_of"]
 
 #: Operations that read an element: at one place it is the same for all threads that read it at
 #: once.
@@ -136,6 +136,15 @@ class LaneValues:
                 if factor is not None and stride is not None:
                     return factor * stride
         return None
+
+
+def place_of(access: Operation) -> tuple[Value, list[Value]]:
+    """Return the array of an access and its indices, with those of rows that it is a part of."""
+    array, found = access.operands[0], indices_of(access)
+    while isinstance(array.owner, Operation) and array.owner.name == "array.part":
+        array, *more = array.owner.operands
+        found = [*more, *found]
+    return array, found
 
 
 def loads_of_bounds(row: Operation) -> set[Operation]:

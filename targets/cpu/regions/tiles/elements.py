@@ -13,8 +13,7 @@ from kerneldsl.ir.array_parts import ArrayParts
 from kerneldsl.ir.operations import Operation, Region, Value
 from kerneldsl.ir.tiles.elements import write_place, write_region, write_take
 from kerneldsl.language.packed_numbers import PackedNumbers
-from targets.cpu.regions.emitter import CpuEmitter
-from targets.cpu.regions.gathered_atomics import write_apart
+from targets.cpu.regions.emitter import CpuEmitter, write_apart
 from targets.cpu.regions.tiles.writer import Elements, TileCode
 
 __all__ = ["write_copy", "write_map", "write_taken"]
@@ -88,7 +87,7 @@ def write_store(emitter: CpuEmitter, operation: Operation) -> None:
         afterwards()
     else:
         read = operation.operands[1 + rank : 1 + rank + waits]
-        tests = [_are_apart(emitter, array, each) for each in read]
+        tests = [write_apart(emitter, array, each) for each in read]
         test = tests[0]
         for each in tests[1:]:
             test = emitter.builder.and_(test, each)
@@ -97,12 +96,6 @@ def write_store(emitter: CpuEmitter, operation: Operation) -> None:
                 at_once()
             with no:
                 afterwards()
-
-
-def _are_apart(emitter: CpuEmitter, one: Value, two: Value) -> ir.Value:
-    """Return whether two arrays have no memory in common."""
-    values = tuple(emitter.plain(emitter.get(each), each.type) for each in (one, two))
-    return write_apart(emitter.context, emitter.builder, (one.type, two.type), values)
 
 
 class _Access:

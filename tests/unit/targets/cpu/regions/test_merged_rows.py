@@ -69,3 +69,32 @@ def kernel(x, out):
         elements[_INDICES[stored](t)] = expected * 3 + k
         expected = expected * 2 + 1 + elements[_INDICES[read](t)]
     np.testing.assert_array_equal(out, expected)
+
+
+@kd.kernel
+def swapped_buffers(out, rounds):
+    t = kd.threadIdx.x
+    s, q = kd.shared.array(257, np.int64), kd.shared.array(257, np.int64)
+    s[t], q[t] = t, 1000 + t
+    if t == 0:
+        s[256], q[256] = 256, 1256
+    kd.syncthreads()
+    one, other = s, q
+    for _ in range(rounds):
+        v = one[t + 1]
+        kd.syncthreads()
+        s[t] = v * 3
+        kd.syncthreads()
+        one, other = other, one
+    out[t] = s[t]
+
+
+@pytest.mark.parametrize("rounds", [1, 2, 3])
+def test_an_array_that_a_loop_hands_on_may_be_the_stored_one(rounds):
+    out = poisoned(_THREADS, np.int64)
+    with kd.use("cpu"):
+        swapped_buffers[1, _THREADS](out, rounds)
+    s, q = np.arange(257), np.arange(257) + 1000
+    for number in range(rounds):
+        s[:256] = (q if number % 2 else s)[1:] * 3
+    np.testing.assert_array_equal(out, s[:256])
