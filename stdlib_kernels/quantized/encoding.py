@@ -45,7 +45,8 @@ def quantize_groups(
     """Quantize a group by a block: `height` rows and `width` columns of them."""
     top, left = kd.blockIdx.y * height, kd.blockIdx.x * width
     bottom, right = min(top + height, x.shape[0]), min(left + width, x.shape[1])
-    low = high = total = kd.float32(0)
+    low = high = kd.float32(0)
+    total = kd.float64(0)
     has_nan = False
     for i in range(top, bottom):
         for j in range(left + kd.threadIdx.x, right, threads):
@@ -57,9 +58,11 @@ def quantize_groups(
     total = kd.block.sum(total)
     has_nan = kd.block.any(has_nan)
     if method == ABSMEAN:
-        scale = total / kd.float32((bottom - top) * (right - left))
+        scale = kd.float32(total / ((bottom - top) * (right - left)))
     elif method == RANGE:
         scale = (high - low) / kd.float32(largest)
+        if math.isinf(scale):
+            scale = high / kd.float32(largest) - low / kd.float32(largest)
     else:
         scale = max(high, -low) / kd.float32(largest)
     zero = kd.float32(0)

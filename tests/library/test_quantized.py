@@ -271,7 +271,6 @@ def quantized_by_numpy(x, name, group):
     chosen = FORMATS[name]
     shape = tuple(-(-n // g) for n, g in zip(x.shape, group, strict=True))
     codes, scales, zeros = np.empty(x.shape), np.empty(shape, np.float32), np.zeros(shape)
-    x = x.astype(np.float32)
     for i, j, part in blocks_of(x, group):
         v = x[part]
         low, high = min(v.min(), 0), max(v.max(), 0)
@@ -296,18 +295,32 @@ def test_quantize(call, to_kind, rng, name, group, dtype):
     x = rng.standard_normal((5, 80)).astype(dtype_of(dtype))
     x[1] = 0
     extents = (1, 80) if group is None else (1, group) if group == 16 else group
-    codes, scales, zeros = quantized_by_numpy(x, name, extents)
+    codes, scales, zeros = quantized_by_numpy(x.astype(np.float32), name, extents)
     found = quantized.quantize(to_kind(x), name, group)
     host = [each.copy_to_host() if isinstance(each, kd.DeviceArray) else each for each in found]
     np.testing.assert_allclose(host[1], scales, rtol=1e-6)
     got = quantized.unpack(host[0], name, 80).astype(np.float64)
-    assert np.abs(got - codes).max() <= (0 if name != "ternary" else 1)
+    assert np.array_equal(got, codes)
     if name == "uint4":
         assert np.array_equal(host[2], zeros)
     if extents[0] == 1:
         back = call(quantized.dequantize, *host[: 2 + (name == "uint4")], format=name, count=80)
         expected = values_of(got, host[1], host[2])
         np.testing.assert_allclose(back, expected, rtol=1e-6, atol=1e-30)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_quantize_numbers_near_the_largest(call, to_kind, rng, name):
+    """Their sums and differences do not overflow."""
+    x = (rng.uniform(-3e38, 3e38, (4, 200))).astype(np.float32)
+    x[0], x[1, :2] = -3e38, (3e38, -3e38)
+    codes, scales, zeros = quantized_by_numpy(x.astype(np.float64), name, (1, 200))
+    found = quantized.quantize(to_kind(x), name)
+    host = [each.copy_to_host() if isinstance(each, kd.DeviceArray) else each for each in found]
+    np.testing.assert_allclose(host[1], scales, rtol=1e-6)
+    back = call(quantized.dequantize, *host[: 2 + (name == "uint4")], format=name, count=200)
+    off = np.abs(back.astype(np.float64) - values_of(codes, scales, zeros))
+    assert (off <= scales * 1.001).all()
 
 
 def test_a_group_with_nan_has_no_scale(call):
