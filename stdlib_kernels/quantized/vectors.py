@@ -25,7 +25,9 @@ __all__ = ["fits_vectors", "multiply_vectors"]
 #: Rows of words that a block reads: each number of the other factor is used for all of them. A CPU
 #: has too few registers for more, if rows have several sums or the scales of groups. A GPU's blocks
 #: are small, so that there are many.
-ROWS, DEVICE_ROWS, HOST_ROWS, HOST_GROUP_ROWS = 8, 2, 4, 2
+ROWS, DEVICE_ROWS, HOST_ROWS = 8, 2, 4
+#: Bytes of these rows on a CPU. It prefetches what is as far ahead: what the next block reads.
+HOST_BYTES = 1 << 13
 #: Words of a row up to which sums fit in 32 bits if numbers keep their places in bytes.
 MOST_APART = 1 << 18
 #: Threads of a block: lanes of the widest vector of a CPU, and some warps of a GPU.
@@ -219,10 +221,8 @@ def multiply_vectors(x: Array, weights: Weights, out: Array) -> None:
         threads = math.gcd(group, threads)
     is_apart = is_on_host(out) and per_byte > 1 and count <= MOST_APART
     block_rows = ROWS if is_on_host(out) else DEVICE_ROWS
-    if is_on_host(out) and groups > 1:
-        block_rows = HOST_GROUP_ROWS
-    elif is_apart and x.dtype == np.int8:
-        block_rows = HOST_ROWS
+    if is_on_host(out) and (groups > 1 or x.dtype == np.int8):
+        block_rows = max(1, min(HOST_ROWS, HOST_BYTES // (4 * count)))
     static = {
         "height": weights.height,
         "bits": chosen.bits,

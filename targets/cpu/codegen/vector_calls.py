@@ -36,8 +36,8 @@ __all__ = ["add_products", "define_calls", "most_words", "prefetch_after", "with
 _PRODUCT = "kerneldsl.dot4."
 #: Of those of functions for prefetches; then the bytes from one lane's address to the next one's.
 _PREFETCH = "kerneldsl.prefetch."
-#: Distance of a prefetch: more than most rows that a block of the library reads side by side.
-AHEAD = 1 << 14
+#: Distance of a prefetch: as many bytes as the rows that a block of the library reads side by side.
+AHEAD = 1 << 13
 #: LLVM's names of extensions that multiply bytes, and the most words that an instruction takes.
 _EXTENSIONS = (({"avx512vnni", "avx512vl"}, 16), ({"avxvnni", "avx2"}, 8))
 _WIDTHS = (4, 8, 16)
