@@ -23,14 +23,16 @@ __all__ = ["fits_planes", "multiply_planes"]
 
 #: Words of a row of a tile: an instruction multiplies as many elements along k.
 DEPTH = 16
+#: Words are copied so many turns, less one, early.
+STAGES = 3
 #: Tiles by rows of the other factor: rows of words, threads, blocks of a multiprocessor, and
 #: whether words are loaded two turns early. Each tile reads all planes of its part, so tiles of 64
 #: rows are tall. For more rows, unpacking the words first is faster.
 TILES = {
-    8: (128, 128, 2, True),
-    16: (128, 128, 2, True),
-    32: (128, 128, 2, False),
-    64: (256, 256, 1, False),
+    8: (128, 128, 2),
+    16: (128, 128, 2),
+    32: (128, 128, 2),
+    64: (256, 256, 1),
 }
 #: Rows of integers, or by numbers of 8 bits, up to which that holds.
 MOST_OTHERS = 16
@@ -45,12 +47,13 @@ OTHER_THREADS = 128
 @kd.kernel(wraparound=False)
 def lay_out_planes(x, planes, *, count):
     """Write ``x[m, c * count + p]`` in ``planes[p, m, c]``, and zeros beyond the last one."""
-    c, m, p = kd.blockIdx.x * OTHER_THREADS + kd.threadIdx.x, kd.blockIdx.y, kd.blockIdx.z
+    c, m = kd.blockIdx.x * OTHER_THREADS + kd.threadIdx.x, kd.blockIdx.y
     if c < planes.shape[2]:
-        k, value = c * count + p, kd.float32(0)
-        if k < x.shape[1]:
-            value = kd.float32(x[m, k])
-        planes[p, m, c] = value
+        for p in range(count):
+            k, value = c * count + p, kd.float32(0)
+            if k < x.shape[1]:
+                value = kd.float32(x[m, k])
+            planes[p, m, c] = value
 
 
 def number_of(word, zero, shift, bits, flip, number, fraction):
@@ -88,7 +91,7 @@ def _add_planes(w, y0, y1, y2, y3, first, zero, found, bits, flip, number, fract
 def multiply_words(
     words, planes, scales, zeros, sums, length,
     *, bits, flip, bias, number, fraction, tall, rows, height, group, parts, is_grouped, is_exact,
-    has_zeros, is_early,
+    has_zeros,
 ):  # fmt: skip
     """Multiply rows of words by planes: a part along k is below the one before it in `sums`.
 
@@ -106,22 +109,24 @@ def multiply_words(
         part = n // below
         first, start = n - part * below, part * length
         acc = kd.tile.zeros((tall, rows), kd.int32 if is_exact else kd.float32)
-        w = kd.tile.load(words, (first, start), (tall, DEPTH))
-        if is_early:
-            following = kd.tile.load(words, (first, start + DEPTH), (tall, DEPTH))
-        for c in kd.pipelined(range(start, min(start + length, words.shape[1]), DEPTH)):
-            # Loads of the next words take as long as the products of these.
-            if is_early:
-                later = kd.tile.load(words, (first, c + 2 * DEPTH), (tall, DEPTH))
-            else:
-                following = kd.tile.load(words, (first, c + DEPTH), (tall, DEPTH))
-            row, g = first // height, c // group
+        row, g = first // height, start // group
+        if height == 1:
+            scale = kd.tile.load(scales, (row, g), (tall, 1))
+            less = kd.tile.load(zeros, (row, g), (tall, 1))
+        stop = min(start + length, words.shape[1])
+        for c in kd.pipelined(range(start, stop, DEPTH), stages=STAGES):
+            w = kd.tile.load(words, (first, c), (tall, DEPTH))
+            g = c // group
+            if height == 1:  # a load takes as long as the products of a turn
+                ahead = (c + DEPTH) // group
+                next_scale = kd.tile.load(scales, (row, ahead), (tall, 1))
+                next_less = kd.tile.load(zeros, (row, ahead), (tall, 1))
             zero = number(2**bits + bias)
             if has_zeros:
                 if height > 1:
                     zero = number(2**bits) + number(zeros[row, g])
                 else:
-                    zero = number(2**bits) + number(kd.tile.load(zeros, (row, g), (tall, 1)))
+                    zero = number(2**bits) + number(less)
             found = kd.tile.zeros((tall, rows), kd.float32)
             y0 = kd.tile.load(p0, (m, c), (rows, DEPTH))
             y1 = kd.tile.load(p1, (m, c), (rows, DEPTH))
@@ -154,17 +159,16 @@ def multiply_words(
             elif height > 1:
                 acc += found * kd.float32(scales[row, g])
             else:
-                acc += found * kd.float32(kd.tile.load(scales, (row, g), (tall, 1)))
-            w = following
-            if is_early:
-                following = later
+                acc += found * kd.float32(scale)
+            if height == 1:
+                scale, less = next_scale, next_less
         kd.tile.store(sums, (n, m), acc)
 
 
 #: The kernel, by threads of a block and blocks of a multiprocessor.
 WORDS_BY_PLANES = {
     bounds: kd.kernel(wraparound=False, launch_bounds=bounds)(multiply_words)
-    for bounds in {each[1:3] for each in TILES.values()}
+    for bounds in {each[1:] for each in TILES.values()}
 }
 
 
@@ -200,7 +204,7 @@ def multiply_planes(x: Array, weights: Weights, out: Array) -> None:
     is_exact = x.dtype == np.int8 and not is_grouped and weights.zeros is None
     width = next(each for each in TILES if each >= rows)
     planes = allocate(x, (count, rows, -(-words.shape[1] // DEPTH) * DEPTH), number)
-    tall, threads, blocks, is_early = TILES[width]
+    tall, threads, blocks = TILES[width]
     tiles = -(-words.shape[0] // tall)
     parts = max(1, min(blocks * PROCESSORS // tiles, words.shape[1] // MIN_PART))
     kind = np.dtype(np.int32 if is_exact else np.float32)
@@ -222,9 +226,8 @@ def multiply_planes(x: Array, weights: Weights, out: Array) -> None:
         "is_grouped": is_grouped,
         "is_exact": is_exact,
         "has_zeros": weights.zeros is not None,
-        "is_early": is_early,
     }
-    grid: tuple[int, ...] = (-(-planes.shape[2] // OTHER_THREADS), rows, count)
+    grid = (-(-planes.shape[2] // OTHER_THREADS), rows)
     launch(lay_out_planes, grid, OTHER_THREADS, x, planes, count=count)
     length = -(-words.shape[1] // (DEPTH * parts)) * DEPTH
     args = (words, planes, scales, zeros, sums.T, length)

@@ -240,3 +240,43 @@ for _kernel in (_by_functions, _through_shared):
         block=(64,),
         expected=lambda a, b, c: {2: a.astype(c.dtype) @ b.astype(c.dtype).T},
     )
+
+
+def _nibble(word, at):
+    return kd.float16(kd.uint32(word >> kd.uint32(at)) & kd.uint32(15))
+
+
+@kd.kernel
+def _of_words(words, b, c):
+    """A factor is computed from words, which a loop may copy early."""
+    for m, n in kd.tiles(c.shape, (64, 16)):
+        acc = kd.tile.zeros((64, 16), kd.float32)
+        for k in kd.pipelined(range(0, words.shape[1], 16)):
+            w = kd.tile.load(words, (m, k), (64, 16))
+            x = kd.tile.load(b, (n, k), (16, 16))
+            acc = kd.mma(w.map(_nibble, 0), x.T, acc)
+            acc = kd.mma(w.map(_nibble, 28), x.T, acc)
+        kd.tile.store(c, (m, n), acc)
+
+
+def _add_words(inner: int, first: int) -> None:
+    def make(rng: np.random.Generator) -> tuple[Any, ...]:
+        words = rng.integers(0, 2**32, (101, inner + first), np.uint32)[:, first:]
+        return words, small_integers(rng, (41, inner), "float16"), poisoned((101, 41), "float32")
+
+    def expected(words: Any, b: Any, c: Any) -> dict[int, Any]:
+        codes = (words & 15).astype(c.dtype) + (words >> 28).astype(c.dtype)
+        return {2: codes @ b.astype(c.dtype).T}
+
+    _LIST.add(
+        f"words.{inner}.from_{first}",
+        _of_words,
+        make,
+        grid=(3,),
+        block=(64,),
+        expected=expected,
+    )
+
+
+for _inner, _first in ((48, 0), (44, 4), (50, 0), (35, 1), (3, 0)):
+    _add_words(_inner, _first)

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 from llvmlite import ir
 
 from kerneldsl.ir.operations import Operation, Region, Value
-from kerneldsl.ir.tiles.elements import write_place
+from kerneldsl.ir.tiles.elements import Slot, write_place
+from targets.cuda.compile.mma.fragments import Fragments
 from targets.cuda.compile.mma.functions import GLOBAL
 from targets.cuda.compile.mma.operands import GROUP_BYTES, Operand
 from targets.cuda.intrinsics.by_architecture import call_by_architecture
@@ -24,9 +25,16 @@ from targets.cuda.intrinsics.memory import SHARED_SPACE
 from targets.cuda.intrinsics.synchronize import call_nvvm
 
 if TYPE_CHECKING:
-    from targets.cuda.compile.tiles.writer import TileWriter
+    from targets.cuda.compile.tiles.writer import Storage, TileWriter
 
-__all__ = ["always_in_groups", "copy_factor", "copy_groups", "put_element", "write_factor"]
+__all__ = [
+    "always_in_groups",
+    "copy_factor",
+    "copy_groups",
+    "put_element",
+    "read_staged",
+    "write_factor",
+]
 
 _VOID, _I1, _I8, _I32, _I64 = ir.VoidType(), *(ir.IntType(bits) for bits in (1, 8, 32, 64))
 _GLOBAL_SPACE = 1
@@ -41,6 +49,30 @@ def write_factor(writer: TileWriter, operation: Operation, factor: Operand) -> N
     call_by_architecture(writer.code.builder, "matrix_commit", _VOID, [])
     call_by_architecture(writer.code.builder, "matrix_wait_0", _VOID, [])
     writer.code.wait()
+
+
+def read_staged(writer: TileWriter, operation: Operation, target: Storage) -> None:
+    """Read the thread's elements of a tile that an earlier iteration began to copy."""
+    code, builder, layouts = writer.code, writer.code.builder, writer.layouts
+    assert layouts is not None
+    factor, layout = layouts.copied(operation), layouts.of_tile(operation.result)
+    assert factor is not None
+    assert isinstance(layout, Fragments)
+    data = writer.factors.memory(operation)
+    model = writer.emitter.context.data_model_manager[target.kind]
+    stored = writer.emitter.context.get_data_type(target.kind)
+    vector = ir.VectorType(stored, 2)
+    for first in range(0, layout.slot_count, 2):  # of neighbours in a row
+        row, column = layout.indices(builder, code.thread, _I64(first))
+        row, column = (builder.trunc(each, _I32) for each in (row, column))
+        place = factor.offset(builder, row, builder.mul(column, _I32(factor.itemsize)))
+        at = builder.bitcast(builder.gep(data, [place]), vector.as_pointer(SHARED_SPACE))
+        pair = builder.load(at)
+        pair.align = 2 * factor.itemsize
+        for odd in range(2):
+            value = model.from_data(builder, builder.extract_element(pair, _I32(odd)))
+            slot = _I64(first + odd)
+            target.put(Slot(slot, slot), value)
 
 
 def copy_factor(

@@ -37,7 +37,7 @@ def find_early_loads(loop: Operation, layouts: TileLayouts, accesses: Accesses) 
     found: dict[Operation, None] = {}
     loads, reasons = [], {}
     for each in inside:
-        if layouts.factor(each) is None:
+        if layouts.copied(each) is None:
             continue
         needed = _needed(each, body, always)
         if isinstance(needed, str):

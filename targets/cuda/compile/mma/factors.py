@@ -54,7 +54,11 @@ class Factors:
         self._writer, self._layouts = writer, layouts
         self.rings = rings
         self._ring_of = {load: ring for ring in rings.values() for load in ring.early.loads}
-        self._rooms = dict(rooms_of(function, layouts))
+        self._rooms = {
+            key: factor
+            for key, factor in rooms_of(function, layouts)
+            if key in self._ring_of or not layouts.is_staged(key)
+        }
         self._offsets: dict[Any, int] = {}
         total = 0
         for key, factor in self._rooms.items():

@@ -29,6 +29,8 @@ __all__ = ["Product", "TileLayouts"]
 
 _Layout: TypeAlias = Fragments | RowFragments | None
 _Fit: TypeAlias = tuple[Step, Operand, Operand]
+#: Bytes of the elements of tiles that are copied and read by pairs.
+_WORD = 4
 
 
 @dataclass(frozen=True)
@@ -98,6 +100,7 @@ class TileLayouts(Layouts):
                 if isinstance(found, Fragments):
                     self._add(each.result, found.of_rows())
         self._factors = dict(self._find_factors(operations))
+        self._staged = dict(self._find_staged(operations))
         for value, layout in list(self._find_rows(operations)):
             self._add(value, layout)
 
@@ -114,6 +117,17 @@ class TileLayouts(Layouts):
     def factor(self, load: Operation) -> Operand | None:
         """Return the factor that an operation loads, ``None`` if its tile is more than that."""
         return self._factors.get(load)
+
+    def copied(self, load: Operation) -> Operand | None:
+        """Return what an operation loads by copies to shared memory: a factor, or its numbers."""
+        return self._factors.get(load) or self._staged.get(load)
+
+    def is_staged(self, load: Operation) -> bool:
+        """Return whether a factor is computed from what an operation loads, and from it alone.
+
+        A pipelined loop can copy it to shared memory early. A thread reads its elements there.
+        """
+        return load in self._staged
 
     def is_factor(self, value: Value) -> bool:
         """Return whether a tile is a factor in shared memory."""
@@ -302,6 +316,23 @@ class TileLayouts(Layouts):
                 and is_as_stored
             ):
                 yield load, next(iter(operands))
+
+    def _find_staged(self, operations: Sequence[Operation]) -> Iterator[tuple[Operation, Operand]]:
+        readers: dict[Value, list[Operation]] = {}
+        for each in operations:
+            for value in each.operands:
+                readers.setdefault(value, []).append(each)
+        made = {product.operands[0].owner for product in self._computed}
+        for load in operations:
+            if load.name != "tile.load" or load in self._factors:
+                continue
+            value = load.result
+            size = getattr(value.type.dtype, "bitwidth", 0) // 8
+            is_plain = size == _WORD and load.operands[0].type.dtype == value.type.dtype
+            uses = readers.get(value, [])
+            if is_plain and isinstance(self.of_tile(value), Fragments) and made.issuperset(uses):
+                rows, columns = value.type.shape
+                yield load, Operand(rows, columns, size, is_along_k=True)
 
     def _find_rows(self, operations: Sequence[Operation]) -> Iterator[tuple[Value, RowFragments]]:
         """Return loaded tiles of one column that operations on fragments alone read, as they are.

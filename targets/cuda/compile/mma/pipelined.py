@@ -74,7 +74,7 @@ class _Pipeline:
             return None
         found: ir.Value | None = None
         for load in early.loads:
-            factor = layouts.factor(load)
+            factor = layouts.copied(load)
             assert factor is not None
             test = always_in_groups(self._writer, load, factor, self._loop)
             if test is None:
@@ -152,7 +152,7 @@ class _Pipeline:
         for each in ring.early.operations:
             if each in ring.early.loads:
                 assert layouts is not None
-                factor = layouts.factor(each)
+                factor = layouts.copied(each)
                 assert factor is not None
                 about = self._writer, each, factor, self._writer.factors.memory(each)
                 if when is None:

@@ -94,7 +94,7 @@ def _stages(
 def rooms_of(function: Function, layouts: TileLayouts) -> Iterator[tuple[Any, Operand]]:
     """Return the rooms that a kernel needs: of loads, and of factors of products."""
     for each in function.body.walk():
-        factor, product = layouts.factor(each), layouts.product(each)
+        factor, product = layouts.copied(each), layouts.product(each)
         if factor is not None:
             yield each, factor
         if product is not None:

@@ -59,6 +59,11 @@ def write_load(writer: TileWriter, operation: Operation) -> None:
 
         write_factor(writer, operation, factor)
         return
+    if writer.layouts is not None and writer.factors.is_early(operation):
+        from targets.cuda.compile.mma.copies import read_staged
+
+        read_staged(writer, operation, code.tile(operation.result))
+        return
     target, rest = code.tile(operation.result), writer.emitter.get(other)
 
     def converted(value: ir.Value) -> ir.Value:

@@ -123,6 +123,28 @@ def test_a_factor_that_is_loaded_in_its_iteration(
     assert found == expected
 
 
+def low(word):
+    return kd.float16(word & kd.uint32(15))
+
+
+def from_words(words, b, c):
+    acc = kd.tile.zeros((32, 16), kd.float32)
+    for k in kd.pipelined(range(0, words.shape[1], 16)):
+        w, y = kd.tile.load(words, (0, k), (32, 16)), kd.tile.load(b, (0, k), (16, 16))
+        acc = kd.mma(w.map(low), y.T, acc)
+    kd.tile.store(c, (0, 0), acc)
+
+
+def test_what_a_factor_is_computed_from_is_loaded_early() -> None:
+    """Threads read the words that they unpack from shared memory, by pairs."""
+    signature = "uint32[:,::1], float16[:,::1], float32[:,::1]"
+    spec = specialize(from_words, signature, block=(64, 1, 1), promises=Promises(is_disjoint=True))
+    found = compile_kernel(spec, arch="sm_90")
+    assert "2 factors loaded 3 iterations early" in [each.text for each in found.passes]
+    assert "ld.shared.v2.b32" in found.ptx
+    assert "ld.global.nc.b32" not in found.ptx.split("mma.sync")[1]
+
+
 def below(s, i, j):
     return s if j <= i else kd.float32(-1e30)
 
