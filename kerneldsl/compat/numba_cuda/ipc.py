@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from kerneldsl.compat.numba_cuda.arrays import DeviceNDArray, integers
 from kerneldsl.compat.numba_cuda.errors import translating
-from kerneldsl.compat.numba_cuda.memory import MemoryPointer, context_now
+from kerneldsl.compat.numba_cuda.memory import IpcArrayHandle, MemoryPointer
 from kerneldsl.contract import MemoryType
 from kerneldsl.errors import TargetUnavailableError
 from kerneldsl.memory.arrays import make_array
@@ -128,13 +127,11 @@ def share(memory: MemoryPointer, device: Any) -> IpcHandle:
     return IpcHandle(memory, handle, memory.size, device.describe().uuid, offset)
 
 
-@contextlib.contextmanager
 def open_ipc_array(
     handle: bytes, shape: Any, dtype: Any, strides: Any = None, offset: int = 0
-) -> Iterator[Any]:
-    """Give an array over memory of another process in the block; `handle` is the driver's."""
+) -> IpcArrayHandle:
+    """Return a block with an array over memory of another process; `handle` is the driver's."""
     element = np.dtype(dtype)
     size = math.prod(integers(shape, "shape")) * element.itemsize
-    opened = IpcHandle(None, handle, size, offset=offset)
-    yield opened.open_array(context_now(), shape, element, strides)
-    opened.close()
+    desc = {"shape": shape, "dtype": dtype, "strides": strides}
+    return IpcArrayHandle(IpcHandle(None, handle, size, offset=offset), desc)

@@ -21,6 +21,16 @@ from kerneldsl.placement.devices import current_device
 __all__ = ["Overload", "arch_of"]
 
 
+def _resource(name: str, what: str) -> property:
+    """Return the property with a resource that the compiled kernel takes."""
+
+    def read(self: Overload) -> int:
+        kernel, given = self._kernel()
+        return int(getattr(kernel.resources(*given, **_on_gpu()), name))
+
+    return property(read, doc=what)
+
+
 class Overload:
     """The types of parameters and result that a function is compiled for.
 
@@ -145,29 +155,16 @@ class Overload:
                 head = f"{title} {function.__name__}".center(80, "-")
                 print(head, read(), "=" * 80, sep="\n")
 
-    def _resource(self, name: str) -> int:
-        kernel, given = self._kernel()
-        return int(getattr(kernel.resources(*given, **_on_gpu()), name))
-
-    @property
-    def regs_per_thread(self) -> int:
-        """The registers of a thread."""
-        return self._resource("registers")
-
     @property
     def const_mem_size(self) -> int:
-        """The bytes of the arrays and texts in the code, which are in global memory here."""
+        """The bytes of the arrays and texts in the code; some are in global memory here."""
         return sum(map(int, _CONSTANT.findall(self.inspect_asm())))
 
-    @property
-    def shared_mem_per_block(self) -> int:
-        """The bytes of static shared memory of a block."""
-        return self._resource("static_shared_bytes")
-
-    @property
-    def local_mem_per_thread(self) -> int:
-        """The bytes of local memory of a thread."""
-        return self._resource("local_bytes")
+    regs_per_thread = _resource("registers", "The registers of a thread.")
+    shared_mem_per_block = _resource(
+        "static_shared_bytes", "The bytes of static shared memory of a block."
+    )
+    local_mem_per_thread = _resource("local_bytes", "The bytes of local memory of a thread.")
 
     @property
     def max_threads_per_block(self) -> int:

@@ -112,8 +112,8 @@ class _NamedStream(ExternalStream):
 _LEGACY, _PER_THREAD = 1, 2
 
 
-class Event:
-    """A mark in a stream.
+class Event(_Event):
+    """A mark in a stream, with numba.cuda's methods.
 
     Parameters
     ----------
@@ -121,37 +121,20 @@ class Event:
         Whether elapsed times are measured.
     """
 
+    __slots__ = ()
+
     def __init__(self, timing: bool = True) -> None:
-        self._event = _Event(timed=timing)
-        self._is_recorded = False
+        super().__init__(timing)
 
-    @property
-    def handle(self) -> int:
-        """The driver's handle."""
-        return self._event.handle
-
-    def record(self, stream: Any = 0) -> None:
+    def record(self, stream: Any = 0) -> Event:
         """Mark what is in a stream now."""
-        self._event.record(_queue(stream))
-        self._is_recorded = True
+        return super().record(_queue(stream))
 
     def wait(self, stream: Any = 0) -> None:
         """Let later work in a stream wait for the event."""
-        if self._is_recorded:
-            self._event.wait(_queue(stream))
+        super().wait(_queue(stream))
 
-    def synchronize(self) -> None:
-        """Wait for the event."""
-        if self._is_recorded:
-            self._event.synchronize()
-
-    def query(self) -> bool:
-        """Return whether the work before the event has finished."""
-        return not self._is_recorded or self._event.query()
-
-    def elapsed_time(self, evtend: Event) -> float:
-        """Return the milliseconds from this event to a later one."""
-        return self._event.elapsed_ms(evtend._event)
+    elapsed_time = _Event.elapsed_ms
 
 
 def stream_of(stream: Any) -> Any:
@@ -195,9 +178,7 @@ def _by_handle(kind: type[ExternalStream], handle: int) -> ExternalStream:
     return made
 
 
-def event(timing: bool = True) -> Event:
-    """Make an event."""
-    return Event(timing)
+event = Event
 
 
 def event_elapsed_time(evtstart: Event, evtend: Event) -> float:
