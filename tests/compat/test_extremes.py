@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
 import kerneldsl as kd
 from kerneldsl import cuda
+from tests.compat.both_targets import target  # noqa: F401
 
 _VALUES = [0.0, -0.0, 1.5, -2.5, np.inf, -np.inf, np.nan, 1e-310]
 
@@ -78,3 +81,41 @@ def test_integers_are_compared_exactly():
     with kd.use("cpu"):
         kernel[1, 32](x, y, out)
     np.testing.assert_array_equal(out, np.maximum(x, y))
+
+
+@cuda.jit
+def _fuse(out, a, b, c):
+    i = cuda.grid(1)
+    if i < out.size:
+        out[i] = cuda.fp16.hfma(a[i], b[i], c[i])
+
+
+def _rounded(exact):
+    """Return the float16 that is nearest to a fraction, ties to even."""
+    if abs(exact) >= 65520:
+        return np.float16(np.inf if exact > 0 else -np.inf)
+    near = np.float16(float(exact))  # or a neighbour of that
+    around = [near, *(np.nextafter(near, np.float16(end)) for end in (-np.inf, np.inf))]
+    return min(
+        (each for each in around if np.isfinite(each)),
+        key=lambda each: (abs(Fraction(float(each)) - exact), int(each.view(np.uint16)) & 1),
+    )
+
+
+def test_a_fused_product_is_rounded_once(rng):
+    bits = rng.integers(0, 1 << 16, (3, 1501)).astype(np.uint16)
+    bits[:, :500] = rng.integers(0x3800, 0x4200, (3, 500))  # of similar size
+    bits[:2, :100] &= 0x83FF  # subnormal
+    bits[:, 500] = 0x3C00, 0x1001, 0x3C00  # in float32 the tie is lost
+    a, b, c = bits.view(np.float16)
+    out = np.full(1501, -7, np.float16)
+    _fuse[13, 128](out, a, b, c)
+    for given in zip(out, a, b, c, strict=True):
+        found, *factors = given
+        if not all(map(np.isfinite, factors)):
+            with np.errstate(all="ignore"):
+                wanted = np.float64(factors[0]) * np.float64(factors[1]) + np.float64(factors[2])
+            np.testing.assert_equal(float(found), wanted)
+            continue
+        first, second, third = map(Fraction, map(float, factors))
+        assert found == _rounded(first * second + third), given

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
+from kerneldsl.kernels.decorators import func
 from kerneldsl.kernels.made_functions import made_functions
+from kerneldsl.language.intrinsics.values import bitcast
 
 #: In the narrow type itself.
 EXACT = {
@@ -45,8 +48,44 @@ ROUNDED = {
     "hrint(a)": "np.rint(a)",
     "htrunc(a)": "np.trunc(a)",
 }
-#: The product is exact in float64, and the sum of no further bits is lost before it is rounded.
-_FUSED = {"hfma(a, b, c)": "a * b + c"}
+#: One instruction of a GPU, on the bits of the numbers.
+_FUSED_PTX = b"""
+.version 6.0
+.target sm_60
+.address_size 64
+.visible .func (.param .b32 result) kd_fma_f16(.param .b32 a, .param .b32 b, .param .b32 c)
+{
+    .reg .b16 %h<5>;
+    .reg .b32 %r<2>;
+    ld.param.u16 %h1, [a];
+    ld.param.u16 %h2, [b];
+    ld.param.u16 %h3, [c];
+    fma.rn.f16 %h4, %h1, %h2, %h3;
+    cvt.u32.u16 %r1, %h4;
+    st.param.b32 [result], %r1;
+    ret;
+}
+"""
+
+
+@func(link=_FUSED_PTX, signature="uint16(uint16, uint16, uint16)", name="kd_fma_f16", pure=True)
+def _fused_bits(a: Any, b: Any, c: Any) -> Any:
+    """Return the bits of ``a * b + c``, rounded once.
+
+    The product is exact in float64, and the sum loses no bits that the rounding to float16 needs.
+    """
+    first, second = np.float64(bitcast(a, np.float16)), np.float64(bitcast(b, np.float16))
+    return bitcast(np.float16(first * second + np.float64(bitcast(c, np.float16))), np.uint16)
+
+
+_FUSED = """
+def hfma(a, b, c):
+    \"\"\"Return a * b + c, rounded once.\"\"\"
+    a = bitcast(np.float16(a), np.uint16)
+    b = bitcast(np.float16(b), np.uint16)
+    c = bitcast(np.float16(c), np.uint16)
+    return bitcast(fused_bits(a, b, c), np.float16)
+"""
 
 
 def texts(narrow: str, exact: dict[str, str], rounded: dict[str, str]) -> str:
@@ -72,9 +111,7 @@ def _text(head: str, expression: str, narrow: str, kind: str, result: str) -> st
     )
 
 
-_TEXT = texts("np.float16", EXACT, ROUNDED) + "\n\n"
-_TEXT += "\n\n".join(
-    _text(*each, "np.float16", "np.float64", "np.float16") for each in _FUSED.items()
-)
-_NAMES = [head.partition("(")[0] for head in (*EXACT, *ROUNDED, *_FUSED)]
-globals().update(made_functions(_TEXT, __name__, _NAMES, {"math": math, "np": np}))
+_TEXT = texts("np.float16", EXACT, ROUNDED) + _FUSED
+_NAMES = [head.partition("(")[0] for head in (*EXACT, *ROUNDED, "hfma(")]
+_GIVEN = {"math": math, "np": np, "bitcast": bitcast, "fused_bits": _fused_bits}
+globals().update(made_functions(_TEXT, __name__, _NAMES, _GIVEN))
