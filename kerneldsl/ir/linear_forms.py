@@ -292,10 +292,6 @@ class GrowthForms(LinearForms):
             found = self.known[value] = self._of_atom(value)
         return found
 
-    def number_of(self, value: Value) -> int | None:
-        """Return the number that an integer is, if that is known."""
-        return self.of(value).number if isinstance(value.type, types.Integer) else None
-
     # -- atoms ------------------------------------------------------------------------------------
 
     def _form(self, value: Value) -> Linear | None:

@@ -108,8 +108,3 @@ def name_of(function: Any) -> str:
     if isinstance(key, tuple):  # of a method: the type that has it, and its name
         key = key[-1]
     return str(getattr(key, "__name__", key)).rpartition(".")[2]
-
-
-def plain(kind: Any) -> Any:
-    """Return a type without the value of a literal."""
-    return types.unliteral(kind)

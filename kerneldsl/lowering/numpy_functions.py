@@ -134,16 +134,7 @@ def _farray(ptr: Any, shape: Any, dtype: Any = None) -> Any:
         return None
     if isinstance(shape, types.Integer):
         return lambda ptr, shape, dtype=None: ptr[:shape]
-    if len(shape) == 1:
-        return lambda ptr, shape, dtype=None: ptr[: shape[0]]
-
-    def farray(ptr: Any, shape: Any, dtype: Any = None) -> Any:
-        count = 1
-        for each in shape:
-            count *= each
-        return ptr[:count].reshape(shape[::-1]).T
-
-    return farray
+    return lambda ptr, shape, dtype=None: numba.carray(ptr, shape[::-1]).T
 
 
 def _is_pointer_to(ptr: Any, dtype: Any) -> bool:

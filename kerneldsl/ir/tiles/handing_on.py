@@ -19,6 +19,7 @@ from kerneldsl.ir.operations import (
     handed_on,
     keep_results,
 )
+from kerneldsl.ir.rewriter import rewrite
 from kerneldsl.ir.tiles.live_ranges import is_tile
 from kerneldsl.ir.tiles.placement import Placement
 
@@ -27,21 +28,11 @@ __all__ = ["drop_casts", "drop_unread", "hand_on_by_copies"]
 
 def drop_casts(function: Function) -> None:
     """Drop conversions of tiles to their own type, which loops have."""
-    values: dict[Value, Value] = {}
 
-    def visit(region: Region) -> None:
-        kept = []
-        for operation in region.operations:
-            operation.operands = [values.get(value, value) for value in operation.operands]
-            if operation.name == "cast" and is_tile(operation.result):
-                values[operation.result] = operation.operands[0]
-                continue
-            kept.append(operation)
-            for inner in operation.regions:
-                visit(inner)
-        region.operations = kept
+    def dropped(cast: Operation) -> tuple[list[Operation], list[Value]] | None:
+        return ([], cast.operands) if is_tile(cast.result) else None
 
-    visit(function.body)
+    rewrite(function.body, {"cast": dropped})
 
 
 def drop_unread(function: Function) -> None:

@@ -114,14 +114,7 @@ class DeviceCallConv(MinimalCallConv):
         super().decorate_function(fn, args, fe_argtypes, noalias)
         fn.attributes.add("convergent")  # it may hold a barrier; LLVM drops it where none is
 
-    def return_user_exc(
-        self,
-        builder: ir.IRBuilder,
-        exc: Any,
-        exc_args: Any = None,
-        loc: Any = None,
-        func_name: Any = None,
-    ) -> None:
+    def return_user_exc(self, builder: ir.IRBuilder, *about: Any, **named: Any) -> None:
         """End the thread."""
         self._return_errcode_raw(builder, STATUS_FAULT)
 

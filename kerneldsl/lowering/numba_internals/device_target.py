@@ -219,22 +219,14 @@ class DeviceContext(BaseContext):
             return lowered_by(ours, self, sig)
         return super().get_function(fn, sig, _firstcall)
 
-    def compile_subroutine(
-        self,
-        builder: Any,
-        impl: Any,
-        sig: Any,
-        locals: Any = None,
-        flags: Any = None,
-        caching: bool = True,
-    ) -> Any:
+    def compile_subroutine(self, *given: Any, flags: Any = None, **named: Any) -> Any:
         """Compile a helper of Numba's with a kernel's flags; see `helpers_of_kernels`.
 
         It has no lines, so that one serves every kernel.
         """
         plain = self.subtarget(enable_debuginfo=False) if self.enable_debuginfo else self
         flags = flags or kernel_flags()
-        return BaseContext.compile_subroutine(plain, builder, impl, sig, locals, flags, caching)
+        return BaseContext.compile_subroutine(plain, *given, flags=flags, **named)
 
     def get_ufunc_info(self, ufunc_key: Any) -> Any:
         """Return loops of a NumPy ufunc; what they call is renamed when modules are linked."""

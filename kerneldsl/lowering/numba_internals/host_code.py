@@ -98,17 +98,8 @@ def helpers_of_kernels() -> Iterator[None]:
     compile_subroutine, get_ufunc_info = kind.compile_subroutine, kind.get_ufunc_info
     get_function = kind.get_function
 
-    def compile_helper(
-        self: Any,
-        builder: Any,
-        impl: Any,
-        sig: Any,
-        locals: Any = None,
-        flags: Any = None,
-        caching: bool = True,
-    ) -> Any:
-        flags = flags or kernel_flags()
-        return compile_subroutine(self, builder, impl, sig, locals, flags, caching)
+    def compile_helper(self: Any, *given: Any, flags: Any = None, **named: Any) -> Any:
+        return compile_subroutine(self, *given, flags=flags or kernel_flags(), **named)
 
     def find_lowering(self: Any, fn: Any, sig: Any, _firstcall: bool = True) -> Any:
         ours = operator_lowering(fn, sig)

@@ -12,7 +12,7 @@ import re
 from typing import Any
 
 from llvmlite import ir
-from llvmlite.binding.newpassmanagers import NewPassManager
+from llvmlite.binding.newpassmanagers import NewPassManager, create_new_module_pass_manager
 from numba.core import cgutils
 from numba.core.callconv import RETCODE_USEREXC, create_error_model, excinfo_ptr_t
 from numba.core.cpu_options import FastMathOptions
@@ -27,6 +27,7 @@ __all__ = [
     "module_text",
     "relax_floats",
     "return_number",
+    "run_named_passes",
     "run_passes",
     "without_errors",
 ]
@@ -115,6 +116,14 @@ def return_number(context: Any, builder: Any, number: Any) -> None:
     place = convention._get_excinfo_argument(builder.function)
     builder.store(builder.inttoptr(number, place.type.pointee), place)
     convention._return_errcode_raw(builder, RETCODE_USEREXC)
+
+
+def run_named_passes(module: Any, builder: Any, *names: str) -> None:
+    """Run passes over a module, by their names as llvmlite adds them."""
+    manager = create_new_module_pass_manager()
+    for name in names:
+        getattr(manager, f"add_{name}_pass")()
+    run_passes(manager, module, builder)
 
 
 def run_passes(manager: Any, module: Any, builder: Any) -> None:

@@ -28,7 +28,11 @@ from kerneldsl.lowering.loop_marks import (
     with_loop_marks,
 )
 from kerneldsl.lowering.numba_internals.host_code import HostLibrary
-from kerneldsl.lowering.numba_internals.llvm_modules import module_text, run_passes
+from kerneldsl.lowering.numba_internals.llvm_modules import (
+    module_text,
+    run_named_passes,
+    run_passes,
+)
 from targets.cpu.runtime.native_tables import RUNNER
 from targets.cpu.runtime.objects import IS_SUPPORTED
 
@@ -86,9 +90,7 @@ def _unroll_strips(module: Any, builder: Any) -> Any:
     if not has_vectors_to_unroll(text):
         return module
     unrolled = llvm.parse_assembly(unroll_in_full(text))
-    manager = llvm.create_new_module_pass_manager()
-    manager.add_loop_unroll_pass()
-    run_passes(manager, unrolled, builder)
+    run_named_passes(unrolled, builder, "loop_unroll")
     optimized = llvm.parse_assembly(leave_as_it_is(str(unrolled)))
     optimized.name = module.name
     run_passes(builder.getModulePassManager(), optimized, builder)
@@ -103,16 +105,6 @@ def _leave_out_inlined(module: Any) -> None:
             function.linkage = "linkonce_odr"
 
 
-def _inline_body(module: Any, builder: Any) -> None:
-    """Inline the body into the function that runs a piece of a launch.
-
-    LLVM's pipeline would simplify the body twice: before and after it is inlined.
-    """
-    manager = llvm.create_new_module_pass_manager()
-    manager.add_always_inliner_pass()
-    run_passes(manager, module, builder)
-
-
 def _optimize(module: Any, machine: Any) -> Any:
     options = llvm.create_pipeline_tuning_options(speed_level=3)
     options.loop_vectorization = True
@@ -120,7 +112,9 @@ def _optimize(module: Any, machine: Any) -> Any:
     options.loop_interleaving = True
     options.loop_unrolling = True
     builder = llvm.create_pass_builder(machine, options)
-    _inline_body(module, builder)
+    # The body is inlined into the function that runs a piece of a launch. LLVM's pipeline would
+    # simplify it twice: before and after that.
+    run_named_passes(module, builder, "always_inliner")
     text = str(module)
     module = _with_conversions(module, text)
     module, restore = _with_math(module, machine, text)
@@ -216,10 +210,9 @@ def name_symbols(module: Any, machine: Any, old: str, new: str) -> None:
     kept = (old, *CONVERSIONS)
     for each in _defined(module):
         each.linkage = "external" if each.name in kept else "internal"
-    manager = llvm.create_new_module_pass_manager()
-    manager.add_global_dead_code_eliminate_pass()
     options = llvm.create_pipeline_tuning_options()
-    run_passes(manager, module, llvm.create_pass_builder(machine, options))
+    builder = llvm.create_pass_builder(machine, options)
+    run_named_passes(module, builder, "global_dead_code_eliminate")
     number = 0
     for each in _defined(module):
         if each.name == old:

@@ -27,7 +27,7 @@ import llvmlite.binding as llvm
 from llvmlite import ir
 from numba.core import cgutils
 
-from kerneldsl.lowering.numba_internals.llvm_modules import run_passes
+from kerneldsl.lowering.numba_internals.llvm_modules import run_named_passes
 from targets.cpu.codegen.levels import features_in_use
 
 __all__ = ["add_products", "define_calls", "most_words", "prefetch_after", "with_variants"]
@@ -130,15 +130,11 @@ def define_calls(module: Any, builder: Any) -> None:
             module.link_in(llvm.parse_assembly(_product(name)))
         elif name.startswith(_PREFETCH):
             module.link_in(llvm.parse_assembly(_prefetch(name)))
-    manager = llvm.create_new_module_pass_manager()
-    manager.add_global_dead_code_eliminate_pass()
-    manager.add_always_inliner_pass()
-    manager.add_instruction_combine_pass()
-    manager.add_new_gvn_pass()
-    # Now an address that lanes share for a load and its prefetch is computed once, not in vectors.
-    manager.add_instruction_combine_pass()
-    manager.add_global_dead_code_eliminate_pass()
-    run_passes(manager, module, builder)
+    dead_code, simplify = "global_dead_code_eliminate", "instruction_combine"
+    # At the second simplification, an address that lanes share for a load and its prefetch is
+    # computed once, not in vectors.
+    names = dead_code, "always_inliner", simplify, "new_gvn", simplify, dead_code
+    run_named_passes(module, builder, *names)
 
 
 def _prefetch(name: str) -> str:

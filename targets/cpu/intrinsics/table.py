@@ -36,13 +36,11 @@ __all__ = [
     "LOWERINGS",
     "Atomic",
     "Cut",
-    "Elements",
     "Exchange",
-    "Id",
     "Lowering",
     "Refused",
+    "Rewritten",
     "ScalarOperation",
-    "Stored",
     "Together",
     "lowering_of",
     "refuse",
@@ -186,8 +184,8 @@ REFUSED = {
 
 
 @dataclass(frozen=True)
-class Id:
-    """An index or a size of the launch."""
+class Rewritten:
+    """What passes over the regions write: ids, arrays of a block, and loops and tiles."""
 
 
 @dataclass(frozen=True)
@@ -197,11 +195,6 @@ class Cut:
     #: How the predicates of a vote are combined: ``"count"``, ``"and"``, ``"or"``, ``"all"`` or
     #: ``"any"``; ``None`` for a barrier without a vote.
     form: str | None = None
-
-
-@dataclass(frozen=True)
-class Stored:
-    """An array in the storage of the block (:mod:`targets.cpu.codegen.storage`)."""
 
 
 @dataclass(frozen=True)
@@ -222,16 +215,8 @@ class ScalarOperation:
 
 
 @dataclass(frozen=True)
-class Elements:
-    """An operation on tiles, which becomes loops over elements: `targets/cpu/regions/tiles`."""
-
-
-@dataclass(frozen=True)
 class Together:
     """An operation that a block does once, for all of its threads."""
-
-    #: The intrinsic's name.
-    name: str
 
 
 @dataclass(frozen=True)
@@ -242,21 +227,13 @@ class Refused:
     reason: str
 
 
-Lowering: TypeAlias = (
-    Id | Cut | Exchange | Stored | Atomic | ScalarOperation | Elements | Together | Refused
-)
+Lowering: TypeAlias = Rewritten | Cut | Exchange | Atomic | ScalarOperation | Together | Refused
 
-_IDS = (
-    *("grid", "gridsize", "laneid", "lanemask_lt", "warpsize"),
-    *(
-        f"{name}.{axis}"
-        for name in ("threadIdx", "blockIdx", "blockDim", "gridDim")
-        for axis in "xyz"
-    ),
-)
+_PLACES = (Typing.INDEX, Typing.INDEX_TUPLE, Typing.LANE_MASK)
+_REWRITTEN = (*_PLACES, Typing.ARRAY, Typing.LOOP, Typing.TILE)
 #: Name of each intrinsic to its lowering.
 LOWERINGS: dict[str, Lowering] = {
-    **{name: Id() for name in _IDS},
+    **{name: Rewritten() for name, row in INTRINSICS.items() if row.typing in _REWRITTEN},
     "syncthreads": Cut(),
     "syncthreads_count": Cut("count"),
     "syncthreads_and": Cut("and"),
@@ -268,17 +245,10 @@ LOWERINGS: dict[str, Lowering] = {
     "block.all": Cut("all"),
     "block.any": Cut("any"),
     **GROUPS,
-    **{name: Together(name) for name in INTRINSICS if name.startswith("chain.")},
+    **{name: Together() for name in INTRINSICS if name.startswith("chain.")},
     "threadfence": ScalarOperation(fence),
     "threadfence_block": ScalarOperation(fence),
     "threadfence_system": ScalarOperation(fence),
-    "shared.array": Stored(),
-    "local.array": Stored(),
-    **{
-        name: Elements()
-        for name, row in INTRINSICS.items()
-        if row.typing in (Typing.TILE, Typing.LOOP)
-    },
     **{name: Atomic(*operations) for name, operations in ATOMICS.items()},
     **{name: ScalarOperation(emit) for name, emit in (scalars.EMITTERS | EMITTERS).items()},
     **{name: ScalarOperation(emit) for name, emit in linked.EMITTERS.items()},

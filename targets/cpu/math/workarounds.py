@@ -31,7 +31,7 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
-from kerneldsl.lowering.numba_internals.llvm_modules import run_passes
+from kerneldsl.lowering.numba_internals.llvm_modules import run_named_passes
 
 __all__ = [
     "Divisions",
@@ -160,11 +160,8 @@ class Divisions:
 
 
 def _run(module: Any, machine: Any, *names: str) -> None:
-    passes = llvm.create_new_module_pass_manager()
-    for name in names:
-        getattr(passes, f"add_{name}_pass")()
     options = llvm.create_pipeline_tuning_options(speed_level=3)
-    run_passes(passes, module, llvm.create_pass_builder(machine, options))
+    run_named_passes(module, llvm.create_pass_builder(machine, options), *names)
 
 
 def _division(op: str) -> str:

@@ -139,7 +139,7 @@ def cut_out(
     """
     import llvmlite.binding as llvm
 
-    from kerneldsl.lowering.numba_internals.llvm_modules import run_passes
+    from kerneldsl.lowering.numba_internals.llvm_modules import run_named_passes
 
     wanted = frozenset(functions)
     bitcode = _cuttings.get((path, wanted, has_exact_roots))
@@ -154,12 +154,10 @@ def cut_out(
         for function in module.functions:
             if not function.is_declaration and function.name not in wanted:
                 function.linkage = "internal"
-        manager = llvm.create_new_module_pass_manager()
-        manager.add_global_dead_code_eliminate_pass()
         builder = llvm.create_pass_builder(
             _any_machine(), llvm.create_pipeline_tuning_options(speed_level=1)
         )
-        run_passes(manager, module, builder)
+        run_named_passes(module, builder, "global_dead_code_eliminate")
         asks = _ASKS_FOR_ROOTS.search(str(module)) if has_exact_roots else None
         if asks is not None:
             call = rf"call i32 @__nvvm_reflect\(ptr {re.escape(asks[1])}\).*"

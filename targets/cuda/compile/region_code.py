@@ -273,19 +273,12 @@ def _target_context() -> Any:
 class _EntryCallConv(DeviceCallConv):
     """The convention in an entry, which returns nothing."""
 
-    def return_user_exc(
-        self,
-        builder: ir.IRBuilder,
-        exc: Any,
-        exc_args: Any = None,
-        loc: Any = None,
-        func_name: Any = None,
-    ) -> None:
+    def return_user_exc(self, builder: ir.IRBuilder, *about: Any, **named: Any) -> None:
         """End the body: a device reports no exception."""
         if is_entry(builder):
             end_thread_early(builder)
         else:
-            super().return_user_exc(builder, exc, exc_args, loc, func_name)
+            super().return_user_exc(builder, *about, **named)
 
     def return_status_propagate(self, builder: ir.IRBuilder, status: Any) -> None:
         """Go on: a device reports no exception."""

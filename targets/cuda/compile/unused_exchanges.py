@@ -28,7 +28,7 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
-from kerneldsl.lowering.numba_internals.llvm_modules import run_passes
+from kerneldsl.lowering.numba_internals.llvm_modules import run_named_passes
 
 __all__ = ["without_unused_exchanges"]
 
@@ -61,7 +61,7 @@ def without_unused_exchanges(module: Any, machine: Any, parse: Callable[[str], A
         return f"{name}freeze {kind} undef ;" if next(numbers) in unused else name + call
 
     rest = parse(_CALL.sub(removed, text))
-    _run(rest, machine, "add_aggressive_dce_pass", "add_simplify_cfg_pass")
+    _run(rest, machine, "aggressive_dce", "simplify_cfg")
     return rest
 
 
@@ -76,7 +76,7 @@ def _unused(text: str, parse: Callable[[str], Any]) -> set[int]:
     )
     copy = parse(marked)
     # They merge no calls. With calls that were merged one that is used would be lost.
-    _run(copy, _host_machine(), "add_jump_threading_pass", "add_aggressive_dce_pass")
+    _run(copy, _host_machine(), "jump_threading", "aggressive_dce")
     return {*range(next(numbers))}.difference(map(int, _MARKED.findall(str(copy))))
 
 
@@ -86,11 +86,9 @@ def _host_machine() -> Any:
 
 
 def _run(module: Any, machine: Any, *passes: str) -> None:
-    """Run passes by the names of methods that add them to a pass manager."""
+    """Run passes by their names as llvmlite adds them."""
     for each in passes:
         tuning = llvm.create_pipeline_tuning_options(speed_level=1)
         # It keeps what a run registers, which refers to memory of that run.
         builder = llvm.create_pass_builder(machine, tuning)
-        manager = llvm.create_new_module_pass_manager()
-        getattr(manager, each)()
-        run_passes(manager, module, builder)
+        run_named_passes(module, builder, each)

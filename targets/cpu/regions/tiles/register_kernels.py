@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from llvmlite import ir
 from numba.core import cgutils
 
+from kerneldsl.lowering.numba_internals.llvm import BFLOAT
 from targets.cpu.codegen.levels import features_in_use
 
 __all__ = [
@@ -49,19 +50,6 @@ _I8, _I16 = ir.IntType(8), ir.IntType(16)
 FLIP = -0x7F7F7F80
 
 
-class _BFloat(ir.Type):
-    """LLVM's bfloat16."""
-
-    def _to_string(self) -> str:
-        return "bfloat"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _BFloat)
-
-    def __hash__(self) -> int:
-        return hash(_BFloat)
-
-
 class Unit(NamedTuple):
     """A way to add products."""
 
@@ -77,7 +65,7 @@ class Unit(NamedTuple):
     def add(self, builder: ir.IRBuilder, one: ir.Value, two: ir.Value, total: ir.Value) -> ir.Value:
         """Add products of vectors of words."""
         lanes = total.type.count
-        element = {"avx512bf16.dpbf16ps": _BFloat(), "avx512.vpdpbusd": _I8}.get(self.name, _I16)
+        element = {"avx512bf16.dpbf16ps": BFLOAT, "avx512.vpdpbusd": _I8}.get(self.name, _I16)
         kind = ir.VectorType(element, lanes * self.group)
         factors = [builder.bitcast(each, kind) for each in (one, two)]
         name = f"llvm.x86.{self.name}.{32 * lanes}"
