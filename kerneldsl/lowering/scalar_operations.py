@@ -20,6 +20,7 @@ from numba import types
 from numba.extending import intrinsic
 
 __all__ = [
+    "LARGEST_EXPONENT",
     "complex_power",
     "complex_quotient",
     "complex_reciprocal",
@@ -30,7 +31,7 @@ __all__ = [
 ]
 
 #: Greater exponents go to the power of floats, whose time does not grow with them.
-_LARGEST_EXPONENT = 0x10000
+LARGEST_EXPONENT = 0x10000
 #: So many decimal digits have an exact power of ten.
 _EXACT_DIGITS = 22
 #: A number of so many units of a decimal is the nearest float64 of that decimal.
@@ -127,7 +128,7 @@ def whole_power(kind: Any) -> Callable[[Any, Any], Any]:
 
         def float_power(a: Any, b: Any) -> Any:
             whole = np.int64(b)
-            if b > _LARGEST_EXPONENT or whole < -_LARGEST_EXPONENT:
+            if b > LARGEST_EXPONENT or whole < -LARGEST_EXPONENT:
                 return math.pow(kind(a), kind(b))
             base, product = kind(a), kind(1)
             left = abs(whole)

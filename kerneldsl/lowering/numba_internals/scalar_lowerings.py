@@ -30,6 +30,7 @@ from numba.np.npyfuncs import np_int_sdiv_impl, np_int_sdivrem_impl, np_real_spa
 
 from kerneldsl.lowering import complex_functions
 from kerneldsl.lowering.scalar_operations import (
+    LARGEST_EXPONENT,
     complex_power,
     complex_quotient,
     complex_reciprocal,
@@ -138,7 +139,24 @@ def _in_float64(function: Any, context: Any, builder: Any, sig: Any, args: Any) 
 
 
 def _whole_power(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-    return context.compile_internal(builder, whole_power(sig.return_type), sig, args)
+    """Raise to a power. That by a literal has the products of ``whole_power`` and no loop."""
+    kind, (base, exponent) = sig.return_type, args
+    whole: Any = exponent.constant if isinstance(exponent, ir.Constant) else None
+    is_float = kind in (types.float32, types.float64)
+    least = -LARGEST_EXPONENT if is_float else 0
+    is_number = is_float or isinstance(kind, types.Integer)
+    if not (isinstance(whole, int) and is_number and least <= whole <= LARGEST_EXPONENT):
+        return context.compile_internal(builder, whole_power(kind), sig, args)
+    multiply = builder.fmul if is_float else builder.mul
+    base = context.cast(builder, base, sig.args[0], kind)
+    product = None
+    for bit in reversed(f"{abs(whole):b}"):
+        if bit == "1":
+            product = base if product is None else multiply(product, base)
+        base = multiply(base, base)
+    one = context.get_constant(kind, 1)
+    product = one if product is None else product
+    return builder.fdiv(one, product) if whole < 0 else product
 
 
 def _unchanged(context: Any, builder: Any, sig: Any, args: Any) -> Any:

@@ -77,6 +77,43 @@ for _dtype in ("float32", "float64"):
 
 
 @kd.kernel
+def literal_powers(x, n, out):
+    i = kd.grid(1)
+    out[0, i] = x[i] ** n[i]
+    out[1, i] = x[i] ** 13
+    out[2, i] = x[i] ** 0
+    out[3, i] = pow(x[i], 13)
+
+
+def _thirteenth(x, n, out):
+    """Multiply as the loop over the bits of the exponent does."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        fourth = (x * x) * (x * x)
+        power = (x * fourth) * (fourth * fourth)
+        return {2: np.stack([power, power, np.ones_like(x), power])}
+
+
+def _some_of(rng, dtype):
+    if dtype[0] != "f":
+        return rng.integers(np.iinfo(dtype).min, np.iinfo(dtype).max, _SIZE, dtype)
+    return np.append(rng.normal(0, 50, _SIZE - 8), _SPECIAL_VALUES).astype(dtype)
+
+
+for _dtype in ("float32", "float64", "int64", "uint64"):
+    _list.add(
+        f"literal_powers_{_dtype}",
+        literal_powers,
+        lambda rng, d=_dtype: (
+            _some_of(rng, d),
+            np.full(_SIZE, 13, d if d == "uint64" else "int64"),
+            poisoned((4, _SIZE), d),
+        ),
+        extent=(_SIZE,),
+        expected=_thirteenth,
+    )
+
+
+@kd.kernel
 def decomposition(x, out):
     i = kd.grid(1)
     mantissa, exponent = math.frexp(x[i])
