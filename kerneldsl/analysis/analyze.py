@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from kerneldsl.analysis.traits import KernelTraits
-from kerneldsl.frontend.code_form import CodeForm
 from kerneldsl.frontend.effects.effects import augmented_values, syncs_grid, written_parameters
 from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
 from kerneldsl.language.element_types import ELEMENT_TYPES
@@ -27,7 +26,6 @@ def analyze(unit: FunctionUnit) -> KernelTraits:
     uses_block = any(use.intrinsic.effect & BLOCK_LEVEL or use.intrinsic.is_of_lane for use in uses)
     reads_place = any(use.intrinsic.name.startswith(_PLACE) for use in uses)
     shared = [use for use in uses if use.intrinsic.effect & Effect.ALLOCATE_SHARED]
-    forms = {file.form for code in unit.linked_functions().values() for file in code.files}
     return KernelTraits(
         uses_block=uses_block,
         uses_grid_only=not uses_block and not reads_place,
@@ -45,8 +43,18 @@ def analyze(unit: FunctionUnit) -> KernelTraits:
         views_vectors=any(use.intrinsic.typing is Typing.VIEW for use in uses),
         infers_shared=any(use.static["dtype"] is None for use in shared),
         syncs_grid=syncs_grid(unit),
-        joins_code=bool(forms) and forms <= {CodeForm.CUDA, CodeForm.PTX},
+        joins_code=_joins_code(unit),
     )
+
+
+def _joins_code(unit: FunctionUnit) -> bool:
+    """Return whether a kernel is linked with code in text, and with nothing else."""
+    forms = {file.form for code in unit.linked_functions().values() for file in code.files}
+    if not forms:
+        return False
+    from kerneldsl.frontend.code_form import CodeForm
+
+    return forms <= {CodeForm.CUDA, CodeForm.PTX}
 
 
 def traits_for(unit: FunctionUnit, traits: KernelTraits, kinds: tuple[Kind, ...]) -> KernelTraits:

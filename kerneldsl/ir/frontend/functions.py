@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from numba import types
 
-from kerneldsl.frontend.declared import is_number
 from kerneldsl.frontend.parts import Part
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.ir.frontend.control import BeforeEnd
@@ -77,6 +76,8 @@ def read_call_of(reader: Reader, unit: FunctionUnit, arguments: list[Any]) -> An
 
 def _read_as_declared(reader: Reader, unit: FunctionUnit, arguments: list[Any]) -> Any:
     """Read a call of a function for several signatures: numbers are converted to the best one."""
+    from kerneldsl.frontend.declared import is_number  # few functions have signatures
+
     arguments, count = [*arguments], len(arguments) - len(unit.hidden)
     values = [packed(reader, each) for each in arguments[:count]]
     given = tuple(types.unliteral(each.type) for each in values)

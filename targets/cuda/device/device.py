@@ -18,7 +18,7 @@ from kerneldsl.utilities.formatting import format_bytes, format_version
 from kerneldsl.utilities.modules import imported
 from targets.cuda.architectures import ARCHITECTURES, PTX_RELEASES, choose_ptx_version, parse_arch
 from targets.cuda.compile.ptx_compiler import PtxCompiler, require_ptx
-from targets.cuda.device import peers, pools, sharing
+from targets.cuda.device import peers, pools
 from targets.cuda.device.events import start_timer
 from targets.cuda.device.streams import (
     LEGACY_DEFAULT_STREAM,
@@ -129,13 +129,19 @@ class CudaDevice(Device):
         return pools.ShareablePool(get_driver(), self)
 
     def export_memory(self, pointer: Any) -> tuple[bytes, int]:
-        return sharing.export_memory(get_driver(), self.index, pointer)
+        from targets.cuda.device.sharing import export_memory
+
+        return export_memory(get_driver(), self.index, pointer)
 
     def open_memory(self, handle: bytes) -> int:
-        return sharing.open_memory(get_driver(), self.index, handle)
+        from targets.cuda.device.sharing import open_memory
+
+        return open_memory(get_driver(), self.index, handle)
 
     def close_memory(self, pointer: Any) -> None:
-        sharing.close_memory(get_driver(), self.index, pointer)
+        from targets.cuda.device.sharing import close_memory
+
+        close_memory(get_driver(), self.index, pointer)
 
     def memory_info(self) -> tuple[int, int]:
         driver, doing = get_driver(), f"read how much memory of {self} is free"
