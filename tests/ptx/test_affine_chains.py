@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import kerneldsl as kd
-from targets.cuda.compile.affine_chains import step_through_chains
+from targets.cuda.compile.peepholes import step_through_chains
 from tests.ptx.helpers import body_of, compile_ptx
 
 _WIDTH = 2**32

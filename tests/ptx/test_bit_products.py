@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import kerneldsl as kd
-from targets.cuda.compile.bit_products import multiply_by_bits
+from targets.cuda.compile.peepholes import multiply_by_bits
 from tests.ptx.helpers import body_of, compile_ptx
 
 _CHOICE = """

@@ -191,7 +191,7 @@ def _in_a_function(x):
     ],
 )
 def test_the_line_that_needs_a_function_is_found(kernel, function, line) -> None:
-    from targets.cuda.compile.places import find_call
+    from targets.cuda.compile.regions.read import find_call
 
     where = find_call(specialize(kernel, "float64[::1]"), function)
     assert where.line.strip() == line

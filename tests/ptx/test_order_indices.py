@@ -7,7 +7,7 @@ import re
 import pytest
 
 import kerneldsl as kd
-from targets.cuda.compile.order_indices import order_indices
+from targets.cuda.compile.peepholes import order_indices
 from tests.ptx.helpers import body_of, compile_ptx
 
 

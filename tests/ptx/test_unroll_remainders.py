@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from targets.cuda.compile.unroll_remainders import unroll_remainders
+from targets.cuda.compile.peepholes import unroll_remainders
 from tests.ptx.pass_kernels import artifact_for_pass
 
 _NAME = "unroll-remainders"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from targets.cuda.compile.widen_products import widen_products
+from targets.cuda.compile.peepholes import widen_products
 from tests.ptx.interpreter import run_ptx
 
 _PRODUCTS = """{{

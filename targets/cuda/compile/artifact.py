@@ -16,7 +16,7 @@ from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.lowering.captured_arrays import CAPTURED, elements, large_arrays
 from kerneldsl.utilities.locks import ForkSafeLock
 from targets.cuda.architectures import Architecture, PtxVersion, parse_arch
-from targets.cuda.compile.additions import NO_ADDITIONS, LaunchAdditions
+from targets.cuda.compile.lowered import NO_ADDITIONS, LaunchAdditions
 from targets.cuda.compile.ptx_lines import matrix_shared_bytes, shared_bytes
 
 if TYPE_CHECKING:

@@ -75,7 +75,7 @@ def compile_kernel(
             artifact = write_kernel(lowered, architecture, version)
             if not lowered.additions.threads:
                 return artifact
-            from targets.cuda.compile.mma.gate import find_problem
+            from targets.cuda.compile.ptxas import find_problem
 
             problem = find_problem(artifact.ptx, artifact.entry_name, architecture.name)
             if problem is None:
@@ -220,7 +220,7 @@ def _require_libdevice(specialization: Specialization, linked: Linked) -> None:
     from targets.cuda.compile.math_symbols import user_name
 
     if linked.libdevice_functions and libdevice.find_libdevice() is None:
-        from targets.cuda.compile.places import find_call
+        from targets.cuda.compile.regions.read import find_call
 
         function = user_name(linked.libdevice_functions[0])
         libdevice.require_libdevice(function, find_call(specialization, function))

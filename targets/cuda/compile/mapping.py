@@ -19,7 +19,7 @@ from kerneldsl.planner import DeviceOccupancyLimits, KernelResources, occupancy
 
 if TYPE_CHECKING:
     from kerneldsl.analysis.traits import KernelTraits
-    from targets.cuda.compile.additions import LaunchAdditions
+    from targets.cuda.compile.lowered import LaunchAdditions
 
 __all__ = ["DEFAULT_BLOCKS", "choose_block", "fill_device", "map_extent"]
 

@@ -22,8 +22,6 @@ from kerneldsl.lowering.quotients import simplify_divisions
 from kerneldsl.utilities.formatting import format_count
 from targets.cuda.compile.addresses.facts import ParameterFacts
 from targets.cuda.compile.addresses.shorten import shorten_addresses
-from targets.cuda.compile.affine_chains import step_through_chains
-from targets.cuda.compile.bit_products import multiply_by_bits
 from targets.cuda.compile.branch_choices import branch_choices
 from targets.cuda.compile.coalesce_copies import coalesce_copies
 from targets.cuda.compile.divide_late import divide_late
@@ -34,14 +32,18 @@ from targets.cuda.compile.merge_exits import merge_exits
 from targets.cuda.compile.merge_guards import merge_guards
 from targets.cuda.compile.move_exchanges import move_exchanges
 from targets.cuda.compile.narrow_maxima import narrow_maxima
-from targets.cuda.compile.order_indices import order_indices
 from targets.cuda.compile.pack_halves import pack_halves
+from targets.cuda.compile.peepholes import (
+    multiply_by_bits,
+    order_indices,
+    step_through_chains,
+    unroll_remainders,
+    widen_products,
+)
 from targets.cuda.compile.recompute_late import recompute_late
 from targets.cuda.compile.short_counters import shorten_counters
 from targets.cuda.compile.square_roots import guard_roots
 from targets.cuda.compile.step_pointers import step_pointers
-from targets.cuda.compile.unroll_remainders import unroll_remainders
-from targets.cuda.compile.widen_products import widen_products
 
 __all__ = [
     "MULTIPLY_BY_WARPGROUPS",

@@ -13,6 +13,8 @@ from functools import cache
 from typing import Any
 
 import llvmlite.binding as llvm
+from llvmlite import ir
+from numba.core import cgutils
 
 from kerneldsl.contract import CompileOptions
 from kerneldsl.errors import CompileError
@@ -32,7 +34,6 @@ from targets.cuda.compile.numba_device import TRIPLE, initialize_nvptx
 from targets.cuda.compile.pipeline import Pipeline, Stage
 from targets.cuda.compile.ptx_lines import count_anew, reveal_copies
 from targets.cuda.compile.ptxas_workarounds import keep_guards, work_around_ptxas
-from targets.cuda.compile.reshapes import RESHAPE, reshape_definition
 from targets.cuda.compile.square_roots import (
     ROOTS,
     count_roots,
@@ -156,8 +157,8 @@ def link(
     functions = _functions(module)
     general = [*division_definitions(functions), *root_definitions(calls)]
     known = [_NATIVE_ROUNDING] if ROUND_TO_BFLOAT16 in functions else []
-    if RESHAPE in functions:
-        known.append(reshape_definition())
+    if _RESHAPE in functions:
+        known.append(_reshape_definition())
     general = pipeline.run(Stage.LLVM, general, calls)
     definitions = [*known, *shift_definitions(functions), *general]
     for definition in definitions:
@@ -381,3 +382,32 @@ def with_float_flags(text: str, options: CompileOptions) -> str:
     if options.contract:
         return _FLOAT_OPERATION.sub(r"= \1 contract ", text)
     return text
+
+
+#: Numba's function for ``array.reshape``, of its runtime on a host. It computes the strides of
+#: another shape. Numba types it for arrays of layout C alone: their elements lie side by side.
+_RESHAPE = "numba_attempt_nocopy_reshape"
+_I32, _I64 = ir.IntType(32), ir.IntType(64)
+_NUMBERS = _I64.as_pointer()
+
+
+def _reshape_definition() -> str:
+    """Return the module that defines it: 0 if the numbers of elements differ, else 1."""
+    module = ir.Module()
+    kinds = [_I64, _NUMBERS, _NUMBERS, _I64, _NUMBERS, _NUMBERS, _I64, _I32]
+    function = ir.Function(module, ir.FunctionType(_I32, kinds), _RESHAPE)
+    axes, shape, _, new_axes, new_shape, strides, itemsize, _ = function.args
+    builder = ir.IRBuilder(function.append_basic_block())
+    size = cgutils.alloca_once_value(builder, itemsize)
+    with cgutils.for_range(builder, axes) as loop:
+        extent = builder.load(builder.gep(shape, [loop.index]))
+        builder.store(builder.mul(builder.load(size), extent), size)
+    stride = cgutils.alloca_once_value(builder, itemsize)
+    with cgutils.for_range(builder, new_axes) as loop:
+        axis = builder.sub(builder.sub(new_axes, loop.index), _I64(1))
+        builder.store(builder.load(stride), builder.gep(strides, [axis]))
+        extent = builder.load(builder.gep(new_shape, [axis]))
+        builder.store(builder.mul(builder.load(stride), extent), stride)
+    is_same = builder.icmp_signed("==", builder.load(size), builder.load(stride))
+    builder.ret(builder.zext(is_same, _I32))
+    return str(module)

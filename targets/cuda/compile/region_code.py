@@ -20,6 +20,7 @@ from kerneldsl.ir.array_parts import ArrayParts
 from kerneldsl.ir.guard import Guard, find_guard
 from kerneldsl.ir.operations import Function, Operation, Region, Value
 from kerneldsl.ir.ranges import INTERVALS, Interval
+from kerneldsl.ir.typing import Typing
 from kerneldsl.language.kinds import ArrayKind, Kind, TupleKind
 from kerneldsl.lowering.captured_arrays import offering
 from kerneldsl.lowering.faults import FaultTable
@@ -31,7 +32,7 @@ from kerneldsl.lowering.numba_internals.device_code import DeviceCallConv
 from kerneldsl.lowering.numba_internals.llvm_modules import module_text, without_errors
 from targets.cuda.architectures import OLDEST, Architecture
 from targets.cuda.compile import ptx
-from targets.cuda.compile.additions import NO_ADDITIONS
+from targets.cuda.compile.c_functions import ExportedEntry, linked_emitter
 from targets.cuda.compile.calling import (
     GuardAction,
     begin_body,
@@ -40,10 +41,8 @@ from targets.cuda.compile.calling import (
     is_entry,
     set_fault_record,
 )
-from targets.cuda.compile.exported_entry import ExportedEntry
 from targets.cuda.compile.float_conversions import write_conversion
-from targets.cuda.compile.linked_calls import linked_emitter
-from targets.cuda.compile.lowered import LoweredKernel, linked_symbols, with_bounds
+from targets.cuda.compile.lowered import NO_ADDITIONS, LoweredKernel, linked_symbols, with_bounds
 from targets.cuda.compile.math_symbols import rename_math
 from targets.cuda.compile.numba_device import descriptor
 from targets.cuda.compile.parameters import (
@@ -53,7 +52,7 @@ from targets.cuda.compile.parameters import (
     natural_alignment,
     parameter_types,
 )
-from targets.cuda.compile.pipeline import Pipeline, Stage, pipeline_of
+from targets.cuda.compile.pipeline import Known, Pipeline, Stage, pipeline_of
 from targets.cuda.compile.ptx import entry_identifier
 from targets.cuda.compile.regions.lane_joins import lane_joins
 from targets.cuda.compile.regions.loops import LoopEmitter, conditions
@@ -62,7 +61,6 @@ from targets.cuda.compile.regions.narrow_arithmetic import (
     narrow_arithmetic,
     write_narrow,
 )
-from targets.cuda.compile.regions.passes import optimize
 from targets.cuda.compile.regions.read import compiling, read_kernel
 from targets.cuda.compile.regions.unroll_strides import HIDDEN
 from targets.cuda.compile.tiles.writer import tile_handlers
@@ -77,7 +75,7 @@ from targets.cuda.intrinsics.values import libdevice_emitter
 if TYPE_CHECKING:
     from targets.cuda.compile.mma.warpgroup_plan import WarpgroupPlan
 
-__all__ = ["device_texts", "lower_regions"]
+__all__ = ["device_texts", "lower_regions", "optimize"]
 
 _I1, _I32, _I64 = ir.IntType(1), ir.IntType(32), ir.IntType(64)
 #: Lowest compute capability, in tenths, on which a kernel may start before the one before it ends.
@@ -440,3 +438,17 @@ class _CudaEmitter(LoopEmitter):
         place, value = self.element(operation, indices), self.get(given)
         store = partial(self.write_element, array.type, value, place)
         store_with_hint(self.context, self.builder, array.type, place, value, hint, store)
+
+
+def optimize(
+    function: Function,
+    specialization: Specialization,
+    intervals: Mapping[str, Interval],
+    pipeline: Pipeline,
+) -> None:
+    """Run the passes of the pipeline on a kernel; `intervals` are those of operations by name."""
+    if specialization.options.debug:
+        return
+    typing = Typing.of(descriptor().typing_context)
+    known = Known(intervals, typing, has_tiles=specialization.traits.uses_tiles)
+    pipeline.run(Stage.REGION, function, known)

@@ -1,6 +1,6 @@
-"""Words that older architectures have no instruction for, and nothing else either.
+"""Operations that older architectures have no instruction for.
 
-Others that are newer than the oldest architecture have a sequence for those before
+Some words are refused there. Others have a sequence for them
 (:mod:`targets.cuda.intrinsics.by_architecture`).
 
 References
@@ -10,12 +10,26 @@ PTX ISA, "PTX ISA Notes" and "Target ISA Notes" of each instruction.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from llvmlite import ir
+
 from kerneldsl.contract import Specialization
 from kerneldsl.errors import CompileError
+from kerneldsl.utilities.dataclasses import dataclass
 from kerneldsl.utilities.formatting import format_version
 from targets.cuda.architectures import Architecture, PtxVersion, choose_ptx_version
 
-__all__ = ["FLOAT8_PRODUCTS", "SINCE", "VECTOR_ATOMICS", "check_words", "preferred_ptx"]
+__all__ = [
+    "FLOAT8_PRODUCTS",
+    "SINCE",
+    "VECTOR_ATOMICS",
+    "NewerOperation",
+    "Writer",
+    "check_words",
+    "preferred_ptx",
+]
 
 #: Name of each word to the first compute capability and PTX version with it, and what there is
 #: before.
@@ -74,3 +88,34 @@ def check_words(
                     f"{format_version(version)}",
                     remedy=f"Write {instead}, or compile for a newer architecture",
                 )
+
+
+#: Writes an operation on some values; ``None`` if it has no result.
+Writer: TypeAlias = Callable[[ir.IRBuilder, Sequence[ir.Value]], ir.Value | None]
+
+
+@dataclass(frozen=True)
+class NewerOperation:
+    """An operation with an instruction on newer architectures."""
+
+    #: Types of the arguments and the result.
+    kind: ir.FunctionType
+    #: The first compute capability with the instruction, as :attr:`Architecture.number` has it.
+    since: int
+    #: The first PTX ISA version with it.
+    since_ptx: PtxVersion
+    #: Writes the instruction.
+    native: Writer
+    #: Writes what older architectures do.
+    older: Writer
+
+    def define(
+        self,
+        builder: ir.IRBuilder,
+        args: Sequence[ir.Value],
+        arch: Architecture,
+        ptx_version: PtxVersion,
+    ) -> ir.Value | None:
+        """Write it for an architecture."""
+        is_new = arch.number >= self.since and ptx_version >= self.since_ptx
+        return (self.native if is_new else self.older)(builder, args)

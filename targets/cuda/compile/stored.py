@@ -25,11 +25,11 @@ from targets.cuda.architectures import (
     older_architectures,
     parse_arch,
 )
-from targets.cuda.compile.additions import dump_additions, restore_additions
 from targets.cuda.compile.artifact import CudaArtifact
 from targets.cuda.compile.code_artifact import CodeArtifact
 from targets.cuda.compile.code_image import read_image, text_of
 from targets.cuda.compile.cubin_file import read_cubin
+from targets.cuda.compile.lowered import dump_additions, restore_additions
 from targets.cuda.compile.nvrtc import headers_digest, nvrtc_identity
 from targets.cuda.compile.ptx_lines import read_header
 

@@ -21,9 +21,8 @@ from llvmlite import ir
 from kerneldsl.language.reserved import RESERVED_PREFIX
 from kerneldsl.lowering.scalars import byte_dot, call_llvm
 from targets.cuda.architectures import Architecture, PtxVersion
-from targets.cuda.compile.requirements import VECTOR_ATOMICS
+from targets.cuda.compile.requirements import VECTOR_ATOMICS, NewerOperation, Writer
 from targets.cuda.intrinsics import ordered_accesses, vector_atomics, warp_values
-from targets.cuda.intrinsics.newer_operation import NewerOperation, Writer
 from targets.cuda.intrinsics.synchronize import call_nvvm
 
 __all__ = ["FAST_TANH", "call_by_architecture", "definitions", "is_by_architecture"]

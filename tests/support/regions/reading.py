@@ -10,7 +10,7 @@ from kerneldsl.ir.ranges import INTERVALS, Interval
 from kerneldsl.lowering.numba_internals.compiling import global_compiler_lock, target_override
 from targets.cuda.compile.numba_device import TARGET_NAME
 from targets.cuda.compile.pipeline import Pipeline
-from targets.cuda.compile.regions.passes import optimize
+from targets.cuda.compile.region_code import optimize
 from targets.cuda.compile.regions.read import read_as_written, read_kernel
 from targets.cuda.compile.tiles.order import order_tiles
 

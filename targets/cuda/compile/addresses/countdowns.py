@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from kerneldsl.contract import Report, ignore_remark
+from targets.cuda.compile.addresses.arithmetic import INT32, Interval, is_within
 from targets.cuda.compile.addresses.facts import ParameterFacts
 from targets.cuda.compile.addresses.function import Function, Instruction, read_function
-from targets.cuda.compile.addresses.intervals import INT32, Interval, is_within
 from targets.cuda.compile.addresses.values import NO_COUNTERS, Values
 
 __all__ = ["countdowns", "shorten_countdowns"]

@@ -16,10 +16,9 @@ from collections.abc import Iterator, Mapping
 from functools import reduce
 from typing import NamedTuple
 
+from targets.cuda.compile.addresses.arithmetic import Interval, add, hull, is_within, wrap
 from targets.cuda.compile.addresses.facts import ParameterFacts
 from targets.cuda.compile.addresses.function import Function, Instruction
-from targets.cuda.compile.addresses.intervals import Interval, hull, is_within
-from targets.cuda.compile.addresses.polynomials import add, wrap
 from targets.cuda.compile.addresses.values import Values
 from targets.cuda.compile.ptx_lines import opposite, swapped
 

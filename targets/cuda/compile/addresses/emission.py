@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TypeAlias
 
+from targets.cuda.compile.addresses.arithmetic import Polynomial, constant
 from targets.cuda.compile.addresses.function import Function
-from targets.cuda.compile.addresses.polynomials import Polynomial, constant
 from targets.cuda.compile.addresses.values import Values
 
 __all__ = ["Emitter", "Expression", "expression_of"]

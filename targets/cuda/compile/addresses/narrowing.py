@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 
 from kerneldsl.contract import Report
+from targets.cuda.compile.addresses.arithmetic import INT32, Interval, hull, is_within
 from targets.cuda.compile.addresses.countdowns import countdowns
 from targets.cuda.compile.addresses.emission import Emitter
 from targets.cuda.compile.addresses.function import Function, Instruction
-from targets.cuda.compile.addresses.intervals import INT32, Interval, hull, is_within
 from targets.cuda.compile.addresses.sums import Sums
 from targets.cuda.compile.addresses.values import Values
 

@@ -23,6 +23,7 @@ import re
 from typing import NamedTuple
 
 from kerneldsl.contract import Report, ignore_remark
+from targets.cuda.compile.addresses.arithmetic import INT32, Polynomial, add, is_within, scale, wrap
 from targets.cuda.compile.addresses.countdowns import shorten_countdowns
 from targets.cuda.compile.addresses.counters import counter_intervals
 from targets.cuda.compile.addresses.emission import Emitter, Expression
@@ -33,9 +34,7 @@ from targets.cuda.compile.addresses.function import (
     read_function,
     remove_dead_code,
 )
-from targets.cuda.compile.addresses.intervals import INT32, is_within
 from targets.cuda.compile.addresses.narrowing import Narrowing
-from targets.cuda.compile.addresses.polynomials import Polynomial, add, scale, wrap
 from targets.cuda.compile.addresses.sums import (
     ADDRESS,
     MAX_IMMEDIATE,

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
+from targets.cuda.compile.addresses.arithmetic import Polynomial, add
 from targets.cuda.compile.addresses.emission import Emitter, Expression, expression_of
 from targets.cuda.compile.addresses.function import Function, Instruction
-from targets.cuda.compile.addresses.polynomials import Polynomial, add
 from targets.cuda.compile.addresses.values import Values
 
 __all__ = ["ADDRESS", "MAX_IMMEDIATE", "Sums", "is_access", "least_offsets", "place_of"]

@@ -14,27 +14,25 @@ from functools import lru_cache
 from types import MappingProxyType
 
 from kerneldsl.contract.promises import NARROW_THREADS
-from targets.cuda.compile.addresses.facts import ParameterFacts
-from targets.cuda.compile.addresses.function import Function, Instruction
-from targets.cuda.compile.addresses.intervals import (
+from targets.cuda.compile.addresses.arithmetic import (
     INT32,
     Interval,
-    common,
-    hull,
-    is_within,
-    of_product,
-    of_sum,
-)
-from targets.cuda.compile.addresses.polynomials import (
     Polynomial,
     add,
+    common,
     constant,
     degree,
+    hull,
+    is_within,
     multiply,
+    of_product,
+    of_sum,
     scale,
     signed,
     wrap,
 )
+from targets.cuda.compile.addresses.facts import ParameterFacts
+from targets.cuda.compile.addresses.function import Function, Instruction
 
 __all__ = ["NO_COUNTERS", "Values", "is_literal", "parameter_number"]
 

@@ -15,8 +15,8 @@ from llvmlite import ir
 
 from targets.cuda.architectures import Architecture, PtxVersion
 from targets.cuda.compile.mma.instructions import STEPS
+from targets.cuda.compile.requirements import NewerOperation
 from targets.cuda.intrinsics.memory import SHARED_SPACE
-from targets.cuda.intrinsics.newer_operation import NewerOperation
 from targets.cuda.intrinsics.synchronize import call_nvvm
 
 __all__ = ["COPY_BYTES", "FUNCTIONS", "GLOBAL", "MOST_PENDING", "SHARED"]

@@ -25,7 +25,6 @@ from llvmlite import ir
 
 from kerneldsl.utilities.dataclasses import dataclass
 from targets.cuda.architectures import Architecture, PtxVersion
-from targets.cuda.compile.mma.narrow_floats import as_half_pairs
 from targets.cuda.compile.requirements import FLOAT8_PRODUCTS
 from targets.cuda.intrinsics.synchronize import call_nvvm
 
@@ -203,8 +202,8 @@ def _as_halves(
     The elements along k are in another order than in memory, in the same one for `a` and `b`.
     """
     one, two = dtypes
-    pairs_a = [as_half_pairs(builder, one, each) for each in a]
-    pairs_b = [as_half_pairs(builder, two, each) for each in b]
+    pairs_a = [_as_half_pairs(builder, one, each) for each in a]
+    pairs_b = [_as_half_pairs(builder, two, each) for each in b]
     for half in range(2):
         low, high = pairs_a[2 * half : 2 * half + 2]
         c = write(builder, [low[0], high[0], low[1], high[1]], pairs_b[half], c)
@@ -274,3 +273,36 @@ STEPS = {
 def find_step(one: str, two: str) -> Step | None:
     """Return the step for operands of two dtypes; of float32 it rounds them to tf32."""
     return STEPS.get(f"matrix_product_{one}_{two}")
+
+
+# Conversion of floats of 8 bits in registers to floats of 16.
+
+_WORDS = ir.VectorType(ir.IntType(16), 2)
+#: Bytes of (word, zero) for ``prmt``: each byte above a byte of zeros.
+_SPREAD = 0x1404, 0x3424
+#: float8_e4m3fn has an exponent of four bits with a bias of 7, float16 of five with a bias of 15.
+_SCALE = 2.0**8
+
+
+def _as_half_pairs(builder: ir.IRBuilder, dtype: str, word: ir.Value) -> list[ir.Value]:
+    """Return four numbers in a register as two registers of two numbers each.
+
+    The conversion is exact. A float8_e5m2 is the upper byte of a float16.
+    """
+    found = []
+    for places in _SPREAD:
+        pair = call_nvvm(builder, "prmt", _I32, [word, _I32(0), _I32(places)])
+        found.append(pair if dtype == "float8_e5m2" else _of_e4m3(builder, pair))
+    return found
+
+
+def _of_e4m3(builder: ir.IRBuilder, pair: ir.Value) -> ir.Value:
+    magnitude = builder.and_(pair, _I32(0x7F007F00))
+    bits = builder.or_(builder.lshr(magnitude, _I32(1)), builder.and_(pair, _I32(0x80008000)))
+    scale = ir.Constant(_HALVES, [_SCALE, _SCALE])
+    number = builder.bitcast(builder.fmul(builder.bitcast(bits, _HALVES), scale), _WORDS)
+    # All bits of the magnitude are set in its only NaN.
+    nan = ir.Constant(_WORDS, [0x7F00, 0x7F00])
+    is_nan = builder.icmp_unsigned("==", builder.bitcast(magnitude, _WORDS), nan)
+    found = builder.select(is_nan, ir.Constant(_WORDS, [0x7E00, 0x7E00]), number)
+    return builder.bitcast(found, _I32)

@@ -7,15 +7,23 @@ the indices of the part, too.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 from kerneldsl.contract import Specialization
 from kerneldsl.contract.tensor_maps import MAP_ALIGNMENT, MAP_DTYPES, MAX_MAP_RANK, TensorMap
-from kerneldsl.ir.operations import Function, Operation, Value
+from kerneldsl.ir.operations import Function, Operation, Region, Value
 from kerneldsl.language.kinds import ArrayKind, array_kinds
 from targets.cuda.compile.mma.wgmma import ROW_BYTES
 
-__all__ = ["NotPlanned", "arguments_of", "is_transposed", "map_of", "whole_of"]
+__all__ = [
+    "NotPlanned",
+    "arguments_of",
+    "find_lines",
+    "is_transposed",
+    "map_of",
+    "readers_in",
+    "whole_of",
+]
 
 #: Most rows of a box.
 _MAX_BOX = 256
@@ -106,3 +114,48 @@ def _is_zero(value: Value) -> bool:
     while isinstance(owner, Operation) and owner.name == "cast":
         owner = owner.operands[0].owner
     return isinstance(owner, Operation) and owner.name == "const" and not owner.attributes["value"]
+
+
+def find_lines(
+    function: Function,
+    specialization: Specialization,
+    region: Region,
+    uses: Mapping[Value, Sequence[Operation]],
+) -> Iterator[tuple[Operation, TensorMap]]:
+    """Return the loads of rows that are copied into a ring beside the factors, with their maps.
+
+    A pipelined loop may load a tile of one row, such as statistics of columns. The producer copies
+    it, too, if only expressions read it, for the columns of larger tiles. So threads neither load
+    it nor wait for each other.
+    """
+    for load in region.operations:
+        if load.name != "tile.load" or not _is_repeated(load.result, uses):
+            continue
+        try:
+            yield load, map_of(function, specialization, load, is_line=True)
+        except NotPlanned:
+            continue
+
+
+def _is_repeated(tile: Value, uses: Mapping[Value, Sequence[Operation]]) -> bool:
+    """Return whether only expressions of more rows read a tile of one row."""
+    shape = tile.type.shape
+    return (
+        len(shape) == 2
+        and shape[0] == 1
+        and all(
+            each.name == "tile.map"
+            and not any(each.attributes["transposed"])
+            and each.attributes["shape"][0] > 1
+            and tile in each.operands[each.attributes["first"] :]
+            for each in uses.get(tile, ())
+        )
+    )
+
+
+def readers_in(
+    region: Region, loads: Sequence[Operation], uses: Mapping[Value, Sequence[Operation]]
+) -> set[Operation]:
+    """Return the operations of a region that read loads, or have such operations inside."""
+    wanted = {each for load in loads for each in uses.get(load.result, ())}
+    return {each for each in region.operations if not wanted.isdisjoint(each.walk())}

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from llvmlite import ir
 
 from kerneldsl.contract import Report
-from kerneldsl.ir.accesses import Accesses
-from kerneldsl.ir.operations import Function, Operation
+from kerneldsl.ir.accesses import Accesses, join
+from kerneldsl.ir.operations import Effect, Function, Operation, Region, Value
 from kerneldsl.utilities.dataclasses import dataclass
 from kerneldsl.utilities.formatting import format_count
-from targets.cuda.compile.mma.early_loads import EarlyLoads, find_early_loads
 from targets.cuda.compile.mma.functions import MOST_PENDING
 from targets.cuda.compile.mma.layouts import TileLayouts
 from targets.cuda.compile.mma.operands import Operand
@@ -34,7 +33,7 @@ _FEW_ACCUMULATORS = 64
 class Ring:
     """The rooms of the factors that one loop loads early."""
 
-    early: EarlyLoads
+    early: _EarlyLoads
     stages: int
     #: Number of the room that an iteration reads, or that is loaded, while code is written.
     slot: ir.Value | None = None
@@ -51,7 +50,7 @@ def plan_rings(
     for loop in function.body.walk():
         if loop.name != "for" or "pipelined" not in loop.attributes:
             continue
-        early = find_early_loads(loop, layouts, accesses)
+        early = _find_early_loads(loop, layouts, accesses)
         reasons = dict(early.reasons)
         loads = [each for each in early.loads if each not in taken]
         if loads:
@@ -102,3 +101,80 @@ def rooms_of(function: Function, layouts: TileLayouts) -> Iterator[tuple[Any, Op
                 is_own = number == 0 and layouts.has_own_rows(each)
                 if not is_own and not layouts.is_factor(each.operands[number]):
                     yield (each, number), factor
+
+
+@dataclass(frozen=True)
+class _EarlyLoads:
+    """Loads of one loop that may be early."""
+
+    #: The loads, and what computes their places, in the order of the program.
+    operations: tuple[Operation, ...]
+    loads: tuple[Operation, ...]
+    #: Why other factors of the loop are loaded in their iteration.
+    reasons: dict[Operation, str]
+
+
+def _find_early_loads(loop: Operation, layouts: TileLayouts, accesses: Accesses) -> _EarlyLoads:
+    """Find the loads of a loop that may be some iterations early.
+
+    The loop must write no memory that such a load reads. Its place must depend on the counter and
+    on values that the loop does not change. It may also depend on elements of arrays that the loop
+    does not write.
+    """
+    (body,) = loop.regions
+    inside = list(body.walk())
+    written = join(map(accesses.of, inside)).written
+    always = set(_always_run(body))
+    found: dict[Operation, None] = {}
+    loads, reasons = [], {}
+    for each in inside:
+        if layouts.copied(each) is None:
+            continue
+        needed = _needed(each, body, always)
+        if isinstance(needed, str):
+            reasons[each] = needed
+        elif any(accesses.of(other).read & written for other in (*needed, each)):
+            reasons[each] = "the loop writes to what it reads"
+        else:
+            loads.append(each)
+            found.update(dict.fromkeys((*needed, each)))
+    operations = tuple(each for each in inside if each in found)
+    return _EarlyLoads(operations, tuple(loads), reasons)
+
+
+def _always_run(body: Region) -> Iterator[Operation]:
+    """Return the operations that each iteration runs."""
+    operations: Sequence[Operation] = body.operations
+    while operations:
+        inner: Sequence[Operation] = ()
+        for each in operations:
+            if each.name == "labeled":
+                inner = each.regions[0].operations
+                break
+            if each.effects() & Effect.LEAVE:
+                break
+            yield each
+        operations = inner
+
+
+def _needed(load: Operation, body: Region, always: set[Operation]) -> list[Operation] | str:
+    """Return the operations of a loop that a load depends on, or why they cannot be early."""
+    own = set(body.walk())
+    found: dict[Operation, None] = {}
+    left = list(load.operands)
+    while left:
+        value: Value = left.pop()
+        made = value.owner
+        if isinstance(made, Region):
+            if made is body and value is body.arguments[0]:
+                continue
+            if made is body or any(made in each.regions for each in own):
+                return "its place depends on an earlier iteration"
+        elif isinstance(made, Operation) and made in own and made not in found:
+            effects = made.effects()
+            is_read = bool(effects & Effect.READ) and made in always
+            if made.regions or (effects and not (effects == Effect.READ and is_read)):
+                return "its place depends on more than numbers"
+            found[made] = None
+            left += made.operands
+    return list(found)

@@ -19,10 +19,14 @@ from kerneldsl.contract import Specialization
 from kerneldsl.contract.tensor_maps import TensorMap
 from kerneldsl.ir.operations import Effect, Function, Operation, Region, Value
 from kerneldsl.utilities.dataclasses import dataclass
-from targets.cuda.compile.additions import LaunchAdditions
-from targets.cuda.compile.lowered import DEFAULT_TILE_BLOCK
-from targets.cuda.compile.mma.lines import find_lines, readers_in
-from targets.cuda.compile.mma.mapped_loads import NotPlanned, is_transposed, map_of
+from targets.cuda.compile.lowered import DEFAULT_TILE_BLOCK, LaunchAdditions
+from targets.cuda.compile.mma.mapped_loads import (
+    NotPlanned,
+    find_lines,
+    is_transposed,
+    map_of,
+    readers_in,
+)
 from targets.cuda.compile.mma.mapped_stores import (
     BOX_BYTES,
     BoxStore,

@@ -18,15 +18,14 @@ from numba.core import cgutils
 from kerneldsl.ir.operations import Operation, Value
 from kerneldsl.ir.tiles.elements import Variable, write_place
 from targets.cuda.compile.mma import mbarriers, wgmma
-from targets.cuda.compile.mma.box_copies import copy_box, prefetch_map
-from targets.cuda.compile.mma.box_stores import BoxWriter, meet, wait_for_copies
+from targets.cuda.compile.mma.boxes import BoxWriter, copy_box, meet, prefetch_map, wait_for_copies
 from targets.cuda.compile.mma.mapped_loads import whole_of
 from targets.cuda.compile.mma.mapped_stores import BOX_BYTES, BoxStore
+from targets.cuda.compile.mma.mbarriers import SlotTurns, write_turn
 from targets.cuda.compile.mma.neighbour_stores import store_neighbours
 from targets.cuda.compile.mma.products import OwnRows
 from targets.cuda.compile.mma.result_reads import prefetch_reads
 from targets.cuda.compile.mma.tile_order import place_in_groups
-from targets.cuda.compile.mma.turns import SlotTurns, write_turn
 from targets.cuda.compile.mma.warpgroup_plan import OWN_WORDS, RING_ALIGNMENT, Part, WarpgroupPlan
 from targets.cuda.compile.ptx_lines import MATRIX_SHARED
 from targets.cuda.compile.tiles.memory import write_store

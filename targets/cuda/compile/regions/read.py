@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -13,14 +14,14 @@ from numba import errors
 from kerneldsl.analysis.work import KernelWork
 from kerneldsl.contract import Dim3, Specialization
 from kerneldsl.contract.options import DEFAULT_OPTIONS, CompileOptions
-from kerneldsl.errors import KernelError
+from kerneldsl.errors import KernelError, SourceLocation
 from kerneldsl.frontend.typed_unit import TypedUnit
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.ir.explained_errors import explained_errors
 from kerneldsl.ir.frontend.read import argument_types, read_function, type_unit
 from kerneldsl.ir.frontend.reader import NotReadError, Reader
 from kerneldsl.ir.nonnegative import mark_indices
-from kerneldsl.ir.operations import Function, Value
+from kerneldsl.ir.operations import Function, Operation, Value
 from kerneldsl.ir.ranges import INTERVALS, Interval, ranges_of
 from kerneldsl.ir.simplify import simplify
 from kerneldsl.ir.work import count_work
@@ -36,11 +37,13 @@ from kerneldsl.lowering.numba_internals.compiling import (
 from kerneldsl.lowering.numba_internals.device_functions import DeviceFunction
 from kerneldsl.lowering.numba_internals.device_target import load_array_functions
 from targets.cuda.compile.barriers import check_barriers
+from targets.cuda.compile.math_symbols import user_name
 from targets.cuda.compile.numba_device import TARGET_NAME, descriptor
 
 __all__ = [
     "compiling",
     "count_kernel",
+    "find_call",
     "read_as_written",
     "read_kernel",
     "typed_regions",
@@ -180,3 +183,34 @@ def compiling(unit: FunctionUnit, kinds: tuple[Kind, ...]) -> Iterator[None]:
         explained_errors(unit, kinds, where="on a GPU"),
     ):
         yield
+
+
+_OPERATORS: dict[str, tuple[Callable[..., Any], ...]] = {
+    "pow": (operator.pow, operator.ipow),
+    "% (fmod)": (operator.mod, operator.imod, operator.floordiv, operator.ifloordiv),
+}
+
+
+def find_call(specialization: Specialization, function: str) -> SourceLocation:
+    """Return the first place where a kernel or what it calls uses a mathematical function.
+
+    It is the kernel's ``def`` if the use cannot be found: an operation on complex numbers may call
+    the function, for example.
+    """
+    unit = specialization.unit
+    for operation in typed_regions(unit, specialization.kinds, Reader).body.walk():
+        if function in _names(operation) and operation.source is not None:
+            where: SourceLocation = operation.source.where
+            return where
+    return unit.place()
+
+
+def _names(operation: Operation) -> list[str]:
+    """Return what messages call the functions that an operation may need."""
+    group, _, name = operation.name.partition(".")
+    if group == "libdevice":
+        return [user_name(f"__nv_{name}")]
+    function = operation.attributes.get("function")
+    found = [name for name, functions in _OPERATORS.items() if function in functions]
+    called = operation.attributes.get("name")
+    return found if called is None else [*found, str(called)]

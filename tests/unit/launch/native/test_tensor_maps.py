@@ -9,7 +9,7 @@ import kerneldsl as kd
 from kerneldsl.contract.tensor_maps import TensorMap
 from kerneldsl.launch.native import machine
 from targets.cuda.compile import compiler
-from targets.cuda.compile.additions import LaunchAdditions
+from targets.cuda.compile.lowered import LaunchAdditions
 from tests.support.launched import begin_anew, null_in_use
 from tests.support.native import is_native, warm_up
 

@@ -15,8 +15,8 @@ from kerneldsl.contract.tensor_maps import TENSOR_MAP_BYTES, TensorMap
 from kerneldsl.errors import DriverError, ResourceLimitError
 from kerneldsl.language.signatures import parse_signature
 from targets.cuda.architectures import ARCHITECTURES
-from targets.cuda.compile.additions import LaunchAdditions
 from targets.cuda.compile.artifact import CudaArtifact
+from targets.cuda.compile.lowered import LaunchAdditions
 from targets.cuda.device import device as cuda_device
 from targets.cuda.device.executable import CudaExecutable
 from targets.cuda.driver.driver import Driver

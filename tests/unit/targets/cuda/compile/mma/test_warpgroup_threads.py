@@ -15,7 +15,7 @@ import kerneldsl as kd
 from kerneldsl.ir.operations import Operation
 from stdlib_kernels.linalg.product import matmul_mma
 from targets.cuda.compile.compiler import compile_kernel
-from targets.cuda.compile.mma import box_stores, overlap_products, tile_order, warpgroup_writer
+from targets.cuda.compile.mma import boxes, overlap_products, tile_order, warpgroup_writer
 from targets.cuda.intrinsics.synchronize import call_nvvm
 from tests.support import warpgroup_threads
 from tests.support.extent import sample
@@ -216,7 +216,7 @@ def test_boxes_are_exact():
 
 def test_boxes_that_are_written_too_early_show(monkeypatch):
     """A fault: no thread waits until a copy has read a box."""
-    monkeypatch.setattr(box_stores, "wait_for_copies", lambda builder, pending: None)
+    monkeypatch.setattr(boxes, "wait_for_copies", lambda builder, pending: None)
     with pytest.raises(AssertionError, match="Mismatched elements"):
         _check_boxes()
 
@@ -249,7 +249,7 @@ def test_boxes_that_copies_were_not_told_of_show(monkeypatch):
     def call(builder: Any, name: str, *about: Any) -> Any:
         return None if name.startswith("fence") else call_nvvm(builder, name, *about)
 
-    monkeypatch.setattr(box_stores, "call_nvvm", call)
+    monkeypatch.setattr(boxes, "call_nvvm", call)
     with pytest.raises(AssertionError, match="does not see"):
         _check_boxes()
 

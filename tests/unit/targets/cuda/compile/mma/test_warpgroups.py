@@ -12,12 +12,10 @@ import kerneldsl as kd
 from kerneldsl.contract.tensor_maps import TensorMap
 from stdlib_kernels.linalg import matmul
 from stdlib_kernels.linalg.product import DEVICE_TILES, matmul_mma
-from targets.cuda.compile import stored
-from targets.cuda.compile.additions import NO_ADDITIONS, LaunchAdditions
+from targets.cuda.compile import ptxas, stored
 from targets.cuda.compile.artifact import CudaArtifact
-from targets.cuda.compile.mma import gate
-from targets.cuda.compile.mma.gate import problem_of
-from targets.cuda.compile.ptxas import Assembled, assemble
+from targets.cuda.compile.lowered import NO_ADDITIONS, LaunchAdditions
+from targets.cuda.compile.ptxas import Assembled, assemble, problem_of
 from tests.support.extent import sample
 from tests.support.launched import null_in_use
 from tests.support.products import compile_product, product, shared_product
@@ -461,7 +459,7 @@ def test_what_early_copies_would_change_has_other_code(kernel, reason):
 
 
 def test_code_that_an_assembler_makes_slow_is_not_taken(monkeypatch):
-    monkeypatch.setattr(gate, "find_problem", lambda *args: "it is slow")
+    monkeypatch.setattr(ptxas, "find_problem", lambda *args: "it is slow")
     compiled = compile_product.__wrapped__  # not what another test has compiled
     artifact = compiled(shared_product(128, 64, 64), _signature("bfloat16", "float32"))
     assert _reason(artifact) == "1 kernel unchanged: it is slow"
@@ -469,7 +467,7 @@ def test_code_that_an_assembler_makes_slow_is_not_taken(monkeypatch):
 
 def test_products_that_an_assembler_makes_slow_do_not_overlap(monkeypatch):
     slow = [True, False]
-    monkeypatch.setattr(gate, "find_problem", lambda *args: "it is slow" if slow.pop(0) else None)
+    monkeypatch.setattr(ptxas, "find_problem", lambda *args: "it is slow" if slow.pop(0) else None)
     kind = "bfloat16[:, :, ::1]"
     kernel = attended.member(columns=64, width=128)
     artifact = compile_product(kernel, f"{kind}, {kind}, {kind}, {kind}, float32")
@@ -530,7 +528,7 @@ def test_stored_code_has_what_its_launches_add():
 )
 def test_additions_that_are_none_are_refused(broken):
     from kerneldsl.contract import UnusableCodeError
-    from targets.cuda.compile.additions import restore_additions
+    from targets.cuda.compile.lowered import restore_additions
 
     with pytest.raises(UnusableCodeError):
         restore_additions({"additions": broken}, 3)

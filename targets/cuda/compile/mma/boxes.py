@@ -1,13 +1,14 @@
-"""Write stores of results in boxes: through shared memory, by copies of one thread.
+"""Copies of boxes, by tensor maps: of factors to shared memory, and of results from there.
 
-A warpgroup has some boxes of shared memory, which it takes in turn. Before it writes one, the
-thread that begins copies waits until the copy before has read it. Before it is copied, all threads
-have written to it, with a fence before the copies. In shared memory, 16-byte parts of rows are
-exchanged, so the lanes of a warp write to different banks.
+For results, a warpgroup has some boxes of shared memory, which it takes in turn. Before it writes
+one, the thread that begins copies waits until the copy before has read it. Before it is copied, all
+threads have written to it, with a fence before the copies. In shared memory, 16-byte parts of rows
+are exchanged, so the lanes of a warp write to different banks.
 
 References
 ----------
-PTX ISA, sections "cp.async.bulk.tensor", "cp.async.bulk.wait_group" and "membar/fence.proxy".
+PTX ISA, sections "cp.async.bulk.tensor", "prefetch", "cp.async.bulk.wait_group" and
+"membar/fence.proxy".
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from targets.cuda.intrinsics.synchronize import call_nvvm
 if TYPE_CHECKING:
     from targets.cuda.compile.tiles.memory import Access
 
-__all__ = ["BoxWriter", "meet", "wait_for_copies"]
+__all__ = ["BoxWriter", "copy_box", "meet", "prefetch_map", "wait_for_copies"]
 
 _VOID, _I1, _I32, _I64 = ir.VoidType(), *(ir.IntType(bits) for bits in (1, 32, 64))
 #: Number of the first barrier of a warpgroup. Lower ones are of the block and of all warpgroups.
@@ -162,3 +163,42 @@ def meet(builder: ir.IRBuilder, warpgroup: ir.Value) -> None:
 def wait_for_copies(builder: ir.IRBuilder, pending: int) -> None:
     """Wait until all but some of this thread's copies have read shared memory."""
     call_nvvm(builder, "cp.async.bulk.wait.group.read", _VOID, [_I32(pending)])
+
+
+_VOID, _I1, _I16, _I32, _I64 = ir.VoidType(), *(ir.IntType(n) for n in (1, 16, 32, 64))
+_LOWEST, _HIGHEST = -(2**31), 2**31 - 1
+#: LLVM's number for the shared memory of a cluster.
+_CLUSTER_SPACE = 7
+
+
+def prefetch_map(builder: ir.IRBuilder, tensor_map: ir.Value) -> None:
+    """Load a tensor map before the first copy by it."""
+    tensor_map = builder.bitcast(tensor_map, ir.IntType(8).as_pointer())
+    call_nvvm(builder, "prefetch.tensormap.p0", _VOID, [tensor_map])
+
+
+def copy_box(
+    builder: ir.IRBuilder,
+    target: ir.Value,
+    barrier: ir.Value,
+    tensor_map: ir.Value,
+    place: Sequence[ir.Value],
+) -> None:
+    """Begin to copy a box to shared memory; the barrier counts its bytes when it is there.
+
+    `place` is the index of its first element along each axis of the map, of 64 bits. Elements
+    beyond the bounds of the array become zeros.
+    """
+    byte = ir.IntType(8)
+    shared = builder.addrspacecast(target, byte.as_pointer(_CLUSTER_SPACE))
+    tensor_map = builder.bitcast(tensor_map, byte.as_pointer())
+    indices = [builder.trunc(_clamped(builder, each), _I32) for each in place]
+    no_more = [_I16(0), _I64(0), _I1(0), _I1(0), _I32(0)]
+    name = f"cp.async.bulk.tensor.g2s.tile.{len(indices)}d"
+    call_nvvm(builder, name, _VOID, [shared, barrier, tensor_map, *indices, *no_more])
+
+
+def _clamped(builder: ir.IRBuilder, index: ir.Value) -> ir.Value:
+    """Return an index in the range of 32 bits. No array with a map has elements beyond it."""
+    index = builder.select(builder.icmp_signed("<", index, _I64(_LOWEST)), _I64(_LOWEST), index)
+    return builder.select(builder.icmp_signed(">", index, _I64(_HIGHEST)), _I64(_HIGHEST), index)
