@@ -154,7 +154,6 @@ if TYPE_CHECKING:
         shfl_up_sync as shfl_up_sync,
         shfl_xor_sync as shfl_xor_sync,
     )
-    from kerneldsl.language.intrinsics.cached import load as load, store as store
     from kerneldsl.language.intrinsics.libdevice import libdevice as libdevice
     from kerneldsl.language.intrinsics.matrix import (
         mma as mma,
@@ -163,8 +162,13 @@ if TYPE_CHECKING:
     )
     from kerneldsl.language.intrinsics.memory import (
         const as const,
+        load as load,
         local as local,
+        packed as packed,
         shared as shared,
+        store as store,
+        unpack as unpack,
+        view as view,
     )
     from kerneldsl.language.intrinsics.places import grid as grid, gridsize as gridsize
     from kerneldsl.language.intrinsics.tiles import tile as tile
@@ -207,11 +211,6 @@ if TYPE_CHECKING:
         uint32x2 as uint32x2,
         uint32x4 as uint32x4,
         uint64x2 as uint64x2,
-    )
-    from kerneldsl.language.intrinsics.views import (
-        packed as packed,
-        unpack as unpack,
-        view as view,
     )
     from kerneldsl.language.packed_numbers import (
         int2 as int2,
@@ -373,10 +372,9 @@ _MODULES = {
         "match_any_sync reduce_add_sync reduce_and_sync reduce_max_sync reduce_min_sync "
         "reduce_or_sync reduce_xor_sync shfl_down_sync shfl_sync shfl_up_sync shfl_xor_sync"
     ),
-    "kerneldsl.language.intrinsics.cached": "load store",
     "kerneldsl.language.intrinsics.libdevice": "libdevice",
     "kerneldsl.language.intrinsics.matrix": "mma pipelined tiles",
-    "kerneldsl.language.intrinsics.memory": "const local shared",
+    "kerneldsl.language.intrinsics.memory": "const load local packed shared store unpack view",
     "kerneldsl.language.intrinsics.places": (
         "blockDim blockIdx grid gridDim gridsize laneid threadIdx warpsize"
     ),
@@ -389,7 +387,6 @@ _MODULES = {
         "float32x2 float32x4 float64x2 int8x2 int8x4 int16x2 int16x4 int32x2 int32x4 int64x2 "
         "uint8x2 uint8x4 uint16x2 uint16x4 uint32x2 uint32x4 uint64x2"
     ),
-    "kerneldsl.language.intrinsics.views": "packed unpack view",
     "kerneldsl.language.packed_numbers": "int2 int4 ternary uint2 uint4",
     "kerneldsl.launch.timing": "Timing",
     "kerneldsl.memory.arrays": "DeviceArray",

@@ -31,7 +31,7 @@ _KINDS = {
     "Kernels from expressions": "kerneldsl.symbolic",
     "Shipping kernels": "kerneldsl.shipping",
     "Places of a thread": "kerneldsl.language.intrinsics.places",
-    "Shared, local and constant memory": "kerneldsl.language.intrinsics.memory",
+    "Arrays in memory": "kerneldsl.language.intrinsics.memory",
     "Barriers and fences": "kerneldsl.language.intrinsics.barriers",
     "Warps": "kerneldsl.language.intrinsics.lanes",
     "Groups and chains": (
@@ -40,10 +40,7 @@ _KINDS = {
     "Atomics": "kerneldsl.language.intrinsics.atomics",
     "Tiles": "kerneldsl.language.intrinsics.tiles kerneldsl.language.intrinsics.matrix",
     "Numbers and bits": "kerneldsl.language.intrinsics.values",
-    "Vectors, views and hints": (
-        "kerneldsl.language.intrinsics.vectors kerneldsl.language.intrinsics.views "
-        "kerneldsl.language.intrinsics.cached"
-    ),
+    "Vectors": "kerneldsl.language.intrinsics.vectors",
     "PTX in kernels": "kerneldsl.language.intrinsics.expert",
     "libdevice": "kerneldsl.language.intrinsics.libdevice",
     "Element types": "numpy ml_dtypes kerneldsl.language.packed_numbers",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from kerneldsl.cards.measured import specializations_rows
+from kerneldsl.cards.launches import specializations_rows
 from kerneldsl.explain import AccessReport, Explanation, Finding
 from kerneldsl.explain.roofline import Roofline
 from kerneldsl.explain.text import (

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
 from kerneldsl.cards.code import listing
-from kerneldsl.cards.measured import specializations_rows, specializations_table
+from kerneldsl.cards.launches import specializations_rows, specializations_table
 from kerneldsl.contract import Artifact, Specialization
 from kerneldsl.errors import KernelError
 from kerneldsl.explain import AccessReport, Explanation, Finding

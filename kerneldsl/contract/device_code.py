@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import field, fields
 
 from kerneldsl.contract.cuda_options import DEFAULT_CUDA_OPTIONS, CudaOptions
@@ -10,7 +11,7 @@ from kerneldsl.utilities.cached_property import cached_property
 from kerneldsl.utilities.dataclasses import dataclass
 from kerneldsl.utilities.locks import ForkSafeLock
 
-__all__ = ["CodeModule", "DeviceCode"]
+__all__ = ["CodeModule", "DeviceCode", "parameters_in_text", "place_of_entry"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,3 +99,31 @@ class DeviceCode:
             "entries": ", ".join(module.entries),
             **options,
         }
+
+
+#: The end of a declaration: ``x``, ``x[]``, ``x[3] = {}``.
+_PARAMETER = re.compile(r"\b([A-Za-z_]\w*)\s*(?:\[[^][]*\]\s*)*(?:=.*)?$", re.DOTALL)
+
+
+def place_of_entry(code: DeviceCode) -> tuple[int, int]:
+    """Return the line of a kernel in its source, from 1, and the column of its name, from 0."""
+    if code.module.is_text:
+        name = re.escape(code.entry.partition("<")[0].rpartition("::")[2].strip())
+        for number, line in enumerate(code.module.text.splitlines(), 1):
+            found = re.search(rf"\b{name}\s*\(", line)
+            if found is not None:
+                return number, found.start()
+    return 1, 0
+
+
+def parameters_in_text(code: DeviceCode) -> tuple[str, ...]:
+    """Return the names of a kernel's parameters, if its source is simple enough to read them."""
+    if code.module.form is not CodeForm.CUDA:
+        return ()
+    text = re.sub(r"//[^\n]*|/\*.*?\*/", " ", code.module.text, flags=re.DOTALL)
+    name = re.escape(code.entry.partition("<")[0].rpartition("::")[2].strip())
+    found = re.findall(rf"\b{name}\s*\(([^()]*)\)\s*\{{", text)
+    if len(found) != 1:  # another function of the name may have its parameters in another order
+        return ()
+    names = [_PARAMETER.search(each) for each in found[0].split(",")]
+    return tuple(match[1] for match in names if match is not None)

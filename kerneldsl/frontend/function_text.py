@@ -9,7 +9,7 @@ import os
 import sys
 import types
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 __all__ = [
@@ -20,11 +20,13 @@ __all__ = [
     "imported_names",
     "lines_of_function",
     "number_in_text",
+    "packages_of",
     "record",
+    "register_texts",
     "registered",
     "text_of_function",
+    "text_of_module",
 ]
-
 
 #: A notebook cell may await at its top level.
 COMPILE_FLAGS = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
@@ -79,8 +81,6 @@ def _text_of_module(function: types.FunctionType) -> str:
     filename = function.__code__.co_filename
     text = "".join(linecache.getlines(filename, function.__globals__))
     if not text and not os.path.isfile(filename):
-        from kerneldsl.frontend.module_texts import text_of_module
-
         text = text_of_module(function.__module__ or "") or ""
     return text
 
@@ -279,3 +279,34 @@ def _recording_exec(
 
 _recording_compile.__name__ = _recording_compile.__qualname__ = "compile"
 _recording_exec.__name__ = _recording_exec.__qualname__ = "exec"
+
+
+_finders: dict[str, Callable[[str], str | None]] = {}
+
+
+def register_texts(package: str, find: Callable[[str], str | None]) -> None:
+    """Take the texts of a package's modules from a function, given the name of a module."""
+    _finders[package] = find
+
+
+def text_of_module(module: str) -> str | None:
+    """Return the registered text of a module, or ``None``."""
+    for package in packages_of(module):
+        find = _finders.get(package)
+        text = None if find is None else find(module)
+        if text is not None:
+            return text
+    return None
+
+
+def packages_of(module: str) -> Iterator[str]:
+    """Return a module's name and those of the packages that it is in, the nearest first.
+
+    Examples
+    --------
+    >>> list(packages_of("a.b.c"))
+    ['a.b.c', 'a.b', 'a']
+    """
+    while module:
+        yield module
+        module = module.rpartition(".")[0]

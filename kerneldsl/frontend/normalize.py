@@ -257,7 +257,7 @@ class _Session:
         clean_function(tree)
         _write_loop_else(tree)
         if len(signatures) == 1:
-            from kerneldsl.frontend.declared import convert_as_declared
+            from kerneldsl.frontend.declared_types import convert_as_declared
 
             constants = {**constants, **convert_as_declared(tree, signatures[0])}
         if self._follows_numba and not is_device:
@@ -285,7 +285,7 @@ class _Session:
         finally:
             self._open.pop()
         if code is not None:
-            from kerneldsl.frontend.linked import declare_types
+            from kerneldsl.frontend.declared_types import declare_types
 
             unit = declare_types(unit, code)
         if len(signatures) > 1:

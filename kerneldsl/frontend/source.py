@@ -90,7 +90,7 @@ def find_source(function: Callable[..., Any]) -> FunctionSource:
     is_installed = os.path.isfile(code.co_filename)
     shipped = None
     if not is_installed:
-        from kerneldsl.frontend.module_texts import text_of_module
+        from kerneldsl.frontend.function_text import text_of_module
 
         shipped = text_of_module(function.__module__ or "")
     if shipped is not None:

@@ -12,10 +12,9 @@ from collections.abc import Callable
 from typing import Any
 
 from kerneldsl.analysis.traits import KernelTraits
-from kerneldsl.contract.device_code import DeviceCode
+from kerneldsl.contract.device_code import DeviceCode, place_of_entry
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import ArrayKind, Kind
-from kerneldsl.launch.entry_text import place_of_entry
 
 __all__ = ["traits_of_code", "unit_of_code"]
 

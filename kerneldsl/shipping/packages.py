@@ -19,7 +19,7 @@ from typing import Any
 from kerneldsl._version import __version__
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, CacheWarning, NotShippedError
 from kerneldsl.errors.values import a_type, safe_repr
-from kerneldsl.frontend.module_texts import packages_of, register_texts
+from kerneldsl.frontend.function_text import packages_of, register_texts
 from kerneldsl.shipping.manifest import (
     MANIFEST,
     Entry,

@@ -12,24 +12,35 @@ import ctypes
 import struct
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kerneldsl.contract import LaunchConfig
-from kerneldsl.contract.tensor_maps import TENSOR_MAP_BYTES
+from kerneldsl.contract.abi import ParameterLayout
+from kerneldsl.contract.tensor_maps import (
+    L2_PROMOTION,
+    MAP_DTYPES,
+    MAP_SWIZZLES,
+    MAX_MAP_EXTENT,
+    MAX_MAP_RANK,
+    MAX_MAP_STRIDE,
+    TENSOR_MAP_BYTES,
+    TensorMap,
+    map_geometry,
+    pad_for_maps,
+)
 from kerneldsl.errors import KernelError
 from kerneldsl.utilities.dataclasses import dataclass
 from targets.cuda.compile.artifact import CudaArtifact
 from targets.cuda.device.streams import stream_handle
 from targets.null.faults import FaultPlan
-from targets.null.tensor_maps import ENCODE, encode, with_maps
 
 if TYPE_CHECKING:
     from kerneldsl.contract import DriverEntry
     from targets.null.executable import LaunchRecord, NullExecutable
 
-__all__ = ["NativeDriver"]
+__all__ = ["NativeDriver", "with_maps"]
 
 # Statuses, and the tags of the launch function's `extra` argument (CUDA Driver API).
 _SUCCESS, _INVALID_VALUE, _INVALID_CONTEXT, _UNKNOWN = 0, 1, 201, 999
@@ -74,7 +85,7 @@ class NativeDriver:
         self._launch_early = _LAUNCH_EX(self._take_early_launch)
         self._get = _GET_CONTEXT(self._take_get)
         self._set = _SET_CONTEXT(self._take_set)
-        self._encode = ENCODE(encode)
+        self._encode = _ENCODE(_encode)
 
     @property
     def context(self) -> int:
@@ -204,3 +215,73 @@ def _read_extra(extra: int) -> bytes | None:
     if (tags[0], tags[2], tags[4]) != (_PARAM_BUFFER_POINTER, _PARAM_BUFFER_SIZE, _PARAM_END):
         return None
     return ctypes.string_at(tags[1], _ADDRESS.from_address(tags[3]).value)
+
+
+#: Signature of ``cuTensorMapEncodeTiled``.
+_ENCODE = ctypes.CFUNCTYPE(ctypes.c_int, _ADDRESS, _U32, _U32, *(_ADDRESS,) * 5, *(_U32,) * 4)
+#: Address, dtype, rank and swizzle, extents, strides, box.
+_WORDS = f"=Q3I{MAX_MAP_RANK}Q{MAX_MAP_RANK - 1}Q{MAX_MAP_RANK}I"
+#: Addresses and strides are multiples of it.
+_ALIGNMENT = 16
+
+
+def _encode(
+    out: int,
+    dtype: int,
+    rank: int,
+    address: int,
+    extents: int,
+    strides: int,
+    box: int,
+    ones: int,
+    interleave: int,
+    swizzle: int,
+    promotion: int,
+    fill: int,
+) -> int:
+    """Write a map to an address, or answer a status, as a driver would."""
+    lengths = list((ctypes.c_uint64 * rank).from_address(extents))
+    steps = list((ctypes.c_uint64 * (rank - 1)).from_address(strides)) if rank > 1 else []
+    boxes = list((ctypes.c_uint32 * rank).from_address(box))
+    is_good = (
+        out % TENSOR_MAP_BYTES == 0
+        and address % _ALIGNMENT == 0
+        and address > 0
+        and all(1 <= each <= MAX_MAP_EXTENT for each in lengths)
+        and all(0 < each <= MAX_MAP_STRIDE and each % _ALIGNMENT == 0 for each in steps)
+        and list((ctypes.c_uint32 * rank).from_address(ones)) == [1] * rank
+        and (interleave, promotion, fill) == (0, L2_PROMOTION, 0)
+    )
+    if not is_good:
+        return _INVALID_VALUE
+    found = _packed(address, dtype, rank, swizzle, lengths, steps, boxes)
+    ctypes.memmove(out, found, TENSOR_MAP_BYTES)
+    return _SUCCESS
+
+
+def with_maps(parameters: bytes, layout: ParameterLayout, maps: Sequence[TensorMap]) -> bytes:
+    """Return what a driver is given for packed parameters and the maps that a kernel takes."""
+    if not maps:
+        return parameters
+    values, found = layout.packer.unpack(parameters), []
+    for wanted in maps:
+        array = layout.arrays[wanted.array]
+        address, extents, strides = map_geometry(wanted, array, values)
+        dtype, swizzle = MAP_DTYPES[array.kind.dtype], MAP_SWIZZLES[wanted.swizzle]
+        rank, box = len(wanted.axes), wanted.box
+        found.append(_packed(address, dtype, rank, swizzle, extents, strides, box))
+    return pad_for_maps(parameters, found)
+
+
+def _packed(
+    address: int,
+    dtype: int,
+    rank: int,
+    swizzle: int,
+    extents: Sequence[int],
+    strides: Sequence[int],
+    box: Sequence[int],
+) -> bytes:
+    rest = [0] * (MAX_MAP_RANK - rank)
+    words = (address, dtype, rank, swizzle, *extents, *rest, *strides, *rest, *box, *rest)
+    return struct.pack(_WORDS, *words).ljust(TENSOR_MAP_BYTES, b"\0")

@@ -326,7 +326,7 @@ def test_a_broken_part_leaves_the_plain_text(monkeypatch: pytest.MonkeyPatch) ->
     (text,) = broken._repr_mimebundle_().values()
     assert text.startswith("<kerneldsl.launch.timing.Timing object")
     assert broken._repr_html_() is None
-    monkeypatch.setattr("kerneldsl.cards.measured.timing_card", None)
+    monkeypatch.setattr("kerneldsl.cards.launches.timing_card", None)
     assert timing._repr_mimebundle_() == {"text/plain": repr(timing)}
 
 

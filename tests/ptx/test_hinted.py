@@ -11,7 +11,7 @@ import pytest
 import kerneldsl as kd
 from kerneldsl.contract import ArrayPromises, Promises
 from kerneldsl.errors import KernelTypingError, UnsupportedConstructError
-from kerneldsl.language.intrinsics.cached import load, store
+from kerneldsl.language.intrinsics.memory import load, store
 from kerneldsl.language.kinds import ArrayKind
 from tests.ptx.helpers import (
     ARCH_PARAMETERS,

@@ -25,7 +25,7 @@ from kerneldsl.contract.tensor_maps import MAP_DTYPES
 from targets.cuda.architectures import parse_arch
 from targets.cuda.compile.compiler import lower_kernel
 from targets.cuda.compile.mma.wgmma import Instruction, Wait, find_function
-from targets.null.tensor_maps import with_maps
+from targets.null.native import with_maps
 from tests.support import device_threads
 from tests.support.device_threads import _Block, _callback, _flat, _give, _symbol
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kerneldsl.kernels.made_functions import made_functions
-from kerneldsl.language.intrinsics.cached import load, store
+from kerneldsl.language.intrinsics.memory import load, store
 
 #: The hint of each.
 _LOADS = {"ldca": "all", "ldcg": "global", "ldcs": "streaming", "ldlu": "last_use", "ldcv": "again"}

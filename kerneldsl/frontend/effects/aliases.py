@@ -17,7 +17,6 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from kerneldsl.errors import SourceLocation
-from kerneldsl.frontend.bindings import Binding, bindings, unpack_targets
 from kerneldsl.frontend.effects.library_effects import (
     PLAIN_ATTRIBUTES,
     READING_METHODS,
@@ -26,7 +25,7 @@ from kerneldsl.frontend.effects.library_effects import (
     makes_scalars,
 )
 from kerneldsl.frontend.effects.tuple_indices import TupleIndices, Tuples, substitute
-from kerneldsl.frontend.expressions import index_parts
+from kerneldsl.frontend.expressions import Binding, bindings, index_parts, unpack_targets
 from kerneldsl.frontend.library_names import name_of_function, outside_value
 from kerneldsl.frontend.trees import walk_here
 from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse

@@ -6,12 +6,12 @@ import ast
 from collections.abc import Callable, Iterable, Sequence, Sized
 from typing import Any, TypeAlias
 
-from kerneldsl.frontend.bindings import Binding, unpack_targets
 from kerneldsl.frontend.effects.library_effects import (
     PLAIN_ATTRIBUTES,
     READING_METHODS,
     gives_scalar,
 )
+from kerneldsl.frontend.expressions import Binding, unpack_targets
 from kerneldsl.frontend.library_names import name_of_function
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import Kind, TupleKind

@@ -76,7 +76,7 @@ def read_call_of(reader: Reader, unit: FunctionUnit, arguments: list[Any]) -> An
 
 def _read_as_declared(reader: Reader, unit: FunctionUnit, arguments: list[Any]) -> Any:
     """Read a call of a function for several signatures: numbers are converted to the best one."""
-    from kerneldsl.frontend.declared import is_number  # few functions have signatures
+    from kerneldsl.frontend.declared_types import is_number  # few functions have signatures
 
     arguments, count = [*arguments], len(arguments) - len(unit.hidden)
     values = [packed(reader, each) for each in arguments[:count]]

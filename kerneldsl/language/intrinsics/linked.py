@@ -1,7 +1,7 @@
 """Declare what the normal form of a linked function does with its arguments and its result.
 
-Programs cannot write these; :mod:`kerneldsl.frontend.linked` puts them into the Python body of a
-function that another language defines for the GPU.
+Programs cannot write these; :mod:`kerneldsl.frontend.declared_types` puts them into the Python body
+of a function that another language defines for the GPU.
 """
 
 from __future__ import annotations

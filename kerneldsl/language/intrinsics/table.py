@@ -8,7 +8,6 @@ from __future__ import annotations
 from kerneldsl.language.intrinsics import (
     atomics,
     barriers,
-    cached,
     chains,
     expert,
     groups,
@@ -20,7 +19,6 @@ from kerneldsl.language.intrinsics import (
     tiles,
     values,
     vectors,
-    views,
 )
 from kerneldsl.language.intrinsics.intrinsic import Intrinsic, IntrinsicGroup
 
@@ -35,9 +33,7 @@ _KINDS = (
         chains,
         values,
         memory,
-        cached,
         vectors,
-        views,
         atomics,
     ),
     *(tiles, matrix, expert, linked),

@@ -1,9 +1,9 @@
-"""Device functions with a body in Python, and code in another language for the GPU.
+"""Device functions with declared types: with a signature, or with code in another language.
 
-The unit of a linked function has the Python body, which the CPU runs, and the code for a GPU
-(:attr:`~kerneldsl.frontend.unit.FunctionUnit.linked`). The body is rewritten. Its arguments and its
-result have the declared types, and nothing else is known of the result. Any element of an array may
-be read and written. So an analysis concludes nothing from it that the other code might not do.
+Arguments and result of both are converted. The unit of a linked function has the Python body, which
+the CPU runs, and the code for a GPU (:attr:`~kerneldsl.frontend.unit.FunctionUnit.linked`). Nothing
+else is known of the body's result, and any element of an array may be read and written. So an
+analysis concludes nothing from it that the other code might not do.
 """
 
 from __future__ import annotations
@@ -11,18 +11,19 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeGuard
 
 from kerneldsl.errors import UnsupportedConstructError
 from kerneldsl.frontend.linked_code import LinkedCode
 from kerneldsl.frontend.trees import Transformer, assign, call, copy_tree, load, walk_here
 from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
+from kerneldsl.language.element_types import numpy_dtype
 from kerneldsl.language.intrinsics.intrinsic import BLOCK_LEVEL, Intrinsic, Scope
 from kerneldsl.language.intrinsics.linked import linked as words
-from kerneldsl.language.kinds import ArrayKind, ScalarKind
+from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind
 from kerneldsl.language.reserved import RESERVED_PREFIX
 
-__all__ = ["declare_types"]
+__all__ = ["convert_as_declared", "declare_types", "is_number"]
 
 
 def declare_types(unit: FunctionUnit, code: LinkedCode) -> FunctionUnit:
@@ -133,3 +134,38 @@ def _fail(unit: FunctionUnit, node: ast.AST, what: str, signature: str) -> NoRet
         limit=f"Its signature is {signature}",
         remedy="Let the Python body and the signature agree on the result",
     )
+
+
+def convert_as_declared(
+    tree: ast.FunctionDef, signature: tuple[Kind | None, tuple[Kind, ...]]
+) -> dict[str, Any]:
+    """Write the conversions into a function, in place; return the types by their names there.
+
+    Only numbers are converted. An array has the type that it is passed with.
+    """
+    result, parameters = signature
+    types: dict[str, Any] = {}
+
+    def converted(kind: ScalarKind, value: ast.expr) -> ast.expr:
+        name = f"{RESERVED_PREFIX}as_{kind.dtype}"
+        types[name] = numpy_dtype(kind.dtype).type
+        return ast.Call(load(name), [value], [])
+
+    first = [
+        assign(parameter.arg, converted(kind, load(parameter.arg)))
+        for parameter, kind in zip(tree.args.args, parameters, strict=False)
+        if is_number(kind)
+    ]
+    for node in [node for node in walk_here(tree) if isinstance(node, ast.Return)]:
+        if node.value is not None and result is not None and is_number(result):
+            node.value = ast.copy_location(converted(result, node.value), node.value)
+    for each in first:
+        ast.copy_location(each, tree)
+    tree.body[:0] = first
+    ast.fix_missing_locations(tree)
+    return types
+
+
+def is_number(kind: Kind) -> TypeGuard[ScalarKind]:
+    """Return whether a parameter of a kind is converted."""
+    return isinstance(kind, ScalarKind) and not kind.element.is_record
