@@ -209,7 +209,7 @@ sanitize: ## compute-sanitizer over the barrier cases and every intrinsic, and o
 	@.ci/gpu sanitize
 
 .PHONY: docs
-docs: $(VENV)/.stamp ## write the generated tables of docs/ and of the README anew, and the library's stubs
+docs: $(VENV)/.stamp ## write the generated tables of docs/ and of the README anew, and the stubs for type checkers
 	@$(BIN)/python docs/generate.py
 	@$(BIN)/python docs/message_index.py
 	@$(BIN)/python docs/library_stubs.py

@@ -1,9 +1,11 @@
-"""Write the stubs of the library: what its functions take and return, for type checkers.
+"""Write stubs for type checkers: of packages that import names late, and of the library.
 
-Each family has a stub of its functions, made of their signatures and of the results that their
-docstrings name; `stdlib_kernels/__init__.pyi` has the names of all. A call is typed by the kind of
-its first array: NumPy's, a device array, one of another library, or what NumPy makes an array of.
-Run ``python docs/library_stubs.py`` after a signature or a result was changed; a test compares.
+A package that imports a name at its first use has a table of the modules of its names, of which its
+stub is made. Each family of the library has a stub of its functions, made of their signatures and
+of the results that their docstrings name; `stdlib_kernels/__init__.pyi` has the names of all. A
+call is typed by the kind of its first array: NumPy's, a device array, one of another library, or
+what NumPy makes an array of. Run ``python docs/library_stubs.py`` after a name, a signature or a
+result was changed; a test compares.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ sys.path.insert(0, str(_ROOT))
 
 import stdlib_kernels as library  # noqa: E402 - found by the path above
 
-__all__ = ["stubs"]
+__all__ = ["late_stubs", "stubs"]
 
 _HEAD = '"""Written by docs/library_stubs.py."""\n'
 _IMPORTS = """
@@ -47,6 +49,29 @@ _SCALARS = {
     **dict.fromkeys(("all", "any"), "np.bool"),
     **dict.fromkeys(("max", "min", "reduce"), "np.number[Any] | np.bool"),
 }
+#: Packages that import names late, and what their stubs have beside them. Inside a kernel, places
+#: of a thread are numbers, which is their type for a type checker.
+_LATE = {
+    "kerneldsl": """
+from kerneldsl._version import __version__ as __version__
+
+class _Index(Protocol):
+    x: int
+    y: int
+    z: int
+
+threadIdx: _Index
+blockIdx: _Index
+blockDim: _Index
+gridDim: _Index
+laneid: int
+warpsize: int
+
+def load_ipython_extension(shell: Any) -> None: ...
+""",
+    "kerneldsl.contract": "",
+    "kerneldsl.planner": "",
+}
 _NAMED = re.compile(r"^([\w, ]+) : (.*)$")
 
 
@@ -71,8 +96,28 @@ def stubs() -> dict[Path, str]:
     return found
 
 
+def late_stubs() -> dict[Path, str]:
+    """Return the text of each stub of a package that imports names late, by its path."""
+    return {_stub_of(name): _late_stub(name, beside) for name, beside in _LATE.items()}
+
+
+def _late_stub(name: str, beside: str) -> str:
+    homes: dict[str, list[str]] = {}
+    for each, module in sorted(importlib.import_module(name)._HOME.items()):
+        if f"\n{each}: " not in beside:
+            homes.setdefault(module, []).append(each)
+    lines = [_HEAD.rstrip(), "", *(["from typing import Any, Protocol", ""] if beside else [])]
+    for module, names in sorted(homes.items()):
+        lines += [f"from {module} import (", *[f"    {each} as {each}," for each in names], ")"]
+    return "\n".join([*lines, *beside.rstrip().splitlines(), "", "__all__: list[str]", ""])
+
+
+def _stub_of(package: str) -> Path:
+    return _ROOT.joinpath(*package.split("."), "__init__.pyi")
+
+
 def _path(family: str) -> Path:
-    return _ROOT / "stdlib_kernels" / family / "__init__.pyi"
+    return _stub_of(f"stdlib_kernels.{family}".rstrip("."))
 
 
 def _family(module: Any) -> Iterator[str]:
@@ -205,7 +250,7 @@ def _result(function: Callable[..., Any]) -> str:
 
 def main() -> None:
     """Write the stubs."""
-    for path, text in stubs().items():
+    for path, text in {**late_stubs(), **stubs()}.items():
         path.write_text(text, encoding="utf-8")
 
 

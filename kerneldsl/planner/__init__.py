@@ -7,24 +7,9 @@ uses none of them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from kerneldsl.planner.block_limits import BlockLimits, KernelResources
-    from kerneldsl.planner.block_occupancy import (
-        Occupancy,
-        PotentialBlock,
-        available_dynamic_shared_bytes,
-        max_potential_block_size,
-        occupancy,
-    )
-    from kerneldsl.planner.grid_coverage import Coverage, bytes_to_saturate, coverage
-    from kerneldsl.planner.limits import (
-        COMPUTE_CAPABILITIES,
-        ComputeCapability,
-        DeviceOccupancyLimits,
-    )
-
+#: Name to its module. The stub for type checkers is made of it.
 _HOME = {
     name: f"kerneldsl.planner.{module}"
     for module, names in {
@@ -37,21 +22,7 @@ _HOME = {
     for name in names.split()
 }
 
-__all__ = [
-    "COMPUTE_CAPABILITIES",
-    "BlockLimits",
-    "ComputeCapability",
-    "Coverage",
-    "DeviceOccupancyLimits",
-    "KernelResources",
-    "Occupancy",
-    "PotentialBlock",
-    "available_dynamic_shared_bytes",
-    "bytes_to_saturate",
-    "coverage",
-    "max_potential_block_size",
-    "occupancy",
-]
+__all__ = sorted(_HOME)
 
 
 def __getattr__(name: str) -> Any:

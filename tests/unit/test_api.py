@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import ast
-import inspect
 import pkgutil
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import kerneldsl as kd
-from kerneldsl import contract as target
+from docs.library_stubs import late_stubs
 from kerneldsl import errors
 from kerneldsl.language import other_names
 from kerneldsl.language.element_types import NUMPY_NAMES
@@ -31,36 +31,32 @@ def run_python(code, **env):
     )
 
 
-def imported_by(package):
-    """Name to module, of what a package imports for type checkers."""
-    (guarded,) = (
-        node
-        for node in ast.parse(inspect.getsource(package)).body
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
-    )
-    imported = {
-        alias.name: statement.module
-        for statement in guarded.body
-        if isinstance(statement, ast.ImportFrom)
-        for alias in statement.names
-    }
-    return imported | {
-        statement.target.id: "kerneldsl.language.intrinsics.places"
-        for statement in guarded.body
-        if isinstance(statement, ast.AnnAssign)
-    }
-
-
 #: Names that an optional package has.
 _OPTIONAL = {"bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu"}
 
 
-def test_table_imports_and_all_are_the_same_names():
-    assert imported_by(target) == target._HOME
-    imported = imported_by(kd)
-    assert imported == kd._HOME
+def test_stubs_are_those_of_the_tables():
+    """After a name was added: ``make docs``."""
+    written = late_stubs()
+    assert len(written) == 3
+    for path, text in written.items():
+        assert path.read_text(encoding="utf-8") == text, path
+
+
+def test_table_stub_and_all_are_the_same_names():
+    stub = ast.parse(Path(kd.__file__).with_suffix(".pyi").read_text(encoding="utf-8"))
+    typed = {each.target.id for each in stub.body if isinstance(each, ast.AnnAssign)}
+    imported = {
+        alias.name: statement.module
+        for statement in stub.body
+        if isinstance(statement, ast.ImportFrom)
+        for alias in statement.names
+    }
+    places = dict.fromkeys(typed - {"__all__"}, "kerneldsl.language.intrinsics.places")
+    own = {"Any": "typing", "Protocol": "typing", "__version__": "kerneldsl._version"}
+    assert {**imported, **places} == {**kd._HOME, **own}
     # A package that is optional has it; `from kerneldsl import *` works without.
-    assert set(kd.__all__) == {*imported, "__version__"} - _OPTIONAL
+    assert set(kd.__all__) == {*kd._HOME, "__version__"} - _OPTIONAL
     for name in kd.__all__:
         getattr(kd, name)
     assert set(kd.__all__) <= set(dir(kd))
