@@ -14,8 +14,7 @@ from kerneldsl.language.kinds import Layout
 from kerneldsl.memory.geometry import ArrayGeometry
 from kerneldsl.memory.operators import ArrayOperators
 from kerneldsl.memory.pools import allocate
-from kerneldsl.memory.protocols import ArrayProtocols
-from kerneldsl.memory.standard import ArrayStandard, library_function
+from kerneldsl.memory.protocols import ArrayProtocols, library_function
 from kerneldsl.memory.strided import Order, checked_order, contiguous_strides, read_host_array
 from kerneldsl.memory.transfer import fill_array, read_array, write_array
 from kerneldsl.memory.views import ArrayViews, BasicIndex, holds_array
@@ -46,7 +45,7 @@ _INTERNAL = frozenset(
 
 
 @shorten_errors_of("fill", *_INTERNAL)
-class DeviceArray(ArrayViews, ArrayProtocols, ArrayStandard, ArrayOperators, Shown):
+class DeviceArray(ArrayViews, ArrayProtocols, ArrayOperators, Shown):
     """An array in the memory of one device.
 
     Made by :func:`kerneldsl.to_device`, :func:`kerneldsl.empty` and similar functions. Pass it to

@@ -16,7 +16,7 @@ import numpy as np
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, AttributeUnavailableError
 from kerneldsl.errors.values import safe_repr
 from kerneldsl.memory.geometry import ArrayGeometry
-from kerneldsl.memory.standard import library_function, library_reduction
+from kerneldsl.memory.protocols import library_function, library_reduction
 from kerneldsl.utilities.tracebacks import shorten_errors_of
 from kerneldsl.utilities.written_functions import written_function
 

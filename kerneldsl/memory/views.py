@@ -21,7 +21,7 @@ from kerneldsl.errors import (
 )
 from kerneldsl.errors.values import a_type, safe_repr
 from kerneldsl.memory.geometry import ArrayGeometry
-from kerneldsl.memory.standard import library_function
+from kerneldsl.memory.protocols import library_function
 from kerneldsl.memory.strided import checked_dtype, checked_shape
 from kerneldsl.utilities.tracebacks import shorten_errors_of
 

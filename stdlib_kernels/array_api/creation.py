@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 import kerneldsl as kd
-from stdlib_kernels.array_api.creation_words import documented_creation
+from stdlib_kernels.array_api.conversion import documented_creation
 
 __all__ = ["empty", "empty_like", "full", "full_like", "ones", "ones_like", "zeros", "zeros_like"]
 

@@ -8,8 +8,7 @@ import numpy as np
 
 import kerneldsl as kd
 from kerneldsl.repeating.recorded_calls import launch_over
-from stdlib_kernels.array_api.conversion import asarray
-from stdlib_kernels.array_api.creation_words import documented_creation
+from stdlib_kernels.array_api.conversion import asarray, documented_creation
 from stdlib_kernels.arrays import contiguous
 from stdlib_kernels.checks import check_matrices
 from stdlib_kernels.parameters import integer_of

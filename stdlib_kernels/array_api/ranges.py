@@ -11,8 +11,7 @@ import kerneldsl as kd
 from kerneldsl.errors import ArgumentTypeError
 from kerneldsl.errors.values import a_type
 from kerneldsl.repeating.recorded_calls import launch_over
-from stdlib_kernels.array_api.conversion import asarray
-from stdlib_kernels.array_api.creation_words import documented_creation
+from stdlib_kernels.array_api.conversion import asarray, documented_creation
 from stdlib_kernels.parameters import dtype_of, integer_of, wrong_value
 
 __all__ = ["arange", "linspace", "meshgrid"]

@@ -15,7 +15,7 @@ from kerneldsl.cache.disk import disk_cache
 from kerneldsl.cache.inventory import find_nearest
 from kerneldsl.cache.key import Key
 from kerneldsl.tools.cli import app
-from kerneldsl.tools.cli.warmed import described_gpu
+from kerneldsl.tools.cli.worker import described_gpu
 from targets.cuda.device.described import _CARDS
 from targets.null.target import NullTarget
 from tests.cache.programs import run_script

@@ -113,7 +113,7 @@ def test_the_launches_of_a_script(tmp_path: Path) -> None:
     use = f"""
 import sys, runpy, os
 from kerneldsl.placement.registry import get_target
-from kerneldsl.tools.cli.warmed import described_gpu
+from kerneldsl.tools.cli.worker import described_gpu
 null = get_target("null")
 null.set_devices(described_gpu("sm_90", null.devices()[0]))
 sys.argv = ["", "2048"]

@@ -19,7 +19,7 @@ import numpy as np
 import kerneldsl as kd
 from kerneldsl.launch import artifact
 from kerneldsl.placement.registry import get_target
-from kerneldsl.tools.cli.warmed import described_gpu
+from kerneldsl.tools.cli.worker import described_gpu
 from mypkg.kernels import axpy
 
 found = []

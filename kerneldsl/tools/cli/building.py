@@ -36,7 +36,7 @@ from kerneldsl.launch.recorded import Recorded, Recording, recording
 from kerneldsl.placement.registry import get_target, target_writing
 from kerneldsl.shipping.forms import text_of_functions
 from kerneldsl.shipping.writer import PackageWriter
-from kerneldsl.tools.cli.warmed import described_gpu, dry_run
+from kerneldsl.tools.cli.worker import described_gpu, dry_run
 from kerneldsl.utilities.dataclasses import dataclass
 
 __all__ = ["Builder", "Job", "Part", "Task"]

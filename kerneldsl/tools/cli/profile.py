@@ -18,7 +18,7 @@ from kerneldsl.tools.cli.output import JsonOption, new_console, print_json, prin
 __all__ = ["profile"]
 
 _STANDARD_ERROR = 2
-_RUNNER = "kerneldsl.tools.cli.profiled"
+_RUNNER = "kerneldsl.tools.cli.worker"
 #: Columns for which a terminal of fewer characters has no room; ``--json`` has them.
 _LEFT_OUT, _WIDE = ("min", "max", "GFLOP/s", "of the roof"), 120
 
@@ -67,10 +67,10 @@ def profile(
     options["timeline"] = file
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder, "report.json")
-        command = [sys.executable, "-m", _RUNNER, json.dumps(options), str(report), str(script)]
+        command = [sys.executable, "-m", _RUNNER, "profile", json.dumps(options)]
         # What the script prints is no part of the JSON.
         output = _STANDARD_ERROR if as_json else None
-        status = _run([*command, *(arguments or ())], output)
+        status = _run([*command, str(report), str(script), *(arguments or ())], output)
         text = report.read_text(encoding="utf-8") if report.exists() else None
     refused = None
     if text is not None:

@@ -20,7 +20,7 @@ from kerneldsl.tools.cli.output import JsonOption, print_json, print_table, prog
 __all__ = ["warm"]
 
 _STANDARD_ERROR = 2
-_RUNNER = "kerneldsl.tools.cli.warmed"
+_RUNNER = "kerneldsl.tools.cli.worker"
 
 
 def warm(
@@ -72,14 +72,15 @@ def _run(
     import json
     import tempfile
 
-    from kerneldsl.tools.cli.warmed import dry_run
+    from kerneldsl.tools.cli.worker import dry_run
 
     environment = dict(os.environ)
     if arch:
         environment["KERNELDSL_TARGET"] = dry_run()
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder, "report.json")
-        command = [sys.executable, "-m", _RUNNER, arch, str(report), str(script), *arguments]
+        command = [sys.executable, "-m", _RUNNER, "warm", json.dumps(arch), str(report)]
+        command += [str(script), *arguments]
         with progress(f"Running {script}" + (f" for {arch}" if arch else ""), is_quiet=is_quiet):
             # What the script prints is no part of the JSON.
             output = _STANDARD_ERROR if is_quiet else None

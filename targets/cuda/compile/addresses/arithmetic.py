@@ -1,4 +1,4 @@
-"""What is known of registers: intervals of integers, and polynomials with integer coefficients.
+"""Intervals of the integers in registers, and polynomials with integer coefficients.
 
 Coefficients wrap, as registers compute them.
 """
