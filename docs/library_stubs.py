@@ -1,11 +1,11 @@
-"""Write stubs for type checkers: of packages that import names late, and of the library.
+"""Write stubs for type checkers: of packages with a table of their names, and of the library.
 
-A package that imports a name at its first use has a table of the modules of its names, of which its
-stub is made. Each family of the library has a stub of its functions, made of their signatures and
-of the results that their docstrings name; `stdlib_kernels/__init__.pyi` has the names of all. A
-call is typed by the kind of its first array: NumPy's, a device array, one of another library, or
-what NumPy makes an array of. Run ``python docs/library_stubs.py`` after a name, a signature or a
-result was changed; a test compares.
+A package that imports names at their first use, or all names of its modules, has a table of their
+modules, of which its stub is made. Each family of the library has a stub of its functions, made of
+their signatures and of the results that their docstrings name; `stdlib_kernels/__init__.pyi` has
+the names of all. A call is typed by the kind of its first array: NumPy's, a device array, one of
+another library, or what NumPy makes an array of. Run ``python docs/library_stubs.py`` after a name,
+a signature or a result was changed; a test compares.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ _SCALARS = {
     **dict.fromkeys(("all", "any"), "np.bool"),
     **dict.fromkeys(("max", "min", "reduce"), "np.number[Any] | np.bool"),
 }
-#: Packages that import names late, and what their stubs have beside them. Inside a kernel, places
-#: of a thread are numbers, which is their type for a type checker.
+#: Packages with a table of their names, and what their stubs have beside them. Inside a kernel,
+#: places of a thread are numbers, which is their type for a type checker.
 _LATE = {
     "kerneldsl": """
 from kerneldsl._version import __version__ as __version__
@@ -69,8 +69,11 @@ warpsize: int
 
 def load_ipython_extension(shell: Any) -> None: ...
 """,
+    "kerneldsl.cache": "",
     "kerneldsl.contract": "",
+    "kerneldsl.errors": "",
     "kerneldsl.planner": "",
+    "kerneldsl.random": "\nxoroshiro128p_type: Any\n",
 }
 _NAMED = re.compile(r"^([\w, ]+) : (.*)$")
 
@@ -97,7 +100,7 @@ def stubs() -> dict[Path, str]:
 
 
 def late_stubs() -> dict[Path, str]:
-    """Return the text of each stub of a package that imports names late, by its path."""
+    """Return the text of each stub of a package with a table of its names, by its path."""
     return {_stub_of(name): _late_stub(name, beside) for name, beside in _LATE.items()}
 
 

@@ -15,34 +15,12 @@ Examples
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from kerneldsl.cache.management import (
-        clear,
-        entries,
-        export,
-        import_,
-        is_on,
-        path,
-        prune,
-        reset_stats,
-        stats,
-        verify,
-    )
-
-__all__ = [
-    "clear",
-    "entries",
-    "export",
-    "import_",
-    "is_on",
-    "path",
-    "prune",
-    "reset_stats",
-    "stats",
-    "verify",
-]
+#: Name to its module. The stub for type checkers is made of it.
+_NAMES = "clear entries export import_ is_on path prune reset_stats stats verify"
+_HOME = dict.fromkeys(_NAMES.split(), "kerneldsl.cache.management")
+__all__ = sorted(_HOME)
 
 
 def __getattr__(name: str) -> Any:
@@ -51,7 +29,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    value = globals()[name] = getattr(import_module("kerneldsl.cache.management"), name)
+    value = globals()[name] = getattr(import_module(_HOME[name]), name)
     return value
 
 

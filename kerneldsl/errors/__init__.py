@@ -8,105 +8,16 @@ user's kernel, the *value*, the *limit* that it broke and the origin of that lim
 
 from __future__ import annotations
 
-from kerneldsl.errors.base import KernelError, KernelWarning, SourceLocation
-from kerneldsl.errors.driver import (
-    DeviceError,
-    DeviceLostError,
-    DeviceMemoryError,
-    DriverCompileError,
-    DriverError,
-    DriverInitializationError,
-    DriverSystemError,
-    KernelImageError,
-    LaunchError,
-    OutOfMemoryError,
-    StreamError,
-)
-from kerneldsl.errors.kernels import (
-    ArgumentError,
-    ArgumentOverflowError,
-    ArgumentTypeError,
-    ArgumentValueError,
-    AttributeUnavailableError,
-    BarrierDivergenceError,
-    BarrierDivergenceWarning,
-    CacheError,
-    CacheWarning,
-    ClosedResourceError,
-    CompileError,
-    DeviceCodeError,
-    DeviceMismatchError,
-    FallbackWarning,
-    GraphError,
-    KernelFault,
-    KernelTypingError,
-    LaunchConfigError,
-    LibdeviceMissingError,
-    NotShippedError,
-    OutsideKernelError,
-    ReadOnlyArrayError,
-    ResourceLimitError,
-    ShadowedPackageError,
-    SourceUnavailableError,
-    TargetUnavailableError,
-    ToolMissingError,
-    UndefinedAttributeError,
-    UndefinedNameError,
-    UnknownTargetError,
-    UnsupportedConstructError,
-    fault_class,
-)
+from kerneldsl.errors import base, driver, kernels
 
-__all__ = [
-    "ArgumentError",
-    "ArgumentOverflowError",
-    "ArgumentTypeError",
-    "ArgumentValueError",
-    "AttributeUnavailableError",
-    "BarrierDivergenceError",
-    "BarrierDivergenceWarning",
-    "CacheError",
-    "CacheWarning",
-    "ClosedResourceError",
-    "CompileError",
-    "DeviceCodeError",
-    "DeviceError",
-    "DeviceLostError",
-    "DeviceMemoryError",
-    "DeviceMismatchError",
-    "DriverCompileError",
-    "DriverError",
-    "DriverInitializationError",
-    "DriverSystemError",
-    "FallbackWarning",
-    "GraphError",
-    "KernelError",
-    "KernelFault",
-    "KernelImageError",
-    "KernelTypingError",
-    "KernelWarning",
-    "LaunchConfigError",
-    "LaunchError",
-    "LibdeviceMissingError",
-    "NotShippedError",
-    "OutOfMemoryError",
-    "OutsideKernelError",
-    "ReadOnlyArrayError",
-    "ResourceLimitError",
-    "ShadowedPackageError",
-    "SourceLocation",
-    "SourceUnavailableError",
-    "StreamError",
-    "TargetUnavailableError",
-    "ToolMissingError",
-    "UndefinedAttributeError",
-    "UndefinedNameError",
-    "UnknownTargetError",
-    "UnsupportedConstructError",
-    "fault_class",
-]
+#: Name to its module. The stub for type checkers is made of it.
+_HOME = {each: part.__name__ for part in (base, driver, kernels) for each in part.__all__}
 
-# Tracebacks name the module of a class: the one that programs import it from.
-for _name in __all__:
-    globals()[_name].__module__ = __name__
-del _name
+for _part in (base, driver, kernels):
+    for _name in _part.__all__:
+        globals()[_name] = getattr(_part, _name)
+        # Tracebacks name the module of a class: the one that programs import it from.
+        globals()[_name].__module__ = __name__
+del _part, _name
+
+__all__ = sorted(_HOME)

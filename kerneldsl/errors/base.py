@@ -9,12 +9,7 @@ from typing import Any
 
 from kerneldsl.errors.values import safe_repr
 
-__all__ = [
-    "KernelError",
-    "KernelWarning",
-    "SourceLocation",
-    "compose",
-]
+__all__ = ["KernelError", "KernelWarning", "SourceLocation"]
 
 
 @dataclass(frozen=True, slots=True)

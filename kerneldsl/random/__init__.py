@@ -24,76 +24,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from kerneldsl.random.integers import (
-    integers_int32,
-    integers_int64,
-    integers_uint32,
-    integers_uint64,
-)
-from kerneldsl.random.normal import (
-    exponential2_float64,
-    exponential4_float32,
-    exponential_float32,
-    exponential_float64,
-    normal2_float64,
-    normal4_float32,
-    normal_float32,
-    normal_float64,
-)
-from kerneldsl.random.philox import philox, philox_4x32_10
-from kerneldsl.random.states import (
-    create_xoroshiro128p_states,
-    init_xoroshiro128p_states,
-    xoroshiro128p_dtype,
-    xoroshiro128p_next,
-    xoroshiro128p_normal_float32,
-    xoroshiro128p_normal_float64,
-    xoroshiro128p_uniform_float32,
-    xoroshiro128p_uniform_float64,
-)
-from kerneldsl.random.uniform import (
-    uniform2_float64,
-    uniform4_float32,
-    uniform_bfloat16,
-    uniform_float16,
-    uniform_float32,
-    uniform_float64,
-    unit_float32,
-    unit_float64,
-)
+from kerneldsl.random import integers, normal, philox, states, uniform
 
-__all__ = [
-    "create_xoroshiro128p_states",
-    "exponential2_float64",
-    "exponential4_float32",
-    "exponential_float32",
-    "exponential_float64",
-    "init_xoroshiro128p_states",
-    "integers_int32",
-    "integers_int64",
-    "integers_uint32",
-    "integers_uint64",
-    "normal2_float64",
-    "normal4_float32",
-    "normal_float32",
-    "normal_float64",
-    "philox",
-    "philox_4x32_10",
-    "uniform2_float64",
-    "uniform4_float32",
-    "uniform_bfloat16",
-    "uniform_float16",
-    "uniform_float32",
-    "uniform_float64",
-    "unit_float32",
-    "unit_float64",
-    "xoroshiro128p_dtype",
-    "xoroshiro128p_next",
-    "xoroshiro128p_normal_float32",
-    "xoroshiro128p_normal_float64",
-    "xoroshiro128p_uniform_float32",
-    "xoroshiro128p_uniform_float64",
-]
+_PARTS = (integers, normal, philox, states, uniform)
+#: Name to its module. The stub for type checkers is made of it.
+_HOME = {name: part.__name__ for part in _PARTS for name in part.__all__}
+globals().update({name: getattr(part, name) for part in _PARTS for name in part.__all__})
+
+__all__ = sorted(_HOME)
 
 
 def __getattr__(name: str) -> Any:
@@ -103,7 +41,7 @@ def __getattr__(name: str) -> Any:
     from kerneldsl.language.element_types import element_name
     from kerneldsl.lowering.types import element_type
 
-    return element_type(element_name(xoroshiro128p_dtype) or "")
+    return element_type(element_name(states.xoroshiro128p_dtype) or "")
 
 
 def __dir__() -> list[str]:

@@ -1,0 +1,56 @@
+"""Written by docs/library_stubs.py."""
+
+from kerneldsl.errors.base import (
+    KernelError as KernelError,
+    KernelWarning as KernelWarning,
+    SourceLocation as SourceLocation,
+)
+from kerneldsl.errors.driver import (
+    DeviceError as DeviceError,
+    DeviceLostError as DeviceLostError,
+    DeviceMemoryError as DeviceMemoryError,
+    DriverCompileError as DriverCompileError,
+    DriverError as DriverError,
+    DriverInitializationError as DriverInitializationError,
+    DriverSystemError as DriverSystemError,
+    KernelImageError as KernelImageError,
+    LaunchError as LaunchError,
+    OutOfMemoryError as OutOfMemoryError,
+    StreamError as StreamError,
+)
+from kerneldsl.errors.kernels import (
+    ArgumentError as ArgumentError,
+    ArgumentOverflowError as ArgumentOverflowError,
+    ArgumentTypeError as ArgumentTypeError,
+    ArgumentValueError as ArgumentValueError,
+    AttributeUnavailableError as AttributeUnavailableError,
+    BarrierDivergenceError as BarrierDivergenceError,
+    BarrierDivergenceWarning as BarrierDivergenceWarning,
+    CacheError as CacheError,
+    CacheWarning as CacheWarning,
+    ClosedResourceError as ClosedResourceError,
+    CompileError as CompileError,
+    DeviceCodeError as DeviceCodeError,
+    DeviceMismatchError as DeviceMismatchError,
+    FallbackWarning as FallbackWarning,
+    GraphError as GraphError,
+    KernelFault as KernelFault,
+    KernelTypingError as KernelTypingError,
+    LaunchConfigError as LaunchConfigError,
+    LibdeviceMissingError as LibdeviceMissingError,
+    NotShippedError as NotShippedError,
+    OutsideKernelError as OutsideKernelError,
+    ReadOnlyArrayError as ReadOnlyArrayError,
+    ResourceLimitError as ResourceLimitError,
+    ShadowedPackageError as ShadowedPackageError,
+    SourceUnavailableError as SourceUnavailableError,
+    TargetUnavailableError as TargetUnavailableError,
+    ToolMissingError as ToolMissingError,
+    UndefinedAttributeError as UndefinedAttributeError,
+    UndefinedNameError as UndefinedNameError,
+    UnknownTargetError as UnknownTargetError,
+    UnsupportedConstructError as UnsupportedConstructError,
+    fault_class as fault_class,
+)
+
+__all__: list[str]
