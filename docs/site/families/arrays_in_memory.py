@@ -1,4 +1,4 @@
-"""Arrays that a kernel makes: of a block, of a thread, and constants."""
+"""Make arrays in a kernel: of a block, of a thread, and constants."""
 
 import numpy as np
 
