@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from kerneldsl.utilities.html import Html, element, join
-from kerneldsl.utilities.html_style import JOIN_COUNT
+from kerneldsl.utilities.html import JOIN_COUNT, Html, element, join
 
 __all__ = ["highlighted_lines", "listing"]
 

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from kerneldsl.cards.code import highlighted_lines, listing
 from kerneldsl.utilities.formatting import html_table
-from kerneldsl.utilities.html import Html, card, element, facts_table, fold, items, table
-from kerneldsl.utilities.html_style import STYLE
+from kerneldsl.utilities.html import Html, card, element, facts_table, fold, items, style, table
 from tests.cards.reading import plain_card, read_card
 from tests.support.extent import examples
 
@@ -108,14 +107,14 @@ def test_a_long_line_is_cut_and_takes_no_other_into_its_string() -> None:
 
 
 def test_the_style_is_small_and_has_balanced_braces() -> None:
-    assert len(STYLE) < 4096
-    assert STYLE.count("{") == STYLE.count("}")
-    assert "<" not in STYLE
-    used = set(re.findall(r"var\((--\w+)", STYLE))
-    defined = set(re.findall(r"(--\w+):", STYLE))
+    assert len(style()) < 4096
+    assert style().count("{") == style().count("}")
+    assert "<" not in style()
+    used = set(re.findall(r"var\((--\w+)", style()))
+    defined = set(re.findall(r"(--\w+):", style()))
     assert used == defined
     # Light, dark by the system, and what pages say of themselves: each sets every color.
-    assert STYLE.count("--paper:") == STYLE.count("--note:") == 4
+    assert style().count("--paper:") == style().count("--note:") == 4
 
 
 def _luminance(color: str) -> float:
@@ -128,7 +127,7 @@ def _luminance(color: str) -> float:
 
 def test_text_can_be_read_in_light_and_dark() -> None:
     """WCAG 2.1 asks for a contrast of 4.5 between text and what is behind it."""
-    schemes = [dict(re.findall(r"(--\w+):(#\w+)", part)) for part in STYLE.split("color-scheme:")]
+    schemes = [dict(re.findall(r"(--\w+):(#\w+)", part)) for part in style().split("color-scheme:")]
     schemes = [each for each in schemes if "--paper" in each]
     assert len(schemes) == 4
     for colors in schemes:
