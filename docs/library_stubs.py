@@ -74,6 +74,7 @@ def load_ipython_extension(shell: Any) -> None: ...
     "kerneldsl.errors": "",
     "kerneldsl.planner": "",
     "kerneldsl.random": "\nxoroshiro128p_type: Any\n",
+    "stdlib_kernels.array_api": "\nAPI_VERSIONS: tuple[str, ...]\n__array_api_version__: str\n",
 }
 _NAMED = re.compile(r"^([\w, ]+) : (.*)$")
 
