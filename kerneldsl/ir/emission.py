@@ -16,7 +16,7 @@ from llvmlite import ir
 from numba import errors, types
 
 from kerneldsl.ir.operations import Label, Operation, Region, SourcePlace, Value
-from kerneldsl.ir.recognize import operator_of
+from kerneldsl.ir.recognize import OPERATORS, operator_of
 from kerneldsl.ir.refusals import as_refusal
 from kerneldsl.ir.value_emission import ValueEmitter
 from kerneldsl.lowering.calls import Call
@@ -32,7 +32,6 @@ _UPDATES = {
     operator.lshift: "shl",
     operator.rshift: "lshr",
 }
-_OPERATORS = frozenset(value for value in vars(operator).values() if callable(value))
 _implementations: WeakKeyDictionary[Any, dict[tuple[Any, Any], Any]] = WeakKeyDictionary()
 
 
@@ -178,7 +177,7 @@ class Emitter(ValueEmitter):
         found = self._implementations.get(key)
         if found is None:
             typing = self.context.typing_context
-            if function in _OPERATORS:
+            if function in OPERATORS:
                 function, call = typing.resolve_value_type(function), (signature.args, {})
             if call is not None:
                 # Numba finds what was compiled for a call when it was typed last, by any target.

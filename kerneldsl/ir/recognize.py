@@ -17,6 +17,7 @@ __all__ = [
     "ACCESSES",
     "BINARY",
     "MIRRORED",
+    "OPERATORS",
     "OPPOSITES",
     "both_of",
     "comparison_of",
@@ -32,6 +33,8 @@ __all__ = [
 
 #: Operators of two operands.
 BINARY = frozenset(BINARY_OPERATORS.values())
+#: All functions of Python's module of operators.
+OPERATORS = frozenset(value for value in vars(operator).values() if callable(value))
 #: What holds where a comparison does not, unless a NaN is compared.
 OPPOSITES = {COMPARISONS[one]: COMPARISONS[other] for one, other in OPPOSITE_NODES.items()}
 #: Comparisons by those with the operands the other way round.

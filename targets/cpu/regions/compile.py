@@ -28,7 +28,7 @@ from kerneldsl.ir.frontend.read import argument_types, read_function, type_unit
 from kerneldsl.ir.frontend.reader import Reader
 from kerneldsl.ir.operations import Function, Operation, Region
 from kerneldsl.ir.printer import print_function
-from kerneldsl.ir.recognize import operands_of, operator_of
+from kerneldsl.ir.recognize import OPERATORS, operands_of, operator_of
 from kerneldsl.language.intrinsics.intrinsic import Effect, Typing
 from kerneldsl.language.kinds import ArrayKind, Kind, TupleKind
 from kerneldsl.launch.native.builder import POINTER
@@ -283,11 +283,7 @@ def _target_context() -> Any:
 _LOOPS = ("while", "for_each", "array.view")
 _PLACES = (Typing.INDEX, Typing.INDEX_TUPLE)
 _SHORT_FUNCTIONS = CONVERSIONS | SELECTIONS | {"len", "sqrt", "exp", "log", "sin", "cos", "tanh"}
-_OPERATORS = frozenset(value for value in vars(operator).values() if callable(value)) - {
-    operator.matmul,
-    operator.imatmul,
-    operator.contains,
-}
+_OPERATORS = OPERATORS - {operator.matmul, operator.imatmul, operator.contains}
 
 
 def is_short(region: Region) -> bool:

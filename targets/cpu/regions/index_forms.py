@@ -56,14 +56,10 @@ class Form:
         """The form without the index."""
         return Form(0, self.terms, self.constant)
 
-    def write(self, make: LoopWriter, index: Value | None = None) -> Value:
-        """Write the operations that compute it; the index is one of the terms."""
-        terms = list(self.terms.items())
-        if self.factor:
-            assert index is not None
-            terms.insert(0, (index, self.factor))
+    def write(self, make: LoopWriter) -> Value:
+        """Write the operations that compute it; it is without the index."""
         total: Value | None = None
-        for value, factor in sorted(terms, key=lambda each: each[1] < 0):
+        for value, factor in sorted(self.terms.items(), key=lambda each: each[1] < 0):
             each = make.cast(value)
             if abs(factor) != 1:
                 each = make.numba(operator.mul, each, make.constant(abs(factor)))

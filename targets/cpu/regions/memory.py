@@ -36,11 +36,13 @@ __all__ = [
     "HANDLERS",
     "cell",
     "check_dynamic_slices",
+    "load",
     "name_local_memory",
     "place_local_arrays",
     "shared",
     "slot",
     "slot_place",
+    "store",
 ]
 
 _I64 = ir.IntType(64)
@@ -235,20 +237,21 @@ def slot_place(emitter: CpuEmitter, slot: Value, thread: Any) -> Any:
     return emitter.builder.gep(emitter.get(slot), [thread], inbounds=True)
 
 
-def _load(emitter: CpuEmitter, operation: Operation) -> None:
-    slot, thread = operation.operands
-    place = slot_place(emitter, slot, emitter.get(thread))
-    kind = operation.result.type
-    found = emitter.context.data_model_manager[kind].from_data(emitter.builder, emitter.read(place))
-    emitter.set(operation, emitter.wrapped(found, kind))
+def load(emitter: CpuEmitter, operation: Operation) -> None:
+    """Load what a thread has in a slot, or a lane."""
+    slot, number = operation.operands
+    model = emitter.context.data_model_manager[slot.type]
+    stored = emitter.read(slot_place(emitter, slot, emitter.get(number)))
+    found = emitter.wrapped(model.from_data(emitter.builder, stored), slot.type)
+    emitter.set(operation, emitter.convert(found, slot.type, operation.result.type))
 
 
-def _store(emitter: CpuEmitter, operation: Operation) -> None:
-    slot, value, thread = operation.operands
-    place = slot_place(emitter, slot, emitter.get(thread))
-    model = emitter.context.data_model_manager[value.type]
-    plain = emitter.plain(emitter.get(value), value.type)
-    emitter.write(model.as_data(emitter.builder, plain), place)
+def store(emitter: CpuEmitter, operation: Operation) -> None:
+    slot, value, number = operation.operands
+    model = emitter.context.data_model_manager[slot.type]
+    found = emitter.converted(value, slot.type)
+    found = model.as_data(emitter.builder, found)
+    emitter.write(found, slot_place(emitter, slot, emitter.get(number)))
 
 
 HANDLERS = {
@@ -256,5 +259,5 @@ HANDLERS = {
     _LOCAL: _write_local,
     _BOUND: _bound,
     **{"cell": cell, "cell.store": _store_cell, "cell.load": _load_cell},
-    **{"slot": slot, "slot.load": _load, "slot.store": _store},
+    **{"slot": slot, "slot.load": load, "slot.store": store},
 }

@@ -37,10 +37,7 @@ _RELATIONS = {min: operator.le, max: operator.ge}
 
 
 def in_parts(row: Operation, known: Mapping[Value, Interval]) -> list[Operation]:
-    """Return a row of elements in parts, or as it is.
-
-    A branch that all elements of a row take in the same way is decided before it.
-    """
+    """Return a row of elements in parts, or as it is."""
     (region,) = row.regions
     if {"rare", "marks"} & row.attributes.keys() or sum(
         1 for _ in region.walk()
@@ -48,16 +45,13 @@ def in_parts(row: Operation, known: Mapping[Value, Interval]) -> list[Operation]
         return [row]
     inside = row.defined()
     *before, last = region.operations[:-1] or region.operations
-    is_choice = _is_choice(last)
-    if is_choice and last.operands[0] not in inside:
-        return [_decided(row, before, last, known)]
     proof = _Proof(region, IndexForms(region.arguments[0], inside, known))
     proof.find()
     if proof.changes:
         out: list[Operation] = []
         inner = proof.version(out)
         return [*out, *_parts(row, inner, region, proof.bounds)]
-    if is_choice:
+    if _is_choice(last):
         return _by_last_branch(row, before, last, IndexForms(region.arguments[0], inside, known))
     return [row]
 
@@ -118,16 +112,6 @@ def _is_choice(operation: Operation) -> bool:
         and len(no.operations) > 1
         and not (yes.is_left or no.is_left)
     )
-
-
-def _decided(
-    row: Operation, before: list[Operation], last: Operation, known: Mapping[Value, Interval]
-) -> Operation:
-    """Return a branch with a row for each way."""
-    ways = []
-    for region in last.regions:
-        ways.append(in_parts(_with_body(row, [*before, *region.operations]), known))
-    return if_then(last.operands[0], *ways)
 
 
 def _with_body(row: Operation, operations: list[Operation]) -> Operation:

@@ -20,7 +20,7 @@ from numba import types
 
 from kerneldsl.ir.operations import Effect, Function, Operation, Region, Value
 from kerneldsl.ir.ranges import Interval
-from kerneldsl.ir.recognize import both_of, operands_of, operator_of
+from kerneldsl.ir.recognize import OPERATORS, both_of, operands_of, operator_of
 from kerneldsl.ir.rewriter import (
     clone,
     clone_region,
@@ -56,9 +56,7 @@ _CHEAP = frozenset(
         *(f"{name}.{axis}" for name in ("blockIdx", "gridDim", "extent") for axis in "xyz"),
     }
 )
-_FUNCTIONS = frozenset(
-    {*(value for value in vars(operator).values() if callable(value)), min, max, abs, bool}
-)
+_FUNCTIONS = OPERATORS | {min, max, abs, bool}
 
 
 def row_of(low: Value, high: Value, region: Region) -> Operation:

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from numba import types
 
 from kerneldsl.ir.operations import Effect, Label, Operation, Region, Value, given_to
-from kerneldsl.ir.recognize import constant_number, operands_of, operator_of
+from kerneldsl.ir.recognize import OPERATORS, constant_number, operands_of, operator_of
 from kerneldsl.ir.rewriter import clone_inside
 from targets.cpu.math.vector.define import FUNCTIONS
 from targets.cpu.regions.lanes.values import LaneValues
@@ -47,7 +47,6 @@ _PLAIN = frozenset(
     }
 )
 _DIVISIONS = (operator.floordiv, operator.mod)
-_OPERATORS = frozenset(value for value in vars(operator).values() if callable(value))
 #: What LLVM has vectors of beside :data:`FUNCTIONS`.
 _INSTRUCTIONS = frozenset(
     {
@@ -120,7 +119,7 @@ def _is_plain(operation: Operation) -> bool:
         divisor = operands_of(operation)[-1]
         is_float = isinstance(operation.result.type, types.Float)
         return not is_float and bool(constant_number(divisor))
-    if function in _OPERATORS:
+    if function in OPERATORS:
         return function is not operator.matmul
     name = getattr(function, "__name__", str(function))
     return name in FUNCTIONS or name in _INSTRUCTIONS or isinstance(function, types.NumberClass)

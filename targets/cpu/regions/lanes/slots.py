@@ -19,6 +19,7 @@ from kerneldsl.ir.operations import CONTROL, Effect, Operation, Region, Value, g
 from kerneldsl.ir.ranges import Interval, ranges_of_region
 from kerneldsl.ir.recognize import operator_of
 from kerneldsl.ir.rewriter import clone
+from targets.cpu.regions import memory
 from targets.cpu.regions.emitter import CpuEmitter
 from targets.cpu.regions.lanes.choice import IN_REGISTERS
 from targets.cpu.regions.lanes.values import LaneValues
@@ -151,25 +152,6 @@ def _slot(emitter: CpuEmitter, operation: Operation) -> None:
     emitter.set(operation, emitter.reserve(kind, operation.attributes["lanes"]))
 
 
-def _place(emitter: CpuEmitter, slot: Value, lane: Value) -> Any:
-    return emitter.builder.gep(emitter.get(slot), [emitter.get(lane)], inbounds=True)
-
-
-def _load(emitter: CpuEmitter, operation: Operation) -> None:
-    slot, _ = operation.operands
-    model = emitter.context.data_model_manager[slot.type]
-    stored = emitter.read(_place(emitter, *operation.operands))
-    value = model.from_data(emitter.builder, stored)
-    emitter.set(operation, emitter.convert(value, slot.type, operation.result.type))
-
-
-def _store(emitter: CpuEmitter, operation: Operation) -> None:
-    slot, value, lane = operation.operands
-    model = emitter.context.data_model_manager[slot.type]
-    found = emitter.convert(emitter.get(value), value.type, slot.type)
-    emitter.write(model.as_data(emitter.builder, found), _place(emitter, slot, lane))
-
-
 def _count(slot: Value) -> int:
     assert isinstance(slot.owner, Operation)
     count: int = slot.owner.attributes["lanes"]
@@ -221,8 +203,8 @@ def _thread(emitter: CpuEmitter, operation: Operation) -> None:
 
 HANDLERS = {
     "lane.slot": _slot,
-    "lane.load": _load,
-    "lane.store": _store,
+    "lane.load": memory.load,
+    "lane.store": memory.store,
     "lane.any": _any,
     "lane.clear": _clear,
     "lane.head": _head,
