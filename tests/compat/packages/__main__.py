@@ -46,11 +46,12 @@ def make_environment(directory: Path, numpy: str, interpreter: str) -> Path:
 
 
 def install(package: Package, directory: Path, python: Path) -> Path:
-    """Return the folder with the package, unmodified."""
+    """Return the folder with the distributions, unmodified. A checkout needs the others alone."""
     folder = directory / "packages" / f"{package.name}-{package.version}"
     done = folder / "done"
-    if not done.exists():
-        distributions = f"{package.name}=={package.version}", *package.needs
+    itself = () if package.checkout else (f"{package.name}=={package.version}",)
+    distributions = *itself, *package.needs
+    if distributions and not done.exists():
         options = "--quiet", "--disable-pip-version-check", "--no-deps", "--upgrade"
         run(python, "-m", "pip", "install", *options, "--target", folder, *distributions)
         done.touch()

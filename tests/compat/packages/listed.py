@@ -14,7 +14,7 @@ class Package:
     Parameters
     ----------
     name, version : str
-        Of the distribution in the package index.
+        Of the distribution in the package index, or of the checkout.
     what : str
         What runs.
     reference : str
@@ -22,7 +22,8 @@ class Package:
     own : tuple of str
         Arguments of pytest for the package's own tests; without, the program of this folder runs.
     checkout : str
-        ``address@commit`` of a checkout that has the tests, if the distribution has none.
+        ``address@commit`` of a checkout, if the distribution has no tests. The package of the
+        checkout runs, and not the distribution.
     patched : str
         What stands in for what the package imports, or is not as the package does it.
     with_cupy : bool
@@ -84,7 +85,7 @@ _INIT = "the package's `__init__`, which imports more, does not run"
 PACKAGES = (
     Package(
         "stumpy",
-        "1.14.1",
+        "1.13.0+60283ff6",
         "its GPU tests",
         "its naive implementations",
         own=("-k", "gpu", "tests"),
@@ -102,7 +103,7 @@ PACKAGES = (
     ),
     Package(
         "gamdpy",
-        "0.8.3",
+        "0.8.2.dev+47dd2021",
         "its tests that it does not mark as slow or experimental",
         "physics, stored values and NumPy",
         own=("-o", "addopts=", "-m", "not (slow or experimental or gamdpy_cpu)", "tests"),

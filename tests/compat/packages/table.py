@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -34,10 +35,21 @@ def table(rows: list[dict[str, Any]]) -> str:
         ]
         first = " ".join([name, version, *marks])
         lines.append(f"| {' | '.join([first, some['what'], some['reference'], *passed])} |")
-    runs = dict.fromkeys((row["date"], row["commit"], row["versions"]) for row in rows)
-    when = [f"{date}, commit {commit}: {versions}." for date, commit, versions in runs]
     said = [f"{mark} {text[0].upper()}{text[1:]}." for text, mark in patches.items()]
-    return "\n".join([*lines, "", *said, "", *when]) + "\n"
+    return "\n".join([*lines, "", *said, "", *when(rows)]) + "\n"
+
+
+def when(rows: list[dict[str, Any]]) -> list[str]:
+    """Return the runs that the rows are from, and the rows that are older than such records."""
+    runs = Counter((row["date"], row["commit"], row["versions"]) for row in rows if "commit" in row)
+    lines = [
+        f"{date}, commit {commit}: {versions} ({number} packages)."
+        for (date, commit, versions), number in runs.items()
+    ]
+    older = [f"{row['name']} ({row['numpy']})" for row in rows if "commit" not in row]
+    if older:
+        lines.append(f"Older, without a record of the commit: {', '.join(older)}.")
+    return lines
 
 
 def main() -> None:
