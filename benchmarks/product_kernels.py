@@ -69,12 +69,12 @@ def fused(a, b, bias, rest, c, *, BM, BN, BK):
 
 
 @kd.kernel
-def grouped(a, weights, which, c, *, BM, BN, BK):
-    """Multiply each group of rows by its matrix; `which` has the group of each tile of rows."""
-    for m, n in kd.tiles(c.shape, (BM, BN)):
-        group = which[m // BM]
+def grouped(a, weights, tiles, c, *, BM, BN, BK):
+    """Multiply each group of rows by its matrix; `tiles` has the place and the group of each."""
+    for tile in kd.tiles(tiles.shape[0], 1):
+        m, n, group = tiles[tile, 0], tiles[tile, 1], tiles[tile, 2]
         acc = kd.tile.zeros((BM, BN), kd.float32)
-        for k in kd.pipelined(range(0, a.shape[1], BK)):
+        for k in kd.pipelined(range(0, a.shape[1], BK), stages=2):
             x = kd.tile.load(a, (m, k), (BM, BK))
             acc = kd.mma(x, kd.tile.load(weights[group], (n, k), (BN, BK)).T, acc)
         kd.tile.store(c, (m, n), acc)

@@ -261,7 +261,7 @@ def _grouped() -> Prepared:
     rows, side, tile = np.geomspace(*_GROUP_ROWS, _GROUPS).astype(int), _GROUP_SIDE, 128
     np.random.default_rng(1).shuffle(rows)
     counts = -(-rows // tile)
-    which = torch.from_numpy(np.repeat(np.arange(_GROUPS), counts).astype(np.int32)).cuda()
+    tiles = torch.from_numpy(_tiles_of_groups(counts, side // 256) * (tile, 256, 1)).int().cuda()
     weights = _random((_GROUPS, side, side), torch.bfloat16)
     a = _random((tile * int(counts.sum()), side), torch.bfloat16)
     one = a[: int(rows.sum())]
@@ -273,7 +273,7 @@ def _grouped() -> Prepared:
     error, plain = _error_to(reference), _error_to(one.double() @ weights[0].double().T)
     launch = grouped.member(BM=tile, BN=256, BK=64)[_blocks(), 256]
     contenders = {
-        "ours": lambda: launch(a, weights, which, out["ours"]),
+        "ours": lambda: launch(a, weights, tiles, out["ours"]),
         "one product": lambda: product.forall(*one.shape)(one, weights[0], out["one product"]),
     }
 
@@ -281,6 +281,43 @@ def _grouped() -> Prepared:
         return error(result) if result is out["ours"] else plain(result)
 
     return Prepared(contenders, out, off, 8e-3, 0, 4)
+
+
+def _tiles_of_groups(counts: np.ndarray, width: int) -> np.ndarray:
+    """Return the row, the column and the group of each tile, in the order in which they are taken.
+
+    `counts` has the tiles of rows of each group.
+    """
+    starts = np.cumsum(counts) - counts
+    found: list[tuple[int, int, int]] = []
+    for group in _in_waves(counts, _blocks() / width):
+        rows = range(starts[group], starts[group] + counts[group])
+        found += [(row, column, group) for column in range(width) for row in rows]
+    return np.array(found)
+
+
+def _in_waves(counts: np.ndarray, room: float) -> list[int]:
+    """Return all groups, ordered so that whole ones have the tiles of a wave of blocks.
+
+    So the blocks that run at the same time need few matrices, and read each of them once. A wave is
+    the largest group that is left, and up to four that fill its `room` best.
+    """
+    left, found, waves = sorted(range(len(counts)), key=lambda group: -counts[group]), [], 0
+    while left:
+        waves += 1
+        first = left.pop(0)
+        wanted = round(room * waves - counts[found].sum()) - counts[first]
+        filled: dict[int, list[int]] = {0: [first]}  # groups by the number of tiles that they add
+        for group in left:
+            for total, chosen in list(filled.items()):
+                more = total + counts[group]
+                is_shorter = more not in filled or len(filled[more]) > len(chosen) + 1
+                if more <= wanted + 1 and len(chosen) <= 4 and is_shorter:
+                    filled[more] = [*chosen, group]
+        chosen = filled[min(filled, key=lambda total: (abs(total - wanted), len(filled[total])))]
+        left = [each for each in left if each not in chosen]
+        found += chosen
+    return found
 
 
 def _batched() -> Prepared:

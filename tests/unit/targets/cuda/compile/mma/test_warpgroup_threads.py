@@ -477,13 +477,29 @@ def grouped(a, b, which, c):
         kd.tile.store(c, (m, n), total)
 
 
-def test_groups_of_rows_have_their_matrices():
+@kd.kernel
+def grouped_in_order(a, b, tiles, c):
+    for tile in kd.tiles(tiles.shape[0], 1):
+        m, n, group = tiles[tile, 0], tiles[tile, 1], tiles[tile, 2]
+        total = kd.tile.zeros((64, 64), kd.float32)
+        for k in kd.pipelined(range(0, a.shape[1], 64)):
+            x = kd.tile.load(a, (m, k), (64, 64))
+            total = kd.mma(x, kd.tile.load(b[group], (n, k), (64, 64)).T, total)
+        kd.tile.store(c, (m, n), total)
+
+
+@pytest.mark.parametrize("is_in_order", [False, True])
+def test_groups_of_rows_have_their_matrices(is_in_order):
     rng, which = np.random.default_rng(7), np.array([2, 0, 0], np.int32)
     a, b = rng.integers(-2, 3, (192, 96)), rng.integers(-2, 3, (3, 72, 96))
     c = np.full((192, 72), 77, np.float32)
-    signature = "float16[:, ::1], float16[:, :, ::1], int32[::1], float32[:, ::1]"
-    specialization = specialize_product(grouped, signature, threads=128)
-    given = a.astype(np.float16), b.astype(np.float16), which, c
+    # Rows of 16 bytes, which the code is promised.
+    places = [(64 * t, n, which[t], 0) for n in (64, 0) for t in (1, 2, 0)]
+    kernel, kind = (grouped_in_order, ":, ::1") if is_in_order else (grouped, "::1")
+    table = np.array(places, np.int32) if is_in_order else which
+    signature = f"float16[:, ::1], float16[:, :, ::1], int32[{kind}], float32[:, ::1]"
+    specialization = specialize_product(kernel, signature, threads=128)
+    given = a.astype(np.float16), b.astype(np.float16), table, c
     simulate_warpgroups(specialization, (2,), given, is_reversed=True)
     parts = [a[64 * t : 64 * t + 64] @ b[g].T for t, g in enumerate(which)]
     np.testing.assert_array_equal(c, np.concatenate(parts))
