@@ -25,11 +25,11 @@ __all__ = ["fits_planes", "multiply_planes"]
 DEPTH = 16
 #: Words are copied so many turns, less one, early.
 STAGES = 3
-#: Tiles by rows of the other factor: rows of words, threads, blocks of a multiprocessor, and
-#: whether words are loaded two turns early. Each tile reads all planes of its part, so tiles of 64
-#: rows are tall. For more rows, unpacking the words first is faster.
+#: Tiles by rows of the other factor: rows of words, threads, and blocks of a multiprocessor. Each
+#: tile reads all planes of its part, so tiles of 64 rows are tall. For more rows, unpacking the
+#: words first is faster. Warps with half as many rows of words, two for each of these, are slower.
 TILES = {
-    8: (128, 128, 2),
+    8: (64, 64, 4),
     16: (128, 128, 2),
     32: (128, 128, 2),
     64: (256, 256, 1),
