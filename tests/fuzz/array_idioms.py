@@ -20,6 +20,7 @@ __all__ = [
     "helper",
     "iterate",
     "joined",
+    "local_parts",
     "private",
     "registers",
     "stencil",
@@ -150,6 +151,49 @@ def registers(body: Body, depth: int = 0) -> None:
     body.emit(f"{found} = {place}")
     value = body.expressions.converted(Expression(found, dtype), variable.dtype)
     body.emit(f"{variable.text} = {value.text}")
+
+
+def local_parts(body: Body, depth: int = 0) -> None:
+    """Names of parts of a thread's own array, through which its elements are stored and read."""
+    body.features.add("parts of a local array")
+    choose, name, part = body.expressions.choose, body.fresh("lc"), body.fresh("r")
+    dtype, size = choose(INTEGERS + FLOATS), choose((4, 6))
+    body.emit(f"{name} = kd.local.array({size}, np.{dtype})")
+    fill = body.expressions.of_type(dtype, 1)
+    if body.expressions.chance(2):
+        body.emit(f"{name}[:] = {body.rng.randrange(9)}")
+        body.emit(f"{name}[{body.rng.randrange(size)}] = {fill}")
+    else:
+        counter = body.counter()
+        with body.block(f"for {counter} in range({size}):", Expression(counter, "int64")):
+            body.emit(f"{name}[{counter}] = {body.expressions.of_type(dtype, 1)}")
+    here = body.coordinates[0]
+    cut, length = choose(
+        (
+            ("[1:]", size - 1),
+            ("[::2]", size // 2),
+            ("[::-1]", size),
+            (f"[abs({here}) % 2:]", size - 1),
+            (f".reshape({size // 2}, 2)[{here} % {size // 2}]", 2),
+            (f".reshape(2, {size // 2})[:, {here} % 2]", 2) if size == 4 else ("[1:4]", 3),
+        )
+    )
+    body.emit(f"{part} = {name}{cut}")
+    for _ in range(choose((1, 2, 3))):
+        to, at = choose(((name, size), (part, length))), choose(((name, size), (part, length)))
+        index, other = (body.expressions.index(str(each[1])) for each in (to, at))
+        op = choose(("=", "=", "+=", "-="))
+        counter = body.counter()
+        if body.expressions.chance(2):
+            body.emit(f"{to[0]}[{index}] {op} {at[0]}[{other}]")
+            continue
+        with body.block(f"for {counter} in range({length}):", Expression(counter, "int64")):
+            shift = choose((counter, f"{length - 1} - {counter}", f"({counter} + 1) % {length}"))
+            body.emit(f"{to[0]}[{counter}] {op} {at[0]}[{shift}]")
+    found = body.temporary()
+    whole = choose((name, part))
+    body.emit(f"{found} = {whole}[0] - {name}[{body.rng.randrange(size)}]")
+    body.take(Expression(found, result_type("-", dtype, dtype)))
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from tests.fuzz.thread_idioms import statements
 from tests.fuzz.tile_parts import prepare_tiles
 from tests.fuzz.typing import DTYPES
 
-__all__ = ["block_program", "choose_levels"]
+__all__ = ["block_program", "choose_levels", "thread_ids"]
 
 _BLOCKS = (
     *((1,), (7,), (15,), (16,), (17,), (32,), (33,), (32,), (48,), (33,), (96,), (100,)),
@@ -65,7 +65,7 @@ def block_program(seed: int, levels: frozenset[str]) -> Program:
         rng, threads, dtypes, made.lines, may_return=body.may_return
     )
     body.uniform += ["n", "m", "kd.blockIdx.x", "kd.gridDim.x", "out0.size"]
-    _ids(made, block, grid)
+    thread_ids(made, block, grid)
     if returns_first:
         body.emit("if i >= out0.size:")
         body.emit("    return")
@@ -96,7 +96,7 @@ def choose_levels(seed: int) -> frozenset[str]:
     return frozenset(each for each in ("lanes", "groups", "tiles") if rng.random() < _SHARE)
 
 
-def _ids(made: Kernel, block: tuple[int, ...], grid: tuple[int, ...]) -> None:
+def thread_ids(made: Kernel, block: tuple[int, ...], grid: tuple[int, ...]) -> None:
     """The thread's number in its block, `t`, and in the grid, `i`."""
     body = made.body
     if len(block) == 1:

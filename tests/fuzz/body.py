@@ -93,6 +93,8 @@ class Body:
         Its place in the grid.
     may_return : bool
         Whether a thread may return early.
+    is_kept : bool
+        Whether a variable mostly keeps what it holds when it takes a value.
     """
 
     rng: random.Random
@@ -115,6 +117,7 @@ class Body:
     thread: str = "t"
     coordinates: tuple[str, ...] = ("i",)
     may_return: bool = False
+    is_kept: bool = False
     #: How many loops are around the next line.
     loops: int = 0
     lines: list[str] = field(default_factory=list)
@@ -155,6 +158,9 @@ class Body:
 
     def take(self, value: Expression) -> None:
         """Put a value into a variable of its type, else into a converted one."""
+        if self.is_kept and self.rng.randrange(4):
+            self._add(value)
+            return
         fitting = [v for v in self.variables if v.dtype == value.dtype]
         if fitting:
             self.emit(f"{self.expressions.choose(fitting).text} = {value.text}")
@@ -163,6 +169,14 @@ class Body:
         self.emit(f"{name} = {value.text}")
         found = self.expressions.converted(Expression(name, value.dtype), variable.dtype)
         self.emit(f"{variable.text} = {found.text}")
+
+    def _add(self, value: Expression) -> None:
+        """Add a value to a variable, whose bits then depend on all that it has taken."""
+        variable, name = self.expressions.choose(self.variables), self.temporary()
+        self.emit(f"{name} = {value.text}")
+        found = self.expressions.converted(Expression(name, value.dtype), variable.dtype)
+        factor = self.rng.choice(("", "", " * np.int8(3)"))
+        self.emit(f"{variable.text} = np.{variable.dtype}({variable.text}{factor} + {found.text})")
 
     def counter(self) -> str:
         """Return a name for a loop: often that of an earlier one."""

@@ -96,7 +96,7 @@ def _choose_guard(rng: random.Random, ndim: int, *, is_forall: bool) -> str:
     kinds = ["early", "early", "nested", "nested", "nested"]
     if is_forall:
         return rng.choice(kinds + ["none"] * 5)
-    return rng.choice([*kinds, "late", "late", "late", "stride" if ndim == 1 else "nested"])
+    return rng.choice([*kinds, "late", "late", "late", "stride" if ndim < 3 else "nested"])
 
 
 def _guard(made: Kernel, names: tuple[str, ...], kind: str) -> None:
@@ -123,11 +123,19 @@ def _guard(made: Kernel, names: tuple[str, ...], kind: str) -> None:
         body.emit(f"if {' and '.join([*tests, *extra])}:")
         body.level += 1
     elif kind == "stride":
-        (name,) = names
-        body.emit(f"for {name} in range({name}, out0.size, kd.gridsize(1)):")
         made.features.add("grid-stride loop")
-        body.level += 1
-        body.loops += 1
+        for axis, (name, size) in enumerate(zip(names, sizes, strict=True)):
+            step = "kd.gridsize(1)" if len(names) == 1 else f"kd.gridsize(2)[{1 - axis}]"
+            if len(names) == 2 and rng.randrange(2):
+                step = f"kd.gridDim.{'yx'[axis]} * kd.blockDim.{'yx'[axis]}"
+            first = name
+            if axis == 1:  # it is another one in each iteration of the outer loop
+                first = rng.choice(
+                    ("kd.grid(2)[0]", "kd.blockIdx.x * kd.blockDim.x + kd.threadIdx.x")
+                )
+            body.emit(f"for {name} in range({first}, {size}, {step}):")
+            body.level += 1
+            body.loops += 1
 
 
 def made_dtype(made: Kernel, name: str) -> str:

@@ -10,7 +10,7 @@ from tests.fuzz.body import Body
 from tests.fuzz.call_idioms import call_function
 from tests.fuzz.expressions import USUAL, ArrayName, Expression, Expressions
 from tests.fuzz.names import plain_names, renamed
-from tests.fuzz.program import DATA_SETS, Array, Scalar
+from tests.fuzz.program import DATA_SETS, Array, Overlap, Scalar
 from tests.fuzz.typing import DTYPES
 
 __all__ = ["HEADER", "Kernel", "sizes_of"]
@@ -36,7 +36,7 @@ class Kernel:
         self.seed = seed
         self.rng = random.Random(seed)
         self.lines = list(HEADER)
-        self.parameters: list[Array | Scalar] = []
+        self.parameters: list[Array | Overlap | Scalar] = []
         self.expressions = Expressions(self.rng)
         self.body = Body(self.rng, self.expressions)
         self.features = self.body.features
@@ -157,7 +157,7 @@ class Kernel:
         for number, shared in enumerate(self.body.shared):
             self.body.emit(f"slots{number}[{index}] = {shared.own}")
 
-    def finish(self) -> tuple[str, tuple[Array | Scalar, ...]]:
+    def finish(self) -> tuple[str, tuple[Array | Overlap | Scalar, ...]]:
         names = [p.name for p in self.parameters]
         definition = [f"@kd.kernel({', '.join(self.options)})", f"def kernel({', '.join(names)}):"]
         text = "\n".join([*self.lines, *definition, *self.body.lines]) + "\n"

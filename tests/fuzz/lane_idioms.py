@@ -8,7 +8,7 @@ from tests.fuzz.shared_idioms import exchange
 from tests.fuzz.typing import INTEGERS, NARROW_INTEGERS
 from tests.support.warps import WARP_SIZE
 
-__all__ = ["in_warp", "warp_loop"]
+__all__ = ["in_warp", "replaced_exchange", "unused_exchange", "warp_loop"]
 
 
 def in_warp(body: Body, depth: int) -> None:
@@ -112,4 +112,53 @@ def warp_loop(body: Body, depth: int) -> None:
             body.emit(f"if kd.all_sync({mask}, {name} < {body.rng.randrange(3)}):")
             body.emit(f"    {left}")
         _combine_lanes(body, mask)
+    return None
+
+
+def replaced_exchange(body: Body, depth: int = 0) -> None:
+    """An exchange of some lanes, whose result another branch on the same condition replaces."""
+    if body.may_return:
+        return in_warp(body, depth)
+    body.features |= {"lanes", "replaced exchange"}
+    choose, test, mask, found = body.expressions.choose, *map(body.fresh, "eee")
+    dtype = choose(body.variables).dtype
+    widened = "int32" if dtype in NARROW_INTEGERS else dtype
+    body.emit(f"{test} = {body.expressions.condition(1)}")
+    body.emit(f"{mask} = kd.ballot_sync({_live_lanes(body)}, {test})")
+    body.emit(f"{found} = np.{widened}({body.rng.randrange(9)})")
+    value = body.expressions.of_type(dtype, 1)
+    names = ("reduce_add_sync", "reduce_max_sync", "shfl_sync")
+    if dtype in INTEGERS:
+        names += ("reduce_xor_sync", "match_any_sync")
+    name = choose(names)
+    source = ", kd.laneid" if name == "shfl_sync" else ""
+    result = f"kd.{name}({mask}, {value}{source})"
+    if name == "match_any_sync":
+        result = f"np.{widened}({result})"
+    with body.block(f"if {test}:"):
+        body.emit(f"{found} = {result}")
+    if body.expressions.chance(3):
+        in_warp(body, depth)
+    with body.block(f"if {choose((test, test, f'not {test}'))}:"):
+        body.emit(f"{found} = {body.expressions.of_type(widened, 1)}")
+    if body.expressions.chance(2):
+        in_warp(body, depth)
+    body.take(Expression(found, widened))
+    return None
+
+
+def unused_exchange(body: Body, depth: int = 0) -> None:
+    """An exchange whose result nothing reads, before one that is read."""
+    if body.may_return:
+        return in_warp(body, depth)
+    body.features |= {"lanes", "unused exchange"}
+    choose, mask = body.expressions.choose, _live_lanes(body)
+    dtype = choose(body.variables).dtype
+    value = body.expressions.of_type(dtype, 1)
+    name = choose(("reduce_add_sync", "reduce_min_sync", "match_any_sync", "shfl_xor_sync"))
+    call = f"kd.{name}({mask}, {value}{', 1' if name == 'shfl_xor_sync' else ''})"
+    if name == "match_any_sync" and dtype not in INTEGERS:
+        call = f"kd.ballot_sync({mask}, {body.expressions.condition(1)})"
+    body.emit(choose((call, f"{body.fresh('e')} = {call}")))
+    in_warp(body, depth)
     return None

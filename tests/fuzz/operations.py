@@ -58,6 +58,17 @@ def _stored(array: Any, value: Any) -> Any:
     return value if isinstance(value, Vector) else typing.cast(value, array.dtype.name)
 
 
+def _sum(row: np.ndarray) -> Any:
+    """The sum of a row from its first element to its last one; integers have 64 bits."""
+    dtype = row.dtype.name
+    if dtype in typing.INTEGERS:
+        dtype = "uint64" if dtype.startswith("u") else "int64"
+    total = typing.cast(np.int64(0), dtype)
+    for element in row:
+        total = total + typing.cast(element, dtype)
+    return total
+
+
 HELPERS: dict[str, Any] = {
     "of_constant_": typing.constant,
     "of_cast_": typing.cast,
@@ -73,6 +84,7 @@ HELPERS: dict[str, Any] = {
     "of_each_": _each,
     "of_partial_": functools.partial,
     "of_slice_": slice,
+    "of_sum_": _sum,
     "of_joined_": _joined,
     "of_stored_": _stored,
     "of_dtype_": typing.dtype_of,

@@ -23,6 +23,7 @@ def run(
     block: tuple[int, ...],
     args: tuple[Any, ...],
     *,
+    shared_bytes: int = 0,
     is_reversed: bool = False,
 ) -> None:
     """Run the program's ``kernel`` on arrays, in place.
@@ -31,7 +32,7 @@ def run(
     ----------
     text : str
         The program.
-    grid, block, is_reversed
+    grid, block, shared_bytes, is_reversed
         Of the :class:`~tests.support.simt.Launch`.
     args : tuple
         Arrays, and scalars: NumPy's, and Python's int, float and bool.
@@ -43,4 +44,5 @@ def run(
     """
     kernel = compile_program(text)["kernel"]
     given = [a if isinstance(a, np.ndarray) else typing.constant(a) for a in args]
-    Launch(grid, block, is_reversed=is_reversed).run(lambda thread: kernel(thread, *given))
+    launch = Launch(grid, block, shared_bytes, is_reversed=is_reversed)
+    launch.run(lambda thread: kernel(thread, *given))

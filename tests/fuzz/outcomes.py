@@ -65,7 +65,14 @@ def expected_results(program: Program, *, is_reversed: bool = False) -> list[lis
         else:
             assert program.block is not None
             grid, block = program.grid, program.block
-        oracle.run(program.text, grid, block, tuple(args), is_reversed=is_reversed)
+        oracle.run(
+            program.text,
+            grid,
+            block,
+            tuple(args),
+            shared_bytes=program.shared_bytes,
+            is_reversed=is_reversed,
+        )
         found.append(args)
     return found
 
@@ -115,7 +122,7 @@ def run_program(program: Program, target: str) -> list[list[Any]]:
                 assert program.extents is not None
                 kernel.forall(*program.extents[data_set])(*args)
             else:
-                kernel[program.grid, program.block](*args)
+                kernel[program.grid, program.block, None, program.shared_bytes](*args)
             kd.synchronize()
         found.append(args)
     return found

@@ -9,7 +9,7 @@ import numpy as np
 
 from tests.support.arrays import poisoned
 
-__all__ = ["DATA_SETS", "Array", "Program", "Scalar"]
+__all__ = ["DATA_SETS", "Array", "Overlap", "Program", "Scalar"]
 
 #: Each program is compiled once and launched with so many sets of arguments.
 DATA_SETS = 2
@@ -53,6 +53,37 @@ class Array:
 
 
 @dataclass(frozen=True)
+class Overlap:
+    """An array parameter that is an earlier one, or a part of it.
+
+    Parameters
+    ----------
+    name, dtype : str
+        Its name and dtype.
+    of : str
+        The earlier one.
+    cuts : tuple of tuple of slice
+        The part in each set of arguments, of no slice if it is all of it.
+    is_transposed, is_apart : bool
+        Whether the axes are exchanged, and whether it is a copy in the last set of arguments.
+    """
+
+    name: str
+    dtype: str
+    of: str
+    cuts: tuple[tuple[slice, ...], ...]
+    is_transposed: bool = False
+    is_apart: bool = False
+
+    def make(self, base: np.ndarray, data_set: int) -> np.ndarray:
+        """Return the part."""
+        found = base[self.cuts[data_set]] if self.cuts[data_set] else base
+        if self.is_transposed:
+            found = found.T
+        return found.copy() if self.is_apart and data_set == DATA_SETS - 1 else found
+
+
+@dataclass(frozen=True)
 class Scalar:
     """A scalar parameter and its value in each set of arguments.
 
@@ -80,13 +111,15 @@ class Program:
         What it was generated from.
     text : str
         Source of the constants, the device functions and ``kernel``.
-    parameters : tuple of Array or Scalar
+    parameters : tuple of Array, Overlap or Scalar
         Of ``kernel``.
     grid, block : tuple of int or None
         An explicit launch; without them, `extents` are launched by ``forall``.
     extents : tuple of tuple of int or None
         In each set of arguments: the indices that the kernel works on, x last. With `grid`, the
         results are the same for every grid and block that cover them.
+    shared_bytes : int
+        Dynamic shared memory of a block.
     is_divergent : bool
         Whether a barrier stands under a condition that varies between the threads of a block: the
         program must be refused.
@@ -96,17 +129,23 @@ class Program:
 
     seed: int
     text: str
-    parameters: tuple[Array | Scalar, ...]
+    parameters: tuple[Array | Overlap | Scalar, ...]
     grid: tuple[int, ...] | None = None
     block: tuple[int, ...] | None = None
     extents: tuple[tuple[int, ...], ...] | None = None
+    shared_bytes: int = 0
     is_divergent: bool = False
     features: frozenset[str] = frozenset()
 
     def arguments(self, data_set: int) -> list[Any]:
         """Return fresh arguments."""
         rng = np.random.default_rng((self.seed, data_set))
-        return [
-            p.make(rng, data_set) if isinstance(p, Array) else p.make(data_set)
-            for p in self.parameters
-        ]
+        found: dict[str, Any] = {}
+        for each in self.parameters:
+            if isinstance(each, Array):
+                found[each.name] = each.make(rng, data_set)
+            elif isinstance(each, Overlap):
+                found[each.name] = each.make(found[each.of], data_set)
+            else:
+                found[each.name] = each.make(data_set)
+        return list(found.values())

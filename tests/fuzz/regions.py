@@ -77,6 +77,6 @@ def _results(program: Program, function: Function, watch: AnalysisWatch | None) 
 def _launch(program: Program, data_set: int) -> Launch:
     if program.grid is not None:
         assert program.block is not None
-        return Launch(program.grid, program.block)
+        return Launch(program.grid, program.block, program.shared_bytes)
     assert program.extents is not None
     return Launch(program.extents[data_set])

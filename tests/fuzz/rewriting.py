@@ -147,8 +147,8 @@ class _Rewriter(ast.NodeTransformer):
 
     def _index(self, node: ast.expr) -> ast.expr:
         if isinstance(node, ast.Slice):
-            parts = [self.visit(p) if p else ast.Constant(None) for p in (node.lower, node.upper)]
-            return _call("slice", *parts)
+            given = (node.lower, node.upper, node.step)
+            return _call("slice", *(self.visit(p) if p else ast.Constant(None) for p in given))
         if isinstance(node, ast.Tuple):
             return ast.Tuple([self._index(e) for e in node.elts], ast.Load())
         return self.visit(node)  # type: ignore[no-any-return]
@@ -249,6 +249,10 @@ class _Rewriter(ast.NodeTransformer):
             return _call("conversion", ast.Constant(name), *args)
         if name == "math.sqrt":
             return _call("sqrt", *args)
+        if name == "np.sum":
+            return _call("sum", *args)
+        if name.endswith(".reshape"):
+            return ast.Call(self.visit(node.func), args, [])
         if name == "len":
             return _call("constant", ast.Call(node.func, args, []))
         if name == "range":

@@ -117,8 +117,7 @@ class _Worker:
 
     def work(self, told: queue.Queue[dict[str, Any] | Outcome | None]) -> None:
         while True:
-            is_late = self.deadline is not None and time.monotonic() > self.deadline
-            if is_late or self.batches.empty():
+            if self._is_late() or self.batches.empty():
                 told.put(None)
                 return
             try:
@@ -128,6 +127,9 @@ class _Worker:
             end = first + count
             while first < end:
                 first = self._batch(first, end - first, told)
+
+    def _is_late(self) -> bool:
+        return self.deadline is not None and time.monotonic() > self.deadline
 
     def _batch(self, first: int, count: int, told: queue.Queue[Any]) -> int:
         """Run a batch in a process; return the seed to go on from."""
@@ -144,7 +146,7 @@ class _Worker:
             )
             watch = _Watch(process)
             now: dict[str, Any] = {"seed": first, "target": "start", "variant": ""}
-            done = first - 1
+            done, is_ended = first - 1, False
             assert process.stdout is not None
             for line in process.stdout:
                 watch.restart()
@@ -152,11 +154,15 @@ class _Worker:
                 if "outcomes" in said:
                     done = said["seed"]
                     told.put(said)
+                    if self._is_late():
+                        is_ended = True
+                        process.kill()
+                        break
                 else:
                     now = said
             watch.stop()
             status = process.wait()
-            if done == first + count - 1 and status == 0:
+            if is_ended or (done == first + count - 1 and status == 0):
                 return first + count
             errors.seek(0)
             text = f"status {status}: {errors.read()[-2000:]}"

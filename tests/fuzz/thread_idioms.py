@@ -14,6 +14,7 @@ from tests.fuzz.array_idioms import (
     helper,
     iterate,
     joined,
+    local_parts,
     private,
     registers,
     stencil,
@@ -299,7 +300,7 @@ _STRAIGHT: list[_Idiom] = [
 ]
 _LOOPS: list[_Idiom] = [
     *(_ring,) * 5,
-    *(_tuples, _tuples, _tuples, private, *(registers,) * 5, view, iterate),
+    *(_tuples, _tuples, _tuples, private, *(local_parts,) * 4, *(registers,) * 5, view, iterate),
     *(joined, joined, joined, packed_numbers, packed_numbers, packed_numbers),
 ]
 _BRANCHES: list[_Idiom] = [_if, _if, _if, _captured_flag, _extreme_guard]

@@ -450,3 +450,26 @@ def _countdowns(rng):
 
 
 _list.add("until_all_are_done", until_all_are_done, _countdowns, grid=(2,), block=(64,))
+
+
+@kd.kernel
+def shuffled_before_a_loop(x, out, other, rounds):
+    # The loop may run outside the loop over threads, which the shuffle is in.
+    i = kd.threadIdx.x + kd.blockDim.x * (kd.threadIdx.y + kd.blockDim.y * kd.blockIdx.x)
+    out[i] = kd.shfl_xor_sync(_FULL, x[i], 1) - kd.shfl_up_sync(_FULL, x[i], 2)
+    for k in range(rounds):
+        other[i] = out[i] * k
+
+
+def _before_a_loop(rng):
+    return rng.integers(0, 200, 128), poisoned(128, np.int64), poisoned(128, np.int64), 3
+
+
+for _block in ((64,), (16, 4)):
+    _list.add(
+        f"shuffled_before_a_loop_{len(_block)}d",
+        shuffled_before_a_loop,
+        _before_a_loop,
+        grid=(2,),
+        block=_block,
+    )

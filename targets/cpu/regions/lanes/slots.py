@@ -343,8 +343,8 @@ class Crossing:
 
 
 def needs_thread(operation: Operation) -> bool:
-    """Return whether an operation has memory for each thread, by the thread's index."""
-    names = ("exchange.", "local.", "vote.", "fault")
+    """Return whether an operation uses memory for each thread, by the thread's index."""
+    names = ("exchange.", "lane.read", "local.", "vote.", "fault")
     return any(each.name.startswith(names) for each in operation.walk())
 
 
