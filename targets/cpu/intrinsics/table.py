@@ -185,7 +185,7 @@ REFUSED = {
 
 @dataclass(frozen=True)
 class Rewritten:
-    """What passes over the regions write: ids, arrays of a block, and loops and tiles."""
+    """Operations that passes over the regions write: ids, arrays of a block, loops and tiles."""
 
 
 @dataclass(frozen=True)
