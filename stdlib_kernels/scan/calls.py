@@ -131,9 +131,11 @@ def scan_rows(x, out, *, block, number, op, identity, is_exclusive):
         before = s
         if is_exclusive:
             before = kd.block.exclusive_scan(v, op, identity)
+        last = number(kd.block.broadcast(s, block - 1))
+        # A product of complex numbers has no identity: ``(inf - 4j) * 1`` has a NaN.
         if i < x.shape[1]:
-            out[row, i] = op(carry, before)
-        carry = number(op(carry, kd.block.broadcast(s, block - 1)))
+            out[row, i] = op(carry, before) if first > 0 else before
+        carry = number(op(carry, last)) if first > 0 else last
 
 
 @kd.kernel(wraparound=False)
@@ -145,8 +147,8 @@ def scan_columns(x, out, *, number, op, identity, is_exclusive):
     if b < x.shape[2]:
         total = identity
         for k in range(x.shape[1]):
-            before = total
-            total = number(op(total, number(x[a, k, b])))
+            before, v = total, number(x[a, k, b])
+            total = number(op(total, v)) if k > 0 else v
             out[a, k, b] = before if is_exclusive else total
 
 

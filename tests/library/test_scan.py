@@ -142,6 +142,20 @@ def test_complex_numbers(call, rng, name, dtype, size):
     assert call(scan.cumsum, parts[0], 1, dtype=dtype).dtype == dtype
 
 
+@pytest.mark.parametrize("shape", [(1, 1), (3, 200), (40, 100), (2, 5000)])
+def test_first_products_of_complex_numbers_are_the_elements(call, rng, shape):
+    """No complex number is an identity of products: ``(inf - 4j) * 1`` has a NaN."""
+    special = np.array([np.inf, -np.inf, np.nan, 0.0, -0.0, 1.0, -4.0, 2.5])
+    x = rng.choice(special, shape).astype(complex)
+    x.imag = rng.choice(special, shape)
+    for axis in (0, 1):
+        got = call(scan.cumprod, x, axis)
+        for part in ("real", "imag"):
+            first, element = (np.take(getattr(each, part), 0, axis) for each in (got, x))
+            np.testing.assert_array_equal(first, element)
+            np.testing.assert_array_equal(np.signbit(first), np.signbit(element))
+
+
 @pytest.mark.parametrize("dtype", full_beyond(EXACT, []))
 def test_chains_of_integers_are_exact(call, rng, dtype):
     x = random_array(rng, 3 * calls.LONG_ROW + 777, dtype)

@@ -52,6 +52,8 @@ __all__ = ["Elements", "TileReader", "shape_of"]
 class Elements:
     """The region of an expression of elements while it is read."""
 
+    #: The axes of the tile that the expression gives.
+    rank: int
     region: Region = field(default_factory=Region)
     #: Tiles, and whether their axes are exchanged, to the element in the region.
     tiles: dict[tuple[Value, bool], Value] = field(default_factory=dict)
@@ -357,7 +359,7 @@ class TileReader:
 
     def region_of(self, found: Any) -> tuple[Elements, Value]:
         """Read the element of a tile into a region, without its end."""
-        made, value = Elements(), list[Value]()
+        made, value = Elements(len(shape_of(found) or ())), list[Value]()
         outer, self.elements = self.elements, made
         try:
             self.reader.into(made.region, lambda: value.append(self.element(found)))

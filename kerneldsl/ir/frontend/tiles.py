@@ -130,7 +130,7 @@ def _made(tiles: TileReader, node: ast.expr, intrinsic: Intrinsic, given: _Given
     elif "value" in given:
         element = tiles.plain(given["value"])
     elif intrinsic.name == "tile.arange":
-        element = partial(_position, tiles, len(given["shape"]) - 1)
+        element = partial(_position, tiles, given["shape"])
     assert shape is not None
     _check_rank(tiles, node, shape)
     dtype = given["dtype"]
@@ -151,9 +151,11 @@ def _made(tiles: TileReader, node: ast.expr, intrinsic: Intrinsic, given: _Given
     return TileExpression(node, shape, converted)
 
 
-def _position(tiles: TileReader, axis: int) -> Value:
+def _position(tiles: TileReader, shape: Shape) -> Value:
+    """Read the index along the last axis; 0 where it is repeated, as it has one element."""
     assert tiles.elements is not None
-    return tiles.elements.index(axis)
+    index = tiles.elements.index(tiles.elements.rank - 1)
+    return index if shape[-1] > 1 else tiles.reader.cast(tiles.reader.constant(0), index.type)
 
 
 def _check_rank(tiles: TileReader, node: ast.expr, shape: Shape) -> None:
@@ -290,7 +292,7 @@ def _load_packed(
     """Load packed numbers, element by element."""
     extents = attribute(reader, array, "shape")
     starts = [reader.add("tile.place", [place], (types.int64,)).result for place in at]
-    made = Elements()
+    made = Elements(len(at))
     places = [made.index(axis) for axis in range(len(at))]
     inside, outside = Region(), Region()
 

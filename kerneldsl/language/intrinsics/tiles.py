@@ -184,7 +184,7 @@ tile = IntrinsicGroup(
         ),
         "arange": _collective(
             "arange",
-            "Make a tile of the numbers 0, 1, 2, … of a dtype.",
+            "Make a tile of the numbers 0, 1, 2, … of a dtype, counted along its last axis.",
             *("shape", "dtype"),
             form=_MADE,
             static=("shape", "dtype"),

@@ -127,6 +127,33 @@ def _across(row: Any, threads: int, combine: Any) -> Any:
     return fold_row(row, combine)
 
 
+def _tenfold(a: Any, b: Any) -> Any:
+    return a * 10 + b
+
+
+@kd.kernel
+def _counting(x, down, across, corner, mapped):
+    t = kd.tile.load(x, (0, 0), (8, 4))
+    kd.tile.store(down, (0, 0), t + kd.tile.arange((8, 1)) * 2 + kd.tile.arange((1, 8)).T)
+    kd.tile.store(across, (0, 0), t + kd.tile.arange(4) + (kd.tile.arange((1, 4)) + t))
+    kd.tile.store(corner, (0, 0), t - kd.tile.arange((1, 1), kd.float32))
+    kd.tile.store(mapped, (0, 0), t.map(_tenfold, kd.tile.arange((8, 1))))
+
+
+def _add_counting(block: int) -> None:
+    """Positions of tiles that are broadcast to larger ones, of two axes and of one."""
+
+    def make(rng: np.random.Generator) -> tuple[Any, ...]:
+        x = rng.integers(-90, 90, (8, 4))
+        return x, *(poisoned((8, 4), "int64") for _ in range(4))
+
+    def expected(x: Any, *_: Any) -> dict[int, Any]:
+        rows, columns = np.arange(8)[:, None], np.arange(4)
+        return {1: x + rows, 2: 2 * (x + columns), 3: x, 4: x * 10}
+
+    _LIST.add(f"positions.{block}", _counting, make, block=(block,), expected=expected)
+
+
 def _add(shape: tuple[int, int], block: int, dtype: str) -> None:
     def make(rng: np.random.Generator) -> tuple[Any, ...]:
         x = (rng.integers(-90, 90, shape) / (1 if dtype[0] == "i" else 7)).astype(dtype)
@@ -147,6 +174,8 @@ def _add(shape: tuple[int, int], block: int, dtype: str) -> None:
     )
 
 
+for _block in (1, 32, 96):
+    _add_counting(_block)
 for _block in (*TILE_BLOCKS, 32):
     for _shape in ((5, 70), (40, 5), (33, 1), (9, 16), (3, 256), (1, 100)):
         _add(_shape, _block, "float32")
