@@ -57,8 +57,8 @@ def _constant_array(context: Any, builder: ir.IRBuilder, kind: Any, values: Any)
         data = _room(builder.module, symbol, values.nbytes)
     else:
         content = cgutils.make_bytearray(values.tobytes(order=order))
-        is_declared = isinstance(values, ConstantArray)
-        data = _constant(builder.module, "constant_array", content, is_declared=is_declared)
+        kind_of_memory = _DECLARED if isinstance(values, ConstantArray) else "constant_array"
+        data = _constant(builder.module, kind_of_memory, content)
     shape = [ir.Constant(_i64, extent) for extent in values.shape]
     itemsize = ir.Constant(_i64, values.itemsize)
     strides = contiguous_strides(builder, shape, itemsize, order)
@@ -90,19 +90,18 @@ def _constant_string(module: ir.Module, text: str) -> ir.Value:
 
 #: The bytes of constant memory that a module may have, and where LLVM has it.
 _CONSTANT_BYTES, _CONSTANT_SPACE = 1 << 16, 4
+_DECLARED = "declared_array"
 
 
-def _constant(
-    module: ir.Module, kind: str, content: ir.Constant, *, is_declared: bool = False
-) -> ir.Value:
+def _constant(module: ir.Module, kind: str, content: ir.Constant) -> ir.Value:
     """Return the address of constant memory, aligned for every dtype, one for equal contents."""
-    digest = hashlib.sha256(bytes(content.constant)).hexdigest()[:8]
+    digest = hashlib.sha256(bytes(content.constant)).hexdigest()[:32]
     name = f"{kind}_{digest}"
     memory = module.globals.get(name)
     if memory is None:
         others = [g for g in module.globals.values() if g.type.addrspace == _CONSTANT_SPACE]
         used = sum(-(-each.value_type.count // 16) * 16 for each in others)
-        is_there = is_declared and used + content.type.count <= _CONSTANT_BYTES
+        is_there = kind == _DECLARED and used + content.type.count <= _CONSTANT_BYTES
         space = _CONSTANT_SPACE if is_there else 1
         memory = cgutils.add_global_variable(module, content.type, name, addrspace=space)
         memory.linkage = "internal"
