@@ -152,7 +152,7 @@ def _made(tiles: TileReader, node: ast.expr, intrinsic: Intrinsic, given: _Given
 
 
 def _position(tiles: TileReader, shape: Shape) -> Value:
-    """Read the index along the last axis; 0 where it is repeated, as it has one element."""
+    """Read the index along the last axis: 0 if that has one element, which is repeated."""
     assert tiles.elements is not None
     index = tiles.elements.index(tiles.elements.rank - 1)
     return index if shape[-1] > 1 else tiles.reader.cast(tiles.reader.constant(0), index.type)
