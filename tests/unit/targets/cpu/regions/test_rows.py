@@ -116,10 +116,12 @@ def test_what_is_alike_for_a_row_chooses_no_loop() -> None:
     assert "numba.gt %flag" in text.split("row ")[0]
 
 
-def test_a_decision_of_the_whole_row_comes_before_it() -> None:
+def test_a_decision_of_the_whole_row_stays_in_it() -> None:
+    """LLVM takes it out of the loop: both ways of a row take the time of one."""
     text = text_of(test_ends_of_rows.two_ways, "float64[::1], int64, float64[::1]", 1)
-    assert len(rows_of(text)) == 4
-    assert all("if " not in middle.split("for ")[0] for middle in rows_of(text)[::2])
+    middle, rest = rows_of(text)
+    assert middle.count("if ") == 1
+    assert rest.count("if ") > 1
 
 
 def test_vectors_are_stored_by_rows_of_them() -> None:
