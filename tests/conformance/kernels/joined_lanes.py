@@ -10,7 +10,7 @@ import numpy as np
 
 import kerneldsl as kd
 from tests.support.arrays import poisoned
-from tests.support.cases import CaseList
+from tests.support.cases import CaseList, integers_into
 
 __all__ = ["CASES"]
 
@@ -131,3 +131,20 @@ def replaced(x, y, out):
 
 for _block in (50, 75):
     _list.add(f"replaced_{_block}", replaced, _numbers(2), grid=(150 // _block,), block=(_block,))
+
+
+@kd.kernel
+def kept_or_exchanged(x, out):
+    """What a branch without ``else`` stores is read after rows that a CPU may run together."""
+    i = kd.grid(1)
+    kd.syncthreads()
+    is_high = x[i] > 0
+    lanes = kd.ballot_sync(0xFFFFFFFF, is_high)
+    found = 1
+    if is_high:
+        found = kd.reduce_add_sync(lanes, x[i])
+    out[i] = found
+    kd.syncthreads()
+
+
+_list.add("kept_or_exchanged", kept_or_exchanged, integers_into(256), grid=(2,), block=(128,))

@@ -69,7 +69,10 @@ class _Merger:
         self, region: Region, known: Mapping[Value, Interval], parameters: Collection[Value]
     ) -> None:
         self.known, self.parameters = known, parameters
-        self.loads = Counter(e.operands[0] for e in region.walk() if e.name == "slot.load")
+        self.loads, self.stores = (
+            Counter(e.operands[0] for e in region.walk() if e.name == name)
+            for name in ("slot.load", "slot.store")
+        )
 
     def merge(self, region: Region) -> None:
         out: list[Operation] = []
@@ -105,10 +108,16 @@ class _Merger:
         if order is None:
             return None
         is_descending, tests = order
-        own = {place: place.type for place in kept if self.loads[place] == 1}
+        # A strip keeps what the first row alone stores, and the second one alone loads.
+        written = Counter(e.operands[0] for e in first.walk() if e.name == "slot.store")
+        alone = {each for each in kept if written[each] == self.stores[each]}
+        own = {place: place.type for place in alone if self.loads[place] == 1}
         for value in low_bits_only(second.regions[0]):
-            if isinstance(value.owner, Operation) and value.owner.name == "slot.load":
-                own[value.owner.operands[0]] = types.int32
+            made = value.owner
+            if not isinstance(made, Operation) or made.name != "slot.load":
+                continue
+            if made.operands[0] in own:
+                own[made.operands[0]] = types.int32
         strips = _Strips(high, own, is_descending=is_descending).written(first, second, self.known)
         if not tests:
             return [*out.operations, *strips]
