@@ -131,3 +131,19 @@ def _replaced_for_some(x, out, mask):
 def test_replaced_on_each_path(arch: str) -> None:
     assert _exchanges(_replaced, arch) == []
     assert sorted(_exchanges(_replaced_for_some, arch)) == ["match.any.sync", "redux.sync"]
+
+
+def _skips_a_sort(x, out, mask):
+    # The sort has loops and no effects. Nothing reads its result in the end.
+    i = kd.grid(1)
+    lanes = kd.match_any_sync(_ALL_LANES, i % 3)
+    value = kd.reduce_min_sync(lanes, np.int32(i))
+    if value % 3 < x[i]:
+        value = kd.warp.sort(x[i])
+    value = mask if x[i] > value - value + 3 else x[i]
+    out[i] = value
+
+
+@pytest.mark.parametrize("arch", ["sm_90", "sm_120"])
+def test_used_by_loops_without_effects(arch: str) -> None:
+    assert _exchanges(_skips_a_sort, arch) == []

@@ -10,6 +10,9 @@ condition. LLVM's jump threading finds these paths, but leaves GPUs out, since i
 both passes run on a copy of the module, as for a CPU. The exchanges that the copy has lost are
 removed.
 
+A result may also bound or skip a loop that has no effects, such as a sort with an unused result.
+LLVM keeps such a loop if it does not know that it ends. Loops are taken to end here, as C++ does.
+
 An exchange orders no accesses to memory. So nothing else is lost with it.
 
 References
@@ -36,9 +39,10 @@ _NAMES = ("llvm.nvvm.vote.", "llvm.nvvm.match.", "llvm.nvvm.redux.", "llvm.nvvm.
 #: A call of one that has a result: its name, its type, and the rest up to its attributes.
 _CALL = re.compile(
     r"^(\s*%\S+ = )((?:tail |notail )?call [^@\n]*?(\S+|\{[^}@\n]*\})"
-    r" @llvm\.nvvm\.(?:vote|match|redux|shfl)\..*\))(?=[^)\n]*$)",
+    r" @llvm\.nvvm\.(?:(?:vote|match|redux|shfl)\.|activemask).*\))(?=[^)\n]*$)",
     re.M,
 )
+_ATTRIBUTES = re.compile(r"^(attributes #\d+ = \{ )(?!mustprogress)", re.M)
 _MARK = "kerneldsl-exchange"
 _MARKED = re.compile(rf'"{_MARK}"="(\d+)"')
 
@@ -60,8 +64,8 @@ def without_unused_exchanges(module: Any, machine: Any, parse: Callable[[str], A
         name, call, kind = found.groups()
         return f"{name}freeze {kind} undef ;" if next(numbers) in unused else name + call
 
-    rest = parse(_CALL.sub(removed, text))
-    _run(rest, machine, "aggressive_dce", "simplify_cfg")
+    rest = parse(_ending(_CALL.sub(removed, text)))
+    _run(rest, machine, "loop_deletion", "simplify_cfg", "aggressive_dce", "simplify_cfg")
     return rest
 
 
@@ -74,10 +78,15 @@ def _unused(text: str, parse: Callable[[str], Any]) -> set[int]:
         ),
         text,
     )
-    copy = parse(marked)
+    copy = parse(_ending(marked))
     # They merge no calls. With calls that were merged one that is used would be lost.
-    _run(copy, _host_machine(), "jump_threading", "aggressive_dce")
+    _run(copy, _host_machine(), "jump_threading", "loop_deletion", "aggressive_dce")
     return {*range(next(numbers))}.difference(map(int, _MARKED.findall(str(copy))))
+
+
+def _ending(text: str) -> str:
+    """Return a module in which loops without effects may be taken to end."""
+    return _ATTRIBUTES.sub(r"\1mustprogress ", text)
 
 
 @cache

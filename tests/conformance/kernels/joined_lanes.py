@@ -148,3 +148,22 @@ def kept_or_exchanged(x, out):
 
 
 _list.add("kept_or_exchanged", kept_or_exchanged, integers_into(256), grid=(2,), block=(128,))
+
+
+@kd.kernel
+def skips_a_sort(x, y, out):
+    """Results that took lanes apart decide on a sort that nothing reads."""
+    i = kd.grid(1)
+    t = kd.threadIdx.x
+    shared = kd.shared.array(8, np.int64)
+    lanes = kd.match_any_sync(255, i % 3)
+    found = np.int64(kd.reduce_min_sync(lanes, np.int32(i)))
+    if found % 3 < x[i] % 5:
+        found = kd.warp.sort(y[i])
+    shared[t] = y[i] + (found - found)
+    kd.syncthreads()
+    out[i, 0] = shared[7 - t]
+    out[i, 1] = t
+
+
+_list.add("skips_a_sort", skips_a_sort, _numbers(2), grid=(150 // 8,), block=(8,))
