@@ -50,9 +50,9 @@ const = IntrinsicGroup(
     {
         "array_like": Intrinsic(
             "const.array_like",
-            "Use a NumPy array from outside the kernel as a constant. Its name does the same. On a "
-            "GPU, up to 64 KiB of such arrays are in constant memory. A warp reads one address "
-            "of it at a time.",
+            "Use a NumPy array from outside the kernel as a constant. On a GPU, the first 64 KiB "
+            "of such arrays are in constant memory, which is fast if all lanes of a warp read one "
+            "element. Otherwise use the array by its name.",
             Typing.CONSTANT,
             ("array",),
             Scope.GRID,
