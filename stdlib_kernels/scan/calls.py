@@ -121,18 +121,20 @@ def scan_chain(x, out, state, *, block, items, number, op, identity, is_exclusiv
 
 @kd.kernel(wraparound=False)
 def scan_rows(x, out, *, block, number, op, identity, is_exclusive):
-    """Scan each row, as many elements at a time as there are threads: ``x[rows, n], …``."""
+    """Scan each row, as many elements at a time as there are threads: ``x[rows, n], …``.
+
+    The first ones are not combined with the identity. Products of complex numbers have none:
+    ``(inf - 4j) * 1`` has a NaN.
+    """
     row, t = kd.blockIdx.x, kd.threadIdx.x
     carry = identity
     for first in range(0, x.shape[1], block):
         i = first + t
         v = number(x[row, i]) if i < x.shape[1] else identity
-        s = kd.block.inclusive_scan(v, op)
-        before = s
+        before = s = kd.block.inclusive_scan(v, op)
         if is_exclusive:
             before = kd.block.exclusive_scan(v, op, identity)
         last = number(kd.block.broadcast(s, block - 1))
-        # A product of complex numbers has no identity: ``(inf - 4j) * 1`` has a NaN.
         if i < x.shape[1]:
             out[row, i] = op(carry, before) if first > 0 else before
         carry = number(op(carry, last)) if first > 0 else last

@@ -240,6 +240,5 @@ def _cumulated(
     # A sum of negative zeros is -0, but 0 + -0 is 0.
     zero = {"f": -0.0, "c": complex(-0.0, -0.0)}.get(number.kind) if op is add else None
     identity = identity_of(op, number) if zero is None else number.type(zero)
-    is_real = number.kind != "c"
-    rule = Rule(_EXTREMES.get(op, op) if is_real else op, identity, number.type)
+    rule = Rule(op if number.kind == "c" else _EXTREMES.get(op, op), identity, number.type)
     return scan_call(rule, x, axis, result, out, exclusive, reverse)

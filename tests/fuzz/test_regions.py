@@ -36,6 +36,6 @@ def test_regions_give_the_arrays_of_the_oracle(command: Sequence[str], programs:
 
 def test_an_index_of_a_vector_is_checked_in_debug_mode() -> None:
     """The bound is the number of its parts."""
-    program = generate(3101957721)
+    program = generate(3101957799)
     assert program.features >= {"debug", "vector"}
     assert attempt_regions(program, expected_results(program)) == ("right", "")

@@ -202,3 +202,25 @@ def test_cases_assemble_without_optimization(case: Case, options: dict[str, Any]
     lowered = lower(case.kernel, case.kinds, case.mode, block=case.block_dim, **options)
     artifact = write(lowered, "sm_90")
     assert ptxas.assemble(artifact.ptx, "sm_90", is_whole=not artifact.binaries).cubin
+
+
+@kd.func
+def summed(a, b):
+    total = a + b
+    return total * 2
+
+
+@kd.kernel
+def of_two_types(x, y, out):
+    i = kd.grid(1)
+    out[i] = summed(x[i], 1) + summed(y[i], 2.5) + summed(x[i], 3)
+
+
+def test_a_function_is_called_with_arguments_of_two_types() -> None:
+    """LLVM ends the process where a function has two arguments of one number."""
+    artifact = compile_ptx(
+        of_two_types, "int32[::1], float64[::1], float64[::1]", "sm_90", **DEBUGGED
+    )
+    nodes = nodes_of(artifact)
+    found = [text for text in nodes.values() if "!DILocalVariable(" in text and 'name: "a"' in text]
+    assert sorted("arg: 1" in text for text in found) == [False, True]

@@ -162,6 +162,10 @@ class Variables:
         self._context, self._builder, self._lines = context, builder, lines
         self._kinds: dict[Any, dict[Any, None]] = {}
         self._memory: dict[Any, ir.Value] = {}
+        #: Types of the variables of a function. All calls of it that are inlined have one variable.
+        self._types: dict[Any, Any] = {}
+        #: The type of each argument of a function, by its number, in the first call.
+        self._numbered: dict[Any, Any] = {}
         self._parameters: dict[int, Any] = {}
         for each in assignments:
             kind, argument = each.operands[0].type, each.attributes["argument"]
@@ -205,7 +209,14 @@ class Variables:
 
     def _describe(self, operation: Any, kinds: list[Any], memory: ir.Value) -> None:
         name, argument = operation.attributes["name"], operation.attributes["argument"]
-        kind = self.described(kinds[0]) if len(kinds) == 1 else self._union(kinds)
+        key = operation.place.unit, name, *kinds
+        kind = self._types.get(key)
+        if kind is None:
+            kind = self.described(kinds[0]) if len(kinds) == 1 else self._union(kinds)
+            self._types[key] = kind
+        # LLVM aborts if a function has two arguments of a number, as for calls with other types.
+        if self._numbered.setdefault((operation.place.unit, argument), kind) is not kind:
+            argument = 0
         variable = self._lines.local_variable(operation.place, name, argument, kind)
         function = ir.FunctionType(ir.VoidType(), [_METADATA] * 3)
         declare = self._builder.module.declare_intrinsic("llvm.dbg.declare", (), function)
