@@ -30,7 +30,7 @@ from kerneldsl.ir.operations import (
     ends_of,
     given_to,
 )
-from kerneldsl.ir.recognize import BINARY, constant_number, operands_of, operator_of
+from kerneldsl.ir.recognize import BINARY, constant_number, is_of_hash, operands_of, operator_of
 from kerneldsl.language.intrinsics.intrinsic import Effect as LanguageEffect
 from kerneldsl.utilities.dataclasses import dataclass
 
@@ -78,7 +78,7 @@ class LinearForms:
                     return one + two
                 if function is operator.sub:
                     return one - two
-                if function is operator.mul:
+                if function is operator.mul and not is_of_hash(function, operands):
                     if not two.terms:
                         return one.scale(two.constant)
                     if not one.terms:

@@ -24,6 +24,7 @@ from kerneldsl.ir.recognize import (
     comparison_of,
     constant_number,
     indices_of,
+    is_of_hash,
     operands_of,
     operator_of,
     parts_of,
@@ -360,6 +361,8 @@ class _Proofs(LinearForms):
         if function is abs:
             return 0
         if len(lows) != 2:
+            return None
+        if is_of_hash(function, operands):
             return None
         left, right = lows
         are_both = left is not None and right is not None and left >= 0 and right >= 0

@@ -13,6 +13,7 @@ from kerneldsl.ir.operations import Function, Label, Operation, Region, Value
 from kerneldsl.ir.recognize import (
     comparison_of,
     constant_number,
+    is_of_hash,
     operands_of,
     operator_of,
     parts_of,
@@ -63,8 +64,8 @@ def ranges_of(
     """Return intervals of the integers of a function.
 
     `of_names` are those of operations by their names, such as ``"threadIdx.x"``. Without `may_wrap`
-    signed arithmetic of 64 bits is taken not to overflow, as in C. With `rounds` no loop is taken
-    to run more often, so that sums have bounds.
+    signed arithmetic of 64 bits is taken not to overflow, except that of hashes. With `rounds` no
+    loop is taken to run more often, so that sums have bounds.
     """
     return ranges_of_region(function.body, of_names, may_wrap=may_wrap, rounds=rounds)
 
@@ -321,7 +322,7 @@ class _Walk:
         low, high = found
         if low < lowest or high > highest:
             # An operation that may wrap may have any result.
-            if self.may_wrap or not kind.signed:
+            if self.may_wrap or not kind.signed or is_of_hash(function, operands):
                 found = lowest, highest
             else:
                 found = max(min(low, _MAX), _MIN), max(min(high, _MAX), _MIN)

@@ -313,3 +313,25 @@ _list.add(
     ),
     extent=(17, 4),
 )
+
+
+@kd.kernel
+def _hashed_indices(table, starts, out):
+    """Products of hashes wrap around, so that indices are negative, also in loops."""
+    i = kd.grid(1)
+    if i < out.shape[0]:
+        out[i, 0] = table[(np.int64(i) * 6364136223846793005) >> 55]
+        out[i, 1] = table[(np.int64(i) << 58) >> 55]
+        total, state = 0, np.int64(i)
+        for k in range(starts[i], starts[i + 1]):
+            state = state * 1103515245 + 12345
+            total += table[(np.int64(k) * 2862933555777941757) >> 55] - table[state >> 55]
+        out[i, 2] = total
+
+
+def _starts(rng):
+    starts = np.cumsum(rng.integers(0, 9, SIZE + 1))
+    return rng.integers(-99, 99, 512), starts, poisoned((SIZE, 3), np.int64)
+
+
+_list.add("hashed_indices", _hashed_indices, _starts, grid=(-(-SIZE // 32),), block=(32,))
