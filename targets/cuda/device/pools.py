@@ -64,8 +64,9 @@ class ReadyBlocks:
 
     def __init__(self) -> None:
         self._by_size: dict[int, list[int]] = {}
+        self._count = 0
         #: The bytes of all blocks.
-        self._count = self.nbytes = 0
+        self.nbytes = 0
 
     def take(self, nbytes: int) -> int:
         """Return the block of this size that came back last; 0 if there is none."""
