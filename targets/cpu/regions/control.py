@@ -158,8 +158,10 @@ def split_loop(fission: Fission, operation: Operation, code: Code) -> list[Opera
         fission.checked = []  # in later iterations all threads may have left
         mask_inside(fission, frame)
     if not crosses and _is_of_block(fission, operation, left):
-        _of_block(fission, operation, code, is_left=bool(left))
-        return []
+        if operation.name != "while" or fission.has_values:
+            _of_block(fission, operation, code, is_left=bool(left))
+            return []
+        crosses = True  # its test reads values that only threads have
     if operation.name == "for":
         operation = _as_while(fission, operation)
     if crosses:
@@ -244,7 +246,7 @@ def _of_block(fission: Fission, operation: Operation, code: Code, *, is_left: bo
 
 
 def _of_passes(fission: Fission, operation: Operation, code: Code, *, is_left: bool) -> None:
-    """Split a loop with a barrier of the grid: threads give the block its test."""
+    """Split a loop in a kernel with barriers of the grid: threads give the block its test."""
     before, body = operation.regions
     slots = _slots(fission, operation)
     code.group += map(store, slots, operation.operands)

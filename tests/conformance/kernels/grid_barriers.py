@@ -390,3 +390,37 @@ for _grid, _block in ((5, 13), (1, 65), (65, 1)):
         grid=(_grid,),
         block=(_block,),
     )
+
+
+@kd.kernel
+def scanned_in_a_while_loop(x, sums, out):
+    """Scan each block in a loop with a test, which ends early where a sum is large."""
+    own = kd.shared.array(64, np.int64)
+    t, width = kd.threadIdx.x, kd.blockDim.x
+    i = kd.grid(1)
+    own[t] = x[i]
+    kd.syncthreads()
+    step = 1
+    while step < width and own[width - 1] < 40:
+        left = own[t - step] if t >= step else 0
+        kd.syncthreads()
+        own[t] += left
+        kd.syncthreads()
+        step *= 2
+    sums[kd.blockIdx.x] = step
+    kd.grid_group().sync()
+    out[i] = own[t] * 100 + sums[kd.gridDim.x - 1 - kd.blockIdx.x]
+
+
+for _block in (37, 64):
+    _list.add(
+        f"scanned_in_a_while_loop_{_block}",
+        scanned_in_a_while_loop,
+        lambda rng, block=_block: (
+            rng.integers(0, 5, 3 * block),
+            poisoned(3, np.int64),
+            poisoned(3 * block, np.int64),
+        ),
+        grid=(3,),
+        block=(_block,),
+    )
