@@ -103,15 +103,20 @@ def test_a_wait_that_ends_leaves_the_rest_to_the_next(monkeypatch: pytest.Monkey
         steps.append("identity")
         last.set()
 
+    join = threading.Thread.join
+
+    def join_at_last(thread: threading.Thread, timeout: float | None = None) -> None:
+        go_on.set()
+        join(thread, timeout)
+
     monkeypatch.setattr(module, "import_module", step)
     monkeypatch.setattr(module, "_find_identity", find_identity)
+    monkeypatch.setattr(module, "_PATIENCE_S", 60.0)
+    monkeypatch.setattr(threading.Thread, "join", join_at_last)
     threads = threading.active_count()
     with import_ahead("one.more"):
-        assert begun.wait(60)
         # The wait is over while the second step is under way, and that step is waited for.
-        answer = threading.Timer(0.05, go_on.set)
-        answer.start()
-    answer.join()
+        assert begun.wait(60)
     assert steps == list(FIRST_LAUNCH[:2])
     assert threading.active_count() == threads
     with import_ahead("one.more"):
@@ -130,11 +135,15 @@ def test_without_numpy_nothing_is_read(tmp_path: Path) -> None:
 
         before = set(sys.modules)
         with import_ahead():
-            time.sleep(0.1)
+            until = time.monotonic() + patience
+            while set(sys.modules) == before and time.monotonic() < until:
+                time.sleep(0.01)
         print(set(sys.modules) - before, threading.active_count())
         """
-    assert python(program, tmp_path, "import sys, threading, time\n") == "set() 1"
-    assert python(program, tmp_path, "import sys, threading, time, numpy\n") != "set() 1"
+    head = "import sys, threading, time\npatience = 0.1\n"
+    assert python(program, tmp_path, head) == "set() 1"
+    head = "import sys, threading, time, numpy\npatience = 60\n"
+    assert python(program, tmp_path, head) != "set() 1"
 
 
 def test_what_keys_depend_on_is_found_ahead(tmp_path: Path) -> None:
@@ -201,12 +210,15 @@ def test_what_cannot_be_imported_is_left_to_who_needs_it() -> None:
 def test_nobody_forks_while_a_module_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:
     held: list[bool] = []
 
+    looked = threading.Event()
+
     def look(name: str) -> None:
         held.append(no_fork.is_held)
+        looked.set()
 
     monkeypatch.setattr(module, "import_module", look)
     with import_ahead():
-        time.sleep(0.05)
+        assert looked.wait(60)
     assert held
     assert all(held)
 
@@ -253,16 +265,17 @@ def test_without_threads_it_is_only_waited(monkeypatch: pytest.MonkeyPatch) -> N
 def test_an_import_that_waits_for_the_waiting_is_left_behind(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    go_on, ended = threading.Event(), threading.Event()
+    begun, go_on, ended = threading.Event(), threading.Event(), threading.Event()
 
     def import_for_ever(name: str) -> Any:
+        begun.set()
         go_on.wait(60)
         ended.set()
 
     monkeypatch.setattr(module, "import_module", import_for_ever)
     monkeypatch.setattr(module, "_PATIENCE_S", 0.05)
     with import_ahead():
-        time.sleep(0.02)
+        assert begun.wait(60)
     assert not ended.is_set()
     go_on.set()
     assert ended.wait(60)
