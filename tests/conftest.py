@@ -14,14 +14,19 @@ from typing import Any
 import numpy as np
 import pytest
 from _pytest.doctest import DoctestModule
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from tests.cache.trials import PROPERTY
 from tests.support.extent import IS_QUICK, examples, is_full
 from tests.support.seeds import fresh_rng
 
 # A first example imports and compiles, and other programs may share the machine.
-settings.register_profile("suite", deadline=None, max_examples=examples(100))
+settings.register_profile(
+    "suite",
+    deadline=None,
+    max_examples=examples(100),
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.load_profile("suite")
 
 # A compiler makes many objects and few cycles: collected as often as usual, they cost a twentieth

@@ -60,7 +60,7 @@ def _run(program: list[_Launch], streams: list[kd.Stream], arrays: list[kd.Devic
 @settings(
     max_examples=examples(40),
     deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(program=_programs, repetitions=st.integers(1, 3))
 def test_a_program_gives_the_same_recorded_and_run(

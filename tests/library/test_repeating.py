@@ -109,7 +109,7 @@ def calls(draw: Any) -> tuple[str, dict[str, Any], tuple[int, ...], tuple[int, .
 @settings(
     max_examples=examples(25),
     deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(drawn=st.lists(calls(), min_size=1, max_size=6), seed=st.integers(0, 2**31))
 def test_repeated_calls_give_what_calls_give_that_are_planned_anew(to_kind, drawn, seed):

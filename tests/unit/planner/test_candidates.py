@@ -24,7 +24,7 @@ TILES = ((64, 1, 1), (32, 4, 1), (16, 6, 1))
 LISTED = settings(
     deadline=None,
     max_examples=examples(60),
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 
 
