@@ -172,10 +172,6 @@ REFUSED = {
         "does not take Record(text",
         "the codes of their characters, `x.view(np.uint32)`",
     ),
-    "a member of an `Enum` as an argument": (
-        "cannot be passed to a kernel",
-        "an `IntEnum`, or its value; kernels may name members of any Enum",
-    ),
     "an array that a kernel allocates, as `x.copy()`": (
         "needs memory for its result, which a kernel cannot allocate",
         "`cuda.local.array`, and a loop",

@@ -281,8 +281,8 @@ def _refuse_method(
 ) -> None:
     if not parents or not isinstance(parents[-1], ast.ClassDef):
         return
-    if any(isinstance(d, ast.Name) and d.id == "staticmethod" for d in node.decorator_list):
-        return
+    if code.co_varnames[: code.co_argcount][:1] not in (("self",), ("cls",)):
+        return  # it is called as a function of the class
     raise UnsupportedConstructError(
         f"{code.co_qualname} is a method",
         where=SourceLocation(

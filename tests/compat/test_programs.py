@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import enum
+from itertools import product
+
 import numpy as np
 import pytest
 from numba import errors, types
 
 import kerneldsl as kd
 from kerneldsl import cuda
+from kerneldsl.compat.numba_cuda.errors import CudaAPIError
 from tests.compat.both_targets import target  # noqa: F401
 
 pytestmark = pytest.mark.usefixtures("target")
@@ -179,3 +183,72 @@ class TestStrings:
 
         with pytest.raises(errors.TypingError, match="Assign a str to an element"):
             kernel[1, 1](np.array(["a"]))
+
+
+class Color(enum.Enum):
+    RED = 1
+    GREEN = 2
+    CRIMSON = RED
+
+
+@cuda.jit
+def compare(a, out, b):
+    i = cuda.grid(1)
+    if i < out.shape[0]:
+        out[i, 0] = a == b
+        out[i, 1] = a != b
+        out[i, 2] = a is b
+        out[i, 3] = a is not Color.RED
+
+
+class TestMembersOfEnumerations:
+    @pytest.mark.parametrize(("a", "b"), product(Color, repeat=2))
+    def test_they_are_arguments(self, a, b):
+        for launch in (compare[1, 8], compare.forall(5)):
+            out = np.full((5, 4), -1)
+            launch(a, out, b)
+            assert (out == (a == b, a != b, a is b, a is not Color.RED)).all()
+
+    def test_launches_are_repeated(self):
+        out = cuda.to_device(np.zeros((5, 4), np.int64))
+        launch = compare[1, 8]
+        for n in range(50):
+            launch(Color.RED, out, Color.GREEN if n % 2 else Color.RED)
+            assert out[0, 0] == (n + 1) % 2
+
+    def test_a_signature_takes_none(self):
+        kernel = cuda.jit("void(int64, int64[:, ::1], int64)")(compare.py_func)
+        with pytest.raises(TypeError, match="a Color cannot be passed"):
+            kernel[1, 8](Color.RED, np.zeros((5, 4), np.int64), 1)
+
+
+class Steps:
+    @cuda.jit(device=True)
+    def half(x):
+        return x / 2
+
+    @cuda.jit
+    def run(x, factor):
+        i = cuda.grid(1)
+        if i < x.size:
+            x[i] = Steps.half(x[i]) * factor
+
+    @cuda.jit
+    def method(self, x):
+        x[0] = 1
+
+
+class TestClasses:
+    def test_kernels_in_the_body(self):
+        x = np.arange(5.0)
+        Steps.run[1, 8](x, 6)
+        assert x.tolist() == [0, 3, 6, 9, 12]
+
+    def test_methods_are_refused(self):
+        with pytest.raises(errors.UnsupportedError, match=r"Steps\.method is a method"):
+            Steps.method[1, 1](1, np.zeros(1))
+
+
+def test_an_empty_grid_is_an_error_of_the_driver():
+    with pytest.raises(CudaAPIError, match="contains 0"):
+        compare[0, 8]

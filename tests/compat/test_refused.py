@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 import re
 
 import numpy as np
@@ -11,10 +10,6 @@ from numba import types
 
 import kerneldsl as kd
 from kerneldsl import cuda
-
-
-class Color(enum.Enum):
-    RED = 1
 
 
 @pytest.fixture(autouse=True)
@@ -41,11 +36,6 @@ def _doubled(x):
 @cuda.jit
 def recursive(out):
     out[0] = _factorial(3)
-
-
-@cuda.jit
-def takes(value, out):
-    out[0] = 1
 
 
 @cuda.jit
@@ -89,7 +79,6 @@ LAUNCHES = {
     "a string of an array in an expression (constants can be assigned)": lambda: compared[1, 1](
         np.array(["a"]), OUT
     ),
-    "a member of an `Enum` as an argument": lambda: takes[1, 1](Color.RED, OUT),
     "an array that a kernel allocates, as `x.copy()`": lambda: copies[1, 1](OUT),
     "a list": lambda: lists[1, 1](OUT),
     "a nested function as an argument that reads variables": lambda: reads[1, 1](OUT, 2),

@@ -25,6 +25,7 @@ __all__ = [
     "aligned",
     "at_address",
     "kinds_of_arguments",
+    "members",
     "wrap_arg",
     "wrapped",
     "write_back",
@@ -81,6 +82,15 @@ def adapt(value: Any) -> Any:
     if not isinstance(value, np.generic) and hasattr(value, "__cuda_array_interface__"):
         return as_cuda_array(value)
     return value
+
+
+def members(args: tuple[Any, ...]) -> dict[int, enum.Enum]:
+    """Return the members of enumerations that are no numbers, by their positions."""
+    return {
+        n: each
+        for n, each in enumerate(args)
+        if isinstance(each, enum.Enum) and not isinstance(each, int | float | complex)
+    }
 
 
 def kinds_of_arguments(args: tuple[Any, ...]) -> tuple[Kind, ...]:

@@ -5,33 +5,20 @@ from __future__ import annotations
 import math
 import types
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from operator import attrgetter
-from pickle import PicklingError
 from typing import Any, NamedTuple, Never
 
-import numpy as np
-
-from kerneldsl.compat.numba_cuda.arguments import (
-    adapt,
-    aligned,
-    at_address,
-    kinds_of_arguments,
-    wrapped,
-    write_back,
-)
-from kerneldsl.compat.numba_cuda.arrays import DeviceNDArray, DeviceRecord
-from kerneldsl.compat.numba_cuda.errors import missing_launch_config_msg, translated, translating
+from kerneldsl.compat.numba_cuda.arguments import adapt, kinds_of_arguments
+from kerneldsl.compat.numba_cuda.errors import missing_launch_config_msg, translating
 from kerneldsl.compat.numba_cuda.launchconfig import (
     Configuration,
-    compiling,
+    NumbaDispatcher,
     ensure_current_launch_config,
-    now,
     overload_of_launch,
 )
 from kerneldsl.compat.numba_cuda.launches import (
+    ForAll,
     checked_dimensions,
-    warn_of_host_arrays,
     warn_of_no_source,
     warn_of_small_grid,
 )
@@ -39,16 +26,12 @@ from kerneldsl.compat.numba_cuda.overloads import Overload
 from kerneldsl.compat.numba_cuda.streams import stream_of
 from kerneldsl.compat.numba_cuda.typing import (
     argument_types,
-    check_overloads,
     kinds_of_signature,
     records_by_reference,
 )
 from kerneldsl.contract import CompileOptions
-from kerneldsl.errors import ArgumentTypeError, KernelError
 from kerneldsl.kernels.kernel import Kernel, KernelOptions
-from kerneldsl.language.kinds import ArrayKind
 from kerneldsl.language.signatures import read_signature
-from kerneldsl.launch.arguments.binding import kinds_of
 from kerneldsl.launch.dispatch import Dispatcher
 from kerneldsl.launch.shape import LaunchShape
 from kerneldsl.placement.devices import current_device
@@ -58,154 +41,12 @@ from kerneldsl.utilities.modules import is_of_numba
 __all__ = ["CUDADispatcher", "constants_of", "make_options"]
 
 
-class _NumbaDispatcher(Dispatcher):
-    """Launch with numba.cuda's kinds of arguments, and raise its errors."""
-
-    extensions: Sequence[Any] = ()
-    pointers: frozenset[int] = frozenset()
-
-    def launch(self, shape: Any, args: tuple[Any, ...], instead: Any = None) -> None:
-        """Launch, as :meth:`Dispatcher.launch` does."""
-        after: list[Callable[[], Any]] = []
-        before, now.args = now.args, args
-        try:
-            is_special = not shape.is_repeatable
-            if is_special:
-                chosen = shape.dispatcher._kernel_for(shape)._dispatcher
-                if chosen is not self:
-                    chosen.launch(shape, args, instead)
-                    return
-            given = self.adapted(args, shape.stream, after)
-            if is_special:
-                shape.call_back(given)
-            super().launch(shape, given, instead)
-        except KernelError as error:
-            found = translated(error, self.definition.function)
-            if isinstance(error, ArgumentTypeError) and len(self.definition.signatures) > 1:
-                found = TypeError(f"No matching definition for argument type(s): {error}")
-            if found is error:
-                raise
-            raise found from error
-        finally:
-            now.args = before
-        for each in after:
-            each()
-
-    def _prepare(self, request: Any) -> Any:
-        """Make what a launch starts; while it is compiled, the launch is the current one."""
-        shape = request.shape
-        is_launch = isinstance(shape, Configuration) and shape.dispatcher is not None
-        if not is_launch or request.key in request.state.loaded:
-            return super()._prepare(request)
-        kernel = shape.dispatcher._kernel_for(shape)
-        found = argument_types(kinds_of(request.binding.codes))
-        with compiling(shape, overload := Overload(kernel, found)):
-            if found not in kernel.overloads:
-                kernel._compile_for_args(*(shape.args or ()))
-                overload.dump()
-            return super()._prepare(request)
-
-    def _hidden_of(self, unit: Any) -> tuple[Any, ...]:
-        if self.definition.store is not None:
-            raise PicklingError(
-                "cannot pickle global device arrays: a kernel with cache=True uses device arrays "
-                "from outside. Pass them as arguments, or leave out cache=True"
-            )
-        return tuple(map(adapt, unit.hidden))
-
-    def find(self, shape: Any, args: tuple[Any, ...], *, make: bool = False) -> Any:
-        """Find what native code repeats: a launch with arguments that need no conversion."""
-        if self.extensions or self.adapted(args, None, []) is not args:
-            return None
-        return super().find(shape, args, make=make)
-
-    def adapted(
-        self, args: tuple[Any, ...], stream: Any, after: list[Callable[[], Any]]
-    ) -> tuple[Any, ...]:
-        """Return the arguments as kerneldsl takes them, the same tuple if they are."""
-        if self.extensions:
-            args = tuple(self._extended(each, stream, after) for each in args)
-        signatures = self.definition.signatures
-        # The core refuses another number of arguments, by their names.
-        fits_one = len(signatures) == 1 and len(signatures[0]) == len(args)
-        if self.pointers and fits_one:
-            kinds = enumerate(zip(args, signatures[0], strict=True))
-            args = tuple(at_address(a, k) if n in self.pointers else a for n, (a, k) in kinds)
-        warn_of_host_arrays(args)
-        if any(isinstance(each, np.void | DeviceRecord) for each in args):
-            args = self._with_written_records(args, after)
-        made = tuple(aligned(adapt(each), after) for each in args)
-        if fits_one:
-            made = tuple(map(wrapped, made, signatures[0]))
-        elif len(signatures) > 1:
-            self._refuse_ambiguous(made)
-        is_same = all(a is b for a, b in zip(made, args, strict=True))
-        return args if is_same else made
-
-    def _refuse_ambiguous(self, args: tuple[Any, ...]) -> None:
-        """Raise for arguments that two signatures take equally well, as numba.cuda does."""
-        signatures = self.definition.signatures
-        kinds = kinds_of_arguments(args)
-        if kinds not in signatures:
-            known = map(argument_types, signatures)
-            check_overloads(self.definition.function, known, argument_types(kinds))
-
-    def _with_written_records(
-        self, args: tuple[Any, ...], after: list[Callable[[], Any]]
-    ) -> tuple[Any, ...]:
-        """Return arguments in which records that the kernel may write are arrays without axes."""
-        written = self.state().traits.written.union(
-            n
-            for kinds in self.definition.signatures
-            for n, kind in enumerate(kinds)
-            if isinstance(kind, ArrayKind) and not kind.ndim
-        )
-        found = list(args)
-        for position in written.intersection(range(len(args))):
-            value = args[position]
-            if isinstance(value, DeviceRecord):
-                found[position] = DeviceNDArray.over(value)
-            elif isinstance(value, np.void):
-                found[position] = memory = np.array(value)
-                after.append(partial(write_back, value, memory))
-        return tuple(found) if written else args
-
-    def _extended(self, value: Any, stream: Any, after: list[Callable[[], Any]]) -> Any:
-        kind: Any = None
-        for extension in reversed(self.extensions):
-            kind, value = extension.prepare_args(kind, value, stream=stream or 0, retr=after)
-        return value
-
-
 class CompileStats(NamedTuple):
     """The counts that ``stats`` of a function returns."""
 
     cache_path: str | None
     cache_hits: Mapping[Any, int]
     cache_misses: Mapping[Any, int]
-
-
-class ForAll:
-    """Launches over a number of tasks; the kernel guards, as in numba.cuda."""
-
-    def __init__(
-        self, kernel: CUDADispatcher, ntasks: int, tpb: int, stream: Any, sharedmem: int
-    ) -> None:
-        if ntasks < 0:
-            raise ValueError(f"Can't create ForAll with negative task count: {ntasks}")
-        self.dispatcher, self.ntasks, self.thread_per_block = kernel, ntasks, tpb
-        self.stream, self.sharedmem = stream, sharedmem
-
-    def __call__(self, *args: Any) -> None:
-        if self.ntasks == 0:
-            return
-        block = self.thread_per_block or _BLOCK
-        grid = (self.ntasks + block - 1) // block
-        self.dispatcher[grid, block, self.stream, self.sharedmem](*args)
-
-
-#: Threads of a block where the program leaves the choice.
-_BLOCK = 256
 
 
 def _reader(attribute: str, what: str) -> Any:
@@ -258,7 +99,7 @@ class CUDADispatcher(Kernel[Any, Any]):
         self._launch_config_specializations: dict[tuple[Any, ...], CUDADispatcher] = {}
 
     def _dispatcher_class(self) -> type[Dispatcher]:
-        return _NumbaDispatcher
+        return NumbaDispatcher
 
     @property
     def _dispatcher(self) -> Dispatcher:
@@ -305,7 +146,8 @@ class CUDADispatcher(Kernel[Any, Any]):
     def _read_grid(self, grid: Any, block: Any, stream: Any, shared_bytes: Any) -> Any:
         griddim, blockdim = checked_dimensions(grid, block)
         warn_of_small_grid(math.prod(griddim))
-        shape: Any = super()._read_grid(griddim, blockdim, stream_of(stream), shared_bytes)
+        with translating():
+            shape: Any = super()._read_grid(griddim, blockdim, stream_of(stream), shared_bytes)
         shape.dispatcher = self
         return shape
 
@@ -331,11 +173,23 @@ class CUDADispatcher(Kernel[Any, Any]):
             return self
         known = self._launch_config_specializations
         if config.values not in known:
-            made = CUDADispatcher(
-                self.py_func, self.options, self.targetoptions, self._constant_values
-            )
-            known.setdefault(config.values, made)
+            known.setdefault(config.values, self._with(self._constant_values))
         return known[config.values]
+
+    def _for_members(self, values: Mapping[int, Any]) -> CUDADispatcher:
+        """Return the kernel in which these parameters are members of enumerations."""
+        key = tuple(values.items())
+        if key not in self._specializations:
+            constants = self._constant_values or {}
+            names = [n for n in self.py_func.__code__.co_varnames if n not in constants]
+            constants = {**constants, **{names[n]: each for n, each in values.items()}}
+            self._specializations.setdefault(key, self._with(constants))
+        return self._specializations[key]
+
+    def _with(self, constants: Mapping[str, Any] | None, **options: Any) -> CUDADispatcher:
+        """Return this kernel with other values of parameters, and with other options."""
+        changed = self.options._replace(**options)
+        return CUDADispatcher(self.py_func, changed, self.targetoptions, constants)
 
     def configure(self, griddim: Any, blockdim: Any, stream: Any = 0, sharedmem: int = 0) -> Any:
         """Return a launch, as ``kernel[griddim, blockdim, stream, sharedmem]`` does."""
@@ -442,8 +296,7 @@ class CUDADispatcher(Kernel[Any, Any]):
         key = (*argument_types(kinds), *(constants or {}).items())
         found = self._specializations.get(key)
         if found is None:
-            options = self.options._replace(signatures=(kinds,))
-            found = CUDADispatcher(self.py_func, options, self.targetoptions, constants)
+            found = self._with(constants, signatures=(kinds,))
             found._compile(kinds)
             found.specialized = True
             self._specializations[key] = found

@@ -1,20 +1,40 @@
-"""Launch configurations, and the one that a kernel is being compiled for."""
+"""Launch configurations, the one that a kernel is being compiled for, and the launches."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from copy import copy
+from functools import partial
 from pickle import PicklingError
 from typing import Any, ClassVar
 
-from kerneldsl.compat.numba_cuda.arguments import kinds_of_arguments
+import numpy as np
+
+from kerneldsl.compat.numba_cuda.arguments import (
+    adapt,
+    aligned,
+    at_address,
+    kinds_of_arguments,
+    members,
+    wrapped,
+    write_back,
+)
+from kerneldsl.compat.numba_cuda.arrays import DeviceNDArray, DeviceRecord
+from kerneldsl.compat.numba_cuda.errors import translated
+from kerneldsl.compat.numba_cuda.launches import warn_of_host_arrays
 from kerneldsl.compat.numba_cuda.overloads import Overload
-from kerneldsl.compat.numba_cuda.typing import argument_types
+from kerneldsl.compat.numba_cuda.typing import argument_types, check_overloads
+from kerneldsl.errors import ArgumentTypeError, KernelError
+from kerneldsl.language.kinds import ArrayKind
+from kerneldsl.launch.arguments.binding import kinds_of
+from kerneldsl.launch.dispatch import Dispatcher
 from kerneldsl.launch.shape import LaunchShape
 
 __all__ = [
     "Configuration",
+    "NumbaDispatcher",
     "capture_compile_config",
     "compiling",
     "current_launch_config",
@@ -151,3 +171,128 @@ def capture_compile_config(dispatcher: Any) -> Iterator[dict[str, Any]]:
             del dispatcher._compile_for_args
         else:
             dispatcher._compile_for_args = before
+
+
+class NumbaDispatcher(Dispatcher):
+    """Launch with numba.cuda's kinds of arguments, and raise its errors."""
+
+    extensions: Sequence[Any] = ()
+    pointers: frozenset[int] = frozenset()
+
+    def launch(self, shape: Any, args: tuple[Any, ...], instead: Any = None) -> None:
+        """Launch, as :meth:`Dispatcher.launch` does."""
+        after: list[Callable[[], Any]] = []
+        before, now.args = now.args, args
+        try:
+            is_special = not shape.is_repeatable
+            if is_special:
+                chosen = shape.dispatcher._kernel_for(shape)._dispatcher
+                if chosen is not self:
+                    chosen.launch(shape, args, instead)
+                    return
+            given = self.adapted(args, shape.stream, after)
+            if (constants := members(given)) and not self.definition.signatures:
+                shape, chosen = copy(shape), shape.dispatcher._for_members(constants)
+                shape.dispatcher = chosen
+                given = tuple(each for n, each in enumerate(given) if n not in constants)
+                chosen._dispatcher.launch(shape, given, instead)
+            else:
+                if is_special:
+                    shape.call_back(given)
+                super().launch(shape, given, instead)
+        except KernelError as error:
+            found = translated(error, self.definition.function)
+            if isinstance(error, ArgumentTypeError) and len(self.definition.signatures) > 1:
+                found = TypeError(f"No matching definition for argument type(s): {error}")
+            if found is error:
+                raise
+            raise found from error
+        finally:
+            now.args = before
+        for each in after:
+            each()
+
+    def _prepare(self, request: Any) -> Any:
+        """Make what a launch starts; while it is compiled, the launch is the current one."""
+        shape = request.shape
+        is_launch = isinstance(shape, Configuration) and shape.dispatcher is not None
+        if not is_launch or request.key in request.state.loaded:
+            return super()._prepare(request)
+        kernel = shape.dispatcher._kernel_for(shape)
+        found = argument_types(kinds_of(request.binding.codes))
+        with compiling(shape, overload := Overload(kernel, found)):
+            if found not in kernel.overloads:
+                kernel._compile_for_args(*(shape.args or ()))
+                overload.dump()
+            return super()._prepare(request)
+
+    def _hidden_of(self, unit: Any) -> tuple[Any, ...]:
+        if self.definition.store is not None:
+            raise PicklingError(
+                "cannot pickle global device arrays: a kernel with cache=True uses device arrays "
+                "from outside. Pass them as arguments, or leave out cache=True"
+            )
+        return tuple(map(adapt, unit.hidden))
+
+    def find(self, shape: Any, args: tuple[Any, ...], *, make: bool = False) -> Any:
+        """Find what native code repeats: a launch with arguments that need no conversion."""
+        if self.extensions or members(args) or self.adapted(args, None, []) is not args:
+            return None
+        return super().find(shape, args, make=make)
+
+    def adapted(
+        self, args: tuple[Any, ...], stream: Any, after: list[Callable[[], Any]]
+    ) -> tuple[Any, ...]:
+        """Return the arguments as kerneldsl takes them, the same tuple if they are."""
+        if self.extensions:
+            args = tuple(self._extended(each, stream, after) for each in args)
+        signatures = self.definition.signatures
+        # The core refuses another number of arguments, by their names.
+        fits_one = len(signatures) == 1 and len(signatures[0]) == len(args)
+        if self.pointers and fits_one:
+            kinds = enumerate(zip(args, signatures[0], strict=True))
+            args = tuple(at_address(a, k) if n in self.pointers else a for n, (a, k) in kinds)
+        warn_of_host_arrays(args)
+        if any(isinstance(each, np.void | DeviceRecord) for each in args):
+            args = self._with_written_records(args, after)
+        made = tuple(aligned(adapt(each), after) for each in args)
+        if fits_one:
+            made = tuple(map(wrapped, made, signatures[0]))
+        elif len(signatures) > 1:
+            self._refuse_ambiguous(made)
+        is_same = all(a is b for a, b in zip(made, args, strict=True))
+        return args if is_same else made
+
+    def _refuse_ambiguous(self, args: tuple[Any, ...]) -> None:
+        """Raise for arguments that two signatures take equally well, as numba.cuda does."""
+        signatures = self.definition.signatures
+        kinds = kinds_of_arguments(args)
+        if kinds not in signatures:
+            known = map(argument_types, signatures)
+            check_overloads(self.definition.function, known, argument_types(kinds))
+
+    def _with_written_records(
+        self, args: tuple[Any, ...], after: list[Callable[[], Any]]
+    ) -> tuple[Any, ...]:
+        """Return arguments in which records that the kernel may write are arrays without axes."""
+        written = self.state().traits.written.union(
+            n
+            for kinds in self.definition.signatures
+            for n, kind in enumerate(kinds)
+            if isinstance(kind, ArrayKind) and not kind.ndim
+        )
+        found = list(args)
+        for position in written.intersection(range(len(args))):
+            value = args[position]
+            if isinstance(value, DeviceRecord):
+                found[position] = DeviceNDArray.over(value)
+            elif isinstance(value, np.void):
+                found[position] = memory = np.array(value)
+                after.append(partial(write_back, value, memory))
+        return tuple(found) if written else args
+
+    def _extended(self, value: Any, stream: Any, after: list[Callable[[], Any]]) -> Any:
+        kind: Any = None
+        for extension in reversed(self.extensions):
+            kind, value = extension.prepare_args(kind, value, stream=stream or 0, retr=after)
+        return value

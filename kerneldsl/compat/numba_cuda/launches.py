@@ -11,7 +11,13 @@ import numpy as np
 from kerneldsl.compat.numba_cuda.errors import missing_launch_config_msg
 from kerneldsl.utilities.tracebacks import warn_user
 
-__all__ = ["checked_dimensions", "warn_of_host_arrays", "warn_of_no_source", "warn_of_small_grid"]
+__all__ = [
+    "ForAll",
+    "checked_dimensions",
+    "warn_of_host_arrays",
+    "warn_of_no_source",
+    "warn_of_small_grid",
+]
 
 
 def checked_dimensions(griddim: Any, blockdim: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -62,3 +68,24 @@ def warn_of_no_source(function: Any) -> None:
 
         text = f"Could not find source for function: {function}. Lines of errors may be missing."
         warn_user(text, errors.NumbaDebugInfoWarning)
+
+
+class ForAll:
+    """Launches over a number of tasks; the kernel guards, as in numba.cuda."""
+
+    def __init__(self, kernel: Any, ntasks: int, tpb: int, stream: Any, sharedmem: int) -> None:
+        if ntasks < 0:
+            raise ValueError(f"Can't create ForAll with negative task count: {ntasks}")
+        self.dispatcher, self.ntasks, self.thread_per_block = kernel, ntasks, tpb
+        self.stream, self.sharedmem = stream, sharedmem
+
+    def __call__(self, *args: Any) -> None:
+        if self.ntasks == 0:
+            return
+        block = self.thread_per_block or _BLOCK
+        grid = (self.ntasks + block - 1) // block
+        self.dispatcher[grid, block, self.stream, self.sharedmem](*args)
+
+
+#: Threads of a block where the program leaves the choice.
+_BLOCK = 256
