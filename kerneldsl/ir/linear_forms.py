@@ -2,7 +2,7 @@
 
 An atom is a value that is no sum, such as an extent, a coordinate or a product of two variables.
 Values that are equal have one name, so equal sums have equal forms. Signed arithmetic of 64 bits is
-taken not to overflow, as in C.
+taken not to overflow, as in C, except given products.
 
 :class:`GrowthForms` also finds how atoms grow with the axes of a block and of ``grid``, and with
 rounds of loops (:mod:`kerneldsl.analysis.index_forms`).
@@ -11,7 +11,7 @@ rounds of loops (:mod:`kerneldsl.analysis.index_forms`).
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Mapping
 from dataclasses import field
 from functools import reduce
 
@@ -30,7 +30,7 @@ from kerneldsl.ir.operations import (
     ends_of,
     given_to,
 )
-from kerneldsl.ir.recognize import BINARY, constant_number, is_of_hash, operands_of, operator_of
+from kerneldsl.ir.recognize import BINARY, constant_number, operands_of, operator_of
 from kerneldsl.language.intrinsics.intrinsic import Effect as LanguageEffect
 from kerneldsl.utilities.dataclasses import dataclass
 
@@ -41,9 +41,10 @@ _SAME = ("threadIdx", "blockIdx", "blockDim", "gridDim", "grid", "gridsize", "la
 
 
 class LinearForms:
-    """Forms of the integers of one function."""
+    """Forms of the integers of one function; products that may overflow are atoms."""
 
-    def __init__(self) -> None:
+    def __init__(self, overflowing: Container[Value] = ()) -> None:
+        self.overflowing = overflowing
         #: A value of each atom.
         self.atoms: dict[str, Value] = {}
         self._forms: dict[Value, Linear | None] = {}
@@ -62,7 +63,7 @@ class LinearForms:
         number = constant_number(value)
         if number is not None:
             return Linear((), number)
-        if isinstance(made, Operation) and value.type.signed:
+        if isinstance(made, Operation) and value.type.signed and value not in self.overflowing:
             function = operator_of(made)
             operands = operands_of(made)
             forms = [self.form(each) for each in operands]
@@ -78,7 +79,7 @@ class LinearForms:
                     return one + two
                 if function is operator.sub:
                     return one - two
-                if function is operator.mul and not is_of_hash(function, operands):
+                if function is operator.mul:
                     if not two.terms:
                         return one.scale(two.constant)
                     if not one.terms:

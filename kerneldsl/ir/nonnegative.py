@@ -4,13 +4,14 @@ An index is a sum of atoms with integer factors. An atom is a value that is no s
 extent. Conditions of branches and loops around an access are facts of such sums. Each value is
 assigned once, so a fact holds in the whole region that it was found for.
 
-Signed arithmetic of 64 bits is taken not to overflow, as in C.
+Signed arithmetic of 64 bits is taken not to overflow, as in C, except :mod:`products of hashes
+<kerneldsl.ir.overflow>`.
 """
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -18,13 +19,13 @@ from numba import types
 
 from kerneldsl.ir.linear_forms import Fact, Linear, LinearForms, lower_bound
 from kerneldsl.ir.operations import Function, Operation, Region, Value
+from kerneldsl.ir.overflow import overflowing_products
 from kerneldsl.ir.ranges import Interval, ranges_of
 from kerneldsl.ir.recognize import (
     ACCESSES,
     comparison_of,
     constant_number,
     indices_of,
-    is_of_hash,
     operands_of,
     operator_of,
     parts_of,
@@ -64,12 +65,13 @@ def nonnegative_values(
     function: Function, of_names: Mapping[str, Interval], wanted: Mapping[Operation, list[Value]]
 ) -> dict[Operation, tuple[bool, ...]]:
     """Return for some values that operations use whether they are never negative there."""
-    known = ranges_of(function, of_names, may_wrap=False) if wanted else {}
+    overflowing = overflowing_products(function.body) if wanted else ()
+    known = ranges_of(function, of_names, overflowing=overflowing) if wanted else {}
     marks = {
         each: tuple(_low(known, value) >= 0 for value in values) for each, values in wanted.items()
     }
     if not all(map(all, marks.values())):
-        _Proofs(known, wanted, marks).region(function.body, None)
+        _Proofs(known, wanted, marks, overflowing).region(function.body, None)
     return marks
 
 
@@ -106,8 +108,9 @@ class _Proofs(LinearForms):
         known: Mapping[Value, Interval],
         wanted: Mapping[Operation, list[Value]],
         marks: dict[Operation, tuple[bool, ...]],
+        overflowing: Container[Value],
     ) -> None:
-        super().__init__()
+        super().__init__(overflowing)
         self.known = known
         self.wanted = wanted
         self.marks = marks
@@ -332,7 +335,7 @@ class _Proofs(LinearForms):
                 found = self.of_branches(made, number, scope)
             else:
                 function = operator_of(made)
-                if function is not None:
+                if function is not None and value not in self.overflowing:
                     found = self.of_operator(function, operands_of(made), scope)
                 elif made.name == "cast" and isinstance(made.operands[0].type, types.Integer):
                     found = self.lower(made.operands[0], scope)
@@ -361,8 +364,6 @@ class _Proofs(LinearForms):
         if function is abs:
             return 0
         if len(lows) != 2:
-            return None
-        if is_of_hash(function, operands):
             return None
         left, right = lows
         are_both = left is not None and right is not None and left >= 0 and right >= 0

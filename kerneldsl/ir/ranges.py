@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -13,7 +13,6 @@ from kerneldsl.ir.operations import Function, Label, Operation, Region, Value
 from kerneldsl.ir.recognize import (
     comparison_of,
     constant_number,
-    is_of_hash,
     operands_of,
     operator_of,
     parts_of,
@@ -58,23 +57,23 @@ def ranges_of(
     function: Function,
     of_names: Mapping[str, Interval],
     *,
-    may_wrap: bool = True,
+    overflowing: Container[Value] | None = None,
     rounds: int | None = None,
 ) -> dict[Value, Interval]:
     """Return intervals of the integers of a function.
 
-    `of_names` are those of operations by their names, such as ``"threadIdx.x"``. Without `may_wrap`
-    signed arithmetic of 64 bits is taken not to overflow, except that of hashes. With `rounds` no
-    loop is taken to run more often, so that sums have bounds.
+    `of_names` are those of operations by their names, such as ``"threadIdx.x"``. If
+    `overflowing` is given, only that signed arithmetic of 64 bits is taken to overflow. With
+    `rounds` no loop is taken to run more often, so that sums have bounds.
     """
-    return ranges_of_region(function.body, of_names, may_wrap=may_wrap, rounds=rounds)
+    return ranges_of_region(function.body, of_names, overflowing=overflowing, rounds=rounds)
 
 
 def ranges_of_region(
     region: Region,
     of_names: Mapping[str, Interval],
     *,
-    may_wrap: bool = True,
+    overflowing: Container[Value] | None = None,
     rounds: int | None = None,
     given: Mapping[Value, Interval] = MappingProxyType({}),
 ) -> dict[Value, Interval]:
@@ -82,7 +81,7 @@ def ranges_of_region(
 
     `given` are those of values from outside.
     """
-    walk = _Walk(of_names, may_wrap=may_wrap, rounds=rounds)
+    walk = _Walk(of_names, overflowing=overflowing, rounds=rounds)
     walk.known.update(given)
     walk.region(region)
     return walk.known
@@ -90,10 +89,14 @@ def ranges_of_region(
 
 class _Walk:
     def __init__(
-        self, of_names: Mapping[str, Interval], *, may_wrap: bool, rounds: int | None
+        self,
+        of_names: Mapping[str, Interval],
+        *,
+        overflowing: Container[Value] | None,
+        rounds: int | None,
     ) -> None:
         self.of_names = of_names
-        self.may_wrap = may_wrap
+        self.overflowing = overflowing
         self.rounds = rounds
         self.known: dict[Value, Interval] = {}
         #: Intervals of the operands of ``leave`` operations, by what they lead to.
@@ -299,7 +302,12 @@ class _Walk:
             found = self.get(value)
             if low <= found[0] and found[1] <= high:
                 return found
-            if not self.may_wrap and kind.signed and found[0] <= high and found[1] >= low:
+            if (
+                self.overflowing is not None
+                and kind.signed
+                and found[0] <= high
+                and found[1] >= low
+            ):
                 return max(found[0], low), min(found[1], high)
         return low, high
 
@@ -321,8 +329,9 @@ class _Walk:
             found = _of_function(function, [self.converted(v, kind) for v in operands])
         low, high = found
         if low < lowest or high > highest:
-            # An operation that may wrap may have any result.
-            if self.may_wrap or not kind.signed or is_of_hash(function, operands):
+            # An operation that may overflow may have any result.
+            may_overflow = self.overflowing is None or operation.result in self.overflowing
+            if may_overflow or not kind.signed:
                 found = lowest, highest
             else:
                 found = max(min(low, _MAX), _MIN), max(min(high, _MAX), _MIN)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
 
@@ -24,7 +24,6 @@ __all__ = [
     "constant_number",
     "constant_range",
     "indices_of",
-    "is_of_hash",
     "is_shared_array",
     "operands_of",
     "operator_of",
@@ -47,8 +46,6 @@ MIRRORED = {
     operator.eq: operator.eq,
     operator.ne: operator.ne,
 }
-#: The least factor of a hash, and the least bits that one shifts by. Extents are smaller.
-_HASH_FACTOR, _HASH_BITS = 1 << 16, 16
 
 
 def constant_number(value: Value) -> int | None:
@@ -64,17 +61,6 @@ def constant_number(value: Value) -> int | None:
         if is_integer and all(map(partial(_holds, int(number)), kinds)):
             return int(number)
     return None
-
-
-def is_of_hash(function: Any, operands: Sequence[Value]) -> bool:
-    """Return whether an operation is one of a hash: its factor is larger than those of indices.
-
-    Its result wraps around, so it may be negative where no operand is.
-    """
-    if function not in (operator.mul, operator.lshift) or len(operands) != 2:
-        return False
-    numbers = [abs(constant_number(each) or 0) for each in operands]
-    return numbers[1] >= _HASH_BITS if function is operator.lshift else max(numbers) >= _HASH_FACTOR
 
 
 def constant_range(loop: Operation) -> range | None:

@@ -14,6 +14,7 @@ from numba import types
 from kerneldsl.contract import Dim3, Specialization
 from kerneldsl.ir.nonnegative import mark_indices
 from kerneldsl.ir.operations import Function, Operation, Region, Value
+from kerneldsl.ir.overflow import overflowing_products
 from kerneldsl.ir.ranges import INTERVALS, Interval, ranges_of_region
 from kerneldsl.ir.recognize import constant_number, indices_of
 from kerneldsl.ir.rewriter import clone, replace_operations, rewrite
@@ -200,7 +201,9 @@ def _versions(loop: Operation) -> list[Operation]:
         return [loop]
     upward = clone(loop, {})
     given = {start: (0, int(start.type.maxval))}
-    known = ranges_of_region(Region((), [upward]), INTERVALS, may_wrap=False, given=given)
+    region = Region((), [upward])
+    overflowing = overflowing_products(region)
+    known = ranges_of_region(region, INTERVALS, overflowing=overflowing, given=given)
     if not sum(_mark(each, known) for each in upward.walk()):
         return [loop]
     out: list[Operation] = []

@@ -327,11 +327,27 @@ def _hashed_indices(table, starts, out):
             state = state * 1103515245 + 12345
             total += table[(np.int64(k) * 2862933555777941757) >> 55] - table[state >> 55]
         out[i, 2] = total
+        out[i, 3] = table[np.int64(i) ** 13 >> 55]
+        sixth = np.int64(i) * i * i * (i * i * i)
+        out[i, 4] = table[sixth * sixth >> 55]
+        total, text, square, double = 0, np.int64(5381), np.int64(i) + 2, np.int64(i) + 1
+        for k in range(starts[i + 1] - starts[i] + 60):
+            text = (text << 5) + text + k
+            square = square * square + 1
+            double += double
+            total += table[square >> 55] - table[text >> 55] + 3 * table[double >> 55]
+        out[i, 5] = total
+        n, text = 0, np.int64(0)
+        while n < 20:
+            if table[n] > 0:
+                text = text * 31 + n
+            n += 1
+        out[i, 6] = table[(text + i) >> 55]
 
 
 def _starts(rng):
     starts = np.cumsum(rng.integers(0, 9, SIZE + 1))
-    return rng.integers(-99, 99, 512), starts, poisoned((SIZE, 3), np.int64)
+    return rng.integers(-99, 99, 512), starts, poisoned((SIZE, 7), np.int64)
 
 
 _list.add("hashed_indices", _hashed_indices, _starts, grid=(-(-SIZE // 32),), block=(32,))

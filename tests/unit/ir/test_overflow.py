@@ -1,0 +1,144 @@
+"""Products of hashes may overflow; those of extents, coordinates and strides are taken not to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import kerneldsl as kd
+from kerneldsl.ir.overflow import overflowing_products
+from kerneldsl.ir.simplify import simplify
+from tests.support.regions.reading import as_written, specialized
+
+
+def large_factor(x, out, n):
+    i = kd.grid(1)
+    out[i] = x[(n * 65536) >> 20]
+
+
+def large_shift(x, out, n):
+    i = kd.grid(1)
+    out[i] = x[(n << 16) >> 20]
+
+
+def fourth_power(x, out, n):
+    i = kd.grid(1)
+    out[i] = x[((n + 1) * (n + 2) * (n + 3) * n) >> 55]
+
+
+def power(x, out, n):
+    i = kd.grid(1)
+    out[i] = x[n**13 >> 55]
+
+
+def rolling(x, out, n):
+    i = kd.grid(1)
+    h = 0
+    for k in range(n):
+        h = h * 31 + x[k]
+    out[i] = x[h >> 55]
+
+
+def shifted(x, out, n):
+    i = kd.grid(1)
+    h, k = 5381, 0
+    while k < n:
+        if x[k] > 0:
+            h = (h << 5) ^ k
+        k += 1
+    out[i] = x[h >> 55]
+
+
+def doubled(x, out, n):
+    i = kd.grid(1)
+    h = 1
+    for _ in range(n):
+        h += h
+    out[i] = x[h >> 55]
+
+
+def through_an_inner_loop(x, out, n):
+    i = kd.grid(1)
+    h = 1
+    for _ in range(n):
+        t = 0
+        for k in range(n):
+            t += h * k
+        h = t
+    out[i] = x[h >> 55]
+
+
+def rows_of_four_axes(x, out, n):
+    i = kd.grid(1)
+    out[i] = x[((i * n + 1) * n + 2) * n + 3]
+
+
+def searched(x, out, n):
+    i = kd.grid(1)
+    low, high = 0, n
+    while low < high:
+        middle = low + (high - low) // 2
+        if x[middle] < i:
+            low = middle + 1
+        else:
+            high = middle
+    out[i] = low
+
+
+def strides(x, out, n):
+    i = kd.grid(1)
+    stride = 1
+    while stride < n:
+        out[i] += x[i + stride]
+        stride *= 2
+
+
+def heap(x, out, n):
+    i = kd.grid(1)
+    parent = 0
+    while 2 * parent + 1 < n:
+        parent = 2 * parent + 1 + (x[parent] > i)
+    out[i] = parent
+
+
+def remainders(x, out, n):
+    i = kd.grid(1)
+    h = 1
+    for k in range(n):
+        h = (h * 31 + k) % 127
+    for k in range(n):
+        h = (h * 33 + k) & 1023
+    out[i] = x[h]
+
+
+def sums_of_products(x, out, n):
+    i = kd.grid(1)
+    total = 0
+    for k in range(n):
+        total += k * n
+    out[i] = total
+
+
+HASHES = (
+    *(large_factor, large_shift, fourth_power, power, rolling, shifted, doubled),
+    through_an_inner_loop,
+)
+OTHERS = (rows_of_four_axes, searched, strides, heap, remainders, sums_of_products)
+
+
+def _overflowing(function: Callable[..., Any]) -> int:
+    read = as_written(specialized(kd.kernel(function), ("int64[::1], int64[::1], int64",)))
+    simplify(read.body)
+    return len(overflowing_products(read.body))
+
+
+@pytest.mark.parametrize("function", HASHES, ids=lambda each: each.__name__)
+def test_products_of_hashes_may_overflow(function: Callable[..., Any]) -> None:
+    assert _overflowing(function) > 0
+
+
+@pytest.mark.parametrize("function", OTHERS, ids=lambda each: each.__name__)
+def test_products_of_extents_do_not_overflow(function: Callable[..., Any]) -> None:
+    assert _overflowing(function) == 0
