@@ -60,11 +60,9 @@ def bind_arguments(
     """
     aliases = aliases or {}
     given: dict[str, ast.expr] = {}
-    shown = list(parameters)
-    if positional_count is not None and positional_count < len(parameters):
-        shown.insert(positional_count, "*")
-    signature = f"{name}({', '.join(shown)})"
     most = len(parameters) if positional_count is None else positional_count
+    by_name = [f"{each}=…" for each in parameters[most:]]
+    signature = f"{name}({', '.join([*parameters[:most], *by_name])})"
     if len(call.args) > most:
         takes = format_count(most, "argument" if most == len(parameters) else "positional argument")
         reporter.fail(

@@ -232,12 +232,16 @@ class IntrinsicCalls(OutsideValues, ABC):
         resolved = self._scope.resolve(node) if self._scope.is_outside(node) else None
         if resolved is None or not isinstance(resolved.value, np.ndarray) or resolved.rest:
             found = "" if resolved is None else f", of type {type(resolved.value).__name__}"
+            text = ast.unparse(node)
+            names = (each for each in ast.walk(node) if isinstance(each, ast.Name))
             self._reporter.fail(
                 node,
-                f"{path} was given {ast.unparse(node)}{found}",
-                "Name a NumPy array that is made outside the kernel; for one of the thread's own, "
-                "write kd.local.array(shape, dtype)",
-                limit="It takes a NumPy array from outside the kernel",
+                f"{path} was given {text}{found}",
+                f"Write table = np.asarray({text}) outside the kernel, and {path}(table)"
+                if all(map(self._scope.is_outside, names))
+                else "Name an array that is made outside the kernel; a parameter is used by its "
+                "name, and a thread's own array is kd.local.array(shape, dtype)",
+                limit="It takes the name of a NumPy array from outside the kernel",
             )
         value = self._constant(node, resolved)
         name = self._name_of(resolved.path)

@@ -132,7 +132,7 @@ def _code_of(function: Callable[..., Any]) -> types.CodeType:
         raise UnsupportedConstructError(
             f"{function.__qualname__} is a bound method",
             value=function,
-            remedy="Write a function outside the class, and pass what it needs as arguments",
+            remedy="Write @staticmethod above its decorators, and pass what it needs as arguments",
         )
     if not isinstance(function, types.FunctionType):
         raise UnsupportedConstructError(
@@ -288,7 +288,7 @@ def _refuse_method(
         where=SourceLocation(
             code.co_filename, node.lineno, node.col_offset, node.col_offset + 3, code.co_qualname
         ),
-        remedy="Write a function outside the class, and pass what it needs as arguments",
+        remedy="Write @staticmethod above its decorators, and pass what it needs as arguments",
     )
 
 

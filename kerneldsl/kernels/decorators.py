@@ -63,7 +63,7 @@ def _plain(function: Any, decorator: str) -> Any:
         return function
     remedy = f"Put @kd.{decorator} directly above a def"
     if isinstance(function, (staticmethod, classmethod)):
-        remedy = f"Swap the decorators: @{type(function).__name__} above @kd.{decorator}"
+        remedy = f"Write @staticmethod above @kd.{decorator}, and only there"
     raise UnsupportedConstructError(
         f"@kd.{decorator} was given {a_type(function)}", value=function, remedy=remedy
     )

@@ -294,30 +294,21 @@ def _vector_row(name: str) -> ElementType:
     nbytes = row.nbytes * int(count)
     if nbytes > _MAX_VECTOR_BYTES:
         raise KeyError(name)
-    from kerneldsl.language.records import Field
-
-    return ElementType(
-        name,
-        ElementKind.VECTOR,
-        nbytes,
-        nbytes,
-        typestr="",
-        struct_code="",
-        dlpack_code=-1,
-        llvm=f"{{{', '.join([row.llvm] * int(count))}}}",
-        arithmetic=name,
-        fields=tuple(
-            Field(p, item, (), k * row.nbytes) for k, p in enumerate("xyzw"[: int(count)])
-        ),
-    )
+    return _row_of_members(name, [(each, item) for each in "xyzw"[: int(count)]], nbytes)
 
 
 @cache
 def _structure_row(name: str) -> ElementType:
+    members = re.findall(r"(\w+) (\w+)[,)]", name[: name.index(")") + 1])
+    return _row_of_members(name, members, 1)
+
+
+def _row_of_members(name: str, members: list[tuple[str, str]], alignment: int) -> ElementType:
+    """Return the row of a type that is aligned as its members at least."""
     from kerneldsl.language.records import Field
 
-    end, alignment, fields = 0, 1, []
-    for member, dtype in re.findall(r"(\w+) (\w+)[,)]", name[: name.index(")") + 1]):
+    end, fields = 0, []
+    for member, dtype in members:
         inner = ELEMENT_TYPES[dtype]
         start = -(-end // inner.alignment) * inner.alignment
         fields.append(Field(member, dtype, (), start))

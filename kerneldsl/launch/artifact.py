@@ -179,10 +179,13 @@ def _warn(specialization: Specialization, findings: tuple[Finding, ...]) -> None
     for finding in findings:
         unit, node = finding.place
         where = user_place(unit.locate(node), kernel)
-        shown = where.render().replace("\n", "\n  ")
-        text = f"{unit.qualname}: {finding_text(finding)}\n  at {shown}"
-        # Without a registry: it is shown for each compilation, whatever was shown before.
-        warnings.warn_explicit(text, KernelWarning, where.filename, where.lineno)
+        text = f"{unit.qualname}: {finding_text(finding)}"
+        try:
+            # Without a registry: it is shown for each compilation, whatever was shown before.
+            warnings.warn_explicit(text, KernelWarning, where.filename, where.lineno)
+        except KernelWarning as error:  # a filter made it an error, which has no line by itself
+            error.add_note("  at " + where.render().replace("\n", "\n  "))
+            raise
 
 
 def _compile_and_keep(

@@ -358,6 +358,8 @@ def _refuse_count(unit: FunctionUnit, count: int, given: Collection[str]) -> NoR
     """Say which of the parameters are not among the given ones, or how many arguments too many."""
     wanted = unit.parameters[: len(unit.parameters) - len(unit.hidden)]
     missing = [repr(name) for name in wanted if name not in given]
+    code = getattr(unit.function, "__code__", None)
+    by_name = code.co_varnames[code.co_argcount :][: code.co_kwonlyargcount] if code else ()
     if missing:
         what = "missing " + ", ".join(missing)
     else:
@@ -366,6 +368,7 @@ def _refuse_count(unit: FunctionUnit, count: int, given: Collection[str]) -> NoR
         f"{unit.qualname} was given {format_count(count, 'argument')}: {what}",
         value=count,
         limit=f"Its parameters are ({', '.join(wanted)})",
+        remedy=f"Give {by_name[0]} by name: {by_name[0]}=…" if by_name and not missing else None,
     )
 
 

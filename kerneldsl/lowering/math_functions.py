@@ -101,6 +101,34 @@ def _cbrt(x: Any) -> Any:
     return cbrt
 
 
+@overload(math.log, strict=False)
+def _log(x: Any, base: Any = None) -> Any:
+    """Compute the logarithm to a base; Numba has that to base e."""
+    kind = _float_type(x, base) if base is not None else None
+    return None if kind is None else lambda x, base=None: math.log(kind(x)) / math.log(kind(base))
+
+
+@overload(math.isclose)
+def _isclose(a: Any, b: Any, rel_tol: Any = 1e-9, abs_tol: Any = 0.0) -> Any:
+    """Return whether two numbers are nearly equal, in float64 as Python's function."""
+    if _float_type(a, b) is None:
+        return None
+
+    def isclose(a: Any, b: Any, rel_tol: Any = 1e-9, abs_tol: Any = 0.0) -> Any:
+        one, other = np.float64(a), np.float64(b)
+        size = max(abs(one), abs(other))
+        is_near = abs(one - other) <= max(rel_tol * size, abs_tol)
+        return one == other or (is_near and not math.isinf(size))
+
+    return isclose
+
+
+@overload(np.bitwise_count, strict=False)
+def _bitwise_count(x: Any) -> Any:
+    """Count the 1 bits of the absolute value, as a uint8."""
+    return (lambda x: np.uint8(x.bit_count())) if isinstance(x, types.Integer) else None
+
+
 @overload_method(types.Integer, "bit_count")
 def _bit_count(value: Any) -> Any:
     """Count the 1 bits of the absolute value."""

@@ -214,7 +214,7 @@ def test_constant_memory_as_far_as_there_is_room():
         ("DUMP_CFG", "CFG dominators"),
         ("DUMP_IR", "def shifted("),
         ("DUMP_LLVM", "define ptx_kernel void @shifted"),
-        ("DUMP_OPTIMIZED", "define ptx_kernel void @shifted"),
+        ("DUMP_OPTIMIZED", "OPTIMIZED DUMP shifted"),
         ("DUMP_ASSEMBLY", ".visible .entry shifted("),
     ],
 )

@@ -148,7 +148,8 @@ class Overload:
             jumps_of(function).dump()
         for setting, title, read in (
             (config.DUMP_IR, "IR DUMP:", self.typed),
-            (config.DUMP_LLVM or config.DUMP_OPTIMIZED, "LLVM DUMP", self.inspect_llvm),
+            (config.DUMP_LLVM, "LLVM DUMP", self.inspect_llvm),
+            (config.DUMP_OPTIMIZED, "OPTIMIZED DUMP", self.inspect_llvm),
             (config.DUMP_ASSEMBLY, "ASSEMBLY", self.inspect_asm),
         ):
             if setting:

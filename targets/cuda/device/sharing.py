@@ -11,6 +11,8 @@ from __future__ import annotations
 import ctypes
 from typing import TYPE_CHECKING, Any
 
+from kerneldsl.errors import ArgumentValueError
+
 if TYPE_CHECKING:
     from targets.cuda.driver.driver import Driver
 
@@ -30,6 +32,13 @@ def export_memory(driver: Driver, index: int, pointer: int) -> tuple[bytes, int]
 
 def open_memory(driver: Driver, index: int, handle: bytes) -> int:
     """Return the address at which this process has the allocation of another one."""
+    if len(handle) != _HANDLE_BYTES:
+        raise ArgumentValueError(
+            f"a handle of memory has {len(handle)} bytes",
+            value=bytes(handle),
+            limit=f"A handle of a CUDA device has {_HANDLE_BYTES} (CU_IPC_HANDLE_SIZE)",
+            remedy="Pass the bytes that the other process's device gave, unchanged",
+        )
     api = driver.api
     given = api.CUipcMemHandle()
     _bytes_of(given)[:] = handle

@@ -199,6 +199,7 @@ def _bit_counts(x: np.ndarray) -> np.ndarray:
 
 
 _add_unary("bit_count", _bit_count, (*_SIGNED, *_UNSIGNED), _bit_counts)
+_add_unary("np_bitwise_count", np.bitwise_count, (*_SIGNED, *_UNSIGNED))
 
 # -- functions of two numbers ---------------------------------------------------------------------
 
@@ -228,6 +229,23 @@ def _remainder(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 _add_binary("math_remainder", math.remainder, _FLOATS, _remainder)
+
+
+def _is_near(x, y):
+    return math.isclose(x, y, rel_tol=0.4, abs_tol=1e-300)
+
+
+def _logarithm(x: np.ndarray, base: np.ndarray) -> np.ndarray:
+    wide = np.longdouble
+    exact = np.log(x.astype(wide)) / np.log(base.astype(wide))
+    return exact.astype(np.result_type(x, np.float32))
+
+
+_PLAIN = tuple(each.ravel() for each in np.meshgrid((1.5, 3.0, 7.3, 1e18), (2.0, 3.5, 10.0, 1e9)))
+_add_binary("math_isclose", _is_near, _FLOATS, np.vectorize(_is_near))
+for _dtype in (*_FLOATS, "int64"):
+    _inputs = tuple(each.astype(_dtype) for each in _PLAIN)
+    _add(f"math_log_of_base_{_dtype}", _binary(math.log), _inputs, _logarithm, ulp=8)
 _add_binary("np_nextafter", np.nextafter, _FLOATS)
 for _name in ("fmax", "fmin", "maximum", "minimum"):
     _add_binary(f"np_{_name}", getattr(np, _name), _ALL_FLOATS, without=_are_zeros_of_two_signs)

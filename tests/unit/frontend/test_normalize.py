@@ -29,6 +29,7 @@ from kerneldsl.language.intrinsics.places import blockIdx
 
 TILE = 16
 SHAPE = (4, 5)
+NUMBERS = [1.0, 2.0]
 SCALE = np.float32(2.5)
 BIG = 2**70
 WEIGHTS = np.arange(3.0)
@@ -439,6 +440,12 @@ def test_names_and_calls():
     def const_tuple(x):
         y = kd.const.array_like((1, 2))
 
+    def const_part(x):
+        y = kd.const.array_like(WEIGHTS[::-1])
+
+    def const_list(x):
+        y = kd.const.array_like(NUMBERS)
+
     error = refusal(undefined, "nowhere", UndefinedNameError)
     assert "nowhere is not defined" in error.what
     assert isinstance(error, NameError)
@@ -465,7 +472,14 @@ def test_names_and_calls():
         make_unit(is_recursive)
     assert "kd.shfl_sync" in str(refusal(matches, "cuda.shfl_sync_intrinsic").remedy)
     assert "kd.local.array" in str(refusal(const_array, "x").remedy)
-    assert "array_like was given (1, 2)" in refusal(const_tuple, "(1, 2)").what
+    for refused, shown in (
+        (const_tuple, "(1, 2)"),
+        (const_part, "WEIGHTS[::-1]"),
+        (const_list, "NUMBERS"),
+    ):
+        error = refusal(refused, shown)
+        assert f"array_like was given {shown}" in error.what
+        assert f"Write table = np.asarray({shown}) outside the kernel" in error.remedy
 
 
 def test_captured_values_that_are_no_constants():

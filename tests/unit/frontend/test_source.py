@@ -152,8 +152,8 @@ async def coroutine(x):
 def test_what_is_no_plain_function() -> None:
     for function, word in (
         (lambda x: x, "lambda"),
-        (Holder.method, "method"),
-        (Holder().method, "bound method"),
+        (Holder.method, "is a method. Write @staticmethod above it"),
+        (Holder().method, "bound method. Write @staticmethod above it"),
         (coroutine, "coroutine"),
         (print, "def"),
     ):

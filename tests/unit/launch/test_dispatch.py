@@ -137,6 +137,15 @@ def test_wrong_number_of_arguments(args, words):
         axpy.forall(8)(*args)
 
 
+def test_a_compile_time_parameter_by_position():
+    @kd.kernel
+    def fill(x, *, value=3):
+        x[kd.grid(1)] = value
+
+    with pytest.raises(kd.ArgumentTypeError, match=r"1 too many.*Give value by name: value=…"):
+        fill.forall(8)(X, 4)
+
+
 def test_a_missing_argument_beside_named_ones():
     with pytest.raises(kd.ArgumentTypeError, match="given 3 arguments: missing 'x'"):
         axpy.forall(8)(1, y=X, out=X)
@@ -336,7 +345,15 @@ def test_unknown_options_are_pythons_error():
         kd.kernel(fastmaths=True)
 
 
-@pytest.mark.parametrize("thing", [3, len, type, staticmethod(axpy.function)])
+@pytest.mark.parametrize("method", [staticmethod(axpy.function), classmethod(axpy.function)])
+def test_methods(method):
+    with pytest.raises(
+        kd.UnsupportedConstructError, match=r"Write @staticmethod above @kd\.kernel"
+    ):
+        kd.kernel(method)
+
+
+@pytest.mark.parametrize("thing", [3, len, type])
 def test_what_is_no_function(thing):
     with pytest.raises(kd.UnsupportedConstructError):
         kd.kernel(thing)

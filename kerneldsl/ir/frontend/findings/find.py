@@ -10,6 +10,7 @@ import operator
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+import numpy as np
 from numba import types
 
 from kerneldsl.contract.findings import Finding
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from kerneldsl.ir.frontend.findings.flow import Flow
 
 __all__ = ["add_findings"]
+
+_POWERS = (operator.pow, pow, np.power)
 
 
 def add_findings(function: Function, names: SourceNames) -> None:
@@ -61,6 +64,10 @@ def _findings(kernel: _Kernel) -> Iterator[Finding]:
         from kerneldsl.ir.frontend.findings.shifts import widened_shifts
 
         yield from widened_shifts(kernel.flow)
+    if kernel.powers:
+        from kerneldsl.ir.frontend.findings.powers import negative_powers
+
+        yield from negative_powers(kernel.powers)
     if kernel.stores_at_fixed_places:
         from kerneldsl.ir.frontend.findings.updates import lost_updates
 
@@ -87,6 +94,7 @@ class _Kernel:
         )
         self.compares_atomically = any(each.name.startswith("atomic.") for each in operations)
         self.shifts_right = any(operator_of(each) is operator.rshift for each in operations)
+        self.powers = [each for each in operations if operator_of(each) in _POWERS]
         #: Whether an index of a store is no result of a computation.
         self.stores_at_fixed_places = any(
             each.name == "array.store" and all(map(_is_plain, each.operands[1:-1]))

@@ -57,8 +57,9 @@ def _found(flow: Flow, stored: Value, place: Part) -> Iterator[Finding]:
         yield Finding(
             place,
             f"a value of type {value.type} is stored in an element of type {stored.type}, which "
-            "cuts off its fraction. If that is meant, write int(…) around it; else make the array "
-            f"one of {value.type}, as array.astype(np.{value.type}) does.",
+            "cuts off its fraction, in `{0.text}`. If that is meant, write int(…) around it; else "
+            f"make the array one of {value.type}, as array.astype(np.{value.type}) does.",
+            (place,),
         )
 
 

@@ -243,7 +243,11 @@ def _warned(kernel, *args):
         warnings.simplefilter("always")
         kernel[1, 2](*args)
         kernel[2, 1](*args)
-    return [str(each.message) for each in caught if issubclass(each.category, kd.KernelWarning)]
+    return [
+        warnings.formatwarning(each.message, each.category, each.filename, each.lineno)
+        for each in caught
+        if issubclass(each.category, kd.KernelWarning)
+    ]
 
 
 def _line(kernel, text):

@@ -98,8 +98,18 @@ def test_a_warning_names_types_place_and_remedy(target, kernel, out, place, show
     assert "astype" in text
     code = place.function.__code__
     assert warning.filename == code.co_filename
-    *_, line, caret = text.splitlines()
     assert code.co_firstlineno < warning.lineno < code.co_firstlineno + 8
+    assert f"in `{shown}`" in text
+    printed = warnings.formatwarning(
+        warning.message, warning.category, warning.filename, warning.lineno
+    )
+    _message, line = printed.splitlines()  # the source line once
+    assert shown in line
+    with kd.use(target), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(kd.KernelWarning) as raised:
+            kd.kernel(kernel.function).forall(8)(np.ones(8), np.zeros(8, out))
+    _head, line, caret = raised.value.__notes__[0].splitlines()
     start = caret.index("^")
     assert line[start : start + caret.count("^")] == shown
 
@@ -107,6 +117,34 @@ def test_a_warning_names_types_place_and_remedy(target, kernel, out, place, show
 @pytest.mark.parametrize("out", [np.int32, np.int64, np.uint16])
 def test_what_is_meant_is_not_warned_of(out):
     assert _warnings(kd.kernel(says_so.function), np.ones(8), np.zeros(8, out)) == []
+
+
+@kd.kernel
+def powers(x, y, out):
+    i = kd.grid(1)
+    n = -3
+    out[i] = x[i] ** -1
+    out[i] = np.power(x[i], -2) + x[i] ** n + pow(x[i], ORDER)
+    x[i] **= -1
+    out[i] = 2**-1 + y[i] ** -1 + np.power(y[i], -2) + float(x[i]) ** -1  # floats
+    out[i] = x[i] ** 2 + x[i] ** x[i]  # of exponents that may be negative
+
+
+ORDER = -4
+
+
+@pytest.mark.parametrize("target", ["cpu", "null"])
+@pytest.mark.parametrize("dtype", full_beyond(["int8", "int64", "uint64"], ["int64"]))
+def test_negative_powers_of_integers(dtype, target) -> None:
+    args = np.ones(8, dtype), np.ones(8), np.zeros(8)
+    found = [
+        str(each.message) for each in _warnings(kd.kernel(powers.function), *args, target=target)
+    ]
+    places = ("x[i] ** -1", "np.power(x[i], -2)", "x[i] ** n", "pow(x[i], ORDER)", "x[i] **= -1")
+    assert len(found) == len(places)
+    for text, place in zip(found, places, strict=True):
+        assert f"powers: {place} is a power of integers with a negative exponent" in text
+        assert "float(x[i])" in text
 
 
 @pytest.mark.parametrize("out", [np.float32, np.float64, np.float16])

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from kerneldsl.contract.memory import WHOLE_DEVICE
-from kerneldsl.errors import DeviceLostError, DriverError, OutOfMemoryError
+from kerneldsl.errors import ArgumentValueError, DeviceLostError, DriverError, OutOfMemoryError
 from targets.cuda.device import host_memory, peers, pools, sharing
 from targets.cuda.device.streams import LEGACY_DEFAULT_STREAM, stream_handle
 from targets.cuda.driver.driver import Driver
@@ -208,6 +208,9 @@ def test_a_handle_of_memory(driver: Driver, api: Bindings) -> None:
     api.answers["cuIpcOpenMemHandle"] = (0, 0x8000)
     assert sharing.open_memory(driver, 0, bytes(range(7, 71))) == 0x8000
     assert bytes(handle) == bytes(range(7, 71))
+    for wrong in (b"", bytes(63), bytes(65)):
+        with pytest.raises(ArgumentValueError, match=f"has {len(wrong)} bytes.* has 64"):
+            sharing.open_memory(driver, 0, wrong)
     sharing.close_memory(driver, 0, 0x8000)
     assert [c[1] for c in api.since("cuIpcCloseMemHandle")] == [0x8000]
 
