@@ -239,8 +239,8 @@ class IntrinsicCalls(OutsideValues, ABC):
                 f"{path} was given {text}{found}",
                 f"Write table = np.asarray({text}) outside the kernel, and {path}(table)"
                 if all(map(self._scope.is_outside, names))
-                else "Name an array that is made outside the kernel; a parameter is used by its "
-                "name, and a thread's own array is kd.local.array(shape, dtype)",
+                else "Name an array that is made outside the kernel. Use a parameter by its name; "
+                "for an array of each thread, write kd.local.array(shape, dtype)",
                 limit="It takes the name of a NumPy array from outside the kernel",
             )
         value = self._constant(node, resolved)
