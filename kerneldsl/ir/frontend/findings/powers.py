@@ -28,15 +28,14 @@ def negative_powers(powers: Iterable[Operation]) -> Iterator[Finding]:
 
 
 def _finding(place: Part) -> Finding:
+    parts, example = [place], ""
     match place.node:
         case ast.BinOp(left=base) | ast.AugAssign(target=base) | ast.Call(args=[base, *_]):
-            parts = place, Part(place.unit, base)
-            remedy = "Make the base a float, as float({1.text})."
-        case _:
-            parts, remedy = (place,), "Make the base a float."
+            parts.append(Part(place.unit, base))
+            example = ", as float({1.text})"
     return Finding(
         place,
         "{0.text} is a power of integers with a negative exponent, and so an integer: 0 for every "
-        f"base other than -1, 0 and 1. {remedy}",
-        parts,
+        f"base other than -1, 0 and 1. Make the base a float{example}.",
+        tuple(parts),
     )
