@@ -72,7 +72,7 @@ def _has_a_large_factor(product: Operation) -> bool:
 
 
 class _Powers:
-    """How often each value is a factor of others."""
+    """Powers of values in the products that others are."""
 
     def __init__(self) -> None:
         self._known: dict[Value, Mapping[Value, int]] = {}
@@ -141,7 +141,7 @@ def _compared(loop: Operation) -> Iterator[Value]:
 
 
 class _Growth:
-    """What grows with a variable of a loop."""
+    """Values that grow with a variable of a loop."""
 
     def __init__(self, arguments: set[Value]) -> None:
         self._known = dict.fromkeys(arguments, True)
