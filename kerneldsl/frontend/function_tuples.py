@@ -132,6 +132,11 @@ class _Selecting(Transformer):
             case ast.Subscript(value=value, slice=ast.Slice() as part):
                 items = self._items(value)
                 return items and items[self._slice(part)]
+            case ast.Call(
+                func=ast.Name(id="literal_unroll") | ast.Attribute(attr="literal_unroll"),
+                args=[value],
+            ):
+                return self._items(value)
             case ast.Call(func=ast.Name(id="reversed"), args=[value], keywords=[]):
                 items = self._items(value)
                 return items and items[::-1]

@@ -202,6 +202,13 @@ class Rewriter(IntrinsicCalls):
         self.generic_visit(taken)
         return taken.body or [ast.copy_location(ast.Pass(), node)]
 
+    def visit_Compare(self, node: ast.Compare) -> ast.expr:
+        known = self.statics.identity(node)
+        if known is not None:
+            return ast.copy_location(ast.Constant(known), node)
+        self.generic_visit(node)
+        return node
+
     def visit_Raise(self, node: ast.Raise) -> ast.stmt:
         if self._is_plain:
             self.generic_visit(node)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import enum
 import types
 from collections.abc import Callable
 from typing import Any, NoReturn
@@ -102,6 +103,20 @@ class StaticEvaluator:
         if not self._is_plain_constant(test):
             return None
         return bool(self.evaluate(test, "The condition", "Give a number"))
+
+    def identity(self, node: ast.Compare) -> bool | None:
+        """Return what ``is`` says of two enum members from outside, ``None`` of other things."""
+        match node:
+            case ast.Compare(left=left, ops=[ast.Is() | ast.IsNot() as op], comparators=[right]):
+                if not (self._is_member(left) and self._is_member(right)):
+                    return None
+                self.watch(left)
+                self.watch(right)
+                return (self._look(left) is self._look(right)) is isinstance(op, ast.Is)
+        return None
+
+    def _is_member(self, node: ast.expr) -> bool:
+        return self._is_outside(node) and isinstance(self._look(node), enum.Enum)
 
     def _is_plain_constant(self, node: ast.expr) -> bool:
         """Return whether a node is a literal, or a constant from outside, of a type of Python."""

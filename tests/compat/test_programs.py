@@ -7,7 +7,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from numba import errors, types
+from numba import errors, literal_unroll, types
 
 import kerneldsl as kd
 from kerneldsl import cuda
@@ -191,6 +191,15 @@ class Color(enum.Enum):
     CRIMSON = RED
 
 
+class Suit(enum.IntEnum):
+    SPADES = 1
+    HEARTS = 2
+
+
+class Rank(enum.IntEnum):
+    ACE = 1
+
+
 @cuda.jit
 def compare(a, out, b):
     i = cuda.grid(1)
@@ -208,6 +217,12 @@ class TestMembersOfEnumerations:
             out = np.full((5, 4), -1)
             launch(a, out, b)
             assert (out == (a == b, a != b, a is b, a is not Color.RED)).all()
+
+    @pytest.mark.parametrize(("a", "b"), product([*Suit, *Rank], repeat=2))
+    def test_integers_are_compared_by_class(self, a, b):
+        out = np.full((5, 4), -1)
+        compare[1, 8](a, out, b)
+        assert (out == (a == b, a != b, a is b, a is not Color.RED)).all()
 
     def test_launches_are_repeated(self):
         out = cuda.to_device(np.zeros((5, 4), np.int64))
@@ -252,3 +267,27 @@ class TestClasses:
 def test_an_empty_grid_is_an_error_of_the_driver():
     with pytest.raises(CudaAPIError, match="contains 0"):
         compare[0, 8]
+
+
+@cuda.jit(device=True)
+def add_one(x):
+    return x + 1
+
+
+@cuda.jit(device=True)
+def double(x):
+    return x * 2
+
+
+STEPS = (add_one, double, add_one)
+
+
+def test_tuples_of_functions_are_unrolled():
+    @cuda.jit
+    def kernel(x):
+        for step in literal_unroll(STEPS):
+            x[0] = step(x[0])
+
+    x = np.array([3])
+    kernel[1, 1](x)
+    assert x.tolist() == [9]

@@ -84,12 +84,12 @@ def adapt(value: Any) -> Any:
     return value
 
 
-def members(args: tuple[Any, ...]) -> dict[int, enum.Enum]:
-    """Return the members of enumerations that are no numbers, by their positions."""
+def members(args: tuple[Any, ...], *, numbers: bool) -> dict[int, enum.Enum]:
+    """Return the members of enumerations by their positions; with `numbers`, integers, too."""
     return {
         n: each
         for n, each in enumerate(args)
-        if isinstance(each, enum.Enum) and not isinstance(each, int | float | complex)
+        if isinstance(each, enum.Enum) and (numbers or not isinstance(each, int | float | complex))
     }
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,7 +13,7 @@ from kerneldsl.contract.locations import alignment_number
 from kerneldsl.memory.arrays import DeviceArray
 from kerneldsl.memory.creation import to_device
 from kerneldsl.memory.geometry import ArrayGeometry
-from kerneldsl.memory.strided import byte_bounds, contiguous_strides
+from kerneldsl.memory.strided import byte_bounds
 from kerneldsl.memory.views import byte_offset, phantom
 from kerneldsl.placement.devices import current_device
 
@@ -269,11 +268,6 @@ class DeviceNDArray(DeviceArray):
             raise ValueError(
                 "To change to a dtype of a different size, the array must be C-contiguous"
             )
-        if self.ndim and self.shape[-1] * self.dtype.itemsize % element.itemsize:
-            raise ValueError(
-                "When changing to a larger dtype, its size must be a divisor of the total size in "
-                "bytes of the last axis of the array."
-            )
         return self._as(self._phantom().view(element), 0)
 
     def split(self, section: int, stream: Any = 0) -> Iterator[DeviceNDArray]:
@@ -473,17 +467,8 @@ def _reshaped(
         raise TypeError(f"unknown keyword arguments {list(unknown)}")
     if order not in ("C", "F", "A"):
         raise ValueError(f"order not C|F|A, found {order!r}")
-    source = array._phantom()
     if order == "A":
         order = "F" if array.is_f_contiguous() and not array.is_c_contiguous() else "C"
-    extents = math.prod(shape)
-    if -1 in shape:
-        rest = -extents
-        shape = tuple(array.size // rest if n == -1 and rest else n for n in shape)
-    if math.prod(shape) != array.size:
-        raise ValueError(f"cannot reshape array of size {array.size} into shape {shape}")
-    is_whole = array.is_c_contiguous() if order == "C" else array.is_f_contiguous()
-    if not is_whole:
+    if not (array.is_c_contiguous() if order == "C" else array.is_f_contiguous()):
         raise NotImplementedError("operation requires copying")
-    steps = contiguous_strides(shape, array.dtype.itemsize, "C" if order == "C" else "F")
-    return np.lib.stride_tricks.as_strided(source, shape, steps)
+    return array._phantom().reshape(shape, order="C" if order == "C" else "F")

@@ -178,7 +178,7 @@ class CUDADispatcher(Kernel[Any, Any]):
 
     def _for_members(self, values: Mapping[int, Any]) -> CUDADispatcher:
         """Return the kernel in which these parameters are members of enumerations."""
-        key = tuple(values.items())
+        key = tuple((n, type(each), each) for n, each in values.items())
         if key not in self._specializations:
             constants = self._constant_values or {}
             names = [n for n in self.py_func.__code__.co_varnames if n not in constants]

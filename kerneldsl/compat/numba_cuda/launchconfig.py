@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
+from dis import get_instructions
 from functools import partial
 from pickle import PicklingError
 from typing import Any, ClassVar
@@ -31,6 +32,7 @@ from kerneldsl.language.kinds import ArrayKind
 from kerneldsl.launch.arguments.binding import kinds_of
 from kerneldsl.launch.dispatch import Dispatcher
 from kerneldsl.launch.shape import LaunchShape
+from kerneldsl.utilities.cached_property import cached_property
 
 __all__ = [
     "Configuration",
@@ -191,7 +193,7 @@ class NumbaDispatcher(Dispatcher):
                     chosen.launch(shape, args, instead)
                     return
             given = self.adapted(args, shape.stream, after)
-            if (constants := members(given)) and not self.definition.signatures:
+            if constants := self._constants_of(args):
                 shape, chosen = copy(shape), shape.dispatcher._for_members(constants)
                 shape.dispatcher = chosen
                 given = tuple(each for n, each in enumerate(given) if n not in constants)
@@ -211,6 +213,17 @@ class NumbaDispatcher(Dispatcher):
             now.args = before
         for each in after:
             each()
+
+    def _constants_of(self, args: tuple[Any, ...]) -> dict[int, Any]:
+        """Return the members of enumerations that are constants of the kernel, by position."""
+        if self.definition.signatures or self.extensions:
+            return {}
+        return members(args, numbers=self._compares_identity)
+
+    @cached_property
+    def _compares_identity(self) -> bool:
+        """True if the kernel's own code has ``is``: of members, equal numbers are not the same."""
+        return any(each.opname == "IS_OP" for each in get_instructions(self.definition.function))
 
     def _prepare(self, request: Any) -> Any:
         """Make what a launch starts; while it is compiled, the launch is the current one."""
@@ -236,7 +249,7 @@ class NumbaDispatcher(Dispatcher):
 
     def find(self, shape: Any, args: tuple[Any, ...], *, make: bool = False) -> Any:
         """Find what native code repeats: a launch with arguments that need no conversion."""
-        if self.extensions or members(args) or self.adapted(args, None, []) is not args:
+        if self.extensions or self._constants_of(args) or self.adapted(args, None, []) is not args:
             return None
         return super().find(shape, args, make=make)
 

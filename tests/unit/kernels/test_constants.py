@@ -222,3 +222,20 @@ def test_assignment_and_shapes_are_checked_at_their_place():
     with pytest.raises(UnsupportedConstructError, match=r"shape is 2\.5") as caught:
         shaped.forall(1)(np.ones(1), n=2.5)
     assert "kd.local.array(n" in caught.value.where.line
+
+
+class Other(enum.IntEnum):
+    HIGH = 7
+
+
+@kd.kernel
+def identities(x):
+    i = kd.grid(1)
+    if i < x.size:
+        x[i] = 10 * (Level.HIGH is Other.HIGH) + (Level.HIGH is not Other.HIGH)
+        if Level.HIGH is Level.HIGH and Level.HIGH == Other.HIGH:
+            x[i] += 100
+
+
+def test_members_of_two_enumerations_are_equal_and_not_the_same():
+    assert run(identities) == 101
