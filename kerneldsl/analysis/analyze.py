@@ -52,7 +52,7 @@ def _joins_code(unit: FunctionUnit) -> bool:
     forms = {file.form for code in unit.linked_functions().values() for file in code.files}
     if not forms:
         return False
-    from kerneldsl.frontend.code_form import CodeForm
+    from kerneldsl.frontend.linked_code import CodeForm
 
     return forms <= {CodeForm.CUDA, CodeForm.PTX}
 

@@ -17,7 +17,7 @@ from kerneldsl.errors import (
     SourceUnavailableError,
 )
 from kerneldsl.errors.values import a_type, safe_repr
-from kerneldsl.frontend.code_form import CodeForm, form_of_binary, without_byte_order_mark
+from kerneldsl.frontend.linked_code import CodeForm, form_of_binary, without_byte_order_mark
 from kerneldsl.kernels.cuda_kernel import CudaKernel, make_cuda_kernel
 from kerneldsl.kernels.decorators import kernel as make_kernel
 from kerneldsl.kernels.decorators import read_signatures_of

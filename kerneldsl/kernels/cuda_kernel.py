@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 from kerneldsl.contract.cuda_options import CudaOptions
 from kerneldsl.contract.device_code import CodeModule, DeviceCode, parameters_in_text
 from kerneldsl.errors import SourceUnavailableError, UnsupportedConstructError
-from kerneldsl.frontend.code_form import CodeForm
+from kerneldsl.frontend.linked_code import CodeForm
 from kerneldsl.kernels.kernel import Kernel, KernelOptions
 from kerneldsl.language.kinds import Kind
 from kerneldsl.language.reserved import RESERVED_PREFIX

@@ -11,8 +11,12 @@ from typing import Any, NoReturn
 from kerneldsl.contract.cuda_options import CudaOptions
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
 from kerneldsl.errors.values import safe_repr
-from kerneldsl.frontend.code_form import CodeForm, form_of_binary, without_byte_order_mark
-from kerneldsl.frontend.linked_code import LinkedCode
+from kerneldsl.frontend.linked_code import (
+    CodeForm,
+    LinkedCode,
+    form_of_binary,
+    without_byte_order_mark,
+)
 from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind
 from kerneldsl.language.signatures import read_function_signature
 from kerneldsl.utilities.flags import read_flag

@@ -39,9 +39,8 @@ FIRST_LAUNCH = (
     "kerneldsl.launch.dispatch",
     "kerneldsl.streams.waiting",
     "kerneldsl.lowering.captured_arrays",
-    "kerneldsl.frontend.code_form",
-    "kerneldsl.contract.device_code",
     "kerneldsl.frontend.linked_code",
+    "kerneldsl.contract.device_code",
     "kerneldsl.launch.measured",
     "kerneldsl.cache.disk",
 )

@@ -28,8 +28,8 @@ from kerneldsl.contract import CompileOptions, ElementMapping, Promises, Special
 from kerneldsl.contract.abi import LaunchMode
 from kerneldsl.contract.device_code import CodeModule
 from kerneldsl.contract.options import EntryForm
-from kerneldsl.frontend.code_form import CodeForm
 from kerneldsl.frontend.fingerprint import UnidentifiedError, identify
+from kerneldsl.frontend.linked_code import CodeForm
 from kerneldsl.frontend.normalize import make_unit
 from kerneldsl.language.signatures import parse_signature
 from kerneldsl.launch.artifact import find_key

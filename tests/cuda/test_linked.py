@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import kerneldsl as kd
-from kerneldsl.frontend.code_form import CodeForm
+from kerneldsl.frontend.linked_code import CodeForm
 from targets.cuda.compile.nvrtc import CudaText, compile_text
 from tests.support.arrays import assert_same_bits, poisoned
 from tests.support.linked_code import CUDA, PTX

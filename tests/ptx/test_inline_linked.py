@@ -7,7 +7,7 @@ import re
 import pytest
 
 import kerneldsl as kd
-from kerneldsl.frontend.code_form import CodeForm
+from kerneldsl.frontend.linked_code import CodeForm
 from targets.cuda.compile.inline_linked import inline_linked
 from targets.cuda.compile.nvrtc import CudaText, compile_text
 from targets.cuda.compile.ptxas import assemble

@@ -12,7 +12,7 @@ import pytest
 import kerneldsl as kd
 from kerneldsl.contract.cuda_options import CudaOptions
 from kerneldsl.errors import DeviceCodeError, KernelTypingError, ToolMissingError
-from kerneldsl.frontend.code_form import CodeForm
+from kerneldsl.frontend.linked_code import CodeForm
 from targets.cuda.compile import linker
 from targets.cuda.compile.nvrtc import CudaText, compile_text
 from targets.cuda.compile.ptxas import assemble, find_ptxas

@@ -212,8 +212,7 @@ CHANGES: dict[str, Callable[[ModuleType], Any]] = {
 
 
 def _linked() -> Any:
-    from kerneldsl.frontend.code_form import CodeForm
-    from kerneldsl.frontend.linked_code import LinkedCode
+    from kerneldsl.frontend.linked_code import CodeForm, LinkedCode
 
     return LinkedCode("square", (), None, b"", CodeForm.PTX, "square")
 

@@ -14,8 +14,7 @@ from kerneldsl.compat.numba_cuda.typing import (
     pointers_of_signature,
 )
 from kerneldsl.contract.cuda_options import CudaOptions
-from kerneldsl.frontend.code_form import CodeForm
-from kerneldsl.frontend.linked_code import LinkedCode
+from kerneldsl.frontend.linked_code import CodeForm, LinkedCode
 from kerneldsl.kernels.kernel import DeviceFunction
 from kerneldsl.kernels.linking import FORMS
 from kerneldsl.kernels.made_functions import made_function

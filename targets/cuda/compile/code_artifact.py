@@ -20,7 +20,7 @@ from kerneldsl.errors import (
     KernelImageError,
     ToolMissingError,
 )
-from kerneldsl.frontend.code_form import CodeForm
+from kerneldsl.frontend.linked_code import CodeForm
 from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind, format_signature
 from kerneldsl.utilities.formatting import format_count, format_version
 from targets.cuda.architectures import Architecture, newest_ptx_of_driver, parse_arch

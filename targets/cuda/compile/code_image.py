@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 
 from kerneldsl.contract.device_code import CodeModule
 from kerneldsl.errors import DeviceCodeError
-from kerneldsl.frontend.code_form import CodeForm
+from kerneldsl.frontend.linked_code import CodeForm
 from kerneldsl.utilities.locks import OnceTable
 from targets.cuda.architectures import ARCHITECTURES, Architecture, PtxVersion, parse_arch
 from targets.cuda.compile.cubin_file import DeclaredParameter, Entry, read_cubin

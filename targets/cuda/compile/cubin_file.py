@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from kerneldsl.contract import Resources
 from kerneldsl.errors import DeviceCodeError, ToolMissingError
-from kerneldsl.frontend.code_form import CodeForm, form_of_binary
+from kerneldsl.frontend.linked_code import CodeForm, form_of_binary
 from targets.cuda.architectures import ARCHITECTURES
 from targets.cuda.compile.linker import find_linker, link_inputs
 from targets.cuda.compile.ptxas import assemble, find_ptxas, threads_with

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kerneldsl.errors import CompileError, DeviceCodeError
-from kerneldsl.frontend.code_form import CodeForm
+from kerneldsl.frontend.linked_code import CodeForm
 from targets.cuda.architectures import Architecture, parse_arch
 from targets.cuda.compile.ptxas import find_tool
 

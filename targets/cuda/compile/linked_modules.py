@@ -16,8 +16,7 @@ from warnings import warn
 from kerneldsl.contract import Specialization
 from kerneldsl.contract.cuda_options import DEFAULT_CUDA_OPTIONS, CudaOptions
 from kerneldsl.errors import DeviceCodeError, KernelWarning, ToolMissingError
-from kerneldsl.frontend.code_form import CodeForm
-from kerneldsl.frontend.linked_code import LinkedCode
+from kerneldsl.frontend.linked_code import CodeForm, LinkedCode
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.kinds import ArrayKind, ScalarKind
 from kerneldsl.utilities.formatting import format_version

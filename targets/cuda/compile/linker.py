@@ -13,8 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kerneldsl.errors import CompileError, DeviceCodeError, ToolMissingError
-from kerneldsl.frontend.code_form import CodeForm
-from kerneldsl.frontend.linked_code import LinkedCode
+from kerneldsl.frontend.linked_code import CodeForm, LinkedCode
 from targets.cuda.compile.fatbin import read_fatbin
 from targets.cuda.compile.ptx_lines import is_for_debuggers
 

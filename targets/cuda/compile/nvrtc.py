@@ -24,7 +24,7 @@ from typing import Any
 from kerneldsl.cache.remembered import Computed, remembered
 from kerneldsl.contract.cuda_options import DEFAULT_CUDA_OPTIONS, CudaOptions
 from kerneldsl.errors import CompileError, ToolMissingError
-from kerneldsl.frontend.code_form import CodeForm
+from kerneldsl.frontend.linked_code import CodeForm
 from kerneldsl.utilities.dataclasses import dataclass
 from kerneldsl.utilities.formatting import format_version
 from targets.cuda.architectures import Architecture, parse_arch

@@ -16,7 +16,7 @@ from kerneldsl.cache.reasons import UncacheableError
 from kerneldsl.contract import PassRemark, Specialization, UnusableCodeError
 from kerneldsl.contract.device_code import DeviceCode
 from kerneldsl.errors import CompileError, DeviceCodeError, SourceLocation, ToolMissingError
-from kerneldsl.frontend.code_form import CodeForm
+from kerneldsl.frontend.linked_code import CodeForm
 from kerneldsl.frontend.trees import statements_of
 from kerneldsl.utilities.untrusted import parse_json
 from targets.cuda.architectures import (

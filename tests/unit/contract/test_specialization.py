@@ -11,7 +11,7 @@ import kerneldsl as kd
 from kerneldsl.contract import CompileOptions, ElementMapping, Promises, Specialization
 from kerneldsl.contract.abi import LaunchMode
 from kerneldsl.contract.device_code import CodeModule
-from kerneldsl.frontend.code_form import CodeForm
+from kerneldsl.frontend.linked_code import CodeForm
 
 OTHERS = {
     "kinds": (),

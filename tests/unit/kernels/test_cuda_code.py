@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import kerneldsl as kd
-from kerneldsl.frontend.code_form import CodeForm
+from kerneldsl.frontend.linked_code import CodeForm
 from kerneldsl.launch.native import machine
 from targets import null
 from targets.cuda.compile import nvrtc

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import kerneldsl as kd
-from kerneldsl.frontend.code_form import CodeForm
+from kerneldsl.frontend.linked_code import CodeForm
 from targets import null
 from targets.cuda.compile import linker, nvrtc
 from targets.cuda.compile.nvrtc import CudaText, compile_text

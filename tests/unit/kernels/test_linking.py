@@ -14,8 +14,7 @@ import pytest
 import kerneldsl as kd
 from kerneldsl.contract.cuda_options import CudaOptions
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
-from kerneldsl.frontend.code_form import CodeForm
-from kerneldsl.frontend.linked_code import code_of
+from kerneldsl.frontend.linked_code import CodeForm, code_of
 from kerneldsl.language.signatures import read_function_signature
 from tests.support.linked_code import CUDA, PTX
 

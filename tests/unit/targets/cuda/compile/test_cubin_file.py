@@ -9,7 +9,7 @@ from functools import cache
 import pytest
 
 from kerneldsl.errors import DeviceCodeError
-from kerneldsl.frontend.code_form import CodeForm
+from kerneldsl.frontend.linked_code import CodeForm
 from targets.cuda.compile.code_image import read_ptx
 from targets.cuda.compile.cubin_file import CubinFile, DeclaredParameter, Entry, read_cubin
 from targets.cuda.compile.nvrtc import CudaText, compile_text

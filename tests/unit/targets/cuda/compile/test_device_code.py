@@ -15,7 +15,7 @@ from kerneldsl.contract.abi import LaunchMode
 from kerneldsl.contract.cuda_options import CudaOptions
 from kerneldsl.contract.device_code import CodeModule
 from kerneldsl.errors import ArgumentTypeError, DeviceCodeError
-from kerneldsl.frontend.code_form import CodeForm
+from kerneldsl.frontend.linked_code import CodeForm
 from kerneldsl.frontend.normalize import make_unit
 from kerneldsl.language.signatures import parse_signature
 from targets.cuda.compile import nvrtc

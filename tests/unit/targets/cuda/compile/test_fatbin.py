@@ -8,7 +8,7 @@ import pytest
 
 import kerneldsl as kd
 from kerneldsl.errors import CompileError, DeviceCodeError
-from kerneldsl.frontend.code_form import CodeForm
+from kerneldsl.frontend.linked_code import CodeForm
 from targets.cuda.architectures import parse_arch
 from targets.cuda.compile.fatbin import choose_image, make_fatbin, read_fatbin
 from targets.cuda.compile.ptxas import find_ptxas

@@ -7,7 +7,7 @@ import pytest
 import kerneldsl as kd
 from kerneldsl.contract import UnusableCodeError
 from kerneldsl.errors import ToolMissingError
-from kerneldsl.frontend.code_form import CodeForm
+from kerneldsl.frontend.linked_code import CodeForm
 from targets.cuda.compile import linked_modules
 from targets.cuda.compile.nvrtc import CudaText, compile_text
 from targets.cuda.compile.stored import code_identity, dump, restore

@@ -11,7 +11,7 @@ import pytest
 
 from kerneldsl.contract.cuda_options import CudaOptions
 from kerneldsl.errors import CompileError, ToolMissingError
-from kerneldsl.frontend.code_form import CodeForm, form_of_binary
+from kerneldsl.frontend.linked_code import CodeForm, form_of_binary
 from targets.cuda.compile import nvrtc
 from targets.cuda.compile.nvrtc import (
     Compiled,

@@ -8,7 +8,7 @@ import pytest
 
 from kerneldsl.contract import Specialization
 from kerneldsl.contract.device_code import CodeModule
-from kerneldsl.frontend.code_form import CodeForm
+from kerneldsl.frontend.linked_code import CodeForm
 from kerneldsl.language.signatures import parse_signature
 from kerneldsl.launch.own_code import traits_of_code, unit_of_code
 from targets.cuda.compile.ptx_compiler import PtxCompiler
