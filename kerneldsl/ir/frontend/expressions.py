@@ -11,6 +11,7 @@ from typing import Any
 from numba import types
 
 from kerneldsl.frontend.expressions import folded
+from kerneldsl.frontend.library_names import name_of_function
 from kerneldsl.frontend.operators import BINARY_OPERATORS, COMPARISONS, OPPOSITES, UNARY_OPERATORS
 from kerneldsl.frontend.parts import Part
 from kerneldsl.frontend.unit import IntrinsicUse
@@ -281,11 +282,8 @@ def read_call(reader: Reader, node: ast.Call) -> Any:
         if reader.notes is not None:
             reader.notes.add_call(node, reader.notes.of_call(callee, arguments), found)
         return found
-    # Many kernels have no such calls.
     if _may_reduce(reader, node):
-        from kerneldsl.ir.frontend.row_reductions import reduced_row
-
-        found = reduced_row(reader, node)
+        found = _reduced_row(reader, node)
         if found is not None:
             return found
     from kerneldsl.ir.frontend.outside_calls import read_outside_call
@@ -311,3 +309,30 @@ def _read_id(reader: Reader, node: ast.Call, use: IntrinsicUse) -> Any:
     assert isinstance(node.func, ast.Name)
     about = {"signature": types.int64(), "use": use, "site": (reader.unit, node.func.id)}
     return reader.add(name, [], (types.int64,), {**use.static, **about}).result
+
+
+def _reduced_row(reader: Reader, node: ast.Call) -> Any:
+    """Read the reduction of a row; return ``None`` for any other call."""
+    # Many kernels have none.
+    from kerneldsl.frontend.rows.reductions import FUNCTIONS, METHODS, counting_unit, reduction_unit
+
+    function, operands = reader.outside(node.func), node.args
+    name = FUNCTIONS.get(name_of_function(function) or "")
+    if function is None and isinstance(node.func, ast.Attribute):
+        name = node.func.attr if node.func.attr in METHODS else None
+        operands = [node.func.value, *operands]
+    if name is None or len(operands) != 1 + (name == "dot"):
+        return None
+    rows = [reader.value(each) for each in operands]
+    if not all(isinstance(each, Value) and isinstance(each.type, types.Array) for each in rows):
+        return None
+    if name == "count_nonzero":
+        unit = counting_unit(rows[0].type.ndim)
+    elif any(each.type.ndim != 1 for each in rows):
+        return None
+    else:
+        unit = reduction_unit(name, *(str(each.type.dtype) for each in rows))
+    found = read_call_of(reader, unit, rows)
+    if reader.notes is not None:
+        reader.notes.add_call(node, reader.notes.of_call(unit, rows), found)
+    return found

@@ -3,22 +3,40 @@
 Neighbouring indices of a row should access neighbouring elements. Rows run along the last axis of
 ``forall``'s extent, unless more bytes lie side by side along the first. That is so if a kernel
 indexes ``a[y, x]`` with ``x, y = kd.grid(2)``, or in Fortran order.
+
+Iterations of a row may run in any order, and its loop is marked so. LLVM's vectorizer then takes
+all accesses for independent, also those of one iteration. It combines accesses that are a constant
+stride apart: all are loaded before the first, and stored after the last. A thread must load what it
+stored ::
+
+    out[2 * i] = x[2 * i] * c - x[2 * i + 1] * s
+    out[2 * i + 1] = x[2 * i] * s + x[2 * i + 1] * c      # x may be out
+
+Such a row is not marked, and LLVM compares addresses. Elements that are side by side are not
+combined, unless LLVM unrolls the loop before (docs/upstream.md).
 """
 
 from __future__ import annotations
 
+import enum
+import operator
+from collections.abc import Collection, Iterator
 from typing import Any, Literal
 
 from llvmlite import ir
+from numba import types
 
 from kerneldsl.analysis.work import KernelWork
 from kerneldsl.contract import Specialization
-from kerneldsl.ir.operations import LOOPS, Effect, Operation, Region
+from kerneldsl.ir.operations import LOOPS, Effect, Operation, Region, Value
 from kerneldsl.ir.ranges import WARP_SIZE
+from kerneldsl.ir.recognize import operands_of, operator_of
 from kerneldsl.lowering.loop_marks import NOT_UNROLLED, PARALLEL
 from kerneldsl.planner.work import orient
+from targets.cpu.codegen.storage import is_of_block, may_share
 from targets.cpu.math.workarounds import divide_unsigned
 from targets.cpu.regions.emitter import CountedLoop, CpuEmitter
+from targets.cpu.regions.lanes.values import LaneValues, place_of
 from targets.cpu.regions.row_regions import loop_takes_any_order
 
 __all__ = ["HANDLERS", "axes_of_rows", "row_axis", "write_rows"]
@@ -130,15 +148,10 @@ def _order(emitter: CpuEmitter, row: Operation) -> tuple[str, ...]:
     has_loops = any(each.name in LOOPS for each in region.walk())
     if not has_loops and not any(each & Effect.WRITE for each in before):
         return (PARALLEL,)
-    from targets.cpu.regions.lanes.reordering import (
-        Order,
-        order_of,
-    )  # many kernels store at the end
-
-    order = order_of(row, emitter.parameters)
-    if order is Order.COMPARED:
+    order = _order_of(row, emitter.parameters)
+    if order is _Order.COMPARED:
         return ()
-    return (PARALLEL,) if order is Order.ANY else (PARALLEL, NOT_UNROLLED)
+    return (PARALLEL,) if order is _Order.ANY else (PARALLEL, NOT_UNROLLED)
 
 
 def _iteration(emitter: CpuEmitter, operation: Operation, index: ir.Value) -> None:
@@ -151,3 +164,97 @@ def _iteration(emitter: CpuEmitter, operation: Operation, index: ir.Value) -> No
 
 
 HANDLERS: dict[str, Any] = {"row": _row}
+
+
+#: Operators of sums and products, also of ``or`` without common bits.
+_AFFINE = (operator.add, operator.sub, operator.mul, operator.lshift, operator.or_, operator.neg)
+_STORES = ("array.store", "item.set")
+
+
+class _Order(enum.Enum):
+    """Needs of the accesses of one iteration of a row."""
+
+    ANY = enum.auto()
+    #: That the loop is not unrolled before it makes vectors.
+    SIDE_BY_SIDE = enum.auto()
+    #: That it compares addresses.
+    COMPARED = enum.auto()
+
+
+def _order_of(row: Operation, parameters: Collection[Value]) -> _Order:
+    """Return what the accesses of one iteration need, in a kernel with some parameters."""
+    pairs = [
+        (one, two)
+        for one, two in _pairs(row.regions[0])
+        if may_share(_array(one), _array(two), parameters)
+    ]
+    if not pairs:
+        return _Order.ANY
+    values = LaneValues(row)
+    accesses = {access for pair in pairs for access in pair}
+    if any(_is_strided(each, values) for each in accesses):
+        return _Order.COMPARED
+    # Other rows are not unrolled before LLVM makes vectors of them.
+    has_loops = any(each.name in LOOPS for each in row.regions[0].walk())
+    return _Order.SIDE_BY_SIDE if has_loops else _Order.ANY
+
+
+def _pairs(region: Region) -> Iterator[tuple[Operation, Operation]]:
+    """Yield each store with each access that may run after it."""
+    stores: list[Operation] = []
+    for operation in region.operations:
+        if operation.regions:
+            inner = [each for each in operation.walk() if _is_access(each)]
+            again = [each for each in inner if each.name in _STORES]
+            yield from ((one, two) for one in stores for two in inner)
+            if operation.name in LOOPS:
+                yield from ((one, two) for one in again for two in inner)
+            else:
+                for each in operation.regions:
+                    yield from _pairs(each)
+            stores += again
+        elif _is_access(operation):
+            yield from ((one, operation) for one in stores)
+            if operation.name in _STORES:
+                stores.append(operation)
+
+
+def _is_access(operation: Operation) -> bool:
+    return operation.name in _STORES or operation.name in ("array.load", "item")
+
+
+def _array(access: Operation) -> Value:
+    """Return the array that an access is of, or the record itself."""
+    found = access.operands[0]
+    made = found.owner
+    if access.name.startswith("item") and isinstance(made, Operation) and made.operands:
+        found = made.operands[0]
+    return found
+
+
+def _is_strided(access: Operation, values: LaneValues) -> bool:
+    """Return whether LLVM may know that neighbours access elements that are some apart."""
+    if access.name.startswith("item") or isinstance(access.operands[0].type.dtype, types.Record):
+        return True
+    array, indices = place_of(access)
+    if array.type.layout == "A":
+        return False
+    if array.type.layout == "F":
+        indices = indices[::-1]
+    if not indices:
+        return False
+    *rows, last = indices
+    if any(each in values.varying for each in rows):
+        return is_of_block(array)
+    return values.stride(last) not in (0, 1, -1) and _is_affine(last, values)
+
+
+def _is_affine(index: Value, values: LaneValues) -> bool:
+    """Return whether LLVM may find that an index grows by a constant from thread to thread."""
+    if index is values.lane or index not in values.varying:
+        return True
+    made = index.owner
+    if not isinstance(made, Operation):
+        return False
+    is_sum = made.name == "cast" or operator_of(made) in _AFFINE
+    return is_sum and all(_is_affine(each, values) for each in operands_of(made))
