@@ -61,6 +61,12 @@ class Function:
     def store(self, value: Any, address: Any, offset: Any = 0) -> None:
         self.b.store(value, self.at(address, offset), align=1)
 
+    def variable(self, value: Any) -> Any:
+        """Return room on the stack with a first value."""
+        room = self.b.alloca(value.type)
+        self.store(value, room)
+        return room
+
     def pointer(self, address: int) -> Any:
         return ir.Constant(I64, address).inttoptr(POINTER)
 
@@ -80,6 +86,36 @@ class Function:
     def block(self, name: str) -> Any:
         """Return a new block, not yet written."""
         return self.function.append_basic_block(name)
+
+    def when(self, condition: Any, begun: Any, otherwise: Any) -> Any:
+        """Branch, and begin the block where a condition holds; returns the branch."""
+        branch = self.b.cbranch(condition, begun, otherwise)
+        self.b.position_at_end(begun)
+        return branch
+
+    def unless(self, condition: Any, begun: Any, otherwise: Any) -> Any:
+        """Branch, and begin the block where a condition does not hold; returns the branch."""
+        branch = self.b.cbranch(condition, otherwise, begun)
+        self.b.position_at_end(begun)
+        return branch
+
+    def leave(self, target: Any, begun: Any = None) -> None:
+        """Branch to a block, and begin that or another one."""
+        self.b.branch(target)
+        self.b.position_at_end(target if begun is None else begun)
+
+    def join(self, kind: Any, *incoming: tuple[Any, Any]) -> Any:
+        """Return one of several values of a type, by the block that was before."""
+        found = self.b.phi(kind)
+        for value, block in incoming:
+            found.add_incoming(value, block)
+        return found
+
+    def forget_error(self, block: Any, target: Any) -> None:
+        """Write a block that clears Python's error, and branches away."""
+        self.b.position_at_end(block)
+        self.python("PyErr_Clear", ir.VoidType())
+        self.b.branch(target)
 
     def equal(self, a: Any, b: Any) -> Any:
         """Return whether two integers or addresses are equal."""
@@ -127,16 +163,13 @@ class Function:
         """Write the body of a loop over 0, 1… `count` - 1; gives the index."""
         head, body, done = self.block("loop"), self.block("loop_body"), self.block("loop_done")
         before = self.b.block
-        self.b.branch(head)
-        self.b.position_at_end(head)
+        self.leave(head)
         index = self.b.phi(I64)
         index.add_incoming(I64(0), before)
-        self.b.cbranch(self.b.icmp_signed("<", index, count), body, done)
-        self.b.position_at_end(body)
+        self.when(self.b.icmp_signed("<", index, count), body, done)
         yield index
         index.add_incoming(self.b.add(index, I64(1)), self.b.block)
-        self.b.branch(head)
-        self.b.position_at_end(done)
+        self.leave(head, done)
 
     def copy_words(self, out: Any, source: Any, count: Any, *, together: int = 1) -> None:
         """Copy words of 64 bits; their number is a multiple of `together`."""
@@ -148,16 +181,11 @@ class Function:
     def is_instance(self, value: Any, kind: type) -> Any:
         """Return whether an object is of exactly a class; an empty (null) slot is not."""
         nothing, some, known = self.block("nothing"), self.block("some"), self.block("known")
-        self.b.cbranch(self.is_null(value), nothing, some)
-        self.b.position_at_end(some)
+        self.unless(self.is_null(value), some, nothing)
         is_kind = self.equal(self.load(value, layout.TYPE), I64(id(kind)))
-        self.b.branch(known)
-        self.b.position_at_end(nothing)
-        self.b.branch(known)
-        self.b.position_at_end(known)
-        result = self.b.phi(ir.IntType(1))
-        result.add_incoming(is_kind, some)
-        result.add_incoming(ir.Constant(ir.IntType(1), 0), nothing)
+        self.leave(known, nothing)
+        self.leave(known)
+        result = self.join(ir.IntType(1), (is_kind, some), (ir.Constant(ir.IntType(1), 0), nothing))
         return result
 
     def is_null(self, address: Any) -> Any:

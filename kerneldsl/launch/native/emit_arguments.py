@@ -44,16 +44,13 @@ def emit_arguments(module: ir.Module, array_block: int, seal: int) -> Any:
     )
     overflow = f.b.alloca(I32)
     entry = f.b.block
-    f.b.branch(head)
-    f.b.position_at_end(head)
+    f.leave(head)
     i = f.b.phi(I64)
     i.add_incoming(I64(0), entry)
-    f.b.cbranch(f.b.icmp_signed("<", i, count), body, good)
-    f.b.position_at_end(body)
+    f.when(f.b.icmp_signed("<", i, count), body, good)
     value = f.load(args, f.b.mul(i, I64(8)), POINTER)
     words = f.at(steps, f.b.mul(i, I64(8 * STEP_WORDS)))
-    f.b.cbranch(f.equal(f.load(value, layout.TYPE), f.load(words, _TYPE)), right, bad)
-    f.b.position_at_end(right)
+    f.when(f.equal(f.load(value, layout.TYPE), f.load(words, _TYPE)), right, bad)
     out = f.at(buffer, f.load(words, _OFFSET))
     switch = f.b.switch(f.load(words), bad)
     for kind in StepKind:
@@ -62,8 +59,7 @@ def emit_arguments(module: ir.Module, array_block: int, seal: int) -> Any:
             f.store(f.b.add(f.load(changes), I64(1)), changes)
         if kind is StepKind.DEVICE_ARRAY:
             other = f.block("other")
-            f.b.cbranch(f.equal(f.load(value, array_block), f.load(words, _D)), step, other)
-            f.b.position_at_end(other)
+            f.unless(f.equal(f.load(value, array_block), f.load(words, _D)), other, step)
             f.store(f.b.add(f.load(changes), I64(1)), changes)
             _read_device_array(f, value, words, out, device, array_block, seal, bad)
         elif kind is StepKind.NDARRAY:
@@ -83,8 +79,7 @@ def emit_arguments(module: ir.Module, array_block: int, seal: int) -> Any:
         f.b.branch(step)
     f.b.position_at_end(step)
     i.add_incoming(f.b.add(i, I64(1)), step)
-    f.b.branch(head)
-    f.b.position_at_end(good)
+    f.leave(head, good)
     return f.accept(bad)
 
 
@@ -141,17 +136,13 @@ def _read_device_array(
     """Read a device array: its block is device, code of the kind, flags, then what is passed."""
     fresh, made, failed, sealed = (f.block(n) for n in ("fresh", "made", "failed", "sealed"))
     is_sealed = f.is_instance(f.load(value, array_block, POINTER), bytes)
-    f.b.cbranch(is_sealed, sealed, fresh)
-    f.b.position_at_end(fresh)
+    f.unless(is_sealed, fresh, sealed)
     result = f.python("PyObject_CallOneArg", POINTER, f.pointer(seal), value)
-    f.b.cbranch(f.is_null(result), failed, made)
-    f.b.position_at_end(failed)  # a closed array, say, of which Python tells
+    f.when(f.is_null(result), failed, made)  # a closed array, say, of which Python tells
     f.python("PyErr_Clear", ir.VoidType())
-    f.b.branch(bad)
-    f.b.position_at_end(made)
+    f.leave(bad, made)
     f.python("Py_DecRef", ir.VoidType(), result)
-    f.b.cbranch(f.is_instance(f.load(value, array_block, POINTER), bytes), sealed, bad)
-    f.b.position_at_end(sealed)
+    f.when(f.is_instance(f.load(value, array_block, POINTER), bytes), sealed, bad)
     block = f.load(value, array_block, POINTER)
     data = f.at(block, layout.BYTES_DATA)
     f.require(f.equal(f.load(data), device), bad)
@@ -216,25 +207,19 @@ def _emit_described(module: ir.Module, pack: Any) -> Any:
 
 def _ask(f: Function, value: Any, checks: Any, bad: Any) -> None:
     """Go on where every check answers ``False``."""
-    receiver = f.b.alloca(POINTER)
-    f.store(value, receiver)
+    receiver = f.variable(value)
     with f.loop(f.load(checks)) as i:
         check = f.at(checks, f.b.add(I64(8), f.b.mul(i, I64(16))))
         name = f.load(check, 8, POINTER)
         attribute, method, answered = f.block("attribute"), f.block("method"), f.block("answered")
         is_method = f.equal(f.load(check), I64(CheckKind.METHOD))
-        f.b.cbranch(is_method, method, attribute)
-        f.b.position_at_end(attribute)
+        f.unless(is_method, attribute, method)
         read = f.python("PyObject_GetAttr", POINTER, value, name)
-        f.b.branch(answered)
-        f.b.position_at_end(method)
+        f.leave(answered, method)
         nothing = I64(0).inttoptr(POINTER)
         called = f.python("PyObject_VectorcallMethod", POINTER, name, receiver, I64(1), nothing)
-        f.b.branch(answered)
-        f.b.position_at_end(answered)
-        answer = f.b.phi(POINTER)
-        answer.add_incoming(read, attribute)
-        answer.add_incoming(called, method)
+        f.leave(answered)
+        answer = f.join(POINTER, (read, attribute), (called, method))
         f.require(f.b.not_(f.is_null(answer)), bad)
         f.python("Py_DecRef", ir.VoidType(), answer)
         f.require(f.equal(f.b.ptrtoint(answer, I64), I64(id(False))), bad)
@@ -319,8 +304,7 @@ def _emit_numbers(module: ir.Module) -> Any:
         f.store(f.python("PyLong_AsLongLongAndOverflow", I64, item, overflow), f.at(out, at))
         f.require(f.equal(f.load(overflow, 0, I32), I32(0)), drop)
     f.store(I32(1), result)
-    f.b.branch(drop)
-    f.b.position_at_end(drop)
+    f.leave(drop)
     f.python("Py_DecRef", ir.VoidType(), value)
     f.b.ret(f.load(result, 0, I32))
     return f.refuse(bad, clears_error=True)
@@ -346,13 +330,11 @@ def _emit_pack(module: ir.Module) -> Any:
     extents = f.at(out, 8)
     f.copy_words(extents, shape, rank)
     code = f.b.and_(layout_word, I64(255))
-    f.b.cbranch(f.equal(code, I64(LayoutCode.A)), any_strides, one_layout)
-    f.b.position_at_end(one_layout)
+    f.unless(f.equal(code, I64(LayoutCode.A)), one_layout, any_strides)
     is_f = f.equal(code, I64(LayoutCode.F))
     f.require_one(f.b.call(contiguous, [shape, strides, rank, is_f]), bad)
-    f.b.branch(good)
 
-    f.b.position_at_end(any_strides)
+    f.leave(good, any_strides)
     # The kernel takes any strides, but Python would choose the one for contiguous arrays.
     for order in (0, 1):
         found = f.b.call(contiguous, [shape, strides, rank, ir.Constant(ir.IntType(1), order)])
@@ -362,9 +344,8 @@ def _emit_pack(module: ir.Module) -> Any:
     with f.loop(rank) as i:
         at = f.b.mul(i, I64(8))
         f.store(f.b.mul(f.load(strides, at), item_bytes), f.at(target, at))
-    f.b.branch(good)
 
-    f.b.position_at_end(good)
+    f.leave(good)
     return f.accept(bad)
 
 
@@ -377,12 +358,10 @@ def _emit_is_contiguous(module: ir.Module) -> Any:
     f = Function(module, "contiguous", I32, kinds, is_internal=True)
     shape, strides, rank, is_f = f.args
     bad, given, absent = f.block("bad"), f.block("given"), f.block("absent")
-    f.b.cbranch(f.is_null(strides), absent, given)
-    f.b.position_at_end(absent)
+    f.when(f.is_null(strides), absent, given)
     f.b.ret(f.b.zext(f.b.not_(is_f), I32))
     f.b.position_at_end(given)
-    wanted = f.b.alloca(I64)
-    f.store(I64(1), wanted)
+    wanted = f.variable(I64(1))
     with f.loop(rank) as i:
         from_end = f.b.sub(f.b.sub(rank, I64(1)), i)
         at = f.b.mul(f.b.select(is_f, i, from_end), I64(8))

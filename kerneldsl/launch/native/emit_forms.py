@@ -173,12 +173,9 @@ def _emit_empty(
     f.b.ret(made)
     f.b.position_at_end(no_block)
     f.python("Py_DecRef", ir.VoidType(), buffer)
-    f.b.branch(slow)
-    f.b.position_at_end(failed)
+    f.leave(slow, failed)
     f.b.ret(_NULL)
-    f.b.position_at_end(broken)
-    f.python("PyErr_Clear", ir.VoidType())
-    f.b.branch(slow)
+    f.forget_error(broken, slow)
     _end(f, slow, addresses, slow_path)
 
 
@@ -218,9 +215,7 @@ def _emit_del(
     none = f.pointer(id(None))
     f.python("Py_IncRef", ir.VoidType(), none)
     f.b.ret(none)
-    f.b.position_at_end(broken)
-    f.python("PyErr_Clear", ir.VoidType())
-    f.b.branch(slow)
+    f.forget_error(broken, slow)
     _end(f, slow, addresses, slow_path)
 
 
@@ -289,11 +284,9 @@ def _emit_make(module: ir.Module, addresses: FormAddresses) -> Any:
     f.b.ret(made)
     f.b.position_at_end(no_array)
     f.python("Py_DecRef", ir.VoidType(), block)
-    f.b.branch(no_block)
-    f.b.position_at_end(no_block)
+    f.leave(no_block)
     f.python("Py_DecRef", ir.VoidType(), packed)
-    f.b.branch(failed)
-    f.b.position_at_end(failed)
+    f.leave(failed)
     f.b.ret(_NULL)
     return f.function
 
@@ -325,11 +318,9 @@ def _emit_block(
     """Write a block like the model's with another address and flags; ``None`` if it has none."""
     some, none, known = f.block("some"), f.block("none"), f.block("known")
     pattern = f.load(model, addresses.array["_block"], POINTER)
-    f.b.cbranch(f.is_instance(pattern, bytes), some, none)
-    f.b.position_at_end(none)
+    f.unless(f.is_instance(pattern, bytes), none, some)
     f.python("Py_IncRef", ir.VoidType(), pattern)
-    f.b.branch(known)
-    f.b.position_at_end(some)
+    f.leave(known, some)
     address = f.python("PyLong_AsUnsignedLongLongMask", I64, location)
     text = f.at(pattern, layout.BYTES_DATA)
     # Bytes have their number where a tuple has that of its items.
@@ -347,11 +338,8 @@ def _emit_block(
     f.store(f.load(flags), data, BLOCK_FLAGS)
     f.store(address, data, BLOCK_HEAD)
     last = f.b.block
-    f.b.branch(known)
-    f.b.position_at_end(known)
-    found = f.b.phi(POINTER)
-    found.add_incoming(pattern, none)
-    found.add_incoming(block, last)
+    f.leave(known)
+    found = f.join(POINTER, (pattern, none), (block, last))
     return found
 
 
@@ -388,8 +376,6 @@ def emit_no_streams(
     """Go on where no stream is active; else branch to `bad`, and for an error to `broken`."""
     ask, no_stream = f.block("ask_for_streams"), f.block("no_stream")
     in_use = f.load(f.pointer(addresses.streams_in_use))
-    f.b.cbranch(f.equal(in_use, I64(0)), no_stream, ask)
-    f.b.position_at_end(ask)
+    f.unless(f.equal(in_use, I64(0)), ask, no_stream)
     active = read_variable(f, addresses.streams_variable, room, broken)
-    f.b.cbranch(f.equal(active, I64(addresses.nothing)), no_stream, bad)
-    f.b.position_at_end(no_stream)
+    f.when(f.equal(active, I64(addresses.nothing)), no_stream, bad)

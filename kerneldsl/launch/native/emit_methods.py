@@ -67,8 +67,7 @@ def emit_slow_path(module: ir.Module) -> Any:
     kinds = [POINTER, POINTER, POINTER, I64, POINTER]
     f = Function(module, "slow_path", POINTER, kinds, is_internal=True)
     function, self, args, nargs, names = f.args
-    total = f.b.alloca(I64)
-    f.store(nargs, total)
+    total = f.variable(nargs)
     with f.b.if_then(f.b.not_(f.is_null(names))):
         f.store(f.b.add(nargs, f.load(names, layout.TUPLE_SIZE)), total)
     count = f.load(total)
@@ -88,8 +87,7 @@ def _return_none_if(f: Function, launched: Any, slow: Any) -> None:
     f.python("Py_IncRef", ir.VoidType(), none)
     f.b.ret(none)
     f.b.position_at_end(other)
-    f.b.cbranch(f.equal(launched, I32(0)), slow, failed)
-    f.b.position_at_end(failed)
+    f.unless(f.equal(launched, I32(0)), failed, slow)
     f.b.ret(I64(0).inttoptr(POINTER))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from llvmlite import ir
@@ -36,12 +38,10 @@ def emit_start(module: ir.Module) -> Any:
     _start_on_host(f, table, buffer, bad)
     f.case(switch, EntryKind.DRIVER, "driver")
     count, go_on, encode = _word(f, table, DriverWord.MAP_COUNT), f.block("mapped"), f.block("maps")
-    f.b.cbranch(f.equal(count, I64(0)), go_on, encode)
-    f.b.position_at_end(encode)
+    f.unless(f.equal(count, I64(0)), encode, go_on)
     records, function = (_word(f, table, each) for each in (DriverWord.MAPS, DriverWord.ENCODE))
     encoded = f.b.call(maps, [f.b.inttoptr(records, POINTER), count, function, buffer])
-    f.b.cbranch(f.equal(encoded, I32(1)), go_on, bad)
-    f.b.position_at_end(go_on)
+    f.when(f.equal(encoded, I32(1)), go_on, bad)
     _start_by_driver(f, table, buffer, bad)
     return f.refuse(bad)
 
@@ -120,20 +120,16 @@ def _require_default_stream(f: Function, table: Any, bad: Any) -> None:
     failed = f.block("no_stream")
     current_stream = _word(f, table, Word.CURRENT_STREAM)
     ask, known = f.block("ask_for_stream"), f.block("stream_known")
-    f.b.cbranch(f.equal(current_stream, I64(0)), known, ask)
-    f.b.position_at_end(ask)
-    stream = f.b.alloca(I64)
-    f.store(I64(-1), stream)
+    f.unless(f.equal(current_stream, I64(0)), ask, known)
+    stream = f.variable(I64(-1))
     device = f.b.trunc(_word(f, table, Word.DEVICE_INDEX), I32)
     status = f.call(current_stream, I32, I32(MemoryType.CUDA), device, stream)
     f.require(f.equal(status, I32(0)), failed)
-    f.b.cbranch(f.equal(f.load(stream), I64(0)), known, bad)
 
-    f.b.position_at_end(known)
+    f.when(f.equal(f.load(stream), I64(0)), known, bad)
     getter = f.load(table, 8 * Word.STREAM_GETTER, POINTER)
     call, go_on = f.block("call_for_stream"), f.block("streams_known")
-    f.b.cbranch(f.is_null(getter), go_on, call)
-    f.b.position_at_end(call)
+    f.unless(f.is_null(getter), call, go_on)
     found = f.python("PyObject_CallNoArgs", POINTER, getter)
     f.require(f.b.not_(f.is_null(found)), failed)
     name = f.load(table, 8 * Word.STREAM_HANDLE, POINTER)
@@ -143,11 +139,9 @@ def _require_default_stream(f: Function, table: Any, bad: Any) -> None:
     # Of an int; what is none is an error, and -1.
     number = f.python("PyLong_AsLongLong", I64, handle)
     f.python("Py_DecRef", ir.VoidType(), handle)
-    f.b.cbranch(f.equal(number, I64(0)), go_on, failed)
-    f.b.position_at_end(failed)
+    f.unless(f.equal(number, I64(0)), failed, go_on)
     f.python("PyErr_Clear", ir.VoidType())
-    f.b.branch(bad)
-    f.b.position_at_end(go_on)
+    f.leave(bad, go_on)
 
 
 def _word(f: Function, table: Any, which: int) -> Any:
@@ -158,54 +152,33 @@ def _start_on_host(
     f: Function, table: Any, buffer: Any, bad: Any, stopwatch: _Stopwatch | None = None
 ) -> None:
     """Run the entry; others may run Python meanwhile."""
-    base, count, step = (f.b.alloca(I64) for _ in range(3))
-    f.store(I64(0), base)
-    f.store(_word(f, table, HostWord.RANGE), count)
-    f.store(I64(1), step)
+    base = f.variable(I64(0))
+    count = f.variable(_word(f, table, HostWord.RANGE))
+    step = f.variable(I64(1))
     address = _word(f, table, HostWord.ADDRESS)
     parallel_for = _word(f, table, HostWord.PARALLEL_FOR)
     threads = f.b.trunc(_word(f, table, HostWord.THREADS), I32)
     running = f.load(table, 8 * HostWord.RUNNING, POINTER)
     alone, shared, finished = f.block("alone"), f.block("shared"), f.block("finished")
-    f.b.cbranch(f.equal(parallel_for, I64(0)), alone, shared)
 
-    f.b.position_at_end(alone)
-    state = f.python("PyEval_SaveThread", POINTER)
-    told, before = _tell(f, table, buffer)
-    began = None if stopwatch is None else stopwatch.begin()
-    f.call(address, ir.VoidType(), base, count, step, buffer)
-    if stopwatch is not None:
-        stopwatch.end(began)
-    f.store(before, told)
-    f.python("PyEval_RestoreThread", ir.VoidType(), state)
-    f.b.branch(finished)
+    f.when(f.equal(parallel_for, I64(0)), alone, shared)
+    with _without_lock(f, table, buffer, stopwatch):
+        f.call(address, ir.VoidType(), base, count, step, buffer)
 
-    f.b.position_at_end(shared)
+    f.leave(finished, shared)
     f.store(f.b.add(f.load(running), I64(1)), running)
-    state = f.python("PyEval_SaveThread", POINTER)
-    told, before = _tell(f, table, buffer)
-    function = f.b.inttoptr(address, POINTER)
-    began = None if stopwatch is None else stopwatch.begin()
-    f.call(
-        parallel_for,
-        ir.VoidType(),
-        *(function, base, count, step, buffer, I64(0), I64(1), threads),
-    )
-    if stopwatch is not None:
-        stopwatch.end(began)
-    f.store(before, told)
-    f.python("PyEval_RestoreThread", ir.VoidType(), state)
+    with _without_lock(f, table, buffer, stopwatch):
+        function = f.b.inttoptr(address, POINTER)
+        share = (function, base, count, step, buffer, I64(0), I64(1), threads)
+        f.call(parallel_for, ir.VoidType(), *share)
     f.store(f.b.sub(f.load(running), I64(1)), running)
-    f.b.branch(finished)
 
-    f.b.position_at_end(finished)
+    f.leave(finished)
     fail = f.load(table, 8 * HostWord.FAIL, POINTER)
     good, asked, failed = f.block("good"), f.block("asked"), f.block("failed")
-    f.b.cbranch(f.is_null(fail), good, asked)
-    f.b.position_at_end(asked)
+    f.unless(f.is_null(fail), asked, good)
     told = f.load(f.at(buffer, _word(f, table, HostWord.FAILURE)))
-    f.b.cbranch(f.equal(told, I64(0)), good, failed).set_weights([1000, 1])
-    f.b.position_at_end(failed)
+    f.unless(f.equal(told, I64(0)), failed, good).set_weights([1000, 1])
     value = f.python("PyLong_FromLongLong", POINTER, told)
     f.python("PyObject_CallOneArg", POINTER, fail, value)
     f.python("Py_DecRef", ir.VoidType(), value)
@@ -216,26 +189,36 @@ def _start_on_host(
     f.b.ret(I32(1))
 
 
+@contextmanager
+def _without_lock(
+    f: Function, table: Any, buffer: Any, stopwatch: _Stopwatch | None
+) -> Iterator[None]:
+    """Write the body of a stretch in which others may run Python; it is timed by a stopwatch."""
+    state = f.python("PyEval_SaveThread", POINTER)
+    told, before = _tell(f, table, buffer)
+    began = None if stopwatch is None else stopwatch.begin()
+    yield
+    if stopwatch is not None:
+        stopwatch.end(began)
+    f.store(before, told)
+    f.python("PyEval_RestoreThread", ir.VoidType(), state)
+
+
 def _tell(f: Function, table: Any, buffer: Any) -> tuple[Any, Any]:
     """Tell the launch where the main thread waits for it.
 
     Returns where that was told, and what was there: a handler of a signal may launch while its
     thread waits for another launch.
     """
-    nowhere = f.b.alloca(I64)
-    f.store(I64(0), nowhere)
+    nowhere = f.variable(I64(0))
     address = _word(f, table, HostWord.CURRENT)
     before, ask, known = f.b.block, f.block("which_thread"), f.block("thread_known")
-    f.b.cbranch(f.equal(address, I64(0)), known, ask)
-    f.b.position_at_end(ask)
+    f.unless(f.equal(address, I64(0)), ask, known)
     this = f.python("PyThread_get_thread_ident", I64)
     is_main = f.equal(this, f.load(f.load(table, 8 * HostWord.MAIN_THREAD, POINTER)))
     found = f.b.select(is_main, f.b.inttoptr(address, POINTER), nowhere)
-    f.b.branch(known)
-    f.b.position_at_end(known)
-    told = f.b.phi(POINTER)
-    told.add_incoming(nowhere, before)
-    told.add_incoming(found, ask)
+    f.leave(known)
+    told = f.join(POINTER, (nowhere, before), (found, ask))
     earlier = f.load(told)
     f.store(f.b.ptrtoint(buffer, I64), told)
     return told, earlier
@@ -247,10 +230,8 @@ def _start_by_driver(f: Function, table: Any, buffer: Any, bad: Any) -> None:
     The interpreter's lock is given up meanwhile: where the device's queue is full the driver waits,
     perhaps for a callback that needs the lock.
     """
-    current = f.b.alloca(I64)
-    f.store(I64(0), current)
-    size = f.b.alloca(I64)
-    f.store(_word(f, table, Word.PARAMETER_BYTES), size)
+    current = f.variable(I64(0))
+    size = f.variable(_word(f, table, Word.PARAMETER_BYTES))
     extra = f.b.alloca(I64, size=5)
     address = f.b.ptrtoint(f.at(buffer, _word(f, table, Word.PARAMETERS)), I64)
     for i, value in enumerate(
@@ -266,13 +247,11 @@ def _start_by_driver(f: Function, table: Any, buffer: Any, bad: Any) -> None:
     failure, switched, ready = f.block("failure"), f.block("switch_context"), f.block("ready")
     f.require(f.equal(failed, I32(0)), failure)
     before = f.load(current)
-    f.b.cbranch(f.equal(before, wanted), ready, switched)
-    f.b.position_at_end(switched)
+    f.unless(f.equal(before, wanted), switched, ready)
     failed = f.call(_word(f, table, DriverWord.SET_CONTEXT), I32, wanted)
     f.require(f.equal(failed, I32(0)), failure)
-    f.b.branch(ready)
 
-    f.b.position_at_end(ready)
+    f.leave(ready)
     shape = [
         f.b.trunc(_word(f, table, which + i), I32)
         for which in (DriverWord.GRID, DriverWord.BLOCK)
@@ -284,18 +263,13 @@ def _start_by_driver(f: Function, table: Any, buffer: Any, bad: Any) -> None:
         for each in (DriverWord.LAUNCH, DriverWord.FUNCTION, DriverWord.STREAM)
     )
     early, usual, launched = f.block("early"), f.block("usual"), f.block("launched")
-    f.b.cbranch(f.equal(_word(f, table, DriverWord.IS_EARLY), I64(0)), usual, early)
-    f.b.position_at_end(early)
+    f.unless(f.equal(_word(f, table, DriverWord.IS_EARLY), I64(0)), early, usual)
     config = _early_config(f, shape, stream)
     one = f.call(launch, I32, config, function, addresses, extra_or_null)
-    f.b.branch(launched)
-    f.b.position_at_end(usual)
+    f.leave(launched, usual)
     other = f.call(launch, I32, function, *shape, stream, addresses, extra_or_null)
-    f.b.branch(launched)
-    f.b.position_at_end(launched)
-    status = f.b.phi(I32)
-    status.add_incoming(one, early)
-    status.add_incoming(other, usual)
+    f.leave(launched)
+    status = f.join(I32, (one, early), (other, usual))
     is_other = f.b.icmp_unsigned("!=", before, wanted)
     had_one = f.b.icmp_unsigned("!=", before, I64(0))
     must_go = f.equal(_word(f, table, DriverWord.MAY_STAY), I64(0))
@@ -347,11 +321,8 @@ def _addresses(f: Function, table: Any, buffer: Any) -> tuple[Any, Any]:
 def _drop(f: Function, result: Any) -> None:
     """Let go of a result, or of the error in its place: the kernel was started anyway."""
     none, some, done = f.block("no_result"), f.block("result"), f.block("dropped")
-    f.b.cbranch(f.is_null(result), none, some)
-    f.b.position_at_end(none)
+    f.when(f.is_null(result), none, some)
     f.python("PyErr_Clear", ir.VoidType())
-    f.b.branch(done)
-    f.b.position_at_end(some)
+    f.leave(done, some)
     f.python("Py_DecRef", ir.VoidType(), result)
-    f.b.branch(done)
-    f.b.position_at_end(done)
+    f.leave(done)

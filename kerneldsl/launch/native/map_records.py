@@ -136,8 +136,7 @@ def emit_maps(module: ir.Module) -> Any:
         known = f.load(record, 8 * MapWord.KEY, POINTER)
         image = f.load(record, 8 * MapWord.IMAGE, POINTER)
         anew, ready = f.block("anew"), f.block("ready")
-        f.b.cbranch(_are_equal(f, key, known, room), ready, anew)
-        f.b.position_at_end(anew)
+        f.unless(_are_equal(f, key, known, room), anew, ready)
         f.store(I64(0), known)  # no array is at that address
         extents, strides = f.at(key, 8), f.at(key, 8 * (1 + MAX_MAP_RANK))
         status = f.call(
@@ -151,8 +150,7 @@ def emit_maps(module: ir.Module) -> Any:
         )
         f.require(f.equal(status, I32(0)), bad)
         f.copy_words(known, key, I64(KEY_WORDS))
-        f.b.branch(ready)
-        f.b.position_at_end(ready)
+        f.leave(ready)
         place = f.at(buffer, f.load(record, 8 * MapWord.PLACE))
         f.copy_words(place, image, I64(_DOUBLE_WORDS))
     return f.accept(bad)
