@@ -132,29 +132,24 @@ def _until(
         f.b.block,
         *(f.block(name) for name in ("look", "again", "sleep", "asleep", "waited")),
     )
-    f.b.branch(look)
-    f.b.position_at_end(look)
+    f.leave(look)
     rounds = f.b.phi(I64)
-    f.b.cbranch(wanted(f.b.load_atomic(address, "acquire", 8, typ=I64)), done, again)
-    f.b.position_at_end(again)
+    f.unless(wanted(f.b.load_atomic(address, "acquire", 8, typ=I64)), again, done)
     _pause(f)
     following = f.b.add(rounds, I64(1))
     # Another thread of the pool may have been given the same processor.
     with f.b.if_then(f.equal(f.b.and_(following, I64(_ROUNDS_A_TURN - 1)), I64(0))):
         f.named("sched_yield", I32)
     turned = f.b.block
-    f.b.cbranch(f.b.icmp_signed("<", following, I64(_ROUNDS)), look, sleep)
-    f.b.position_at_end(sleep)
+    f.unless(f.b.icmp_signed("<", following, I64(_ROUNDS)), sleep, look)
     # One of the two sees what the other one has written: this thread the word, or the other one
     # that this thread sleeps.
     _put(f, I64(1), is_asleep, "seq_cst")
     now = f.b.load_atomic(address, "seq_cst", 8, typ=I64)
     awake = f.block("awake")
-    f.b.cbranch(wanted(now), awake, asleep)
-    f.b.position_at_end(asleep)
+    f.unless(wanted(now), asleep, awake)
     wait(f, semaphore)
-    f.b.branch(awake)
-    f.b.position_at_end(awake)
+    f.leave(awake)
     _put(f, I64(0), is_asleep, "monotonic")
     f.b.branch(look)
     for block, value in ((before, I64(0)), (turned, following), (awake, I64(0))):
@@ -183,22 +178,18 @@ def _emit_work(module: ir.Module) -> None:
         take, left, run, done = (f.block(name) for name in ("take", "left", "run", "part_done"))
         end, following = f.load(slot, SlotPlace.END), f.at(slot, int(SlotPlace.NEXT))
         is_own = f.equal(i, I64(0))
-        f.b.branch(take)
-        f.b.position_at_end(take)
+        f.leave(take)
         seen = f.b.load_atomic(following, "monotonic", 8, typ=I64)
-        f.b.cbranch(f.b.icmp_signed("<", seen, end), left, done)
-        f.b.position_at_end(left)
+        f.when(f.b.icmp_signed("<", seen, end), left, done)
         share = f.b.lshr(f.b.sub(end, seen), I64(2))
         is_many = f.b.and_(is_own, f.b.icmp_signed(">", share, I64(0)))
         steps = f.b.select(is_many, share, I64(1))
         taken = f.b.cmpxchg(following, seen, f.b.add(seen, steps), "monotonic", "monotonic")
-        f.b.cbranch(f.b.extract_value(taken, 1), run, take)
-        f.b.position_at_end(run)
+        f.when(f.b.extract_value(taken, 1), run, take)
         f.store(seen, start)
         f.store(steps, count)
         f.call(entry, VOID, start, count, one, launch)
-        f.b.branch(take)
-        f.b.position_at_end(done)
+        f.leave(take, done)
     f.done()
 
 
@@ -212,13 +203,11 @@ def _emit_worker(module: ir.Module) -> ir.Function:
         f.at(slot, int(SlotPlace.IS_ASLEEP)),
         f.at(slot, int(SlotPlace.SEMAPHORE)),
     )
-    seen = f.b.alloca(I64)
-    f.store(I64(0), seen)
+    seen = f.variable(I64(0))
     rest, knock, enter, inside, last = (
         f.block(name) for name in ("rest", "knock", "enter", "inside", "last")
     )
-    f.b.branch(rest)
-    f.b.position_at_end(rest)
+    f.leave(rest)
     old = f.load(seen)
     _until(f, bell, lambda now: f.b.icmp_signed("!=", now, old), is_asleep, semaphore)
     f.store(f.b.load_atomic(bell, "acquire", 8, typ=I64), seen)
@@ -226,15 +215,12 @@ def _emit_worker(module: ir.Module) -> ir.Function:
     # The launch waits for threads that join; those that come too late find the gate closed.
     f.b.position_at_end(knock)
     found = f.b.load_atomic(gate, "acquire", 8, typ=I64)
-    f.b.cbranch(f.b.icmp_signed(">=", found, I64(_OPEN)), enter, rest)
-    f.b.position_at_end(enter)
+    f.when(f.b.icmp_signed(">=", found, I64(_OPEN)), enter, rest)
     joined = f.b.cmpxchg(gate, found, f.b.add(found, I64(1)), "acq_rel", "acquire")
-    f.b.cbranch(f.b.extract_value(joined, 1), inside, knock)
-    f.b.position_at_end(inside)
+    f.when(f.b.extract_value(joined, 1), inside, knock)
     f.b.call(module.globals["work"], [state, number])
     before = f.b.atomic_rmw("sub", gate, I64(1), "seq_cst")
-    f.b.cbranch(f.equal(before, I64(1)), last, rest)
-    f.b.position_at_end(last)
+    f.when(f.equal(before, I64(1)), last, rest)
     _wake(f, f.at(state, int(PoolPlace.IS_ASLEEP)), f.at(state, int(PoolPlace.SEMAPHORE)))
     f.b.branch(rest)
     return f.function
@@ -285,11 +271,9 @@ def _emit_parallel_for(module: ir.Module, where: ir.GlobalVariable) -> ir.Functi
     threads = f.b.sext(count, I64)
     is_busy = f.at(state, int(PoolPlace.IS_BUSY))
     ask, alone, share, done = (f.block(name) for name in ("ask", "alone", "share", "done"))
-    f.b.branch(ask)
-    f.b.position_at_end(ask)
+    f.leave(ask)
     taken = f.b.cmpxchg(is_busy, I64(0), I64(1), "acq_rel", "monotonic")
-    f.b.cbranch(f.b.extract_value(taken, 1), share, alone)
-    f.b.position_at_end(alone)
+    f.unless(f.b.extract_value(taken, 1), alone, share)
     f.call(entry, VOID, start, one, one, launch)
     following = f.b.add(f.load(start), I64(1))
     f.store(following, start)
@@ -331,8 +315,7 @@ def _emit_parallel_for(module: ir.Module, where: ir.GlobalVariable) -> ir.Functi
         wait=lambda f, semaphore: _wait_for_launch(f, semaphore, until, launch),
     )
     _put(f, I64(0), is_busy, "release")
-    f.b.branch(done)
-    f.b.position_at_end(done)
+    f.leave(done)
     return f.done()
 
 
@@ -373,8 +356,7 @@ def emit_companion(module: ir.Module, where: ir.GlobalVariable) -> ir.Function:
     w = Writer(module, where, "companion", POINTER, POINTER)
     f, b = w, w.b
     look = f.block("look")
-    b.branch(look)
-    b.position_at_end(look)
+    f.leave(look)
     b.call(tell, [])
     with f.loop(I64(_LOOKS)):
         w.named("poll", I32, NULL, I64(0), I32(_LOOK_MS))

@@ -175,22 +175,18 @@ class _Runner:
         can_leave = b.zext(b.and_(may_leave, has_frame), I64)
         f.store(can_leave, frame, FramePlace.CAN_LEAVE)
         keep, begin, left, done = (f.block(n) for n in ("keep", "begin", "left", "done"))
-        b.cbranch(may_leave, keep, begin)
-        b.position_at_end(keep)
+        f.when(may_leave, keep, begin)
         set_jump = f.declared("_setjmp", I32, POINTER)
         set_jump.attributes.add("returns_twice")
         again = b.call(set_jump, [f.at(frame, int(FramePlace.BUFFER))])
-        b.cbranch(b.icmp_signed("==", again, I32(0)), begin, left)
-        b.position_at_end(begin)
+        f.when(b.icmp_signed("==", again, I32(0)), begin, left)
         with b.if_then(has_frame, likely=True):
             f.call(enter, VOID, frame)
         b.store(self._run(values, scratch), exception)
-        b.branch(done)
-        b.position_at_end(left)
+        f.leave(done, left)
         self._set_word(FAILURE_WORD, I64(STOPPED))
         b.store(I64(0), exception)
-        b.branch(done)
-        b.position_at_end(done)
+        f.leave(done)
         with b.if_then(has_frame, likely=True):
             record = f.load(frame, FramePlace.RECORD, POINTER)
             f.store(f.load(frame, FramePlace.PREVIOUS), record, RecordPlace.FRAME)
@@ -232,22 +228,18 @@ class _Pieces:
         first_units = f.load(self._launch, 8 * FIRST_UNITS_WORD)
         began = self._nanoseconds_in(first, last, first_units)
         before = b.block
-        b.branch(loop)
-        b.position_at_end(loop)
+        f.leave(loop)
         at, units, start = (b.phi(I64) for _ in range(3))
         since = b.sub(start, self._atomic(BEGAN_WORD))
         is_late = b.icmp_signed(">", since, I64(_SHORT_NS))
-        b.cbranch(is_late, late, look).set_weights([1, 1000])
-        b.position_at_end(late)
+        f.when(is_late, late, look).set_weights([1, 1000])
         watch = self._atomic(WATCH_WORD)
         with b.if_then(b.icmp_signed("!=", watch, I64(0))):
             f.call(watch, VOID, self._launch)
-        b.branch(look)
-        b.position_at_end(look)
+        f.leave(look)
         # A signal sets it, so it is read again each time.
         is_stopped = b.icmp_signed("!=", self._atomic(STOP_WORD), I64(0))
-        b.cbranch(is_stopped, stopped, go_on)
-        b.position_at_end(go_on)
+        f.unless(is_stopped, go_on, stopped)
         end = self._smaller(b.add(at, units), last)
         exception = self._run(at, end)
         has_failed = b.icmp_signed("!=", exception, I64(0))
@@ -256,8 +248,7 @@ class _Pieces:
         b.cbranch(is_over, done, more)
         b.position_at_end(stopped)
         f.store(I64(STOPPED), self._launch, 8 * FAILURE_WORD)
-        b.branch(done)
-        b.position_at_end(more)
+        f.leave(done, more)
         now = self._nanoseconds()
         spent = b.sub(now, start)
         longer = b.icmp_signed("<", spent, I64(_SHORT_NS))
@@ -273,12 +264,8 @@ class _Pieces:
         ):
             phi.add_incoming(initial, before)
             phi.add_incoming(later, b.block)
-        b.branch(loop)
-        b.position_at_end(done)
-        found = b.phi(I64)
-        found.add_incoming(exception, from_piece)
-        found.add_incoming(I64(0), stopped)
-        return found
+        f.leave(loop, done)
+        return f.join(I64, (exception, from_piece), (I64(0), stopped))
 
     def _nanoseconds_in(self, first: Any, last: Any, first_units: Any) -> Any:
         """Return the time if there are several pieces, or a step before this one; else 0.
@@ -297,10 +284,7 @@ class _Pieces:
             # llvmlite stores atomically at an address with a type alone.
             b.store_atomic(began, b.inttoptr(number, I64.as_pointer()), "monotonic", 8)
             timed = b.block
-        found = b.phi(I64)
-        found.add_incoming(I64(0), before)
-        found.add_incoming(now, timed)
-        return found
+        return self.f.join(I64, (I64(0), before), (now, timed))
 
     def _nanoseconds(self) -> Any:
         """Return the time of a clock that never goes back."""

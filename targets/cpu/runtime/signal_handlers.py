@@ -68,8 +68,7 @@ def _emit_number(module: ir.Module) -> None:
     f = NativeFunction(module, "number", VOID, [I64], is_internal=True)
     text = f.b.alloca(I8, _NUMBER_BYTES)
     before, loop, done = f.b.block, f.block("digits"), f.block("done")
-    f.b.branch(loop)
-    f.b.position_at_end(loop)
+    f.leave(loop)
     value, at = f.b.phi(I64), f.b.phi(I64)
     rest, place = f.b.udiv(value, I64(10)), f.b.sub(at, I64(1))
     digit = f.b.trunc(f.b.urem(value, I64(10)), I8)
@@ -77,8 +76,7 @@ def _emit_number(module: ir.Module) -> None:
     for phi, first, later in ((value, f.args[0], rest), (at, I64(_NUMBER_BYTES), place)):
         phi.add_incoming(first, before)
         phi.add_incoming(later, loop)
-    f.b.cbranch(f.equal(rest, I64(0)), done, loop)
-    f.b.position_at_end(done)
+    f.when(f.equal(rest, I64(0)), done, loop)
     f.named("write", I64, I32(_STDERR), f.at(text, place), f.b.sub(I64(_NUMBER_BYTES), place))
     f.done()
 
@@ -89,25 +87,21 @@ def _emit_fault(module: ir.Module, where: ir.GlobalVariable) -> ir.Function:
     number, information, _ = f.args
     record = f.named("pthread_getspecific", POINTER, f.b.trunc(f.word(SignalWord.KEY), I32))
     recorded, known, chain = f.block("recorded"), f.block("known"), f.block("chain")
-    f.b.cbranch(f.is_null(record), chain, recorded)
-    f.b.position_at_end(recorded)
+    f.unless(f.is_null(record), recorded, chain)
     frame = f.load(record, RecordPlace.FRAME, POINTER)
-    f.b.cbranch(f.is_null(frame), chain, known)
+    f.unless(f.is_null(frame), known, chain)
     # Pieces of text, of three words each: address, bytes, and where a number is in the launch.
-    f.b.position_at_end(known)
     launch = f.load(frame, FramePlace.LAUNCH, POINTER)
     pieces = f.load(launch, 8 * DESCRIPTION_WORD, POINTER)
     described = f.block("described")
-    f.b.cbranch(f.is_null(pieces), chain, described)
+    f.unless(f.is_null(pieces), described, chain)
     # Of threads that fault at once the first one reports; returning ends the process, so others
     # wait.
-    f.b.position_at_end(described)
     telling = ir.GlobalVariable(module, I64, "telling")
     telling.initializer, telling.linkage = I64(_NOBODY), "internal"
     tell, wait = f.block("tell"), f.block("wait")
     won = f.b.cmpxchg(telling, I64(_NOBODY), I64(_SOMEBODY), "acq_rel", "acquire")
-    f.b.cbranch(f.b.extract_value(won, 1), tell, wait)
-    f.b.position_at_end(wait)
+    f.unless(f.b.extract_value(won, 1), wait, tell)
     f.named("poll", I32, NULL, I64(0), I32(1))
     is_told = f.equal(f.b.load_atomic(telling, "acquire", 8), I64(_TOLD))
     f.b.cbranch(is_told, chain, wait)
@@ -117,15 +111,12 @@ def _emit_fault(module: ir.Module, where: ir.GlobalVariable) -> ir.Function:
         f.named("write", I64, I32(_STDERR), f.load(piece, 0, POINTER), f.load(piece, 8))
         place = f.load(piece, 16)
         show, shown = f.block("show"), f.block("shown")
-        f.b.cbranch(f.b.icmp_signed("<", place, I64(0)), shown, show)
-        f.b.position_at_end(show)
+        f.unless(f.b.icmp_signed("<", place, I64(0)), show, shown)
         f.b.call(module.globals["number"], [f.load(f.at(launch, place))])
-        f.b.branch(shown)
-        f.b.position_at_end(shown)
+        f.leave(shown)
     f.b.store_atomic(I64(_TOLD), telling, "release", 8)
-    f.b.branch(chain)
 
-    f.b.position_at_end(chain)
+    f.leave(chain)
     is_fault = f.equal(number, I32(int(signal.SIGSEGV)))
     before = f.b.select(
         is_fault,
@@ -134,11 +125,11 @@ def _emit_fault(module: ir.Module, where: ir.GlobalVariable) -> ir.Function:
     )
     f.named("sigaction", I32, number, before, NULL)
     sent, done = f.block("sent"), f.block("done")
-    f.b.cbranch(f.b.icmp_signed("<=", f.load(information, _SI_CODE, I32), I32(0)), sent, done)
-    f.b.position_at_end(sent)  # nothing would happen again by itself
+    f.when(
+        f.b.icmp_signed("<=", f.load(information, _SI_CODE, I32), I32(0)), sent, done
+    )  # nothing would happen again by itself
     f.named("raise", I32, number)
-    f.b.branch(done)
-    f.b.position_at_end(done)
+    f.leave(done)
     return f.done()
 
 
@@ -273,33 +264,28 @@ def _emit_record(module: ir.Module, where: ir.GlobalVariable) -> ir.Function:
     head, look, new, found = (f.block(name) for name in ("head", "look", "new", "found"))
     place = w.memory(16)
     f.store(w.word(SignalWord.RECORDS), place)
-    b.branch(head)
-    b.position_at_end(head)
+    f.leave(head)
     record = f.load(place, 0, POINTER)
-    b.cbranch(f.is_null(record), new, look)
-    b.position_at_end(look)
+    f.unless(f.is_null(record), look, new)
     f.store(f.load(record, RecordPlace.NEXT), place)
     taken = b.cmpxchg(f.at(record, int(RecordPlace.THREAD_ID)), I64(0), this, "seq_cst", "seq_cst")
     with b.if_then(b.extract_value(taken, 1)):
         f.store(b.ptrtoint(record, I64), place)
         b.branch(found)
-    b.branch(head)
-    b.position_at_end(new)
+    f.leave(head, new)
     made = w.named("calloc", POINTER, I64(1), I64(RECORD_BYTES))
     with b.if_then(f.is_null(made)):
         b.ret(b.inttoptr(b.ptrtoint(nowhere, I64), POINTER))
     f.store(this, made, RecordPlace.THREAD_ID)
     f.store(b.ptrtoint(made, I64), place)
     push = f.block("push")
-    b.branch(push)
-    b.position_at_end(push)
+    f.leave(push)
     newest = w.word(SignalWord.RECORDS)
     f.store(newest, made, RecordPlace.NEXT)
     pushed = b.cmpxchg(
         w.word_at(SignalWord.RECORDS), newest, b.ptrtoint(made, I64), "seq_cst", "seq_cst"
     )
-    b.cbranch(b.extract_value(pushed, 1), found, push)
-    b.position_at_end(found)
+    f.when(b.extract_value(pushed, 1), found, push)
     record = f.load(place, 0, POINTER)
     thread = w.named("PyThread_get_thread_ident", I64)
     with b.if_then(f.equal(thread, w.word(SignalWord.MAIN_THREAD))):
@@ -321,9 +307,7 @@ def _emit_enter(
     with b.if_then(f.is_null(known), likely=False):
         made = b.call(make, [])
         making = b.block
-    record = b.phi(POINTER)
-    record.add_incoming(known, before)
-    record.add_incoming(made, making)
+    record = f.join(POINTER, (known, before), (made, making))
     f.store(f.load(record, RecordPlace.FRAME), frame, FramePlace.PREVIOUS)
     f.store(b.ptrtoint(record, I64), frame, FramePlace.RECORD)
     f.store(b.ptrtoint(frame, I64), record, RecordPlace.FRAME)
@@ -363,9 +347,7 @@ def _is_launching(w: Writer) -> Any:
     with b.if_then(b.not_(f.is_null(record))):
         running = f.load(record, RecordPlace.FRAME)
         known = b.block
-    frame = b.phi(I64)
-    frame.add_incoming(I64(0), before)
-    frame.add_incoming(running, known)
+    frame = f.join(I64, (I64(0), before), (running, known))
     return b.icmp_unsigned("!=", b.or_(frame, w.word(SignalWord.CURRENT)), I64(0))
 
 
@@ -385,13 +367,11 @@ def _emit_watcher(
     def pause(ms: Any) -> None:
         w.named("poll", I32, NULL, I64(0), ms)
 
-    b.branch(tick)
-    b.position_at_end(tick)
+    f.leave(tick)
     is_stopping = b.icmp_unsigned("!=", w.word(SignalWord.IS_STOPPING), I64(0))
     pause(b.select(is_stopping, I32(_STOPPING_TICK_MS), I32(_TICK_MS)))
-    b.cbranch(_is_launching(w), watched, quiet)
 
-    b.position_at_end(watched)
+    f.when(_is_launching(w), watched, quiet)
     f.store(I64(0), idle)
     is_stopping = b.icmp_unsigned("!=", w.word(SignalWord.IS_STOPPING), I64(0))
     with b.if_else(is_stopping) as (stop, go_on):
@@ -408,14 +388,12 @@ def _emit_watcher(
             before = w.exchange(w.word_at(SignalWord.COMPANION), I64(1))
             with b.if_then(w.is_zero(before)):
                 w.start_thread(companion)
-    b.branch(tick)
 
-    b.position_at_end(quiet)
+    f.leave(tick, quiet)
     w.set_word(SignalWord.IS_STOPPING, I64(0))
     ticks = b.add(f.load(idle), I64(1))
     f.store(ticks, idle)
-    b.cbranch(b.icmp_signed(">", ticks, I64(_IDLE_TICKS)), sleep, tick)
-    b.position_at_end(sleep)
+    f.when(b.icmp_signed(">", ticks, I64(_IDLE_TICKS)), sleep, tick)
     f.store(I64(0), idle)
     w.set_word(SignalWord.WATCHER, I64(WatcherState.ASLEEP))
     # A launch that has begun by now may not have seen it, and is seen here after a while.
@@ -423,8 +401,7 @@ def _emit_watcher(
     with b.if_then(_is_launching(w)):
         before = w.exchange(w.word_at(SignalWord.WATCHER), I64(WatcherState.AWAKE))
         b.cbranch(f.equal(before, I64(WatcherState.ASLEEP)), tick, wait)
-    b.branch(wait)
-    b.position_at_end(wait)
+    f.leave(wait)
     woken = w.named("sem_wait", I32, w.word_at(SignalWord.SEMAPHORE))
     b.cbranch(w.is_zero(woken), tick, wait)
     return f.function
@@ -435,16 +412,13 @@ def _poke_running(w: Writer, place: Any) -> None:
     f, b = w, w.b
     head, look, done = f.block("head"), f.block("look"), f.block("looked")
     f.store(w.word(SignalWord.RECORDS), place)
-    b.branch(head)
-    b.position_at_end(head)
+    f.leave(head)
     record = f.load(place, 0, POINTER)
-    b.cbranch(f.is_null(record), done, look)
-    b.position_at_end(look)
+    f.unless(f.is_null(record), look, done)
     f.store(f.load(record, RecordPlace.NEXT), place)
     with b.if_then(b.not_(w.is_zero(f.load(record, RecordPlace.FRAME)))):
         _poke(w, f.load(record, RecordPlace.THREAD_ID))
-    b.branch(head)
-    b.position_at_end(done)
+    f.leave(head, done)
 
 
 def _emit_rouse(module: ir.Module, where: ir.GlobalVariable, watcher: ir.Function) -> ir.Function:
