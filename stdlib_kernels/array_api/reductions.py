@@ -73,9 +73,7 @@ def _cumulative(
     Parameters
     ----------
     x : array
-        A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
-        shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
-        {dtypes}.
+        {dtypes}; any rank and layout.
     axis : int, optional
         The axis; not needed for arrays of one axis.
     dtype : dtype, optional
@@ -92,8 +90,7 @@ def _cumulative(
     Raises
     ------
     kerneldsl.errors.ArgumentError
-        If `x` is not an array or has another dtype, if the axis does not exist, or if another
-        argument does not fit.
+        If `x` is not an array, or its dtype, the axis or another argument does not fit.
 
     See Also
     --------
@@ -130,9 +127,7 @@ def diff(
     Parameters
     ----------
     x : array
-        A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
-        shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
-        bool, integer, float or complex.
+        bool, integer, float or complex; any rank and layout.
     axis : int
         The axis of the differences.
     n : int
@@ -149,8 +144,7 @@ def diff(
     Raises
     ------
     kerneldsl.errors.ArgumentError
-        If `x` is not an array or has another dtype, if the axis does not exist, or if another
-        argument does not fit.
+        If `x` is not an array, or its dtype, the axis or another argument does not fit.
 
     See Also
     --------

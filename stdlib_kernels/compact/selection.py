@@ -40,9 +40,7 @@ def compress(condition: Array, x: Array, axis: int | None = None, *, out: Out = 
         Same kind as `x`. Elements with a nonzero condition are selected. It may be shorter than the
         axis. If it is longer, the rest must be zero, and the host waits for it.
     x : array
-        A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
-        shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
-        bool, integer, float or complex.
+        bool, integer, float or complex; any rank and layout.
     axis : int, optional
         The axis of the slices; by default the array is flattened in C order.
     out : array, optional
@@ -56,8 +54,7 @@ def compress(condition: Array, x: Array, axis: int | None = None, *, out: Out = 
     Raises
     ------
     kerneldsl.errors.ArgumentError
-        If `x` is not an array or has another dtype, if the axis does not exist, or if another
-        argument does not fit.
+        If `x` is not an array, or its dtype, the axis or another argument does not fit.
 
     See Also
     --------
@@ -119,9 +116,7 @@ def flatnonzero(x: Array) -> Any:
     Parameters
     ----------
     x : array
-        A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
-        shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
-        bool, integer, float or complex.
+        bool, integer, float or complex; any rank and layout.
 
     Returns
     -------
@@ -131,8 +126,7 @@ def flatnonzero(x: Array) -> Any:
     Raises
     ------
     kerneldsl.errors.ArgumentError
-        If `x` is not an array or has another dtype, if the axis does not exist, or if another
-        argument does not fit.
+        If `x` is not an array, or its dtype, the axis or another argument does not fit.
 
     See Also
     --------
@@ -156,9 +150,7 @@ def nonzero(x: Array) -> Any:
     Parameters
     ----------
     x : array
-        A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
-        shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
-        bool, integer, float or complex.
+        bool, integer, float or complex; any rank and layout.
 
     Returns
     -------
@@ -169,8 +161,7 @@ def nonzero(x: Array) -> Any:
     Raises
     ------
     kerneldsl.errors.ArgumentError
-        If `x` is not an array or has another dtype, if the axis does not exist, or if another
-        argument does not fit.
+        If `x` is not an array, or its dtype, the axis or another argument does not fit.
     kerneldsl.errors.ArgumentValueError
         If `x` has no axes.
 
@@ -216,9 +207,7 @@ def partition(condition: Array, x: Array) -> Any:
     condition : array
         Same kind and shape as `x`. Elements with a nonzero condition are first.
     x : array
-        A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
-        shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
-        bool, integer, float or complex.
+        bool, integer, float or complex; any rank and layout.
 
     Returns
     -------
@@ -230,8 +219,7 @@ def partition(condition: Array, x: Array) -> Any:
     Raises
     ------
     kerneldsl.errors.ArgumentError
-        If `x` is not an array or has another dtype, if the axis does not exist, or if another
-        argument does not fit.
+        If `x` is not an array, or its dtype, the axis or another argument does not fit.
 
     See Also
     --------
@@ -267,9 +255,7 @@ def run_length(x: Array) -> Any:
     Parameters
     ----------
     x : array
-        A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
-        shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
-        bool, integer, float or complex.
+        bool, integer, float or complex; any rank and layout.
 
     Returns
     -------
@@ -282,8 +268,7 @@ def run_length(x: Array) -> Any:
     Raises
     ------
     kerneldsl.errors.ArgumentError
-        If `x` is not an array or has another dtype, if the axis does not exist, or if another
-        argument does not fit.
+        If `x` is not an array, or its dtype, the axis or another argument does not fit.
 
     See Also
     --------

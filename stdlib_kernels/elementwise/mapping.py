@@ -90,9 +90,7 @@ def clip(
     Parameters
     ----------
     x : array
-        A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
-        shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
-        bool, integer or float.
+        bool, integer or float; any rank and layout.
     min, max : array or number, optional
         The bounds, which are broadcast against `x`; by default none. If `min` is above `max`, the
         result is `max`.
@@ -108,8 +106,7 @@ def clip(
     Raises
     ------
     kerneldsl.errors.ArgumentError
-        If `x` is not an array or has another dtype, if the axis does not exist, or if another
-        argument does not fit.
+        If `x` is not an array, or its dtype, the axis or another argument does not fit.
 
     See Also
     --------
@@ -148,9 +145,7 @@ def astype(x: Array, dtype: Any, *, out: Out = None) -> Any:
     Parameters
     ----------
     x : array
-        A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
-        shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
-        bool, integer, float or complex.
+        bool, integer, float or complex; any rank and layout.
     dtype : dtype
         The new dtype.
     out : array, optional
@@ -165,8 +160,7 @@ def astype(x: Array, dtype: Any, *, out: Out = None) -> Any:
     Raises
     ------
     kerneldsl.errors.ArgumentError
-        If `x` is not an array or has another dtype, if the axis does not exist, or if another
-        argument does not fit.
+        If `x` is not an array, or its dtype, the axis or another argument does not fit.
 
     See Also
     --------

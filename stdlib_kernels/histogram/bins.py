@@ -69,9 +69,7 @@ def histogram(
     Parameters
     ----------
     x : array
-        A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
-        shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
-        bool, integer or float.
+        bool, integer or float; any rank and layout.
     bins : int, or array of shape (m + 1,)
         The number of bins of equal width, or the edges in ascending order. The last bin includes
         its upper edge.
@@ -93,8 +91,7 @@ def histogram(
     Raises
     ------
     kerneldsl.errors.ArgumentError
-        If `x` is not an array or has another dtype, if the axis does not exist, or if another
-        argument does not fit.
+        If `x` is not an array, or its dtype, the axis or another argument does not fit.
     kerneldsl.errors.ArgumentValueError
         If edges do not ascend, or the range is not finite.
 
@@ -136,8 +133,7 @@ def histogram2d(
     Parameters
     ----------
     x : array of shape (n,)
-        A NumPy array, a device array, or an array of another library. Any layout.
-        bool, integer or float.
+        bool, integer or float; any layout.
     y : array of shape (n,)
         Same kind as `x`.
     bins : int, array, or two of these

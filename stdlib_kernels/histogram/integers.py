@@ -65,8 +65,7 @@ def bincount(x: Array, weights: Array | None = None, minlength: int = 0) -> Any:
     Parameters
     ----------
     x : array of shape (n,)
-        A NumPy array, a device array, or an array of another library. Any layout.
-        bool or integer, at least 0, but not uint64.
+        bool or integer, at least 0, but not uint64; any layout.
     weights : array of shape (n,), optional
         Same kind as `x`; bool, integer or float.
     minlength : int

@@ -39,9 +39,7 @@ def dot(x: Array, y: Array, out: Out = None) -> Any:
     Parameters
     ----------
     x : array
-        A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
-        shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
-        bool, integer, float or complex.
+        bool, integer, float or complex; any rank and layout.
     y : array
         Same kind as `x`. Any rank and layout.
     out : array, optional
@@ -57,8 +55,7 @@ def dot(x: Array, y: Array, out: Out = None) -> Any:
     Raises
     ------
     kerneldsl.errors.ArgumentError
-        If `x` is not an array or has another dtype, if the axis does not exist, or if another
-        argument does not fit.
+        If `x` is not an array, or its dtype, the axis or another argument does not fit.
 
     See Also
     --------

@@ -78,9 +78,7 @@ def flip(x: Array, axis: Ints | None = None) -> Any:
     Parameters
     ----------
     x : array
-        A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
-        shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
-        bool, integer, float or complex.
+        bool, integer, float or complex; any rank and layout.
     axis : int or tuple of int, optional
         The axes to reverse; by default all.
 
@@ -92,8 +90,7 @@ def flip(x: Array, axis: Ints | None = None) -> Any:
     Raises
     ------
     kerneldsl.errors.ArgumentError
-        If `x` is not an array or has another dtype, if the axis does not exist, or if another
-        argument does not fit.
+        If `x` is not an array, or its dtype, the axis or another argument does not fit.
 
     See Also
     --------
@@ -120,9 +117,7 @@ def roll(x: Array, shift: Any, axis: Ints | None = None) -> Any:
     Parameters
     ----------
     x : array
-        A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
-        shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
-        bool, integer, float or complex.
+        bool, integer, float or complex; any rank and layout.
     shift : int, tuple of int, or int array
         The distance, towards higher indices; one for each axis, or one for all. Several shifts of
         one axis are added. An array is read on the host.
@@ -137,8 +132,7 @@ def roll(x: Array, shift: Any, axis: Ints | None = None) -> Any:
     Raises
     ------
     kerneldsl.errors.ArgumentError
-        If `x` is not an array or has another dtype, if the axis does not exist, or if another
-        argument does not fit.
+        If `x` is not an array, or its dtype, the axis or another argument does not fit.
 
     See Also
     --------
@@ -184,9 +178,7 @@ def tile(x: Array, reps: Ints) -> Any:
     Parameters
     ----------
     x : array
-        A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
-        shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
-        bool, integer, float or complex.
+        bool, integer, float or complex; any rank and layout.
     reps : int or tuple of int
         The number of repetitions along each axis; the last number belongs to the last axis. Missing
         numbers are 1. If there are more numbers than axes, `x` gets axes of extent 1.
@@ -199,8 +191,7 @@ def tile(x: Array, reps: Ints) -> Any:
     Raises
     ------
     kerneldsl.errors.ArgumentError
-        If `x` is not an array or has another dtype, if the axis does not exist, or if another
-        argument does not fit.
+        If `x` is not an array, or its dtype, the axis or another argument does not fit.
 
     See Also
     --------

@@ -73,8 +73,7 @@ def concatenate(
     Raises
     ------
     kerneldsl.errors.ArgumentError
-        If `x` is not an array or has another dtype, if the axis does not exist, or if another
-        argument does not fit.
+        If `x` is not an array, or its dtype, the axis or another argument does not fit.
 
     See Also
     --------
@@ -130,8 +129,7 @@ def stack(
     Raises
     ------
     kerneldsl.errors.ArgumentError
-        If `x` is not an array or has another dtype, if the axis does not exist, or if another
-        argument does not fit.
+        If `x` is not an array, or its dtype, the axis or another argument does not fit.
 
     See Also
     --------

@@ -148,9 +148,7 @@ def pad(
     Parameters
     ----------
     x : array
-        A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
-        shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
-        bool, integer, float or complex.
+        bool, integer, float or complex; any rank and layout.
     pad_width : int, or tuples of ints
         The numbers of elements before and after the array along each axis:
         ``((before, after), …)``, one such pair for all axes, or one number for all.
@@ -178,8 +176,7 @@ def pad(
     Raises
     ------
     kerneldsl.errors.ArgumentError
-        If `x` is not an array or has another dtype, if the axis does not exist, or if another
-        argument does not fit.
+        If `x` is not an array, or its dtype, the axis or another argument does not fit.
 
     See Also
     --------

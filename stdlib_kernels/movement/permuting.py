@@ -101,9 +101,7 @@ def permute(x: Array, axes: tuple[int, ...] | None = None, *, out: Out = None) -
     Parameters
     ----------
     x : array
-        A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
-        shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
-        bool, integer, float or complex.
+        bool, integer, float or complex; any rank and layout.
     axes : tuple of int, optional
         For each axis of the result, the axis of `x`; by default reversed.
     out : array, optional
@@ -117,8 +115,7 @@ def permute(x: Array, axes: tuple[int, ...] | None = None, *, out: Out = None) -
     Raises
     ------
     kerneldsl.errors.ArgumentError
-        If `x` is not an array or has another dtype, if the axis does not exist, or if another
-        argument does not fit.
+        If `x` is not an array, or its dtype, the axis or another argument does not fit.
 
     See Also
     --------

@@ -38,9 +38,7 @@ def repeat(x: Array, repeats: Any, axis: int | None = None) -> Any:
     Parameters
     ----------
     x : array
-        A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
-        shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
-        bool, integer, float or complex.
+        bool, integer, float or complex; any rank and layout.
     repeats : int, tuple of int, or int or bool array of shape (n,)
         The number of repetitions, for all n or for each. An array has the same kind as `x`, and is
         not uint64. The host waits for the sum of an array.
@@ -55,8 +53,7 @@ def repeat(x: Array, repeats: Any, axis: int | None = None) -> Any:
     Raises
     ------
     kerneldsl.errors.ArgumentError
-        If `x` is not an array or has another dtype, if the axis does not exist, or if another
-        argument does not fit.
+        If `x` is not an array, or its dtype, the axis or another argument does not fit.
 
     See Also
     --------

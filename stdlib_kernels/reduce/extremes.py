@@ -56,9 +56,7 @@ def _extreme(name: str, kind: str, op: Any, example: str) -> Any:
     Parameters
     ----------
     x : array
-        A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
-        shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
-        bool, integer, float or complex.
+        bool, integer, float or complex; any rank and layout.
     axis : int or tuple of int, optional
         The axes to reduce; by default all.
     out : array, optional
@@ -80,8 +78,7 @@ def _extreme(name: str, kind: str, op: Any, example: str) -> Any:
     Raises
     ------
     kerneldsl.errors.ArgumentError
-        If `x` is not an array or has another dtype, if the axis does not exist, or if another
-        argument does not fit.
+        If `x` is not an array, or its dtype, the axis or another argument does not fit.
     kerneldsl.errors.ArgumentValueError
         If the reduced axes have no elements.
 
@@ -135,9 +132,7 @@ def _truth_of(name: str, some: str, op: Any, of_none: bool) -> Any:
     Parameters
     ----------
     x : array
-        A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
-        shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
-        bool, integer, float or complex.
+        bool, integer, float or complex; any rank and layout.
     axis : int or tuple of int, optional
         The axes to reduce; by default all.
     out : array, optional
@@ -156,8 +151,7 @@ def _truth_of(name: str, some: str, op: Any, of_none: bool) -> Any:
     Raises
     ------
     kerneldsl.errors.ArgumentError
-        If `x` is not an array or has another dtype, if the axis does not exist, or if another
-        argument does not fit.
+        If `x` is not an array, or its dtype, the axis or another argument does not fit.
 
     See Also
     --------
@@ -184,9 +178,7 @@ def count_nonzero(x: Array, axis: Axis = None, *, out: Out = None, keepdims: boo
     Parameters
     ----------
     x : array
-        A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
-        shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
-        bool, integer, float or complex.
+        bool, integer, float or complex; any rank and layout.
     axis : int or tuple of int, optional
         The axes to reduce; by default all.
     out : array, optional
@@ -203,8 +195,7 @@ def count_nonzero(x: Array, axis: Axis = None, *, out: Out = None, keepdims: boo
     Raises
     ------
     kerneldsl.errors.ArgumentError
-        If `x` is not an array or has another dtype, if the axis does not exist, or if another
-        argument does not fit.
+        If `x` is not an array, or its dtype, the axis or another argument does not fit.
 
     See Also
     --------

@@ -211,9 +211,7 @@ def _spread(name: str, said: str, what: str, finish: Any, example: str) -> Any:
     Parameters
     ----------
     x : array
-        A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
-        shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
-        bool, integer, float or complex.
+        bool, integer, float or complex; any rank and layout.
     axis : int or tuple of int, optional
         The axes to reduce; by default all.
     out : array, optional
@@ -240,8 +238,7 @@ def _spread(name: str, said: str, what: str, finish: Any, example: str) -> Any:
     Raises
     ------
     kerneldsl.errors.ArgumentError
-        If `x` is not an array or has another dtype, if the axis does not exist, or if another
-        argument does not fit.
+        If `x` is not an array, or its dtype, the axis or another argument does not fit.
 
     Warns
     -----

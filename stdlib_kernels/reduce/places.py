@@ -138,9 +138,7 @@ def _place(name: str, kind: str, op: Any, example: str) -> Any:
     Parameters
     ----------
     x : array
-        A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
-        shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
-        bool, integer, float or complex.
+        bool, integer, float or complex; any rank and layout.
     axis : int, optional
         The axis to reduce; by default the array is flattened in C order.
     out : array, optional
@@ -157,8 +155,7 @@ def _place(name: str, kind: str, op: Any, example: str) -> Any:
     Raises
     ------
     kerneldsl.errors.ArgumentError
-        If `x` is not an array or has another dtype, if the axis does not exist, or if another
-        argument does not fit.
+        If `x` is not an array, or its dtype, the axis or another argument does not fit.
     kerneldsl.errors.ArgumentValueError
         If the reduced axes have no elements.
 

@@ -60,9 +60,7 @@ def _total(name: str, said: str, op: Any, of_numbers: str, examples: tuple[str, 
     Parameters
     ----------
     x : array
-        A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
-        shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
-        bool, integer, float or complex.
+        bool, integer, float or complex; any rank and layout.
     axis : int or tuple of int, optional
         The axes to reduce; by default all.
     out : array, optional
@@ -87,8 +85,7 @@ def _total(name: str, said: str, op: Any, of_numbers: str, examples: tuple[str, 
     Raises
     ------
     kerneldsl.errors.ArgumentError
-        If `x` is not an array or has another dtype, if the axis does not exist, or if another
-        argument does not fit.
+        If `x` is not an array, or its dtype, the axis or another argument does not fit.
 
     See Also
     --------
@@ -125,9 +122,7 @@ def mean(
     Parameters
     ----------
     x : array
-        A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
-        shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
-        bool, integer, float or complex.
+        bool, integer, float or complex; any rank and layout.
     axis : int or tuple of int, optional
         The axes to reduce; by default all.
     out : array, optional
@@ -149,8 +144,7 @@ def mean(
     Raises
     ------
     kerneldsl.errors.ArgumentError
-        If `x` is not an array or has another dtype, if the axis does not exist, or if another
-        argument does not fit.
+        If `x` is not an array, or its dtype, the axis or another argument does not fit.
 
     Warns
     -----
@@ -197,9 +191,7 @@ def reduce(
     Parameters
     ----------
     x : array
-        A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
-        shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
-        bool, integer, float or complex.
+        bool, integer, float or complex; any rank and layout.
     axis : int or tuple of int, optional
         The axes to reduce; by default all.
     out : array, optional
@@ -226,8 +218,7 @@ def reduce(
     Raises
     ------
     kerneldsl.errors.ArgumentError
-        If `x` is not an array or has another dtype, if the axis does not exist, or if another
-        argument does not fit.
+        If `x` is not an array, or its dtype, the axis or another argument does not fit.
     kerneldsl.errors.KernelError
         If `op` cannot be compiled.
 
@@ -271,9 +262,7 @@ def norm(
     Parameters
     ----------
     x : array
-        A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
-        shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
-        bool, integer, float or complex.
+        bool, integer, float or complex; any rank and layout.
     axis : int or tuple of int, optional
         The axes to reduce; by default all.
     out : array, optional
@@ -294,8 +283,7 @@ def norm(
     Raises
     ------
     kerneldsl.errors.ArgumentError
-        If `x` is not an array or has another dtype, if the axis does not exist, or if another
-        argument does not fit.
+        If `x` is not an array, or its dtype, the axis or another argument does not fit.
     kerneldsl.errors.ArgumentValueError
         If the reduced axes have no elements, and `ord` is -inf.
 

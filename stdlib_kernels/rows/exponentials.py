@@ -106,9 +106,7 @@ def _of_rows(name: str, said: str, limits: str, example: tuple[str, str], *, is_
     Parameters
     ----------
     x : array
-        A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
-        shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
-        bool, integer or float.
+        bool, integer or float; any rank and layout.
     axis : int
         The axis of the elements of a row.
     out : array, optional
@@ -124,8 +122,7 @@ def _of_rows(name: str, said: str, limits: str, example: tuple[str, str], *, is_
     Raises
     ------
     kerneldsl.errors.ArgumentError
-        If `x` is not an array or has another dtype, if the axis does not exist, or if another
-        argument does not fit.
+        If `x` is not an array, or its dtype, the axis or another argument does not fit.
 
     See Also
     --------

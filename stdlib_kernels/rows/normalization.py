@@ -115,9 +115,7 @@ def layer_norm(
     Parameters
     ----------
     x : array
-        A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
-        shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
-        bool, integer or float.
+        bool, integer or float; any rank and layout.
     axis : int
         The axis of the elements of a row.
     out : array, optional
@@ -140,8 +138,7 @@ def layer_norm(
     Raises
     ------
     kerneldsl.errors.ArgumentError
-        If `x` is not an array or has another dtype, if the axis does not exist, or if another
-        argument does not fit.
+        If `x` is not an array, or its dtype, the axis or another argument does not fit.
 
     See Also
     --------
@@ -171,9 +168,7 @@ def rms_norm(
     Parameters
     ----------
     x : array
-        A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
-        shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
-        bool, integer or float.
+        bool, integer or float; any rank and layout.
     axis : int
         The axis of the elements of a row.
     out : array, optional
@@ -195,8 +190,7 @@ def rms_norm(
     Raises
     ------
     kerneldsl.errors.ArgumentError
-        If `x` is not an array or has another dtype, if the axis does not exist, or if another
-        argument does not fit.
+        If `x` is not an array, or its dtype, the axis or another argument does not fit.
 
     See Also
     --------

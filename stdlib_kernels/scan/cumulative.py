@@ -35,9 +35,7 @@ def _total(name: str, said: str, op: Any, examples: tuple[str, str, str]) -> Any
     Parameters
     ----------
     x : array
-        A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
-        shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
-        bool, integer, float or complex.
+        bool, integer, float or complex; any rank and layout.
     axis : int, optional
         The axis along which the function works; by default the array is flattened in C order.
     out : array, optional
@@ -61,8 +59,7 @@ def _total(name: str, said: str, op: Any, examples: tuple[str, str, str]) -> Any
     Raises
     ------
     kerneldsl.errors.ArgumentError
-        If `x` is not an array or has another dtype, if the axis does not exist, or if another
-        argument does not fit.
+        If `x` is not an array, or its dtype, the axis or another argument does not fit.
 
     See Also
     --------
@@ -106,9 +103,7 @@ def _extreme(name: str, kinds: tuple[str, str], op: Any, none: str, example: str
     Parameters
     ----------
     x : array
-        A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
-        shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
-        bool, integer, float or complex.
+        bool, integer, float or complex; any rank and layout.
     axis : int, optional
         The axis along which the function works; by default the array is flattened in C order.
     out : array, optional
@@ -129,8 +124,7 @@ def _extreme(name: str, kinds: tuple[str, str], op: Any, none: str, example: str
     Raises
     ------
     kerneldsl.errors.ArgumentError
-        If `x` is not an array or has another dtype, if the axis does not exist, or if another
-        argument does not fit.
+        If `x` is not an array, or its dtype, the axis or another argument does not fit.
 
     See Also
     --------
@@ -167,9 +161,7 @@ def scan(
     Parameters
     ----------
     x : array
-        A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
-        shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
-        bool, integer, float or complex.
+        bool, integer, float or complex; any rank and layout.
     axis : int, optional
         The axis along which the function works; by default the array is flattened in C order.
     out : array, optional
@@ -199,8 +191,7 @@ def scan(
     Raises
     ------
     kerneldsl.errors.ArgumentError
-        If `x` is not an array or has another dtype, if the axis does not exist, or if another
-        argument does not fit.
+        If `x` is not an array, or its dtype, the axis or another argument does not fit.
     kerneldsl.errors.KernelError
         If `op` cannot be compiled.
 

@@ -52,9 +52,7 @@ def _sorting(name: str, said: str, result: tuple[str, str, str], examples: tuple
     Parameters
     ----------
     x : array
-        A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
-        shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
-        bool, integer, float or complex.
+        bool, integer, float or complex; any rank and layout.
     axis : int, optional
         The axis to sort along; with ``None`` the array is flattened in C order.
     descending : bool
@@ -71,8 +69,7 @@ def _sorting(name: str, said: str, result: tuple[str, str, str], examples: tuple
     Raises
     ------
     kerneldsl.errors.ArgumentError
-        If `x` is not an array or has another dtype, if the axis does not exist, or if another
-        argument does not fit.
+        If `x` is not an array, or its dtype, the axis or another argument does not fit.
 
     See Also
     --------
@@ -109,8 +106,7 @@ def sort_pairs(
     Parameters
     ----------
     keys : array
-        A NumPy array, a device array, or an array of another library. Any rank and layout. bool,
-        integer, float or complex.
+        bool, integer, float or complex; any rank and layout.
     values : array
         Same kind and shape as `keys`. bool, integer, float or complex.
     axis : int, optional
@@ -126,8 +122,7 @@ def sort_pairs(
     Raises
     ------
     kerneldsl.errors.ArgumentError
-        If `x` is not an array or has another dtype, if the axis does not exist, or if another
-        argument does not fit.
+        If `x` is not an array, or its dtype, the axis or another argument does not fit.
 
     See Also
     --------
@@ -158,9 +153,7 @@ def top_k(x: Array, k: int, axis: int = -1, *, largest: bool = True) -> Any:
     Parameters
     ----------
     x : array
-        A NumPy array, a device array, or an array of another library, such as torch or CuPy, that
-        shares its memory by DLPack or ``__cuda_array_interface__``. Any rank and layout.
-        bool, integer, float or complex.
+        bool, integer, float or complex; any rank and layout.
     k : int
         The number of elements.
     axis : int
@@ -179,8 +172,7 @@ def top_k(x: Array, k: int, axis: int = -1, *, largest: bool = True) -> Any:
     Raises
     ------
     kerneldsl.errors.ArgumentError
-        If `x` is not an array or has another dtype, if the axis does not exist, or if another
-        argument does not fit.
+        If `x` is not an array, or its dtype, the axis or another argument does not fit.
 
     See Also
     --------

@@ -96,8 +96,7 @@ def searchsorted(
     Parameters
     ----------
     x : array of shape (n,)
-        A NumPy array, a device array, or an array of another library. Any layout.
-        bool, integer, float or complex, in the order of `sort`.
+        bool, integer, float or complex, in the order of `sort`; any layout.
     v : array or number
         The values. Any shape and layout. Same kind as `x`.
     side : str
@@ -117,8 +116,7 @@ def searchsorted(
     Raises
     ------
     kerneldsl.errors.ArgumentError
-        If `x` is not an array or has another dtype, if the axis does not exist, or if another
-        argument does not fit.
+        If `x` is not an array, or its dtype, the axis or another argument does not fit.
 
     See Also
     --------
@@ -172,8 +170,7 @@ def merge(x: Array, y: Array, *, out: Out = None) -> Any:
     Parameters
     ----------
     x : array of shape (n,)
-        A NumPy array, a device array, or an array of another library. Any layout.
-        bool, integer, float or complex, in the order of `sort`.
+        bool, integer, float or complex, in the order of `sort`; any layout.
     y : array of shape (m,)
         The other array, sorted in the same way. Same kind as `x`.
     out : array, optional
@@ -188,8 +185,7 @@ def merge(x: Array, y: Array, *, out: Out = None) -> Any:
     Raises
     ------
     kerneldsl.errors.ArgumentError
-        If `x` is not an array or has another dtype, if the axis does not exist, or if another
-        argument does not fit.
+        If `x` is not an array, or its dtype, the axis or another argument does not fit.
 
     Examples
     --------

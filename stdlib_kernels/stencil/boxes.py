@@ -140,20 +140,12 @@ def _weighing(name: str, said: str, example: str, *, is_reversed: bool) -> Any:
     Parameters
     ----------
     x : array
-        A NumPy array, a device array, or an array of another library, with integers or floats. Any
-        layout.
+        Integers or floats. Any layout.
     weights : array
         The same number of axes as `x`, one to three. They are read on the host.
     mode : str
-        Values beyond the borders of the array:
-
-        - ``"reflect"``: d c b a | a b c d | d c b a
-        - ``"mirror"``: d c b | a b c d | c b a
-        - ``"nearest"``: a a a | a b c d | d d d
-        - ``"wrap"``: b c d | a b c d | a b c
-        - ``"constant"``: `cval`
-
-        ``"grid-mirror"``, ``"grid-wrap"`` and ``"grid-constant"`` are allowed, too.
+        Values beyond the borders: ``"reflect"``, ``"mirror"``, ``"nearest"``, ``"wrap"`` or
+        ``"constant"``. :func:`~stdlib_kernels.stencil.gaussian_filter` describes them.
     cval : float
         The value beyond the borders in mode ``"constant"``.
     origin : int or tuple of int

@@ -106,22 +106,14 @@ def _along(name: str, said: str, *, is_reversed: bool) -> Any:
     Parameters
     ----------
     x : array
-        A NumPy array, a device array, or an array of another library, with integers or floats. Any
-        layout.
+        Integers or floats. Any layout.
     weights : array of shape (n,)
         The weights, which are read on the host.
     axis : int
         The axis of the neighbours.
     mode : str
-        Values beyond the borders of the array:
-
-        - ``"reflect"``: d c b a | a b c d | d c b a
-        - ``"mirror"``: d c b | a b c d | c b a
-        - ``"nearest"``: a a a | a b c d | d d d
-        - ``"wrap"``: b c d | a b c d | a b c
-        - ``"constant"``: `cval`
-
-        ``"grid-mirror"``, ``"grid-wrap"`` and ``"grid-constant"`` are allowed, too.
+        Values beyond the borders: ``"reflect"``, ``"mirror"``, ``"nearest"``, ``"wrap"`` or
+        ``"constant"``. :func:`~stdlib_kernels.stencil.gaussian_filter` describes them.
     cval : float
         The value beyond the borders in mode ``"constant"``.
     origin : int
@@ -170,8 +162,7 @@ def gaussian_filter(
     Parameters
     ----------
     x : array
-        A NumPy array, a device array, or an array of another library, with integers or floats. Any
-        layout.
+        Integers or floats. Any layout.
     sigma : float or tuple of float
         Standard deviation in elements, for all axes or for each. With 0, an axis is not filtered.
     mode : str or tuple of str
@@ -243,21 +234,13 @@ def uniform_filter(
     Parameters
     ----------
     x : array
-        A NumPy array, a device array, or an array of another library, with integers or floats. Any
-        layout.
+        Integers or floats. Any layout.
     size : int or tuple of int
         Extent of the box along all axes, or along each.
     mode : str or tuple of str
-        Values beyond the borders of the array:
-
-        - ``"reflect"``: d c b a | a b c d | d c b a
-        - ``"mirror"``: d c b | a b c d | c b a
-        - ``"nearest"``: a a a | a b c d | d d d
-        - ``"wrap"``: b c d | a b c d | a b c
-        - ``"constant"``: `cval`
-
-        ``"grid-mirror"``, ``"grid-wrap"`` and ``"grid-constant"`` are allowed, too. A tuple has a
-        mode for each axis.
+        Values beyond the borders: ``"reflect"``, ``"mirror"``, ``"nearest"``, ``"wrap"`` or
+        ``"constant"``. :func:`~stdlib_kernels.stencil.gaussian_filter` describes them. A tuple has
+        a mode for each axis.
     cval : float
         The value beyond the borders in mode ``"constant"``.
     origin : int or tuple of int
@@ -309,21 +292,13 @@ def _derivative(name: str, across: tuple[float, ...], said: str) -> Any:
     Parameters
     ----------
     x : array
-        A NumPy array, a device array, or an array of another library, with integers or floats. Any
-        layout.
+        Integers or floats. Any layout.
     axis : int
         The axis of the derivative.
     mode : str or tuple of str
-        Values beyond the borders of the array:
-
-        - ``"reflect"``: d c b a | a b c d | d c b a
-        - ``"mirror"``: d c b | a b c d | c b a
-        - ``"nearest"``: a a a | a b c d | d d d
-        - ``"wrap"``: b c d | a b c d | a b c
-        - ``"constant"``: `cval`
-
-        ``"grid-mirror"``, ``"grid-wrap"`` and ``"grid-constant"`` are allowed, too. A tuple has a
-        mode for each axis.
+        Values beyond the borders: ``"reflect"``, ``"mirror"``, ``"nearest"``, ``"wrap"`` or
+        ``"constant"``. :func:`~stdlib_kernels.stencil.gaussian_filter` describes them. A tuple has
+        a mode for each axis.
     cval : float
         The value beyond the borders in mode ``"constant"``.
     out : array, optional
@@ -359,19 +334,11 @@ def laplace(x: Array, mode: str = "reflect", cval: float = 0.0, *, out: Out = No
     Parameters
     ----------
     x : array
-        A NumPy array, a device array, or an array of another library, with integers or floats. Any
-        layout.
+        Integers or floats. Any layout.
         One to three axes.
     mode : str
-        Values beyond the borders of the array:
-
-        - ``"reflect"``: d c b a | a b c d | d c b a
-        - ``"mirror"``: d c b | a b c d | c b a
-        - ``"nearest"``: a a a | a b c d | d d d
-        - ``"wrap"``: b c d | a b c d | a b c
-        - ``"constant"``: `cval`
-
-        ``"grid-mirror"``, ``"grid-wrap"`` and ``"grid-constant"`` are allowed, too.
+        Values beyond the borders: ``"reflect"``, ``"mirror"``, ``"nearest"``, ``"wrap"`` or
+        ``"constant"``. :func:`~stdlib_kernels.stencil.gaussian_filter` describes them.
     cval : float
         The value beyond the borders in mode ``"constant"``.
     out : array, optional

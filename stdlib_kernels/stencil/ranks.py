@@ -76,20 +76,12 @@ def _documented(
     Parameters
     ----------
     x : array
-        A NumPy array, a device array, or an array of another library, with integers or floats. Any
-        layout.{parameter}
+        Integers or floats. Any layout.{parameter}
     size : int or tuple of int
         Extent of the box along all axes, or along each.
     mode : str
-        Values beyond the borders of the array:
-
-        - ``"reflect"``: d c b a | a b c d | d c b a
-        - ``"mirror"``: d c b | a b c d | c b a
-        - ``"nearest"``: a a a | a b c d | d d d
-        - ``"wrap"``: b c d | a b c d | a b c
-        - ``"constant"``: `cval`
-
-        ``"grid-mirror"``, ``"grid-wrap"`` and ``"grid-constant"`` are allowed, too.
+        Values beyond the borders: ``"reflect"``, ``"mirror"``, ``"nearest"``, ``"wrap"`` or
+        ``"constant"``. :func:`~stdlib_kernels.stencil.gaussian_filter` describes them.
     cval : float
         The value beyond the borders in mode ``"constant"``.
     origin : int or tuple of int
