@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import codecs
-import hashlib
 from collections.abc import Iterator
 from enum import StrEnum
 from typing import Any
@@ -94,6 +93,8 @@ class LinkedCode:
     @cached_property
     def digest(self) -> str:
         """SHA-256 of the code; files that it includes are not part of it."""
+        import hashlib  # a kernel of CUDA code needs none before its launch
+
         return hashlib.sha256(self.code).hexdigest()
 
     def identity(self) -> Iterator[str]:
