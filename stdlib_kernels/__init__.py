@@ -20,8 +20,8 @@
 Functions are here under their names, too: ``import stdlib_kernels as sk; sk.sum(x)``. A family is
 imported when the first of its names is used, so importing this package costs almost nothing.
 
-An *array* in the documentation of a function is a NumPy array, a device array, or an array of
-another library, such as torch or CuPy. Arrays of other libraries share their memory by DLPack or
+In the documentation of functions, an *array* is a NumPy array, a device array, or one of another
+library, such as torch or CuPy. Arrays of other libraries share their memory by DLPack or
 ``__cuda_array_interface__``.
 """
 
