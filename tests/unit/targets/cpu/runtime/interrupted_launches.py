@@ -237,7 +237,7 @@ def main() -> int:
         launcher(x, 0)
         if not (x == np.arange(size) + 1).all():
             return 1
-        sent = send(number, 0.1 + 0.013 * repeat)
+        sent = send(number, 0.3 + 0.013 * repeat)  # the launch has begun by then
         try:
             way(lambda: launcher(np.zeros(size), 1))
         except expected:

@@ -33,8 +33,8 @@ pytestmark = pytest.mark.skipif(not CAN_LEAVE_CODE, reason="kernels of this proc
 
 #: What handles an interrupt other than as Python does by itself.
 HANDLERS = [way for way in WAYS if way != "plain"]
-#: A tenth of a second, where nothing else runs on the machine.
-_MOST_MS = 500.0
+#: Of launches that never end. What it is where nothing else runs, is measured alone.
+_MOST_MS = 5000.0
 
 
 @pytest.fixture(autouse=True)
@@ -123,6 +123,12 @@ def adds_one(x):
             x[i] += 1
 
 
+def send_and_launch(number: int, out: np.ndarray) -> None:
+    """Launch what takes for ever; the signal may come sooner where the machine is busy."""
+    send(number, 0.1)
+    sums.forall(out.size)(out, 10**10)
+
+
 def test_a_launch_goes_on_where_handlers_return() -> None:
     """They run while it runs, and may launch kernels themselves, of the same code too."""
     heard: list[float] = []
@@ -163,9 +169,8 @@ def test_what_comes_after_an_interrupted_launch_is_right() -> None:
         sums.forall(out.size)(out, 1)
         thread = threading.Thread(target=lambda: sums.forall(other.size)(other, 5_000))
         thread.start()
-        send(signal.SIGINT, 0.1)
         with pytest.raises(KeyboardInterrupt):
-            sums.forall(out.size)(out, 10**10)
+            send_and_launch(signal.SIGINT, out)
         thread.join()
         j = np.arange(5_000)
         for i in (0, 1, 2, 3, 17):
@@ -183,9 +188,8 @@ def test_an_exception_has_the_handlers_lines_in_its_traceback() -> None:
         with kd.use("cpu"):
             out = np.zeros(1 << 16, np.int64)
             sums.forall(out.size)(out, 1)
-            send(signal.SIGALRM, 0.1)
             with pytest.raises(Alarm, match="at the end") as caught:
-                sums.forall(out.size)(out, 10**10)
+                send_and_launch(signal.SIGALRM, out)
     finally:
         signal.signal(signal.SIGALRM, before)
     names = [entry.name for entry in caught.traceback]
@@ -200,6 +204,7 @@ def test_a_cancelled_task_may_clean_up_by_launches() -> None:
     async def task() -> None:
         out = np.zeros(1 << 16, np.int64)
         try:
+            send(signal.SIGINT, 0.5)
             sums.forall(out.size)(out, 10**10)
         except asyncio.CancelledError:
             adds_one.forall(cleaned.size)(cleaned)
@@ -207,7 +212,6 @@ def test_a_cancelled_task_may_clean_up_by_launches() -> None:
 
     with kd.use("cpu"):
         sums.forall(16)(np.zeros(16, np.int64), 1)
-        send(signal.SIGINT, 0.2)
         with pytest.raises(KeyboardInterrupt):
             asyncio.run(task())
     assert (cleaned == 3).all()

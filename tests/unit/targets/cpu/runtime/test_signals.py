@@ -129,8 +129,8 @@ def test_a_forked_child_says_it_too(tmp_path: Path):
 
 # ------------------------------------------------------------------------- interrupts
 
-#: A tenth of a second, where nothing else runs on the machine.
-_MOST_S = 0.5
+#: Far less than the launches take. What it is where nothing else runs, is measured alone.
+_MOST_S = 5.0
 
 
 @kd.kernel
@@ -161,12 +161,16 @@ def launcher(which: str, out: Any) -> Callable[[Any, int], None]:
     return slow_elements.forall(out.size)
 
 
-def interrupt_after(seconds: float, *, begun: Callable[[], bool] = lambda: True) -> list[float]:
-    """Send SIGINT so long after a launch has begun; the time of it is put into the list."""
+def interrupt_after(seconds: float, out: Any) -> list[float]:
+    """Send SIGINT so long after a launch has begun to write; the time of it is put into the list.
+
+    So it never comes outside of the launch, however late a busy machine lets that begin.
+    """
+    out[:] = -1.0
     sent: list[float] = []
 
     def send() -> None:
-        while not begun():  # it may be compiled before
+        while (out == -1.0).all():  # it may be compiled before
             time.sleep(0.01)
         time.sleep(seconds)
         sent.append(time.perf_counter())
@@ -185,11 +189,10 @@ def test_a_launch_is_stopped_by_an_interrupt(which: str, is_repeated: bool):
         launch = launcher(which, out)
         if is_repeated:
             warm_up(launch, out, 1)
-        out[:] = -1.0
-        sent = interrupt_after(0.1, begun=lambda: bool((out != -1.0).any()))
+        sent = interrupt_after(0.1, out)
         made = is_native(launch) if is_repeated else nullcontext()
         with made, pytest.raises(KeyboardInterrupt):
-            launch(out, 20_000)  # seconds of work
+            launch(out, 200_000)  # a minute of work
         assert time.perf_counter() - sent[0] < _MOST_S
         assert (out == -1.0).any()  # what was not reached is as it was
         launch(out, 1)
@@ -202,7 +205,7 @@ def test_launches_of_other_threads_go_on():
         slow_elements.forall(out.size)(out, 1)
         thread = threading.Thread(target=lambda: slow_elements.forall(other.size)(other, 3000))
         thread.start()
-        sent = interrupt_after(0.1)
+        sent = interrupt_after(0.1, out)
         with pytest.raises(KeyboardInterrupt):
             slow_elements.forall(out.size)(out, 100_000)
         assert sent
@@ -223,7 +226,7 @@ def test_launches_are_stopped_within_a_tenth_of_a_second(which: str):
         for number in range(10):
             if number % 2:
                 have_own_handler()
-            sent = interrupt_after(0.05 + 0.007 * number)
+            sent = interrupt_after(0.05 + 0.007 * number, out)
             with is_native(launch), pytest.raises(KeyboardInterrupt):
                 launch(out, 20_000)
             late.append(time.perf_counter() - sent[0])
@@ -246,24 +249,25 @@ def test_a_launch_is_stopped_after_a_program_has_had_a_handler_of_its_own(is_rep
         warm_up(launch, out, 1)
         for _ in range(2):
             have_own_handler()
-            sent = interrupt_after(0.3)
+            sent = interrupt_after(0.3, out)
             made = is_native(launch) if is_repeated else machine.suspended()
             with made, pytest.raises(KeyboardInterrupt):
-                launch(out, 20_000)
+                launch(out, 200_000)
             assert time.perf_counter() - sent[0] < _MOST_S
+            assert (out == -1.0).any()
 
 
 @pytest.mark.parametrize("is_repeated", [False, True], ids=["python", "native"])
 def test_an_interrupt_counts_that_came_before_the_handler_was_back(is_repeated: bool):
     """The first piece of this launch takes a tenth of a second or more."""
     require_native()
-    out = np.full(1 << 16, -1.0)
+    out = np.empty(1 << 16)
     with kd.use("cpu"):
         launch = slow_elements.forall(out.size)
         if is_repeated:
             warm_up(launch, np.zeros_like(out), 1)
         have_own_handler()
-        sent = interrupt_after(0.05)
+        sent = interrupt_after(0.05, out)
         made = is_native(launch) if is_repeated else machine.suspended()
         with made, pytest.raises(KeyboardInterrupt):
             launch(out, 300_000)
@@ -290,10 +294,10 @@ def prepare():
 thread = threading.Thread(target=prepare)
 thread.start()
 thread.join()
-sent = interrupt_after(0.2)
+sent = interrupt_after(0.2, out)
 with kd.use("cpu"), is_native(launch):
     try:
-        launch(out, 20_000)
+        launch(out, 200_000)
     except KeyboardInterrupt:
         print("stopped", time.perf_counter() - sent[0])
 """
@@ -319,10 +323,10 @@ launch = slow_elements.forall(out.size)
 def child():
     with kd.use("cpu"):
         warm_up(launch, out, 1)
-        sent = interrupt_after(0.2)
+        sent = interrupt_after(0.2, out)
         with is_native(launch):
             try:
-                launch(out, 10_000)
+                launch(out, 100_000)
             except KeyboardInterrupt:
                 code = 7 if sent else 8
         os._exit(code)
@@ -356,11 +360,12 @@ def test_a_handler_of_the_programs_own_stops_nothing():
     heard: list[int] = []
     previous = signal.signal(signal.SIGINT, lambda number, frame: heard.append(number))
     try:
-        out = np.full(1 << 16, -1.0)
+        out = np.empty(1 << 16)
         with kd.use("cpu"):
-            interrupt_after(0.05)
-            slow_elements.forall(out.size)(out, 8_000)
-        assert (out >= 0.0).all()
+            interrupt_after(0.05, out)
+            while not heard:  # it comes in the first launch, unless the machine is busy
+                slow_elements.forall(out.size)(out, 8_000)
+                assert (out >= 0.0).all()
         assert heard == [signal.SIGINT]
     finally:
         signal.signal(signal.SIGINT, previous)
