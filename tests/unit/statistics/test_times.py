@@ -62,6 +62,7 @@ def _best(measure: Callable[[], tuple[float, Any]], is_good: Callable[[float, An
     raise AssertionError(f"wall clock and average: {seen}")
 
 
+@pytest.mark.measures
 @pytest.mark.parametrize("elements", [64, 1024])
 def test_times_agree_with_the_wall_clock(elements: int) -> None:
     """Of kernels whose launch costs less than a hundredth of them."""
@@ -74,6 +75,7 @@ def test_times_agree_with_the_wall_clock(elements: int) -> None:
         )
 
 
+@pytest.mark.measures
 def test_the_time_of_a_short_kernel_is_that_of_its_code() -> None:
     """A launch of 16 elements takes some hundred nanoseconds, its code a few of them."""
     x, out = np.ones(16), np.zeros(16)
@@ -117,6 +119,7 @@ def test_a_time_of_launches_through_python_says_so() -> None:
     assert kd.stats().to_dict()["kernels"][0]["measured"] == "Python call"
 
 
+@pytest.mark.measures
 def test_a_sample_stands_for_the_launches_since_the_one_before() -> None:
     """The first ones, which are timed more often, count no more than others."""
 

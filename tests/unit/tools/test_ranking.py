@@ -254,6 +254,7 @@ def _copied_bytes_per_s(seconds):
     return 2 * source.nbytes / best
 
 
+@pytest.mark.measures
 def test_measuring_the_cpu_reaches_what_it_can():
     """Half of what Numba and NumPy show, on a machine that others may use meanwhile."""
     found, possible = [], []

