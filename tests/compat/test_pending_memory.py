@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import numpy as np
 import pytest
 from numba import config
@@ -12,6 +14,7 @@ from kerneldsl import cuda
 
 @pytest.fixture(autouse=True)
 def pending():
+    gc.collect()  # arrays that earlier tests have left in cycles would come in the middle
     with kd.use("cpu"):
         found = cuda.current_context().memory_manager.deallocations
         found.clear()
