@@ -31,6 +31,13 @@ __all__ = [
 ]
 
 
+class _Absent:
+    """A name that numba.cuda's arrays lack, and kerneldsl's have."""
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        raise AttributeError("numba.cuda's arrays have no such attribute")
+
+
 class DeviceNDArray(DeviceArray):
     """A device array with numba.cuda's methods; kernels of both vocabularies take it.
 
@@ -128,6 +135,13 @@ class DeviceNDArray(DeviceArray):
         host: np.ndarray[Any, Any] = self.copy_to_host()
         return host if dtype is None else host.astype(dtype, copy=False)
 
+    #: NumPy's functions then take copies on the host, as of numba.cuda's arrays.
+    __array_function__ = __array_ufunc__ = _Absent()
+
+    def _reduce(self, name: str, others: dict[str, Any], given: dict[str, Any]) -> Any:
+        named = {key: each for key, each in {**given, **others}.items() if each is not None}
+        return getattr(self.copy_to_host(), name)(**named)
+
     def get_ipc_handle(self) -> IpcArrayHandle:
         """Return a handle for other processes, if the memory manager makes one."""
         desc = {"shape": self.shape, "strides": self.strides, "dtype": self.dtype}
@@ -154,7 +168,9 @@ class DeviceNDArray(DeviceArray):
 
     def getitem(self, index: Any, stream: Any = 0) -> Any:
         """Return a view, or the value of one element."""
-        view = DeviceArray.__getitem__(self, index)
+        view: Any = DeviceArray.__getitem__(self, index)
+        if not isinstance(view, DeviceNDArray):  # a copy of the elements that an array chooses
+            view = DeviceNDArray.over(view)
         view._stream = stream or self.stream
         if view.ndim or index is Ellipsis:
             return view
