@@ -1,16 +1,26 @@
-"""Python constructs that have no meaning on a device, each with what to write instead."""
+"""Constructs, parameters and results that a kernel cannot have, each with what to write instead."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from kerneldsl.frontend.report import Reporter
-from kerneldsl.frontend.trees import children_of
+from kerneldsl.frontend.trees import children_of, walk_here
 from kerneldsl.language.reserved import RESERVED_PREFIX
 
-__all__ = ["BUILTINS", "refuse_unsupported"]
+__all__ = [
+    "BUILTINS",
+    "NO_RESULT",
+    "check_parameters",
+    "check_returns",
+    "refuse_assigned",
+    "refuse_unsupported",
+]
+
+#: Why a kernel that returns a value is refused.
+NO_RESULT = "A kernel must have void return type"
 
 _LOOP = "Write a loop over kd.local.array or an array argument"
 _OUTSIDE = "Do it outside the kernel"
@@ -182,3 +192,71 @@ def _refuse_reserved(name: str, node: ast.AST, reporter: Reporter) -> None:
             "Give it another name",
             limit=f"Names that begin with {RESERVED_PREFIX} are reserved for kerneldsl",
         )
+
+
+def check_parameters(
+    node: ast.FunctionDef, constants: Mapping[str, Any], is_device: bool, reporter: Reporter
+) -> None:
+    """Refuse parameters that a kernel, or a device function, cannot have."""
+    arguments = node.args
+    if not is_device:
+        _check_compile_time(node, constants, reporter)
+    odd = [(arguments.kwarg, "**")]
+    if not is_device:
+        odd.append(
+            (arguments.posonlyargs[0] if arguments.posonlyargs else None, "positional-only ")
+        )
+    for parameter, kind in odd:
+        if parameter is not None:
+            reporter.fail(
+                parameter,
+                f"{node.name} has a {kind}parameter, {parameter.arg}",
+                "Name each parameter, without *, ** or /",
+            )
+
+
+def _check_compile_time(
+    node: ast.FunctionDef, constants: Mapping[str, Any], reporter: Reporter
+) -> None:
+    """Refuse keyword-only parameters that no space has values for, or that are assigned to."""
+    for parameter in node.args.kwonlyargs:
+        if parameter.arg not in constants:
+            known = ", ".join(constants)
+            reporter.fail(
+                parameter,
+                f"{node.name} has a keyword-only parameter, {parameter.arg}, without a value",
+                f"Give it a value, kernel.member({parameter.arg}=…), or write it without *",
+                limit="Keyword-only parameters are compile-time constants, whose values a launch "
+                "or a space gives" + (f"; this one has {known}" if known else ""),
+            )
+    refuse_assigned(node, constants, reporter)
+
+
+def refuse_assigned(
+    node: ast.FunctionDef, constants: Mapping[str, Any], reporter: Reporter
+) -> None:
+    """Refuse an assignment to a compile-time parameter."""
+    names = (each for each in walk_here(node) if isinstance(each, ast.Name))
+    for each in names:
+        if each.id in constants and not isinstance(each.ctx, ast.Load):
+            reporter.fail(
+                each,
+                f"{node.name} assigns to {each.id}, a compile-time parameter",
+                "Use another name for the variable",
+            )
+
+
+def check_returns(tree: ast.FunctionDef, reporter: Reporter) -> None:
+    """Refuse a kernel that returns a value, and remove the value of ``return None``."""
+    for node in walk_here(tree):
+        if isinstance(node, ast.Return) and node.value is not None:
+            if isinstance(node.value, ast.Constant) and node.value.value is None:
+                node.value = None
+                continue
+            reporter.fail(
+                node,
+                f"The kernel {tree.name} returns a value",
+                "Write the result into an array argument; a function that returns a value is "
+                "decorated with @kd.func",
+                limit=NO_RESULT,
+            )

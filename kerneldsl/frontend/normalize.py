@@ -14,7 +14,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kerneldsl.errors import KernelError, SourceLocation, UnsupportedConstructError
-from kerneldsl.frontend.constructs import refuse_unsupported
+from kerneldsl.frontend.constructs import (
+    check_parameters,
+    check_returns,
+    refuse_assigned,
+    refuse_unsupported,
+)
 from kerneldsl.frontend.foreign import is_cuda_dispatcher, is_dispatcher, names_numba_cuda
 from kerneldsl.frontend.function_tuples import select_functions
 from kerneldsl.frontend.local_functions import (
@@ -42,10 +47,7 @@ from kerneldsl.utilities.dataclasses import dataclass
 if TYPE_CHECKING:
     from kerneldsl.frontend.linked_code import LinkedCode
 
-__all__ = ["NO_RESULT", "make_unit"]
-
-#: Why a kernel that returns a value is refused.
-NO_RESULT = "A kernel must have void return type"
+__all__ = ["make_unit"]
 
 
 def make_unit(
@@ -235,7 +237,7 @@ class _Session:
         source = find_source(function)
         reporter = Reporter(source.filename, function.__qualname__)
         if not is_plain:
-            _check_parameters(source.node, constants, is_device, reporter)
+            check_parameters(source.node, constants, is_device, reporter)
             if source.node.args.defaults and not (is_device or self._follows_numba):
                 reporter.fail(
                     source.node.args.defaults[0],
@@ -265,7 +267,7 @@ class _Session:
 
             leave_at_guards(tree, function)
         if constants:
-            _refuse_assigned(tree, constants, reporter)
+            refuse_assigned(tree, constants, reporter)
             tree.args.args = [each for each in tree.args.args if each.arg not in constants]
         tree.args.kwonlyargs, tree.args.kw_defaults = [], []
         tree.name = source.node.name if is_lambda(function.__code__) else function.__name__
@@ -327,7 +329,7 @@ class _Session:
 
             refuse_missing_values(tree, rewriter.callees, reporter)
         if not is_device:
-            _check_returns(tree, reporter)
+            check_returns(tree, reporter)
         tree.args.args += [ast.copy_location(ast.arg(name), tree) for name in rewriter.hidden]
         return FunctionUnit(
             name=tree.name,
@@ -413,7 +415,7 @@ class _Session:
         clean_function(tree)
         _write_loop_else(tree)
         constants = {n: e for n, e in around.local_constants.items() if n in needed}
-        _refuse_assigned(tree, {n: v for n, v in values.items() if n in local.parameters}, reporter)
+        refuse_assigned(tree, {n: v for n, v in values.items() if n in local.parameters}, reporter)
         tree.args.args = [each for each in tree.args.args if each.arg not in values]
         tree.args.args += [ast.copy_location(ast.arg(each), tree) for each in needed]
         body = _Body(
@@ -427,71 +429,6 @@ class _Session:
             needed,
         )
         return body, functions
-
-
-def _check_parameters(
-    node: ast.FunctionDef, constants: Mapping[str, Any], is_device: bool, reporter: Reporter
-) -> None:
-    arguments = node.args
-    if not is_device:
-        _check_compile_time(node, constants, reporter)
-    odd = [(arguments.kwarg, "**")]
-    if not is_device:
-        odd.append(
-            (arguments.posonlyargs[0] if arguments.posonlyargs else None, "positional-only ")
-        )
-    for parameter, kind in odd:
-        if parameter is not None:
-            reporter.fail(
-                parameter,
-                f"{node.name} has a {kind}parameter, {parameter.arg}",
-                "Name each parameter, without *, ** or /",
-            )
-
-
-def _check_compile_time(
-    node: ast.FunctionDef, constants: Mapping[str, Any], reporter: Reporter
-) -> None:
-    """Refuse keyword-only parameters that no space has values for, or that are assigned to."""
-    for parameter in node.args.kwonlyargs:
-        if parameter.arg not in constants:
-            known = ", ".join(constants)
-            reporter.fail(
-                parameter,
-                f"{node.name} has a keyword-only parameter, {parameter.arg}, without a value",
-                f"Give it a value, kernel.member({parameter.arg}=…), or write it without *",
-                limit="Keyword-only parameters are compile-time constants, whose values a launch "
-                "or a space gives" + (f"; this one has {known}" if known else ""),
-            )
-    _refuse_assigned(node, constants, reporter)
-
-
-def _refuse_assigned(
-    node: ast.FunctionDef, constants: Mapping[str, Any], reporter: Reporter
-) -> None:
-    names = (each for each in walk_here(node) if isinstance(each, ast.Name))
-    for each in names:
-        if each.id in constants and not isinstance(each.ctx, ast.Load):
-            reporter.fail(
-                each,
-                f"{node.name} assigns to {each.id}, a compile-time parameter",
-                "Use another name for the variable",
-            )
-
-
-def _check_returns(tree: ast.FunctionDef, reporter: Reporter) -> None:
-    for node in walk_here(tree):
-        if isinstance(node, ast.Return) and node.value is not None:
-            if isinstance(node.value, ast.Constant) and node.value.value is None:
-                node.value = None
-                continue
-            reporter.fail(
-                node,
-                f"The kernel {tree.name} returns a value",
-                "Write the result into an array argument; a function that returns a value is "
-                "decorated with @kd.func",
-                limit=NO_RESULT,
-            )
 
 
 def _write_loop_else(tree: ast.FunctionDef) -> None:

@@ -20,7 +20,7 @@ from kerneldsl.errors import (
     UndefinedNameError,
     UnsupportedConstructError,
 )
-from kerneldsl.frontend.normalize import NO_RESULT
+from kerneldsl.frontend.constructs import NO_RESULT
 from kerneldsl.frontend.statics import NOT_KNOWN
 
 __all__ = [
