@@ -112,11 +112,11 @@ def _optimize(module: Any, machine: Any) -> Any:
     options.loop_interleaving = True
     options.loop_unrolling = True
     builder = llvm.create_pass_builder(machine, options)
+    module = _with_conversions(module, str(module))
     # The body is inlined into the function that runs a piece of a launch. LLVM's pipeline would
-    # simplify it twice: before and after that.
+    # simplify it twice: before and after that. It folds constants, also those that are converted.
     run_named_passes(module, builder, "always_inliner")
     text = str(module)
-    module = _with_conversions(module, text)
     module, restore = _with_math(module, machine, text)
     _leave_out_inlined(module)
     run_passes(builder.getModulePassManager(), module, builder)
