@@ -86,11 +86,6 @@ def _cc() -> tuple[int, int]:
     return major, minor
 
 
-def compile_for_current_device(pyfunc: Any, sig: Any, **options: Any) -> tuple[str, Any]:
-    """Compile for the current device, as `compile` does."""
-    return compile(pyfunc, sig, cc=_cc(), **options)
-
-
 def compile_ptx(
     pyfunc: Any, sig: Any, device: bool = False, abi: str = "numba", **options: Any
 ) -> tuple[str, Any]:
@@ -98,9 +93,8 @@ def compile_ptx(
     return compile(pyfunc, sig, device=device, abi=abi, **options)
 
 
-def compile_ptx_for_current_device(pyfunc: Any, sig: Any, **options: Any) -> tuple[str, Any]:
-    """Compile for the current device, as `compile_ptx` does."""
-    return compile_ptx(pyfunc, sig, cc=_cc(), **options)
+#: The current device is where both compile for by default.
+compile_for_current_device, compile_ptx_for_current_device = compile, compile_ptx
 
 
 def compile_all(pyfunc: Any, sig: Any, **options: Any) -> tuple[list[str], Any]:

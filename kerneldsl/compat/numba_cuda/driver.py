@@ -13,6 +13,7 @@ from kerneldsl.compat.numba_cuda.devices import (
     current_context,
     gpus,
     is_available,
+    is_supported_version,
     start_errors,
 )
 from kerneldsl.compat.numba_cuda.errors import CudaAPIError
@@ -65,9 +66,7 @@ class _Driver:
         major, minor = current_device().describe().cuda_driver_version
         return major, minor
 
-    def is_supported_version(self) -> bool:
-        """Return whether the version is supported; there is no other one."""
-        return True
+    is_supported_version = staticmethod(is_supported_version)
 
     def cuMemGetInfo(self) -> MemoryInfo:
         """Return the free and the total memory, in bytes."""

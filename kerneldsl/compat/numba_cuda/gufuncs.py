@@ -127,6 +127,8 @@ def {name}({args}, __count__):
 class CUDAGUFuncVectorize(Builder):
     """Builds a function of arrays of fixed ranks."""
 
+    made = GUFunc
+
     def __init__(
         self,
         func: Any,
@@ -175,10 +177,6 @@ class CUDAGUFuncVectorize(Builder):
         names = [f"arg{i}" for i in range(len(items))]
         kernel = self._kernel(_STAGER, "__gufunc_", names, items)
         self._append(types.void(*arguments), kinds, len(self.inputsig), kernel)
-
-    def build_ufunc(self) -> GUFunc:
-        """Return the function."""
-        return GUFunc(self)
 
 
 def guvectorize(*args: Any, **kws: Any) -> Any:

@@ -79,7 +79,8 @@ class Reduce:
         init = arr.dtype.type(init)
         if arr.size < 1:
             return init
-        values, _ = auto_device(np.ascontiguousarray(arr) if _is_host(arr) else arr, stream)
+        given = np.ascontiguousarray(arr) if isinstance(arr, np.ndarray) else arr
+        values, _ = auto_device(given, stream)
         count = values.size
         while True:
             step = -(-count // _EACH)
@@ -93,10 +94,6 @@ class Reduce:
             res[:1].copy_to_device(values, stream=stream)
             return None
         return values[0]
-
-
-def _is_host(array: Any) -> bool:
-    return isinstance(array, np.ndarray)
 
 
 reduce = Reduce

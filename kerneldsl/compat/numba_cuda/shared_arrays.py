@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, Self
 
 import numpy as np
 
 from kerneldsl.compat.numba_cuda.arrays import DeviceNDArray
-from kerneldsl.compat.numba_cuda.memory import MemoryPointer
 from kerneldsl.memory.arrays import DeviceArray
 
 __all__ = ["ManagedNDArray", "MappedNDArray", "SharedNDArray"]
+
+
+#: What these arrays have of the device's.
+_OF_DEVICE = frozenset(
+    {
+        "__cuda_array_interface__",
+        "copy_to_device",
+        "copy_to_host",
+        "device_ctypes_pointer",
+        "gpu_data",
+        "split",
+    }
+)
 
 
 class SharedNDArray(np.ndarray[Any, Any]):
@@ -49,31 +60,10 @@ class SharedNDArray(np.ndarray[Any, Any]):
         made.stream = self.stream
         return made
 
-    @property
-    def __cuda_array_interface__(self) -> dict[str, Any]:
-        return self.on_device.__cuda_array_interface__
-
-    @property
-    def gpu_data(self) -> MemoryPointer:
-        """The memory."""
-        return self.on_device.gpu_data
-
-    @property
-    def device_ctypes_pointer(self) -> Any:
-        """The address, as a ``ctypes.c_size_t``."""
-        return self.gpu_data.device_ctypes_pointer
-
-    def copy_to_host(self, ary: Any = None, stream: Any = 0) -> Any:
-        """Copy the elements into a NumPy array, a new one by default."""
-        return self.on_device.copy_to_host(ary, stream)
-
-    def copy_to_device(self, ary: Any, stream: Any = 0) -> None:
-        """Overwrite the elements with those of an array."""
-        self.on_device.copy_to_device(ary, stream)
-
-    def split(self, section: int, stream: Any = 0) -> Iterator[DeviceNDArray]:
-        """Yield consecutive parts of `section` elements."""
-        return self.on_device.split(section, stream)
+    def __getattr__(self, name: str) -> Any:
+        if name not in _OF_DEVICE:
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+        return getattr(self.on_device, name)
 
 
 class MappedNDArray(SharedNDArray):

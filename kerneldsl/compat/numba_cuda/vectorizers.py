@@ -216,6 +216,8 @@ def _is_number(value: Any) -> bool:
 class Builder:
     """A collector of signatures: `add` each, then `build_ufunc`."""
 
+    #: The class of the functions.
+    made: type[ArrayFunction]
     #: What the class is called with beside the function, to make another one like it.
     arguments: tuple[Any, ...] = ()
 
@@ -238,9 +240,9 @@ class Builder:
         """Compile for a signature."""
         raise NotImplementedError
 
-    def build_ufunc(self) -> ArrayFunction:
+    def build_ufunc(self) -> Any:
         """Return the function."""
-        raise NotImplementedError
+        return self.made(self)
 
     def disable_compile(self) -> None:
         """Return at once: there are the signatures that were added, and no others."""
@@ -269,6 +271,8 @@ def {name}({args}, __out__):
 class CUDAVectorize(Builder):
     """Builds a function of elements."""
 
+    made = UFunc
+
     def __init__(self, func: Any, **options: Any) -> None:
         super().__init__(func, **options)
         for option in self._options:
@@ -292,10 +296,6 @@ class CUDAVectorize(Builder):
         kernel = self._kernel(_STAGER, "__vectorized_", names, items)
         kernel.compile(types.void(*(each[::1] for each in arguments), result[::1]))
         self._append(result(*arguments), (*arguments, result), len(arguments), kernel)
-
-    def build_ufunc(self) -> UFunc:
-        """Return the function."""
-        return UFunc(self)
 
 
 def decorator(signatures: Any, make: Any) -> Any:
