@@ -59,13 +59,16 @@ def test_derivatives_of_random_expressions(expressions):
             by_kernel = made(**given)
         for n, expression in enumerate(expressions):
             wanted = _evaluated(expression.diff(X), x, a)
-            step = 1e-6
-            around = (_evaluated(expression, x + s * step, a) for s in (1, -1))
-            difference = np.subtract(*around) / (2 * step)
-            np.testing.assert_allclose(wanted, difference, rtol=1e-4, atol=1e-4 * _scale(wanted))
+            difference, nearer = (_difference(expression, x, a, step) for step in (1e-6, 5e-7))
+            scale = _scale(wanted)
+            # Not so across a bend, or where the expression turns faster than in a step.
+            is_slope = np.abs(difference - nearer) <= 1e-5 * scale
+            np.testing.assert_allclose(
+                wanted[is_slope], difference[is_slope], rtol=1e-4, atol=1e-4 * scale
+            )
             slope = kd.derivative(_function_of(expression), "x")
             got = [slope(each, a) for each in x]
-            bounds = {"rtol": 1e-7, "atol": 1e-9 * _scale(wanted)}
+            bounds = {"rtol": 1e-7, "atol": 1e-9 * scale}
             np.testing.assert_allclose(got, wanted, **bounds, err_msg=str(expression))
             if by_kernel is not None:
                 np.testing.assert_allclose(by_kernel[n], wanted, **bounds, err_msg=str(expression))
@@ -73,6 +76,12 @@ def test_derivatives_of_random_expressions(expressions):
 
 def _scale(values):
     return max(1.0, float(np.max(np.abs(values))))
+
+
+def _difference(expression, x, a, step):
+    """Return central differences of an expression."""
+    around = (_evaluated(expression, x + s * step, a) for s in (1, -1))
+    return np.subtract(*around) / (2 * step)
 
 
 def _evaluated(expression, x, a):
@@ -124,9 +133,12 @@ def layered_numpy(x, w, b):
 )
 def test_a_kernel_against_finite_differences(computing, rng, wrt):
     x = rng.uniform(-2, 2, 101)
+    # A difference across a bend or a step is no slope.
+    bends = np.array([0, (0.25 - 0.1) / 0.7, (0.5 - 0.1) / 0.7])
+    x = x[np.abs(x[:, None] - bends).min(axis=1) > 1e-4]
     slope = kd.derivative(layered, wrt)
-    out, other = np.full(101, np.nan), np.full(101, np.nan)
-    slope.forall(101)(x, 0.7, 0.1, out, other)
+    out, other = np.full(x.size, np.nan), np.full(x.size, np.nan)
+    slope.forall(x.size)(x, 0.7, 0.1, out, other)
     values = {"x": x, "w": 0.7, "b": 0.1}
     high, low = ({**values, wrt: values[wrt] + s} for s in (1e-6, -1e-6))
     for got, up, down in zip(
