@@ -49,12 +49,12 @@ def refuse_missing_values(
 def _refuse(unit: FunctionUnit, ending: ast.stmt, call: ast.Call, reporter: Reporter) -> None:
     returns = walk_here(unit.tree)
     line = next(n.lineno for n in returns if isinstance(n, ast.Return) and _has_value(n))
-    here = "here" if isinstance(ending, ast.Return) else "where it ends after this statement"
+    here = "here" if isinstance(ending, ast.Return) else "if it ends after this statement"
     Reporter(unit.filename, unit.qualname).fail(
         ending,
-        f"{unit.name} returns a value in line {line}, and none {here}; {reporter.qualname} uses "
+        f"{unit.name} returns a value in line {line}, but none {here}; {reporter.qualname} uses "
         f"the result in line {call.lineno}",
-        "Return a value on every path, or ask `is None` of a variable that holds the result",
+        "Return a value on every path, or test a variable: result = f(…), then result is None",
     )
 
 

@@ -83,7 +83,10 @@ _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 #: A typing rule of the language. It may be in the text of an operator that Numba tried.
 _OWN_RULE = re.compile(r"^(?:.*TypingError: )?kerneldsl\.([\w.]+): (.*)", re.MULTILINE)
 #: In the text of errors of implementations that need memory for an array.
-_OF_MEMORY = ("NRT required but not enabled", "array_allocate", "'_allocate'")
+_OF_MEMORY = (
+    *("NRT required but not enabled", "array_allocate", "'_allocate'"),
+    "Only accept returning of array passed into the function",
+)
 _HEADINGS = ("Failed in ", "File ", "During: ", ">>>")
 
 
@@ -399,6 +402,14 @@ def operator_refusal(name: str, kinds: tuple[Any, ...]) -> Refusal:
     )
 
 
+#: What to write instead of functions, and of methods of arrays.
+_REMEDIES = {
+    "print": "Print numbers, tuples of numbers and constant texts: single elements of an array",
+    **dict.fromkeys(
+        ("argsort", "sort"), "Sort before the launch, or in a tile, t.sort(), or kd.block.sort(x)"
+    ),
+    "astype": "Convert elements, as in np.float32(x[i]), or the array before the launch",
+}
 _MAKERS = frozenset(
     f"{name}{like}" for name in ("zeros", "ones", "empty", "full") for like in ("", "_like")
 ) | {"arange", "array", "copy", "linspace"}
@@ -423,7 +434,9 @@ def call_refusal(
     listed = ", ".join((*map(words, kinds), *keywords))
     return Refusal(
         f"in a kernel, {name} cannot be called with ({listed})",
-        "Write a loop over the elements"
+        _REMEDIES[name]
+        if name in _REMEDIES
+        else "Write a loop over the elements"
         if any(isinstance(each, types.Array) for each in kinds) or "axis" in (named or {})
         else f"Call {name} with scalars that it takes, or write it out",
     )

@@ -135,11 +135,17 @@ def call_function(
         if given[0].type == function.instance_type and constant_of(given[0]) is not None:
             return reader.origins.typed(reader, given[0])
         return reader.convert(given[0], function.instance_type, {"written": True})
-    is_print = getattr(function, "typing_key", None) is print
+    key = getattr(function, "typing_key", function)
+    if name_of(function) in ("argsort", "sort") and not is_of_program(key):
+        raise call_refusal(name_of(function), tuple(each.type for each in given))
+    is_print = key is print
     if is_print:
         given = [_text(reader, each) for each in given]
     if is_print and not named:
-        _signature(reader, function, [part for each in given for part in _parts(reader, each)], {})
+        parts = [part for each in given for part in _parts(reader, each)]
+        if any(isinstance(each.type, types.Array | types.NoneType) for each in parts):
+            raise call_refusal("print", tuple(each.type for each in given))
+        _signature(reader, function, parts, {})
         signature, call = types.none(*(each.type for each in given)), ()
     else:
         signature, call = _signature(reader, function, given, named)
@@ -151,7 +157,6 @@ def call_function(
     effect = Effect.NONE
     if any(isinstance(each.type, types.Array | types.Record) for each in operands):
         effect |= Effect.READ
-    key = getattr(function, "typing_key", function)
     if is_of_program(key):
         effect |= Effect.READ | Effect.WRITE
     if result == types.none or _has_output(key_of(function), given, named):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from itertools import combinations
 from typing import Any
 
@@ -258,6 +259,8 @@ def _unknown(value: Any) -> Refused:
         return Refused(what, limit=limit, remedy="Pass array.filled(value), or .data and .mask")
     if isinstance(value, tuple):
         return Refused(what, limit=limit, remedy="Pass a plain tuple: tuple(value)")
+    if isinstance(value, Enum):
+        return Refused(what, limit=limit, remedy="Pass its .value, or make it an IntEnum")
     if isinstance(value, np.generic):
         return Refused(
             f"a NumPy scalar of dtype {value.dtype} cannot be passed to a kernel",

@@ -93,6 +93,37 @@ def length_of_scalar(x):
     x[0] = len(x[0])
 
 
+def sorted_in_place(x):
+    x.sort()
+
+
+def sorted_indices(x):
+    x[0] = np.argsort(x)[0]
+
+
+def printed_array(x):
+    print(x)
+
+
+def converted_array(x):
+    x[0] = x.astype(float)[0]
+
+
+@pytest.mark.parametrize(
+    ("function", "remedy"),
+    [
+        (sorted_in_place, "kd.block.sort(x)"),
+        (sorted_indices, "kd.block.sort(x)"),
+        (printed_array, "single elements"),
+        (converted_array, "np.float32(x[i])"),
+    ],
+)
+def test_remedies_of_functions_of_arrays(function: Any, remedy: str) -> None:
+    error = failure(function, VECTOR)
+    assert isinstance(error, KernelTypingError)
+    assert remedy in str(error.remedy)
+
+
 @pytest.mark.parametrize(
     ("function", "kinds", "what", "line", "caret"),
     [

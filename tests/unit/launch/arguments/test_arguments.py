@@ -89,6 +89,7 @@ class Pair(tuple):
     ("value", "error", "words"),
     [
         (2**63, kd.ArgumentValueError, ["int64", "np.uint64"]),
+        (enum.Enum("E", "A").A, kd.ArgumentTypeError, ["Pass its .value"]),
         (-(2**63) - 1, kd.ArgumentValueError, ["int64"]),
         (np.longdouble(1), kd.ArgumentTypeError, ["float128"]),
         (np.zeros(3, np.longdouble), kd.ArgumentTypeError, ["float128", "astype"]),
