@@ -2,7 +2,7 @@
 
 An atom is a value that is no sum, such as an extent, a coordinate or a product of two variables.
 Values that are equal have one name, so equal sums have equal forms. Signed arithmetic of 64 bits is
-taken not to overflow, as in C, except given products.
+taken not to overflow, as in C, except given values.
 
 :class:`GrowthForms` also finds how atoms grow with the axes of a block and of ``grid``, and with
 rounds of loops (:mod:`kerneldsl.analysis.index_forms`).
@@ -41,7 +41,7 @@ _SAME = ("threadIdx", "blockIdx", "blockDim", "gridDim", "grid", "gridsize", "la
 
 
 class LinearForms:
-    """Forms of the integers of one function; products that may overflow are atoms."""
+    """Forms of the integers of one function; those that may overflow are atoms."""
 
     def __init__(self, overflowing: Container[Value] = ()) -> None:
         self.overflowing = overflowing

@@ -4,8 +4,8 @@ An index is a sum of atoms with integer factors. An atom is a value that is no s
 extent. Conditions of branches and loops around an access are facts of such sums. Each value is
 assigned once, so a fact holds in the whole region that it was found for.
 
-Signed arithmetic of 64 bits is taken not to overflow, as in C, except :mod:`products of hashes
-<kerneldsl.ir.overflow>`.
+Signed arithmetic of 64 bits is taken not to overflow, as in C, except that of
+:mod:`kerneldsl.ir.overflow`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from numba import types
 
 from kerneldsl.ir.linear_forms import Fact, Linear, LinearForms, lower_bound
 from kerneldsl.ir.operations import Function, Operation, Region, Value
-from kerneldsl.ir.overflow import overflowing_products
+from kerneldsl.ir.overflow import overflowing_values
 from kerneldsl.ir.ranges import Interval, ranges_of
 from kerneldsl.ir.recognize import (
     ACCESSES,
@@ -65,7 +65,7 @@ def nonnegative_values(
     function: Function, of_names: Mapping[str, Interval], wanted: Mapping[Operation, list[Value]]
 ) -> dict[Operation, tuple[bool, ...]]:
     """Return for some values that operations use whether they are never negative there."""
-    overflowing = overflowing_products(function.body) if wanted else ()
+    overflowing = overflowing_values(function.body, of_names) if wanted else ()
     known = ranges_of(function, of_names, overflowing=overflowing) if wanted else {}
     marks = {
         each: tuple(_low(known, value) >= 0 for value in values) for each, values in wanted.items()
@@ -329,13 +329,13 @@ class _Proofs(LinearForms):
             return low
         made = value.owner
         found: int | None = None
-        if isinstance(made, Operation):
+        if isinstance(made, Operation) and value not in self.overflowing:
             if made.name == "if":
                 number = made.results.index(value)
                 found = self.of_branches(made, number, scope)
             else:
                 function = operator_of(made)
-                if function is not None and value not in self.overflowing:
+                if function is not None:
                     found = self.of_operator(function, operands_of(made), scope)
                 elif made.name == "cast" and isinstance(made.operands[0].type, types.Integer):
                     found = self.lower(made.operands[0], scope)
@@ -362,7 +362,8 @@ class _Proofs(LinearForms):
             known = [each for each in lows if each is not None]
             return max(known) if known else None
         if function is abs:
-            return 0
+            # The magnitude of the least number of a type is that number.
+            return 0 if lows[0] is not None and lows[0] > operands[0].type.minval else None
         if len(lows) != 2:
             return None
         left, right = lows

@@ -1,12 +1,14 @@
-"""Products that may overflow int64: those of hashes.
+"""Integers that may overflow, though arithmetic of indices is taken not to: those of hashes.
 
-Signed arithmetic of indices is taken not to overflow, since products of a few extents and
-coordinates do not. A product may overflow if
+Products of a few extents and coordinates do not overflow int64. A product may overflow if
 
-- a literal factor is 65,536 or more, or a literal shift 16 bits or more,
+- a literal factor is 65,536 or more, or a left shift of a variable 16 bits or more,
 - one value is a factor of it four times or more, as in ``i ** 13``, or
 - a loop multiplies a variable in each iteration, as ``h = h * 31 + x[k]`` does, and no condition of
   the loop compares the variable.
+
+A conversion to a smaller type keeps a number that fits where coordinates and extents have at most
+31 bits. So ``np.int32(kd.grid(1))`` does not overflow, and ``np.int8(kd.grid(1))`` may.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from kerneldsl.ir.operations import (
     ends_of,
     given_to,
 )
+from kerneldsl.ir.ranges import Interval, ranges_of_region
 from kerneldsl.ir.recognize import (
     comparison_of,
     constant_number,
@@ -34,7 +37,7 @@ from kerneldsl.ir.recognize import (
     sources_of,
 )
 
-__all__ = ["overflowing_products"]
+__all__ = ["overflowing_values"]
 
 #: The least literal factor of a hash, the least bits of its shifts, and the least power of a value.
 _FACTOR, _BITS, _POWER = 1 << 16, 16, 4
@@ -44,20 +47,61 @@ _SUMS = (operator.add, operator.sub, operator.neg, operator.or_, operator.xor, m
 _QUOTIENTS = (operator.floordiv, operator.rshift)
 _PRODUCTS = (operator.mul, operator.lshift, operator.pow)
 _ORDERS = (operator.lt, operator.le, operator.gt, operator.ge)
+#: Coordinates and extents of at most 31 bits.
+_SMALL: dict[str, Interval] = {
+    **dict.fromkeys(("grid", "gridsize", *(f"extent.{axis}" for axis in "xyz")), (0, 2**31 - 1)),
+    **dict.fromkeys(("array.extent", "array.size"), (0, 2**31 - 1)),
+    **{f"{name}.{axis}": (0, 2**21 - 1) for name in ("blockIdx", "gridDim") for axis in "xyz"},
+}
 
 
-def overflowing_products(region: Region) -> frozenset[Value]:
-    """Return the products in a region that may overflow."""
+def overflowing_values(region: Region, of_names: Mapping[str, Interval]) -> frozenset[Value]:
+    """Return the results of arithmetic and conversions in a region that may overflow.
+
+    `of_names` are intervals of operations by their names, such as ``"threadIdx.x"``.
+    """
     powers = _Powers()
     found: set[Value] = set()
+    uncertain: list[Operation] = []
     for operation in region.walk():
         if operation.name in LOOPS and operation.results:
             found.update(_grown_in(operation))
+        elif _is_narrowing(operation):
+            uncertain.append(operation)
         elif operator_of(operation) in _PRODUCTS and _is_integer(operation.result):
             powers_of_result = powers.of(operation.result).values()
             if _has_a_large_factor(operation) or max(powers_of_result, default=0) >= _POWER:
                 found.add(operation.result)
+            elif _is_shift_by_a_variable(operation):
+                uncertain.append(operation)
+    if uncertain:
+        known = ranges_of_region(region, {**of_names, **_SMALL})
+        found.update(each.result for each in uncertain if not _is_small(each, known))
     return frozenset(found)
+
+
+def _is_narrowing(operation: Operation) -> bool:
+    """Return whether an operation converts an integer to a type that has not all its values."""
+    if operation.name != "cast":
+        return False
+    kinds = operation.operands[0].type, operation.result.type
+    if not all(isinstance(kind, types.Integer) for kind in kinds):
+        return False
+    source, target = kinds
+    return bool(source.minval < target.minval or target.maxval < source.maxval)
+
+
+def _is_shift_by_a_variable(product: Operation) -> bool:
+    numbers = map(constant_number, operands_of(product))
+    return operator_of(product) is operator.lshift and all(each is None for each in numbers)
+
+
+def _is_small(operation: Operation, known: Mapping[Value, Interval]) -> bool:
+    """Return whether a conversion keeps the number, or a shift has few bits."""
+    operands, kind = operands_of(operation), operation.result.type
+    least, most = (0, _BITS - 1) if operation.name != "cast" else (kind.minval, kind.maxval)
+    low, high = known.get(operands[-1], (least - 1, most))
+    return bool(least <= low and high <= most)
 
 
 def _is_integer(value: Value) -> bool:

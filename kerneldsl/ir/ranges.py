@@ -63,8 +63,8 @@ def ranges_of(
     """Return intervals of the integers of a function.
 
     `of_names` are those of operations by their names, such as ``"threadIdx.x"``. If
-    `overflowing` is given, only that signed arithmetic of 64 bits is taken to overflow. With
-    `rounds` no loop is taken to run more often, so that sums have bounds.
+    `overflowing` is given, no other signed arithmetic of 64 bits is taken to overflow, and no other
+    conversion. With `rounds` no loop is taken to run more often, so that sums have bounds.
     """
     return ranges_of_region(function.body, of_names, overflowing=overflowing, rounds=rounds)
 
@@ -125,7 +125,7 @@ class _Walk:
                 if type(value) is int:
                     self.known[operation.result] = (value, value)
             case "array.size" | "array.extent":
-                self.known[operation.result] = (0, _MAX)
+                self.known[operation.result] = self.of_names.get(operation.name, (0, _MAX))
             case "numba":
                 self.numba(operation)
             case "cast":
@@ -290,8 +290,15 @@ class _Walk:
 
     def cast(self, operation: Operation) -> None:
         (source,) = operation.operands
-        if isinstance(operation.result.type, types.Integer):
-            self.known[operation.result] = self.converted(source, operation.result.type)
+        kind = operation.result.type
+        if not isinstance(kind, types.Integer):
+            return
+        found = self.converted(source, kind)
+        if self.overflowing is not None and operation.result not in self.overflowing:
+            low, high = self.get(source)
+            if isinstance(source.type, types.Integer) and low <= found[1] and high >= found[0]:
+                found = max(low, found[0]), min(high, found[1])
+        self.known[operation.result] = found
 
     def converted(self, value: Value, kind: Any) -> Interval:
         """Return the interval of a value that is converted to another type."""
@@ -302,13 +309,6 @@ class _Walk:
             found = self.get(value)
             if low <= found[0] and found[1] <= high:
                 return found
-            if (
-                self.overflowing is not None
-                and kind.signed
-                and found[0] <= high
-                and found[1] >= low
-            ):
-                return max(found[0], low), min(found[1], high)
         return low, high
 
     def numba(self, operation: Operation) -> None:

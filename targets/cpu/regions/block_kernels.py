@@ -14,7 +14,7 @@ from numba import types
 from kerneldsl.contract import Dim3, Specialization
 from kerneldsl.ir.nonnegative import mark_indices
 from kerneldsl.ir.operations import Function, Operation, Region, Value
-from kerneldsl.ir.overflow import overflowing_products
+from kerneldsl.ir.overflow import overflowing_values
 from kerneldsl.ir.ranges import INTERVALS, Interval, ranges_of_region
 from kerneldsl.ir.recognize import constant_number, indices_of
 from kerneldsl.ir.rewriter import clone, replace_operations, rewrite
@@ -202,7 +202,7 @@ def _versions(loop: Operation) -> list[Operation]:
     upward = clone(loop, {})
     given = {start: (0, int(start.type.maxval))}
     region = Region((), [upward])
-    overflowing = overflowing_products(region)
+    overflowing = overflowing_values(region, INTERVALS)
     known = ranges_of_region(region, INTERVALS, overflowing=overflowing, given=given)
     if not sum(_mark(each, known) for each in upward.walk()):
         return [loop]

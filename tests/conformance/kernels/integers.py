@@ -351,3 +351,38 @@ def _starts(rng):
 
 
 _list.add("hashed_indices", _hashed_indices, _starts, grid=(-(-SIZE // 32),), block=(32,))
+
+
+@kd.kernel
+def _narrowed_indices(table, small, wide, bits, out):
+    """Conversions to smaller types, shifts and magnitudes may make indices negative."""
+    i = kd.grid(1)
+    if i < out.shape[0]:
+        out[i, 0] = table[np.int8(i)]
+        out[i, 1] = table[np.int8(small[i])]
+        out[i, 2] = table[np.int32(wide[i]) >> 24]
+        out[i, 3] = table[np.int16(wide[i] & 0xFFFF) >> 8]
+        out[i, 4] = table[np.int32(i * 60000000) >> 25]
+        out[i, 5] = table[np.int64(i << bits[0]) >> 56]
+        out[i, 6] = table[max(np.int8(i), np.int8(-100))]
+        h = np.int32(0)
+        for k in range(9):
+            h = np.int32(np.int64(h) * 31 + k * 12345 + i)
+        out[i, 7] = table[h >> 24]
+        j = np.int16(i * 200)
+        if j < table.size:
+            out[i, 8] = table[j // 256]
+        for k in range(np.int8(i), np.int8(i) + 1):
+            out[i, 9] = table[k]
+        out[i, 10] = table[abs(np.int8(small[i] | 128))]
+        out[i, 11] = table[np.int32(kd.brev(np.uint32(i))) >> 25]
+
+
+def _narrowed(rng):
+    small = rng.integers(0, 256, SIZE).astype(np.uint8)
+    wide = rng.integers(0, 2**32, SIZE).astype(np.uint32)
+    out = np.full((SIZE, 12), -7)
+    return rng.integers(-99, 99, 512), small, wide, np.array([56]), out
+
+
+_list.add("narrowed_indices", _narrowed_indices, _narrowed, grid=(-(-SIZE // 32),), block=(32,))

@@ -1,14 +1,16 @@
-"""Products of hashes may overflow; those of extents, coordinates and strides are taken not to."""
+"""Integers of hashes may overflow; those of extents, coordinates and strides are taken not to."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 import kerneldsl as kd
-from kerneldsl.ir.overflow import overflowing_products
+from kerneldsl.ir.overflow import overflowing_values
+from kerneldsl.ir.ranges import INTERVALS
 from kerneldsl.ir.simplify import simplify
 from tests.support.regions.reading import as_written, specialized
 
@@ -70,6 +72,29 @@ def through_an_inner_loop(x, out, n):
     out[i] = x[h >> 55]
 
 
+def narrowed(x, out, n):
+    i = kd.grid(1)
+    out[i] = x[np.int8(i)]
+
+
+def narrowed_product(x, out, n):
+    i = kd.grid(1)
+    out[i] = x[np.int32(i * 60000) >> 25]
+
+
+def narrowed_hash(x, out, n):
+    i = kd.grid(1)
+    h = np.int32(0)
+    for k in range(n):
+        h = np.int32(np.int64(h) * 31 + k)
+    out[i] = x[h >> 24]
+
+
+def shifted_by_an_argument(x, out, n):
+    i = kd.grid(1)
+    out[i] = x[(i << n) >> 56]
+
+
 def rows_of_four_axes(x, out, n):
     i = kd.grid(1)
     out[i] = x[((i * n + 1) * n + 2) * n + 3]
@@ -121,24 +146,40 @@ def sums_of_products(x, out, n):
     out[i] = total
 
 
+def coordinates_of_32_bits(x, out, n):
+    i = np.int32(kd.grid(1))
+    j = np.int32(kd.blockIdx.x * kd.blockDim.x + kd.threadIdx.x)
+    if i < np.int32(x.size) and j < np.int32(x.shape[0] // 2):
+        out[i] = x[np.int16(i % 100)] + x[j]
+
+
+def strides_of_powers(x, out, n):
+    i = kd.grid(1)
+    for k in range(9):
+        out[i] += x[(i << k) ^ (1 << k)]
+
+
 HASHES = (
     *(large_factor, large_shift, fourth_power, power, rolling, shifted, doubled),
-    through_an_inner_loop,
+    *(through_an_inner_loop, narrowed, narrowed_product, narrowed_hash, shifted_by_an_argument),
 )
-OTHERS = (rows_of_four_axes, searched, strides, heap, remainders, sums_of_products)
+OTHERS = (
+    *(rows_of_four_axes, searched, strides, heap, remainders, sums_of_products),
+    *(coordinates_of_32_bits, strides_of_powers),
+)
 
 
 def _overflowing(function: Callable[..., Any]) -> int:
     read = as_written(specialized(kd.kernel(function), ("int64[::1], int64[::1], int64",)))
     simplify(read.body)
-    return len(overflowing_products(read.body))
+    return len(overflowing_values(read.body, INTERVALS))
 
 
 @pytest.mark.parametrize("function", HASHES, ids=lambda each: each.__name__)
-def test_products_of_hashes_may_overflow(function: Callable[..., Any]) -> None:
+def test_integers_of_hashes_may_overflow(function: Callable[..., Any]) -> None:
     assert _overflowing(function) > 0
 
 
 @pytest.mark.parametrize("function", OTHERS, ids=lambda each: each.__name__)
-def test_products_of_extents_do_not_overflow(function: Callable[..., Any]) -> None:
+def test_integers_of_extents_do_not_overflow(function: Callable[..., Any]) -> None:
     assert _overflowing(function) == 0
