@@ -5,7 +5,8 @@ the seeds from 0 on; a target ``sm_90`` compiles them for that architecture and 
 them, without a GPU. The target ``regions`` interprets the region IR, and counts what its front end
 does not read. ``--show 17`` writes program 17 and what it is launched with, and with
 ``--shrink cpu`` a smaller one that fails there in the same way. ``--integers`` runs programs of
-integers of all types instead (:mod:`tests.fuzz.integer_programs`).
+integers of all types instead (:mod:`tests.fuzz.integer_programs`), and ``--python`` those with
+Python as their oracle (:mod:`tests.fuzz.python_programs`).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import time
 from importlib import metadata
 from pathlib import Path
 
-from tests.fuzz.runs import COMMAND, INTEGER_COMMAND, Report, run_programs
+from tests.fuzz.runs import COMMAND, INTEGER_COMMAND, PYTHON_COMMAND, Report, run_programs
 
 
 def _arguments() -> argparse.Namespace:
@@ -35,6 +36,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--thorough", action="store_true", help="try all variants")
     parser.add_argument("--seconds", type=float, help="begin no more programs after this time")
     parser.add_argument("--integers", action="store_true", help="programs of integers alone")
+    parser.add_argument("--python", action="store_true", help="programs whose oracle is Python")
     parser.add_argument("--json", type=Path, help="file for the counts and failures")
     parser.add_argument("--commit", help="to be recorded, where git cannot tell")
     parser.add_argument("--show", type=int, metavar="SEED", help="write one program")
@@ -65,8 +67,15 @@ class _Progress:
             )
 
 
-def _show(seed: int, shrink_for: str | None, *, is_of_integers: bool) -> None:
-    if is_of_integers:
+def _show(given: argparse.Namespace) -> None:
+    seed, shrink_for = given.show, given.shrink
+    if given.python:
+        from tests.fuzz.python_programs import generate_python
+
+        found = generate_python(seed)
+        print(found.text, f"# launched as {found.grid}, {found.block} or forall {found.total}")
+        return
+    if given.integers:
         from tests.fuzz.integer_programs import generate_integers
 
         program_of_integers = generate_integers(seed)
@@ -101,11 +110,17 @@ def _run(given: argparse.Namespace) -> dict[str, object]:
     }
 
 
+def _command(given: argparse.Namespace) -> tuple[str, ...]:
+    if given.python:
+        return PYTHON_COMMAND
+    return INTEGER_COMMAND if given.integers else COMMAND
+
+
 def main() -> int:
     """Run, print the table, and return 1 if any program failed."""
     given = _arguments()
     if given.show is not None:
-        _show(given.show, given.shrink, is_of_integers=given.integers)
+        _show(given)
         return 0
     report = run_programs(
         given.seed,
@@ -114,7 +129,7 @@ def main() -> int:
         share=1.0 if given.thorough else given.variants,
         workers=given.workers,
         seconds=given.seconds,
-        command=INTEGER_COMMAND if given.integers else COMMAND,
+        command=_command(given),
         progress=_Progress(given.programs),
     )
     print(report.table())

@@ -9,6 +9,7 @@ from tests.fuzz.block_idioms import together, use_levels
 from tests.fuzz.body import SharedArray
 from tests.fuzz.expressions import USUAL, Expression
 from tests.fuzz.functions import barrier_functions, helpers, operations
+from tests.fuzz.grid_idioms import crosses_grid, pass_on
 from tests.fuzz.kernel_parts import Kernel
 from tests.fuzz.program import Array, Program
 from tests.fuzz.thread_idioms import statements
@@ -41,7 +42,8 @@ def block_program(seed: int, levels: frozenset[str]) -> Program:
     body.threads, body.coordinates, body.levels = threads, ("i", "t"), levels
     sizes = (total, rng.choice((total, total - rng.randrange(threads))))
     has_tiles = "tiles" in levels
-    returns_first = not has_tiles and rng.random() < 0.4
+    all_stay = has_tiles or crosses_grid(seed)
+    returns_first = not all_stay and rng.random() < 0.4
     if returns_first:  # nobody does, but it is there
         sizes = (total, total)
     shapes = tuple((max(1, s),) for s in sizes)
@@ -54,7 +56,7 @@ def block_program(seed: int, levels: frozenset[str]) -> Program:
         prepare_tiles(made, math.prod(grid))
     made.output(shapes)
     made.counters()
-    body.may_return = not has_tiles and rng.random() < 0.5
+    body.may_return = not all_stay and rng.random() < 0.5
     body.expressions.functions += helpers(
         rng, made.lines, ("kd.threadIdx.x", "kd.blockIdx.x", "kd.grid(1)")
     )
@@ -77,6 +79,8 @@ def block_program(seed: int, levels: frozenset[str]) -> Program:
     for number, dtype in enumerate(dtypes):
         made.parameters.append(Array(f"slots{number}", dtype, shapes, "output"))
     together(body, rng.choice((1, 1, 1, 2)), rng.choice((0, 0, 0, 1, 1)))
+    if crosses_grid(seed):
+        pass_on(made, total, lambda: together(body, 1, rng.choice((0, 0, 1))))
     use_levels(body)
     made.call_the_rest()
     if not returns_first:

@@ -12,6 +12,7 @@ import numpy as np
 from tests.fuzz.block_kernels import thread_ids
 from tests.fuzz.expressions import USUAL, Expression
 from tests.fuzz.functions import helpers, operations
+from tests.fuzz.grid_idioms import crosses_grid, pass_on
 from tests.fuzz.kernel_parts import Kernel
 from tests.fuzz.memory_idioms import alone, name_part, own_elements, use_memory
 from tests.fuzz.memory_parts import Memories, Memory, Part, Segment
@@ -87,7 +88,7 @@ def memory_program(seed: int) -> Program:
     made.variables()
     if made.chance(2):
         memories.own(_own_arrays(made, shapes))
-    if made.chance(6):
+    if not crosses_grid(seed) and made.chance(6):
         memories.barrier()
         body.features.add("early return")
         body.may_return = True
@@ -96,6 +97,9 @@ def memory_program(seed: int) -> Program:
     for _ in range(rng.choice((0, 1, 2))):
         name_part(memories)
     use_memory(memories, rng.choice((3, 4, 5, 6, 8)), rng.choice((0, 1, 1, 2)))
+    if crosses_grid(seed):
+        memories.barrier()
+        pass_on(made, total, lambda: _between_barriers(memories))
     made.call_the_rest()
     made.store("i")
     _copy_out(made, memories, grid[0])
@@ -104,6 +108,11 @@ def memory_program(seed: int) -> Program:
     return Program(
         seed, text, parameters, grid, block, shared_bytes=shared_bytes, features=features
     )
+
+
+def _between_barriers(memories: Memories) -> None:
+    use_memory(memories, 2, 1)
+    memories.barrier()
 
 
 def overlap_program(seed: int) -> Program:

@@ -17,7 +17,7 @@ from tests.fuzz import typing
 from tests.fuzz.operations import HELPERS
 from tests.fuzz.static_types import TypeExpressions
 from tests.support.scalars import SCALARS
-from tests.support.simt import MEETINGS, STOPS
+from tests.support.simt import GRID_BARRIER, MEETINGS, STOPS
 from tests.support.tile_words import TILE_METHODS
 from tests.support.vectors import VECTORS
 
@@ -217,6 +217,8 @@ class _Rewriter(ast.NodeTransformer):
         if method:
             assert isinstance(node.func, ast.Attribute)
             return self._of_group(f"tile.{method}", node, [node.func.value, *node.args])
+        if ast.unparse(node.func) == "kd.grid_group().sync":
+            return self._stop(GRID_BARRIER, node, [])
         name = _dotted(node.func)
         first, _, rest = name.partition(".")
         if name in ("kd.shared.array", "kd.local.array"):

@@ -19,13 +19,14 @@ from typing import Any
 from tests.fuzz.outcomes import KINDS, Outcome
 from tests.fuzz.worker import PATIENCE
 
-__all__ = ["COMMAND", "INTEGER_COMMAND", "Report", "run_programs"]
+__all__ = ["COMMAND", "INTEGER_COMMAND", "PYTHON_COMMAND", "Report", "run_programs"]
 
 _ROOT = Path(__file__).parents[2]
 #: Programs that one process runs: compiled code is never freed.
 _BATCH = 50
 COMMAND = (sys.executable, "-m", "tests.fuzz.worker")
 INTEGER_COMMAND = (sys.executable, "-m", "tests.fuzz.integer_worker")
+PYTHON_COMMAND = (sys.executable, "-m", "tests.fuzz.python_worker")
 
 
 @dataclass

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.fuzz.runs import INTEGER_COMMAND, run_programs
+from tests.fuzz.runs import INTEGER_COMMAND, PYTHON_COMMAND, run_programs
 from tests.support.extent import IS_QUICK
 from tests.support.seeds import SEED_VARIABLE, fresh_seed
 
@@ -39,8 +39,9 @@ def test_generated_programs(part: int, record_property: Callable[[str, object], 
 
 
 @pytest.mark.timeout(1200)
-def test_programs_of_integers() -> None:
-    """Integers of all types, mixed at random: no value differs without a warning."""
+@pytest.mark.parametrize("command", [INTEGER_COMMAND, PYTHON_COMMAND], ids=["integers", "python"])
+def test_programs_of_other_oracles(command: tuple[str, ...]) -> None:
+    """Integers of all types, which differ only with a warning; and what Python itself computes."""
     first = fresh_seed()
     print(f"{SEED_VARIABLE}={first}")
     count = PROGRAMS if IS_QUICK else PROGRAMS * 2
@@ -50,7 +51,7 @@ def test_programs_of_integers() -> None:
         targets=["cpu"] if IS_QUICK else ["cpu", "null"],
         share=0,
         workers=1,
-        command=INTEGER_COMMAND,
+        command=command,
     )
     assert report.programs == count
     assert not report.failures, "\n".join(map(str, report.failures))

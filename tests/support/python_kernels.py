@@ -36,6 +36,7 @@ __all__ = [
     "python_function",
     "simulate",
     "simulate_forall",
+    "simulate_launch",
     "unit_of",
     "uses_of",
 ]
@@ -222,7 +223,8 @@ def _device_function(x):  # type: ignore[no-untyped-def]
     return x
 
 
-def _run(kernel: Any, launch: Launch, args: tuple[Any, ...]) -> None:
+def simulate_launch(kernel: Any, launch: Launch, args: tuple[Any, ...]) -> None:
+    """Run a kernel on NumPy arrays, in place, in the order of a launch."""
     language = Language()
     body = _rebind(python_function(kernel), language, {})
     kind = PausingThread if language.can_wait else _Call
@@ -238,9 +240,9 @@ def simulate(
     shared_bytes: int = 0,
 ) -> None:
     """Run ``kernel[grid, block](*args)`` on NumPy arrays, in place."""
-    _run(kernel, Launch(grid, block, shared_bytes), args)
+    simulate_launch(kernel, Launch(grid, block, shared_bytes), args)
 
 
 def simulate_forall(kernel: Any, extent: tuple[int, ...], args: tuple[Any, ...]) -> None:
     """Run ``kernel.forall(*extent)(*args)`` of an element kernel on NumPy arrays, in place."""
-    _run(kernel, Launch(extent), args)
+    simulate_launch(kernel, Launch(extent), args)

@@ -113,7 +113,7 @@ def record(
         for name, a in zip(names, args, strict=False)
     )
     launch = Recorded(grid, block, shared_bytes)
-    python_kernels._run(kernel, launch, given)
+    python_kernels.simulate_launch(kernel, launch, given)
     requests: dict[Any, dict[int, int]] = defaultdict(dict)
     sizes: dict[Any, int] = {}
     for where, place, linear, offset, nbytes in log:
