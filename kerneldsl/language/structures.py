@@ -6,6 +6,7 @@ the program registered is known by the name.
 
 from __future__ import annotations
 
+from itertools import count
 from typing import Any
 
 from kerneldsl.language.element_types import ELEMENT_TYPES
@@ -35,9 +36,10 @@ def structure_name(kind: Any) -> str | None:
     if not all(m in ELEMENT_TYPES and ELEMENT_TYPES[m].is_number for m in members.values()):
         return None
     shown = ", ".join(f"{name} {member}" for name, member in members.items())
-    found = f"struct({shown}) {kind}"
-    _types[found] = kind
-    return found
+    stem = f"struct({shown}) {kind}"
+    # Types of one name that are not equal get numbers, so that each is found by its own name.
+    names = (stem if number == 1 else f"{stem} {number}" for number in count(1))
+    return next(name for name in names if _types.setdefault(name, kind) == kind)
 
 
 def structure_type(name: str) -> Any:

@@ -355,6 +355,28 @@ class TestArraysOfStructs:
         assert overload.argument_types == (tagged[::1],)
         assert overload._type_annotation.typemap["own"].dtype is tagged
 
+    def test_two_types_of_one_name(self):
+        class IntervalType(types.Type):
+            """Another type with the name and the members of the first."""
+
+        other = IntervalType("Interval")
+        register_model(IntervalType)(IntervalModel)
+        make_attribute_wrapper(IntervalType, "high", "low")
+        make_attribute_wrapper(IntervalType, "low", "high")
+
+        @intrinsic
+        def mirrored(context, x):
+            return other(interval), lambda context, builder, signature, args: args[0]
+
+        def kernel(out, x):
+            first = cuda.local.array(1, dtype=interval)
+            second = cuda.local.array(2, dtype=other)
+            first[0] = Interval(x[0], x[1])
+            second[1] = mirrored(first[0])
+            out[0], out[1] = first[0].low, second[1].low
+
+        assert launched(kernel, np.array([3.0, 4.0]))[:2] == [3, 4]
+
     def test_structs_of_more_than_numbers_are_refused(self):
         class PairType(types.Type):
             pass
