@@ -130,11 +130,9 @@ class CudaStream(DeviceStream):
         builder, self._builder = self._builder, None
         kernels = () if self.recording is None else self.recording.kernels
         try:
-            with core_device(self._driver, self.device.index, doing):
-                builder.end_building()
+            self._end_building(builder, doing)
             return CudaGraph(self._driver, self.device, builder, kernels)
         except DriverError as error:
-            self._drop(builder)
             if error.is_fatal:
                 raise
             raise GraphError(
@@ -151,13 +149,19 @@ class CudaStream(DeviceStream):
         builder, self._builder = self._builder, None
         doing = f"drop the capture of a stream on {self.device}"
         try:
-            with core_device(self._driver, self.device.index, doing):
-                builder.end_building()
+            self._end_building(builder, doing)
         except KernelError as error:  # the capture was invalid, which is why it is dropped
             _log.debug("%s", error)
-            self._drop(builder)
         finally:
             self._end()
+
+    def _end_building(self, builder: Any, doing: str) -> None:
+        try:
+            with core_device(self._driver, self.device.index, doing):
+                builder.end_building()
+        except KernelError:
+            self._drop(builder)
+            raise
 
     def _drop(self, builder: Any) -> None:
         """End the capture of a builder that made no graph, and keep the builder permanently.
