@@ -21,7 +21,7 @@ from __future__ import annotations
 import enum
 import operator
 from collections.abc import Collection, Iterator
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from llvmlite import ir
 from numba import types
@@ -36,8 +36,10 @@ from kerneldsl.planner.work import orient
 from targets.cpu.codegen.storage import is_of_block, may_share
 from targets.cpu.math.workarounds import divide_unsigned
 from targets.cpu.regions.emitter import CountedLoop, CpuEmitter
-from targets.cpu.regions.lanes.values import LaneValues, place_of
 from targets.cpu.regions.row_regions import loop_takes_any_order
+
+if TYPE_CHECKING:
+    from targets.cpu.regions.lanes.values import LaneValues
 
 __all__ = ["HANDLERS", "axes_of_rows", "row_axis", "write_rows"]
 
@@ -190,6 +192,8 @@ def _order_of(row: Operation, parameters: Collection[Value]) -> _Order:
     ]
     if not pairs:
         return _Order.ANY
+    from targets.cpu.regions.lanes.values import LaneValues
+
     values = LaneValues(row)
     accesses = {access for pair in pairs for access in pair}
     if any(_is_strided(each, values) for each in accesses):
@@ -236,6 +240,8 @@ def _is_strided(access: Operation, values: LaneValues) -> bool:
     """Return whether LLVM may know that neighbours access elements that are some apart."""
     if access.name.startswith("item") or isinstance(access.operands[0].type.dtype, types.Record):
         return True
+    from targets.cpu.regions.lanes.values import place_of
+
     array, indices = place_of(access)
     if array.type.layout == "A":
         return False
