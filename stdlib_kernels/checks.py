@@ -139,7 +139,10 @@ def check_writable(name: str, array: Array) -> None:
     """Refuse an array that is read-only."""
     if array.is_read_only if isinstance(array, kd.DeviceArray) else not array.flags.writeable:
         raise ReadOnlyArrayError(
-            f"{name} is a read-only array", value=array, remedy="Pass a copy of it"
+            f"{name} is a read-only array",
+            value=array,
+            limit="" if name == "out" else "It is changed in place. A list is read as such an array",
+            remedy="Pass a copy of it" + ("" if name == "out" else ", of a list np.array(…)"),
         )
 
 

@@ -42,8 +42,9 @@ def conversion(name: str, dtype: np.dtype[Any], wanted: Sequence[str]) -> str:
         return f"Pass {name}.view(np.int64), whose result .view({dtype.str!r}) gives back as {kind}"
     if dtype.kind in "SUT":
         return f"Pass numbers of equal order, np.unique({name}, return_inverse=True)[1]"
-    of_numpy = [np.dtype(each) for each in wanted if each in np.sctypeDict]
+    of_numpy = [np.dtype(each) for each in wanted if hasattr(np, each)]
     by_size = sorted(of_numpy, key=lambda each: each.itemsize)
+    widest = f"np.{by_size[-1]}" if by_size else f"kd.{wanted[-1]}"
     if dtype.kind == "c" and not any(each.kind == "c" for each in by_size):
         return f"Pass its parts, {name}.real and {name}.imag, or abs({name})"
     holding = next((each.name for each in by_size if np.can_cast(dtype, each)), None)
@@ -54,9 +55,9 @@ def conversion(name: str, dtype: np.dtype[Any], wanted: Sequence[str]) -> str:
     if dtype.kind in "biufc" or dtype.name == "bfloat16":
         return (
             f"None of them holds every value of {dtype}. Compare {name} with "
-            f"{name}.astype(np.{by_size[-1]}), and pass that if they are equal"
+            f"{name}.astype({widest}), and pass that if they are equal"
         )
-    return f"Convert it to numbers, with {name}.astype(np.{by_size[-1]}) for instance"
+    return f"Convert it to numbers, with {name}.astype({widest}) for instance"
 
 
 # It is in a separate module because the other errors are imported before NumPy.

@@ -285,8 +285,14 @@ class DeviceFunction(LikeFunction, CopiedAsItself, Shown, Generic[P, R]):
         self.__qualname__: str
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call the Python function; intrinsics in it are an error outside a kernel."""
-        return self.function(*args, **kwargs)
+        """Call the Python function; intrinsics in it are an error outside a kernel.
+
+        NumPy's integers wrap around without a warning, as in a kernel.
+        """
+        import numpy as np  # not before: decorators do without it
+
+        with np.errstate(over="ignore"):
+            return self.function(*args, **kwargs)
 
     def __repr__(self) -> str:
         names = self.function.__code__.co_varnames[: self.function.__code__.co_argcount]

@@ -11,7 +11,7 @@ from kerneldsl.errors import ArgumentValueError
 from kerneldsl.utilities.flags import read_flag
 from stdlib_kernels import parameters
 from stdlib_kernels.arrays import finish
-from stdlib_kernels.checks import Array, Out, check_array, check_out
+from stdlib_kernels.checks import Array, Out, check_array, check_writable
 from stdlib_kernels.functions import library_function
 from stdlib_kernels.random.choosing import chosen
 from stdlib_kernels.random.draws import Counter, draw_of, drawn, integer_draw
@@ -363,7 +363,7 @@ class Generator(Counter):
         Parameters
         ----------
         x : array
-            The array, which is changed.
+            The array, which is changed. Of a list, `permutation` returns an array.
         axis : int
             The axis along which the function works.
 
@@ -373,7 +373,7 @@ class Generator(Counter):
             If a parameter is invalid for the distribution.
         """
         check_array("x", x, halves=True)
-        check_out(x, like=x, shape=tuple(x.shape), dtype=x.dtype)
+        check_writable("x", x)
         finish(self.permutation(x, axis), like=x, out=x)
 
     def _of_floats(

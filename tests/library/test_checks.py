@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import kerneldsl as kd
+import stdlib_kernels as sk
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
 from kerneldsl.errors.conversions import AxisError, conversion
 from stdlib_kernels import histogram, movement, reduce, sort
@@ -145,6 +146,11 @@ def test_indices_and_outs_have_remedies_of_their_own(target):
     with pytest.raises(ArgumentTypeError, match=r"indices\.astype\(np\.int64\), which holds"):
         movement.take(np.arange(1000), places, mode="clip")
     assert movement.take(np.arange(1000), places.astype(np.int64), mode="clip") == [300]
+    words = np.zeros((2, 3), kd.float8_e5m2)
+    with pytest.raises(ArgumentTypeError, match=r"with x\.astype\(kd\.float8_e5m2\), and pass"):
+        sk.quantized.matmul(
+            X.astype(np.float32), words, np.ones((1, 1), np.float32), format="float8_e5m2"
+        )
     with pytest.raises(ArgumentTypeError, match=r"x\.astype\(np\.int64\), which holds"):
         histogram.bincount(places)
     for out in (np.empty(3, np.float32), np.empty(3, ">f8"), np.empty(3, "i4,i4")):

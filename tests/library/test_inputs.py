@@ -347,7 +347,7 @@ def test_lists_are_not_written():
         lambda: sk.put_along_axis([1.0, 2.0], [0], [5.0]),
         lambda: sk.default_rng(1).shuffle([1, 2, 3]),
     ):
-        with pytest.raises(ReadOnlyArrayError):
+        with pytest.raises(ReadOnlyArrayError, match=r"x is a read-only array.*list np\.array\("):
             call()
     with pytest.raises(ArgumentTypeError, match="out is a list"):
         sk.sum(M, 0, out=[0.0, 0.0, 0.0])
