@@ -67,6 +67,12 @@ LONG_ROW = 1 << 16
 FEW_COLUMNS = 512
 
 
+@kd.func
+def after(v, place, before, at):
+    """Return the sum before an element of a tile, which begins with 0: 0 + -0 would not be -0."""
+    return before if place == 0 and at > 0 else v + before
+
+
 @kd.kernel
 def sum_chain(x, out, state, *, width, number, identity, is_exclusive):
     """Add up one array, a tile by each block: ``x[n], out[n], state[6 * blocks]``.
@@ -79,7 +85,10 @@ def sum_chain(x, out, state, *, width, number, identity, is_exclusive):
     kd.chain.publish(state, part, total, add)
     sums = v.cumsum(exclusive=is_exclusive)
     before = kd.chain.before(state, part, total, add, identity)
-    kd.tile.store(out, part * width, sums + before)
+    if is_exclusive:
+        kd.tile.store(out, part * width, sums, after, before, part)
+    else:
+        kd.tile.store(out, part * width, sums + before)
 
 
 @kd.kernel
@@ -89,7 +98,10 @@ def sum_rows(x, out, *, width, number, identity, is_exclusive):
     carry = identity
     for at in range(0, x.shape[1], width):
         v = kd.tile.load(x[row], at, width, other=identity, dtype=number)
-        kd.tile.store(out[row], at, v.cumsum(exclusive=is_exclusive) + carry)
+        if is_exclusive:
+            kd.tile.store(out[row], at, v.cumsum(exclusive=True), after, carry, at)
+        else:
+            kd.tile.store(out[row], at, v.cumsum() + carry)
         carry += v.sum()
 
 
@@ -123,20 +135,22 @@ def scan_chain(x, out, state, *, block, items, number, op, identity, is_exclusiv
 def scan_rows(x, out, *, block, number, op, identity, is_exclusive):
     """Scan each row, as many elements at a time as there are threads: ``x[rows, n], …``.
 
-    The first ones are not combined with the identity. Products of complex numbers have none:
+    No element is combined with the identity. Products of complex numbers have none:
     ``(inf - 4j) * 1`` has a NaN.
     """
     row, t = kd.blockIdx.x, kd.threadIdx.x
     carry = identity
+    if is_exclusive and t == 0:
+        out[row, 0] = identity
     for first in range(0, x.shape[1], block):
         i = first + t
         v = number(x[row, i]) if i < x.shape[1] else identity
-        before = s = kd.block.inclusive_scan(v, op)
-        if is_exclusive:
-            before = kd.block.exclusive_scan(v, op, identity)
+        s = kd.block.inclusive_scan(v, op)
         last = number(kd.block.broadcast(s, block - 1))
+        if is_exclusive:
+            i += 1
         if i < x.shape[1]:
-            out[row, i] = op(carry, before) if first > 0 else before
+            out[row, i] = op(carry, s) if first > 0 else s
         carry = number(op(carry, last)) if first > 0 else last
 
 
@@ -220,6 +234,8 @@ def _scan_rows(x: Array, out: Array, constants: dict[str, Any]) -> None:
     rows, n = x.shape
     is_sum = constants["op"] is add
     constants = {name: constants[name] for name in constants if not (is_sum and name == "op")}
+    if is_sum:  # -0 is that of no elements with which a sum of negative zeros stays one
+        constants["identity"] = constants["number"](-0.0)
     itemsize = np.dtype(constants["number"]).itemsize
     on_host = is_on_host(x)
     block = TILE_BLOCK if is_sum else HOST_BLOCK if on_host else BLOCK

@@ -177,7 +177,7 @@ def scan(
         It must be associative; the first value comes from earlier elements.
         A function is compiled once. A new function with the same text is compiled again.
     identity : number
-        A value with which `op` does not change any other. It is combined with elements several
+        A value with which `op` does not change any other. It may be combined with elements several
         times.
     dtype : dtype, optional
         Dtype of the computation and of the result; by default that of the array.
@@ -228,8 +228,6 @@ def _cumulated(
     usual = x.dtype if is_extreme else accumulator_dtype(x.dtype)
     result = dtype_of(dtype, usual, kinds="biufc" if is_extreme else "iufc")
     number = computing_dtype(result)
-    # A sum of negative zeros is -0, but 0 + -0 is 0.
-    zero = {"f": -0.0, "c": complex(-0.0, -0.0)}.get(number.kind) if op is add else None
-    identity = identity_of(op, number) if zero is None else number.type(zero)
-    rule = Rule(op if number.kind == "c" else _EXTREMES.get(op, op), identity, number.type)
+    combine = op if number.kind == "c" else _EXTREMES.get(op, op)
+    rule = Rule(combine, identity_of(op, number), number.type)
     return scan_call(rule, x, axis, result, out, exclusive, reverse)

@@ -156,6 +156,35 @@ def test_first_products_of_complex_numbers_are_the_elements(call, rng, shape):
             np.testing.assert_array_equal(np.signbit(first), np.signbit(element))
 
 
+def bits(x: np.ndarray) -> np.ndarray:
+    """Return real numbers as integers, with one NaN."""
+    parts = np.ascontiguousarray(x).view(x.real.dtype)
+    return np.where(np.isnan(parts), np.nan, parts).view(f"u{parts.itemsize}")
+
+
+@pytest.mark.parametrize("name", ["cumsum", "cumprod"])
+@pytest.mark.parametrize("dtype", full_beyond(["float32", "complex128"], ["complex128"]))
+@pytest.mark.parametrize(
+    "shape",
+    full_beyond([(5,), (2, 3), (2, 300), (70, 4100), (calls.LONG_ROW + 9, 2)], [(2, 3), (2, 4100)]),
+)
+def test_exclusive_results_are_the_inclusive_ones_before(call, name, dtype, shape):
+    """Not combined with 0 or 1: 0 + -0 is not -0, and (inf - 4j) * 1 is (inf + nanj)."""
+    is_complex, axis = dtype.startswith("c"), len(shape) - 1 if shape[0] < 100 else 0
+    x = np.full(shape, complex(-0.0, -0.0) if is_complex else -0.0, dtype)
+    if name == "cumprod":
+        x[...] = 1
+        np.moveaxis(x, axis, 0)[[0, -1]] = complex(np.inf, -4) if is_complex else -0.0
+    for reverse in (False, True):
+        asked = {"axis": axis, "reverse": reverse}
+        found = np.moveaxis(call(CASES[name].ours, x, exclusive=True, **asked), axis, 0)
+        before = np.moveaxis(call(CASES[name].ours, x, **asked), axis, 0)
+        if reverse:
+            found, before = found[::-1], before[::-1]
+        assert (bits(found[0]) == bits(np.full_like(found[0], name == "cumprod"))).all()
+        np.testing.assert_array_equal(bits(found[1:]), bits(before[:-1]))
+
+
 @pytest.mark.parametrize("dtype", full_beyond(EXACT, []))
 def test_chains_of_integers_are_exact(call, rng, dtype):
     x = random_array(rng, 3 * calls.LONG_ROW + 777, dtype)
