@@ -138,11 +138,12 @@ def check_matrices(x: Any) -> None:
 def check_writable(name: str, array: Array) -> None:
     """Refuse an array that is read-only."""
     if array.is_read_only if isinstance(array, kd.DeviceArray) else not array.flags.writeable:
+        is_changed = name != "out"
         raise ReadOnlyArrayError(
             f"{name} is a read-only array",
             value=array,
-            limit="" if name == "out" else "It is changed in place. A list is read as such an array",
-            remedy="Pass a copy of it" + ("" if name == "out" else ", of a list np.array(…)"),
+            limit="It is changed in place. Lists are read as such arrays" if is_changed else "",
+            remedy="Pass a copy of it" + ", of a list np.array(…)" * is_changed,
         )
 
 

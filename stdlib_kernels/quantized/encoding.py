@@ -20,6 +20,7 @@ from stdlib_kernels.quantized.weights import (
     check_zeros,
     float_dtype_of,
     of_each_row,
+    scales_of,
 )
 
 __all__ = ["Quantized", "dequantize", "quantize"]
@@ -114,7 +115,9 @@ def quantize(x: Array, format: str, group: Any = None) -> Any:
     format : str
         "int8", "int4", "uint4", "ternary", "float8_e4m3fn" or "float8_e5m2".
     group : int or (int, int), optional
-        Columns of a group, or its rows and columns. By default, a row.
+        Columns of a group, or its rows and columns. By default, a row. A group has one row, 128
+        rows or all. Its columns are all, or an equal part of them that is a multiple of 16. If
+        that many groups cannot be equal parts, they may be of 128 columns, the last of fewer.
 
     Returns
     -------
@@ -151,8 +154,8 @@ def quantize(x: Array, format: str, group: Any = None) -> Any:
     if len(extents) > 2:
         raise wrong_value("group", group, "It must be an int, or (rows, columns)")
     height, width = max(height, 1), max(width, 1)
+    shape = scales_of((height, width), (rows, columns), chosen)
     source = on_device(x)
-    shape = (-(-rows // height), max(-(-columns // width), 1))
     scales = allocate(source, shape, np.dtype(np.float32), zero=True)
     codes = allocate(source, (rows, columns), chosen.dtype, zero=True)
     zeros = allocate(source, shape, np.dtype(np.uint8), zero=True) if chosen.has_zeros else None

@@ -21,6 +21,7 @@ __all__ = [
     "check_zeros",
     "float_dtype_of",
     "of_each_row",
+    "scales_of",
 ]
 
 #: Dtypes of floats that are multiplied by quantized numbers.
@@ -31,6 +32,11 @@ BLOCK = 128
 UNIT = 16
 #: What a group has at least if a row has one.
 WHOLE = 1 << 40
+#: Which scales there may be, as errors say it.
+_SCALES = (
+    f"Rows have one scale together, one each, or one for each {BLOCK}. Along k there is one, one "
+    f"for each of equal parts that are multiples of {UNIT}, or else one for each {BLOCK}"
+)
 
 
 class Weights(NamedTuple):
@@ -69,25 +75,38 @@ class Weights(NamedTuple):
         return {"group": self.group, "height": self.height, "share": share}
 
 
-def height_of(scales: Array, rows: int) -> int | None:
-    """Return how many of so many rows have the same scales; ``None`` is wrong."""
-    count = scales.shape[0]
-    if count in (1, rows):
-        return 1
-    return BLOCK if count == -(-rows // BLOCK) else None
+def extents_of(counts: tuple[int, int], shape: tuple[int, int]) -> tuple[int | None, int | None]:
+    """Return the rows, and the numbers of a row, that share one of so many scales.
 
-
-def group_of(scales: Array, inner: int) -> int | None:
-    """Return the numbers of a row of `inner` that have the same scale; ``None`` is wrong.
-
-    Groups are equal parts, or blocks of `BLOCK`; the last block may be shorter.
+    ``None`` is wrong. Groups of a row are equal parts, or else blocks of `BLOCK`, of which the last
+    may be shorter.
     """
-    count = scales.shape[1]
-    if count == 1:
-        return WHOLE
-    if count and inner and inner % count == 0 and inner // count % UNIT == 0:
-        return inner // count
-    return BLOCK if count and count == -(-inner // BLOCK) else None
+    (count, groups), (rows, inner) = counts, shape
+    height = 1 if count in (1, rows) else BLOCK if count == -(-rows // BLOCK) else None
+    if groups == 1:
+        return height, WHOLE
+    if groups and inner and inner % groups == 0 and inner // groups % UNIT == 0:
+        return height, inner // groups
+    return height, BLOCK if groups and groups == -(-inner // BLOCK) else None
+
+
+def scales_of(group: Any, shape: tuple[int, int], chosen: Format) -> tuple[int, int]:
+    """Return the shape of the scales of groups, or raise an error if they would be read as others.
+
+    `group` has rows and columns.
+    """
+    counts = -(-shape[0] // group[0]), max(-(-shape[1] // group[1]), 1)
+    # Without a count, `dequantize` reads all numbers that words have room for.
+    for inner in (shape[1], chosen.elements(shape[1]) * chosen.per_element):
+        found = extents_of(counts, (shape[0], inner))
+        if any(n > 1 and a != b for n, a, b in zip(counts, found, group, strict=True)):
+            raise ArgumentValueError(
+                f"group is {group}, for a matrix of shape {shape}",
+                value=group,
+                limit=f"{_SCALES}. Scales of shape {counts} are not read as those of such groups",
+                remedy="Take groups that fit, or None for one scale for each row",
+            )
+    return counts
 
 
 def of_each_row(scales: Array, rows: int) -> Array:
@@ -106,14 +125,12 @@ def check_scales(
     """Return the rows, and the numbers of a row, that have the same scale, or raise an error."""
     check_array(name, scales, dtypes=("float32", "float16"), ndim=2)
     check_same_kind(name, scales, "the matrix", like)
-    height, group = height_of(scales, extents[0]), group_of(scales, extents[1])
+    height, group = extents_of(tuple(scales.shape), extents)
     if height is None or group is None:
         raise ArgumentValueError(
             f"{name} has the shape {tuple(scales.shape)}, for a matrix of shape {extents}",
             value=tuple(scales.shape),
-            limit="Rows have one scale together, one each, or one for each "
-            f"{BLOCK}. Along k there is one, one for each of equal parts that are multiples of "
-            f"{UNIT}, or one for each {BLOCK}",
+            limit=_SCALES,
             remedy="Give it the shape (rows, groups)",
         )
     return height, group

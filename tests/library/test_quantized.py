@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import kerneldsl as kd
-from kerneldsl.errors import ArgumentError
+from kerneldsl.errors import ArgumentError, ArgumentValueError
 from stdlib_kernels import quantized
 from stdlib_kernels.quantized import few_rows, many_rows, weights
 from stdlib_kernels.quantized.formats import FORMATS
@@ -289,24 +289,42 @@ def quantized_by_numpy(x, name, group):
 
 
 @pytest.mark.parametrize("name", FORMATS)
-@pytest.mark.parametrize("group", [None, 16, (2, 128)])
+@pytest.mark.parametrize("group", [None, 16, (128, 128)])
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_quantize(call, to_kind, rng, name, group, dtype):
-    x = rng.standard_normal((5, 80)).astype(dtype_of(dtype))
+    x = rng.standard_normal((130, 144)).astype(dtype_of(dtype))
     x[1] = 0
-    extents = (1, 80) if group is None else (1, group) if group == 16 else group
+    extents = (1, 144) if group is None else (1, group) if group == 16 else group
     codes, scales, zeros = quantized_by_numpy(x.astype(np.float32), name, extents)
     found = quantized.quantize(to_kind(x), name, group)
     host = [each.copy_to_host() if isinstance(each, kd.DeviceArray) else each for each in found]
     np.testing.assert_allclose(host[1], scales, rtol=1e-6)
-    got = quantized.unpack(host[0], name, 80).astype(np.float64)
+    got = quantized.unpack(host[0], name, 144).astype(np.float64)
     assert np.array_equal(got, codes)
     if name == "uint4":
         assert np.array_equal(host[2], zeros)
-    if extents[0] == 1:
-        back = call(quantized.dequantize, *host[: 2 + (name == "uint4")], format=name, count=80)
-        expected = values_of(got, host[1], host[2])
-        np.testing.assert_allclose(back, expected, rtol=1e-6, atol=1e-30)
+    back = call(quantized.dequantize, *host[: 2 + (name == "uint4")], format=name, count=144)
+    expected = values_of(got, host[1], host[2])
+    np.testing.assert_allclose(back, expected, rtol=1e-6, atol=1e-30)
+
+
+@pytest.mark.parametrize("name", full_beyond(FORMATS, ["uint4"]))
+def test_groups_are_read_as_they_were_made_or_refused(target, rng, name):
+    # Of 285 numbers, three groups of words with room for 288 would be read as of 96 each.
+    is_packed = FORMATS[name].numbers is not None
+    for shape, group in [
+        ((3, 24), 8), ((3, 20), 10), ((3, 40), 20), ((3, 160), 128), ((256, 64), (100, 64)),
+        ((5, 64), (2, 64)), *[((3, 285), 128)] * is_packed,
+    ]:  # fmt: skip
+        with pytest.raises(ArgumentValueError, match="not read as those of such groups"):
+            quantized.quantize(np.ones(shape, np.float32), name, group)
+    for k, group in [(288, 96), (257, 128), *[(285, 128)] * (not is_packed)]:
+        x = rng.standard_normal((3, k)).astype(np.float32)
+        codes, *others = quantized_by_numpy(x, name, (1, group))
+        scales, zeros = (each.repeat(group, axis=1)[:, :k] for each in others)
+        words, *found = quantized.quantize(x, name, group)
+        back = quantized.dequantize(words, *found[: 1 + (name == "uint4")], format=name)
+        np.testing.assert_allclose(back[:, :k], (codes - zeros) * scales, rtol=1e-6, atol=1e-30)
 
 
 @pytest.mark.parametrize("name", FORMATS)
