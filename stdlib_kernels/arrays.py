@@ -18,7 +18,7 @@ from kerneldsl.repeating.recorded import may_overlap
 from kerneldsl.repeating.recorded_calls import note_constant, note_made, note_scalar
 from stdlib_kernels.checks import Array, Out, check_out
 from stdlib_kernels.copying import copy_array
-from stdlib_kernels.parameters import axis_of
+from stdlib_kernels.parameters import axis_or_flat
 
 __all__ = [
     "allocate",
@@ -51,9 +51,10 @@ def on_device(array: Array) -> Array:
 
 def along_or_flat(array: Array, axis: Any) -> tuple[Array, int]:
     """Return an array where kernels can reach it, and an axis from 0 on; flattened without one."""
-    if axis is None:
+    place = axis_or_flat(axis, array.ndim)
+    if place is None:
         return contiguous(on_device(array)).reshape((-1,)), 0
-    return on_device(array), axis_of(axis, array.ndim)
+    return on_device(array), place
 
 
 def contiguous_1d(array: Array) -> Array:
@@ -77,6 +78,8 @@ def around_axis(array: Array, axis: int) -> Array:
     """
     if array.ndim == 1:
         return array[None, :, None]
+    if not array.ndim:
+        return array.reshape((1, 1, 1))
     before, after = math.prod(array.shape[:axis]), math.prod(array.shape[axis + 1 :])
     return contiguous_1d(array).reshape((before, array.shape[axis], after))
 

@@ -24,6 +24,7 @@ __all__ = [
     "accumulator_dtype",
     "axes_of",
     "axis_of",
+    "axis_or_flat",
     "axis_or_none",
     "check_conversion",
     "choice_of",
@@ -77,8 +78,12 @@ def names_of(kinds: str, *, halves: bool) -> tuple[str, ...]:
 
 
 def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
-    """Return axes from 0 on, in rising order; all of them for ``None``."""
-    axes = sorted(range(ndim) if axis is None else each_axis_of(axis, ndim))
+    """Return axes from 0 on, in rising order; all of them for ``None``.
+
+    An array of no axes is reduced along 0 and -1, too, as in NumPy.
+    """
+    is_flat = not (ndim or isinstance(axis, tuple | list)) and axis_or_flat(axis, ndim) is None
+    axes = sorted(range(ndim) if is_flat or axis is None else each_axis_of(axis, ndim))
     if len(set(axes)) != len(axes):
         raise wrong_value("axis", axis, "It names an axis twice", "Name each axis once")
     return tuple(axes)
@@ -98,7 +103,7 @@ def axis_of(axis: Any, ndim: int) -> int:
             axis=found,
             ndim=ndim,
             limit=f"Axes are {-ndim} to {ndim - 1}" if ndim else "It has no axes",
-            remedy="Omit axis, or reshape the array",
+            remedy="Omit axis, or reshape the array" if ndim else "Reshape it, with x.reshape(1)",
         )
     return found % ndim
 
@@ -106,6 +111,15 @@ def axis_of(axis: Any, ndim: int) -> int:
 def axis_or_none(axis: Any, ndim: int) -> int | None:
     """Return one axis from 0 on, or ``None`` as it is."""
     return None if axis is None else axis_of(axis, ndim)
+
+
+def axis_or_flat(axis: Any, ndim: int) -> int | None:
+    """Return one axis from 0 on, or ``None`` for a flattened array.
+
+    As in NumPy, an array of no axes is flattened for 0 and -1, too.
+    """
+    found = axis_or_none(axis, ndim or 1)
+    return found if ndim else None
 
 
 def dtype_of(dtype: Any, default: Any, *, kinds: str = "biufc") -> np.dtype[Any]:

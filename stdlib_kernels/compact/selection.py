@@ -21,7 +21,7 @@ from stdlib_kernels.compact.chosen import (
 from stdlib_kernels.elementwise.calls import map_call
 from stdlib_kernels.functions import repeated_function
 from stdlib_kernels.gathering import take_places
-from stdlib_kernels.parameters import axis_or_none
+from stdlib_kernels.parameters import axis_or_flat
 
 __all__ = ["compress", "flatnonzero", "nonzero", "partition", "run_length"]
 
@@ -72,7 +72,7 @@ def compress(condition: Array, x: Array, axis: int | None = None, *, out: Out = 
     check_array("x", x, halves=True)
     check_array("condition", condition, halves=True, ndim=1)
     check_same_kind("condition", condition, "x", x)
-    place = axis_or_none(axis, x.ndim)
+    place = axis_or_flat(axis, x.ndim)
     n = x.size if place is None else x.shape[place]
     flags, source = on_device(condition), on_device(x)
     if condition.size > n:

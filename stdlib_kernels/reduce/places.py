@@ -16,7 +16,7 @@ from stdlib_kernels.arrays import is_on_host
 from stdlib_kernels.checks import Array, Out, check_array
 from stdlib_kernels.functions import repeated_function
 from stdlib_kernels.operations import larger, smaller
-from stdlib_kernels.parameters import axis_or_none, computing_dtype
+from stdlib_kernels.parameters import axis_or_flat, computing_dtype
 from stdlib_kernels.reduce.arrangement import Kernels
 from stdlib_kernels.reduce.folding import STRIP, begin, check_not_empty
 from stdlib_kernels.reduce.lanes import are_lanes_faster, launch_places
@@ -107,7 +107,7 @@ def _place(name: str, kind: str, op: Any, example: str) -> Any:
 
     def place(x: Array, axis: int | None = None, out: Out = None, *, keepdims: bool = False) -> Any:
         check_array("x", x, halves=True)
-        axis = axis_or_none(axis, x.ndim)
+        axis = axis_or_flat(axis, x.ndim)
         check_not_empty(name, x, axis)
         call = begin(x, axis, np.dtype(np.int64), out, keepdims, in_order=True)
         if not call.result.size:

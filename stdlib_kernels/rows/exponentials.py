@@ -14,8 +14,9 @@ import math
 from typing import Any
 
 import kerneldsl as kd
-from stdlib_kernels.checks import Array, Out, checked_axis
+from stdlib_kernels.checks import Array, Out, check_array
 from stdlib_kernels.functions import repeated_function
+from stdlib_kernels.parameters import axis_of
 from stdlib_kernels.rows.calls import SPACE, Kernels, apply
 
 __all__ = ["added", "larger", "log_softmax", "softmax", "summed_down"]
@@ -98,7 +99,8 @@ def _of_rows(name: str, said: str, limits: str, example: tuple[str, str], *, is_
     """Return the softmax, or its logarithm."""
 
     def exponentials(x: Array, axis: int = -1, *, out: Out = None) -> Any:
-        return apply(_KERNELS, x, checked_axis(x, axis), out, is_log=is_log)
+        check_array("x", x, kinds="biuf", halves=True)
+        return apply(_KERNELS, x, axis_of(axis, x.ndim or 1), out, is_log=is_log)
 
     exponentials.__name__ = exponentials.__qualname__ = name
     exponentials.__doc__ = f"""{said}.

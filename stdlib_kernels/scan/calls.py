@@ -41,7 +41,7 @@ from stdlib_kernels.arrays import (
 )
 from stdlib_kernels.checks import Array, Out
 from stdlib_kernels.operations import add
-from stdlib_kernels.parameters import axis_of, real_dtype
+from stdlib_kernels.parameters import axis_or_flat, real_dtype
 from stdlib_kernels.reduce.folding import Rule
 
 __all__ = ["scan_call"]
@@ -172,9 +172,8 @@ def scan_call(
     rule: Rule, x: Array, axis: Any, dtype: np.dtype[Any], out: Out, exclusive: bool, reverse: bool
 ) -> Any:
     """Scan an array along an axis by a rule's operation, to a dtype."""
-    shape, place = (x.size,), 0
-    if axis is not None:
-        shape, place = tuple(x.shape), axis_of(axis, x.ndim)
+    place = axis_or_flat(axis, x.ndim)
+    shape = (x.size,) if place is None else tuple(x.shape)
     constants = {
         "number": rule.number,
         "identity": rule.identity,
@@ -184,8 +183,8 @@ def scan_call(
     is_reversed = read_flag("reverse", reverse)
     source, result = source_and_result(x, out, shape, dtype)
     if x.size:
-        flat = contiguous_1d(source) if axis is None else source
-        taken, given = around_axis(flat, place), around_axis(result, place)
+        flat = contiguous_1d(source) if place is None else source
+        taken, given = around_axis(flat, place or 0), around_axis(result, place or 0)
         if is_reversed:
             taken, given = taken[:, ::-1], given[:, ::-1]
         if x.dtype.kind == "c" and rule.op is add:

@@ -14,7 +14,7 @@ from kerneldsl.utilities.flags import read_flag
 from stdlib_kernels.arrays import allocate, contiguous, finish, is_on_host, on_device
 from stdlib_kernels.checks import Array, Out, check_alike, check_array, check_out, checked_axis
 from stdlib_kernels.functions import repeated_function
-from stdlib_kernels.parameters import axis_or_none, integer_of
+from stdlib_kernels.parameters import axis_or_flat, axis_or_none, integer_of
 from stdlib_kernels.sort.onesweep import Order, as_words, order_of
 from stdlib_kernels.sort.rows import MAX_WIDTH, as_rows, select_first, sort_rows, sort_short_rows
 
@@ -35,7 +35,7 @@ def _sorting(name: str, said: str, result: tuple[str, str, str], examples: tuple
         x: Array, axis: int | None = -1, *, descending: bool = False, out: Out = None
     ) -> Any:
         check_array("x", x, halves=True)
-        place = axis_or_none(axis, x.ndim)
+        place = (axis_or_flat if is_places else axis_or_none)(axis, x.ndim)
         shape = (x.size,) if place is None else tuple(x.shape)
         check_out(out, like=x, shape=shape, dtype=np.dtype(np.int64) if is_places else x.dtype)
         rows, restored = as_rows(on_device(x), place)

@@ -15,6 +15,7 @@ from kerneldsl.errors.conversions import AxisError, conversion
 from stdlib_kernels import histogram, movement, reduce, sort
 from stdlib_kernels.parameters import names_of
 from tests.library.test_functions import FUNCTIONS
+from tests.support.extent import full_beyond
 
 X = np.arange(6.0).reshape(2, 3)
 PLACES = np.zeros((2, 3), np.int64)
@@ -59,6 +60,32 @@ def test_axes_by_tuples_and_permutations(target):
     ):
         with pytest.raises(AxisError):
             call()
+
+
+#: Arguments of NumPy's functions that flatten an array of no axes, or reduce it, for axis 0 and -1.
+OF_NO_AXES = {
+    **dict.fromkeys(("sum", "prod", "min", "max", "any", "all", "count_nonzero"), ()),
+    **dict.fromkeys(("argmin", "argmax", "argsort", "cumsum", "cumprod"), ()),
+    "take": ([0, -1, 0],), "repeat": (3,),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", full_beyond(OF_NO_AXES, ["sum", "argsort", "cumsum", "take"]))
+def test_axes_of_arrays_of_no_axes_are_numpys(call, rng, name):
+    x, function = np.array(rng.uniform(1, 2)), getattr(sk, name)
+    for axis in (0, -1):
+        wanted = getattr(np, name)(x, *OF_NO_AXES[name], axis=axis)
+        got = np.asarray(call(lambda x, axis: function(x, *OF_NO_AXES[name], axis=axis), x, axis))
+        np.testing.assert_array_equal(got, wanted)
+        assert (got.shape, got.dtype) == (wanted.shape, wanted.dtype)
+    for axis in (1, -2):
+        with pytest.raises(AxisError):
+            function(x, *OF_NO_AXES[name], axis=axis)
+
+
+def test_softmax_of_an_array_of_no_axes(call):
+    assert call(sk.softmax, np.array(3.0)) == 1
+    assert call(sk.log_softmax, np.array(3.0), 0) == 0
 
 
 MATRIX_LIKE = {"matrix": lambda x: x.view(np.matrix), "MaskedArray": lambda x: np.ma.array(x)}
