@@ -28,9 +28,7 @@ from stdlib_kernels.reduce.folding import Rule, fold
 
 __all__ = ["bincount", "checked_weights"]
 
-#: Dtypes with values that int64 can represent.
-_INTEGERS = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32")
-#: Those of them with few values, all at least 0.
+#: Dtypes with few values, all at least 0.
 _SHORT = ("bool", "uint8")
 #: The dtype in which a GPU counts faster than in int64: twice as many fit into its registers.
 _NARROW = np.dtype(np.int32)
@@ -65,7 +63,7 @@ def bincount(x: Array, weights: Array | None = None, minlength: int = 0) -> Any:
     Parameters
     ----------
     x : array of shape (n,)
-        bool or integer, at least 0, but not uint64; any layout.
+        bool or integer, at least 0; any layout.
     weights : array of shape (n,), optional
         Same kind as `x`; bool, integer or float.
     minlength : int
@@ -96,11 +94,13 @@ def bincount(x: Array, weights: Array | None = None, minlength: int = 0) -> Any:
     >>> bincount(np.array([0, 1, 1, 3])).tolist()
     [1, 2, 0, 1]
     """
-    check_array("x", x, dtypes=_INTEGERS, ndim=1)
+    check_array("x", x, kinds="biu", ndim=1)
     # As in NumPy, of no elements there are counts alone.
     weighted = checked_weights(weights, x) if x.size or weights is None else None
     least = integer_of("minlength", minlength, 0, MAX_BINS)
     source = contiguous_1d(on_device(x))
+    if x.dtype == np.uint64:  # of which int64 holds all that may have a counter
+        source = source.view(np.int64)
     if x.size <= FEW and weighted is None and is_on_host(source):
         counts = allocate(source, (max(least, 256),), np.dtype(np.int64), zero=True)
         largest = allocate(source, (1,), np.dtype(np.int64))
@@ -131,7 +131,8 @@ def _counted(found: Array, least: int, x: Array, weights: Array | None, like: Ar
     """Count integers; an array of one element has the largest."""
     largest = int(computed(found, -1))
     if largest == _NEGATIVE:
-        what, limit = "an element of x is negative", "Integers from 0 on are counted"
+        what = f"an element of x is {'negative' if like.dtype.kind == 'i' else '2**63 or more'}"
+        limit = "Integers from 0 on are counted, each by a counter"
         raise ArgumentValueError(what, value=x, limit=limit, remedy="Take reduce.min(x) off all")
     bins = max(least, largest + 1)
     if bins > MAX_BINS:

@@ -78,7 +78,7 @@ class Weights(NamedTuple):
 def extents_of(counts: tuple[int, int], shape: tuple[int, int]) -> tuple[int | None, int | None]:
     """Return the rows, and the numbers of a row, that share one of so many scales.
 
-    ``None`` is wrong. Groups of a row are equal parts, or else blocks of `BLOCK`, of which the last
+    ``None`` is wrong. Groups of a row are equal parts, or else blocks of `BLOCK`. The last block
     may be shorter.
     """
     (count, groups), (rows, inner) = counts, shape

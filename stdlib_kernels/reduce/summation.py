@@ -204,7 +204,8 @@ def reduce(
         It must be associative and commutative.
         A function is compiled once. A new function with the same text is compiled again.
     identity : number
-        A value with which `op` does not change any other. It is combined with elements several
+        A value with which `op` does not change any other: 0 for a sum, 1 for a product, -inf for
+        a maximum of floats. It is combined with elements several
         times.
     dtype : dtype, optional
         Dtype of the computation and of the result; by default that of the array.

@@ -177,7 +177,8 @@ def scan(
         It must be associative; the first value comes from earlier elements.
         A function is compiled once. A new function with the same text is compiled again.
     identity : number
-        A value with which `op` does not change any other. It may be combined with elements several
+        A value with which `op` does not change any other: 0 for a sum, 1 for a product, -inf for
+        a maximum of floats. It may be combined with elements several
         times.
     dtype : dtype, optional
         Dtype of the computation and of the result; by default that of the array.

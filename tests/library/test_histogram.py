@@ -136,21 +136,23 @@ def test_many_elements_and_bins(pair, rng, bins):
 
 
 @pytest.mark.parametrize(
-    "dtype", full_beyond(["bool", "int8", "uint8", "int32", "int64"], ["int64"])
+    "dtype", full_beyond(["bool", "int8", "uint8", "int32", "int64", "uint64"], ["uint64"])
 )
 def test_bincount(call, rng, dtype):
     for size in (1000,) if IS_QUICK else (0, 1, 1000, 100_003):
         x = random_array(rng, size, dtype)
         x = np.abs(x // 2) if x.dtype.kind == "i" else x
         x = x % np.array(300, x.dtype) if x.dtype.itemsize > 1 else x
+        # Earlier versions of NumPy refuse uint64.
+        exact = x.astype(np.int64)
         got = call(bincount, x)
         assert got.dtype == np.int64
-        np.testing.assert_array_equal(got, np.bincount(x))
+        np.testing.assert_array_equal(got, np.bincount(exact))
         got = call(bincount, x[::-2], minlength=333)
-        np.testing.assert_array_equal(got, np.bincount(x[::-2], minlength=333))
+        np.testing.assert_array_equal(got, np.bincount(exact[::-2], minlength=333))
         weights = random_array(rng, size, "float32")
         got = call(lambda a, w: bincount(a, w), x, weights)
-        expected = np.bincount(x, weights)
+        expected = np.bincount(exact, weights)
         assert got.dtype == expected.dtype
         np.testing.assert_allclose(got, expected, rtol=1e-9, atol=1e-9)
 
@@ -222,8 +224,8 @@ def test_refusals(target):
         bincount(np.ones((2, 2)))
     with pytest.raises(ArgumentValueError, match="a pair of numbers"):
         histogram(np.ones(3), 3, (1, 2, 3))
-    with pytest.raises(ArgumentTypeError, match="x has the dtype uint64"):
-        bincount(np.ones(3, np.uint64))
+    with pytest.raises(ArgumentValueError, match=r"an element of x is 2\*\*63 or more"):
+        bincount(np.array([3, 2**63], np.uint64))
     with pytest.raises(ArgumentValueError, match="minlength is -1"):
         bincount(np.ones(3, int), minlength=-1)
     with pytest.raises(ArgumentValueError, match=r"weights has the shape \(2,\). .* x, \(3,\)"):
