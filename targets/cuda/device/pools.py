@@ -96,11 +96,11 @@ class ReadyBlocks:
             and len(self._by_size) < _MAX_SIZES
         )
 
-    def give_up(self) -> list[int]:
-        """Return all blocks, and keep none."""
+    def give_up(self) -> list[tuple[int, int]]:
+        """Return all blocks with their sizes, and keep none."""
         by_size, self._by_size = self._by_size, {}
         self._count = self.nbytes = 0
-        return [pointer for blocks in by_size.values() for pointer in blocks]
+        return [(pointer, nbytes) for nbytes, blocks in by_size.items() for pointer in blocks]
 
 
 #: More than any device has.
@@ -231,9 +231,9 @@ class StreamOrderedPool(PoolBackend):
             if int(status):
                 raise driver.failure(status, f"free {pointer:#x} on {self.device}")
 
-    def _free_all(self, pointers: Sequence[int]) -> None:
+    def _free_all(self, blocks: Sequence[tuple[int, int]]) -> None:
         """Leave blocks of the default stream's to the driver's pool."""
-        for pointer in pointers:
+        for pointer, _ in blocks:
             self._free(pointer, LEGACY_DEFAULT_STREAM, ())
 
     def _release_postponed(self) -> None:
@@ -403,8 +403,11 @@ class ShareablePool(PlainPool):
 
     def trim(self, keep_bytes: int) -> None:
         driver, index = self._driver, self.device.index
-        self._held -= self._ready.nbytes
-        for pointer in self._ready.give_up():
+        for pointer, nbytes in self._ready.give_up():
+            if self._held - nbytes < keep_bytes:  # as cuMemPoolTrimTo
+                self._ready.keep(pointer, nbytes)
+                continue
+            self._held -= nbytes
             if not fork_guard.has_forked and not driver.watch.is_lost(index):
                 memory.free(driver, index, pointer)
 

@@ -194,6 +194,20 @@ def test_memory_that_is_shared_waits_to_be_used_again(driver: Driver, api: Bindi
     assert pool.reserved_bytes() == 100
 
 
+def test_trimmed_shareable_memory_keeps_so_many_bytes(driver: Driver, api: Bindings) -> None:
+    pool = pools.ShareablePool(driver, device())
+    used, *others = (pool.acquire(nbytes, None)[0] for nbytes in (100, 200, 200, 300))
+    for pointer, nbytes in zip(others, (200, 200, 300), strict=True):
+        pool.release(pointer, nbytes, None, ())
+    for keep_bytes, left in ((800, 800), (700, 800), (600, 600), (350, 400), (300, 400), (0, 100)):
+        pool.trim(keep_bytes)
+        assert pool.reserved_bytes() == left
+    assert [c[1] for c in api.since("cuMemFree")] == others
+    assert pool.acquire(300, None)[1]
+    pool.release(used, 100, None, ())
+    assert pool.acquire(100, None) == (used, False)
+
+
 def test_a_handle_of_memory(driver: Driver, api: Bindings) -> None:
     handle = (ctypes.c_ubyte * 64)(*range(64))
     given = SimpleNamespace(getPtr=lambda: ctypes.addressof(handle))

@@ -105,7 +105,7 @@ def test_blocks_are_kept_up_to_a_number_of_bytes() -> None:
         kept += MAX_BLOCK_BYTES
         count += 1
     assert kept < 1 << 28 <= kept + MAX_BLOCK_BYTES
-    assert ready.give_up() == list(range(1, count + 2))
+    assert ready.give_up() == [(each, MAX_BLOCK_BYTES) for each in range(1, count + 2)]
     assert ready.take(MAX_BLOCK_BYTES) == 0
     assert ready.keep(1, MAX_BLOCK_BYTES)
 
