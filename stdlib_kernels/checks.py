@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Set
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -59,6 +60,8 @@ def check_array(
             "and arrays of other libraries that share their memory",
             remedy=f"Replace masked elements, with {name}.filled(…)"
             if hasattr(type(value), "filled")
+            else f"Pass list({name})"
+            if isinstance(value, Set | Iterator)
             else f"Pass np.asarray({name}), if that is an array of numbers",
         )
     if ndim is not None and value.ndim != ndim:

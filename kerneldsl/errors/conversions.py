@@ -43,7 +43,9 @@ def conversion(name: str, dtype: np.dtype[Any], wanted: Sequence[str]) -> str:
     if dtype.kind in "SUT":
         return f"Pass numbers of equal order, np.unique({name}, return_inverse=True)[1]"
     of_numpy = [np.dtype(each) for each in wanted if hasattr(np, each)]
-    by_size = sorted(of_numpy, key=lambda each: each.itemsize)
+    if dtype.kind != "c":  # a complex number is wider, and holds no more
+        of_numpy = [each for each in of_numpy if each.kind != "c"] or of_numpy
+    by_size = sorted(of_numpy, key=lambda each: (each.itemsize, "buifc".index(each.kind)))
     widest = f"np.{by_size[-1]}" if by_size else f"kd.{wanted[-1]}"
     if dtype.kind == "c" and not any(each.kind == "c" for each in by_size):
         return f"Pass its parts, {name}.real and {name}.imag, or abs({name})"

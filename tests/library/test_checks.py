@@ -173,6 +173,12 @@ def test_indices_and_outs_have_remedies_of_their_own(target):
     with pytest.raises(ArgumentTypeError, match=r"indices\.astype\(np\.int64\), which holds"):
         movement.take(np.arange(1000), places, mode="clip")
     assert movement.take(np.arange(1000), places.astype(np.int64), mode="clip") == [300]
+    for array in (np.ones(2, np.longdouble), np.array([1, 2], object)):
+        with pytest.raises(ArgumentTypeError, match=r"x\.astype\(np\.float64\)"):
+            sk.sum(array)
+    for values in ({1, 2}, iter((1, 2))):
+        with pytest.raises(ArgumentTypeError, match=r"Pass list\(x\)\."):
+            sk.sum(values)
     words = np.zeros((2, 3), kd.float8_e5m2)
     with pytest.raises(ArgumentTypeError, match=r"with x\.astype\(kd\.float8_e5m2\), and pass"):
         sk.quantized.matmul(
