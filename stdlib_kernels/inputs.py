@@ -323,7 +323,7 @@ def _is_theirs(value: Any) -> bool:
 
 
 def _shares_memory(kind: type, value: Any) -> bool:
-    if issubclass(kind, np.generic | kd.DeviceArray | np.matrix) or is_masked_array(kind):
+    if issubclass(kind, np.generic | np.matrix) or is_masked_array(kind):
         return False
     if any(hasattr(kind, name) for name in _PROTOCOLS):
         return True
@@ -354,7 +354,7 @@ def _without_copy(name: str, value: Any) -> np.ndarray[Any, Any] | None:
 
 def _taking(array: Any) -> Callable[[Any], Any] | None:
     """Return what makes an array of a foreign array's library, which then waits for our stream."""
-    if isinstance(array, np.ndarray):  # a subclass, such as numpy.memmap
+    if isinstance(array, np.ndarray | kd.DeviceArray):  # a subclass, such as numpy.memmap
         return None
     space = getattr(array, "__array_namespace__", None)
     library = space() if callable(space) else sys.modules.get(type(array).__module__.split(".")[0])

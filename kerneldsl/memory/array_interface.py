@@ -52,8 +52,9 @@ def as_arrays(objects: Iterable[Any]) -> list[DeviceArray]:
     for each in objects:
         array: DeviceArray
         producer: int | None
-        if type(each) is DeviceArray:
-            array, producer = each, None
+        if isinstance(each, DeviceArray):  # numba.cuda's have other views and copies
+            array = each if type(each) is DeviceArray else DeviceArray.over(each)
+            producer = None
         elif is_cuda_tensor(each):
             array, producer = _array_of_tensor(each)
         elif is_cupy(each):

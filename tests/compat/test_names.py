@@ -10,6 +10,7 @@ import pytest
 from numba import errors
 
 import kerneldsl as kd
+import stdlib_kernels
 from kerneldsl import cuda
 from kerneldsl.errors import TargetUnavailableError
 
@@ -496,6 +497,18 @@ class TestLibrary:
         assert total(cuda.to_device(np.arange(10)), res=out) is None
         assert out[0] == 45
         assert total(np.zeros(0), init=3) == 3
+
+    @pytest.mark.parametrize("axis", [0, 1])
+    @pytest.mark.parametrize("name", ["sum", "cumsum", "sort", "max"])
+    def test_the_library_takes_its_arrays(self, name, axis, cpu, rng):
+        host = rng.standard_normal((6, 5))
+        function = getattr(stdlib_kernels, name)
+        x, out = cuda.to_device(host), cuda.to_device(np.zeros((6, 5), order="F"))
+        expected = getattr(np, name)(host, axis=axis)
+        np.testing.assert_allclose(function(x, axis=axis).copy_to_host(), expected, rtol=1e-12)
+        if expected.shape == out.shape:
+            assert function(x, axis=axis, out=out) is out
+            np.testing.assert_allclose(out.copy_to_host(), expected, rtol=1e-12)
 
     def test_random(self, target):
         states = cuda.random.create_xoroshiro128p_states(4, seed=1)
