@@ -8,6 +8,7 @@ of the fault are in the table that the compiler kept.
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
 from typing import NamedTuple
 
 from kerneldsl.errors import SourceLocation, fault_class
@@ -105,6 +106,9 @@ def raise_fault(record_bytes: bytes, table: FaultTable, kernel: FunctionUnit) ->
     record = FaultRecord.from_bytes(record_bytes)
     if record.state == 0:
         return
+    if -record.bound <= record.index < 0:
+        # Signed, it would be in range: it is an unsigned number of 64 bits.
+        record = replace(record, index=record.index + 2**64)
     site = table.sites[record.site]
     place = f"thread {record.thread_idx} of block {record.block_idx}"
     if site.array is not None:

@@ -88,6 +88,14 @@ def test_an_index_out_of_range() -> None:
     assert "whose extent is 8" in str(fault)
 
 
+def test_an_unsigned_index_is_no_index_from_the_end() -> None:
+    data = record(state=1, site=0, axis=1, index=-3, bound=8)
+    with pytest.raises(IndexError, match=f"Index {2**64 - 3} is out of range") as caught:
+        raise_fault(data, TABLE, KERNEL)
+    assert "Valid are 0 to 7" in str(caught.value)
+    assert "-1" not in str(caught.value)
+
+
 def test_what_a_kernel_raised() -> None:
     with pytest.raises(ValueError, match=r"ValueError in thread \(0, 0, 0\).*: n is negative"):
         raise_fault(record(state=1, site=1), TABLE, KERNEL)
