@@ -211,7 +211,7 @@ class _Selecting(Transformer):
             self._reporter.fail(
                 node,
                 f"{node.id} may be one function or another here",
-                "Call each where it is chosen, or write the condition into a function",
+                "Call each one in the branch that chooses it, or put the condition into a function",
                 limit=_KNOWN,
             )
         return ast.copy_location(copy_tree(known), node)

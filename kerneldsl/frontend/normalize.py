@@ -361,7 +361,7 @@ class _Session:
             caller.reporter.fail(
                 node,
                 f"{local.name} reads {hidden[0]} of {around.reporter.qualname}, and "
-                f"{caller.tree.name}, which calls it, has a variable {hidden[0]} of its own",
+                f"{caller.tree.name}, which calls it, has another variable {hidden[0]}",
                 "Give one of them another name",
             )
         if local not in self._local:

@@ -158,7 +158,7 @@ class OutsideValues(Transformer):
         if is_linear_algebra(resolved.value):
             self._reporter.fail(
                 node,
-                f"{resolved.path} works on whole matrices in memory of its own, which threads lack",
+                f"{resolved.path} needs memory for whole matrices, which a kernel cannot allocate",
                 "Write a loop over the elements, or call it outside the kernel",
             )
         if is_of_times(resolved.value) and not self._is_plain:
@@ -327,7 +327,7 @@ def refuse_unknown(reporter: Reporter, node: ast.expr, resolved: Resolved) -> No
     )
     # A module's generic functions: np.sqrt is a ufunc, np.sum an array function dispatcher.
     if not is_fine:
-        remedy = f"Pass {path} as an argument, or capture the numbers that are needed of it"
+        remedy = f"Pass {path} as an argument, or capture the numbers in it"
         if isinstance(value, list):
             remedy = f"Capture tuple({path}) or np.array({path}) instead, under its own name"
         elif holds_functions(value):

@@ -186,8 +186,8 @@ def _check_chains(
             f"{problem.what}",
             where=problem.where,
             limit="Blocks wait for earlier blocks, permanently if one of these does not reach it",
-            remedy="Let all of them reach it, a block that has nothing to add with a value that "
-            "changes nothing; a condition may stand around it that arguments alone decide",
+            remedy="Let every thread reach it: a block that has nothing to add passes 0, or what "
+            "changes no result. Conditions around it may depend on arguments alone",
             chain=problem.chain,
         )
 

@@ -422,7 +422,7 @@ def call_refusal(
     if name in _MAKERS:
         return Refusal(
             f"np.{name} allocates memory, which a kernel cannot",
-            "Write kd.local.array(shape, dtype), whose shape is a constant, and fill it in a loop; "
+            "Write kd.local.array(shape, dtype), with a constant shape, and fill it in a loop; "
             "or make the array before the launch, and pass it",
         )
     if name == "pow" and len(kinds) > 2:

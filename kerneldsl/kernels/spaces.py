@@ -115,7 +115,7 @@ class SpacedKernel(_LaunchedOverSpace):
                 f"{len(codes)} members of {self.__qualname__} have "
                 + (
                     ", ".join(f"{name}={safe_repr(value)}" for name, value in values.items())
-                    or "a code of their own, and none is named"
+                    or "separate code, and none is named"
                 ),
                 value=values,
                 limit=f"The compile-time parameters are {', '.join(self._names)}",

@@ -90,7 +90,7 @@ def _check_matplotlib() -> None:
     if find_spec("matplotlib") is None:
         raise ToolMissingError(
             "a picture of a profile needs matplotlib, which is not installed",
-            remedy='pip install "kerneldsl[profile]", or write a trace, whose name ends in .json',
+            remedy='pip install "kerneldsl[profile]", or write a trace to a .json file',
         )
 
 

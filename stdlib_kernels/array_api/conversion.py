@@ -106,7 +106,7 @@ def _is_shared(obj: Any) -> bool:
 
 def _needs_copy() -> ArgumentValueError:
     return ArgumentValueError(
-        "the elements cannot be used where they are",
+        "the elements cannot be used without a copy",
         value=False,
         limit="copy=False was given",
         remedy="Omit copy",

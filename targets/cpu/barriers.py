@@ -27,7 +27,7 @@ def refuse_divergent_barriers(problems: Sequence[BarrierProblem]) -> None:
             else "The CPU target runs only barriers that it can prove every thread reaches"
         )
         remedy = (
-            "Move the barrier out of the condition, and guard only the work around it; or, where "
+            "Move the barrier out of the condition, and guard only the work around it; or, if "
             "the other threads have nothing left to do, let them return first: if i >= n: return"
         )
         if not problem.is_provable:

@@ -247,7 +247,7 @@ class TileReader:
             fail(
                 Part(self.reader.unit, node),
                 f"{written(node, self.reader.unit)}: {error}",
-                "Make the extents equal, or 1 where an axis is to be repeated",
+                "Make the extents equal, or 1 for an axis that is repeated",
             )
         assert found is not None
         return found
@@ -259,7 +259,7 @@ class TileReader:
             case ast.BoolOp() | ast.UnaryOp(op=ast.Not()):
                 fail(
                     Part(unit, node),
-                    f"{written(node, unit)} asks for the truth of a tile",
+                    f"{written(node, unit)} uses a tile as a truth value",
                     "Combine truth values with &, | and ~, or reduce them: t.any(), t.all()",
                 )
             case ast.Compare(ops=[_, _, *_]):

@@ -83,7 +83,7 @@ def _load_module(name: str) -> ModuleType:
         raise ArgumentValueError(
             f"there is no module {name}: {error}",
             value=name,
-            remedy="Run it where the package lies, or give the file, as pkg/blas.py",
+            remedy="Run it in the folder of the package, or give the file, as pkg/blas.py",
         ) from error
     return module
 

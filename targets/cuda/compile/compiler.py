@@ -267,7 +267,7 @@ def _check_shared(specialization: Specialization, nbytes: int, arch: Architectur
             value=nbytes,
             limit=f"A block can have {arch.max_static_shared_bytes} bytes of it (PTX ISA, shared "
             "state space)",
-            remedy="Use smaller tiles where they are sorted, transposed, or reduced along an axis"
+            remedy="Sort, transpose and reduce smaller tiles along an axis"
             if tiles
             else "Use smaller arrays, or dynamic shared memory: shared.array(0, dtype) and "
             "kernel[grid, block, stream, shared_bytes]",

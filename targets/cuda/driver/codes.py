@@ -70,7 +70,7 @@ _RESTART_FOR_DEVICE = "Start a new process, or use another device: this one is l
 _REPORT = "This looks like a bug in kerneldsl; please report it with the log of KERNELDSL_LOG=debug"
 _GRAPHICS = "kerneldsl shares nothing with graphics interfaces; look at what else uses the device"
 _PROFILER = "Another profiler or tool has the device; run without it"
-_MPS = "Look at the log of nvidia-cuda-mps-control, and start the MPS server anew"
+_MPS = "Look at the log of nvidia-cuda-mps-control, and restart the MPS server"
 _CAPTURE = (
     "A stream is being captured into a graph; prepare arrays and kernels, and wait for results, "
     "outside of the capture"
@@ -210,14 +210,13 @@ _ROWS = f"""
   it
 908 stream STREAM_CAPTURE_WRONG_THREAD: End the capture in the thread that began it
 909 stream TIMEOUT: Waiting took too long; see nvidia-smi for what holds the device
-910 stream GRAPH_EXEC_UPDATE_FAILURE: The newer graph has another topology; use it as a graph of
-  its own
+910 stream GRAPH_EXEC_UPDATE_FAILURE: The newer graph has another topology; launch it separately
 911 !!device EXTERNAL_DEVICE: A device outside of the GPU failed. {_RESTART_ONLY}
 912 launch INVALID_CLUSTER_SIZE: The cluster does not divide the grid, or is larger than the device
   allows
 913 kernel FUNCTION_NOT_LOADED: {_REPORT}
 914 device INVALID_RESOURCE_TYPE: Choose another kind of resource for the context
-915 device INVALID_RESOURCE_CONFIGURATION: Ask for fewer multiprocessors, or others
+915 device INVALID_RESOURCE_CONFIGURATION: Request fewer multiprocessors, or others
 916 device KEY_ROTATION: Confidential computing could not renew its keys; try again, and see the
   system's log
 917 stream STREAM_DETACHED: The green context of the stream is gone; use a stream of kerneldsl's own

@@ -124,7 +124,7 @@ def test_a_missing_value_is_refused_at_its_line(
     error = caught.value
     assert error.where is not None
     assert (error.where.function, error.where.line.strip()) == (plain.__qualname__, text)
-    assert f"{plain.__name__} returns a value in line {line}, and none" in error.what
+    assert f"{plain.__name__} returns a value in line {line}, but none" in error.what
     assert where in error.what
     assert "store uses the result" in error.what
     assert "Return a value on every path" in str(error.remedy)

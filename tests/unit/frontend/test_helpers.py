@@ -298,7 +298,7 @@ def _missing_value(x):
         (_unnamed, "A lambda has no name", "lambda v: v"),
         (_decorated, "f is defined in a function and has a decorator", "kd.func"),
         (_variable_arguments, "f takes a variable number of arguments, v", "v"),
-        (_hides, "has a variable n of its own", "f(n)"),
+        (_hides, "has another variable n", "f(n)"),
         (_missing_value, "f returns a value in line", "if v > 0:"),
     ],
     ids=lambda value: getattr(value, "__name__", ""),

@@ -269,7 +269,7 @@ def converted_to_a_value(x, n):
         (stored_as_a_number, r"kd.tile.load\(x, 0, 8\) is a tile, and a number is needed here"),
         (used_as_an_index, r"kd.tile.arange\(8\) is a tile, and a number is needed here"),
         (chained, "is a chain of comparisons of tiles"),
-        (truth_of_elements, "t > 0 and t < 3 asks for the truth of a tile"),
+        (truth_of_elements, "t > 0 and t < 3 uses a tile as a truth value"),
         (sometimes, r"t.sum\(\) is evaluated conditionally, and works on a tile"),
         (nothing, "gives nothing"),
         (number_as_a_tile, r"x\[0\] is not a tile"),
