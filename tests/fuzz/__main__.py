@@ -5,8 +5,8 @@ the seeds from 0 on; a target ``sm_90`` compiles them for that architecture and 
 them, without a GPU. The target ``regions`` interprets the region IR, and counts what its front end
 does not read. ``--show 17`` writes program 17 and what it is launched with, and with
 ``--shrink cpu`` a smaller one that fails there in the same way. ``--integers`` runs programs of
-integers of all types instead (:mod:`tests.fuzz.integer_programs`), and ``--python`` those with
-Python as their oracle (:mod:`tests.fuzz.python_programs`).
+integers of all types instead (:mod:`tests.fuzz.integer_programs`). ``--python`` runs those with
+Python as their oracle (:mod:`tests.fuzz.python_programs`), on ``cpu`` and ``null``.
 """
 
 from __future__ import annotations
