@@ -56,12 +56,33 @@ def check_each_step_is_run_once(workers: int) -> None:
 
 
 def check_steps_are_shared(workers: int) -> None:
-    """All workers take part in a launch that takes long, and help with what is left."""
-    ran = launch(4 * workers, lambda step: time.sleep(0.02))
+    """All workers take part in a launch that takes long, and help with what is left.
+
+    They wait for each other, so that each has the time to begin on a busy machine.
+    """
+    met, begun = threading.Barrier(workers), set[int]()
+
+    def meet(step: int) -> None:
+        if threading.get_native_id() not in begun:
+            begun.add(threading.get_native_id())
+            met.wait(60)
+
+    ran = launch(4 * workers, meet)
     assert len(set(ran.values())) == workers, ran
-    held_up = launch(3 * workers, lambda step: time.sleep(0.3 if step == 0 else 0.001))
-    first = held_up[0]
-    assert sum(thread == first for thread in held_up.values()) == 1, "others take its steps"
+    are_taken = threading.Event()
+    taken: list[int] = []
+    was_helped: list[bool] = []
+
+    def hold_up(step: int) -> None:
+        if step == 0:
+            was_helped.append(are_taken.wait(60))
+        else:
+            taken.append(step)
+            if len(taken) == 3 * workers - 1:
+                are_taken.set()
+
+    launch(3 * workers, hold_up)
+    assert was_helped == [True], "others take its steps"
 
 
 def check_many_launch_at_once(workers: int) -> None:
