@@ -30,7 +30,7 @@ def test_a_dead_process_counts_for_its_program(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The others of the batch are run by another process."""
-    monkeypatch.setattr(runs, "PATIENCE", 2)
+    monkeypatch.setattr(runs, "PATIENCE", 5)  # in which a process has begun
     worker = tmp_path / "worker.py"
     worker.write_text(_WORKER)
     command = [sys.executable, str(worker)]

@@ -11,6 +11,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -239,6 +240,15 @@ def test_kernels_that_nothing_launches_are_named(tmp_path: Path) -> None:
     assert line.endswith("plain_7 and 2 more: it declares no signature, and no script launches it")
 
 
+def is_there(group: int) -> bool:
+    """Return whether a group of processes has any."""
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="signals are those of POSIX")
 def test_an_interrupted_build_leaves_nothing(tmp_path: Path) -> None:
     package = write_package(tmp_path)
@@ -260,8 +270,10 @@ def test_an_interrupted_build_leaves_nothing(tmp_path: Path) -> None:
     assert process.returncode == 130
     assert "Traceback" not in said
     assert not (package / "_kernels").exists()
-    with pytest.raises(ProcessLookupError):
-        os.killpg(process.pid, 0)
+    until = time.monotonic() + 60
+    while is_there(process.pid):  # the last ones may be on their way out
+        assert time.monotonic() < until
+        time.sleep(0.01)
 
 
 def test_an_interrupted_task_interrupts_the_build(monkeypatch: pytest.MonkeyPatch) -> None:
