@@ -8,6 +8,9 @@
 `median_filter`, `minimum_filter`, `maximum_filter`  take an element of a box, or of a footprint
 `rank_filter`, `percentile_filter`                   take the element of a given rank
 ===================================================  ==============================================
+
+Sums of integers are float64, and are truncated after each axis, as in SciPy. Sums of floats have
+the dtype of the array; those of float16 and bfloat16 are float32.
 """
 
 from stdlib_kernels.stencil.boxes import convolve, correlate

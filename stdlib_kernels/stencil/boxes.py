@@ -156,9 +156,7 @@ def _weighing(name: str, said: str, example: str, *, is_reversed: bool) -> Any:
     Returns
     -------
     array
-        Same shape, dtype and kind as `x`; `out` if it is given. Sums of integers are float64, and
-        are truncated after each axis, as in SciPy. Sums of floats have the dtype of the array;
-        those of float16 and bfloat16 are float32.
+        Same shape, dtype and kind as `x`; `out` if it is given.
 
     Raises
     ------

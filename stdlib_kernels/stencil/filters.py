@@ -124,10 +124,8 @@ def _along(name: str, said: str, *, is_reversed: bool) -> Any:
     Returns
     -------
     array
-        Same shape, dtype and kind as `x`; `out` if it is given. Sums of integers are float64, and
-        are truncated after each axis, as in SciPy. Sums of floats have the dtype of the array;
-        those of float16 and bfloat16 are float32. Negative sums of unsigned integers wrap around,
-        which float64 cannot hold for uint64: convert these to int64 first.
+        Same shape, dtype and kind as `x`; `out` if it is given. Negative sums of unsigned
+        integers wrap around, which float64 cannot hold for uint64: convert these to int64 first.
 
     Raises
     ------
@@ -186,9 +184,7 @@ def gaussian_filter(
     Returns
     -------
     array
-        Same shape, dtype and kind as `x`; `out` if it is given. Sums of integers are float64, and
-        are truncated after each axis, as in SciPy. Sums of floats have the dtype of the array;
-        those of float16 and bfloat16 are float32.
+        Same shape, dtype and kind as `x`; `out` if it is given.
 
     Raises
     ------
@@ -251,9 +247,7 @@ def uniform_filter(
     Returns
     -------
     array
-        Same shape, dtype and kind as `x`; `out` if it is given. Sums of integers are float64, and
-        are truncated after each axis, as in SciPy. Sums of floats have the dtype of the array;
-        those of float16 and bfloat16 are float32.
+        Same shape, dtype and kind as `x`; `out` if it is given.
 
     Raises
     ------
@@ -307,9 +301,7 @@ def _derivative(name: str, across: tuple[float, ...], said: str) -> Any:
     Returns
     -------
     array
-        Same shape, dtype and kind as `x`; `out` if it is given. Sums of integers are float64, and
-        are truncated after each axis, as in SciPy. Sums of floats have the dtype of the array;
-        those of float16 and bfloat16 are float32.
+        Same shape, dtype and kind as `x`; `out` if it is given.
 
     Raises
     ------
@@ -347,9 +339,7 @@ def laplace(x: Array, mode: str = "reflect", cval: float = 0.0, *, out: Out = No
     Returns
     -------
     array
-        Same shape, dtype and kind as `x`; `out` if it is given. Sums of integers are float64, and
-        are truncated after each axis, as in SciPy. Sums of floats have the dtype of the array;
-        those of float16 and bfloat16 are float32.
+        Same shape, dtype and kind as `x`; `out` if it is given.
 
     Raises
     ------

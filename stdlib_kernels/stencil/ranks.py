@@ -95,9 +95,7 @@ def _documented(
     Returns
     -------
     array
-        Same shape, dtype and kind as `x`; `out` if it is given. Sums of integers are float64, and
-        are truncated after each axis, as in SciPy. Sums of floats have the dtype of the array;
-        those of float16 and bfloat16 are float32.
+        Same shape, dtype and kind as `x`; `out` if it is given.
 
     Raises
     ------
