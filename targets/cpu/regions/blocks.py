@@ -7,6 +7,7 @@ from typing import Any
 from llvmlite import ir
 
 from kerneldsl.ir.operations import Operation, Region
+from kerneldsl.lowering.calls import join
 from targets.cpu.math.workarounds import divide_unsigned
 from targets.cpu.regions import exchanges, grid_barriers, memory, warps
 from targets.cpu.regions.emitter import CountedLoop, CpuEmitter
@@ -75,13 +76,8 @@ def _block_place(emitter: CpuEmitter, block: Any, gx: Any, gy: Any, gz: Any) -> 
         x, row = divide_unsigned(builder, below, rows)
         y = builder.add(row, top)
         placed = builder.block
-    found = []
-    for in_line, in_plane in ((block, x), (zero, y), (zero, z)):
-        phi = builder.phi(_I64)
-        phi.add_incoming(in_line, before)
-        phi.add_incoming(in_plane, placed)
-        found.append(phi)
-    return found
+    both = ((block, x), (zero, y), (zero, z))
+    return [join(builder, (in_line, before), (in_plane, placed)) for in_line, in_plane in both]
 
 
 def _for_each(emitter: CpuEmitter, operation: Operation) -> None:

@@ -16,6 +16,7 @@ of
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import product
@@ -25,6 +26,8 @@ from llvmlite import ir
 
 from kerneldsl.analysis.traits import KernelTraits
 from kerneldsl.contract import ElementMapping
+from kerneldsl.lowering.calls import repeat
+from kerneldsl.lowering.loop_marks import FULLY_UNROLLED, NOT_UNROLLED
 from kerneldsl.utilities.dataclasses import dataclass
 from targets.cuda.compile.calling import GuardAction
 from targets.cuda.compile.parameters import assume
@@ -234,34 +237,14 @@ def _items(
     builder: ir.IRBuilder, tile: Sequence[_TileAxis], *, is_unrolled: bool
 ) -> Iterator[list[ir.Value]]:
     """Repeat the body for each item of a thread; x runs fastest."""
-    count = 1
-    for each in tile:
-        count *= each.items
-    before = builder.block
-    loop = builder.append_basic_block("items")
-    after = builder.append_basic_block("items.end")
-    builder.branch(loop)
-    builder.position_at_end(loop)
-    item = builder.phi(_i64, "item")
-    item.add_incoming(_i64(0), before)
-    index, rest = [], item
-    for each in tile:
-        index.append(each.index(builder, builder.urem(rest, _i64(each.items))))
-        rest = builder.udiv(rest, _i64(each.items))
-    yield index
-    following = builder.add(item, _i64(1), flags=_EXACT)
-    item.add_incoming(following, builder.block)
-    branch = builder.cbranch(builder.icmp_unsigned("<", following, _i64(count)), loop, after)
-    _mark_loop(builder.module, branch, "full" if is_unrolled else "disable")
-    builder.position_at_end(after)
-
-
-def _mark_loop(module: ir.Module, branch: ir.Instruction, unrolling: str) -> None:
-    """Mark whether LLVM must unroll a loop, with a self-referential node as it requires."""
-    wish = module.add_metadata([ir.MetaDataString(module, f"llvm.loop.unroll.{unrolling}")])
-    node = module.add_metadata([ir.Constant(ir.MetaDataType(), None), wish])
-    node.operands = (node, wish)
-    branch.set_metadata("llvm.loop", node)
+    count = math.prod(each.items for each in tile)
+    mark = FULLY_UNROLLED if is_unrolled else NOT_UNROLLED
+    with repeat(builder, count, mark) as (rest, *_):
+        index = []
+        for each in tile:
+            index.append(each.index(builder, builder.urem(rest, _i64(each.items))))
+            rest = builder.udiv(rest, _i64(each.items))
+        yield index
 
 
 # ------------------------------------------------------------ places and walks

@@ -20,7 +20,7 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 
-from kerneldsl.lowering.calls import Call
+from kerneldsl.lowering.calls import Call, join
 from kerneldsl.lowering.numba_internals.arrays import element_pointer
 from kerneldsl.utilities.dataclasses import dataclass
 from targets.cuda.intrinsics.synchronize import call_nvvm
@@ -126,10 +126,7 @@ def load_with_hint(
         with plain:
             other = load()
             from_other = builder.block
-    found = builder.phi(one.type)
-    found.add_incoming(one, from_one)
-    found.add_incoming(other, from_other)
-    return found
+    return join(builder, (one, from_one), (other, from_other))
 
 
 def _load(call: Call) -> ir.Value:

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from llvmlite import ir
 from numba.core import cgutils
 
+from kerneldsl.lowering.calls import join
 from targets.cuda.intrinsics.ordered_accesses import DEVICE_RELAXED
 from targets.cuda.intrinsics.synchronize import call_nvvm
 
@@ -59,10 +60,7 @@ def add_vector(builder: ir.IRBuilder, args: Sequence[ir.Value]) -> ir.Value:
         with apart:
             other = add_parts(builder, args)
             from_other = builder.block
-    found = builder.phi(one.type)
-    found.add_incoming(one, from_one)
-    found.add_incoming(other, from_other)
-    return found
+    return join(builder, (one, from_one), (other, from_other))
 
 
 def _instruction(builder: ir.IRBuilder, pointer: ir.Value, values: Sequence[ir.Value]) -> ir.Value:

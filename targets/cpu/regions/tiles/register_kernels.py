@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from llvmlite import ir
 from numba.core import cgutils
 
+from kerneldsl.lowering.calls import repeat
 from kerneldsl.lowering.numba_internals.llvm import BFLOAT
 from targets.cpu.codegen.levels import features_in_use
 
@@ -186,31 +187,17 @@ def register_kernel(
         less = {column: load(subtracted, column) for column in starts}
         pairs = zip(first, places, strict=True)
         first = [builder.sub(value, less[column]) for value, (_, column) in pairs]
-    before = builder.block
-    body, end = (function.append_basic_block(each) for each in ("along", "end"))
-    builder.branch(body)
-    builder.position_at_end(body)
-    step = builder.phi(_I64)
-    step.add_incoming(_I64(0), before)
-    totals = [builder.phi(value.type) for value in first]
-    line = builder.mul(step, _I64(width))
-    others = {column: load(panel, builder.add(line, _I64(column))) for column in starts}
-    values = []
-    for (row, column), total, given in zip(places, totals, first, strict=True):
-        total.add_incoming(given, before)
-        if column == 0:
-            index = builder.add(step, _I64(row * depth))
-            element = builder.load(builder.gep(one, [index], inbounds=True))
-            element.align = 4
-            factor = repeated(builder, element, lanes)
-        add = unit.add if unit.group > 1 else _vector_fma
-        values.append(add(builder, factor, others[column], total))
-    following = builder.add(step, _I64(1), flags=("nuw", "nsw"))
-    step.add_incoming(following, body)
-    for total, value in zip(totals, values, strict=True):
-        total.add_incoming(value, body)
-    builder.cbranch(builder.icmp_unsigned("<", following, _I64(depth)), body, end)
-    builder.position_at_end(end)
+    with repeat(builder, depth, first=first) as (step, totals, values):
+        line = builder.mul(step, _I64(width))
+        others = {column: load(panel, builder.add(line, _I64(column))) for column in starts}
+        for (row, column), total in zip(places, totals, strict=True):
+            if column == 0:
+                index = builder.add(step, _I64(row * depth))
+                element = builder.load(builder.gep(one, [index], inbounds=True))
+                element.align = 4
+                factor = repeated(builder, element, lanes)
+            add = unit.add if unit.group > 1 else _vector_fma
+            values.append(add(builder, factor, others[column], total))
     for (row, column), value in zip(places, values, strict=True):
         builder.store(value, at(tile, row * columns + column)).align = size_of(sums)
     builder.ret_void()

@@ -17,6 +17,7 @@ from llvmlite import ir
 
 from kerneldsl.ir.operations import Operation, Region, Value
 from kerneldsl.ir.tiles.elements import Slot, write_place
+from kerneldsl.lowering.calls import join
 from targets.cuda.compile.mma.fragments import Fragments
 from targets.cuda.compile.mma.functions import GLOBAL
 from targets.cuda.compile.mma.operands import GROUP_BYTES, Operand
@@ -314,9 +315,7 @@ class _Copy:
             with builder.if_then(is_inside):
                 found = builder.load(self._parts.element(builder, indices))
                 inside = builder.block
-            value = builder.phi(found.type)
-            value.add_incoming(self._rest, before)
-            value.add_incoming(found, inside)
+            value = join(builder, (self._rest, before), (found, inside))
             put_element(builder, self._factor, self._target, value, place)
 
 

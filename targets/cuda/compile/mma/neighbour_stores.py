@@ -14,7 +14,6 @@ CUDA C++ Programming Guide, section "Device Memory Accesses".
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +21,8 @@ from llvmlite import ir
 from numba import types
 
 from kerneldsl.ir.operations import Effect, Operation, Value
-from kerneldsl.lowering.loop_marks import NOT_UNROLLED, mark_loop
+from kerneldsl.lowering.calls import repeat
+from kerneldsl.lowering.loop_marks import NOT_UNROLLED
 from targets.cuda.compile.mma.fragment_stores import PAIR, is_whole
 from targets.cuda.compile.mma.fragments import BLOCK_COLUMNS, BLOCK_ROWS, Fragments
 from targets.cuda.compile.mma.mapped_stores import CHUNK_COLUMNS
@@ -63,18 +63,19 @@ def store_neighbours(
     with builder.if_else(tile.is_whole()) as (whole, part):
         with whole:
             _store_parts(tile, count)
-        with part, _repeated(builder, count) as (number, _, _):
+        with part, repeat(builder, count, NOT_UNROLLED) as (number, _, _):
             tile.write_part(number)
             ring.meet()
             turns = WARPGROUP_ROWS * CHUNK_COLUMNS // WARPGROUP
-            with _repeated(builder, turns) as (turn, _, _):
+            with repeat(builder, turns, NOT_UNROLLED) as (turn, _, _):
                 tile.elements(number).store_inside(turn)
 
 
 def _store_parts(tile: _StoredTile, count: int) -> None:
     """Store the first parts of a whole tile."""
     builder = tile.builder
-    with _repeated(builder, count, tile.elements(_I64(0)).load()) as (number, loaded, following):
+    first = tile.elements(_I64(0)).load()
+    with repeat(builder, count, NOT_UNROLLED, first=first) as (number, loaded, following):
         # The assembler puts loads between the computations that follow them, but not beyond a
         # barrier. So a part is computed while what the next one needs is loaded.
         is_last = builder.icmp_unsigned("==", number, _I64(count - 1))
@@ -178,32 +179,6 @@ class _StoredTile:
             target = builder.gep(own, [builder.xor(exchanged, _I64(BLOCK_COLUMNS * _ITEM * block))])
             at = builder.gep(target, [_I64(half * BLOCK_ROWS // 2 * _LINE_BYTES)])
             _store_pair(builder, results[number : number + PAIR], at)
-
-
-@contextmanager
-def _repeated(
-    builder: ir.IRBuilder, count: int, first: Sequence[ir.Value] = ()
-) -> Iterator[tuple[ir.Value, list[ir.Value], list[ir.Value]]]:
-    """Repeat code for each number below a count, in a loop that stays one.
-
-    The code gets values, `first` in the first iteration, and lists those of the next one.
-    """
-    before = builder.block
-    body, end = (builder.append_basic_block(f"parts.{each}") for each in ("body", "end"))
-    builder.branch(body)
-    builder.position_at_end(body)
-    number, *carried = (builder.phi(each.type) for each in (_I64(0), *first))
-    following: list[ir.Value] = []
-    yield number, carried, following
-    after = builder.add(number, _I64(1), flags=("nuw", "nsw"))
-    for phi, one, two in zip(
-        (number, *carried), (_I64(0), *first), (after, *following), strict=True
-    ):
-        phi.add_incoming(one, before)
-        phi.add_incoming(two, builder.block)
-    mark_loop(builder, NOT_UNROLLED)
-    builder.cbranch(builder.icmp_unsigned("<", after, _I64(count)), body, end)
-    builder.position_at_end(end)
 
 
 def _store_pair(builder: ir.IRBuilder, values: Sequence[ir.Value], place: ir.Value) -> None:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from llvmlite import ir
 
 from kerneldsl.ir.operations import Operation, Region, Value
+from kerneldsl.lowering.calls import join
 
 __all__ = ["group_tiles", "place_in_groups"]
 
@@ -75,13 +76,11 @@ def place_in_groups(
         with long:
             whole = _placed(builder, (number, height, width), group)
             from_long = builder.block
-    found = []
-    for one, two in zip((row, column), whole, strict=True):
-        phi = builder.phi(_I64)
-        phi.add_incoming(one, from_short)
-        phi.add_incoming(two, from_long)
-        found.append(phi)
-    return found[0], found[1]
+    row, column = (
+        join(builder, (one, from_short), (two, from_long))
+        for one, two in zip((row, column), whole, strict=True)
+    )
+    return row, column
 
 
 def _placed(
@@ -112,7 +111,4 @@ def _chosen(
     with builder.if_then(test):
         found = slow()
         after = builder.block
-    phi = builder.phi(fast.type)
-    phi.add_incoming(fast, before)
-    phi.add_incoming(found, after)
-    return phi
+    return join(builder, (fast, before), (found, after))

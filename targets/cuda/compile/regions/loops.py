@@ -18,6 +18,7 @@ from kerneldsl.ir.emission import Emitter
 from kerneldsl.ir.operations import Function, Operation, Region, Value
 from kerneldsl.ir.ranges import Interval
 from kerneldsl.ir.recognize import both_of, constant_number
+from kerneldsl.lowering.calls import join
 from kerneldsl.lowering.loop_marks import ITS_OWN, has_marked_loops, mark_loop
 from targets.cuda.compile.regions.lane_joins import join_lanes
 
@@ -272,10 +273,7 @@ def _turns(builder: ir.IRBuilder, start: ir.Value, stop: ir.Value, step: ir.Valu
         is_uneven = builder.icmp_signed(">", rest, zero)
         count = builder.add(builder.sdiv(distance, step), builder.select(is_uneven, one, zero))
         inside = builder.block
-    turns = builder.phi(step.type, "turns")
-    turns.add_incoming(zero, before)
-    turns.add_incoming(count, inside)
-    return turns
+    return join(builder, (zero, before), (count, inside))
 
 
 def _many_turns(builder: ir.IRBuilder, start: ir.Value, stop: ir.Value, step: ir.Value) -> ir.Value:
@@ -290,10 +288,7 @@ def _many_turns(builder: ir.IRBuilder, start: ir.Value, stop: ir.Value, step: ir
         size = builder.select(is_up, step, builder.neg(step))
         count = builder.add(builder.udiv(builder.sub(distance, one), size), one)
         inside = builder.block
-    turns = builder.phi(step.type, "turns")
-    turns.add_incoming(zero, before)
-    turns.add_incoming(count, inside)
-    return turns
+    return join(builder, (zero, before), (count, inside))
 
 
 def _limits(kind: types.Integer) -> Interval:

@@ -11,7 +11,8 @@ from llvmlite import ir
 
 from kerneldsl.ir.tiles.elements import Slot, Variable
 from kerneldsl.ir.tiles.layout import Layout, TileLayout
-from kerneldsl.lowering.loop_marks import FULLY_UNROLLED, mark_loop
+from kerneldsl.lowering.calls import repeat
+from kerneldsl.lowering.loop_marks import FULLY_UNROLLED
 from targets.cuda.intrinsics.ids import read_register
 from targets.cuda.intrinsics.memory import static_shared
 from targets.cuda.intrinsics.synchronize import call_nvvm
@@ -156,19 +157,9 @@ class ThreadCode:
         if count == 1:
             yield _I64(0)
             return
-        builder, before = self.builder, self.builder.block
-        body, end = (builder.append_basic_block(f"tile.{each}") for each in ("body", "end"))
-        builder.branch(body)
-        builder.position_at_end(body)
-        number = builder.phi(_I64)
-        number.add_incoming(_I64(0), before)
-        yield number
-        following = builder.add(number, _I64(1), flags=("nuw", "nsw"))
-        number.add_incoming(following, builder.block)
-        if count <= _MAX_UNROLLED:
-            mark_loop(builder, FULLY_UNROLLED)
-        builder.cbranch(builder.icmp_unsigned("<", following, _I64(count)), body, end)
-        builder.position_at_end(end)
+        wishes = (FULLY_UNROLLED,) if count <= _MAX_UNROLLED else ()
+        with repeat(self.builder, count, *wishes) as (number, *_):
+            yield number
 
     @contextmanager
     def counted(self, start: ir.Value, stop: ir.Value, step: int) -> Iterator[ir.Value]:
