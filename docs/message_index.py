@@ -71,6 +71,7 @@ _KINDS: dict[str, type[errors.KernelError]] = {
 }
 #: Calls that raise the error of what is being done, and where that stands among their arguments.
 _DOING_ARGUMENTS = {
+    "_end_building": 1,
     "failure": 1,
     "foreign_failure": 1,
     "core_device": 2,

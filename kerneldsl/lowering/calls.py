@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
 from llvmlite import ir
 
-from kerneldsl.lowering.loop_marks import mark_loop
 from kerneldsl.utilities.dataclasses import dataclass
 
-__all__ = ["Call", "Emitter", "join", "loop_while", "repeat"]
+__all__ = ["Call", "Emitter", "join", "loop_while"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,31 +54,4 @@ def loop_while(builder: ir.IRBuilder, test: Callable[[], ir.Value]) -> Iterator[
     builder.position_at_end(body)
     yield
     builder.branch(head)
-    builder.position_at_end(end)
-
-
-@contextmanager
-def repeat(
-    builder: ir.IRBuilder, count: int, *wishes: str, first: Sequence[ir.Value] = ()
-) -> Iterator[tuple[ir.Value, list[ir.Value], list[ir.Value]]]:
-    """Repeat what is written inside for each number below a count, in a loop tested at its end.
-
-    `wishes` mark the loop. The code gets the number, values that are `first` in the first
-    iteration, and a list to which it adds those of the next one.
-    """
-    before = builder.block
-    body, end = (builder.append_basic_block(f"repeat.{each}") for each in ("body", "end"))
-    builder.branch(body)
-    builder.position_at_end(body)
-    zero = ir.IntType(64)(0)
-    number, *carried = (builder.phi(each.type) for each in (zero, *first))
-    following: list[ir.Value] = []
-    yield number, carried, following
-    after = builder.add(number, number.type(1), flags=("nuw", "nsw"))
-    for phi, one, two in zip((number, *carried), (zero, *first), (after, *following), strict=True):
-        phi.add_incoming(one, before)
-        phi.add_incoming(two, builder.block)
-    if wishes:
-        mark_loop(builder, *wishes)
-    builder.cbranch(builder.icmp_unsigned("<", after, number.type(count)), body, end)
     builder.position_at_end(end)

@@ -1,4 +1,4 @@
-"""Mark loops for LLVM: what it does with them.
+"""Write loops, and mark them for LLVM: what it does with them.
 
 A mark becomes metadata of the loop's back edge when the module is written. If a loop is marked as
 parallel, the accesses to arrays in its function are a group, which LLVM may reorder between
@@ -13,6 +13,8 @@ LLVM Language Reference: the metadata "llvm.loop", "llvm.access.group" and
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from llvmlite import ir
@@ -32,6 +34,7 @@ __all__ = [
     "has_vectors_to_unroll",
     "leave_as_it_is",
     "mark_loop",
+    "repeat",
     "unroll_in_full",
     "with_loop_marks",
 ]
@@ -63,6 +66,33 @@ _GROUPED = re.compile(r'^!(\d+) = !{ !"kerneldsl\.accesses" }$', re.MULTILINE)
 def mark_loop(builder: ir.IRBuilder, *wishes: str) -> None:
     """Mark the loop with a body that ends at a builder's place."""
     _marks(builder.module).append((builder.block, wishes))
+
+
+@contextmanager
+def repeat(
+    builder: ir.IRBuilder, count: int, *wishes: str, first: Sequence[ir.Value] = ()
+) -> Iterator[tuple[ir.Value, list[ir.Value], list[ir.Value]]]:
+    """Repeat what is written inside for each number below a count, in a loop tested at its end.
+
+    `wishes` mark the loop. The code gets the number, values that are `first` in the first
+    iteration, and a list to which it adds those of the next one.
+    """
+    before = builder.block
+    body, end = (builder.append_basic_block(f"repeat.{each}") for each in ("body", "end"))
+    builder.branch(body)
+    builder.position_at_end(body)
+    zero = ir.IntType(64)(0)
+    number, *carried = (builder.phi(each.type) for each in (zero, *first))
+    following: list[ir.Value] = []
+    yield number, carried, following
+    after = builder.add(number, number.type(1), flags=("nuw", "nsw"))
+    for phi, one, two in zip((number, *carried), (zero, *first), (after, *following), strict=True):
+        phi.add_incoming(one, before)
+        phi.add_incoming(two, builder.block)
+    if wishes:
+        mark_loop(builder, *wishes)
+    builder.cbranch(builder.icmp_unsigned("<", after, number.type(count)), body, end)
+    builder.position_at_end(end)
 
 
 def has_marked_loops(module: ir.Module) -> bool:

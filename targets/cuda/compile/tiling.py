@@ -26,8 +26,7 @@ from llvmlite import ir
 
 from kerneldsl.analysis.traits import KernelTraits
 from kerneldsl.contract import ElementMapping
-from kerneldsl.lowering.calls import repeat
-from kerneldsl.lowering.loop_marks import FULLY_UNROLLED, NOT_UNROLLED
+from kerneldsl.lowering.loop_marks import FULLY_UNROLLED, NOT_UNROLLED, repeat
 from kerneldsl.utilities.dataclasses import dataclass
 from targets.cuda.compile.calling import GuardAction
 from targets.cuda.compile.parameters import assume

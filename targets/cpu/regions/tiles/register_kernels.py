@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from llvmlite import ir
 from numba.core import cgutils
 
-from kerneldsl.lowering.calls import repeat
+from kerneldsl.lowering.loop_marks import repeat
 from kerneldsl.lowering.numba_internals.llvm import BFLOAT
 from targets.cpu.codegen.levels import features_in_use
 

@@ -21,8 +21,7 @@ from llvmlite import ir
 from numba import types
 
 from kerneldsl.ir.operations import Effect, Operation, Value
-from kerneldsl.lowering.calls import repeat
-from kerneldsl.lowering.loop_marks import NOT_UNROLLED
+from kerneldsl.lowering.loop_marks import NOT_UNROLLED, repeat
 from targets.cuda.compile.mma.fragment_stores import PAIR, is_whole
 from targets.cuda.compile.mma.fragments import BLOCK_COLUMNS, BLOCK_ROWS, Fragments
 from targets.cuda.compile.mma.mapped_stores import CHUNK_COLUMNS

@@ -11,8 +11,7 @@ from llvmlite import ir
 
 from kerneldsl.ir.tiles.elements import Slot, Variable
 from kerneldsl.ir.tiles.layout import Layout, TileLayout
-from kerneldsl.lowering.calls import repeat
-from kerneldsl.lowering.loop_marks import FULLY_UNROLLED
+from kerneldsl.lowering.loop_marks import FULLY_UNROLLED, repeat
 from targets.cuda.intrinsics.ids import read_register
 from targets.cuda.intrinsics.memory import static_shared
 from targets.cuda.intrinsics.synchronize import call_nvvm
