@@ -68,17 +68,17 @@ class Verification(AsDict):
         Entries that are whole.
     refused : mapping of str to int
         Entries that cannot be used, by reason.
-    put_aside : int
+    quarantined : int
         Of those, the damaged ones that were taken out of the way.
     """
 
     sound: int
     refused: Mapping[str, int]
-    put_aside: int
+    quarantined: int
 
     def __str__(self) -> str:
         rows = [("sound", self.sound), *sorted(self.refused.items())]
-        return text_table(("entries", ""), [*rows, ("put aside", self.put_aside)])
+        return text_table(("entries", ""), [*rows, ("quarantined", self.quarantined)])
 
 
 def read_entries(store: Store) -> Iterator[tuple[Listed, Entry | BadEntry]]:
@@ -126,7 +126,7 @@ def list_entries(store: Store) -> list[EntryInfo]:
 
 def verify_store(store: Store) -> Verification:
     """Read every entry, and put the damaged ones aside."""
-    sound = put_aside = 0
+    sound = quarantined = 0
     refused: Counter[str] = Counter()
     for listed, entry in read_entries(store):
         if isinstance(entry, Entry):
@@ -135,8 +135,8 @@ def verify_store(store: Store) -> Verification:
         refused[entry.reason.value] += 1
         if entry.reason.is_damage and not store.folder.is_site:
             store.put_aside(listed.path, entry.reason)
-            put_aside += 1
-    return Verification(sound, dict(refused), put_aside)
+            quarantined += 1
+    return Verification(sound, dict(refused), quarantined)
 
 
 @dataclass(frozen=True, slots=True)

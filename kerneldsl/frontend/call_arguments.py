@@ -184,10 +184,12 @@ def checked_operation(
     """
     what = f"{what} is {ast.unparse(node)}"
     if callee is None:
+        is_name = isinstance(node, ast.Name | ast.Attribute)
+        example = f"{ast.unparse(node)}(a, b)" if is_name else "a * b"
         reporter.fail(
             node,
             f"{what}, which is not a function that a kernel can call",
-            "Name a function of two values that returns one, such as lambda a, b: a * b",
+            f"Name a function of two values that returns one, such as lambda a, b: {example}",
         )
     parameters = callee.parameters if local is None else local.parameters
     if len(parameters) != 2:

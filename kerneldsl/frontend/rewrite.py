@@ -119,7 +119,7 @@ class Rewriter(IntrinsicCalls):
             self._reporter.fail(
                 node,
                 "A lambda has no name",
-                "Give it a name in a separate statement, f = lambda …: …, and call f(…)",
+                "Give it a name in a separate statement, f = lambda …: …, and write f here",
                 limit=_NO_FUNCTION_VALUES,
             )
         return node

@@ -74,7 +74,7 @@ def _refuse_array(item: Any, field: str) -> None:
         f"{field} was given an array of shape {shape}",
         value=shape,
         limit=f"{field} must be an int or a tuple of 1 to 3 ints",
-        remedy="Give the array's size or shape: array.size, or *array.shape",
+        remedy="Give tuple(array.tolist()) for the numbers in it, or array.size, or *array.shape",
     )
 
 

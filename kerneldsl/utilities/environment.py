@@ -217,8 +217,9 @@ def nearest_to(name: str) -> str:
     """Return the remedy for a variable that is not read."""
     from difflib import get_close_matches
 
-    near = get_close_matches(name, VARIABLES, n=1, cutoff=0.75)
-    return f"Did you mean {near[0]}?" if near else f"It reads {', '.join(VARIABLES)}"
+    known = [each.removeprefix(_PREFIX) for each in VARIABLES]
+    near = get_close_matches(name.removeprefix(_PREFIX), known, n=1, cutoff=0.7)
+    return f"Did you mean {_PREFIX}{near[0]}?" if near else f"It reads {', '.join(VARIABLES)}"
 
 
 def refused_word(name: str, word: str) -> ArgumentValueError:

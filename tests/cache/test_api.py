@@ -105,8 +105,8 @@ def test_verify(folder: Path) -> None:
     found = kd.cache.verify()
     assert found.sound == 3
     assert found.refused == {"length": 1, "key": 1, "mode": 1}
-    assert found.put_aside == 2
-    assert "put aside" in str(found)
+    assert found.quarantined == 2
+    assert "quarantined" in str(found)
     assert kd.cache.verify().refused == {"mode": 1}
 
 

@@ -63,6 +63,7 @@ def fill(count: int = 3) -> None:
 
 
 def test_info(call, folder: Path, monkeypatch) -> None:
+    monkeypatch.setenv("COLUMNS", "1000")  # a long path is not broken into lines
     fill()
     assert str(folder) in call("cache", "info")
     found = json.loads(call("cache", "info", "--json"))
@@ -97,7 +98,7 @@ def test_verify(call, folder: Path) -> None:
     assert json.loads(call("cache", "verify", "--json"))["sound"] == 2
     path = folder / "entries" / f"{key_of(0).digest}.kdc"
     path.write_bytes(path.read_bytes()[:-1])
-    assert json.loads(call("cache", "verify", "--json", status=1))["put_aside"] == 1
+    assert json.loads(call("cache", "verify", "--json", status=1))["quarantined"] == 1
     assert "sound" in call("cache", "verify")
 
 

@@ -94,6 +94,7 @@ def test_a_cache_that_is_disabled_in_other_words_keeps_nothing(monkeypatch, tmp_
         ("KERNELDSL_CASHE_DIR", "Did you mean KERNELDSL_CACHE_DIR?"),
         ("KERNELDSL_TARGETS", "Did you mean KERNELDSL_TARGET?"),
         ("KERNELDSL_ZZZZ", "It reads KERNELDSL_TARGET, "),
+        ("KERNELDSL_FOO", "It reads KERNELDSL_TARGET, "),
     ],
 )
 def test_names_that_are_not_read_are_warned_of_once(monkeypatch, name, said) -> None:

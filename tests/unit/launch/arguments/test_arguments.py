@@ -85,6 +85,13 @@ class Pair(tuple):
     """A tuple whose class may give it another meaning."""
 
 
+class Column:
+    """A column of a table, such as one of pandas."""
+
+    def to_numpy(self):
+        raise AssertionError
+
+
 @pytest.mark.parametrize(
     ("value", "error", "words"),
     [
@@ -108,6 +115,7 @@ class Pair(tuple):
         ("text", kd.ArgumentTypeError, ["str", "float(value)"]),
         (None, kd.ArgumentTypeError, ["None cannot be passed", "stands for it"]),
         (object(), kd.ArgumentTypeError, ["object"]),
+        (Column(), kd.ArgumentTypeError, ["Column", "to_numpy()"]),
     ],
 )
 def test_refusals_name_the_parameter_and_what_to_do(value, error, words):
