@@ -304,9 +304,8 @@ class _Writing:
         rows = list[Any]()
         while len(rows) < len(self._numbers):
             function = list(self._numbers)[len(rows)]
-            if function not in self._unit.reads:
-                raise NoFormError
-            reads, imported = self._unit.reads[function], imported_names(function)
+            # A function is not read if only a branch names it that the constants leave out.
+            reads, imported = self._unit.reads.get(function, {}), imported_names(function)
             rows.append(
                 [
                     [*describe_text(function), number_of_code(function, imported)],
@@ -315,7 +314,7 @@ class _Writing:
                     {path: self._meaning(path, reads[path]) for path in sorted(reads)},
                 ]
             )
-        if len(rows) != len(self._unit.reads):
+        if not self._unit.reads.keys() <= self._numbers.keys():
             raise NoFormError
         return rows
 

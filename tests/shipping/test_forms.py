@@ -78,6 +78,20 @@ def chosen(x, *, better, width):
     x[i] = held[0]
 
 
+@kd.func
+def left_out(v):
+    return square(v) + LIMIT
+
+
+@kd.kernel
+def without_a_branch(x, out, *, is_used):
+    i = kd.grid(1)
+    if is_used:
+        out[i] = left_out(x[i])
+    else:
+        out[i] = x[i] + LIMIT
+
+
 @kd.kernel(block=64)
 def tiled(x, out):
     t = kd.tile.load(x, kd.blockIdx.x, 64)
@@ -123,7 +137,8 @@ def _import_anew(module: ModuleType, change: Callable[[str], str]) -> ModuleType
 
 
 def _constants(module: ModuleType, name: str) -> dict[str, Any]:
-    return {"better": module.CHOICES["less"], "width": 4} if name == "chosen" else {}
+    constants = {"chosen": {"better": module.CHOICES["less"], "width": 4}}
+    return constants.get(name, {"is_used": False} if name == "without_a_branch" else {})
 
 
 def _made(module: ModuleType, name: str) -> FunctionUnit:
@@ -151,7 +166,7 @@ def ship(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     return ship
 
 
-KERNEL_NAMES = ("plain", "chosen", "tiled", "in_place")
+KERNEL_NAMES = ("plain", "chosen", "without_a_branch", "tiled", "in_place")
 
 
 @pytest.mark.parametrize("name", KERNEL_NAMES)
