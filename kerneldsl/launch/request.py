@@ -358,8 +358,8 @@ def _refuse_count(unit: FunctionUnit, count: int, given: Collection[str]) -> NoR
     """Say which of the parameters are not among the given ones, or how many arguments too many."""
     wanted = unit.parameters[: len(unit.parameters) - len(unit.hidden)]
     missing = [repr(name) for name in wanted if name not in given]
-    code = getattr(unit.function, "__code__", None)
-    by_name = code.co_varnames[code.co_argcount :][: code.co_kwonlyargcount] if code else ()
+    # Without a default value, they are those of a space, which launches do not give.
+    by_name = list(getattr(unit.function, "__kwdefaults__", None) or ())
     if missing:
         what = "missing " + ", ".join(missing)
     else:

@@ -35,7 +35,7 @@ _PROCESS_CODE = (
     "targets/cpu/runtime/runner_code.py",
     "targets/cpu/runtime/signal_handlers.py",
 )
-_PROCESS_DIGEST = "2 729de15d8dbded8c"
+_PROCESS_DIGEST = "2 15aa6c99691b2e7f"
 
 
 @kd.kernel
