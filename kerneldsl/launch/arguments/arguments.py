@@ -285,7 +285,7 @@ def _unknown(value: Any) -> Refused:
         )
     if isinstance(value, bytes):
         return Refused(what, limit=limit, remedy="Pass np.frombuffer(value, np.uint8)")
-    if hasattr(value, "to_numpy"):  # of pandas and Polars
+    if hasattr(type(value), "to_numpy"):  # of pandas and Polars
         return Refused(what, limit=limit, remedy="Pass value.to_numpy()")
     if _has_buffer(value):
         return Refused(what, limit=limit, remedy="Pass np.asarray(value), which shares its memory")
