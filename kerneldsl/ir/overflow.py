@@ -4,8 +4,9 @@ Products of a few extents and coordinates do not overflow int64. A product may o
 
 - a literal factor is 65,536 or more, or a left shift of a variable 16 bits or more,
 - one value is a factor of it four times or more, as in ``i ** 13``, or
-- a loop multiplies a variable in each iteration, as ``h = h * 31 + x[k]`` does, and no condition of
-  the loop compares the variable.
+- a loop multiplies a variable in each iteration, as ``h = h * 31 + x[k]`` does, or adds variables
+  that it computes from each other, as ``h += h >> 1`` and ``a, b = b, a + b`` do, and no condition
+  of the loop compares them.
 
 A conversion to a smaller type keeps a number that fits where coordinates and extents have at most
 31 bits. So ``np.int32(kd.grid(1))`` does not overflow, and ``np.int8(kd.grid(1))`` may.
@@ -14,7 +15,7 @@ A conversion to a smaller type keeps a number that fits where coordinates and ex
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 
 from numba import types
 
@@ -25,7 +26,7 @@ from kerneldsl.ir.operations import (
     Value,
     carried_arguments,
     ends_of,
-    given_to,
+    handed_on,
 )
 from kerneldsl.ir.ranges import Interval, ranges_of_region
 from kerneldsl.ir.recognize import (
@@ -44,6 +45,7 @@ _FACTOR, _BITS, _POWER = 1 << 16, 16, 4
 #: Factors that are counted for one value.
 _MOST_FACTORS = 16
 _SUMS = (operator.add, operator.sub, operator.neg, operator.or_, operator.xor, max)
+_LEAST = (min, operator.and_)
 _QUOTIENTS = (operator.floordiv, operator.rshift)
 _PRODUCTS = (operator.mul, operator.lshift, operator.pow)
 _ORDERS = (operator.lt, operator.le, operator.gt, operator.ge)
@@ -166,13 +168,37 @@ class _Powers:
 
 
 def _grown_in(loop: Operation) -> Iterator[Value]:
-    """Yield the products by which an iteration makes a variable from its value before."""
+    """Yield what an iteration multiplies or adds up from variables that it makes from these."""
     compared = set(sources_of(_compared(loop)))
-    for number, result in enumerate(loop.results):
-        arguments = {carried[number] for carried in carried_arguments(loop)}
-        if _is_integer(result) and compared.isdisjoint(arguments):
-            growth = _Growth(arguments)
-            yield from growth.products(end.operands[number] for end in ends_of(loop))
+    variables = {
+        number: arguments
+        for number, result in enumerate(loop.results)
+        if _is_integer(result)
+        and compared.isdisjoint(arguments := {each[number] for each in carried_arguments(loop)})
+    }
+    if not variables:
+        return
+    sources = _Sources(loop)
+    made_of = {n: sources.of_all(end.operands[n] for end in ends_of(loop)) for n in variables}
+    leads = {
+        n: {m for m in variables if not variables[m].isdisjoint(made_of[n])} for n in variables
+    }
+    reached = {n: _reached(n, leads) for n in variables}
+    for number in variables:
+        # Variables that are made of each other grow together.
+        group = [each for each in reached[number] if number in reached[each]]
+        if number == min(group, default=None):
+            ends = [end.operands[each] for each in group for end in ends_of(loop)]
+            yield from sources.grown(ends, set().union(*(variables[each] for each in group)))
+
+
+def _reached(first: int, leads: Mapping[int, set[int]]) -> set[int]:
+    found, pending = set[int](), [first]
+    while pending:
+        new = leads[pending.pop()] - found
+        found |= new
+        pending += new
+    return found
 
 
 def _compared(loop: Operation) -> Iterator[Value]:
@@ -184,52 +210,63 @@ def _compared(loop: Operation) -> Iterator[Value]:
                 yield from operands
 
 
-class _Growth:
-    """Values that grow with a variable of a loop."""
+class _Sources:
+    """What integers in a loop are made of."""
 
-    def __init__(self, arguments: set[Value]) -> None:
-        self._known = dict.fromkeys(arguments, True)
+    def __init__(self, loop: Operation) -> None:
+        inner = (each for region in loop.regions for each in region.walk())
+        handed = (each for operation in inner for each in handed_on(operation))
+        #: What branches and inner loops hand on.
+        self._handed = {target: each.sources for each in handed for target in each.targets}
 
-    def products(self, values: Iterable[Value]) -> Iterator[Value]:
-        """Yield the products that grow with the variable, among what values are made of."""
-        for value in sources_of(values, self._growing_sources):
-            made = value.owner
-            if isinstance(made, Operation) and self.of(value) and _is_product(made):
-                yield value
-
-    def of(self, value: Value) -> bool:
-        """Return whether a value grows with the variable."""
-        if value not in self._known:
-            self._known[value] = self._of(value)
-        return self._known[value]
-
-    def _of(self, value: Value) -> bool:
+    def of(self, value: Value) -> list[Value]:
+        """Return the values that one grows with."""
         made = value.owner
-        if isinstance(made, Operation) and operator_of(made) in (min, operator.and_):
-            return all(map(self.of, operands_of(made)))
-        return any(map(self.of, _sources(value)))
+        if not _is_integer(value):
+            return []
+        if value in self._handed:
+            return self._handed[value]
+        if not isinstance(made, Operation) or made.regions:
+            return []
+        operands, function = operands_of(made), operator_of(made)
+        if function in _QUOTIENTS:
+            return operands[:1]
+        is_kept = made.name == "cast" or function in (*_SUMS, *_PRODUCTS, *_LEAST)
+        return operands if is_kept else []
 
-    def _growing_sources(self, made: Operation) -> Iterator[Value]:
-        growing = filter(self.of, made.results)
-        return filter(self.of, (each for result in growing for each in _sources(result)))
+    def of_all(self, values: Iterable[Value], among: Container[Value] = ()) -> list[Value]:
+        """Return values and all that they are made of, or only what is `among` others."""
+        pending = [each for each in values if not among or each in among]
+        found = dict.fromkeys(pending)
+        while pending:
+            new = [each for each in self.of(pending.pop()) if each not in found]
+            new = [each for each in new if not among or each in among]
+            found.update(dict.fromkeys(new))
+            pending += new
+        return list(found)
+
+    def grown(self, ends: Collection[Value], variables: set[Value]) -> Iterator[Value]:
+        """Yield products of values that grow with variables, and sums if two of those are added."""
+        values, growing, count = self.of_all(ends)[::-1], set(variables), 0
+        while count < len(growing):
+            count = len(growing)
+            growing.update(each for each in values if self._grows(each, growing))
+        made = {
+            each: each.owner
+            for each in self.of_all(ends, growing)
+            if isinstance(each.owner, Operation)
+        }
+        yield from (value for value, each in made.items() if operator_of(each) in _PRODUCTS)
+        adds = {value: operands_of(each) for value, each in made.items() if _adds(each)}
+        if any(growing.issuperset(operands) for operands in adds.values()):
+            yield from adds
+
+    def _grows(self, value: Value, growing: set[Value]) -> bool:
+        made, sources = value.owner, self.of(value)
+        if isinstance(made, Operation) and operator_of(made) in _LEAST:
+            return growing.issuperset(sources)
+        return not growing.isdisjoint(sources)
 
 
-def _is_product(made: Operation) -> bool:
-    function, operands = operator_of(made), operands_of(made)
-    return function in _PRODUCTS or (function is operator.add and operands[0] is operands[1])
-
-
-def _sources(value: Value) -> list[Value]:
-    """Return the values that one grows with."""
-    made = value.owner
-    if not _is_integer(value) or not isinstance(made, Operation):
-        return []
-    if made.regions:
-        number = made.results.index(value)
-        return [end.operands[number] for end in ends_of(made)] + given_to(made)[number:][:1]
-    operands = operands_of(made)
-    function = operator_of(made)
-    if function in _QUOTIENTS:
-        return operands[:1]
-    is_kept = made.name == "cast" or function in (*_SUMS, *_PRODUCTS, min, operator.and_)
-    return operands if is_kept else []
+def _adds(made: Operation) -> bool:
+    return operator_of(made) in _SUMS and operator_of(made) not in (operator.neg, max)

@@ -386,3 +386,26 @@ def _narrowed(rng):
 
 
 _list.add("narrowed_indices", _narrowed_indices, _narrowed, grid=(-(-SIZE // 32),), block=(32,))
+
+
+@kd.kernel
+def _grown_indices(table, starts, out):
+    """Sums of variables that loops make of each other wrap around, and so do their indices."""
+    i = kd.grid(1)
+    if i < out.shape[0]:
+        half, third = np.int64(i) + 2, np.int64(i) + 3
+        one, two, most = np.int64(i), np.int64(1), np.int64(1)
+        for k in range(starts[i + 1] - starts[i] + 250):
+            half += half >> 1
+            third = third + third // 3 if k % 5 else third + 1
+            one, two = two, one + two
+            step = 0
+            for _ in range(3):
+                step += most
+            most = step
+            most = (most | most >> 1) + 1
+            out[i, 0] += table[half >> 55] - table[third >> 55]
+            out[i, 1] += 3 * table[one >> 55] - table[most >> 55]
+
+
+_list.add("grown_indices", _grown_indices, _starts, grid=(-(-SIZE // 32),), block=(32,))

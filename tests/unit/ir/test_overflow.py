@@ -72,6 +72,41 @@ def through_an_inner_loop(x, out, n):
     out[i] = x[h >> 55]
 
 
+def halves(x, out, n):
+    i = kd.grid(1)
+    h = i + 3
+    for _ in range(n):
+        h += h >> 1
+    out[i] = x[h >> 57]
+
+
+def fibonacci(x, out, n):
+    i = kd.grid(1)
+    a, b = i, 1
+    for _ in range(n):
+        a, b = b, a + b
+    out[i] = x[a >> 57]
+
+
+def filled(x, out, n):
+    i = kd.grid(1)
+    h = i
+    for _ in range(n):
+        h = (h | h >> 1) + 1
+    out[i] = x[h >> 57]
+
+
+def sums_of_an_inner_loop(x, out, n):
+    i = kd.grid(1)
+    h = i
+    for _ in range(n):
+        t = 0
+        for _ in range(n):
+            t += h
+        h = t
+    out[i] = x[h >> 57]
+
+
 def narrowed(x, out, n):
     i = kd.grid(1)
     out[i] = x[np.int8(i)]
@@ -138,6 +173,18 @@ def remainders(x, out, n):
     out[i] = x[h]
 
 
+def sums_of_sums(x, out, n):
+    i = kd.grid(1)
+    one, two, half = 0, i, n
+    for k in range(n):
+        two += one + half
+        one += k
+        half -= half % 7
+        for _ in range(n):
+            two += k
+    out[i] = x[two // 2]
+
+
 def sums_of_products(x, out, n):
     i = kd.grid(1)
     total = 0
@@ -161,10 +208,20 @@ def strides_of_powers(x, out, n):
 
 HASHES = (
     *(large_factor, large_shift, fourth_power, power, rolling, shifted, doubled),
-    *(through_an_inner_loop, narrowed, narrowed_product, narrowed_hash, shifted_by_an_argument),
+    *(
+        halves,
+        fibonacci,
+        filled,
+        sums_of_an_inner_loop,
+        through_an_inner_loop,
+        narrowed,
+        narrowed_product,
+        narrowed_hash,
+        shifted_by_an_argument,
+    ),
 )
 OTHERS = (
-    *(rows_of_four_axes, searched, strides, heap, remainders, sums_of_products),
+    *(rows_of_four_axes, searched, strides, heap, remainders, sums_of_sums, sums_of_products),
     *(coordinates_of_32_bits, strides_of_powers),
 )
 
