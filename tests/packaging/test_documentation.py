@@ -8,6 +8,7 @@ import io
 import logging
 import re
 import subprocess
+import tomllib
 import warnings
 from functools import partial
 from pathlib import Path
@@ -51,6 +52,15 @@ def test_make_alone_lists_every_target():
     ).stdout
     for target in make_targets():
         assert f"make {target} " in listed
+
+
+def test_every_extra_for_users_is_on_the_page_of_installation():
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    page = (ROOT / "docs" / "getting-started.md").read_text()
+    of_developers = {"all", "dev", "docs", "interop", "lab", "test"}
+    of_profiles = {"cupti"}  # profiling.md
+    for name in {*extras["optional-dependencies"]} - of_developers - of_profiles:
+        assert re.search(rf"`{name}`|\[(\w+,)*{name}(,\w+)*\]", page), name
 
 
 def test_every_error_is_in_its_page():
@@ -119,6 +129,7 @@ PREPARED = {
 SHOWN = {
     "README.md",
     "docs/coming-from-numba-cuda.md",
+    "docs/explain.md",
     "docs/getting-started.md",
     "docs/why-kerneldsl.md",
 }

@@ -449,6 +449,19 @@ def test_every_command_is_documented():
         assert f"`{former}`" in DOCS
 
 
+def test_every_option_is_documented():
+    pages = "".join(page.read_text(encoding="utf-8") for page in (ROOT / "docs").glob("*.md"))
+    found = dict(leaves(typer.main.get_command(app.make_app(("demo",)))))
+    options = [
+        (path, [name for name in (*each.opts, *each.secondary_opts) if name.startswith("--")])
+        for path, command in found.items()
+        for each in command.params
+    ]
+    assert (("cache", "show"), ["--section"]) in options
+    for path, names in options:  # one of --kernels and --no-kernels is enough
+        assert not names or re.search(rf"(?:{'|'.join(names)})\b", pages), path
+
+
 def test_every_check_is_documented():
     """Each check's name, as far as it is a constant, stands in the table of checks."""
     documented = re.findall(r"`([a-z_.<>*:0-9]+)`", DOCS)
