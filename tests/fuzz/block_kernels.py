@@ -42,7 +42,8 @@ def block_program(seed: int, levels: frozenset[str]) -> Program:
     body.threads, body.coordinates, body.levels = threads, ("i", "t"), levels
     sizes = (total, rng.choice((total, total - rng.randrange(threads))))
     has_tiles = "tiles" in levels
-    all_stay = has_tiles or crosses_grid(seed)
+    body.crosses_grid = crosses_grid(seed)
+    all_stay = has_tiles or body.crosses_grid
     returns_first = not all_stay and rng.random() < 0.4
     if returns_first:  # nobody does, but it is there
         sizes = (total, total)
@@ -79,7 +80,7 @@ def block_program(seed: int, levels: frozenset[str]) -> Program:
     for number, dtype in enumerate(dtypes):
         made.parameters.append(Array(f"slots{number}", dtype, shapes, "output"))
     together(body, rng.choice((1, 1, 1, 2)), rng.choice((0, 0, 0, 1, 1)))
-    if crosses_grid(seed):
+    if body.crosses_grid:
         pass_on(made, total, lambda: together(body, 1, rng.choice((0, 0, 1))))
     use_levels(body)
     made.call_the_rest()

@@ -93,6 +93,8 @@ class Body:
         Its place in the grid.
     may_return : bool
         Whether a thread may return early.
+    crosses_grid : bool
+        Whether there are barriers of the grid: all blocks return, or none.
     is_kept : bool
         Whether a variable mostly keeps what it holds when it takes a value.
     """
@@ -117,6 +119,7 @@ class Body:
     thread: str = "t"
     coordinates: tuple[str, ...] = ("i",)
     may_return: bool = False
+    crosses_grid: bool = False
     is_kept: bool = False
     #: How many loops are around the next line.
     loops: int = 0

@@ -218,12 +218,14 @@ def _accumulate(body: Body, tiles: Tiles) -> None:
 
 
 def _leave(body: Body, tiles: Tiles) -> None:
-    """A return of the whole block."""
+    """A return of the whole block, or of the grid."""
     if body.level > 1:
         return _store(body, tiles)
     body.features.add("early return of a block")
-    tests = ["kd.blockIdx.x > n", "m + kd.blockIdx.x == 2"]
-    body.emit(f"if {tiles.rng.choice([*tests, _test(body, tiles)])}:")
+    tests = ["kd.blockIdx.x > n", "m + kd.blockIdx.x == 2", _test(body, tiles)]
+    if body.crosses_grid:
+        tests = ["n > 6", "m + n == 2"]
+    body.emit(f"if {tiles.rng.choice(tests)}:")
     body.emit("    return")
     return _store(body, tiles)
 
