@@ -25,7 +25,7 @@ from kerneldsl.tools.cli.bench import make_bench_app
 from kerneldsl.tools.cli.build import build
 from kerneldsl.tools.cli.cache import make_cache_app
 from kerneldsl.tools.cli.explain import explain
-from kerneldsl.tools.cli.output import print_json, print_table
+from kerneldsl.tools.cli.output import print_json, print_message, print_table
 from kerneldsl.tools.cli.profile import profile
 from kerneldsl.tools.cli.run import run_program
 from kerneldsl.tools.cli.tune import make_tune_app
@@ -199,10 +199,10 @@ def run(arguments: list[str] | None = None) -> None:
         try:
             make_app((wanted,))(given, prog_name="kerneldsl")
         except KernelError as error:
-            _print_message("error", "bold red", error)
+            print_message("error", "bold red", error)
             raise SystemExit(_EXIT_REFUSED) from error
         except OSError as error:
-            _print_message("error", "bold red", _file_message(error))
+            print_message("error", "bold red", _file_message(error))
             raise SystemExit(_EXIT_REFUSED) from error
 
 
@@ -221,13 +221,6 @@ def _show_warning(
 ) -> None:
     """Show a fallback as a message without a line of code, because the user typed a command."""
     if issubclass(category, FallbackWarning):
-        _print_message("warning", "yellow", message)
+        print_message("warning", "yellow", message)
     else:
         otherwise(message, category, *where, **fields)
-
-
-def _print_message(kind: str, style: str, said: object) -> None:
-    from rich.console import Console
-    from rich.text import Text
-
-    Console(stderr=True, soft_wrap=True).print(Text.assemble((f"{kind}: ", style), str(said)))

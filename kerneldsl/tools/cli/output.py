@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import shlex
 import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,8 +21,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "JsonOption",
+    "by_itself",
     "new_console",
     "print_json",
+    "print_message",
     "print_table",
     "progress",
     "progress_bar",
@@ -60,6 +63,19 @@ def new_console(*, stderr: bool = False) -> Console:
 def print_json(value: Any) -> None:
     """Print a value as JSON on standard output, in ASCII so that any terminal can show it."""
     print(json.dumps(value, indent=2))
+
+
+def print_message(kind: str, style: str, said: object) -> None:
+    """Print an error or a warning to standard error."""
+    from rich.console import Console
+    from rich.text import Text
+
+    Console(stderr=True, soft_wrap=True).print(Text.assemble((f"{kind}: ", style), str(said)))
+
+
+def by_itself(script: object, arguments: Sequence[str]) -> str:
+    """Return the remedy for a script that fails: how to run it without the command."""
+    return f"Run it by itself: {shlex.join([sys.executable, str(script), *arguments])}"
 
 
 def print_table(

@@ -13,11 +13,20 @@ import typer
 
 from kerneldsl.errors import ArgumentValueError
 from kerneldsl.profiling.summary import ProfileSummary, SummaryRow
-from kerneldsl.tools.cli.output import JsonOption, new_console, print_json, print_table
+from kerneldsl.tools.cli.output import (
+    JsonOption,
+    by_itself,
+    new_console,
+    print_json,
+    print_message,
+    print_table,
+)
 
 __all__ = ["profile"]
 
 _STANDARD_ERROR = 2
+#: Exit status of a script that ended without an error and left no profile.
+_EXIT_REFUSED = 2
 _RUNNER = "kerneldsl.tools.cli.worker"
 #: Columns for which a terminal of fewer characters has no room; ``--json`` has them.
 _LEFT_OUT, _WIDE = ("min", "max", "GFLOP/s", "of the roof"), 120
@@ -78,12 +87,15 @@ def profile(
         refused = found.pop("refused")
         _show(found, str(script), status, as_json)
     if status or text is None:
-        raise ArgumentValueError(
+        failure = ArgumentValueError(
             f"{script} ended with status {status}",
             value=status,
             limit=None if text else "It left no profile",
-            remedy=f"Run it by itself: {sys.executable} {script}",
+            remedy=by_itself(script, arguments or ()),
         )
+        print_message("error", "bold red", failure)
+        # A shell has 128 and the number of the signal for what a signal ends.
+        raise typer.Exit(status if status > 0 else 128 - status if status else _EXIT_REFUSED)
     if refused is not None:
         raise ArgumentValueError(
             f"there is no timeline of {script}",

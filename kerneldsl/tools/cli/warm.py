@@ -15,7 +15,7 @@ from typing import Annotated
 import typer
 
 from kerneldsl.errors import ArgumentValueError, CacheError
-from kerneldsl.tools.cli.output import JsonOption, print_json, print_table, progress
+from kerneldsl.tools.cli.output import JsonOption, by_itself, print_json, print_table, progress
 
 __all__ = ["warm"]
 
@@ -95,7 +95,7 @@ def _run(
                 else None,
                 remedy="Check no results in a script for kerneldsl warm"
                 if arch
-                else f"Run it by itself: {sys.executable} {script}",
+                else by_itself(script, arguments),
             )
         stats = json.loads(report.read_text(encoding="utf-8"))
     missed = sum(stats["misses"].values())

@@ -43,15 +43,22 @@ def main(command: str, options: str, report: str, script: str, *arguments: str) 
     ends with an exception.
     """
     sys.argv = [script, *arguments]
-    sys.path[0] = os.path.dirname(os.path.abspath(script))
+    file = os.path.abspath(script)
+    sys.path[0] = os.path.dirname(file)
     found: dict[str, Any] = {}
     try:
         with _COMMANDS[command](json.loads(options), found):
-            runpy.run_path(script, run_name="__main__")
+            runpy.run_path(file, run_name="__main__")
+    except Exception as error:  # noqa: BLE001 -- it is shown
+        trace = error.__traceback__
+        while trace is not None and trace.tb_frame.f_code.co_filename != file:
+            trace = trace.tb_next
+        sys.excepthook(type(error), error.with_traceback(trace), trace)
+        sys.exit(1)
     finally:
         if found:
-            with open(report, "w", encoding="utf-8") as file:
-                json.dump(found, file)
+            with open(report, "w", encoding="utf-8") as written:
+                json.dump(found, written)
 
 
 @contextmanager

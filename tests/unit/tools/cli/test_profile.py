@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -62,11 +63,34 @@ def test_json_is_alone_on_standard_output_and_a_trace_is_written(
 def test_a_script_that_fails_leaves_its_profile(
     script: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    assert call("--by", "device", script, "fail") == 2
+    assert call("--by", "device", script, "fail", "a b") == 7
     said = capfd.readouterr()
     assert "double" in said.out
     assert "by the time of the devices" in said.out
-    assert "ended with status 7" in said.err
+    assert (
+        f"ended with status 7. Run it by itself: {sys.executable} {script} fail 'a b'" in said.err
+    )
+
+
+def test_a_script_sees_what_python_gives_it_and_shows_its_own_frames(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "script.py").write_text("print(__file__)\ndef f():\n    return 1 // 0\nf()\n")
+    (tmp_path / "wrong.py").write_text("1 +\n")
+    monkeypatch.chdir(tmp_path)
+    assert call("script.py") == 1
+    said = capfd.readouterr()
+    assert said.out.startswith(f"{tmp_path}/script.py\n")
+    assert re.findall(r'File "([^"]+)", line (\d+)', said.err) == [
+        (f"{tmp_path}/script.py", "4"),
+        (f"{tmp_path}/script.py", "3"),
+    ]
+    assert call("wrong.py") == 1
+    said = capfd.readouterr()
+    assert re.findall(r'File "([^"]+)"', said.err) == [f"{tmp_path}/wrong.py"]
+    assert "SyntaxError" in said.err
+    (tmp_path / "killed.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGTERM)\n")
+    assert call("killed.py") == 128 + 15
 
 
 @pytest.mark.parametrize(
