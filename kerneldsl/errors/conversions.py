@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 from kerneldsl.errors.base import compose
 from kerneldsl.errors.kernels import ArgumentValueError
 
-__all__ = ["AxisError", "conversion"]
+__all__ = ["AxisError", "conversion", "odd_dtype"]
 
 
 def conversion(name: str, dtype: np.dtype[Any], wanted: Sequence[str]) -> str:
@@ -60,6 +61,31 @@ def conversion(name: str, dtype: np.dtype[Any], wanted: Sequence[str]) -> str:
             f"{name}.astype({widest}), and pass that if they are equal"
         )
     return f"Convert it to numbers, with {name}.astype({widest}) for instance"
+
+
+def odd_dtype(dtype: np.dtype[Any], known: Sequence[str]) -> tuple[str, str, str]:
+    """Return how to show a dtype that neither kernels nor device arrays have, why, and the remedy.
+
+    `known` are the names of the dtypes of numbers that they have.
+    """
+    shown, kind = str(dtype), dtype.kind
+    limit = f"Kernels take the dtypes {', '.join(known)}, and records of them"
+    remedy = conversion("array", dtype, known)
+    if not dtype.isnative:
+        limit = f"Kernels take numbers of {sys.byteorder}-endian byte order here"
+        native = (
+            "array.dtype.newbyteorder('=')" if dtype.names else repr(dtype.newbyteorder("=").name)
+        )
+        remedy = f"Convert it with array.astype({native})"
+    elif kind in "Mm":
+        limit = "Dates and durations have one unit, from years to attoseconds"
+        remedy = f"Convert it with array.astype('{kind}8[s]'), or another unit"
+    elif dtype.names is not None:
+        limit = "Fields of records are numbers, bools, records, or arrays of those, at places that "
+        limit += "do not overlap"
+        fields = ", ".join(f"array[{n!r}]" for n in dtype.names[:4])
+        remedy = f"Pass each field as an array of its own: {fields}"
+    return shown if dtype.isnative else f"{shown} of foreign byte order", limit, remedy
 
 
 # It is in a separate module because the other errors are imported before NumPy.

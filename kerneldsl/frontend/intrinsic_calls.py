@@ -148,7 +148,8 @@ class IntrinsicCalls(OutsideValues, ABC):
                 else:
                     arguments.append(ast.copy_location(ast.Constant(default), node))
             elif parameter == "dtype" and self._is_dtype_of_value(intrinsic, given[parameter]):
-                static[parameter] = None
+                if intrinsic.typing is Typing.ARRAY:
+                    static[parameter] = None
                 arguments.append(self.visit(given[parameter]))
             elif is_static:
                 static[parameter] = self.statics.argument(intrinsic, parameter, given[parameter])
@@ -170,8 +171,8 @@ class IntrinsicCalls(OutsideValues, ABC):
         return self._use(node, intrinsic, static, arguments)
 
     def _is_dtype_of_value(self, intrinsic: Intrinsic, node: ast.expr) -> bool:
-        """Return whether an array's dtype is that of a value, ``x.dtype``: types have it."""
-        if intrinsic.typing is not Typing.ARRAY:
+        """Return whether the dtype of an array or a tile is that of a value, ``x.dtype``."""
+        if intrinsic.typing not in (Typing.ARRAY, Typing.TILE):
             return False
         node = self.statics.bound_to(node)
         is_attribute = isinstance(node, ast.Attribute) and node.attr == "dtype"

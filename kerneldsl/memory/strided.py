@@ -118,10 +118,11 @@ def checked_dtype(dtype: Any) -> np.dtype[Any]:
     if found in _KNOWN_DTYPES:
         return found
     if element_name(found) is None:
+        from kerneldsl.errors.conversions import odd_dtype
+
+        shown, limit, remedy = odd_dtype(found, DTYPE_NAMES)
         raise ArgumentTypeError(
-            f"there are no device arrays of dtype {found}",
-            value=found,
-            limit=f"dtypes are {', '.join(DTYPE_NAMES)}",
+            f"there are no device arrays of dtype {shown}", value=found, limit=limit, remedy=remedy
         )
     return found
 

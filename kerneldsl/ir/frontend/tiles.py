@@ -137,8 +137,8 @@ def _made(tiles: TileReader, node: ast.expr, intrinsic: Intrinsic, given: _Given
     if dtype is None:
         return TileExpression(node, shape, element)
     array: list[Value] = []
-    if isinstance(dtype, ast.Attribute) and dtype.attr == "dtype":
-        array = [tiles.value_or_tile(dtype.value)]
+    if _is_of_value(tiles, dtype):
+        array = [_with_dtype(tiles, dtype)]
     elif isinstance(dtype, ast.expr):
         dtype = dtype_of(reader.unit, dtype)
 
@@ -149,6 +149,24 @@ def _made(tiles: TileReader, node: ast.expr, intrinsic: Intrinsic, given: _Given
         return reader.origins.typed(reader, reader.cast(value, signature.return_type))
 
     return TileExpression(node, shape, converted)
+
+
+def _is_of_value(tiles: TileReader, dtype: Any) -> bool:
+    """Return whether a dtype is that of a value: ``x.dtype``, or a variable that holds it."""
+    if isinstance(dtype, ast.Name):
+        return dtype.id in tiles.reader.variables
+    return isinstance(dtype, ast.Attribute) and dtype.attr == "dtype"
+
+
+def _with_dtype(tiles: TileReader, dtype: ast.expr) -> Value:
+    """Return a value that has the dtype, or is it."""
+    found: Value
+    if isinstance(dtype, ast.Attribute):
+        found = tiles.value_or_tile(dtype.value)
+        if isinstance(found, Value) and hasattr(found.type, "dtype"):
+            return found
+    found = tiles.value(dtype)
+    return found
 
 
 def _position(tiles: TileReader, shape: Shape) -> Value:
@@ -253,7 +271,9 @@ def _load(tiles: TileReader, node: ast.expr, intrinsic: Intrinsic, given: _Given
     at = _places(tiles, given["at"], tiles.value(given["at"]), len(shape))
     other = packed(reader, tiles.value(given["other"]))
     static = {"shape": shape}
-    if given["dtype"] is not None:
+    if _is_of_value(tiles, given["dtype"]):
+        static["dtype"] = str(_with_dtype(tiles, given["dtype"]).type.dtype)
+    elif given["dtype"] is not None:
         static["dtype"] = given["dtype"]
     kinds = tuple(v.type for v in (array, other, *at))
     result = typing_rule(intrinsic)(kinds, static).return_type

@@ -98,7 +98,7 @@ def _of_elements(intrinsic: Intrinsic, args: tuple[Any, ...], static: _Static) -
 def _cast(intrinsic: Intrinsic, args: tuple[Any, ...], static: _Static) -> Any:
     value, *array = args
     _check_number(intrinsic, "the element", value)
-    if array and not isinstance(array[0], types.Array | PackedView | NumbaTile):
+    if array and not isinstance(array[0], types.Array | PackedView | NumbaTile | types.DType):
         raise errors.TypingError(f"{intrinsic!r}: {array[0]} has no dtype")
     dtype = array[0].dtype if array else element_type(static["dtype"])
     if isinstance(value, types.Complex) and not isinstance(dtype, types.Complex):

@@ -73,23 +73,9 @@ def name_of(dtype: np.dtype[Any], what: str = "an array") -> str:
     name = element_name(dtype)
     if name is not None:
         return name
-    limit = f"Kernels take the dtypes {', '.join(DTYPE_NAMES)}, and records of them"
-    if not dtype.isnative:
-        remedy = f"Convert it with array.astype({dtype.newbyteorder('=').name!r})"
-    elif dtype.kind in "Mm":
-        limit = "Dates and durations have one unit, from years to attoseconds"
-        remedy = f"Convert it with array.astype('{dtype.kind}8[s]'), or another unit"
-    elif dtype.names is not None:
-        limit = "Fields of records are numbers, bools, records, or arrays of those, at places that "
-        limit += "do not overlap"
-        remedy = "Pass each field as an array of its own: " + ", ".join(
-            f"array[{n!r}]" for n in dtype.names[:4]
-        )
-    else:
-        from kerneldsl.errors.conversions import conversion
+    from kerneldsl.errors.conversions import odd_dtype
 
-        remedy = conversion("array", dtype, DTYPE_NAMES)
-    shown = f"{dtype} of foreign byte order" if not dtype.isnative else str(dtype)
+    shown, limit, remedy = odd_dtype(dtype, DTYPE_NAMES)
     raise Refused(
         f"{what} of dtype {shown} cannot be passed to a kernel",
         limit=limit,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -394,3 +394,36 @@ for _block in TILE_BLOCKS:
             expected=_softmaxed,
             ulp=12,
         )
+
+
+# -- dtypes of values -----------------------------------------------------------------------------
+
+
+@kd.kernel
+def _dtypes_of_values(x, out):
+    dtype = out.dtype
+    zeros = kd.tile.zeros((4, 8), out.dtype)
+    loaded = kd.tile.load(x, (0, 0), (4, 8), dtype=zeros.dtype)
+    counted = kd.tile.full((4, 8), 2.75, dtype) + kd.tile.arange((4, 8), dtype=x.dtype)
+    total = zeros + loaded + kd.tile.astype(counted, dtype)
+    kd.tile.store(out, (0, 0), total.astype(dtype))
+
+
+def _numbers(dtype: str, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    return rng.integers(0, 99, (4, 8)).astype("float32"), poisoned((4, 8), dtype)
+
+
+def _of_dtypes(x: np.ndarray, out: np.ndarray) -> dict[int, np.ndarray]:
+    counted = np.full((4, 8), 2.75).astype(out.dtype) + np.arange(8).astype(x.dtype)
+    return {1: (x.astype(out.dtype) + counted.astype(out.dtype)).astype(out.dtype)}
+
+
+for _dtype in ("float32", "float64", "int16", "uint64"):
+    _LIST.add(
+        f"dtypes_of_values.{_dtype}",
+        _dtypes_of_values,
+        partial(_numbers, _dtype),
+        grid=(1,),
+        block=(32,),
+        expected=_of_dtypes,
+    )

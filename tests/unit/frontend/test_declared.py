@@ -66,6 +66,14 @@ def test_rest_of_a_kernel_and_of_a_function(count):
     assert out.tolist() == [count + 7] * 4
 
 
+def test_a_signature_has_the_rest_as_a_tuple():
+    one, two = (
+        sums.ptx(f"float64[::1], ({', '.join(['float64[::1]'] * count)},)", arch="sm_90")
+        for count in (1, 2)
+    )
+    assert two.count("ld.global") == one.count("ld.global") + 1
+
+
 def test_a_signature_converts():
     out = np.zeros(1)
     converted[1, 1](out, 1.5, 2.5)
