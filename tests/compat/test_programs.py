@@ -211,14 +211,14 @@ def compare(a, out, b):
 
 
 class TestMembersOfEnumerations:
-    @pytest.mark.parametrize(("a", "b"), product(Color, repeat=2))
+    @pytest.mark.parametrize(("a", "b"), list(product(Color, repeat=2)))
     def test_they_are_arguments(self, a, b):
         for launch in (compare[1, 8], compare.forall(5)):
             out = np.full((5, 4), -1)
             launch(a, out, b)
             assert (out == (a == b, a != b, a is b, a is not Color.RED)).all()
 
-    @pytest.mark.parametrize(("a", "b"), product([*Suit, *Rank], repeat=2))
+    @pytest.mark.parametrize(("a", "b"), list(product([*Suit, *Rank], repeat=2)))
     def test_integers_are_compared_by_class(self, a, b):
         out = np.full((5, 4), -1)
         compare[1, 8](a, out, b)

@@ -187,7 +187,7 @@ def test_the_example_of_each(name):
 
 
 @pytest.mark.parametrize(
-    ("first", "dtype"), enumerate(["float32", "float64", "int32", "complex64"])
+    ("first", "dtype"), list(enumerate(["float32", "float64", "int32", "complex64"]))
 )
 def test_every_function_compiles_for_a_gpu(first, dtype):
     with kd.use("null"):
