@@ -79,7 +79,8 @@ _HOME = {name: module for module, names in _NAMES.items() for name in names.spli
 #: Vectors that arrays have as elements, by the names that CUDA C++ has for them.
 _VECTORS = words_for_vectors((2, 4), _NAMES["kerneldsl"].split())
 
-#: Modules below numba.cuda to those that have their names, the first that does.
+#: Modules below numba.cuda to those that have their names, the first that does; after a colon, an
+#: object that has them.
 SUBMODULES = {
     "api": (".api", ".devices", ".streams", ".arrays"),
     "args": (".arguments",),
@@ -131,7 +132,7 @@ SUBMODULES = {
     "kernels.reduction": (".reduction",),
     "kernels.transpose": (".arrays",),
     "launchconfig": (".launchconfig",),
-    "libdevice": (".libdevice",),
+    "libdevice": ("kerneldsl.language.intrinsics.libdevice:libdevice",),
     "misc": (),
     "misc.special": ("numba.misc.special",),
     "np": (),
@@ -251,6 +252,12 @@ def _full(module: str) -> str:
     return _PACKAGE + module if module[0] == "." else module
 
 
+def _home(named: str) -> Any:
+    module, _, attribute = named.partition(":")
+    found = import_module(module)
+    return getattr(found, attribute) if attribute else found
+
+
 def submodule(name: str) -> _types.ModuleType:
     """Return what is ``numba.cuda.<name>``."""
     known = _made.get(name)
@@ -270,14 +277,14 @@ def submodule(name: str) -> _types.ModuleType:
         if below in SUBMODULES:
             return submodule(below)
         for each in () if attribute.startswith("__") else homes:
-            home = import_module(each)
+            home = _home(each)
             if hasattr(home, attribute):
                 return getattr(home, attribute)
         raise AttributeError(f"module {made.__name__!r} has no attribute {attribute!r}")
 
     made.__getattr__ = find  # type: ignore[method-assign]
     made.__dir__ = lambda: sorted(  # type: ignore[method-assign]
-        {each for home in homes for each in dir(import_module(home)) if not each.startswith("_")}
+        {each for home in homes for each in dir(_home(home)) if not each.startswith("_")}
     )
     return _made.setdefault(name, made)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import linecache
-from collections.abc import Iterable
+import re
 from types import FunctionType
 from typing import Any
 
@@ -24,12 +24,10 @@ def made_function(text: str, name: str, namespace: dict[str, Any]) -> FunctionTy
     return found
 
 
-def made_functions(
-    text: str, module: str, names: Iterable[str], namespace: dict[str, Any]
-) -> dict[str, Any]:
-    """Return device functions of a text, by name. They see each other."""
+def made_functions(text: str, module: str, namespace: dict[str, Any]) -> dict[str, Any]:
+    """Return the functions of a text as device functions, by name. They see each other."""
     namespace["__name__"] = module
-    first, *others = names
+    first, *others = re.findall(r"^def (\w+)", text, re.MULTILINE)
     made_function(text, first, namespace)
     made = {name: func(namespace[name]) for name in (first, *others)}
     namespace.update(made)

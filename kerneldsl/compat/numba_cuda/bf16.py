@@ -176,9 +176,8 @@ for _mode, _rounds_up in _ROUNDS_UP.items():
         _TEXTS.append(_to_integer(_kind, _mode))
 
 _TEXT = "\n\n".join(_TEXTS)
-NAMES = [line[4:].partition("(")[0] for line in _TEXT.splitlines() if line.startswith("def ")]
 _GIVEN: dict[str, Any] = {"math": math, "np": np, "bfloat16": bfloat16}
-_MADE = made_functions(_TEXT, __name__, NAMES, {**_GIVEN, "bitcast": bitcast, "clz": clz})
+_MADE = made_functions(_TEXT, __name__, {**_GIVEN, "bitcast": bitcast, "clz": clz})
 globals().update(_MADE)
 odd_float32 = _MADE["odd_float32"]
 
@@ -192,6 +191,6 @@ def _in_words_of_c(name: str) -> str:
     return f"{made}_{mode}" if mode else made
 
 
-for _name in NAMES:
+for _name in _MADE:
     if "_to_" in _name or "_as_" in _name:
         globals()[_in_words_of_c(_name)] = _MADE[_name]

@@ -18,6 +18,4 @@ _TEXT = "".join(
     f"    store(array, i, value, cache={hint!r})\n\n"
     for name, hint in _STORES.items()
 )
-globals().update(
-    made_functions(_TEXT, __name__, [*_LOADS, *_STORES], {"load": load, "store": store})
-)
+globals().update(made_functions(_TEXT, __name__, {"load": load, "store": store}))

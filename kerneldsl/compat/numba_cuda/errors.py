@@ -52,10 +52,6 @@ class CudaDriverError(Exception):
     """The driver failed."""
 
 
-class CudaRuntimeError(Exception):
-    """The runtime failed."""
-
-
 class CudaSupportError(ImportError):
     """CUDA cannot be used."""
 

@@ -78,14 +78,8 @@ def _fused_bits(a: Any, b: Any, c: Any) -> Any:
     return bitcast(np.float16(first * second + np.float64(bitcast(c, np.float16))), np.uint16)
 
 
-_FUSED = """
-def hfma(a, b, c):
-    \"\"\"Return a * b + c, rounded once.\"\"\"
-    a = bitcast(np.float16(a), np.uint16)
-    b = bitcast(np.float16(b), np.uint16)
-    c = bitcast(np.float16(c), np.uint16)
-    return bitcast(fused_bits(a, b, c), np.float16)
-"""
+_BITS = ", ".join(f"bitcast({name}, np.uint16)" for name in "abc")
+_FUSED = {"hfma(a, b, c)": f"bitcast(fused_bits({_BITS}), np.float16)"}
 
 
 def texts(narrow: str, exact: dict[str, str], rounded: dict[str, str]) -> str:
@@ -111,7 +105,6 @@ def _text(head: str, expression: str, narrow: str, kind: str, result: str) -> st
     )
 
 
-_TEXT = texts("np.float16", EXACT, ROUNDED) + _FUSED
-_NAMES = [head.partition("(")[0] for head in (*EXACT, *ROUNDED, "hfma(")]
+_TEXT = texts("np.float16", {**EXACT, **_FUSED}, ROUNDED)
 _GIVEN = {"math": math, "np": np, "bitcast": bitcast, "fused_bits": _fused_bits}
-globals().update(made_functions(_TEXT, __name__, _NAMES, _GIVEN))
+globals().update(made_functions(_TEXT, __name__, _GIVEN))

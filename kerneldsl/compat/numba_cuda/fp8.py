@@ -89,10 +89,9 @@ def fp8_e4m3(x):
 def fp8_e8m0(x):
     return bitcast(cvt_double_to_e8m0(x, 1, {_UP}), e8m0)
 """
-_NAMES = [line[4:].partition("(")[0] for line in _TEXT.splitlines() if line.startswith("def ")]
 _GIVEN: dict[str, Any] = {
     **{"np": np, "bitcast": bitcast, "odd_float32": odd_float32, "Bits": _Bits},
     **{"e5m2": ml_dtypes.float8_e5m2, "e4m3": ml_dtypes.float8_e4m3fn},
     **{"e8m0": ml_dtypes.float8_e8m0fnu, "bfloat16": ml_dtypes.bfloat16},
 }
-globals().update(made_functions(_TEXT, __name__, _NAMES, _GIVEN))
+globals().update(made_functions(_TEXT, __name__, _GIVEN))

@@ -12,7 +12,6 @@ import numpy as np
 from kerneldsl.compat.numba_cuda.streams import stream_of
 from kerneldsl.compat.numba_cuda.vectorizers import (
     ArrayFunction,
-    Builder,
     Loop,
     as_array,
     decorator,
@@ -26,11 +25,67 @@ from kerneldsl.memory.broadcasting import loop_axes, parse_axes, spread
 __all__ = ["CUDAGUFuncVectorize", "GUFunc", "guvectorize"]
 
 
+_STAGER = """
+def {name}({args}, __count__):
+    __tid__ = __grid__(1)
+    if __tid__ < __count__:
+        __core__({items})
+"""
+
+
 class GUFunc(ArrayFunction):
     """A function of arrays of fixed ranks, for arrays of further axes."""
 
-    _builder: CUDAGUFuncVectorize
     max_blocksize = 2**30
+
+    def __init__(
+        self,
+        func: Any,
+        sig: str,
+        identity: Any = None,
+        cache: bool = False,
+        targetoptions: dict[str, Any] | None = None,
+        writable_args: tuple[Any, ...] = (),
+        is_dynamic: bool = False,
+    ) -> None:
+        super().__init__(func, identity, cache, targetoptions)
+        if writable_args:
+            raise TypeError("writable_args are not supported")
+        if not self._options.pop("nopython", True):
+            raise TypeError("nopython flag must be True")
+        if self._options:
+            raise TypeError(
+                "The following target options are not supported: "
+                + ", ".join(map(repr, self._options))
+            )
+        self.signature, self._arguments = sig, (sig,)
+        self.inputsig, self.outputsig = parse_axes(sig)
+
+    def add(self, sig: Any = None) -> None:
+        """Compile for a signature."""
+        from numba import types
+
+        arguments, result = normalize_signature(sig)
+        if result not in (types.none, None):
+            raise TypeError(
+                f"guvectorized functions cannot return values: signature {sig} specifies {result} "
+                "return type"
+            )
+        items, kinds = [], []
+        for i, (kind, axes) in enumerate(
+            zip(arguments, [*self.inputsig, *self.outputsig], strict=True)
+        ):
+            is_array = isinstance(kind, types.Array)
+            if axes and not is_array:
+                raise ValueError("gufunc signature mismatch: ndim>0 for scalar")
+            if axes:
+                items.append(f"arg{i}[{', '.join(['__tid__', *[':'] * len(axes)])}]")
+            else:
+                items.append(f"arg{i}[__tid__:__tid__ + 1]" if is_array else f"arg{i}[__tid__]")
+            kinds.append(kind.dtype if is_array else kind)
+        names = [f"arg{i}" for i in range(len(items))]
+        kernel = self._kernel(_STAGER, "__gufunc_", names, items)
+        self._append(types.void(*arguments), kinds, len(self.inputsig), kernel)
 
     def __call__(self, *args: Any, out: Any = None, stream: Any = 0) -> Any:
         """Compute the function over the axes that the arrays have beyond it.
@@ -44,7 +99,7 @@ class GUFunc(ArrayFunction):
         stream : optional
             The stream.
         """
-        axes_of_inputs, axes_of_outputs = self._builder.inputsig, self._builder.outputsig
+        axes_of_inputs, axes_of_outputs = self.inputsig, self.outputsig
         places = [None if each is None else as_array(each) for each in self._places(args, out)]
         values = [as_array(each) for each in args[: len(axes_of_inputs)]]
         loop = self._find(values)
@@ -87,7 +142,7 @@ class GUFunc(ArrayFunction):
 
     def _places(self, args: Sequence[Any], out: Any) -> list[Any]:
         """Return the arrays for the results, ``None`` for those that are to be made."""
-        inputs, outputs = len(self._builder.inputsig), len(self._builder.outputsig)
+        inputs, outputs = len(self.inputsig), len(self.outputsig)
         if out is not None:
             if len(args) > inputs:
                 raise ValueError("cannot specify argument 'out' as both positional and keyword")
@@ -116,67 +171,8 @@ def _arguments(count: int) -> str:
     return f"{count} positional argument{'s' * (count != 1)}"
 
 
-_STAGER = """
-def {name}({args}, __count__):
-    __tid__ = __grid__(1)
-    if __tid__ < __count__:
-        __core__({items})
-"""
-
-
-class CUDAGUFuncVectorize(Builder):
-    """Builds a function of arrays of fixed ranks."""
-
-    made = GUFunc
-
-    def __init__(
-        self,
-        func: Any,
-        sig: str,
-        identity: Any = None,
-        cache: bool = False,
-        targetoptions: dict[str, Any] | None = None,
-        writable_args: tuple[Any, ...] = (),
-        is_dynamic: bool = False,
-    ) -> None:
-        super().__init__(func, identity, cache, targetoptions)
-        if writable_args:
-            raise TypeError("writable_args are not supported")
-        if not self._options.pop("nopython", True):
-            raise TypeError("nopython flag must be True")
-        if self._options:
-            raise TypeError(
-                "The following target options are not supported: "
-                + ", ".join(map(repr, self._options))
-            )
-        self.signature, self.arguments = sig, (sig,)
-        self.inputsig, self.outputsig = parse_axes(sig)
-
-    def add(self, sig: Any = None) -> None:
-        """Compile for a signature."""
-        from numba import types
-
-        arguments, result = normalize_signature(sig)
-        if result not in (types.none, None):
-            raise TypeError(
-                f"guvectorized functions cannot return values: signature {sig} specifies {result} "
-                "return type"
-            )
-        items, kinds = [], []
-        for i, (kind, axes) in enumerate(
-            zip(arguments, [*self.inputsig, *self.outputsig], strict=True)
-        ):
-            is_array = isinstance(kind, types.Array)
-            if axes and not is_array:
-                raise ValueError("gufunc signature mismatch: ndim>0 for scalar")
-            if axes:
-                items.append(f"arg{i}[{', '.join(['__tid__', *[':'] * len(axes)])}]")
-            else:
-                items.append(f"arg{i}[__tid__:__tid__ + 1]" if is_array else f"arg{i}[__tid__]")
-            kinds.append(kind.dtype if is_array else kind)
-        names = [f"arg{i}" for i in range(len(items))]
-        kernel = self._kernel(_STAGER, "__gufunc_", names, items)
-        self._append(types.void(*arguments), kinds, len(self.inputsig), kernel)
+#: The name by which Numba's own `guvectorize` finds it.
+CUDAGUFuncVectorize = GUFunc
 
 
 def guvectorize(*args: Any, **kws: Any) -> Any:
@@ -197,5 +193,5 @@ def guvectorize(*args: Any, **kws: Any) -> Any:
 
         return of_numba(*args, target=target, **kws)
     named = {name: kws.pop(name) for name in ("identity", "cache", "writable_args") if name in kws}
-    make = partial(CUDAGUFuncVectorize, sig=args[1], targetoptions=kws, **named)
+    make = partial(GUFunc, sig=args[1], targetoptions=kws, **named)
     return decorator(args[0], make)

@@ -27,7 +27,6 @@ from kerneldsl.memory.broadcasting import broadcast_shapes, spread
 
 __all__ = [
     "ArrayFunction",
-    "Builder",
     "CUDAVectorize",
     "Loop",
     "UFunc",
@@ -88,40 +87,105 @@ def handed_over(result: DeviceNDArray, place: Any, is_host: bool, stream: Any) -
 
 
 class ArrayFunction:
-    """A function for arrays of any shape.
+    """A function for arrays of any shape: `add` each signature, then call it.
 
     Parameters
     ----------
-    builder : Builder
-        What has compiled it.
+    func : function
+        The function.
+    identity, cache, targetoptions : optional
+        As of Numba's decorators.
     """
 
-    def __init__(self, builder: Builder) -> None:
-        self._builder = builder
-        self._loops = builder.loops
-        self.py_func = builder.py_func
-        self.__name__ = self.py_func.__name__
-        self.__doc__ = self.py_func.__doc__
+    #: What the class is called with beside the function, to make another one like it.
+    _arguments: tuple[Any, ...] = ()
+
+    def __init__(
+        self,
+        func: Any,
+        identity: Any = None,
+        cache: bool = False,
+        targetoptions: dict[str, Any] | None = None,
+    ) -> None:
+        if cache:
+            raise TypeError("caching is not supported")
+        self.py_func = func.py_func if isinstance(func, CUDADispatcher) else func
+        self.core = func if isinstance(func, CUDADispatcher) else jit(self.py_func, device=True)
+        self.identity = identity
+        self.__name__, self.__doc__ = self.py_func.__name__, self.py_func.__doc__
+        self._loops: list[Loop] = []
+        self._options = dict(targetoptions or {})
+
+    def add(self, sig: Any = None) -> None:
+        """Compile for a signature."""
+        raise NotImplementedError
+
+    def build_ufunc(self) -> Any:
+        """Return the function, which Numba's decorators make of what they add signatures to."""
+        return self
+
+    def disable_compile(self) -> None:
+        """Return at once: there are the signatures that were added, and no others."""
 
     def __reduce__(self) -> Any:
-        builder = self._builder
-        return made_with, (
-            type(builder),
-            (builder.core, *builder.arguments),
-            [loop.signature for loop in self._loops],
-        )
+        arguments = self.core, *self._arguments
+        return made_with, (type(self), arguments, [loop.signature for loop in self._loops])
+
+    def _kernel(self, text: str, prefix: str, names: Sequence[str], items: Sequence[str]) -> Any:
+        """Return the kernel of a text that calls the function for one element each."""
+        # As an identifier, also of a lambda.
+        name = prefix + re.sub(r"\W", "_", self.py_func.__name__)
+        written = text.format(name=name, args=", ".join(names), items=", ".join(items))
+        return jit(made_function(written, name, {"__grid__": grid, "__core__": self.core}))
+
+    def _append(self, signature: Any, kinds: Sequence[Any], inputs: int, kernel: Any) -> None:
+        dtypes = tuple(map(_dtype, kinds))
+        self._loops[:] = [loop for loop in self._loops if loop.inputs != dtypes[:inputs]]
+        self._loops.append(Loop(signature, dtypes[:inputs], dtypes[inputs:], kernel))
 
 
 def made_with(kind: Any, arguments: tuple[Any, ...], signatures: Sequence[Any]) -> Any:
-    """Return the function that a class of builders makes of these arguments and signatures."""
-    builder = kind(*arguments)
+    """Return a function of a class that these arguments make, with these signatures."""
+    made = kind(*arguments)
     for each in signatures:
-        builder.add(each)
-    return builder.build_ufunc()
+        made.add(each)
+    return made
+
+
+_STAGER = """
+def {name}({args}, __out__):
+    __tid__ = __grid__(1)
+    if __tid__ < __out__.shape[0]:
+        __out__[__tid__] = __core__({items})
+"""
 
 
 class UFunc(ArrayFunction):
     """A function of elements, for arrays of any shape."""
+
+    def __init__(self, func: Any, **options: Any) -> None:
+        super().__init__(func, **options)
+        for option in self._options:
+            if option != "nopython":
+                raise KeyError(
+                    "Unrecognized options. cuda vectorize target does not support option: "
+                    f"'{option}'"
+                )
+            warnings.warn("nopython kwarg for cuda target is redundant", RuntimeWarning)
+
+    def add(self, sig: Any = None) -> None:
+        """Compile for a signature."""
+        from numba import types
+
+        arguments, result = normalize_signature(sig)
+        if result is None:
+            found: Any = result_of(self.core, read_signature(arguments), CUDADispatcher)
+            (result,) = argument_types((found,))
+        names = [f"a{i}" for i in range(len(arguments))]
+        items = [f"{each}[__tid__]" for each in names]
+        kernel = self._kernel(_STAGER, "__vectorized_", names, items)
+        kernel.compile(types.void(*(each[::1] for each in arguments), result[::1]))
+        self._append(result(*arguments), (*arguments, result), len(arguments), kernel)
 
     @property
     def functions(self) -> dict[tuple[np.dtype[Any], ...], tuple[np.dtype[Any], CUDADispatcher]]:
@@ -206,100 +270,16 @@ class UFunc(ArrayFunction):
         return values[0]
 
 
+#: The name by which Numba's own `vectorize` finds it.
+CUDAVectorize = UFunc
+
+
 def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float, complex, np.number))
 
 
-# --------------------------------------------------------------------------- building
-
-
-class Builder:
-    """A collector of signatures: `add` each, then `build_ufunc`."""
-
-    #: The class of the functions.
-    made: type[ArrayFunction]
-    #: What the class is called with beside the function, to make another one like it.
-    arguments: tuple[Any, ...] = ()
-
-    def __init__(
-        self,
-        func: Any,
-        identity: Any = None,
-        cache: bool = False,
-        targetoptions: dict[str, Any] | None = None,
-    ) -> None:
-        if cache:
-            raise TypeError("caching is not supported")
-        self.py_func = func.py_func if isinstance(func, CUDADispatcher) else func
-        self.identity = identity
-        self.loops: list[Loop] = []
-        self._options = dict(targetoptions or {})
-        self.core = func if isinstance(func, CUDADispatcher) else jit(self.py_func, device=True)
-
-    def add(self, sig: Any = None) -> None:
-        """Compile for a signature."""
-        raise NotImplementedError
-
-    def build_ufunc(self) -> Any:
-        """Return the function."""
-        return self.made(self)
-
-    def disable_compile(self) -> None:
-        """Return at once: there are the signatures that were added, and no others."""
-
-    def _kernel(self, text: str, prefix: str, names: Sequence[str], items: Sequence[str]) -> Any:
-        """Return the kernel of a text that calls the function for one element each."""
-        # As an identifier, also of a lambda.
-        name = prefix + re.sub(r"\W", "_", self.py_func.__name__)
-        written = text.format(name=name, args=", ".join(names), items=", ".join(items))
-        return jit(made_function(written, name, {"__grid__": grid, "__core__": self.core}))
-
-    def _append(self, signature: Any, kinds: Sequence[Any], inputs: int, kernel: Any) -> None:
-        dtypes = tuple(map(_dtype, kinds))
-        self.loops[:] = [loop for loop in self.loops if loop.inputs != dtypes[:inputs]]
-        self.loops.append(Loop(signature, dtypes[:inputs], dtypes[inputs:], kernel))
-
-
-_STAGER = """
-def {name}({args}, __out__):
-    __tid__ = __grid__(1)
-    if __tid__ < __out__.shape[0]:
-        __out__[__tid__] = __core__({items})
-"""
-
-
-class CUDAVectorize(Builder):
-    """Builds a function of elements."""
-
-    made = UFunc
-
-    def __init__(self, func: Any, **options: Any) -> None:
-        super().__init__(func, **options)
-        for option in self._options:
-            if option != "nopython":
-                raise KeyError(
-                    "Unrecognized options. cuda vectorize target does not support option: "
-                    f"'{option}'"
-                )
-            warnings.warn("nopython kwarg for cuda target is redundant", RuntimeWarning)
-
-    def add(self, sig: Any = None) -> None:
-        """Compile for a signature."""
-        from numba import types
-
-        arguments, result = normalize_signature(sig)
-        if result is None:
-            found: Any = result_of(self.core, read_signature(arguments), CUDADispatcher)
-            (result,) = argument_types((found,))
-        names = [f"a{i}" for i in range(len(arguments))]
-        items = [f"{each}[__tid__]" for each in names]
-        kernel = self._kernel(_STAGER, "__vectorized_", names, items)
-        kernel.compile(types.void(*(each[::1] for each in arguments), result[::1]))
-        self._append(result(*arguments), (*arguments, result), len(arguments), kernel)
-
-
 def decorator(signatures: Any, make: Any) -> Any:
-    """Return the decorator that compiles a function for signatures with a builder of it."""
+    """Return the decorator that compiles a function for signatures."""
     each = [signatures] if isinstance(signatures, str) else signatures
     return lambda func: made_with(make, (func,), each)
 
@@ -321,4 +301,4 @@ def vectorize(ftylist_or_function: Any = (), target: str = "cuda", **kws: Any) -
 
         return of_numba(ftylist_or_function, target=target, **kws)
     named = {name: kws.pop(name) for name in ("identity", "cache") if name in kws}
-    return decorator(ftylist_or_function, partial(CUDAVectorize, targetoptions=kws, **named))
+    return decorator(ftylist_or_function, partial(UFunc, targetoptions=kws, **named))

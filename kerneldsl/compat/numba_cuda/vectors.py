@@ -5,35 +5,16 @@ Vectors of two and four numbers of up to 16 bytes are kerneldsl's own.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections import namedtuple
+from typing import Any
 
 import numpy as np
 
 from kerneldsl.kernels.made_functions import made_functions
 from kerneldsl.language.other_names import VALUE_ALIASES, VALUE_VECTORS
 
-
-class X1(NamedTuple):
-    """A vector of one number."""
-
-    x: Any
-
-
-class X3(NamedTuple):
-    """A vector of three numbers."""
-
-    x: Any
-    y: Any
-    z: Any
-
-
-class X4(NamedTuple):
-    """A vector of four numbers."""
-
-    x: Any
-    y: Any
-    z: Any
-    w: Any
+#: The classes of one, three and four numbers.
+_CLASSES: dict[str, Any] = {f"X{n}": namedtuple(f"X{n}", list("xyzw")[:n]) for n in (1, 3, 4)}
 
 
 def _text(dtype: str, count: int) -> str:
@@ -44,8 +25,6 @@ def _text(dtype: str, count: int) -> str:
 
 
 _TEXT = "\n".join(_text(*each) for each in VALUE_VECTORS.values())
-_MADE = made_functions(
-    _TEXT, __name__, list(VALUE_VECTORS), {"np": np, "X1": X1, "X3": X3, "X4": X4}
-)
-globals().update(_MADE)
+_MADE = made_functions(_TEXT, __name__, {"np": np, **_CLASSES})
+globals().update({**_CLASSES, **_MADE})
 globals().update({name: _MADE[own] for name, own in VALUE_ALIASES.items()})
