@@ -211,7 +211,7 @@ def _compared(loop: Operation) -> Iterator[Value]:
 
 
 class _Sources:
-    """What integers in a loop are made of."""
+    """The sources of integers in a loop."""
 
     def __init__(self, loop: Operation) -> None:
         inner = (each for region in loop.regions for each in region.walk())
