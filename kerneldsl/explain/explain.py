@@ -31,7 +31,7 @@ from kerneldsl.explain.launched import Launched, launched
 from kerneldsl.explain.reuse import array_traffic, reuse
 from kerneldsl.explain.roofline import roofline
 from kerneldsl.explain.sites import Site
-from kerneldsl.explain.symbols import Expression, neighbour_stride
+from kerneldsl.explain.symbols import Expression, import_sympy, neighbour_stride
 from kerneldsl.explain.tally import AccessTally, BranchTally
 from kerneldsl.explain.values import Space
 from kerneldsl.ir.frontend.written import WrittenReader
@@ -82,6 +82,7 @@ def explain_kernel(
     - `sizes`: of a signature: name of a parameter to its value, or to the shape of an array.
     - `shared_bytes`: dynamic shared memory of a block.
     """
+    import_sympy()  # before what takes long
     unit, traits = specialization.unit, specialization.traits
     function = compiler.typed_regions(unit, specialization.kinds, WrittenReader)
     given = read_given(unit.parameters, specialization.kinds, arguments, traits.written, sizes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import defaultdict
 
 import numpy as np
@@ -391,3 +392,14 @@ def test_a_copied_record_is_read_and_written_byte_by_byte():
     told = [each for each in found.findings if each.kind == "coalescing"]
     assert len(told) == 2
     assert all("8 bytes are copied one by one" in each.why for each in told)
+
+
+def test_without_sympy_nothing_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled: list[object] = []
+    monkeypatch.setitem(sys.modules, "sympy", None)
+    monkeypatch.setattr(
+        "kerneldsl.launch.artifact.find_artifact", lambda *which: compiled.append(which)
+    )
+    with pytest.raises(kd.ToolMissingError, match=r"kerneldsl\[sym\]"):
+        strided.explain("float32[::1], float32[::1], int64, int64, int64", arch="sm_90")
+    assert not compiled
