@@ -114,6 +114,11 @@ class Lazy:
             self._find = None
         return self._found
 
+    @property
+    def seen(self) -> Any:
+        """What was found, ``None`` if the variable was not read yet."""
+        return self._found.seen if isinstance(self._found, Lazy) else self._found
+
 
 def settled(value: Any) -> Any:
     """Return a value that is not lazy."""

@@ -55,10 +55,14 @@ def merge(
 
     def read(name: str) -> Any:
         found = [settled(end.variables.get(name, MISSING)) for end in ends]
+        unread = before.get(name, MISSING)
+        old = unread.seen if isinstance(unread, Lazy) else unread
+        if old not in (None, MISSING) and all(value is old for value in found):
+            return old  # it was read in a region, and assigned in none
         try:
             return merged(name, found)
         except Refusal:
-            if found[-1] is not settled(before.get(name, MISSING)):
+            if found[-1] is not settled(unread):
                 raise
             raise _refusal(name, found[::-1]) from None  # what is before the branch comes first
 

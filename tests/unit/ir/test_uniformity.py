@@ -81,6 +81,19 @@ def variable_reused(x, n):
         i += 1
 
 
+def variable_read_in_a_varying_branch(x):
+    t, b = kd.threadIdx.x, 0
+    k = 0
+    while k < 3:
+        if x[t] > b:
+            b += 2
+        elif k < t:
+            b += 1
+        kd.syncthreads()
+        k = k * 2 + 1
+    x[t] = b
+
+
 def count_of_a_varying_loop(x):
     k = 0
     while k < kd.threadIdx.x:
@@ -185,6 +198,7 @@ def calls_where_all_evaluate_it(x, n):
         (early_return, None),
         (early_return_and_a_load, False),
         (variable_reused, None),
+        (variable_read_in_a_varying_branch, None),
         (count_of_a_varying_loop, True),
         (promised, None),
         (vote_is_uniform, None),
