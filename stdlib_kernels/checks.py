@@ -45,6 +45,7 @@ def check_array(
     dtypes: tuple[str, ...] | None = None,
     ndim: int | None = None,
     halves: bool = False,
+    remedy: str = "Reshape it",
 ) -> None:
     """Refuse what is no array, or one of another dtype or rank.
 
@@ -69,7 +70,7 @@ def check_array(
             f"{name} has {value.ndim} dimensions",
             value=tuple(value.shape),
             limit=f"It must have {ndim}",
-            remedy="Reshape it",
+            remedy=remedy,
         )
     dtype = value.dtype
     wanted = dtypes or names_of(kinds, halves=halves)

@@ -13,7 +13,7 @@ from kerneldsl.repeating.recorded_calls import launch_over, run_on_host
 from stdlib_kernels.arrays import allocate, around_axis, contiguous
 from stdlib_kernels.checks import Array, check_array, check_same_kind
 from stdlib_kernels.operations import unchanged
-from stdlib_kernels.parameters import names_of
+from stdlib_kernels.parameters import integers_in
 
 __all__ = ["check_indices", "check_range", "over", "take_each", "take_places"]
 
@@ -28,8 +28,7 @@ def find_wrong(places, low, n, found):
 
 def check_indices(name: str, places: Any, like: Array) -> None:
     """Refuse what are no indices, or of another kind than an array."""
-    integers = tuple(each for each in names_of("iu", halves=False) if each != "uint64")
-    check_array(name, places, dtypes=integers)
+    check_array(name, places, dtypes=integers_in(places, "iu", "uint64"))
     check_same_kind(name, places, "x", like)
 
 
@@ -49,7 +48,7 @@ def _refuse_wrong(name: str, remedy: str, found: Array, places: Array, n: int) -
             f"{name} has an index that is out of range",
             value=places,
             limit=f"The axis has {n} elements",
-            remedy=remedy,
+            remedy=remedy if n else "Test x.size before",
         )
 
 

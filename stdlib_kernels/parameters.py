@@ -36,6 +36,7 @@ __all__ = [
     "floating_dtype",
     "function_of",
     "integer_of",
+    "integers_in",
     "integers_of",
     "is_number",
     "names_of",
@@ -75,6 +76,12 @@ def names_of(kinds: str, *, halves: bool) -> tuple[str, ...]:
     """Return the names of dtypes of NumPy's kinds, if requested with those of 16-bit floats."""
     names = tuple(sorted(name for name in NUMERIC if np.dtype(name).kind in kinds))
     return names + NARROW if halves else names
+
+
+def integers_in(array: Any, kinds: str, but: str = "") -> tuple[str, ...]:
+    """Return the names of dtypes for an array of integers; an empty list was read as float64."""
+    names = tuple(each for each in names_of(kinds, halves=False) if each != but)
+    return names if getattr(array, "size", 1) else (*names, "float64")
 
 
 def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:

@@ -286,16 +286,18 @@ def _outer_edges(outer: Any, x: Array) -> tuple[float, float]:
 
 
 def _given_edges(edges: Any) -> np.ndarray[Any, Any]:
-    limit = "It must be a number of bins, or their edges, two at least, in rising order"
+    limit = "It must be a number of bins, or at least two edges in ascending order"
     try:
         host = to_host(edges)
-        is_usable = host.ndim == 1 and host.dtype.kind in "biuf" and host.size >= 2
+        is_usable = host.ndim == 1 and host.dtype.kind in "biuf"
     except Exception as error:  # what NumPy, or a foreign object, raises
         raise wrong_type("bins", edges, limit) from error
     if not is_usable:
         raise wrong_type("bins", edges, limit)
-    if not np.all(host[:-1] <= host[1:]):
-        raise wrong_value("bins", edges, limit, "Sort the edges, which do not rise")
+    if host.size < 2 or not np.all(host[:-1] <= host[1:]):
+        raise wrong_value(
+            "bins", edges, limit, "Sort the edges, or pass an int, the number of bins"
+        )
     if host.dtype.kind in "iu" and max(abs(int(host[0])), abs(int(host[-1]))) > 1 << 53:
         raise wrong_value("bins", edges, "Edges are float64, exact up to 2**53: subtract the first")
     return host

@@ -22,7 +22,7 @@ from stdlib_kernels.checks import Array, check_alike, check_array
 from stdlib_kernels.functions import repeated_function
 from stdlib_kernels.histogram.counting import count_bins, itself
 from stdlib_kernels.operations import larger
-from stdlib_kernels.parameters import integer_of
+from stdlib_kernels.parameters import integer_of, integers_in
 from stdlib_kernels.reduce.arrangement import arrange
 from stdlib_kernels.reduce.folding import Rule, fold
 
@@ -94,12 +94,12 @@ def bincount(x: Array, weights: Array | None = None, minlength: int = 0) -> Any:
     >>> bincount(np.array([0, 1, 1, 3])).tolist()
     [1, 2, 0, 1]
     """
-    check_array("x", x, kinds="biu", ndim=1)
+    check_array("x", x, dtypes=integers_in(x, "biu"), ndim=1)
     # As in NumPy, of no elements there are counts alone.
     weighted = checked_weights(weights, x) if x.size or weights is None else None
     least = integer_of("minlength", minlength, 0, MAX_BINS)
     source = contiguous_1d(on_device(x))
-    if x.dtype == np.uint64:  # of which int64 holds all that may have a counter
+    if x.dtype.name in ("uint64", "float64"):  # int64 holds all integers that may have a counter
         source = source.view(np.int64)
     if x.size <= FEW and weighted is None and is_on_host(source):
         counts = allocate(source, (max(least, 256),), np.dtype(np.int64), zero=True)

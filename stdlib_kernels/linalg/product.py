@@ -184,7 +184,7 @@ def transpose(a: Array, *, out: Out = None) -> Any:
     >>> transpose(np.array([[1, 2, 3], [4, 5, 6]])).tolist()
     [[1, 4], [2, 5], [3, 6]]
     """
-    check_array("a", a, halves=True, ndim=2)
+    check_array("a", a, halves=True, ndim=2, remedy="Name the order of axes, with permute")
     return permuted(a, (1, 0), out)
 
 

@@ -213,6 +213,10 @@ def test_weights_of_no_elements_count_as_integers(call):
         exact = np.bincount(np.zeros(0, int), weights, 3)
         assert got.dtype == exact.dtype
         np.testing.assert_array_equal(got, exact)
+        given = None if weights is None else []
+        np.testing.assert_array_equal(
+            bincount([], given, 3), np.bincount([], given, 3), strict=True
+        )
 
 
 def test_refusals(target):
@@ -234,8 +238,10 @@ def test_refusals(target):
         histogram(np.ones(3), 0)
     with pytest.raises(ArgumentValueError, match=r"exact up to 2\*\*53"):
         histogram(np.full(3, 2**53 + 1), np.array([0, 2**53, 2**53 + 2]))
-    with pytest.raises(ArgumentValueError, match="edges, which do not rise"):
+    with pytest.raises(ArgumentValueError, match="Sort the edges"):
         histogram(np.ones(3), [1, 0])
+    with pytest.raises(ArgumentValueError, match=r"bins is \[1\].*pass an int, the number of bins"):
+        histogram(np.ones(3), [1])
     with pytest.raises(ArgumentTypeError, match="bins is 'auto'"):
         histogram(np.ones(3), "auto")
     with pytest.raises(ArgumentValueError, match=r"range is \(1.0, 0.0\)"):

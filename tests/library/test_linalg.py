@@ -394,6 +394,8 @@ def test_matmul_into_out(target, rng):
 def test_refusals(target):
     with pytest.raises(ArgumentValueError, match="a has 1 dimensions"):
         transpose(np.ones(3))
+    with pytest.raises(ArgumentValueError, match=r"a has 3 dimensions.*with permute"):
+        transpose(np.ones((2, 3, 4)))
     with pytest.raises(ArgumentTypeError, match="a has the dtype <U1"):
         matmul(np.array([["a"]]), np.ones((1, 1)))
     with pytest.raises(

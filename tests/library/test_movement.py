@@ -228,6 +228,17 @@ def test_take(call, rng, dtype, drawn, mode, m):
     assert_same_bits(call(take_along_axis, x, flat, None), exact, "flattened")
 
 
+def test_indices_in_an_empty_list(call, rng):
+    x = random_array(rng, (3, 4), "float32")
+    for axis in (None, 0, 1):
+        assert_same_bits(call(take, x, [], axis), np.take(x, [], axis), f"{axis}")
+    assert_same_bits(call(take_along_axis, x[0], []), x[0, :0], "")
+    with pytest.raises(ArgumentTypeError, match="indices has the dtype float64"):
+        call(take, x, [0.0])
+    with pytest.raises(ArgumentValueError, match=r"The axis has 0 elements. Test x.size"):
+        call(take, x[:0], [0], 0, mode="wrap")
+
+
 @pytest.mark.parametrize("combine", full_beyond(["replace", "add", "max", "min"], ["add"]))
 @pytest.mark.parametrize("dtype", full_beyond(["int32", "float64", "uint8"], ["int32"]))
 def test_put(call, rng, dtype, combine):
