@@ -216,6 +216,19 @@ def test_files_that_a_page_names_are_there(page):
     assert not missing
 
 
+def test_the_table_of_packages_has_the_order_of_the_layers():
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
+    layers = next(
+        each for each in contracts["contracts"] if each.get("containers") == ["kerneldsl"]
+    )
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    rows = re.findall(r"^\| (`[^|]+) \|", page[page.index("| package |") :], re.MULTILINE)
+    named = [name for row in rows for name in re.findall(r"`(\w+)/?`", row)]
+    assert [name for name in named if name in layers["layers"]] == [
+        name for name in layers["layers"] if not name.startswith("_")
+    ]
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_paths_of_sources_in_a_page_are_there(page):
     named = re.findall(
