@@ -51,11 +51,6 @@ class PendingDeallocations:
         return len(self._waiting)
 
     @property
-    def is_disabled(self) -> bool:
-        """True inside of `disable`."""
-        return self._disabled > 0
-
-    @property
     def _size(self) -> int:
         return sum(size for *_, size in tuple(self._waiting))
 

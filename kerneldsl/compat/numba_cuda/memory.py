@@ -27,7 +27,6 @@ __all__ = [
     "MemoryPointer",
     "allocate",
     "context_now",
-    "device_extents",
     "device_memory_size",
     "device_memset",
     "device_pointer",
@@ -221,12 +220,6 @@ def host_pointer(obj: Any, readonly: bool = False) -> int:
 def device_pointer(obj: Any) -> int:
     """Return the address of device memory."""
     return 0 if obj is None else _pointer_to(obj).device_pointer
-
-
-def device_extents(devmem: Any) -> tuple[int, int]:
-    """Return the first address of device memory, and that after its last."""
-    found = _pointer_to(devmem)
-    return found.device_pointer, found.device_pointer + found.size
 
 
 def device_memory_size(devmem: Any) -> int:
