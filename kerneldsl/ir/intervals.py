@@ -7,14 +7,17 @@ walk finds what is written since the last barrier, another what is written until
 
 from __future__ import annotations
 
-from kerneldsl.ir.accesses import Accesses, Owner
+from collections.abc import Mapping
+
+from kerneldsl.ir.accesses import Accesses, Owner, is_of_block, is_own
 from kerneldsl.ir.operations import LOOPS, Function, Label, Operation, Region
 from kerneldsl.language.intrinsics.intrinsic import Scope
 
-__all__ = ["Intervals"]
+__all__ = ["Intervals", "doubt_of_memory"]
 
 _Written = frozenset[Owner]
 _NOTHING: _Written = frozenset()
+_CHANGING = "memory that may be written before the next or after the last barrier"
 
 
 class Intervals:
@@ -33,6 +36,27 @@ class Intervals:
     def written(self, operation: Operation) -> frozenset[Owner]:
         """Return the memory that may be written between the barriers around an operation."""
         return _NOTHING.union(*(walk.seen.get(operation, _NOTHING) for walk in self._walks))
+
+
+def doubt_of_memory(
+    owners: frozenset[Owner], operation: Operation, intervals: Mapping[Scope, Intervals] | None
+) -> tuple[Scope, str] | None:
+    """Return for which threads memory is the same, if not for all, and what memory it is.
+
+    - `owners`: the memory.
+    - `operation`: loads from it.
+    - `intervals`: by groups of threads; ``None`` if loads are never the same for several threads.
+    """
+    if any(map(is_own, owners)):
+        return Scope.THREAD, "a thread's own array"
+    if intervals is None:
+        return (Scope.THREAD, _CHANGING) if owners else None
+    for group, each in intervals.items() if owners else ():
+        if group > Scope.BLOCK and any(map(is_of_block, owners)):
+            return Scope.BLOCK, "memory that each block has for itself"
+        if owners & each.written(operation):
+            return (Scope.BLOCK if group > Scope.BLOCK else Scope.THREAD), _CHANGING
+    return None
 
 
 class _Walk:

@@ -20,7 +20,7 @@ from numba import types
 from kerneldsl.ir.linear_forms import Fact, Linear, LinearForms, lower_bound
 from kerneldsl.ir.operations import Function, Operation, Region, Value
 from kerneldsl.ir.overflow import overflowing_values
-from kerneldsl.ir.ranges import Interval, ranges_of
+from kerneldsl.ir.ranges import Interval, interval_of, ranges_of
 from kerneldsl.ir.recognize import (
     ACCESSES,
     comparison_of,
@@ -41,6 +41,7 @@ _COMPARISONS = {
     operator.gt: (1, True),
     operator.ge: (1, False),
 }
+_LEAST, _GREATEST = -(2**63), 2**63 - 1
 #: An index and what it stays below.
 _BELOW = {"threadIdx": "blockDim", "blockIdx": "gridDim", "grid": "gridsize"}
 
@@ -79,7 +80,7 @@ def _low(known: Mapping[Value, Interval], value: Value) -> int:
     found = known.get(value)
     if found is not None:
         return found[0]
-    return int(value.type.minval) if isinstance(value.type, types.Integer) else -(2**63)
+    return int(value.type.minval) if isinstance(value.type, types.Integer) else _LEAST
 
 
 class _Scope(NamedTuple):
@@ -339,9 +340,8 @@ class _Proofs(LinearForms):
                     found = self.of_operator(function, operands_of(made), scope)
                 elif made.name == "cast" and isinstance(made.operands[0].type, types.Integer):
                     found = self.lower(made.operands[0], scope)
-        if found is None:
-            return low if low > -(2**63) else None
-        return max(found, low)
+        found = low if found is None else max(found, low)
+        return found if found > _LEAST else None
 
     def of_branches(self, made: Operation, number: int, scope: _Scope | None) -> int | None:
         lows = []
@@ -356,32 +356,19 @@ class _Proofs(LinearForms):
         if not all(isinstance(each.type, types.Integer | types.Boolean) for each in operands):
             return None
         lows = [self.lower(each, scope) for each in operands]
-        if function is min:
-            return None if None in lows else min(each for each in lows if each is not None)
-        if function is max:
-            known = [each for each in lows if each is not None]
-            return max(known) if known else None
         if function is abs:
             # The magnitude of the least number of a type is that number.
             return 0 if lows[0] is not None and lows[0] > operands[0].type.minval else None
-        if len(lows) != 2:
+        if len(lows) < 2:
             return None
-        left, right = lows
-        are_both = left is not None and right is not None and left >= 0 and right >= 0
-        if function is operator.floordiv:
-            divisor = constant_number(operands[1])
-            if left is not None and divisor is not None and divisor > 0:
-                return left // divisor
-            return 0 if are_both else None
-        if function is operator.mod:
-            return 0 if right is not None and right >= 0 else None
-        if function in (operator.lshift, operator.rshift):
-            return 0 if left is not None and left >= 0 else None
-        if function is operator.and_:
-            return 0 if any(each is not None and each >= 0 for each in lows) else None
-        if function in _KEEP_SIGNS:
-            return 0 if are_both else None
-        return None
+        if (count := _KEEP_SIGNS.get(function)) is not None:
+            return 0 if all(low is not None and low >= 0 for low in lows[:count]) else None
+        ends = []
+        for value, low in zip(operands, lows, strict=True):
+            _, high = self.known.get(value, (_LEAST, _GREATEST))
+            ends.append((_LEAST if low is None else low, high if low is None else max(low, high)))
+        return interval_of(function, ends)[0]
 
 
-_KEEP_SIGNS = (operator.add, operator.mul, operator.pow, operator.or_, operator.xor)
+#: Functions that give a number from 0 on, whatever its size, if so many operands are such numbers.
+_KEEP_SIGNS = {operator.lshift: 1, operator.pow: 2}

@@ -19,7 +19,7 @@ from kerneldsl.ir.recognize import (
 )
 from kerneldsl.ir.tiles.shapes import OF_BLOCK
 
-__all__ = ["INTERVALS", "WARP_SIZE", "Interval", "ranges_of", "ranges_of_region"]
+__all__ = ["INTERVALS", "WARP_SIZE", "Interval", "interval_of", "ranges_of", "ranges_of_region"]
 
 Interval = tuple[int, int]
 #: Threads of a warp, on each target.
@@ -321,12 +321,12 @@ class _Walk:
             return
         function = operator_of(operation)
         if function in (min, max) or len(operands) == 1:
-            found = _of_function(function, [self.get(value) for value in operands])
+            found = interval_of(function, [self.get(value) for value in operands])
             if len(operands) == 1:
                 found = _of_small(found, operands[0].type)
         else:
             # Two numbers meet in the type of the result.
-            found = _of_function(function, [self.converted(v, kind) for v in operands])
+            found = interval_of(function, [self.converted(v, kind) for v in operands])
         low, high = found
         if low < lowest or high > highest:
             # An operation that may overflow may have any result.
@@ -345,8 +345,11 @@ def _of_small(found: Interval, kind: Any) -> Interval:
     return found
 
 
-def _of_function(function: Any, known: list[Interval]) -> Interval:
-    """Return the interval of a function of integers, which may be beyond int64."""
+def interval_of(function: Any, known: list[Interval]) -> Interval:
+    """Return the interval of a function of integers, which may be beyond int64.
+
+    That of a function which is not known is all of int64.
+    """
     if function is min:
         return min(low for low, _ in known), min(high for _, high in known)
     if function is max:

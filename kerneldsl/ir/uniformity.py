@@ -24,7 +24,7 @@ from numba import types
 from kerneldsl.contract.promises import NO_PROMISES, Promises
 from kerneldsl.frontend.effects.library_effects import EXTENT_ATTRIBUTES, TYPE_ATTRIBUTES
 from kerneldsl.frontend.parts import Part
-from kerneldsl.ir.accesses import Accesses, has_memory, is_of_block, is_own
+from kerneldsl.ir.accesses import Accesses, has_memory, is_own
 from kerneldsl.ir.divergence import (
     Divergence,
     Fact,
@@ -35,7 +35,7 @@ from kerneldsl.ir.divergence import (
     used_bindings,
 )
 from kerneldsl.ir.frontend.source_names import RESULT
-from kerneldsl.ir.intervals import Intervals
+from kerneldsl.ir.intervals import Intervals, doubt_of_memory
 from kerneldsl.ir.operations import LOOPS, Effect, Function, Label, Operation, Region, Value
 from kerneldsl.ir.ranges import WARP_SIZE
 from kerneldsl.ir.recognize import operator_of
@@ -56,10 +56,6 @@ _EXTENT_FUNCTIONS = (len, np.shape, np.size)
 _VIEW_ATTRIBUTES = ("T", "flat", "imag", "real")
 #: Modules with functions that compute a value only from their arguments.
 _COMPUTING_MODULES = ("_operator", "builtins", "cmath", "kerneldsl", "math", "numpy", "operator")
-
-_OWN = "a thread's own array"
-_SHARED = "memory that each block has for itself"
-_WRITTEN = "memory that may be written before the next or after the last barrier"
 
 
 def uniformity_of(
@@ -171,8 +167,14 @@ class Uniformity:
             fact = self._held[key]
         return fact
 
+    def _facts_in(self, values: Iterable[Value], user: Part | str | None) -> tuple[Fact, Fact]:
+        """Return how values vary together, and their shapes, as :meth:`_fact_in` does of one."""
+        known = list(values)
+        extents = (self._fact_in(value, user, extent=True) for value in known)
+        return join(*(self._fact_in(value, user) for value in known)), join(*extents)
+
     def _whole(self, value: Value, user: Part | None) -> Fact:
-        return join(self._fact_in(value, user), self._fact_in(value, user, extent=True))
+        return join(*self._facts_in((value,), user))
 
     def _contents(self, value: Value, operation: Operation) -> Fact:
         """Return how a value varies, with whatever may be read through it."""
@@ -200,7 +202,7 @@ class Uniformity:
         def loaded(scope: Scope, what: str, cause: Fact = None) -> Divergence:
             return Divergence(scope, Scope.GRID, f"{form} is loaded from {what}", source, cause)
 
-        doubt = self._doubt(owners, operation)
+        doubt = doubt_of_memory(owners, operation, self._intervals)
         doubtful = None if doubt is None else loaded(*doubt)
         if place is None or any(map(is_own, owners)):
             return doubtful
@@ -216,19 +218,6 @@ class Uniformity:
         if isinstance(made, Operation) and made.source is not None and made.source.is_expression:
             return "`{text}`", made.source
         return "`{text}`", shown_part(operation)
-
-    def _doubt(self, owners: frozenset[Any], operation: Operation) -> tuple[Scope, str] | None:
-        """Return for which threads memory is the same, if not for all, and what memory it is."""
-        if any(map(is_own, owners)):
-            return Scope.THREAD, _OWN
-        if self._intervals is None:
-            return (Scope.THREAD, _WRITTEN) if owners else None
-        for group, intervals in self._intervals.items() if owners else ():
-            if group > Scope.BLOCK and any(map(is_of_block, owners)):
-                return Scope.BLOCK, _SHARED
-            if owners & intervals.written(operation):
-                return (Scope.BLOCK if group > Scope.BLOCK else Scope.THREAD), _WRITTEN
-        return None
 
     # -- operations -------------------------------------------------------------------------------
 
@@ -263,14 +252,14 @@ class Uniformity:
     def _result(self, operation: Operation, intrinsic: Intrinsic | None) -> tuple[Fact, Fact]:
         """Return the facts of the results of an operation without control flow."""
         source, operands = operation.source, operation.operands
-        facts = join(*(self._fact_in(value, source) for value in operands))
-        extents = join(*(self._fact_in(value, source, extent=True) for value in operands))
+        facts, extents = self._facts_in(operands, source)
         match operation.name:
             case name if name in _EXTENTS:
                 return extents, None
             case "array.load" | "packed.load":
                 place = join(facts, None if operation.name == "array.load" else extents)
-                if self._doubt(self._accesses.owners(operands[0]), operation) is None:
+                owners = self._accesses.owners(operands[0])
+                if doubt_of_memory(owners, operation, self._intervals) is None:
                     self.uniform_loads.add(operation)
                 return self._element(place, operation), None
             case (
@@ -288,9 +277,8 @@ class Uniformity:
             case "numba":
                 return self._call(operation, facts, extents)
             case "local.array":
-                return self._own(
-                    operation, Scope.THREAD, Scope.GRID, "is a thread's own array"
-                ), None
+                form = "is a thread's own array"
+                return self._own(operation, Scope.THREAD, Scope.GRID, form), None
             case "shared.array":
                 return None, None
         if intrinsic is not None:
@@ -309,9 +297,7 @@ class Uniformity:
         (owner,), name = operation.operands, operation.attributes["attribute"]
         if name in TYPE_ATTRIBUTES:
             return None, None
-        fact, extent = (
-            self._fact_in(owner, operation.source, extent=is_extent) for is_extent in (False, True)
-        )
+        fact, extent = self._facts_in((owner,), operation.source)
         if name in EXTENT_ATTRIBUTES:
             return extent, None
         if name in _VIEW_ATTRIBUTES and isinstance(owner.type, types.Array):
@@ -421,22 +407,13 @@ class Uniformity:
     def _choose(self, operation: Operation, ends: list[list[Value]], way: Fact, form: str) -> None:
         """Let results vary as what they are chosen from, and as the choice."""
         for number, result in enumerate(operation.results):
-            given = [end[number] for end in ends]
-            name = result.name
-            fact = join(*(self._fact_in(value, name) for value in given))
-            extent = join(*(self._fact_in(value, name, extent=True) for value in given))
-            self._set_chosen(operation, result, fact, extent, way, form)
+            facts = self._facts_in((end[number] for end in ends), result.name)
+            self._set_chosen(operation, result, facts, way, form)
 
     def _set_chosen(
-        self,
-        operation: Operation,
-        result: Value,
-        fact: Fact,
-        extent: Fact,
-        way: Fact,
-        form: str,
+        self, operation: Operation, result: Value, facts: tuple[Fact, Fact], way: Fact, form: str
     ) -> None:
-        chosen, source = way, operation.source
+        chosen, source, (fact, extent) = way, operation.source, facts
         if way is not None and form and result.name != RESULT and source is not None:
             chosen = way.because(form.format(name=result.name), source)
         self._set(result, join(fact, chosen), join(extent, chosen) if has_memory(result) else None)
@@ -453,9 +430,7 @@ class Uniformity:
             form = "the loop over `{text}` runs a varying number of times"
             way = bounds.because(form, shown)
         names = [each.name for each in operation.results]
-        pairs = list(zip(initial, names, strict=True))
-        facts = [self._fact_in(value, name) for value, name in pairs]
-        extents = [self._fact_in(value, name, extent=True) for value, name in pairs]
+        facts = [self._facts_in((value,), name) for value, name in zip(initial, names, strict=True)]
         outer = self._control
         while True:
             before = way, dict(self._exits)
@@ -463,8 +438,8 @@ class Uniformity:
                 for argument in region.arguments[: len(region.arguments) - count]:
                     self._set(argument, bounds)
                 carried = region.arguments[len(region.arguments) - count :]
-                for argument, fact, extent in zip(carried, facts, extents, strict=True):
-                    self._set(argument, fact, extent)
+                for argument, found in zip(carried, facts, strict=True):
+                    self._set(argument, *found)
             if operation.name == "for_each":
                 self._set_items(operation, given, body.arguments[:head])
             self._control = join(outer, way)
@@ -477,26 +452,21 @@ class Uniformity:
                 are_equal(fact, self._exits[label]) for label, fact in before[1].items()
             )
             for number, value in enumerate(body.yielded):
-                for known, is_extent in ((facts, False), (extents, True)):
-                    found = self._fact_in(value, names[number], extent=is_extent)
-                    joined = join(known[number], found)
-                    is_same = is_same and are_equal(known[number], joined)
-                    known[number] = joined
+                known, ends = facts[number], self._facts_in((value,), names[number])
+                facts[number] = join(known[0], ends[0]), join(known[1], ends[1])
+                is_same = is_same and all(map(are_equal, known, facts[number]))
             if is_same:
                 break
         self._control = outer
         form = "`{name}` is assigned in a loop with a divergent exit"
-        for result, fact, extent in zip(operation.results, facts, extents, strict=True):
-            self._set_chosen(operation, result, fact, extent, way, form)
+        for result, found in zip(operation.results, facts, strict=True):
+            self._set_chosen(operation, result, found, way, form)
 
     def _set_items(self, operation: Operation, given: list[Value], arguments: list[Value]) -> None:
         """Set the facts of the elements that a loop is over: one column for each argument."""
         shown = shown_part(operation)
         for number, argument in enumerate(arguments):
-            column = given[number :: len(arguments)]
-            fact = join(*(self._fact_in(value, shown) for value in column))
-            extent = join(*(self._fact_in(value, shown, extent=True) for value in column))
-            self._set(argument, fact, extent)
+            self._set(argument, *self._facts_in(given[number :: len(arguments)], shown))
 
 
 def _divides_by_warps(first: Value, second: Value) -> bool:
