@@ -330,17 +330,20 @@ class Emitter(ValueEmitter):
                 return getattr(self.builder, update)(phi, _I32(factor.constant))
         return self.builder.trunc(self.get(yielded), _I32)
 
+    def _begin_loop(self, kind: str) -> list[Any]:
+        """Begin the head of a loop; return the blocks before it, of it, of its body and after."""
+        builder, number = self.builder, len(self.builder.function.blocks)
+        before = builder.block
+        blocks = [builder.append_basic_block(f"{part}{number}") for part in (kind, "do", "done")]
+        builder.branch(blocks[0])
+        builder.position_at_end(blocks[0])
+        return [before, *blocks]
+
     def while_loop(self, operation: Operation) -> None:
         before, body = operation.regions
         builder = self.builder
         given = [self.get(value) for value in operation.operands]
-        entry = builder.block
-        name = f"{len(builder.function.blocks)}"
-        head, inner, end = (
-            builder.append_basic_block(f"{part}{name}") for part in ("while", "do", "done")
-        )
-        builder.branch(head)
-        builder.position_at_end(head)
+        entry, head, inner, end = self._begin_loop("while")
         phis = self._phis(before.arguments, given, entry)
         (condition,) = self.region(before)
         for one, two in zip(before.arguments, body.arguments, strict=True):
@@ -363,13 +366,7 @@ class Emitter(ValueEmitter):
         (body,) = operation.regions
         builder = self.builder
         start, stop, step, *given = (self.get(value) for value in operation.operands)
-        entry = builder.block
-        name = f"{len(builder.function.blocks)}"
-        head, inner, end = (
-            builder.append_basic_block(f"{part}{name}") for part in ("for", "do", "done")
-        )
-        builder.branch(head)
-        builder.position_at_end(head)
+        entry, head, inner, end = self._begin_loop("for")
         wraps = not _is_without_overflow(stop, step)
         is_next = builder.phi(ir.IntType(1)) if wraps else None
         counter, *phis = self._phis(body.arguments, [start, *given], entry)

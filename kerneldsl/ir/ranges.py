@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Container, Mapping
+from dataclasses import field
 from types import MappingProxyType
 from typing import Any
 
@@ -18,6 +19,7 @@ from kerneldsl.ir.recognize import (
     parts_of,
 )
 from kerneldsl.ir.tiles.shapes import OF_BLOCK
+from kerneldsl.utilities.dataclasses import dataclass
 
 __all__ = ["INTERVALS", "WARP_SIZE", "Interval", "interval_of", "ranges_of", "ranges_of_region"]
 
@@ -81,26 +83,19 @@ def ranges_of_region(
 
     `given` are those of values from outside.
     """
-    walk = _Walk(of_names, overflowing=overflowing, rounds=rounds)
-    walk.known.update(given)
+    walk = _Walk(of_names, overflowing, rounds, {**given})
     walk.region(region)
     return walk.known
 
 
+@dataclass(eq=False)
 class _Walk:
-    def __init__(
-        self,
-        of_names: Mapping[str, Interval],
-        *,
-        overflowing: Container[Value] | None,
-        rounds: int | None,
-    ) -> None:
-        self.of_names = of_names
-        self.overflowing = overflowing
-        self.rounds = rounds
-        self.known: dict[Value, Interval] = {}
-        #: Intervals of the operands of ``leave`` operations, by what they lead to.
-        self.leaves: dict[Label, list[list[Interval]]] = {}
+    of_names: Mapping[str, Interval]
+    overflowing: Container[Value] | None
+    rounds: int | None
+    known: dict[Value, Interval] = field(default_factory=dict)
+    #: Intervals of the operands of ``leave`` operations, by what they lead to.
+    leaves: dict[Label, list[list[Interval]]] = field(default_factory=dict)
 
     def get(self, value: Value) -> Interval:
         found = self.known.get(value)

@@ -62,6 +62,16 @@ def from_bits(builder: ir.IRBuilder, dtype: str, bits: ir.Value) -> ir.Value:
     return builder.call(_function(builder.module, "from", dtype, _F32, _I8), [bits])
 
 
+def begin_conversion(
+    module: ir.Module, name: str, result: ir.Type, argument: ir.Type
+) -> tuple[ir.Function, ir.IRBuilder]:
+    """Begin a function of a module that is inlined wherever a number is converted."""
+    function = ir.Function(module, ir.FunctionType(result, [argument]), name)
+    function.linkage = "linkonce_odr"
+    function.attributes.add("alwaysinline")
+    return function, ir.IRBuilder(function.append_basic_block())
+
+
 def _function(
     module: ir.Module, way: str, dtype: str, result: ir.Type, argument: ir.Type
 ) -> ir.Function:
@@ -70,10 +80,7 @@ def _function(
     known = module.globals.get(name)
     if known is not None:
         return known
-    function = ir.Function(module, ir.FunctionType(result, [argument]), name)
-    function.linkage = "linkonce_odr"
-    function.attributes.add("alwaysinline")
-    builder = ir.IRBuilder(function.append_basic_block())
+    function, builder = begin_conversion(module, name, result, argument)
     (value,), form = function.args, _FORMATS.get(dtype)
     if form is None:
         found = _exponent(builder, value) if way == "to" else _power(builder, value)

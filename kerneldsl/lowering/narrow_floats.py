@@ -127,10 +127,7 @@ def _round_to_bfloat16(module: ir.Module) -> ir.Function:
     known = module.globals.get(ROUND_TO_BFLOAT16)
     if known is not None:
         return known
-    function = ir.Function(module, ir.FunctionType(_I16, [_F32]), ROUND_TO_BFLOAT16)
-    function.linkage = "linkonce_odr"
-    function.attributes.add("alwaysinline")
-    builder = ir.IRBuilder(function.append_basic_block())
+    function, builder = float8.begin_conversion(module, ROUND_TO_BFLOAT16, _I16, _F32)
     bits = builder.bitcast(function.args[0], _I32)
     upper = builder.lshr(bits, _I32(16))
     bias = builder.add(builder.and_(upper, _I32(1)), _I32(0x7FFF))

@@ -7,34 +7,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from kerneldsl.utilities.dataclasses import dataclass
+
 if TYPE_CHECKING:
     from kerneldsl.contract import Device, LaunchConfig, LaunchTimer, Specialization
 
 __all__ = ["LaunchedCode", "Span"]
 
 
+@dataclass(eq=False, slots=True)
 class LaunchedCode:
-    """Code that a launch started: enough to count its work later, and none of its arrays.
+    """Code that a launch started: enough to count its work later, and none of its arrays."""
 
-    - `specialization`: the kernel and its arguments' types.
-    - `config`: grid, block and extent.
-    - `parameters`: the parameter buffer.
-    - `device`: where it ran.
-    """
-
-    __slots__ = ("config", "device", "parameters", "specialization")
-
-    def __init__(
-        self,
-        specialization: Specialization,
-        config: LaunchConfig,
-        parameters: bytes,
-        device: Device,
-    ) -> None:
-        self.specialization = specialization
-        self.config = config
-        self.parameters = parameters
-        self.device = device
+    #: The kernel and its arguments' types.
+    specialization: Specialization
+    #: Grid, block and extent.
+    config: LaunchConfig
+    #: The parameter buffer.
+    parameters: bytes
+    #: Where it ran.
+    device: Device
 
 
 class Span:

@@ -39,16 +39,8 @@ def dump(artifact: CpuArtifact) -> dict[str, bytes] | None:
         load_object(code, artifact.entry_name, _symbols(artifact.specialization, code))
     except UnusableCodeError:
         return None
-    metadata = {
-        "entry_name": artifact.entry_name,
-        "rows_along": artifact.rows_along,
-        "part_bytes": artifact.part_bytes,
-        "work": _work(artifact),
-        "straight_nodes": artifact.straight_nodes,
-        "timings": dict(artifact.timings),
-    }
     return {
-        "metadata": json.dumps(metadata).encode(),
+        "metadata": _metadata(artifact, timings=dict(artifact.timings)),
         "object": code,
         # They are compiled longer than a small kernel is, and each process needs them at once.
         **{name: code.code() for name, code in _OF_PROCESS.items()},
@@ -69,15 +61,7 @@ def ship(artifact: CpuArtifact) -> dict[str, bytes] | None:
     known = captured_addresses(artifact.specialization.unit)
     if any(name not in known and not is_of_system(name) for name in undefined_symbols(code)):
         return None
-    metadata = {
-        "entry_name": artifact.entry_name,
-        "rows_along": artifact.rows_along,
-        "part_bytes": artifact.part_bytes,
-        "work": _work(artifact),
-        "straight_nodes": artifact.straight_nodes,
-        "process_code": VERSION,
-    }
-    sections = {"metadata": json.dumps(metadata).encode(), "object": code}
+    sections = {"metadata": _metadata(artifact, process_code=VERSION), "object": code}
     if level.machine == platform.machine():
         sections |= {name: code.code() for name, code in _OF_PROCESS.items()}
     return sections
@@ -131,9 +115,17 @@ def restore(
     )
 
 
-def _work(artifact: CpuArtifact) -> list[Any]:
+def _metadata(artifact: CpuArtifact, **others: Any) -> bytes:
     assert artifact.work is not None
-    return artifact.work.to_json()
+    metadata = {
+        "entry_name": artifact.entry_name,
+        "rows_along": artifact.rows_along,
+        "part_bytes": artifact.part_bytes,
+        "work": artifact.work.to_json(),
+        "straight_nodes": artifact.straight_nodes,
+        **others,
+    }
+    return json.dumps(metadata).encode()
 
 
 def _symbols(specialization: Specialization, code: bytes) -> dict[str, int]:

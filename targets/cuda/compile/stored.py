@@ -70,17 +70,13 @@ def dump(artifact: CudaArtifact) -> dict[str, bytes] | None:
     """Write a compiled kernel; ``None`` in debug mode, where lines and exceptions belong to it."""
     if artifact.specialization.options.debug:
         return None
-    metadata = {
-        "entry_name": artifact.entry_name,
-        "libdevice": _digest_of_libdevice() if artifact.uses_libdevice else None,
-        "timings": dict(artifact.timings),
-        # For a person who looks at the entry; they are found anew in a process that uses it.
-        "parameters": [[p.name, p.dtype, p.offset] for p in artifact.layout.parameters],
-        "static_shared_bytes": artifact.static_shared_bytes,
-        "passes": dump_remarks(artifact.passes, artifact.specialization),
-        **dump_additions(artifact.additions),
-    }
-    sections = {"metadata": json.dumps(metadata).encode(), "ptx": artifact.ptx.encode()}
+    sections = _sections(
+        artifact,
+        libdevice=_digest_of_libdevice() if artifact.uses_libdevice else None,
+        timings=dict(artifact.timings),
+        # For a person who looks at the entry; it is found anew in a process that uses it.
+        static_shared_bytes=artifact.static_shared_bytes,
+    )
     if artifact.binaries:
         with suppress(ToolMissingError, CompileError):  # which loading the code reports
             sections["cubin"] = artifact.code("cubin")
@@ -101,18 +97,18 @@ def ship(artifact: CudaArtifact) -> dict[str, bytes]:
                 f"{code.name}, which it calls, includes files, and a change of them would not be "
                 "seen; link the PTX of it"
             )
+    return {**_sections(artifact, arch=artifact.arch), "cubin": artifact.code("cubin")}
+
+
+def _sections(artifact: CudaArtifact, **others: Any) -> dict[str, bytes]:
     metadata = {
         "entry_name": artifact.entry_name,
-        "arch": artifact.arch,
         "parameters": [[p.name, p.dtype, p.offset] for p in artifact.layout.parameters],
         "passes": dump_remarks(artifact.passes, artifact.specialization),
+        **others,
         **dump_additions(artifact.additions),
     }
-    return {
-        "metadata": json.dumps(metadata).encode(),
-        "ptx": artifact.ptx.encode(),
-        "cubin": artifact.code("cubin"),
-    }
+    return {"metadata": json.dumps(metadata).encode(), "ptx": artifact.ptx.encode()}
 
 
 def restore(

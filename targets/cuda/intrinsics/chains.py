@@ -27,7 +27,6 @@ from kerneldsl.lowering.calls import Call, Emitter, loop_while
 from kerneldsl.lowering.chains import Before, Climb, Nodes, SequentialLookBack, State
 from kerneldsl.lowering.groups import WIDTHS, Combination, combination
 from targets.cuda.intrinsics.by_architecture import call_by_architecture
-from targets.cuda.intrinsics.groups.lanes import by_words
 from targets.cuda.intrinsics.groups.threads import Block, barrier
 from targets.cuda.intrinsics.ids import read_register
 from targets.cuda.intrinsics.synchronize import DEVICE_ORDER, call_nvvm, has_failed, shuffle
@@ -209,13 +208,9 @@ class _LookBack:
         builder, lane = self._builder, self._lane
         takes_part = builder.icmp_unsigned("<", lane, count)
         value = self._wait(builder.add(first, builder.zext(lane, _I64)), takes_part)
-
-        def read(word: ir.Value) -> ir.Value:
-            return shuffle(builder, "idx", _I32(_ALL_LANES), word, other_lane)
-
         for width in WIDTHS:
             other_lane = builder.add(lane, _I32(width))
-            other = by_words(builder, value, read)
+            other = shuffle(builder, "idx", _I32(_ALL_LANES), value, other_lane)
             result = cgutils.alloca_once_value(builder, value)
             with builder.if_then(builder.icmp_unsigned("<", other_lane, count)):
                 builder.store(self._found.combine(builder, value, other), result)

@@ -8,6 +8,7 @@ PTX ISA, sections "Parallel Synchronization and Communication Instructions: bar,
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 from llvmlite import ir
@@ -17,7 +18,7 @@ from kerneldsl.lowering.calls import Call, Emitter
 from kerneldsl.lowering.faults import FAULT_FIELDS
 from targets.cuda.compile.calling import fault_record
 
-__all__ = ["DEVICE_ORDER", "EMITTERS", "call_nvvm", "has_failed", "shuffle"]
+__all__ = ["DEVICE_ORDER", "EMITTERS", "by_words", "call_nvvm", "has_failed", "shuffle"]
 
 _void = ir.VoidType()
 _i1 = ir.IntType(1)
@@ -32,7 +33,7 @@ _i32 = ir.IntType(32)
 def shuffle(
     builder: ir.IRBuilder, mode: str, mask: ir.Value, value: ir.Value, lane: ir.Value
 ) -> ir.Value:
-    """Exchange registers of 32 bits: one of them, or the two halves of a value of 64 bits.
+    """Exchange a value by its registers of 32 bits.
 
     `mode` is "idx", "up", "down" or "bfly".
     """
@@ -42,17 +43,33 @@ def shuffle(
     def exchange(part: ir.Value) -> ir.Value:
         return call_nvvm(builder, f"shfl.sync.{mode}.i32", _I32, [mask, part, lane, clamp])
 
+    return by_words(builder, value, exchange)
+
+
+def by_words(
+    builder: ir.IRBuilder, value: ir.Value, change: Callable[[ir.Value], ir.Value]
+) -> ir.Value:
+    """Change a value 32 bits at a time."""
     kind = value.type
+    if isinstance(kind, ir.LiteralStructType | ir.ArrayType):
+        for position in range(len(kind.elements)):
+            part = by_words(builder, builder.extract_value(value, position), change)
+            value = builder.insert_value(value, part, position)
+        return value
+    if isinstance(kind, ir.HalfType):
+        return builder.bitcast(by_words(builder, builder.bitcast(value, _I16), change), kind)
+    if isinstance(kind, ir.IntType) and kind.width < 32:
+        return builder.trunc(change(builder.zext(value, _I32)), kind)
     if kind in (_I32, ir.FloatType()):
-        return builder.bitcast(exchange(builder.bitcast(value, _I32)), kind)
+        return builder.bitcast(change(builder.bitcast(value, _I32)), kind)
     bits = builder.bitcast(value, _I64)
-    low = exchange(builder.trunc(bits, _I32))
-    high = exchange(builder.trunc(builder.lshr(bits, _I64(32)), _I32))
+    low = change(builder.trunc(bits, _I32))
+    high = change(builder.trunc(builder.lshr(bits, _I64(32)), _I32))
     whole = builder.or_(builder.zext(low, _I64), builder.shl(builder.zext(high, _I64), _I64(32)))
     return builder.bitcast(whole, kind)
 
 
-_I1, _I32, _I64 = ir.IntType(1), ir.IntType(32), ir.IntType(64)
+_I1, _I16, _I32, _I64 = map(ir.IntType, (1, 16, 32, 64))
 #: Of accesses that threads of all blocks may make at a time, and that order no other memory.
 DEVICE_ORDER = 'syncscope("device") monotonic'
 _STATE_OFFSET = next(offset for name, _, offset in FAULT_FIELDS if name == "state")

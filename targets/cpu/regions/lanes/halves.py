@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
+from dataclasses import field
 
 from numba import types
 
@@ -26,6 +27,7 @@ from kerneldsl.ir.operations import Effect, Operation, Region, Value
 from kerneldsl.ir.recognize import constant_number, is_shared_array, operator_of
 from kerneldsl.ir.rewriter import clone, if_then
 from kerneldsl.lowering.loop_marks import NOT_UNROLLED
+from kerneldsl.utilities.dataclasses import dataclass
 from targets.cpu.regions.lanes.slots import needs_thread
 from targets.cpu.regions.lanes.values import LaneValues, of_first_thread
 from targets.cpu.regions.loop_writer import LoopWriter
@@ -174,24 +176,19 @@ class _Stage:
         return [*out.operations, made]
 
 
+@dataclass(eq=False)
 class _Half:
     """Writes a row's body for one half of a group; `group` is what all of it share."""
 
-    def __init__(
-        self,
-        stage: _Stage,
-        group: LoopWriter,
-        step: Value,
-        start: Value,
-        first: Value,
-        *,
-        is_upper: bool,
-    ) -> None:
-        self.stage, self.group, self.step, self.start = stage, group, step, start
-        self.first, self.is_upper = first, is_upper
-        self.partners: set[Value] = set()
-        self.known: dict[Value, bool] = {}
-        self.values: dict[Value, Value] = {}
+    stage: _Stage
+    group: LoopWriter
+    step: Value
+    start: Value
+    first: Value
+    is_upper: bool
+    partners: set[Value] = field(default_factory=set)
+    known: dict[Value, bool] = field(default_factory=dict)
+    values: dict[Value, Value] = field(default_factory=dict)
 
     def of(self, member: Region, *, is_alone: bool) -> list[Operation]:
         """Return the operations for a member; the only one of a half is the first."""

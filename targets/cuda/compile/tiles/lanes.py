@@ -14,7 +14,6 @@ from llvmlite import ir
 from kerneldsl.ir.ranges import WARP_SIZE
 from kerneldsl.lowering.groups import WIDTHS
 from targets.cuda.compile.tiles.thread_code import ThreadCode
-from targets.cuda.intrinsics.groups.lanes import by_words
 from targets.cuda.intrinsics.synchronize import shuffle
 
 __all__ = ["Lanes"]
@@ -47,14 +46,8 @@ class Lanes:
 
     def exchanged(self, mode: str, value: ir.Value, lane: ir.Value) -> ir.Value:
         """Return the value of another lane; `mode` is "idx", "up", "down" or "bfly"."""
-        builder, kind = self._builder, value.type
-        where = builder.trunc(lane, _I32)
-        if isinstance(kind, ir.HalfType):
-            value = builder.bitcast(value, _I16)
-        found = by_words(
-            builder, value, lambda word: shuffle(builder, mode, self.mask, word, where)
-        )
-        return builder.bitcast(found, kind) if isinstance(kind, ir.HalfType) else found
+        where = self._builder.trunc(lane, _I32)
+        return shuffle(self._builder, mode, self.mask, value, where)
 
     def met(
         self,

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from llvmlite import ir
 
 from kerneldsl.ir.ranges import WARP_SIZE
 from kerneldsl.lowering.groups import is_any
 from targets.cuda.intrinsics.ids import read_register
-from targets.cuda.intrinsics.synchronize import call_nvvm
+from targets.cuda.intrinsics.synchronize import call_nvvm, shuffle
 
-__all__ = ["Warp", "by_words", "first_of", "last_of"]
+__all__ = ["Warp", "first_of", "last_of"]
 
 _i1 = ir.IntType(1)
 _i32 = ir.IntType(32)
@@ -30,12 +28,7 @@ class Warp:
 
     def read(self, value: ir.Value, lane: ir.Value) -> ir.Value:
         """Return the value of a lane that takes part."""
-
-        def exchange(word: ir.Value) -> ir.Value:
-            arguments = [self.present, word, lane, _i32(WARP_SIZE - 1)]
-            return call_nvvm(self.builder, "shfl.sync.idx.i32", _i32, arguments)
-
-        return by_words(self.builder, value, exchange)
+        return shuffle(self.builder, "idx", self.present, value, lane)
 
     def half(self, start: ir.Value, width: int) -> ir.Value:
         """Return who takes part of some lanes, from bit 0 on."""
@@ -53,27 +46,6 @@ class Warp:
         """Return the lanes before this one that take part."""
         below = self.builder.sub(self.builder.shl(_i32(1), self.lane), _i32(1))
         return self.builder.and_(self.present, below)
-
-
-def by_words(
-    builder: ir.IRBuilder, value: ir.Value, change: Callable[[ir.Value], ir.Value]
-) -> ir.Value:
-    """Change a value 32 bits at a time."""
-    kind = value.type
-    if isinstance(kind, ir.LiteralStructType | ir.ArrayType):
-        for position in range(len(kind.elements)):
-            part = by_words(builder, builder.extract_value(value, position), change)
-            value = builder.insert_value(value, part, position)
-        return value
-    if isinstance(kind, ir.IntType) and kind.width < 32:
-        return builder.trunc(change(builder.zext(value, _i32)), kind)
-    if kind in (_i32, ir.FloatType()):
-        return builder.bitcast(change(builder.bitcast(value, _i32)), kind)
-    bits = builder.bitcast(value, _i64)
-    low = change(builder.trunc(bits, _i32))
-    high = change(builder.trunc(builder.lshr(bits, _i64(32)), _i32))
-    whole = builder.or_(builder.zext(low, _i64), builder.shl(builder.zext(high, _i64), _i64(32)))
-    return builder.bitcast(whole, kind)
 
 
 def first_of(builder: ir.IRBuilder, lanes: ir.Value) -> ir.Value:

@@ -9,10 +9,10 @@ from kerneldsl.ir.ranges import WARP_SIZE
 from kerneldsl.language.intrinsics.groups import GROUP_SLOTS_BYTES, GROUP_WORDS_BYTES
 from kerneldsl.lowering.calls import loop_while
 from kerneldsl.lowering.groups import Combination, is_any
-from targets.cuda.intrinsics.groups.lanes import Warp, by_words, first_of
+from targets.cuda.intrinsics.groups.lanes import Warp, first_of
 from targets.cuda.intrinsics.ids import read_register
 from targets.cuda.intrinsics.memory import SHARED_SPACE
-from targets.cuda.intrinsics.synchronize import call_nvvm
+from targets.cuda.intrinsics.synchronize import by_words, call_nvvm
 
 __all__ = ["SLOTS", "WORDS", "Block", "Words", "barrier"]
 
