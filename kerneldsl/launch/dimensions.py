@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import numbers
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -215,48 +216,21 @@ def check_limits(
     """
     limits = device.limits
     if block_dim is not None:
-        threads = block_dim[0] * block_dim[1] * block_dim[2]
-        if threads > limits.max_threads_per_block:
-            _refuse(
-                f"block_dim {block_dim} needs {threads} threads",
-                threads,
-                device,
-                limits.max_threads_per_block,
-                "MAX_THREADS_PER_BLOCK",
-                "Reduce block_dim",
-            )
-        for axis, found, most in zip(_AXES, block_dim, limits.max_block_dim, strict=True):
-            if found > most:
-                _refuse(
-                    f"block_dim {block_dim} has {found} threads along {axis.lower()}",
-                    found,
-                    device,
-                    most,
-                    f"MAX_BLOCK_DIM_{axis}",
-                    "Reduce block_dim, or turn it so that a longer axis comes first",
-                )
+        threads, most = math.prod(block_dim), limits.max_threads_per_block
+        if threads > most:
+            what = f"block_dim {block_dim} needs {threads} threads"
+            _refuse(what, threads, device, most, "MAX_THREADS_PER_BLOCK", "Reduce block_dim")
+        what = f"block_dim {block_dim} has {{}} threads along {{}}"
+        remedy = "Reduce block_dim, or turn it so that a longer axis comes first"
+        _check_axes(device, block_dim, limits.max_block_dim, "MAX_BLOCK_DIM", what, remedy)
     if grid_dim is not None:
-        for axis, found, most in zip(_AXES, grid_dim, limits.max_grid_dim, strict=True):
-            if found > most and extent is not None:
-                _refuse(
-                    f"forall over {extent} takes {found} blocks of {block_dim} threads along "
-                    f"{axis.lower()}",
-                    found,
-                    device,
-                    most,
-                    f"MAX_GRID_DIM_{axis}",
-                    "Launch parts of the extent, each with its offset as an argument",
-                )
-            if found > most:
-                _refuse(
-                    f"grid_dim {grid_dim} has {found} blocks along {axis.lower()}",
-                    found,
-                    device,
-                    most,
-                    f"MAX_GRID_DIM_{axis}",
-                    "Let x be the longest axis, or let each thread do several elements with a "
-                    "loop over kd.gridsize",
-                )
+        what = f"grid_dim {grid_dim} has {{}} blocks along {{}}"
+        remedy = "Let x be the longest axis, or let each thread do several elements with a "
+        remedy += "loop over kd.gridsize"
+        if extent is not None:
+            what = f"forall over {extent} takes {{}} blocks of {block_dim} threads along {{}}"
+            remedy = "Launch parts of the extent, each with its offset as an argument"
+        _check_axes(device, grid_dim, limits.max_grid_dim, "MAX_GRID_DIM", what, remedy)
     shared = static_shared_bytes + shared_bytes
     if shared > limits.max_shared_memory_per_block:
         _refuse(
@@ -268,6 +242,15 @@ def check_limits(
             "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN",
             "Use smaller shared arrays",
         )
+
+
+def _check_axes(
+    device: Device, dims: Dim3, limits: Dim3, name: str, what: str, remedy: str
+) -> None:
+    """Refuse more than a limit along an axis; `what` has places for the number and the axis."""
+    for axis, found, most in zip(_AXES, dims, limits, strict=True):
+        if found > most:
+            _refuse(what.format(found, axis.lower()), found, device, most, f"{name}_{axis}", remedy)
 
 
 def _refuse(what: str, value: int, device: Device, limit: int, name: str, remedy: str) -> NoReturn:

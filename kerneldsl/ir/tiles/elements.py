@@ -26,6 +26,7 @@ __all__ = [
     "add_product",
     "write_place",
     "write_region",
+    "write_start",
     "write_take",
 ]
 
@@ -192,6 +193,11 @@ def write_place(emitter: Any, value: Value) -> ir.Value:
     if isinstance(found, ir.Constant) and found.type == _I64:
         return found
     return _bounded(emitter.builder, value.type, found)
+
+
+def write_start(emitter: Any, operation: Operation) -> None:
+    """Write the index of a tile's first element as 64 bits, as an operation of its own."""
+    emitter.set(operation, write_place(emitter, operation.operands[0]))
 
 
 def _bounded(builder: ir.IRBuilder, kind: Any, value: ir.Value) -> ir.Value:

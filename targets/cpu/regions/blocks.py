@@ -7,6 +7,7 @@ from typing import Any
 from llvmlite import ir
 
 from kerneldsl.ir.operations import Operation, Region
+from kerneldsl.ir.tiles.elements import write_start
 from kerneldsl.lowering.calls import join
 from targets.cpu.math.workarounds import divide_unsigned
 from targets.cpu.regions import exchanges, grid_barriers, memory, warps
@@ -110,7 +111,7 @@ _HANDLERS = {
     "tile.load": elements.write_load,
     "tile.map": elements.write_map,
     "tile.mma": products.write_mma,
-    "tile.place": elements.write_start,
+    "tile.place": write_start,
     "tile.scan": folds.write_scan,
     "tile.sort": sorts.write_sort,
     "tile.store": elements.write_store,

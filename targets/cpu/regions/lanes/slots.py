@@ -25,7 +25,7 @@ from targets.cpu.regions.lanes.choice import IN_REGISTERS
 from targets.cpu.regions.lanes.values import LaneValues
 from targets.cpu.regions.loop_writer import LoopWriter
 
-__all__ = ["HANDLERS", "Crossing", "LaneSlots", "NotStrippedError", "low_bits_only", "needs_thread"]
+__all__ = ["HANDLERS", "LaneSlots", "NotStrippedError", "RowReads", "low_bits_only", "needs_thread"]
 
 _LONG: Interval = (-(2**63), 2**63 - 1)
 
@@ -228,7 +228,7 @@ _FAR = 99
 _WITH_LANE = {"lane.load": 2, "lane.store": 3}
 
 
-class Crossing:
+class RowReads:
     """Completes the rows of a strip that begins at a thread."""
 
     def __init__(

@@ -23,11 +23,6 @@ __all__ = ["write_copy", "write_map", "write_taken"]
 _Write: TypeAlias = Callable[[Sequence[ir.Value]], None]
 
 
-def write_start(emitter: CpuEmitter, operation: Operation) -> None:
-    """Write the index of a tile's first element as 64 bits."""
-    emitter.set(operation, write_place(emitter, operation.operands[0]))
-
-
 def write_load(emitter: CpuEmitter, operation: Operation) -> None:
     """Write a tile of the elements of an array."""
     memory, array, other, *at = operation.operands

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     #: Stores a whole tile, given the function of its elements.
     StoreBoxes: TypeAlias = Callable[["Access", Fragments, Callable[[Slot], ir.Value]], None]
 
-__all__ = ["is_harmless", "write_load", "write_start", "write_store"]
+__all__ = ["is_harmless", "write_load", "write_store"]
 
 _I1, _I32, _I64 = ir.IntType(1), ir.IntType(32), ir.IntType(64)
 #: Operations that access no memory, and that end.
@@ -42,11 +42,6 @@ _HARMLESS = frozenset(
 _MAX_BYTES = 16
 #: Types in memory that vectors are made of.
 _SCALAR = (ir.IntType, ir.FloatType, ir.DoubleType, ir.HalfType)
-
-
-def write_start(writer: TileWriter, operation: Operation) -> None:
-    """Write the index of a tile's first element as 64 bits."""
-    writer.emitter.set(operation, write_place(writer.emitter, operation.operands[0]))
 
 
 def write_load(writer: TileWriter, operation: Operation) -> None:

@@ -15,7 +15,7 @@ from kerneldsl.contract import Specialization
 from kerneldsl.ir.accesses import Accesses
 from kerneldsl.ir.emission import Emitter
 from kerneldsl.ir.operations import LOOPS, Function, Operation, Value
-from kerneldsl.ir.tiles.elements import Slot, TileMemory
+from kerneldsl.ir.tiles.elements import Slot, TileMemory, write_start
 from kerneldsl.ir.tiles.handing_on import drop_casts, drop_unread, hand_on_by_copies
 from kerneldsl.ir.tiles.layout import Layout, TileLayout
 from kerneldsl.ir.tiles.live_ranges import is_tile
@@ -212,7 +212,7 @@ _WRITE: dict[str, Callable[[TileWriter, Operation], None]] = {
     "tile.map": elements.write_map,
     "tile.of": elements.write_of,
     "tile.own": elements.write_own,
-    "tile.place": memory.write_start,
+    "tile.place": lambda writer, operation: write_start(writer.emitter, operation),
     "tile.scan": scans.write_scan,
     "tile.sort": sorts.write_sort,
     "tile.store": memory.write_store,
