@@ -116,7 +116,7 @@ class Lazy:
 
     @property
     def seen(self) -> Any:
-        """What was found, ``None`` if the variable was not read yet."""
+        """The value that was found; ``None`` if the variable was not read yet."""
         return self._found.seen if isinstance(self._found, Lazy) else self._found
 
 
