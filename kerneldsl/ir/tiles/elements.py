@@ -196,7 +196,7 @@ def write_place(emitter: Any, value: Value) -> ir.Value:
 
 
 def write_start(emitter: Any, operation: Operation) -> None:
-    """Write the index of a tile's first element as 64 bits, as an operation of its own."""
+    """Write the index of a tile's first element for a separate operation."""
     emitter.set(operation, write_place(emitter, operation.operands[0]))
 
 
