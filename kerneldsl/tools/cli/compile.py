@@ -200,11 +200,13 @@ def _describe(kernel: Kernel[..., Any], made: Sequence[Artifact], entry: str) ->
     layout = _layout(artifact)
     ndim = specialization.mode.forall_ndim
     mode = "kernel[grid, block]" if ndim is None else f"kernel.forall, extent of rank {ndim}"
+    block = specialization.block_dim
     return (
         f"entry       {entry}\n"
         f"kernel      {kernel.__module__}.{kernel.__qualname__}\n"
         f"signature   {format_signature(specialization.kinds)}\n"
         f"launched by {mode}\n"
+        + (f"block_dim   {block}, for which alone the code is right\n" if block else "")
         + "".join(f"member      {_member_line(each)}\n" for each in _members(kernel))
         + f"arch        {', '.join(_architectures(made)) or 'this machine'}\n"
         f"made by     kerneldsl {__version__}\n\n"
@@ -254,6 +256,7 @@ def _report(
         "signature": format_signature(specialization.kinds),
         "arch": ", ".join(_architectures(made)) or None,
         "forall_ndim": specialization.mode.forall_ndim,
+        "block_dim": specialization.block_dim,
         "members": _members(kernel),
         "static_shared_bytes": artifact.static_shared_bytes,
         "parameters": [

@@ -335,6 +335,16 @@ def test_a_block_is_taken_where_code_depends_on_it(folder):
     assert Path("k.ll").read_text() == usual, "without a barrier one code serves every block"
 
 
+@pytest.mark.parametrize(("options", "block"), [((), [256, 1, 1]), (("--block", "64"), [64, 1, 1])])
+def test_the_block_that_code_depends_on_is_described(folder, options, block):
+    arguments = ("compile", "user_package.blas:in_order", "--target", "cpu", "-o", "k.s")
+    assert call(*arguments, *options) == 0
+    assert json.loads(Path("k.s.params.json").read_text())["block_dim"] == block
+    assert f"block_dim   {tuple(block)}" in Path("k.s.params.txt").read_text()
+    assert call("compile", "user_package.blas:declared", "-o", "k.ptx") == 0
+    assert json.loads(Path("k.ptx.params.json").read_text())["block_dim"] is None
+
+
 # ----------------------------------------------------------------------------------------- kernels
 
 
