@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 from numba import errors, types
 
 from kerneldsl.frontend.parts import Part
@@ -249,7 +250,9 @@ def attribute_refusal(kind: Any, name: str) -> Refusal:
         )
     return Refusal(
         f"a value of type {words(kind)} has no attribute {name!r}",
-        "Check the spelling and the argument's type",
+        "Write 64 - kd.clz(abs(x)) for an int64"
+        if name == "bit_length"
+        else "Check the spelling and the argument's type",
     )
 
 
@@ -305,6 +308,13 @@ def index_refusal(owner: Any, index: Any) -> Refusal | None:
         return Refusal(
             f"a number of type {words(owner)} is indexed like an array",
             "Pass an array, such as np.array([number]), or leave the index out",
+        )
+    if isinstance(owner, types.RangeType):
+        return Refusal("a range is indexed", "Compute its number, start + k * step")
+    if isinstance(owner, types.UnicodeType):
+        return Refusal(
+            "a str is indexed",
+            "Pass the codes of its characters, np.frombuffer(text.encode(), np.uint8)",
         )
     if not isinstance(owner, types.Array):
         return None
@@ -409,6 +419,7 @@ _REMEDIES = {
         ("argsort", "sort"), "Sort before the launch, or in a tile, t.sort(), or kd.block.sort(x)"
     ),
     "astype": "Convert elements, as in np.float32(x[i]), or the array before the launch",
+    "item": "Index the array: x[0], or x[i, j]",
 }
 _MAKERS = frozenset(
     f"{name}{like}" for name in ("zeros", "ones", "empty", "full") for like in ("", "_like")
@@ -429,6 +440,12 @@ def call_refusal(
         return Refusal(
             "in a kernel, pow takes two arguments",
             "Write a loop of products and remainders for a power modulo a number",
+        )
+    function = getattr(np, name, None)
+    if isinstance(function, np.ufunc) and len(kinds) != function.nin and not named:
+        return Refusal(
+            f"in a kernel, {name} was given {len(kinds)} argument{'s' * (len(kinds) != 1)}",
+            f"Call {name} with {function.nin}",
         )
     keywords = [f"{keyword}={words(kind)}" for keyword, kind in (named or {}).items()]
     listed = ", ".join((*map(words, kinds), *keywords))

@@ -79,9 +79,17 @@ def _refuse_array(item: Any, field: str) -> None:
     )
 
 
+#: Examples for what is no number.
+_EXAMPLES = {
+    "grid_dim": "Give the number of blocks, such as 128",
+    "block_dim": "Give the number of threads of a block, such as 256",
+    "extent": "Give the number of indices, such as x.size, or *x.shape",
+}
+
+
 def _remedy(item: Any, field: str) -> str | None:
     if isinstance(item, bool) or not isinstance(item, numbers.Real):
-        return None
+        return _EXAMPLES.get(field)
     return _ROUND_UP if field == "grid_dim" else "Use //, which gives an int of two ints"
 
 

@@ -45,6 +45,7 @@ MISTAKES: dict[str, str] = {
     "grid_alone": _SCALE + "scale[8](2.0, x, out)",
     "extent_is_an_array": _SCALE + "scale.forall(out)(2.0, x, out)",
     "extent_is_a_float": _SCALE + "scale.forall(x.size / 2)(2.0, x, out)",
+    "extent_is_a_bool": _SCALE + "scale.forall(True)(2.0, x, out)",
     "extent_is_negative": _SCALE + "scale.forall(-1)(2.0, x, out)",
     "unknown_keyword": _SCALE + "scale.forall(8, blocks=4)(2.0, x, out)",
     "an_argument_is_missing": _SCALE + "scale.forall(8)(2.0, x)",
@@ -279,6 +280,13 @@ def made():
 made()
 """,
     "a_method_is_captured": _element("out[i] = at(x[i])", before="at = x.item\n"),
+    "an_item_with_an_index": _element("out[i] = x.item(0)"),
+    "a_range_is_indexed": _element("out[i] = range(2, 9)[i]"),
+    "a_text_is_indexed": _element("text = 'text'\n        out[i] = text[0] == 't'"),
+    "hypot_of_one_number": _element("out[i] = math.hypot(x[i])"),
+    "strided_as_one_axis": _element(
+        "out[i] = x.ravel()[i]", "k.forall(8)(np.ones((4, 4))[:, ::2], out)"
+    ),
     "an_object_is_called": _element(
         "out[i] = scaled(x[i])",
         before="import functools\n\nscaled = functools.partial(max, 1.0)\n",

@@ -11,6 +11,7 @@ from kerneldsl.ir.frontend.members import NamedMembers, record_of, type_of, unpa
 from kerneldsl.ir.frontend.reader import Reader, reads
 from kerneldsl.ir.operations import Effect, Value
 from kerneldsl.ir.refusals import attribute_refusal
+from kerneldsl.language.element_types import ELEMENT_TYPES
 from kerneldsl.lowering.numba_internals.overloads import is_of_program, member_template
 from kerneldsl.lowering.types import PackedView
 
@@ -40,6 +41,10 @@ def attribute(reader: Reader, owner: Any, name: str, node: ast.expr | None = Non
         return _OF_ARRAYS[name](reader, owner)
     if isinstance(kind, PackedView) and name in ("shape", "size", "ndim"):
         return _OF_ARRAYS[name](reader, owner)
+    if isinstance(kind, types.DType) and name == "itemsize":
+        dtype = kind.dtype
+        size = dtype.size if isinstance(dtype, types.Record) else ELEMENT_TYPES[str(dtype)].nbytes
+        return reader.constant(size)
     overload = member_template(kind, name)
     if overload is not None and node is not None:
         return _overloaded(reader, owner, node, *overload)

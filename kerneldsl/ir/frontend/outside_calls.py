@@ -138,6 +138,15 @@ def call_function(
     key = getattr(function, "typing_key", function)
     if name_of(function) in ("argsort", "sort") and not is_of_program(key):
         raise call_refusal(name_of(function), tuple(each.type for each in given))
+    if isinstance(function, types.BoundFunction) and name_of(function) == "ravel" and not named:
+        array = function.this
+        if given or array.layout != "C":
+            raise Refusal(
+                f"an array of layout {array.layout} is no view of one axis, as ravel makes it",
+                "Index it by its axes, or pass np.ascontiguousarray(array)",
+            )
+        function = reader.typing.context.resolve_getattr(array, "reshape")
+        key, given = function.typing_key, [reader.constant(-1)]
     is_print = key is print
     if is_print:
         given = [_text(reader, each) for each in given]

@@ -410,3 +410,19 @@ _list.add(
     extent=(24,),
     expected=lambda x, out: {1: x.reshape(4, 6).T.reshape(3, 8)},
 )
+
+
+@kd.kernel
+def raveled(x, out):
+    i = kd.grid(1)
+    if i < x.size:
+        out.ravel()[i] = x.ravel()[x.size - 1 - i] + x.dtype.itemsize
+
+
+_list.add(
+    "raveled",
+    raveled,
+    lambda rng: (random_array(rng, (2, 12), np.float32), poisoned((3, 8), np.float32)),
+    extent=(24,),
+    expected=lambda x, out: {1: x.ravel()[::-1].reshape(3, 8) + 4},
+)
