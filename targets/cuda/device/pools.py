@@ -14,7 +14,7 @@ Programming Guide, section "Stream-Ordered Memory Allocator".
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kerneldsl.contract import PoolBackend
@@ -233,8 +233,7 @@ class StreamOrderedPool(PoolBackend):
 
     def _free_all(self, blocks: Sequence[tuple[int, int]]) -> None:
         """Leave blocks of the default stream's to the driver's pool."""
-        for pointer, _ in blocks:
-            self._free(pointer, LEGACY_DEFAULT_STREAM, ())
+        _free_each(blocks, lambda pointer: self._free(pointer, LEGACY_DEFAULT_STREAM, ()))
 
     def _release_postponed(self) -> None:
         """Release what came back while a graph was recorded, and may be in use anywhere."""
@@ -330,6 +329,18 @@ class StreamOrderedPool(PoolBackend):
             _idle[index].append(self.handle)
 
 
+def _free_each(blocks: Sequence[tuple[int, int]], free: Callable[[int], None]) -> None:
+    """Free blocks, those after a failure too, and then raise the first error."""
+    failure: DriverError | None = None
+    for pointer, _ in blocks:
+        try:
+            free(pointer)
+        except DriverError as error:
+            failure = failure or error
+    if failure is not None:
+        raise failure
+
+
 def _own_handle(stream: Any) -> int:
     """Return the handle that orders acquire and release; ``None`` is the default stream."""
     return LEGACY_DEFAULT_STREAM if stream is None else int(stream.own_handle)
@@ -402,14 +413,15 @@ class ShareablePool(PlainPool):
             self.trim(0)
 
     def trim(self, keep_bytes: int) -> None:
-        driver, index = self._driver, self.device.index
+        driver, index, freed = self._driver, self.device.index, []
         for pointer, nbytes in self._ready.give_up():
             if self._held - nbytes < keep_bytes:  # as cuMemPoolTrimTo
                 self._ready.keep(pointer, nbytes)
                 continue
             self._held -= nbytes
-            if not fork_guard.has_forked and not driver.watch.is_lost(index):
-                memory.free(driver, index, pointer)
+            freed.append((pointer, nbytes))
+        if not fork_guard.has_forked and not driver.watch.is_lost(index):
+            _free_each(freed, lambda pointer: memory.free(driver, index, pointer))
 
     def close(self) -> None:
         """Do nothing: a device has one such pool."""

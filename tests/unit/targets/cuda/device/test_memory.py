@@ -208,6 +208,22 @@ def test_trimmed_shareable_memory_keeps_so_many_bytes(driver: Driver, api: Bindi
     assert pool.acquire(100, None) == (used, False)
 
 
+@pytest.mark.parametrize("is_shareable", [False, True])
+def test_a_block_that_cannot_be_freed_keeps_no_others(
+    driver: Driver, api: Bindings, is_shareable: bool
+) -> None:
+    make = pools.ShareablePool if is_shareable else pools.create_pool
+    pool = make(driver, device())
+    blocks = [pool.acquire(100, None)[0] for _ in range(3)]
+    for pointer in blocks:
+        pool.release(pointer, 100, None, ())
+    call = "cuMemFree" if is_shareable else "cuMemFreeAsync"
+    api.answers[call] = (Status(1),)
+    with pytest.raises(DriverError):
+        pool.trim(0)
+    assert sorted(c[1] for c in api.since(call)) == sorted(blocks)
+
+
 def test_a_handle_of_memory(driver: Driver, api: Bindings) -> None:
     handle = (ctypes.c_ubyte * 64)(*range(64))
     given = SimpleNamespace(getPtr=lambda: ctypes.addressof(handle))
