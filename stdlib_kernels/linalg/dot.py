@@ -78,7 +78,7 @@ def dot(x: Array, y: Array, out: Out = None) -> Any:
     dtype = common_dtype(x, y)
     if out is not None and getattr(out, "dtype", dtype) != dtype:
         limit = f"The result has the dtype {dtype}"
-        raise wrong_value("out", out.dtype, limit, "Leave it away, or make one of that dtype")
+        raise wrong_value("out", out.dtype, limit, "Omit it, or make one of that dtype")
     if not (x.ndim and y.ndim):
         product = _both if dtype.kind == "b" else multiply
         to = [computing_dtype(dtype).type] * 2

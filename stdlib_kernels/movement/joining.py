@@ -179,13 +179,8 @@ def _result_dtype(
     if out is not None:
         check_array("out", out, halves=True)
         if dtype is not None:
-            raise wrong_value(
-                "dtype",
-                dtype,
-                "The result has the dtype of out",
-                "Leave it away",
-                ArgumentTypeError,
-            )
+            limit = "The result has the dtype of out"
+            raise wrong_value("dtype", dtype, limit, "Omit it", ArgumentTypeError)
         check_out(out, like=arrays[0], shape=shape, dtype=out.dtype)
         dtype = out.dtype
     common = common_dtype(*arrays)

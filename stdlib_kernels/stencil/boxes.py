@@ -17,7 +17,7 @@ from kerneldsl.repeating.recorded_calls import launch, launch_over
 from stdlib_kernels.arrays import constant_beside, finish, is_on_host, source_and_result, to_host
 from stdlib_kernels.checks import Array, Ints, Out, check_array
 from stdlib_kernels.functions import library_function
-from stdlib_kernels.parameters import integer_of
+from stdlib_kernels.parameters import integer_of, wrong_value
 from stdlib_kernels.stencil.borders import Border, border_of, offset_of, padded, per_axis, place
 from stdlib_kernels.stencil.lines import MAX_SHARED_BYTES, computing, read_weights, shift, stored
 from stdlib_kernels.vectors import vector_of
@@ -196,12 +196,14 @@ def box_of(weights: Any, x: Array) -> np.ndarray[Any, Any]:
     check_array("x", x, kinds="iuf", halves=True)
     found = to_host(weights)
     check_array("weights", found, kinds="biuf")
-    if found.ndim != x.ndim or not 1 <= found.ndim <= 3 or not found.size:
+    if not 1 <= x.ndim <= 3:
+        raise wrong_value("x.ndim", x.ndim, "There must be one to three axes", "Reshape x")
+    if found.ndim != x.ndim or not found.size:
         raise ArgumentValueError(
             f"x has {x.ndim} axes, and weights the shape {found.shape}",
             value=found.shape,
-            limit="Both must have one to three axes, as many as the other, and at least one weight",
-            remedy="Reshape one, as in weights[None, :]",
+            limit="There must be as many axes as those of x, and at least one weight",
+            remedy="Reshape one, as in weights[None, :]" if found.size else "Pass a weight",
         )
     return found.astype(np.float64)
 

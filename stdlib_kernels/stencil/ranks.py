@@ -208,7 +208,7 @@ def _filtered(x: Array, rank_of: Callable[[int], int], *options: Any) -> Any:
         "size", size if chosen is None else chosen.shape, x.ndim, integer_of, 1, MAX_SIZE
     )
     if not 1 <= x.ndim <= 3:
-        raise wrong_value("x.ndim", x.ndim, "There must be one to three axes", "Filter parts of x")
+        raise wrong_value("x.ndim", x.ndim, "There must be one to three axes", "Reshape x")
     border = border_of(mode, cval)
     moved = per_axis("origin", origin, x.ndim, integer_of)
     first = [offset_of(n, by) for n, by in zip(sizes, moved, strict=True)]

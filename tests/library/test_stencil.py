@@ -356,6 +356,13 @@ def test_refusals(target):
         stencil.sobel(x, mode="mirrored")
     with pytest.raises(ArgumentValueError, match="x has 2 axes, and weights the shape"):
         stencil.correlate(x, np.ones(3))
+    with pytest.raises(ArgumentValueError, match=r"weights the shape .* Pass a weight"):
+        stencil.correlate(x[0], [])
+    for function in (stencil.laplace, stencil.median_filter):
+        with pytest.raises(ArgumentValueError, match=r"x\.ndim is 4.* one to three axes"):
+            function(x[None, None])
+        with pytest.raises(ArgumentValueError, match=r"x\.ndim is 0.* Reshape x"):
+            function(x[0, 0])
     with pytest.raises(ArgumentValueError, match="origin is 2"):
         stencil.correlate1d(x, np.ones(3), origin=2)
     with pytest.raises(ArgumentTypeError, match="x has the dtype complex128"):
