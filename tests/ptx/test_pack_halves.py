@@ -61,7 +61,7 @@ def run(body: str, words: tuple[int, int]) -> int:
                 )
                 total |= _rounded(_bits(float(np.float64(x) * y + z))) << shift
             known[name] = total
-        elif opcode in ("trunc", "bitcast", "fptrunc"):
+        elif opcode in ("trunc", "zext", "bitcast", "fptrunc"):
             value = of(text.split(" to ")[0].split()[-1])
             known[name] = _rounded(value) if opcode == "fptrunc" else value
             known[name] &= 0xFFFF if opcode == "trunc" else 0xFFFFFFFF
@@ -97,16 +97,21 @@ def numbers(random_number: random.Random, *, is_float: bool) -> str:
         if bits == 32 and not is_float:
             steps.append(("trunc", 32, 0))
     if is_float:
-        steps.append(("and", 32, random_number.choice([0x7F0000, 0x780000, 0x3F0000])))
-        steps.append(("xor", 32, _bits(2.0 ** random_number.randrange(1, 9))))
+        # In 32 bits, or in 16 that become the upper half.
+        is_short = random_number.random() < 0.5
+        bits, down = (16, 16) if is_short else (32, 0)
+        mask = random_number.choice([0x7F0000, 0x780000, 0x3F0000]) >> down
+        power = _bits(2.0 ** random_number.randrange(1, 9)) >> down
+        steps += [("trunc", 32, 0)] if is_short else []
+        steps += [("and", bits, mask), ("xor", bits, power)]
+        steps += [("zext", 16, 0), ("shl", 32, 16)] if is_short else []
     lines = []
     for word in "ab":
         value = f"%{word}"
         for number, (step, bits, by) in enumerate(steps):
             made = f"%{word}{number}"
-            what = (
-                f"trunc i32 {value} to i16" if step == "trunc" else f"{step} i{bits} {value}, {by}"
-            )
+            what = f"{step} i{bits} {value}"
+            what += f" to i{48 - bits}" if step in ("trunc", "zext") else f", {by}"
             lines.append(f"{made} = {what}")
             value = made
         if is_float:

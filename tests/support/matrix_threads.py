@@ -25,9 +25,9 @@ class Copies:
         self._groups: list[list[Callable[[], None]]] = [[]]
 
     def run(self, name: str, given: Sequence[int]) -> None:
-        """Run ``matrix_copy``, ``matrix_commit`` or ``matrix_wait_…``."""
+        """Run ``matrix_copy…``, ``matrix_commit`` or ``matrix_wait_…``."""
         match name.split("_"):
-            case ["matrix", "copy"]:
+            case ["matrix", "copy", *_]:
                 self._start(*given)
             case ["matrix", "commit"]:
                 self._groups.append([])
@@ -37,7 +37,7 @@ class Copies:
                     copy()
                 del self._groups[: len(done)]
 
-    def _start(self, target: int, source: int, nbytes: int) -> None:
+    def _start(self, target: int, source: int, nbytes: int = _ROW_BYTES) -> None:
         assert target % _ROW_BYTES == 0
         ctypes.memset(target, _NOT_COPIED, _ROW_BYTES)
 

@@ -21,6 +21,7 @@ _STEP = re.compile(
     rf"^  ({_NAME}) = (?:(?P<step>shl|lshr|and|or|xor){_FLAGS} "
     rf"i(?P<bits>16|32) (?P<value>{_NAME}), (?P<number>-?\d+)"
     rf"|trunc{_FLAGS} i32 (?P<word>{_NAME}) to i16"
+    rf"|zext{_FLAGS} i16 (?P<half>{_NAME}) to i32"
     rf"|bitcast (?:half|bfloat|float|i16|i32) (?P<same>{_NAME}) to (?:half|bfloat|float|i16|i32)"
     rf"|fptrunc{_FLAGS} float (?P<rounded>{_NAME}) to bfloat"
     rf"|fpext{_FLAGS} bfloat (?P<extended>{_NAME}) to float"
@@ -169,7 +170,7 @@ def _bits_of(name: str, steps: _Steps, *, is_upper: bool = False) -> _Bits | Non
     """
     chain = []
     while (found := steps.get(name)) is not None and found.re is _STEP:
-        following = found["value"] or found["word"] or found["same"]
+        following = found["value"] or found["word"] or found["half"] or found["same"]
         if following is None:
             break
         chain.append(found)
@@ -188,8 +189,8 @@ def _bits_of(name: str, steps: _Steps, *, is_upper: bool = False) -> _Bits | Non
                 flipped ^= number
             case "or":
                 mask, flipped = mask & ~number, flipped | number
-            case _ if found["word"]:
-                width = _HALF
+            case _ if found["word"] or found["half"]:
+                width = _HALF if found["word"] else _WORD
         mask, flipped = mask & width, flipped & width
     if is_upper and not (mask | flipped) & _HALF and width == _WORD:
         return _Bits(name, shift + 16, mask >> 16, flipped >> 16)

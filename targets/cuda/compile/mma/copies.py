@@ -32,6 +32,7 @@ __all__ = [
     "always_in_groups",
     "copy_factor",
     "copy_groups",
+    "is_inside",
     "put_element",
     "read_staged",
     "write_factor",
@@ -84,10 +85,23 @@ def copy_factor(
 
 
 def copy_groups(
-    writer: TileWriter, operation: Operation, factor: Operand, target: ir.Value, when: ir.Value
+    writer: TileWriter,
+    operation: Operation,
+    factor: Operand,
+    target: ir.Value,
+    *,
+    is_whole: bool,
 ) -> None:
-    """Write the same without branches if :func:`always_in_groups` holds. Else copy zeros."""
-    _Copy(writer, operation, factor, target).groups(when)
+    """Write the same without branches if :func:`always_in_groups` holds.
+
+    The array has all elements of the tile if `is_whole`.
+    """
+    _Copy(writer, operation, factor, target).groups(is_whole=is_whole)
+
+
+def is_inside(writer: TileWriter, operation: Operation, factor: Operand) -> ir.Value:
+    """Say whether the array has all elements of a tile."""
+    return _Copy(writer, operation, factor, None).is_inside()
 
 
 def always_in_groups(
@@ -166,12 +180,12 @@ class _Copy:
             self._each()
             return
         with self._builder.if_else(is_aligned) as (yes, no):
-            with yes, self._builder.if_else(self._is_inside()) as (whole, part):
+            with yes, self._builder.if_else(self.is_inside()) as (whole, part):
                 with whole:
-                    self.groups(None)
+                    self.groups(is_whole=True)
                 with part:
                     if self._is_zero:
-                        self.groups(_I1(1))
+                        self.groups(is_whole=False)
                     else:
                         self._each()
             with no:
@@ -202,7 +216,7 @@ class _Copy:
             found = builder.and_(found, is_global)
         return found
 
-    def _is_inside(self) -> ir.Value:
+    def is_inside(self) -> ir.Value:
         """Say whether the array has all elements of the tile."""
         builder = self._builder
         found: ir.Value | None = None
@@ -217,8 +231,8 @@ class _Copy:
 
     # -- groups of 16 bytes -----------------------------------------------------------------------
 
-    def groups(self, when: ir.Value | None) -> None:
-        """Copy groups. With `when`, elements beyond the array are zeros, and all if it is false."""
+    def groups(self, *, is_whole: bool) -> None:
+        """Copy groups. Elements beyond the array, if it has not the whole tile, are zeros."""
         builder, code, factor = self._builder, self._code, self._factor
         in_row, threads = factor.row_bytes // GROUP_BYTES, code.threads
         total = factor.rows * in_row
@@ -227,14 +241,12 @@ class _Copy:
                 number = builder.add(builder.mul(turn, _I64(threads)), code.thread)
                 row, group = code.line_and_place(number, in_row)
                 with code.when(code.is_below(number, total)):
-                    self._rows(row, group, 1, 1, when)
+                    self._rows(row, group, 1, 1, is_whole)
             return
         row, group = code.line_and_place(code.thread, in_row)
-        self._rows(row, group, -(-total // threads), threads // in_row, when)
+        self._rows(row, group, -(-total // threads), threads // in_row, is_whole)
 
-    def _rows(
-        self, row: ir.Value, group: ir.Value, count: int, step: int, when: ir.Value | None
-    ) -> None:
+    def _rows(self, row: ir.Value, group: ir.Value, count: int, step: int, is_whole: bool) -> None:
         """Copy one group of each of several rows, `step` rows apart, at one column."""
         builder, factor = self._builder, self._factor
         column = builder.mul(group, _I64(GROUP_BYTES))
@@ -243,7 +255,7 @@ class _Copy:
         ahead = builder.mul(self._strides[0], _I64(step))
         column = builder.trunc(column, _I32)
         target = self._place(row, column)
-        nbytes = None if when is None else self._bytes_of_row(group, when)
+        nbytes = None if is_whole else self._bytes_of_row(group)
         for number in range(count):
             own = row
             if number:
@@ -253,13 +265,15 @@ class _Copy:
                     target = builder.gep(target, [_I32(step * factor.row_bytes)])
                 else:
                     target = self._place(own, column)
-            size = _I32(GROUP_BYTES) if nbytes is None else self._in_row(own, nbytes)
-            args = [target, source, size]
+            # An instruction without a number of bytes needs no test of it.
+            name, args = "matrix_copy_all", [target, source]
+            if nbytes is not None:
+                name, args = "matrix_copy", [*args, self._in_row(own, nbytes)]
             if (number + 1) * step <= factor.rows:
-                call_by_architecture(builder, "matrix_copy", _VOID, args)
+                call_by_architecture(builder, name, _VOID, args)
                 continue
             with builder.if_then(builder.icmp_unsigned("<", own, _I64(factor.rows))):
-                call_by_architecture(builder, "matrix_copy", _VOID, args)
+                call_by_architecture(builder, name, _VOID, args)
 
     def _place(self, row: ir.Value, column: ir.Value) -> ir.Value:
         offset = self._factor.offset(self._builder, self._builder.trunc(row, _I32), column)
@@ -275,19 +289,18 @@ class _Copy:
         column = builder.mul(self._starts[1], _I64(self._factor.itemsize))
         return builder.gep(builder.bitcast(data, GLOBAL), [builder.add(row, column)])
 
-    def _bytes_of_row(self, group: ir.Value, when: ir.Value) -> ir.Value:
-        """Return how many bytes of a group are in a row of the array; none if not `when`."""
+    def _bytes_of_row(self, group: ir.Value) -> ir.Value:
+        """Return how many bytes of a group are in a row of the array."""
         builder, size = self._builder, self._factor.itemsize
         first = builder.add(self._starts[1], builder.mul(group, _I64(GROUP_BYTES // size)))
         left = builder.sub(self._parts.shape[1], first)
         most = _I64(GROUP_BYTES // size)
         left = builder.select(builder.icmp_signed("<", left, most), left, most)
-        for test in (
-            builder.icmp_signed(">", left, _I64(0)),
-            builder.icmp_signed(">=", first, _I64(0)),
-        ):
-            when = builder.and_(when, test)
-        return builder.trunc(builder.select(when, builder.mul(left, _I64(size)), _I64(0)), _I32)
+        is_there = builder.and_(
+            builder.icmp_signed(">", left, _I64(0)), builder.icmp_signed(">=", first, _I64(0))
+        )
+        nbytes = builder.select(is_there, builder.mul(left, _I64(size)), _I64(0))
+        return builder.trunc(nbytes, _I32)
 
     def _in_row(self, row: ir.Value, nbytes: ir.Value) -> ir.Value:
         """Return a number of bytes, or 0 if the array has no such row."""

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from llvmlite import ir
 
 from kerneldsl.ir.tiles.elements import Slot
-from targets.cuda.compile.mma.fragments import BLOCK_COLUMNS, Fragments
+from targets.cuda.compile.mma.fragments import BLOCK_COLUMNS, Fragments, RowFragments
 from targets.cuda.intrinsics.synchronize import shuffle
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def _blocks(access: Access, layout: Fragments) -> int:
     return 1 if layout.column_blocks % blocks else blocks
 
 
-def is_whole(access: Access, layout: Fragments) -> ir.Value:
+def is_whole(access: Access, layout: Fragments | RowFragments) -> ir.Value:
     """Say whether an array has all elements of a tile."""
     builder, tests = access.builder, []
     shape = (layout.rows, layout.columns)

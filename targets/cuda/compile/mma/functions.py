@@ -80,6 +80,19 @@ def _copy(builder: ir.IRBuilder, args: _Arguments) -> None:
     call_nvvm(builder, "cp.async.cg.shared.global.16.s", _VOID, list(args))
 
 
+def _copy_all(builder: ir.IRBuilder, args: _Arguments) -> None:
+    call_nvvm(builder, "cp.async.cg.shared.global.16", _VOID, list(args))
+
+
+def _copy_all_now(builder: ir.IRBuilder, args: _Arguments) -> None:
+    """Copy, in place of starting to."""
+    wide = ir.VectorType(_I32, 4)
+    target, source = (builder.bitcast(each, wide.as_pointer(each.type.addrspace)) for each in args)
+    loaded = builder.load(source)
+    loaded.align = COPY_BYTES
+    builder.store(loaded, target).align = COPY_BYTES
+
+
 def _copy_now(builder: ir.IRBuilder, args: _Arguments) -> None:
     """Copy, in place of starting to: some bytes, and zeros after them."""
     target, source, nbytes = args
@@ -88,9 +101,7 @@ def _copy_now(builder: ir.IRBuilder, args: _Arguments) -> None:
     is_whole = builder.icmp_unsigned("==", nbytes, _I32(COPY_BYTES))
     with builder.if_else(is_whole) as (whole, part):
         with whole:
-            loaded = builder.load(builder.bitcast(source, four.as_pointer(1)))
-            loaded.align = COPY_BYTES
-            builder.store(loaded, wide).align = COPY_BYTES
+            _copy_all_now(builder, (target, source))
         with part:
             builder.store(ir.Constant(four, [0] * 4), wide).align = COPY_BYTES
             for place in range(COPY_BYTES - 1):
@@ -115,6 +126,9 @@ def _copies() -> dict[str, _Definable]:
     kind, alone = ir.FunctionType(_VOID, (SHARED, GLOBAL, _I32)), ir.FunctionType(_VOID, ())
     return {
         "matrix_copy": NewerOperation(kind, 80, (7, 0), _copy, _copy_now),
+        "matrix_copy_all": NewerOperation(
+            ir.FunctionType(_VOID, kind.args[:2]), 80, (7, 0), _copy_all, _copy_all_now
+        ),
         "matrix_commit": NewerOperation(alone, 80, (7, 0), _commit, _nothing),
         **{
             f"matrix_wait_{pending}": NewerOperation(

@@ -12,15 +12,17 @@ PTX ISA, sections "cp.async.commit_group" and "cp.async.wait_group".
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
 from typing import TYPE_CHECKING, TypeAlias
 
 from llvmlite import ir
 
 from kerneldsl.ir.operations import Effect, Operation
-from targets.cuda.compile.mma.copies import always_in_groups, copy_factor, copy_groups
+from targets.cuda.compile.mma.copies import always_in_groups, copy_factor, copy_groups, is_inside
 from targets.cuda.intrinsics.by_architecture import call_by_architecture
 
 if TYPE_CHECKING:
+    from targets.cuda.compile.mma.operands import Operand
     from targets.cuda.compile.mma.rings import Ring
     from targets.cuda.compile.tiles.writer import TileWriter
 
@@ -50,7 +52,7 @@ class _Pipeline:
         self._slot = writer.code.variable(_I32(ring.stages - 1))
 
     def write(self, write: _Handler) -> None:
-        """Write the loop: without branches around copies, if all of them are of groups."""
+        """Write the loop: with one test for all copies of an iteration, if these are of groups."""
         emitter, builder, loop = self._writer.emitter, self._builder, self._loop
         in_groups = self._always_in_groups()
         if in_groups is None:
@@ -135,30 +137,39 @@ class _Pipeline:
             is_up = builder.icmp_signed(">", step, step.type(0))
             is_before = builder.icmp_signed(">", counter, self._stop)
             is_next = builder.select(is_up, is_next, is_before)
-        if self._is_in_groups:
-            self._copies(counter, slot, is_next)
-        else:
-            with builder.if_then(is_next):
-                self._copies(counter, slot)
+        with builder.if_then(is_next):
+            self._copies(counter, slot)
         call_by_architecture(builder, "matrix_commit", _VOID, [])
 
-    def _copies(self, counter: ir.Value, slot: ir.Value, when: ir.Value | None = None) -> None:
+    def _copies(self, counter: ir.Value, slot: ir.Value) -> None:
         emitter, ring, layouts = self._writer.emitter, self._ring, self._writer.layouts
         known, narrow = emitter.values, emitter.narrow
         argument = self._loop.regions[0].arguments[0]
         emitter.values = {**known, argument: counter}
         emitter.narrow = {key: value for key, value in narrow.items() if key is not argument}
         ring.slot = slot
+        assert layouts is not None
+        loads = []
         for each in ring.early.operations:
-            if each in ring.early.loads:
-                assert layouts is not None
-                factor = layouts.copied(each)
-                assert factor is not None
-                about = self._writer, each, factor, self._writer.factors.memory(each)
-                if when is None:
-                    copy_factor(*about)
-                else:
-                    copy_groups(*about, when)
-            else:
+            if each not in ring.early.loads:
                 emitter.operations([each])
+                continue
+            factor = layouts.copied(each)
+            assert factor is not None
+            loads.append((self._writer, each, factor))
+            if not self._is_in_groups:
+                copy_factor(*loads[-1], self._writer.factors.memory(each))
+        if self._is_in_groups:
+            self._groups(loads)
         emitter.values, emitter.narrow = known, narrow
+
+    def _groups(self, loads: list[tuple[TileWriter, Operation, Operand]]) -> None:
+        """Copy groups: without tests of each, if the arrays have all elements of the tiles."""
+        builder = self._builder
+        are_inside = reduce(builder.and_, [is_inside(*about) for about in loads])
+        with builder.if_else(are_inside) as branches:
+            for is_whole, branch in zip((True, False), branches, strict=True):
+                with branch:
+                    for about in loads:
+                        target = self._writer.factors.memory(about[1])
+                        copy_groups(*about, target, is_whole=is_whole)

@@ -82,8 +82,20 @@ def write_load(writer: TileWriter, operation: Operation) -> None:
 
     if len(at) == 1 and not target.is_shared:
         access.move(target.kind, groups, lambda: each(has_all=True))
-    else:
-        each()
+        return
+    if writer.layouts is not None:
+        from targets.cuda.compile.mma.fragments import RowFragments
+
+        if isinstance(code.layout, RowFragments):
+            from targets.cuda.compile.mma.fragment_stores import is_whole
+
+            with code.builder.if_else(is_whole(access, code.layout)) as (whole, part):
+                with whole, access.slots() as (slot, _, indices):
+                    target.put(slot, converted(access.read(indices)))
+                with part:
+                    each()
+            return
+    each()
 
 
 def write_store(
