@@ -34,6 +34,8 @@ TILES = {
     32: (128, 128, 2),
     64: (256, 256, 1),
 }
+#: Tiles for up to so many rows are as tall as a block of rows with the same scales, or less.
+MOST_IN_BLOCKS = 32
 #: Rows of integers, or by numbers of 8 bits, up to which that holds.
 MOST_OTHERS = 16
 #: Multiprocessors of a large GPU.
@@ -44,7 +46,7 @@ MIN_PART = 8 * DEPTH
 OTHER_THREADS = 128
 
 
-@kd.kernel(wraparound=False)
+@kd.kernel(wraparound=False, early_start=True)
 def lay_out_planes(x, planes, *, count):
     """Write ``x[m, c * count + p]`` in ``planes[p, m, c]``, and zeros beyond the last one."""
     c, m = kd.blockIdx.x * OTHER_THREADS + kd.threadIdx.x, kd.blockIdx.y
@@ -56,12 +58,12 @@ def lay_out_planes(x, planes, *, count):
             planes[p, m, c] = value
 
 
-def number_of(word, zero, shift, bits, flip, number, fraction):
+def number_of(word, zero, shift, bits, flip, number, fraction, at):
     """Return the number of a word at some bits, minus the zero, as a float of 16 bits.
 
-    The bits become the first ones of the `fraction` of a float between 2**bits and its double.
+    The bits become those `at` some place of the `fraction` of a float, which is a power of two
+    without them. The number at that place in a word needs no shift.
     """
-    at = (fraction if fraction >= bits else 23) - bits
     if shift >= at:
         moved = kd.uint32(word >> kd.uint32(shift - at))
     else:
@@ -70,22 +72,22 @@ def number_of(word, zero, shift, bits, flip, number, fraction):
     if fraction < bits:
         own = kd.uint32(own ^ kd.uint32((127 + bits) << 23 | flip << at))
         return number(kd.bitcast(own, kd.float32) - kd.float32(zero))
-    exponent = bits + (127 if fraction == 7 else 15)
+    exponent = fraction - at + (127 if fraction == 7 else 15)
     own = kd.uint32(own ^ kd.uint32(exponent << fraction | flip << at))
     return number(kd.bitcast(kd.uint16(own), number) - zero)
 
 
 @kd.func
-def _add_planes(w, y0, y1, y2, y3, first, zero, found, bits, flip, number, fraction):
+def _add_planes(w, y0, y1, y2, y3, first, zero, found, bits, flip, number, fraction, place):
     """Add the products of four planes, from number `first` on."""
     at = first * bits
-    found = kd.mma(w.map(number_of, zero, at, bits, flip, number, fraction), y0.T, found)
+    found = kd.mma(w.map(number_of, zero, at, bits, flip, number, fraction, place), y0.T, found)
     at = at + bits
-    found = kd.mma(w.map(number_of, zero, at, bits, flip, number, fraction), y1.T, found)
+    found = kd.mma(w.map(number_of, zero, at, bits, flip, number, fraction, place), y1.T, found)
     at = at + bits
-    found = kd.mma(w.map(number_of, zero, at, bits, flip, number, fraction), y2.T, found)
+    found = kd.mma(w.map(number_of, zero, at, bits, flip, number, fraction, place), y2.T, found)
     at = at + bits
-    return kd.mma(w.map(number_of, zero, at, bits, flip, number, fraction), y3.T, found)
+    return kd.mma(w.map(number_of, zero, at, bits, flip, number, fraction, place), y3.T, found)
 
 
 def multiply_words(
@@ -99,6 +101,10 @@ def multiply_words(
     `length` words.
     """
     below = sums.shape[0] // parts
+    # Zeros of a tile may be larger than numbers: sums of them with a small power are exact.
+    wide = fraction if fraction >= bits else 23
+    place = 0 if fraction >= bits and not has_zeros else wide - bits
+    power = 2 ** (wide - place)
     p0, p1, p2, p3 = planes[0], planes[1], planes[2], planes[3]
     if bits < 8:
         p4, p5, p6, p7 = planes[4], planes[5], planes[6], planes[7]
@@ -121,36 +127,42 @@ def multiply_words(
                 ahead = (c + DEPTH) // group
                 next_scale = kd.tile.load(scales, (row, ahead), (tall, 1))
                 next_less = kd.tile.load(zeros, (row, ahead), (tall, 1))
-            zero = number(2**bits + bias)
+            zero = number(power + bias)
             if has_zeros:
                 if height > 1:
-                    zero = number(2**bits) + number(zeros[row, g])
+                    zero = number(power) + number(zeros[row, g])
                 else:
-                    zero = number(2**bits) + number(less)
+                    zero = number(power) + number(less)
             found = kd.tile.zeros((tall, rows), kd.float32)
             y0 = kd.tile.load(p0, (m, c), (rows, DEPTH))
             y1 = kd.tile.load(p1, (m, c), (rows, DEPTH))
             y2 = kd.tile.load(p2, (m, c), (rows, DEPTH))
             y3 = kd.tile.load(p3, (m, c), (rows, DEPTH))
-            found = _add_planes(w, y0, y1, y2, y3, 0, zero, found, bits, flip, number, fraction)
+            found = _add_planes(
+                w, y0, y1, y2, y3, 0, zero, found, bits, flip, number, fraction, place
+            )
             if bits < 8:
                 y0 = kd.tile.load(p4, (m, c), (rows, DEPTH))
                 y1 = kd.tile.load(p5, (m, c), (rows, DEPTH))
                 y2 = kd.tile.load(p6, (m, c), (rows, DEPTH))
                 y3 = kd.tile.load(p7, (m, c), (rows, DEPTH))
-                found = _add_planes(w, y0, y1, y2, y3, 4, zero, found, bits, flip, number, fraction)
+                found = _add_planes(
+                    w, y0, y1, y2, y3, 4, zero, found, bits, flip, number, fraction, place
+                )
             if bits < 4:
                 y0 = kd.tile.load(p8, (m, c), (rows, DEPTH))
                 y1 = kd.tile.load(p9, (m, c), (rows, DEPTH))
                 y2 = kd.tile.load(p10, (m, c), (rows, DEPTH))
                 y3 = kd.tile.load(p11, (m, c), (rows, DEPTH))
-                found = _add_planes(w, y0, y1, y2, y3, 8, zero, found, bits, flip, number, fraction)
+                found = _add_planes(
+                    w, y0, y1, y2, y3, 8, zero, found, bits, flip, number, fraction, place
+                )
                 y0 = kd.tile.load(p12, (m, c), (rows, DEPTH))
                 y1 = kd.tile.load(p13, (m, c), (rows, DEPTH))
                 y2 = kd.tile.load(p14, (m, c), (rows, DEPTH))
                 y3 = kd.tile.load(p15, (m, c), (rows, DEPTH))
                 found = _add_planes(
-                    w, y0, y1, y2, y3, 12, zero, found, bits, flip, number, fraction
+                    w, y0, y1, y2, y3, 12, zero, found, bits, flip, number, fraction, place
                 )
             if is_exact:
                 acc = kd.int32(acc + kd.int32(found))
@@ -167,12 +179,12 @@ def multiply_words(
 
 #: The kernel, by threads of a block and blocks of a multiprocessor.
 WORDS_BY_PLANES = {
-    bounds: kd.kernel(wraparound=False, launch_bounds=bounds)(multiply_words)
+    bounds: kd.kernel(wraparound=False, early_start=True, launch_bounds=bounds)(multiply_words)
     for bounds in {each[1:] for each in TILES.values()}
 }
 
 
-@kd.kernel(wraparound=False)
+@kd.kernel(wraparound=False, early_start=True)
 def add_scaled(sums, scales, x_scales, out, *, parts, height, is_grouped):
     """Add the parts of sums in order, and multiply them by the scales that they lack."""
     n, m = kd.blockIdx.x * OTHER_THREADS + kd.threadIdx.x, kd.blockIdx.y
@@ -204,7 +216,8 @@ def multiply_planes(x: Array, weights: Weights, out: Array) -> None:
     is_exact = x.dtype == np.int8 and not is_grouped and weights.zeros is None
     width = next(each for each in TILES if each >= rows)
     planes = allocate(x, (count, rows, -(-words.shape[1] // DEPTH) * DEPTH), number)
-    tall, threads, blocks = TILES[width]
+    # All rows of words of a tile have the scales of one block.
+    tall, threads, blocks = TILES[width if weights.height == 1 else min(width, MOST_IN_BLOCKS)]
     tiles = -(-words.shape[0] // tall)
     parts = max(1, min(blocks * PROCESSORS // tiles, words.shape[1] // MIN_PART))
     kind = np.dtype(np.int32 if is_exact else np.float32)

@@ -450,6 +450,7 @@ OF_GPUS = [
 QUICK_OF_GPUS = [
     ("int8", "int8", few_rows.multiply_planes, 1),
     ("int4", "bfloat16", few_rows.multiply_planes, 1),
+    ("int4", "bfloat16", few_rows.multiply_planes, 128),
     ("uint4", "int8", many_rows.multiply_many, 1),
 ]
 
@@ -465,7 +466,7 @@ def test_kernels_of_gpus_are_exact(rng, name, dtype, multiply, grouped):
     chosen = FORMATS[name]
     unit = few_rows.DEPTH * 32 // chosen.bits
     is_tall = multiply is few_rows.multiply_planes and dtype != "int8" and chosen.bits < 8
-    rows = int(rng.integers(1, 65 if is_tall else 20))
+    rows = int(rng.integers(33 if grouped == 128 else 1, 65) if is_tall else rng.integers(1, 20))
     columns = 256 if grouped == 128 else int(rng.integers(1, 300))
     groups = int(rng.integers(2, 5)) if grouped else 1
     inner = unit * groups if grouped else 4 * int(rng.integers(1, 40))
