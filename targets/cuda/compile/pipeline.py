@@ -214,7 +214,7 @@ def _by_warpgroups(
     read_as_stored(function)
     drop_casts(function)
     try:
-        found = plan_warpgroups(function, specialization)
+        found = plan_warpgroups(function, specialization, known)
         split_pipeline(function, found, specialization, known)
     except NotPlanned as reason:
         report("kernel", f"unchanged: {reason}", is_missed=True)

@@ -74,6 +74,8 @@ class BoxWriter:
         self._memory, self._boxes = memory, boxes
         self._meet, self._sharer, self._sharing = wait, sharer, sharing
         self._store, self._tensor_map, self._before = store, tensor_map, before
+        #: The first row of this warpgroup, and how many it has, if each tests its own.
+        self.rows: tuple[ir.Value, int] | None = None
 
     def __call__(
         self, access: Access, layout: Fragments, value: Callable[[Slot], ir.Value]

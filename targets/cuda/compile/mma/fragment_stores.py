@@ -13,6 +13,7 @@ CUDA C++ Programming Guide, section "Device Memory Accesses".
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from functools import reduce
 from typing import TYPE_CHECKING
 
@@ -42,36 +43,46 @@ def _blocks(access: Access, layout: Fragments) -> int:
     return 1 if layout.column_blocks % blocks else blocks
 
 
-def is_whole(access: Access, layout: Fragments | RowFragments) -> ir.Value:
-    """Say whether an array has all elements of a tile."""
+def is_whole(
+    access: Access, layout: Fragments | RowFragments, rows: tuple[ir.Value, int] | None = None
+) -> ir.Value:
+    """Say whether an array has all elements of a tile, or of so many rows from one on."""
     builder, tests = access.builder, []
-    shape = (layout.rows, layout.columns)
-    for start, extent, count in zip(access.starts, access.parts.shape, shape, strict=True):
+    first, count = rows or (access.starts[0], layout.rows)
+    starts, shape = (first, access.starts[1]), (count, layout.columns)
+    for start, extent, count in zip(starts, access.parts.shape, shape, strict=True):
         tests.append(builder.icmp_signed(">=", start, _I64(0)))
         tests.append(builder.icmp_signed("<=", builder.add(start, _I64(count)), extent))
     return reduce(builder.and_, tests)
 
 
-def has_vectors(access: Access, layout: Fragments) -> ir.Value:
-    """Say whether an array has all elements of a tile, and its vectors are aligned."""
+def has_vectors(
+    access: Access, layout: Fragments, rows: tuple[ir.Value, int] | None = None
+) -> ir.Value:
+    """Say whether :func:`is_whole` holds, and vectors are aligned."""
     builder, parts, starts = access.builder, access.parts, access.starts
-    rows = (starts[0], builder.add(starts[0], _I64(1)))
+    lines = (starts[0], builder.add(starts[0], _I64(1)))
     columns = (starts[1], builder.add(starts[1], _I64(1)))
     first, below = (
-        builder.ptrtoint(parts.element(builder, [row, columns[0]]), _I64) for row in rows
+        builder.ptrtoint(parts.element(builder, [row, columns[0]]), _I64) for row in lines
     )
-    second = builder.ptrtoint(parts.element(builder, [rows[0], columns[1]]), _I64)
+    second = builder.ptrtoint(parts.element(builder, [lines[0], columns[1]]), _I64)
     size = _I64(access.item_bytes)
     are_neighbours = builder.icmp_unsigned("==", builder.sub(second, first), size)
     is_of_words = _blocks(access, layout) > 1
     nbytes = _WORDS * _WORD_BYTES if is_of_words else PAIR * access.item_bytes
     low = builder.and_(builder.or_(first, below), _I64(nbytes - 1))
     is_aligned = builder.icmp_unsigned("==", low, _I64(0))
-    return reduce(builder.and_, (is_whole(access, layout), are_neighbours, is_aligned))
+    return reduce(builder.and_, (is_whole(access, layout, rows), are_neighbours, is_aligned))
 
 
-def store_vectors(access: Access, layout: Fragments, value: Callable[[Slot], ir.Value]) -> None:
-    """Store all elements of a tile."""
+def store_vectors(
+    access: Access,
+    layout: Fragments,
+    value: Callable[[Slot], ir.Value],
+    end: ir.Value | None = None,
+) -> None:
+    """Store all elements of a tile, or those of rows before an end."""
     builder, code = access.builder, access.thread
     blocks = _blocks(access, layout)
     with code.unrolled(layout.slot_count // (PAIR * blocks)) as number:
@@ -93,7 +104,9 @@ def store_vectors(access: Access, layout: Fragments, value: Callable[[Slot], ir.
         element = access.parts.element(builder, indices)
         target = vector.type.as_pointer(element.type.addrspace)
         nbytes = PAIR * access.item_bytes * blocks
-        builder.store(vector, builder.bitcast(element, target)).align = nbytes
+        is_before = builder.if_then(builder.icmp_signed("<", indices[0], end)) if end else None
+        with is_before or nullcontext():
+            builder.store(vector, builder.bitcast(element, target)).align = nbytes
 
 
 def pair_of(

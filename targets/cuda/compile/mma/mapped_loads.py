@@ -9,15 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from numba import types
+
 from kerneldsl.contract import Specialization
 from kerneldsl.contract.tensor_maps import MAP_ALIGNMENT, MAP_DTYPES, MAX_MAP_RANK, TensorMap
 from kerneldsl.ir.operations import Function, Operation, Region, Value
+from kerneldsl.ir.recognize import operator_of
 from kerneldsl.language.kinds import ArrayKind, array_kinds
 from targets.cuda.compile.mma.wgmma import ROW_BYTES
 
 __all__ = [
     "NotPlanned",
     "arguments_of",
+    "end_of",
     "find_lines",
     "is_transposed",
     "map_of",
@@ -61,6 +65,8 @@ def map_of(
     is_as_stored = str(kind.dtype) in MAP_DTYPES and kind.dtype == load.result.type.dtype
     if not is_as_stored or array.type.ndim != 2 or kind.ndim > MAX_MAP_RANK:
         raise NotPlanned("a factor is converted when it is loaded, or has not two axes")
+    if is_line and end_of(array) is not None:
+        raise NotPlanned("a row is one of the first rows of an array")
     if not _is_zero(other):
         raise NotPlanned("a factor has other elements than zeros beyond its array")
     unit, rows = (MAP_ALIGNMENT, 1) if is_line else (ROW_BYTES, 8)
@@ -85,12 +91,29 @@ def is_transposed(wanted: TensorMap) -> bool:
 
 
 def whole_of(array: Value) -> tuple[Value, list[Operation]]:
-    """Return the array that another one is a part of, and what takes parts, the last one first."""
+    """Return the array that another one is a part of, and what takes parts, the last one first.
+
+    First rows of an array have the places that they have in the whole one.
+    """
     parts = []
+    if end_of(array) is not None and isinstance(array.owner, Operation):
+        array = array.owner.operands[0]
     while isinstance(array.owner, Operation) and array.owner.name == "array.part":
         parts.append(array.owner)
         array = array.owner.operands[0]
     return array, parts
+
+
+def end_of(array: Value) -> Value | None:
+    """Return where the first rows of an array end, ``None`` if it is no such part of one."""
+    view = array.owner
+    if not isinstance(view, Operation) or view.name != "array.view" or len(view.operands) != 2:
+        return None
+    made = view.operands[1].owner
+    if not isinstance(made, Operation) or operator_of(made) is not slice:
+        return None
+    first, *ends = made.operands
+    return ends[0] if first.type == types.none and len(ends) == 1 else None
 
 
 def arguments_of(function: Function, specialization: Specialization) -> dict[Value, int]:

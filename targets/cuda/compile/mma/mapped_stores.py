@@ -19,7 +19,7 @@ from kerneldsl.contract import Specialization
 from kerneldsl.contract.tensor_maps import MAP_ALIGNMENT, MAP_DTYPES, MAX_MAP_RANK, TensorMap
 from kerneldsl.ir.operations import Effect, Function, Operation, Region, Value
 from kerneldsl.utilities.dataclasses import dataclass
-from targets.cuda.compile.mma.mapped_loads import arguments_of, whole_of
+from targets.cuda.compile.mma.mapped_loads import arguments_of, end_of, whole_of
 from targets.cuda.compile.mma.wgmma import ROW_BYTES, WARPGROUP_ROWS
 
 __all__ = ["BOX_BYTES", "CHUNK_COLUMNS", "BoxStore", "find_box_stores", "has_few_tiles"]
@@ -64,6 +64,8 @@ def find_box_stores(
             continue
         count = rows // (WARPGROUP_ROWS * warpgroups) * (columns // wanted.box[0])
         if _is_of_neighbours(store):
+            if end_of(store.operands[0]) is not None:
+                continue
             if columns % CHUNK_COLUMNS == 0 and _reads_constants(function, specialization, store):
                 about = (_CHUNK_BOXES, _CHUNK_BOXES)
                 found[store] = BoxStore(-1, wanted.box[0], *about, is_of_neighbours=True)
@@ -157,7 +159,7 @@ def _map_of(
 def _is_alone(uses: Mapping[Value, list[Operation]], array: Value, store: Operation) -> bool:
     """Return whether nothing else accesses an array."""
     for each in uses.get(array, ()):
-        if each.name == "array.part":
+        if each.name == "array.part" or (each.results and end_of(each.result) is not None):
             if not _is_alone(uses, each.result, store):
                 return False
         elif each.name != "array.extent" and (each is not store or array in each.operands[1:]):

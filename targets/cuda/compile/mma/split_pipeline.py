@@ -174,6 +174,7 @@ def _take_parts(function: Function, plan: WarpgroupPlan) -> None:
         product.attributes["form"] = form
     for store, boxes in plan.stores.items():
         store.attributes["boxes"] = boxes
+    _mark_ends(function.body, plan)
     _prefetch_reads(function.body, plan)
     _take_words(function.body, plan)
     fewest = _LATE_SLOTS if plan.sharing == 1 else _LATE_SLOTS_OF_SEVERAL
@@ -190,6 +191,16 @@ def _take_parts(function: Function, plan: WarpgroupPlan) -> None:
         for product in plan.forms:
             product.attributes["is_pending"] = True
         _drain(function.body, plan.rings[0].region)
+
+
+def _mark_ends(region: Region, plan: WarpgroupPlan) -> None:
+    """Let warpgroups find out whether they have rows of a product."""
+    for place, operation in reversed(list(enumerate(region.operations))):
+        for inner in operation.regions:
+            _mark_ends(inner, plan)
+        if operation in plan.ends:
+            ends = list(plan.ends[operation])
+            region.operations.insert(place, Operation("ring.rows", ends, effect=Effect.WAIT))
 
 
 def _prefetch_reads(body: Region, plan: WarpgroupPlan) -> None:

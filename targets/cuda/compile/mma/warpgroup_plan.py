@@ -18,8 +18,10 @@ from typing import TYPE_CHECKING
 from kerneldsl.contract import Specialization
 from kerneldsl.contract.tensor_maps import TensorMap
 from kerneldsl.ir.operations import Effect, Function, Operation, Region, Value
+from kerneldsl.ir.ranges import Interval
 from kerneldsl.utilities.dataclasses import dataclass
 from targets.cuda.compile.lowered import DEFAULT_TILE_BLOCK, LaunchAdditions
+from targets.cuda.compile.mma.first_rows import find_ends
 from targets.cuda.compile.mma.mapped_loads import (
     NotPlanned,
     find_lines,
@@ -157,6 +159,8 @@ class WarpgroupPlan:
     #: Stores through boxes in shared memory, and boxes of a warpgroup.
     stores: dict[Operation, BoxStore] = field(default_factory=dict)
     boxes: int = 0
+    #: The first row and the end of products that not all warpgroups may have rows of.
+    ends: dict[Operation, tuple[Value, Value]] = field(default_factory=dict)
 
     @property
     def slots(self) -> int:
@@ -190,8 +194,10 @@ class WarpgroupPlan:
         return _REGISTERS[self.warpgroups]
 
 
-def plan_warpgroups(function: Function, specialization: Specialization) -> WarpgroupPlan:
-    """Plan the products of a kernel.
+def plan_warpgroups(
+    function: Function, specialization: Specialization, known: Mapping[Value, Interval]
+) -> WarpgroupPlan:
+    """Plan the products of a kernel; `known` are intervals of its integers.
 
     Raises
     ------
@@ -213,6 +219,7 @@ def plan_warpgroups(function: Function, specialization: Specialization) -> Warpg
     loops = _check_loops(function, products)
     maps: list[TensorMap] = []
     uses = _uses(function)
+    ends = find_ends(function, products, loops.keys(), uses, known)
     rings = _rings(function, specialization, forms, loops, uses, maps)
     factors = {load for ring in rings for load in ring.parts}
     if sharing < warpgroups:
@@ -232,8 +239,9 @@ def plan_warpgroups(function: Function, specialization: Specialization) -> Warpg
             few.slots >= min(_ENOUGH_SLOTS, many.slots)
             for few, many in zip(smaller, found, strict=True)
         ):
-            return WarpgroupPlan(warpgroups, sharing, smaller, forms, tuple(made), stores, boxes)
-    return WarpgroupPlan(warpgroups, sharing, found, forms, tuple(maps))
+            about = (forms, tuple(made), stores, boxes, ends)
+            return WarpgroupPlan(warpgroups, sharing, smaller, *about)
+    return WarpgroupPlan(warpgroups, sharing, found, forms, tuple(maps), ends=ends)
 
 
 def _check_others(function: Function) -> None:

@@ -7,30 +7,28 @@ PTX ISA, sections "mbarrier", "setmaxnreg" and "barrier".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from llvmlite import ir
 from numba.core import cgutils
 
-from kerneldsl.ir.operations import Operation, Value
+from kerneldsl.ir.operations import Operation
 from kerneldsl.ir.tiles.elements import Variable, write_place
 from targets.cuda.compile.mma import mbarriers, wgmma
 from targets.cuda.compile.mma.boxes import BoxWriter, copy_box, meet, prefetch_map, wait_for_copies
-from targets.cuda.compile.mma.mapped_loads import whole_of
+from targets.cuda.compile.mma.mapped_loads import end_of, whole_of
 from targets.cuda.compile.mma.mapped_stores import BOX_BYTES, BoxStore
 from targets.cuda.compile.mma.mbarriers import SlotTurns, write_turn
 from targets.cuda.compile.mma.neighbour_stores import store_neighbours
 from targets.cuda.compile.mma.products import OwnRows
 from targets.cuda.compile.mma.result_reads import prefetch_reads
+from targets.cuda.compile.mma.ring_products import Products
 from targets.cuda.compile.mma.tile_order import place_in_groups
-from targets.cuda.compile.mma.warpgroup_plan import OWN_WORDS, RING_ALIGNMENT, Part, WarpgroupPlan
+from targets.cuda.compile.mma.warpgroup_plan import RING_ALIGNMENT, Part, WarpgroupPlan
 from targets.cuda.compile.ptx_lines import MATRIX_SHARED
 from targets.cuda.compile.tiles.memory import write_store
-from targets.cuda.compile.tiles.thread_code import Memory
-from targets.cuda.intrinsics.by_architecture import call_by_architecture
 from targets.cuda.intrinsics.memory import SHARED_SPACE
 from targets.cuda.intrinsics.synchronize import call_nvvm, shuffle
 
@@ -44,7 +42,7 @@ _I1, _I8, _I32, _I64 = (ir.IntType(bits) for bits in (1, 8, 32, 64))
 _ALL_LANES = _I32(0xFFFFFFFF)
 
 
-class Ring:
+class Ring(Products):
     """Writes the operations of rings.
 
     Parameters
@@ -58,8 +56,8 @@ class Ring:
     """
 
     def __init__(self, writer: TileWriter, plan: WarpgroupPlan, maps: Sequence[ir.Value]) -> None:
-        self._writer, self._plan, self._maps = writer, plan, maps
-        self._builder: ir.IRBuilder = writer.code.builder
+        super().__init__(writer, plan)
+        self._maps = maps
         builder = self._builder
         memory = cgutils.add_global_variable(
             builder.module,
@@ -75,21 +73,15 @@ class Ring:
         self._copied = [SlotTurns(builder, ring.slots, 1) for ring in plan.rings]
         self._received = [SlotTurns(builder, ring.slots, 0) for ring in plan.rings]
         self._places, self._boxes_place = _places(plan)
-        #: The memory of the slots of a turn.
-        self._slots: list[ir.Value] = [None] * len(plan.rings)
         self._barriers: list[ir.Value] = [None] * len(plan.rings)
-        #: How to wait for products that were begun.
-        self._begun: dict[Operation, Callable[[int], None]] = {}
-        #: Number of the warpgroup, and among those that share a tile.
+        #: Number of the warpgroup.
         self.warpgroup: ir.Value = None
-        self.sharer: ir.Value = None
         #: Tiles of other warpgroups before the next one of this.
         self._passed = Variable(builder, _I32(0))
         if plan.sharing < plan.warpgroups:
             writer.code.meet = self.meet
-        #: Whether a slot is free when products that still run end, and how to wait for them.
+        #: Whether a slot is free when products that still run end.
         self._is_pending = Variable(builder, _I1(0))
-        self._wait: Callable[[], None] | None = None
         self.handlers = {
             "ring.begin": self._begin,
             "ring.produce": self._produce,
@@ -108,6 +100,7 @@ class Ring:
             "tile.store": self._store,
             "ring.prefetch": self._prefetch,
             "ring.turn": self._turn,
+            "ring.rows": self._find_rows,
             "ring.taken": self._take,
             "ring.pass": self._pass,
             "tile.part": self._part,
@@ -346,7 +339,12 @@ class Ring:
             for each in reversed(emitter.indices(emitter.get(whole), part, part.operands[1:]))
         ]
         about = (self.sharer, plan.sharing, store, self._maps[store.tensor_map], before)
-        write_store(self._writer, operation, BoxWriter(self.boxes(), plan.boxes, self.meet, *about))
+        writer = BoxWriter(self.boxes(), plan.boxes, self.meet, *about)
+        is_one = store.count * store.row_elements == operation.attributes["shape"][1]
+        if is_one and end_of(operation.operands[0]) is not None:
+            first = write_place(emitter, operation.operands[1])
+            writer.rows = (self._first_row(first), wgmma.WARPGROUP_ROWS)
+        write_store(self._writer, operation, writer)
 
     @property
     def sharing(self) -> int:
@@ -356,123 +354,6 @@ class Ring:
     def meet(self) -> None:
         """Let the threads of the warpgroup wait for each other."""
         meet(self._builder, self.warpgroup)
-
-    # -- products ---------------------------------------------------------------------------------
-
-    def _multiply(self, operation: Operation) -> None:
-        """Write a product of two parts of the slot, and wait for it or for the one before."""
-        form: wgmma.Form = operation.attributes["form"]
-        target = self._writer.storage(operation.result).memory
-        rows, columns = operation.attributes["shape"]
-        blocks = rows // (wgmma.WARPGROUP_ROWS * self._plan.sharing)
-        count = blocks * columns // 2  # results of a thread
-        adds = False
-        for added in operation.operands[2:]:
-            source, adds = self._writer.storage(added).memory, True
-            if source is not target:
-                for number in range(count):
-                    target.set(_I64(number), source.get(_I64(number)))
-        depth, promote = operation.attributes["depth"], operation.attributes["promote"]
-        together = promote if form.is_promoted and promote is not None else depth
-        for first in range(0, depth, together):
-            places = range(first, min(first + together, depth), form.depth)
-            if not adds or together is depth:
-                self._product(operation, blocks, places, target, adds=adds)
-            else:
-                sums = self._writer.code.local(target.kind, count)
-                self._product(operation, blocks, places, sums, adds=False)
-                for number in map(_I64, range(count)):
-                    total = self._builder.fadd(target.get(number), sums.get(number))
-                    target.set(number, total)
-            adds = True
-
-    def _product(
-        self,
-        operation: Operation,
-        blocks: int,
-        places: Sequence[int],
-        target: Memory,
-        *,
-        adds: bool,
-    ) -> None:
-        """Multiply at some places along k, for all blocks of rows of a warpgroup."""
-        builder = self._builder
-        form: wgmma.Form = operation.attributes["form"]
-        columns = operation.attributes["shape"][1]
-        a, b = (_part_of(each) for each in operation.operands[:2])
-        assert b is not None
-        exchanged = (a is not None and a.is_exchanged(operation, 0), b.is_exchanged(operation, 1))
-        steps = [place // form.depth for place in places]
-        rows = [
-            [self._rows(operation, a, step, block) for block in range(blocks)] for step in steps
-        ]
-        wgmma.begin(builder)
-        for step, blocks_of_step in zip(steps, rows, strict=True):
-            second = self._operand(b, step, is_exchanged=exchanged[1])
-            for block, first in enumerate(blocks_of_step):
-                is_sum = adds or step > steps[0]
-                found = wgmma.Instruction(form, columns, exchanged, is_sum, a is None)
-                registers = builder.gep(target.data, [_I32(block * found.count)])
-                call_by_architecture(builder, found.name, _VOID, [registers, *first, second])
-        wgmma.commit(builder)
-        words = [] if a is not None else [word for step in rows for own in step for word in own]
-
-        def wait(pending: int) -> None:
-            found = wgmma.Wait(form.register, blocks * columns // 2, pending, len(words))
-            call_by_architecture(builder, found.name, _VOID, [target.data, *words])
-
-        self._wait = partial(wait, 0)
-        if operation.attributes.get("is_awaited", True):
-            wait(1 if operation.attributes.get("is_pending") else 0)
-        else:
-            self._begun[operation] = wait
-
-    def _await(self, operation: Operation) -> None:
-        """Wait for a product, and for all but some that began after it."""
-        wait = self._begun.pop(operation.attributes["product"])
-        wait(operation.attributes["pending"])
-
-    def _rows(
-        self, operation: Operation, part: Part | None, step: int, block: int
-    ) -> list[ir.Value]:
-        """Describe a block of the rows of this warpgroup, in a step along k.
-
-        A factor without a part is in four registers.
-        """
-        if part is None:
-            made = operation.operands[0].owner
-            assert isinstance(made, Operation)
-            blocks = operation.attributes["shape"][0] // (wgmma.WARPGROUP_ROWS * self._plan.sharing)
-            first = OWN_WORDS * (step * blocks + block)
-            return [self._writer.emitter.get(each) for each in made.operands[first:][:OWN_WORDS]]
-        is_exchanged = part.is_exchanged(operation, 0)
-        #: Bytes from the rows of a warpgroup to those of the next one.
-        unit = part.panel_bytes if is_exchanged else wgmma.WARPGROUP_ROWS * wgmma.ROW_BYTES
-        first = self._builder.mul(self.sharer, _I32(unit))
-        offset = block * self._plan.sharing * unit
-        return [self._operand(part, step, first, offset, is_exchanged=is_exchanged)]
-
-    def _operand(
-        self,
-        part: Part,
-        step: int,
-        first: ir.Value | None = None,
-        offset: int = 0,
-        *,
-        is_exchanged: bool,
-    ) -> ir.Value:
-        """Describe a factor in a step along k, from a byte of it on."""
-        builder = self._builder
-        if is_exchanged:  # a step is so many rows of all panels
-            offset += step * wgmma.STEP_BYTES // 2 * wgmma.ROW_BYTES
-        else:
-            panel, within = divmod(step * wgmma.STEP_BYTES, wgmma.ROW_BYTES)
-            offset += panel * part.panel_bytes + within
-        start = builder.add(self._slots[part.ring], _I32(part.start))
-        if first is not None:
-            start = builder.add(start, first)
-        found = wgmma.descriptor(builder, start, part.panel_bytes if is_exchanged else 0)
-        return wgmma.moved(builder, found, offset)
 
 
 def _places(plan: WarpgroupPlan) -> tuple[list[tuple[int, int]], int]:
@@ -485,12 +366,6 @@ def _places(plan: WarpgroupPlan) -> tuple[list[tuple[int, int]], int]:
     first = boxes + plan.warpgroups * plan.boxes * BOX_BYTES
     barriers = accumulate((each.slots * size for each in plan.rings), initial=first)
     return list(zip(slots, barriers, strict=True))[:-1], boxes
-
-
-def _part_of(value: Value) -> Part | None:
-    """Return the part of a ring that a factor is, ``None`` if it is computed."""
-    assert isinstance(value.owner, Operation)
-    return value.owner.attributes.get("part")
 
 
 def _wide(builder: ir.IRBuilder, index: ir.Value) -> ir.Value:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
 from numba import types
@@ -25,11 +25,9 @@ from targets.cuda.compile.tiles.elements import OperationCode
 from targets.cuda.compile.tiles.thread_code import Memory
 
 if TYPE_CHECKING:
-    from targets.cuda.compile.mma.fragments import Fragments
+    from targets.cuda.compile.mma.boxes import BoxWriter
     from targets.cuda.compile.tiles.writer import TileWriter
 
-    #: Stores a whole tile, given the function of its elements.
-    StoreBoxes: TypeAlias = Callable[["Access", Fragments, Callable[[Slot], ir.Value]], None]
 
 __all__ = ["is_harmless", "write_load", "write_store"]
 
@@ -99,7 +97,7 @@ def write_load(writer: TileWriter, operation: Operation) -> None:
 
 
 def write_store(
-    writer: TileWriter, operation: Operation, store_boxes: StoreBoxes | None = None
+    writer: TileWriter, operation: Operation, store_boxes: BoxWriter | None = None
 ) -> None:
     """Write the elements of an expression to an array; whole tiles by `store_boxes`, if given."""
     code = OperationCode(writer, operation)
@@ -120,7 +118,7 @@ def write_store(
                 access.store(code.element)
 
 
-def _store_rows(code: OperationCode, access: Access, store_boxes: StoreBoxes | None) -> None:
+def _store_rows(code: OperationCode, access: Access, store_boxes: BoxWriter | None) -> None:
     """Compute and store the elements of a tile with two axes."""
     if isinstance(code.layout, Layout) or not access.may_be_in_vectors:
         access.store(code.element)
@@ -131,12 +129,22 @@ def _store_rows(code: OperationCode, access: Access, store_boxes: StoreBoxes | N
     if not isinstance(code.layout, Fragments):
         access.store(code.element)
         return
+    rows = None if store_boxes is None else store_boxes.rows
     test = is_whole if store_boxes is not None else has_vectors
-    with code.builder.if_else(test(access, code.layout)) as (whole, part):
+    with code.builder.if_else(test(access, code.layout, rows)) as (whole, part):
         with whole:
             (store_boxes or store_vectors)(access, code.layout, code.element)
         with part:
-            access.store(code.element)
+            if rows is None:
+                access.store(code.element)
+            else:
+                none = (access.starts[0], 0)
+                with code.builder.if_else(has_vectors(access, code.layout, none)) as (yes, no):
+                    with yes:
+                        end = access.parts.shape[0]
+                        store_vectors(access, code.layout, code.element, end)
+                    with no:
+                        access.store(code.element)
 
 
 def is_harmless(operation: Operation) -> bool:
