@@ -10,7 +10,7 @@ import pytest
 
 import kerneldsl as kd
 from tests.support.native import is_native, require_native, warm_up
-from tests.support.products import product
+from tests.support.products import grouped_product, product, rows_of_groups
 
 _MEMBERS = [
     ((128, 256, 64), 256, "bfloat16", {}),
@@ -58,6 +58,29 @@ def test_products_are_exact(tile, threads, dtype, options):
         (9 * rows, 7 * columns, 2 * depth),
     ):
         _check(launch, dtype, shape, options)
+
+
+@pytest.mark.parametrize("result", [np.float32, ml_dtypes.bfloat16])
+@pytest.mark.parametrize("tile", [(128, 256, 64), (64, 128, 64)])
+def test_groups_of_rows_are_exact(tile, result):
+    rng = np.random.default_rng(4)
+    groups = [0, 1, 64, 65, 128, 129, *map(int, rng.integers(0, 300, 20))]
+    total, columns, depth = sum(groups), 528, 320
+    table = kd.to_device(rng.permutation(rows_of_groups(groups, columns, tile[:2])))
+    a = rng.integers(-2, 3, (total + 5, depth)).astype(ml_dtypes.bfloat16)
+    a[total:] = np.nan
+    weights = rng.integers(-2, 3, (len(groups), columns, depth)).astype(ml_dtypes.bfloat16)
+    expected = [
+        rows.astype(np.float32) @ w.astype(np.float32).T
+        for rows, w in zip(np.split(a[:total], np.cumsum(groups)[:-1]), weights, strict=True)
+    ]
+    for blocks in (132, 7):
+        c = kd.to_device(np.full((total + 5, columns), 77, result))
+        launch = grouped_product(*tile)[blocks, 256]
+        launch(kd.to_device(a), kd.to_device(weights), table, c)
+        found = c.copy_to_host()
+        np.testing.assert_array_equal(found[:total], np.concatenate(expected).astype(result))
+        assert (found[total:] == 77).all()
 
 
 def test_native_launches_encode_maps_of_other_arrays():

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
+from itertools import accumulate
 from typing import Any
+
+import numpy as np
 
 import kerneldsl as kd
 from kerneldsl.contract import ArrayPromises, Promises, Specialization
@@ -14,7 +18,14 @@ from targets.cuda.compile.artifact import CudaArtifact
 from targets.cuda.compile.compiler import compile_kernel
 from targets.cuda.compile.ptx_compiler import PtxCompiler
 
-__all__ = ["compile_product", "product", "shared_product", "specialize_product"]
+__all__ = [
+    "compile_product",
+    "grouped_product",
+    "product",
+    "rows_of_groups",
+    "shared_product",
+    "specialize_product",
+]
 
 
 def product(
@@ -49,6 +60,36 @@ def product(
             kd.tile.store(c, (m, n), total)
 
     return multiply
+
+
+@cache
+def grouped_product(rows: int, columns: int, depth: int) -> Any:
+    """Return a kernel that multiplies groups of rows by matrices of their own."""
+
+    @kd.kernel
+    def multiply_groups(a, weights, tiles, c):
+        for t in kd.tiles(tiles.shape[0], 1):
+            m, n, group, end = tiles[t, 0], tiles[t, 1], tiles[t, 2], tiles[t, 3]
+            acc = kd.tile.zeros((rows, columns), kd.float32)
+            for k in kd.pipelined(range(0, a.shape[1], depth), stages=2):
+                x = kd.tile.load(a[:end], (m, k), (rows, depth))
+                acc = kd.mma(x, kd.tile.load(weights[group], (n, k), (columns, depth)).T, acc)
+            kd.tile.store(c[:end], (m, n), acc)
+
+    return multiply_groups
+
+
+def rows_of_groups(groups: Sequence[int], width: int, tile: tuple[int, ...]) -> np.ndarray:
+    """Return the table of tiles of groups of so many rows: row, column, group and its end."""
+    rows, columns = tile
+    ends = list(accumulate(groups))
+    found = [
+        (m, n, group, end)
+        for group, (end, count) in enumerate(zip(ends, groups, strict=True))
+        for m in range(end - count, end, rows)
+        for n in range(0, width, columns)
+    ]
+    return np.array(found, np.uint32)
 
 
 #: A kernel of :func:`product` that tests share, if they do not launch it.

@@ -12,6 +12,7 @@ from kerneldsl.language.element_types import element_name
 from kerneldsl.language.intrinsics.matrix import ACCUMULATORS
 from tests.support.arrays import HOST_DTYPES, poisoned
 from tests.support.cases import CaseList
+from tests.support.products import grouped_product, rows_of_groups
 from tests.support.tile_words import product
 
 _LIST = CaseList("products")
@@ -240,6 +241,32 @@ for _kernel in (_by_functions, _through_shared):
         block=(64,),
         expected=lambda a, b, c: {2: a.astype(c.dtype) @ b.astype(c.dtype).T},
     )
+
+
+_GROUPS = (130, 0, 1, 65, 64)
+
+
+def _groups(rng: np.random.Generator) -> tuple[Any, ...]:
+    count, columns, depth = sum(_GROUPS), 72, 136
+    a = small_integers(rng, (count, depth), "float16")
+    weights = small_integers(rng, (len(_GROUPS), columns, depth), "float16")
+    table = rng.permutation(rows_of_groups(_GROUPS, columns, (128, 64)))
+    return a, weights, table, poisoned((count, columns), "float32")
+
+
+def _expected_groups(a: Any, weights: Any, table: Any, c: Any) -> dict[int, Any]:
+    parts = zip(np.split(a.astype(c.dtype), np.cumsum(_GROUPS)[:-1]), weights, strict=True)
+    return {3: np.concatenate([rows @ each.astype(c.dtype).T for rows, each in parts])}
+
+
+_LIST.add(
+    "groups.float16",
+    grouped_product(128, 64, 64),
+    _groups,
+    grid=(2,),
+    block=(256,),
+    expected=_expected_groups,
+)
 
 
 def _nibble(word, at):
