@@ -70,14 +70,14 @@ def fused(a, b, bias, rest, c, *, BM, BN, BK):
 
 @kd.kernel
 def grouped(a, weights, tiles, c, *, BM, BN, BK):
-    """Multiply each group of rows by its matrix; `tiles` has the place and the group of each."""
+    """Multiply groups of rows; `tiles` has the place, the group and its end for each tile."""
     for tile in kd.tiles(tiles.shape[0], 1):
-        m, n, group = tiles[tile, 0], tiles[tile, 1], tiles[tile, 2]
+        m, n, group, end = tiles[tile, 0], tiles[tile, 1], tiles[tile, 2], tiles[tile, 3]
         acc = kd.tile.zeros((BM, BN), kd.float32)
         for k in kd.pipelined(range(0, a.shape[1], BK), stages=2):
-            x = kd.tile.load(a, (m, k), (BM, BK))
+            x = kd.tile.load(a[:end], (m, k), (BM, BK))
             acc = kd.mma(x, kd.tile.load(weights[group], (n, k), (BN, BK)).T, acc)
-        kd.tile.store(c, (m, n), acc)
+        kd.tile.store(c[:end], (m, n), acc)
 
 
 @kd.kernel

@@ -105,6 +105,7 @@ DEEP = (512, 512, 65536)
 OF_LIBRARY = (DEEP, *((rows, _WIDE, _WIDE) for rows in FEW), (256, 4096, 14336), (256, 8192, 28672))
 #: Groups with up to ten times as many rows as others, and columns and depth of their products.
 _GROUPS, _GROUP_ROWS, _GROUP_SIDE = 64, (200, 2000), 2048
+_HALF = 0.6
 #: Matrices of a stack, and their extents.
 STACK = (64, 1024, 1024, 1024)
 _HEADS, _TOKENS = 32, 8192
@@ -257,24 +258,21 @@ def _blocks() -> int:
 
 
 def _grouped() -> Prepared:
-    """Return products of groups of rows, against one of as many rows that no group pads."""
-    rows, side, tile = np.geomspace(*_GROUP_ROWS, _GROUPS).astype(int), _GROUP_SIDE, 128
+    """Return products of groups of rows that follow each other, against one of all rows."""
+    rows, side, tile = np.geomspace(*_GROUP_ROWS, _GROUPS).astype(int), _GROUP_SIDE, (128, 256)
     np.random.default_rng(1).shuffle(rows)
-    counts = -(-rows // tile)
-    tiles = torch.from_numpy(_tiles_of_groups(counts, side // 256) * (tile, 256, 1)).int().cuda()
+    ends = np.cumsum(rows)
+    tiles = kd.to_device(_balanced(_tiles_of_groups(rows, side, tile)).astype(np.uint32))
     weights = _random((_GROUPS, side, side), torch.bfloat16)
-    a = _random((tile * int(counts.sum()), side), torch.bfloat16)
-    one = a[: int(rows.sum())]
-    out = {"ours": torch.empty_like(a), "one product": torch.empty_like(one)}
-    starts = tile * np.concatenate([[0], np.cumsum(counts)])
-    reference = torch.cat(
-        [a[i:j].double() @ weights[g].double().T for g, (i, j) in enumerate(pairwise(starts))]
-    )
-    error, plain = _error_to(reference), _error_to(one.double() @ weights[0].double().T)
-    launch = grouped.member(BM=tile, BN=256, BK=64)[_blocks(), 256]
+    a = _random((int(ends[-1]), side), torch.bfloat16)
+    out = {name: torch.empty_like(a) for name in ("ours", "one product")}
+    bounds = enumerate(pairwise([0, *ends.tolist()]))
+    reference = torch.cat([a[i:j].double() @ weights[g].double().T for g, (i, j) in bounds])
+    error, plain = _error_to(reference), _error_to(a.double() @ weights[0].double().T)
+    launch = grouped.member(BM=tile[0], BN=tile[1], BK=64)[_blocks(), 256]
     contenders = {
         "ours": lambda: launch(a, weights, tiles, out["ours"]),
-        "one product": lambda: product.forall(*one.shape)(one, weights[0], out["one product"]),
+        "one product": lambda: product.forall(*a.shape)(a, weights[0], out["one product"]),
     }
 
     def off(result: Any) -> float:
@@ -283,17 +281,41 @@ def _grouped() -> Prepared:
     return Prepared(contenders, out, off, 8e-3, 0, 4)
 
 
-def _tiles_of_groups(counts: np.ndarray, width: int) -> np.ndarray:
-    """Return the row, the column and the group of each tile, in the order in which they are taken.
+def _tiles_of_groups(rows: np.ndarray, width: int, tile: tuple[int, int]) -> np.ndarray:
+    """Return the row, the column, the group and its end of each tile, in the order of groups.
 
-    `counts` has the tiles of rows of each group.
+    The last tile of a group ends with it, so that its rows, or those of one warpgroup, are whole.
+    Rows that it shares with the tile before are computed twice, with equal bits.
     """
-    starts = np.cumsum(counts) - counts
-    found: list[tuple[int, int, int]] = []
-    for group in _in_waves(counts, _blocks() / width):
-        rows = range(starts[group], starts[group] + counts[group])
-        found += [(row, column, group) for column in range(width) for row in rows]
+    counts, ends = -(-rows // tile[0]), np.cumsum(rows)
+    found: list[tuple[int, int, int, int]] = []
+    for group in _in_waves(counts, _blocks() * tile[1] / width):
+        first, end = ends[group] - rows[group], ends[group]
+        starts = [*range(first, end, tile[0])]
+        if starts:
+            least = -(-(end - starts[-1]) // _FEWEST) * _FEWEST
+            starts[-1] = max(first, end - least)
+        columns = range(0, width, tile[1])
+        found += [(row, column, group, end) for column in columns for row in starts]
     return np.array(found)
+
+
+def _balanced(tiles: np.ndarray) -> np.ndarray:
+    """Order each wave so that the blocks with the most work so far get the tiles with few rows.
+
+    A tile with rows of one warpgroup alone takes about `_HALF` of the time of another one.
+    """
+    found, work = np.empty_like(tiles), np.zeros(_blocks())
+    costs = np.where(tiles[:, 3] - tiles[:, 0] <= _FEWEST, _HALF, 1.0)
+    work[len(tiles) % len(work) :] = -1  # blocks without a tile of the last wave
+    for first in range(0, len(tiles), len(work)):
+        wave, cost = tiles[first:][: len(work)], costs[first:][: len(work)]
+        blocks, order = (
+            np.argsort(-work[: len(wave)], kind="stable"),
+            np.argsort(cost, kind="stable"),
+        )
+        found[first + blocks], work[blocks] = wave[order], work[blocks] + cost[order]
+    return found
 
 
 def _in_waves(counts: np.ndarray, room: float) -> list[int]:
