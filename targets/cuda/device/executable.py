@@ -148,6 +148,8 @@ class CudaExecutable(Executable):
         retained = driver.contexts.get(index)
         if retained is None or self._is_debug:
             return None
+        if config.shared_bytes > self._allowed_shared_bytes:  # no launch from Python came before
+            self._check(config)
         function = self._function
         stream = stream_handle(config.stream)
         try:

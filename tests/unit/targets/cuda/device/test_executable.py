@@ -208,6 +208,16 @@ def test_native_code_is_told_where_everything_is() -> None:
     assert api.names().count("cuGetProcAddress") == 3
 
 
+def test_a_first_launch_by_native_code_may_have_much_shared_memory() -> None:
+    api = ProcAddresses()
+    executable = _executable(api, debug=False)
+    executable._allowed_shared_bytes = -1  # as of a kernel with more than 48 KiB of its own
+    before = api.names().count("cuFuncSetAttribute")
+    assert executable.native_entry(_CONFIG) is not None
+    assert api.names().count("cuFuncSetAttribute") > before
+    assert executable._allowed_shared_bytes > 0
+
+
 def test_native_code_is_told_nothing_of_a_driver_that_is_not_known() -> None:
     api = ProcAddresses()
     api.known = 2
