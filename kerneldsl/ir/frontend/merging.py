@@ -57,7 +57,8 @@ def merge(
         found = [settled(end.variables.get(name, MISSING)) for end in ends]
         unread = before.get(name, MISSING)
         old = unread.seen if isinstance(unread, Lazy) else unread
-        if old not in (None, MISSING) and all(value is old for value in found):
+        is_known = old is not None and old is not MISSING
+        if is_known and all(value is old for value in found):
             return old  # it was read in a region, and assigned in none
         try:
             return merged(name, found)

@@ -91,7 +91,7 @@ dot4 = Intrinsic(
 )
 fma = Intrinsic(
     "fma",
-    "Compute `a` · `b` + `c` with one rounding.",
+    "Compute `a` · `b` + `c` with one rounding. Of float16 and bfloat16 it is a float32.",
     Typing.FLOATS,
     ("a", "b", "c"),
     on_host=host_values.fma,
