@@ -210,7 +210,7 @@ def _fit(
         ]
         print_json({"fits": fits})
     elif not found:
-        print("Nothing was tuned with the cost model: it is of GPUs.")
+        print("Nothing was tuned on a GPU, and only GPUs have a cost model.")
     else:
         headers = ("device", "launches", "plans", "error", "first plan / best", "kept")
         print_table(
