@@ -265,7 +265,9 @@ def finite_of(name: str, value: Any, dtype: np.dtype[Any], low: float = -math.in
 
 def is_number(value: Any) -> bool:
     """Return whether a value is a number of Python's or NumPy's, or a bool."""
-    return isinstance(value, int | float | complex | np.number | np.bool_)
+    if isinstance(value, np.generic):
+        return isinstance(value, np.number | np.bool_) or value.dtype.name in NARROW
+    return isinstance(value, int | float | complex)
 
 
 def weak_scalar_of(name: str, value: Any, dtype: np.dtype[Any]) -> Any:

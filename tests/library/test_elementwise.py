@@ -188,6 +188,9 @@ def test_numbers_and_captured_values(call, rng):
     bound = 0.25
     got = call(elementwise.map, lambda v, s: min(v, bound) * s, x, 3.0)
     np.testing.assert_array_equal(got, np.minimum(x, 0.25) * 3)
+    halves, two = np.arange(4.0).astype(kd.bfloat16), kd.bfloat16(2)
+    np.testing.assert_array_equal(call(elementwise.clip, halves, None, two), [0, 1, 2, 2])
+    np.testing.assert_array_equal(call(elementwise.where, halves > 1, halves, two), [2, 2, 2, 3])
 
 
 @pytest.mark.full

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import kerneldsl as kd
 from kerneldsl.errors import ArgumentOverflowError, ArgumentTypeError, ArgumentValueError
 from stdlib_kernels import reduce
 from stdlib_kernels.arrays import to_host
@@ -81,6 +82,17 @@ def test_one_flag_for_all_elements(call, to_kind):
     assert call(reduce.mean, np.array(5), where=to_kind(np.array(True))) == 5
     assert np.isnan(call(reduce.mean, np.ones(3), where=False))
     assert np.isnan(call(reduce.max, np.array([1.0, np.nan]), initial=0.0))
+
+
+def test_bfloat16(call):
+    """Sums of few small integers are exact; ``x.dtype.type`` is no ``np.number`` here."""
+    values = np.arange(8.0).reshape(2, 4)
+    mask = values % 3 != 0
+    for name in NAMES:
+        first = {"initial": 2} if name in INITIAL else {}
+        exact = getattr(np, name)(values, axis=1, where=mask, **first)
+        got = call(getattr(reduce, name), values.astype(kd.bfloat16), 1, where=mask, **first)
+        np.testing.assert_array_equal(got, exact.astype(got.dtype))
 
 
 def test_refusals(target):
