@@ -168,16 +168,18 @@ def read_loop(
         carries = "tiles" not in attributes
         variables = LoopVariables(reader, made, names, kinds, origins, carries=carries)
         reader.origins.loops += 1
-        end = read(variables, made)
-        reader.variables = before
-        exits = [
-            each
-            for name, left in reader.exits.items()
-            for each in left.ends[outer[left] :]
-            if name != "return"
-        ]
-        is_settled = variables.is_settled(end, exits)
-        reader.origins.loops -= 1
+        try:
+            end = read(variables, made)
+            reader.variables = before
+            exits = [
+                each
+                for name, left in reader.exits.items()
+                for each in left.ends[outer[left] :]
+                if name != "return"
+            ]
+            is_settled = variables.is_settled(end, exits)
+        finally:
+            reader.origins.loops -= 1
         if is_settled:
             skipped = reader.take_skipped()
             if skipped is not None and not reader.origins.loops:

@@ -292,8 +292,8 @@ class Reader:
             read(self, node)
         except LaterRefusal as error:
             refusal = self._placed(error, node)
-            if isinstance(node, ast.For | ast.While):
-                raise refusal from refusal.__cause__
+            if isinstance(node, ast.For | ast.While) or not self.origins.loops:
+                raise refusal from refusal.__cause__  # nothing reads the statement again
             self.skipped = self.skipped or refusal
         except (errors.NumbaError, ValueError) as error:
             refusal = self._placed(error, node)

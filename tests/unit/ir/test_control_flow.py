@@ -346,6 +346,33 @@ def test_a_variable_is_assigned_before_it_is_read() -> None:
         _read(earlier, f"{_F}, {_F}")
 
 
+@kd.kernel
+def earlier_in_a_branch(x, out):
+    i = kd.grid(1)
+    if i < out.size:
+        total = 0
+        for k in range(x.size):
+            total += before  # noqa: F821
+            before = before + 1  # noqa: F821
+        out[i] = total
+
+
+@kd.kernel
+def times_in_a_branch(x, out):
+    i = kd.grid(1)
+    if i < out.size:
+        for k in range(x.size):
+            for _ in range(times):  # noqa: F821
+                out[i] += 1
+            times = k  # noqa: F841
+
+
+@pytest.mark.parametrize("kernel", [earlier_in_a_branch, times_in_a_branch])
+def test_a_branch_around_such_a_loop_is_not_left_out(kernel: Any) -> None:
+    with pytest.raises(errors.TypingError, match="variable (before|times) is not defined"):
+        _read(kernel, f"{_F}, {_F}")
+
+
 def test_a_temporary_variable_may_have_several_types() -> None:
     _read(temporaries, f"{_F}, {_F}")
 
