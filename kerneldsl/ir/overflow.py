@@ -2,11 +2,13 @@
 
 Products of a few extents and coordinates do not overflow int64. A product may overflow if
 
-- a literal factor is 65,536 or more, or a left shift of a variable 16 bits or more,
+- a literal factor is 65,536 or more, or all together are 2**32, or a left shift of a variable has
+  16 bits or more,
 - one value is a factor of it four times or more, as in ``i ** 13``, or
 - a loop multiplies a variable in each iteration, as ``h = h * 31 + x[k]`` does, or adds variables
-  that it computes from each other, as ``h += h >> 1`` and ``a, b = b, a + b`` do, and no condition
-  of the loop compares them.
+  that it computes from each other, as ``h += h >> 1`` and ``a, b = b, a + b`` do.
+
+The condition of a loop keeps a variable small by ``h < n``, unless `n` grows in the loop, too.
 
 A conversion to a smaller type keeps a number that fits where coordinates and extents have at most
 31 bits. So ``np.int32(kd.grid(1))`` does not overflow, and ``np.int8(kd.grid(1))`` may.
@@ -14,6 +16,7 @@ A conversion to a smaller type keeps a number that fits where coordinates and ex
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 
@@ -42,13 +45,19 @@ __all__ = ["overflowing_values"]
 
 #: The least literal factor of a hash, the least bits of its shifts, and the least power of a value.
 _FACTOR, _BITS, _POWER = 1 << 16, 16, 4
+#: The least bits of all literal factors of a hash together.
+_BITS_OF_FACTORS = 32
 #: Factors that are counted for one value.
 _MOST_FACTORS = 16
-_SUMS = (operator.add, operator.sub, operator.neg, operator.or_, operator.xor, max)
+_ADDITIONS = (operator.add, operator.sub, operator.or_, operator.xor)
+_SUMS = (*_ADDITIONS, operator.neg, abs, max)
 _LEAST = (min, operator.and_)
 _QUOTIENTS = (operator.floordiv, operator.rshift)
 _PRODUCTS = (operator.mul, operator.lshift, operator.pow)
-_ORDERS = (operator.lt, operator.le, operator.gt, operator.ge)
+#: Which operand of a comparison is less than the other one.
+_LESS = {operator.lt: 0, operator.le: 0, operator.gt: 1, operator.ge: 1}
+#: How many operands of a function are not much more than its result.
+_NOT_LESS = {operator.add: 2, operator.mul: 2, operator.or_: 2, max: 2, operator.sub: 1}
 #: Coordinates and extents of at most 31 bits.
 _SMALL: dict[str, Interval] = {
     **dict.fromkeys(("grid", "gridsize", *(f"extent.{axis}" for axis in "xyz")), (0, 2**31 - 1)),
@@ -71,8 +80,7 @@ def overflowing_values(region: Region, of_names: Mapping[str, Interval]) -> froz
         elif _is_narrowing(operation):
             uncertain.append(operation)
         elif operator_of(operation) in _PRODUCTS and _is_integer(operation.result):
-            powers_of_result = powers.of(operation.result).values()
-            if _has_a_large_factor(operation) or max(powers_of_result, default=0) >= _POWER:
+            if _has_a_large_factor(operation) or powers.are_large(operation.result):
                 found.add(operation.result)
             elif _is_shift_by_a_variable(operation):
                 uncertain.append(operation)
@@ -117,14 +125,23 @@ def _has_a_large_factor(product: Operation) -> bool:
     return function is operator.mul and any(abs(each or 0) >= _FACTOR for each in numbers)
 
 
+#: Factors of a value with their powers; for ``None``, the bits of all literals among them.
+_Factors = Mapping[Value | None, float]
+
+
 class _Powers:
     """Powers of values in the products that others are."""
 
     def __init__(self) -> None:
-        self._known: dict[Value, Mapping[Value, int]] = {}
+        self._known: dict[Value, _Factors] = {}
 
-    def of(self, value: Value) -> Mapping[Value, int]:
-        """Return the values that are factors of one, and their powers."""
+    def are_large(self, product: Value) -> bool:
+        """Return whether a product has a high power, or its literal factors are large together."""
+        found = dict(self.of(product))
+        return found.pop(None, 0) >= _BITS_OF_FACTORS or max(found.values(), default=0) >= _POWER
+
+    def of(self, value: Value) -> _Factors:
+        """Return the factors of a value."""
         found = self._known.get(value)
         if found is None:
             found = self._of(value)
@@ -133,7 +150,7 @@ class _Powers:
             self._known[value] = found
         return found
 
-    def _of(self, value: Value) -> Mapping[Value, int]:
+    def _of(self, value: Value) -> _Factors:
         made = value.owner
         if not _is_integer(value) or not isinstance(made, Operation):
             return {value: 1}
@@ -148,48 +165,76 @@ class _Powers:
         function, operands = operator_of(made), operands_of(made)
         if function in _SUMS:
             return self.most(operands)
-        if function in _QUOTIENTS or function is operator.lshift:
+        if function in _QUOTIENTS:
             return self.of(operands[0])
-        if function is operator.mul:
-            one, two = map(self.of, operands)
-            return {each: one.get(each, 0) + two.get(each, 0) for each in {**one, **two}}
+        if function in (operator.mul, operator.lshift):
+            literals = [abs(constant_number(each) or 0) for each in operands]
+            if function is operator.lshift:
+                operands, literals = operands[:1], [1 << min(literals[1], 64)]
+            found: dict[Value | None, float] = {None: sum(math.log2(max(n, 1)) for n in literals)}
+            for each, n in (pair for factor in operands for pair in self.of(factor).items()):
+                found[each] = found.get(each, 0) + n
+            return found
         if function is operator.pow and constant_number(operands[0]) is None:
             exponent = constant_number(operands[1])
             times = _POWER if exponent is None else exponent
             return {each: n * times for each, n in self.of(operands[0]).items()}
         return {value: 1}
 
-    def most(self, values: Iterable[Value]) -> Mapping[Value, int]:
-        found: dict[Value, int] = {}
+    def most(self, values: Iterable[Value]) -> _Factors:
+        found: dict[Value | None, float] = {}
         for value in values:
             for each, n in self.of(value).items():
                 found[each] = max(n, found.get(each, 0))
         return found
 
 
-def _grown_in(loop: Operation) -> Iterator[Value]:
-    """Yield what an iteration multiplies or adds up from variables that it makes from these."""
-    compared = set(sources_of(_compared(loop)))
-    variables = {
-        number: arguments
+#: Values that are less than a limit, and what the limit is made of.
+_Limit = tuple[set[Value], set[Value]]
+
+
+def _grown_in(loop: Operation) -> Iterable[Value]:
+    """Return what an iteration multiplies or adds up from variables that it makes from these."""
+    carried = {
+        number: {each[number] for each in carried_arguments(loop)}
         for number, result in enumerate(loop.results)
         if _is_integer(result)
-        and compared.isdisjoint(arguments := {each[number] for each in carried_arguments(loop)})
     }
-    if not variables:
-        return
     sources = _Sources(loop)
+    limits = [
+        (set(sources_of([value], _not_less)), set(sources.of_all([limit])))
+        for value, limit in _limits(loop)
+    ]
+    limits = _without_cycles(limits)
+    while True:
+        limited = set[Value]().union(*(values for values, _ in limits))
+        variables = {n: each for n, each in carried.items() if limited.isdisjoint(each)}
+        found, growing = list[Value](), set[Value]()
+        for group in _groups(variables, loop, sources):
+            arguments = set().union(*(variables[each] for each in group))
+            ends = [end.operands[each] for each in group for end in ends_of(loop)]
+            grown = list(sources.grown(ends, arguments))
+            found += grown
+            growing |= arguments if grown else set()
+        kept = [each for each in limits if growing.isdisjoint(each[1])]
+        if len(kept) == len(limits):
+            return found
+        limits = kept
+
+
+def _groups(
+    variables: Mapping[int, set[Value]], loop: Operation, sources: _Sources
+) -> Iterator[list[int]]:
+    """Yield the numbers of variables that are made of each other, which grow together."""
     made_of = {n: sources.of_all(end.operands[n] for end in ends_of(loop)) for n in variables}
     leads = {
         n: {m for m in variables if not variables[m].isdisjoint(made_of[n])} for n in variables
     }
     reached = {n: _reached(n, leads) for n in variables}
     for number in variables:
-        # Variables that are made of each other grow together.
         group = [each for each in reached[number] if number in reached[each]]
         if number == min(group, default=None):
-            ends = [end.operands[each] for each in group for end in ends_of(loop)]
-            yield from sources.grown(ends, set().union(*(variables[each] for each in group)))
+            yield group
 
 
 def _reached(first: int, leads: Mapping[int, set[int]]) -> set[int]:
@@ -201,13 +246,32 @@ def _reached(first: int, leads: Mapping[int, set[int]]) -> set[int]:
     return found
 
 
-def _compared(loop: Operation) -> Iterator[Value]:
-    """Yield the values that the condition of a ``while`` compares."""
+def _limits(loop: Operation) -> Iterator[tuple[Value, Value]]:
+    """Yield values that the condition of a ``while`` says to be less than others, and those."""
     if loop.name == "while":
         for part, truth in parts_of(loop.regions[0].yielded[0], True):
             function, operands = comparison_of(part, truth) or (None, [])
-            if function in _ORDERS:
-                yield from operands
+            if function in _LESS:
+                less = _LESS[function]
+                yield operands[less], operands[1 - less]
+
+
+def _without_cycles(limits: list[_Limit]) -> list[_Limit]:
+    """Return the limits that are not made of what they limit, as in ``h < h + 1``."""
+    found, left = list[_Limit](), limits
+    while True:
+        limited = set[Value]().union(*(values for values, _ in left))
+        new = [each for each in left if limited.isdisjoint(each[1])]
+        if not new:
+            return found
+        found += new
+        left = [each for each in left if each not in new]
+
+
+def _not_less(made: Operation) -> list[Value]:
+    """Return the operands of an operation that are not much more than its result."""
+    operands = operands_of(made)
+    return operands if made.name == "cast" else operands[: _NOT_LESS.get(operator_of(made), 0)]
 
 
 class _Sources:
@@ -257,8 +321,8 @@ class _Sources:
             if isinstance(each.owner, Operation)
         }
         yield from (value for value, each in made.items() if operator_of(each) in _PRODUCTS)
-        adds = {value: operands_of(each) for value, each in made.items() if _adds(each)}
-        if any(growing.issuperset(operands) for operands in adds.values()):
+        adds = [value for value, each in made.items() if operator_of(each) in _ADDITIONS]
+        if any(growing.issuperset(operands_of(made[value])) for value in adds):
             yield from adds
 
     def _grows(self, value: Value, growing: set[Value]) -> bool:
@@ -266,7 +330,3 @@ class _Sources:
         if isinstance(made, Operation) and operator_of(made) in _LEAST:
             return growing.issuperset(sources)
         return not growing.isdisjoint(sources)
-
-
-def _adds(made: Operation) -> bool:
-    return operator_of(made) in _SUMS and operator_of(made) not in (operator.neg, max)

@@ -287,6 +287,7 @@ made()
     "strided_as_one_axis": _element(
         "out[i] = x.ravel()[i]", "k.forall(8)(np.ones((4, 4))[:, ::2], out)"
     ),
+    "one_axis_in_an_order": _element("out[i] = x.ravel(order='C')[i]"),
     "an_object_is_called": _element(
         "out[i] = scaled(x[i])",
         before="import functools\n\nscaled = functools.partial(max, 1.0)\n",

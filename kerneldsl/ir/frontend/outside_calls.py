@@ -138,9 +138,11 @@ def call_function(
     key = getattr(function, "typing_key", function)
     if name_of(function) in ("argsort", "sort") and not is_of_program(key):
         raise call_refusal(name_of(function), tuple(each.type for each in given))
-    if isinstance(function, types.BoundFunction) and name_of(function) == "ravel" and not named:
+    if isinstance(function, types.BoundFunction) and name_of(function) == "ravel":
         array = function.this
-        if given or array.layout != "C":
+        if given or named:
+            raise Refusal("ravel takes no order in a kernel", "Write x.ravel(), in the order of C")
+        if array.layout != "C":
             raise Refusal(
                 f"an array of layout {array.layout} is no view of one axis, as ravel makes it",
                 "Index it by its axes, or pass np.ascontiguousarray(array)",

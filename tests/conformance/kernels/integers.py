@@ -408,4 +408,27 @@ def _grown_indices(table, starts, out):
             out[i, 1] += 3 * table[one >> 55] - table[most >> 55]
 
 
-_list.add("grown_indices", _grown_indices, _starts, grid=(-(-SIZE // 32),), block=(32,))
+@kd.kernel
+def _grown_until(table, starts, out):
+    """Conditions that compare a part of a hash, or its lower bound, do not limit it."""
+    i = kd.grid(1)
+    if i < out.shape[0]:
+        part, above, size = np.int64(i), np.int64(i) + 1, np.int64(-i)
+        while part % 64 < 60:
+            part = part * 5 + 3
+        k = starts[i + 1] - starts[i] + 30
+        while above > -(2**62) and k > 0:
+            above = above * 3
+            k -= 1
+        for _ in range(starts[i + 1] - starts[i] + 61):
+            size = abs(size) + abs(size)
+        written = np.int64(i) * 31 + 7
+        written = ((((written * 31 + 7) * 31 + 7) * 31 + 7) * 31 + 7) * 31 + 7
+        written = ((((written * 31 + 7) * 31 + 7) * 31 + 7) * 31 + 7) * 31 + 7
+        written = ((((written * 31 + 7) * 31 + 7) * 31 + 7) * 31 + 7) * 31 + 7
+        out[i, 0] = table[part >> 55] - 3 * table[above >> 55]
+        out[i, 1] = table[size >> 55] - 3 * table[written >> 55]
+
+
+for _name, _kernel in (("grown_indices", _grown_indices), ("grown_until", _grown_until)):
+    _list.add(_name, _kernel, _starts, grid=(-(-SIZE // 32),), block=(32,))

@@ -351,9 +351,9 @@ def earlier_in_a_branch(x, out):
     i = kd.grid(1)
     if i < out.size:
         total = 0
-        for k in range(x.size):
+        for _ in range(x.size):
             total += before  # noqa: F821
-            before = before + 1  # noqa: F821
+            before = before + 1  # noqa: F821, F841
         out[i] = total
 
 
@@ -369,7 +369,7 @@ def times_in_a_branch(x, out):
 
 @pytest.mark.parametrize("kernel", [earlier_in_a_branch, times_in_a_branch])
 def test_a_branch_around_such_a_loop_is_not_left_out(kernel: Any) -> None:
-    with pytest.raises(errors.TypingError, match="variable (before|times) is not defined"):
+    with pytest.raises(errors.TypingError, match=r"variable (before|times) is not defined"):
         _read(kernel, f"{_F}, {_F}")
 
 

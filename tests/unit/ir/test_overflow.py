@@ -96,6 +96,57 @@ def filled(x, out, n):
     out[i] = x[h >> 57]
 
 
+def until_a_remainder(x, out, n):
+    i = kd.grid(1)
+    h = i
+    while h % 64 < 60:
+        h = h * 5 + 3
+    out[i] = x[h >> 58]
+
+
+def above_a_limit(x, out, n):
+    i = kd.grid(1)
+    h = i
+    while h >= i and n > 0:
+        h = h * 3 + 1
+        n -= 1
+    out[i] = x[h >> 58]
+
+
+def below_what_grows(x, out, n):
+    i = kd.grid(1)
+    a, b = i, i + 1
+    while a < b and n > 0:
+        a *= 2
+        b *= 3
+        n -= 1
+    out[i] = x[a >> 58]
+
+
+def below_itself(x, out, n):
+    i = kd.grid(1)
+    h = i + 1
+    while h < h + 1 and n > 0:
+        h = h * 3
+        n -= 1
+    out[i] = x[h >> 58]
+
+
+def magnitudes(x, out, n):
+    i = kd.grid(1)
+    h = i
+    for _ in range(n):
+        h = abs(h) + abs(h)
+    out[i] = x[h >> 58]
+
+
+def written_out(x, out, n):
+    i = kd.grid(1)
+    h = ((i * 31 + 7) * 31 + 7) * 31 + 7
+    h = ((h * 31 + 7) * 31 + 7) * 31 + 7
+    out[i] = x[(h * 31 + 7) >> 30]
+
+
 def sums_of_an_inner_loop(x, out, n):
     i = kd.grid(1)
     h = i
@@ -145,6 +196,22 @@ def searched(x, out, n):
         else:
             high = middle
     out[i] = low
+
+
+def both_searched(x, out, n):
+    low, high, most = 0, n, n * 2
+    while low < high and high < most:
+        mid = (low + high) // 2
+        if x[mid] < 3:
+            low = mid + 1
+        else:
+            high = mid
+    out[low] = high
+
+
+def axes_of_a_row(x, out, n):
+    i = kd.grid(1)
+    out[i] = x[((((i * 64 + n) * 64 + n) * 64 + n) * 64 + n) * 4]
 
 
 def strides(x, out, n):
@@ -212,6 +279,12 @@ HASHES = (
         halves,
         fibonacci,
         filled,
+        until_a_remainder,
+        above_a_limit,
+        below_what_grows,
+        below_itself,
+        magnitudes,
+        written_out,
         sums_of_an_inner_loop,
         through_an_inner_loop,
         narrowed,
@@ -221,7 +294,17 @@ HASHES = (
     ),
 )
 OTHERS = (
-    *(rows_of_four_axes, searched, strides, heap, remainders, sums_of_sums, sums_of_products),
+    *(
+        rows_of_four_axes,
+        axes_of_a_row,
+        searched,
+        both_searched,
+        strides,
+        heap,
+        remainders,
+        sums_of_sums,
+        sums_of_products,
+    ),
     *(coordinates_of_32_bits, strides_of_powers),
 )
 
