@@ -160,12 +160,13 @@ def _is_of_value(tiles: TileReader, dtype: Any) -> bool:
 
 def _with_dtype(tiles: TileReader, dtype: ast.expr) -> Value:
     """Return a value that has the dtype, or is it."""
-    found: Value
-    if isinstance(dtype, ast.Attribute):
-        found = tiles.value_or_tile(dtype.value)
-        if isinstance(found, Value) and hasattr(found.type, "dtype"):
-            return found
+    owner = tiles.value_or_tile(dtype.value) if isinstance(dtype, ast.Attribute) else None
+    if isinstance(owner, Value) and hasattr(owner.type, "dtype"):
+        return owner
     found = tiles.value(dtype)
+    if not isinstance(found, Value) or not isinstance(found.type, types.DType):
+        dtype_of(tiles.reader.unit, dtype)  # which refuses it
+    assert isinstance(found, Value)
     return found
 
 

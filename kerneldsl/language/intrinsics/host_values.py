@@ -30,6 +30,8 @@ def fma(a: Any, b: Any, c: Any) -> Any:
     product = first * second
     if are_narrow:  # a product of two of them is a float64
         return np.float32(_sum_to_odd(product, third))
+    if math.isinf(third) and math.isfinite(first) and math.isfinite(second):
+        return np.float64(third)  # the product may be beyond all floats, and is less
     if not all(map(math.isfinite, (first, second, third))) or not (first and second):
         return np.float64(product + third)
     from fractions import Fraction  # with decimal numbers, which few programs need

@@ -35,6 +35,11 @@ def test_fma_of_what_nearly_cancels(a: float, b: float) -> None:
     _check(np.float32, a, b, float(c))
 
 
+def test_an_infinite_sum_of_a_product_beyond_float64() -> None:
+    assert kd.fma(-1.5e16, -1.3e292, -np.inf) == -np.inf
+    assert kd.fma(1.5e16, -1.3e292, np.inf) == np.inf
+
+
 def test_rounding_twice_would_be_another_number() -> None:
     a, b, c = np.float32(1 + 2**-12), np.float32(1 + 2**-12), np.float32(2**-60)
     twice = np.float32(float(a) * float(b) + float(c))
