@@ -1,15 +1,17 @@
-"""Definition of the standard's elementwise functions: signature, docstring and rule in a row."""
+"""Make the standard's elementwise functions from functions of numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
+
+import numpy as np
 
 from stdlib_kernels.array_api.computing import Rule, compute
 from stdlib_kernels.checks import Out
 from stdlib_kernels.functions import repeated_function
 
-__all__ = ["RULES", "binary", "unary"]
+__all__ = ["RULES", "elementwise"]
 
 _TEXT = """{summary}
 
@@ -36,7 +38,7 @@ numpy.{ufunc}
 Examples
 --------
 >>> from stdlib_kernels import array_api as xp
->>> xp.{name}({example}).tolist()
+>>> xp.{name}({given}).tolist()
 {result}
 """
 _ONE = """x : array
@@ -49,29 +51,44 @@ _TWO = """x1, x2 : array or number
 RULES: dict[str, Rule] = {}
 
 
-def unary(name: str, summary: str, rule: Rule, given: str, result: str) -> Callable[..., Any]:
-    def function(x: Any, /, *, out: Out = None) -> Any:
-        return compute(rule, name, (x,), out)
+def elementwise(
+    ufunc: np.ufunc,
+    kinds: str,
+    example: str,
+    *,
+    others: Mapping[str, Callable[..., Any]] | None = None,
+    **properties: bool,
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Make a function of arrays from one of numbers, with its name and its summary; a decorator.
 
-    return _public(function, name, summary, rule, _ONE, f"xp.asarray({given})", result)
+    - `ufunc`, `kinds`, `properties`: as of `Rule`.
+    - `example`: the elements of one array or two, and those of the result.
+    - `others`: the functions of numbers for kinds that have their own.
+    """
 
+    def decorate(of_numbers: Callable[..., Any]) -> Callable[..., Any]:
+        name = of_numbers.__name__
+        functions = {**others, kinds: of_numbers} if others else of_numbers
+        rule = RULES[name] = Rule(ufunc, functions, kinds, **properties)
 
-def binary(name: str, summary: str, rule: Rule, given: str, result: str) -> Callable[..., Any]:
-    def function(x1: Any, x2: Any, /, *, out: Out = None) -> Any:
-        return compute(rule, name, (x1, x2), out)
+        def unary(x: Any, /, *, out: Out = None) -> Any:
+            return compute(rule, name, (x,), out)
 
-    left, _, right = given.partition("], ")
-    example = f"xp.asarray({left}]), xp.asarray({right})"
-    return _public(function, name, summary, rule, _TWO, example, result)
+        def binary(x1: Any, x2: Any, /, *, out: Out = None) -> Any:
+            return compute(rule, name, (x1, x2), out)
 
+        function: Any = unary if ufunc.nin == 1 else binary
+        given, result = example.split(" → ")
+        arrays = [f"xp.asarray({each})" for each in given.replace("], [", "]; [").split("; ")]
+        function.__name__ = function.__qualname__ = name
+        function.__doc__ = _TEXT.format(
+            name=name,
+            summary=of_numbers.__doc__,
+            ufunc=ufunc.__name__,
+            operands=_ONE if ufunc.nin == 1 else _TWO,
+            given=", ".join(arrays),
+            result=result,
+        )
+        return repeated_function(function)
 
-def _public(
-    function: Any, name: str, summary: str, rule: Rule, operands: str, example: str, result: str
-) -> Callable[..., Any]:
-    """Set the name and the docstring of a function, and register its rule."""
-    RULES[name] = rule
-    function.__name__ = function.__qualname__ = name
-    ufunc = rule.ufunc.__name__
-    given = {"name": name, "summary": summary, "ufunc": ufunc, "operands": operands}
-    function.__doc__ = _TEXT.format(**given, example=example, result=result)
-    return repeated_function(function)
+    return decorate

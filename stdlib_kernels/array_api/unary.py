@@ -1,5 +1,7 @@
 """Elementwise functions of one array, with the dtypes of NumPy's functions.
 
+A function here is of numbers, in the language of kernels; `elementwise` makes that of arrays.
+
 References
 ----------
 Python array API standard 2024.12, "Element-wise functions"; NumPy, NEP 50, "Promotion rules for
@@ -8,326 +10,267 @@ Python scalars".
 
 from __future__ import annotations
 
+import builtins
+from typing import Any
+
 import numpy as np
 
 from stdlib_kernels.array_api import scalars
-from stdlib_kernels.array_api.computing import Rule
-from stdlib_kernels.array_api.making import unary
+from stdlib_kernels.array_api.making import RULES, elementwise
+from stdlib_kernels.copying import itself
 
-__all__ = [
-    "abs",
-    "acos",
-    "acosh",
-    "asin",
-    "asinh",
-    "atan",
-    "atanh",
-    "bitwise_invert",
-    "ceil",
-    "conj",
-    "cos",
-    "cosh",
-    "exp",
-    "expm1",
-    "floor",
-    "imag",
-    "isfinite",
-    "isinf",
-    "isnan",
-    "log",
-    "log1p",
-    "log2",
-    "log10",
-    "logical_not",
-    "negative",
-    "positive",
-    "real",
-    "reciprocal",
-    "round",
-    "sign",
-    "signbit",
-    "sin",
-    "sinh",
-    "sqrt",
-    "square",
-    "tan",
-    "tanh",
-    "trunc",
-]
 
-abs = unary(
-    "abs",
-    "Compute the size of each element, of a complex number its modulus.",
-    Rule(np.absolute, scalars.absolute),
-    "[-3.0, 4.0]",
-    "[3.0, 4.0]",
+@elementwise(np.absolute, "biufc", "[-3.0, 4.0] → [3.0, 4.0]")
+def abs(v: Any) -> Any:
+    """Compute the size of each element, of a complex number its modulus."""
+    return builtins.abs(v)
+
+
+@elementwise(np.arccos, "fc", "[1.0] → [0.0]")
+def acos(v: Any) -> Any:
+    """Compute the arc cosine of each element, in radians."""
+    return np.arccos(v)
+
+
+@elementwise(np.arccosh, "fc", "[1.0] → [0.0]")
+def acosh(v: Any) -> Any:
+    """Compute the inverse hyperbolic cosine of each element."""
+    return np.arccosh(v)
+
+
+@elementwise(np.arcsin, "fc", "[0.0] → [0.0]")
+def asin(v: Any) -> Any:
+    """Compute the arc sine of each element, in radians."""
+    return np.arcsin(v)
+
+
+@elementwise(np.arcsinh, "fc", "[0.0] → [0.0]")
+def asinh(v: Any) -> Any:
+    """Compute the inverse hyperbolic sine of each element."""
+    return np.arcsinh(v)
+
+
+@elementwise(np.arctan, "fc", "[0.0] → [0.0]")
+def atan(v: Any) -> Any:
+    """Compute the arc tangent of each element, in radians."""
+    return np.arctan(v)
+
+
+@elementwise(np.arctanh, "fc", "[0.0] → [0.0]")
+def atanh(v: Any) -> Any:
+    """Compute the inverse hyperbolic tangent of each element."""
+    return np.arctanh(v)
+
+
+@elementwise(np.invert, "biu", "[0, 5] → [-1, -6]", others={"b": scalars.is_zero})
+def bitwise_invert(v: Any) -> Any:
+    """Invert the bits of each element; of a boolean, the truth."""
+    return ~v
+
+
+@elementwise(
+    np.ceil, "biuf", "[1.2, -1.2] → [2.0, -1.0]", others={"biu": itself}, keeps_integers=True
 )
-acos = unary(
-    "acos",
-    "Compute the arc cosine of each element, in radians.",
-    Rule(np.arccos, scalars.acos, "fc"),
-    "[1.0]",
-    "[0.0]",
+def ceil(v: Any) -> Any:
+    """Round each element up to an integer."""
+    return np.ceil(v)
+
+
+@elementwise(np.conjugate, "iufc", "[1 + 2j] → [(1-2j)]", others={"iuf": scalars.real})
+def conj(v: Any) -> Any:
+    """Compute the complex conjugate of each element."""
+    return np.conj(v)
+
+
+@elementwise(np.cos, "fc", "[0.0] → [1.0]")
+def cos(v: Any) -> Any:
+    """Compute the cosine of each element, in radians."""
+    return np.cos(v)
+
+
+@elementwise(np.cosh, "fc", "[0.0] → [1.0]")
+def cosh(v: Any) -> Any:
+    """Compute the hyperbolic cosine of each element."""
+    return np.cosh(v)
+
+
+@elementwise(np.exp, "fc", "[0.0] → [1.0]")
+def exp(v: Any) -> Any:
+    """Compute e to the power of each element."""
+    return np.exp(v)
+
+
+@elementwise(np.expm1, "fc", "[0.0] → [0.0]")
+def expm1(v: Any) -> Any:
+    """Compute e to the power of each element, less 1, exact for small ones."""
+    return np.expm1(v)
+
+
+@elementwise(
+    np.floor, "biuf", "[1.2, -1.2] → [1.0, -2.0]", others={"biu": itself}, keeps_integers=True
 )
-acosh = unary(
-    "acosh",
-    "Compute the inverse hyperbolic cosine of each element.",
-    Rule(np.arccosh, scalars.acosh, "fc"),
-    "[1.0]",
-    "[0.0]",
+def floor(v: Any) -> Any:
+    """Round each element down to an integer."""
+    return np.floor(v)
+
+
+@elementwise(np.conjugate, "c", "[1 + 2j] → [2.0]", is_component=True)
+def imag(v: Any) -> Any:
+    """Take the imaginary part of each complex element."""
+    return v.imag
+
+
+@elementwise(
+    np.isfinite, "biufc", "[1.0, float('inf')] → [True, False]", others={"biu": scalars.always}
 )
-asin = unary(
-    "asin",
-    "Compute the arc sine of each element, in radians.",
-    Rule(np.arcsin, scalars.asin, "fc"),
-    "[0.0]",
-    "[0.0]",
+def isfinite(v: Any) -> Any:
+    """Test for each element whether it is neither infinite nor NaN."""
+    return np.isfinite(v)
+
+
+@elementwise(
+    np.isinf, "biufc", "[1.0, float('inf')] → [False, True]", others={"biu": scalars.never}
 )
-asinh = unary(
-    "asinh",
-    "Compute the inverse hyperbolic sine of each element.",
-    Rule(np.arcsinh, scalars.asinh, "fc"),
-    "[0.0]",
-    "[0.0]",
+def isinf(v: Any) -> Any:
+    """Test for each element whether it is infinite."""
+    return np.isinf(v)
+
+
+@elementwise(
+    np.isnan, "biufc", "[1.0, float('nan')] → [False, True]", others={"biu": scalars.never}
 )
-atan = unary(
-    "atan",
-    "Compute the arc tangent of each element, in radians.",
-    Rule(np.arctan, scalars.atan, "fc"),
-    "[0.0]",
-    "[0.0]",
+def isnan(v: Any) -> Any:
+    """Test for each element whether it is NaN."""
+    return np.isnan(v)
+
+
+@elementwise(np.log, "fc", "[1.0] → [0.0]")
+def log(v: Any) -> Any:
+    """Compute the natural logarithm of each element."""
+    return np.log(v)
+
+
+@elementwise(np.log10, "fc", "[100.0] → [2.0]")
+def log10(v: Any) -> Any:
+    """Compute the logarithm of each element to base 10."""
+    return np.log10(v)
+
+
+@elementwise(np.log1p, "fc", "[0.0] → [0.0]")
+def log1p(v: Any) -> Any:
+    """Compute the natural logarithm of 1 and each element, exact for small ones."""
+    return np.log1p(v)
+
+
+@elementwise(np.log2, "fc", "[1.0] → [0.0]")
+def log2(v: Any) -> Any:
+    """Compute the logarithm of each element to base 2."""
+    return np.log2(v)
+
+
+@elementwise(np.logical_not, "biufc", "[0, 5] → [True, False]")
+def logical_not(v: Any) -> Any:
+    """Test for each element whether it is zero."""
+    return v == 0
+
+
+@elementwise(np.negative, "iufc", "[1, -2] → [-1, 2]")
+def negative(v: Any) -> Any:
+    """Negate each element."""
+    return -v
+
+
+@elementwise(np.positive, "iufc", "[1, -2] → [1, -2]")
+def positive(v: Any) -> Any:
+    """Copy each element."""
+    return v
+
+
+@elementwise(
+    np.conjugate,
+    "biufc",
+    "[1 + 2j] → [1.0]",
+    others={"biu": itself},
+    keeps_integers=True,
+    is_component=True,
 )
-atanh = unary(
-    "atanh",
-    "Compute the inverse hyperbolic tangent of each element.",
-    Rule(np.arctanh, scalars.atanh, "fc"),
-    "[0.0]",
-    "[0.0]",
+def real(v: Any) -> Any:
+    """Take the real part of each element."""
+    return v.real
+
+
+@elementwise(np.reciprocal, "fc", "[4.0] → [0.25]")
+def reciprocal(v: Any) -> Any:
+    """Compute 1 divided by each element."""
+    return 1 / v
+
+
+@elementwise(
+    np.rint,
+    "biufc",
+    "[1.5, 2.5] → [2.0, 2.0]",
+    others={"c": scalars.nearest_complex, "biu": itself},
+    keeps_integers=True,
 )
-bitwise_invert = unary(
-    "bitwise_invert",
-    "Invert the bits of each element; of a boolean, the truth.",
-    Rule(np.invert, {"b": scalars.logical_not, "iu": scalars.invert}, "biu"),
-    "[0, 5]",
-    "[-1, -6]",
+def round(v: Any) -> Any:
+    """Round each element to the nearest integer, halves to even ones."""
+    return np.rint(v)
+
+
+@elementwise(np.sign, "iufc", "[-3, 0, 7] → [-1, 0, 1]", others={"c": scalars.sign_complex})
+def sign(v: Any) -> Any:
+    """Compute the sign of each element; of a complex number, it divided by its modulus."""
+    return np.sign(v)
+
+
+@elementwise(np.signbit, "f", "[-0.0, 1.0] → [True, False]")
+def signbit(v: Any) -> Any:
+    """Test for each element whether its sign bit is set."""
+    return np.signbit(v)
+
+
+@elementwise(np.sin, "fc", "[0.0] → [0.0]")
+def sin(v: Any) -> Any:
+    """Compute the sine of each element, in radians."""
+    return np.sin(v)
+
+
+@elementwise(np.sinh, "fc", "[0.0] → [0.0]")
+def sinh(v: Any) -> Any:
+    """Compute the hyperbolic sine of each element."""
+    return np.sinh(v)
+
+
+@elementwise(np.sqrt, "fc", "[9.0] → [3.0]")
+def sqrt(v: Any) -> Any:
+    """Compute the square root of each element."""
+    return np.sqrt(v)
+
+
+@elementwise(np.square, "iufc", "[-3] → [9]")
+def square(v: Any) -> Any:
+    """Compute the square of each element."""
+    return v * v
+
+
+@elementwise(np.tan, "fc", "[0.0] → [0.0]")
+def tan(v: Any) -> Any:
+    """Compute the tangent of each element, in radians."""
+    return np.tan(v)
+
+
+@elementwise(np.tanh, "fc", "[0.0] → [0.0]")
+def tanh(v: Any) -> Any:
+    """Compute the hyperbolic tangent of each element."""
+    return np.tanh(v)
+
+
+@elementwise(
+    np.trunc, "biuf", "[1.7, -1.7] → [1.0, -1.0]", others={"biu": itself}, keeps_integers=True
 )
-ceil = unary(
-    "ceil",
-    "Round each element up to an integer.",
-    Rule(np.ceil, {"f": scalars.ceil, "biu": scalars.positive}, "biuf", keeps_integers=True),
-    "[1.2, -1.2]",
-    "[2.0, -1.0]",
-)
-conj = unary(
-    "conj",
-    "Compute the complex conjugate of each element.",
-    Rule(np.conjugate, {"c": scalars.conj, "iuf": scalars.real}, "iufc"),
-    "[1 + 2j]",
-    "[(1-2j)]",
-)
-cos = unary(
-    "cos",
-    "Compute the cosine of each element, in radians.",
-    Rule(np.cos, scalars.cos, "fc"),
-    "[0.0]",
-    "[1.0]",
-)
-cosh = unary(
-    "cosh",
-    "Compute the hyperbolic cosine of each element.",
-    Rule(np.cosh, scalars.cosh, "fc"),
-    "[0.0]",
-    "[1.0]",
-)
-exp = unary(
-    "exp",
-    "Compute e to the power of each element.",
-    Rule(np.exp, scalars.exp, "fc"),
-    "[0.0]",
-    "[1.0]",
-)
-expm1 = unary(
-    "expm1",
-    "Compute e to the power of each element, less 1, exact for small ones.",
-    Rule(np.expm1, scalars.expm1, "fc"),
-    "[0.0]",
-    "[0.0]",
-)
-floor = unary(
-    "floor",
-    "Round each element down to an integer.",
-    Rule(np.floor, {"f": scalars.floor, "biu": scalars.positive}, "biuf", keeps_integers=True),
-    "[1.2, -1.2]",
-    "[1.0, -2.0]",
-)
-imag = unary(
-    "imag",
-    "Take the imaginary part of each complex element.",
-    Rule(np.conjugate, scalars.imag, "c", is_component=True),
-    "[1 + 2j]",
-    "[2.0]",
-)
-isfinite = unary(
-    "isfinite",
-    "Tell for each element whether it is neither infinite nor NaN.",
-    Rule(np.isfinite, {"fc": scalars.isfinite, "biu": scalars.always}),
-    "[1.0, float('inf')]",
-    "[True, False]",
-)
-isinf = unary(
-    "isinf",
-    "Tell for each element whether it is infinite.",
-    Rule(np.isinf, {"fc": scalars.isinf, "biu": scalars.never}),
-    "[1.0, float('inf')]",
-    "[False, True]",
-)
-isnan = unary(
-    "isnan",
-    "Tell for each element whether it is NaN.",
-    Rule(np.isnan, {"fc": scalars.isnan, "biu": scalars.never}),
-    "[1.0, float('nan')]",
-    "[False, True]",
-)
-log = unary(
-    "log",
-    "Compute the natural logarithm of each element.",
-    Rule(np.log, scalars.log, "fc"),
-    "[1.0]",
-    "[0.0]",
-)
-log10 = unary(
-    "log10",
-    "Compute the logarithm of each element to base 10.",
-    Rule(np.log10, scalars.log10, "fc"),
-    "[100.0]",
-    "[2.0]",
-)
-log1p = unary(
-    "log1p",
-    "Compute the natural logarithm of 1 and each element, exact for small ones.",
-    Rule(np.log1p, scalars.log1p, "fc"),
-    "[0.0]",
-    "[0.0]",
-)
-log2 = unary(
-    "log2",
-    "Compute the logarithm of each element to base 2.",
-    Rule(np.log2, scalars.log2, "fc"),
-    "[1.0]",
-    "[0.0]",
-)
-logical_not = unary(
-    "logical_not",
-    "Tell for each element whether it is zero.",
-    Rule(np.logical_not, scalars.logical_not),
-    "[0, 5]",
-    "[True, False]",
-)
-negative = unary(
-    "negative",
-    "Negate each element.",
-    Rule(np.negative, scalars.negative, "iufc"),
-    "[1, -2]",
-    "[-1, 2]",
-)
-positive = unary(
-    "positive",
-    "Copy each element.",
-    Rule(np.positive, scalars.positive, "iufc"),
-    "[1, -2]",
-    "[1, -2]",
-)
-real = unary(
-    "real",
-    "Take the real part of each element.",
-    Rule(
-        np.conjugate,
-        {"fc": scalars.real, "biu": scalars.positive},
-        keeps_integers=True,
-        is_component=True,
-    ),
-    "[1 + 2j]",
-    "[1.0]",
-)
-reciprocal = unary(
-    "reciprocal",
-    "Compute 1 divided by each element.",
-    Rule(np.reciprocal, scalars.reciprocal, "fc"),
-    "[4.0]",
-    "[0.25]",
-)
-round = unary(
-    "round",
-    "Round each element to the nearest integer, halves to even ones.",
-    Rule(
-        np.rint,
-        {"c": scalars.nearest_complex, "f": scalars.nearest, "biu": scalars.positive},
-        "biufc",
-        keeps_integers=True,
-    ),
-    "[1.5, 2.5]",
-    "[2.0, 2.0]",
-)
-sign = unary(
-    "sign",
-    "Compute the sign of each element; of a complex number, it divided by its modulus.",
-    Rule(np.sign, {"c": scalars.sign_complex, "iuf": scalars.sign}, "iufc"),
-    "[-3, 0, 7]",
-    "[-1, 0, 1]",
-)
-signbit = unary(
-    "signbit",
-    "Tell for each element whether its sign bit is set.",
-    Rule(np.signbit, scalars.signbit, "f"),
-    "[-0.0, 1.0]",
-    "[True, False]",
-)
-sin = unary(
-    "sin",
-    "Compute the sine of each element, in radians.",
-    Rule(np.sin, scalars.sin, "fc"),
-    "[0.0]",
-    "[0.0]",
-)
-sinh = unary(
-    "sinh",
-    "Compute the hyperbolic sine of each element.",
-    Rule(np.sinh, scalars.sinh, "fc"),
-    "[0.0]",
-    "[0.0]",
-)
-sqrt = unary(
-    "sqrt",
-    "Compute the square root of each element.",
-    Rule(np.sqrt, scalars.sqrt, "fc"),
-    "[9.0]",
-    "[3.0]",
-)
-square = unary(
-    "square",
-    "Compute the square of each element.",
-    Rule(np.square, scalars.square, "iufc"),
-    "[-3]",
-    "[9]",
-)
-tan = unary(
-    "tan",
-    "Compute the tangent of each element, in radians.",
-    Rule(np.tan, scalars.tan, "fc"),
-    "[0.0]",
-    "[0.0]",
-)
-tanh = unary(
-    "tanh",
-    "Compute the hyperbolic tangent of each element.",
-    Rule(np.tanh, scalars.tanh, "fc"),
-    "[0.0]",
-    "[0.0]",
-)
-trunc = unary(
-    "trunc",
-    "Round each element towards zero.",
-    Rule(np.trunc, {"f": scalars.trunc, "biu": scalars.positive}, "biuf", keeps_integers=True),
-    "[1.7, -1.7]",
-    "[1.0, -1.0]",
-)
+def trunc(v: Any) -> Any:
+    """Round each element towards zero."""
+    return np.trunc(v)
+
+
+__all__ = [name for name, rule in RULES.items() if rule.ufunc.nin == 1]
