@@ -48,7 +48,7 @@ class LinearForms:
         #: A value of each atom.
         self.atoms: dict[str, Value] = {}
         self._forms: dict[Value, Linear | None] = {}
-        self._numbers: dict[Value, int] = {}
+        self._numbers: dict[object, int] = {}
 
     def form(self, value: Value) -> Linear | None:
         """Return an integer as a sum of atoms."""
@@ -100,13 +100,15 @@ class LinearForms:
             elif operator_of(made) is not None:
                 forms = [self.form(each) for each in operands_of(made)]
                 if None not in forms:
-                    name = f"{operator_of(made)}{forms}"
+                    # A number, since the text of the forms doubles with each value used twice.
+                    name = f"e{self.number((operator_of(made), *forms))}"
         name = name or f"v{self.number(value)}"
         self.atoms.setdefault(name, value)
         return name
 
-    def number(self, value: Value) -> int:
-        return self._numbers.setdefault(value, len(self._numbers))
+    def number(self, key: object) -> int:
+        """Return a number of a value, or of an operator and the forms of its operands."""
+        return self._numbers.setdefault(key, len(self._numbers))
 
 
 _MAX_STEPS = 6
@@ -308,7 +310,7 @@ class GrowthForms(LinearForms):
         made = value.owner
         if isinstance(made, Operation) and made.name == "array.load":
             array, *index = made.operands
-            name = f"load.{self.number(array)}{[self.key(each) for each in index]}"
+            name = f"load.{self.number((array, *map(self.key, index)))}"
             self.atoms.setdefault(name, value)
             return name
         return super().name(value)

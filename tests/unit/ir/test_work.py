@@ -286,6 +286,32 @@ def test_other_json_is_refused(found: Any) -> None:
         KernelWork.from_json(found)
 
 
+def shuffled(x, out):
+    i = word = kd.grid(1)
+    word ^= word << 13
+    word ^= word >> 7
+    word ^= word << 17
+    word ^= word << 13
+    word ^= word >> 7
+    word ^= word << 17
+    word ^= word << 13
+    word ^= word >> 7
+    word ^= word << 17
+    word ^= word << 13
+    word ^= word >> 7
+    word ^= word << 17
+    word ^= word << 13
+    word ^= word >> 7
+    word ^= word << 17
+    out[i] = x[word & 63]
+
+
+def test_a_value_that_is_used_twice_in_each_of_many_steps_is_named_once() -> None:
+    """Text of the whole expression would double with each step."""
+    found = counted(shuffled, f"{_F}, {_F}").body()
+    assert [each.pattern for each in found.accesses] == ["scattered", "contiguous"]
+
+
 def overwritten(x, out):
     i = kd.grid(1)
     total = x[i] + 1
