@@ -17,14 +17,14 @@ from kerneldsl.ir.frontend.arrays import load
 from kerneldsl.ir.frontend.block_loops import BlockLoop, tile_loop
 from kerneldsl.ir.frontend.control import assigned, read_body, read_loop
 from kerneldsl.ir.frontend.exits import has, labeled, unreachable
-from kerneldsl.ir.frontend.members import packed, unpacked
+from kerneldsl.ir.frontend.members import packed, type_of, unpacked
 from kerneldsl.ir.frontend.merging import LoopVariables
 from kerneldsl.ir.frontend.origins import Origin
 from kerneldsl.ir.frontend.outside_calls import call_function
 from kerneldsl.ir.frontend.reader import Reader, constant_of
 from kerneldsl.ir.frontend.statements import bind_target
 from kerneldsl.ir.operations import Region, Value
-from kerneldsl.ir.refusals import Refusal, loop_refusal
+from kerneldsl.ir.refusals import Refusal, loop_refusal, words
 from kerneldsl.language.intrinsics.intrinsic import Typing
 from kerneldsl.language.intrinsics.matrix import tiles
 
@@ -238,6 +238,12 @@ def _item(reader: Reader, source: _Source, number: Value) -> Any:
         case _Zip(sources):
             return tuple(_item(reader, each, number) for each in sources)
         case tuple():
+            first, *others = (type_of(each) for each in source)
+            if any(each != first for each in others):
+                raise Refusal(
+                    f"zip combines {words(types.Tuple((first, *others)))} with what is no tuple",
+                    "Make the tuple's members of one type, as in (1.5, 2.0)",
+                )
             whole = packed(reader, source)
             return unpacked(reader, reader.numba(operator.getitem, [whole, number]))
     if _is_count(source):

@@ -200,6 +200,8 @@ class LoopVariables:
         }
 
     def _at_start(self, name: str, number: int) -> Any:
+        if not self._carries:
+            raise carried_refusal(name)
         return self._start((name,), settled(self._before.get(name, MISSING)), number)
 
     def _start(self, path: _Path, value: Any, number: int) -> Any:
@@ -241,8 +243,6 @@ class LoopVariables:
         return self._start(path, MISSING if carried is None else carried.before, number)
 
     def _add(self, path: _Path, before: Any, kind: Any) -> _Carried:
-        if not self._carries:
-            raise carried_refusal(path[0])
         arguments = []
         for region in self._regions:
             argument = Value(kind, region, path[0])
@@ -344,6 +344,8 @@ class LoopVariables:
             self._reader.origins.set(carried.result, found)
 
     def _after(self, name: str) -> Any:
+        if not self._carries:
+            raise carried_refusal(name)
         before = settled(self._before.get(name, MISSING))
         end = before if self._end is None else settled(self._end.get(name, MISSING))
 

@@ -307,3 +307,31 @@ def _add_words(inner: int, first: int) -> None:
 
 for _inner, _first in ((48, 0), (44, 4), (50, 0), (35, 1), (3, 0)):
     _add_words(_inner, _first)
+
+
+@kd.kernel
+def _batched(a, b, c):
+    """The tiles of each matrix, in a loop over matrices; warpgroups multiply them."""
+    for s in range(a.shape[0]):
+        for m, n in kd.tiles(c.shape[1:], (128, 128)):
+            acc = kd.tile.zeros((128, 128), kd.float32)
+            for k in kd.pipelined(range(0, a.shape[2], 64)):
+                x = kd.tile.load(a[s], (m, k), (128, 64))
+                y = kd.tile.load(b[s], (n, k), (128, 64))
+                acc = kd.mma(x, y.T, acc)
+            kd.tile.store(c[s], (m, n), acc)
+
+
+def _batches(rng: np.random.Generator) -> tuple[Any, ...]:
+    a, b = (small_integers(rng, (3, rows, 136), "float16") for rows in (200, 150))
+    return a, b, poisoned((3, 200, 150), "float32")
+
+
+_LIST.add(
+    "batched.float16",
+    _batched,
+    _batches,
+    grid=(4,),
+    block=(256,),
+    expected=lambda a, b, c: {2: a.astype(c.dtype) @ b.astype(c.dtype).mT},
+)

@@ -91,6 +91,14 @@ def _after(a, c):  # type: ignore[no-untyped-def]
     c[0, 0] = m
 
 
+def _read_between(a, c):  # type: ignore[no-untyped-def]
+    for batch in range(2):
+        for m, n in kd.tiles(c.shape, (16, 16)):
+            if batch > 0:
+                x = kd.tile.load(a, (m, n), (16, 16))
+            kd.tile.store(c, (m, n), x)
+
+
 def _left(a, c):  # type: ignore[no-untyped-def]
     for m, _ in kd.tiles(c.shape, (16, 16)):
         if m > 16:
@@ -149,6 +157,7 @@ def _no_stages(a, c):  # type: ignore[no-untyped-def]
         (_carried, ("acc keeps its value", "in any order", "Assign it in each iteration")),
         (_counted, ("total keeps its value", "kd.atomic")),
         (_after, ("m keeps its value", "after the loop")),
+        (_read_between, ("x keeps its value", "Assign it in each iteration")),
         (_left, ("has break", "continue")),
         (_returned, ("has return", "continue")),
         (_axes, ("the extent has 2 axes, and the shape 1",)),
