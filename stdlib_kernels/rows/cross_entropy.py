@@ -32,7 +32,6 @@ __all__ = ["cross_entropy", "cross_entropy_backward"]
 
 def _loss(row: Any, label: Any, top: Any, total: Any, ignored: Any, number: Any) -> Any:
     """Return the loss of a row from its largest element and its sum of exponentials."""
-    label = np.int64(label)
     if label == ignored:
         return number(0)
     if label < 0 or label >= row.size:
@@ -84,7 +83,7 @@ _KERNELS = Kernels(loss_short, loss_long, loss_columns)
 def of_loss(grad, labels, x, out, ignored, *, number):
     """Subtract 1 from a row's softmax at the label: ``x, out[a, n, b], grad[a, 1, b]``."""
     i, k = kd.blockIdx.x // x.shape[2], kd.blockIdx.x % x.shape[2]
-    label = np.int64(labels[i, 0, k])
+    label = labels[i, 0, k]
     scale = number(grad[i, 0, k])
     top, total = number(-math.inf), number(0)
     for j in range(kd.threadIdx.x, x.shape[1], GRADIENT_BLOCK):

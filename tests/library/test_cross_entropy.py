@@ -117,7 +117,9 @@ def test_labels_out_of_range_and_left_out(call):
     across = call(rows.cross_entropy, np.ascontiguousarray(x.T), labels, axis=0)
     np.testing.assert_allclose(across, exact)
     huge = np.array([0, 2**63, 2**64 - 1, 2**64 - 100], np.uint64)
-    np.testing.assert_array_equal(np.isnan(call(rows.cross_entropy, x, huge)), [0, 1, 1, 0])
+    np.testing.assert_array_equal(np.isnan(call(rows.cross_entropy, x, huge)), [0, 1, 1, 1])
+    found = call(rows.cross_entropy_backward, np.ones(4), x, huge)
+    np.testing.assert_array_equal(np.isnan(found).all(1), [0, 1, 1, 1])
 
 
 def test_special_values(call):
