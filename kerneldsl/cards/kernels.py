@@ -22,7 +22,7 @@ from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.kernels.kernel import DeviceFunction, Kernel
 from kerneldsl.language.kinds import format_signature
 from kerneldsl.placement.registry import get_target, target_writing
-from kerneldsl.utilities.formatting import format_count, text_table
+from kerneldsl.utilities.formatting import format_count, format_percent, text_table
 from kerneldsl.utilities.html import Html, card, element, facts_table, fold
 
 __all__ = [
@@ -319,7 +319,7 @@ def _cost(access: AccessReport) -> str:
         return f"{head}{access.wavefronts_per_request:.4g} wavefronts a request"
     return (
         f"{head}{access.sectors_per_request:.4g} sectors a request, "
-        f"{100 * access.efficiency:.3g} % used"
+        f"{format_percent(access.efficiency)} used"
     )
 
 

@@ -21,6 +21,7 @@ from kerneldsl.ir.operations import LOOPS, Function, Operation, Value, handed_on
 from kerneldsl.ir.ranges import INTERVALS
 from kerneldsl.language.element_types import ELEMENT_TYPES, ElementType
 from kerneldsl.language.kinds import Kind, ScalarKind, leaf_kinds
+from kerneldsl.utilities.formatting import format_percent
 
 __all__ = ["divergence", "double_arithmetic", "index_arithmetic", "integer_division"]
 
@@ -175,15 +176,15 @@ def divergence(branches: Sequence[BranchReport]) -> Iterator[Finding]:
         if each.is_loop:
             if each.share >= _AT_WORK:
                 continue
-            what = f"{100 * each.share:.3g} % of lanes are at work in the rounds of their warps"
+            what = f"{format_percent(each.share)} of lanes are at work in the rounds of their warps"
             why = "A warp makes as many rounds as the lane with the most"
             remedy = "Give the threads of a warp loops of equal length, or sort by length"
         else:
             if each.divergent < _CONCERNED * each.warps or each.share >= _AT_WORK:
                 continue
             what = (
-                f"the lanes of {100 * each.divergent / each.warps:.3g} % of the warps part here, "
-                f"and {100 * each.share:.3g} % of them are at work"
+                f"the lanes of {format_percent(each.divergent / each.warps)} of the warps part "
+                f"here, and {format_percent(each.share)} of them are at work"
             )
             why = "A warp executes both sides, one after the other"
             remedy = "Let whole warps take one side: compare kd.threadIdx.x // 32, or compact first"

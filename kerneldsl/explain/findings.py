@@ -18,6 +18,7 @@ from kerneldsl.explain.values import Memory, Space
 from kerneldsl.frontend.rows.whole_arrays import whole_arrays
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.planner.work import SECTOR_BYTES
+from kerneldsl.utilities.formatting import format_percent
 
 __all__ = ["bank_conflicts", "coalescing", "local_arrays", "whole_array_work"]
 
@@ -44,7 +45,7 @@ def coalescing(accesses: Sequence[AccessReport]) -> Iterator[Finding]:
             each.where,
             sectors,
             f"a warp's {each.operation} of {each.array} touches {sectors:.3g} sectors where "
-            f"{max(1.0, needed):.3g} would do: {100 * each.efficiency:.3g} % is used",
+            f"{max(1.0, needed):.3g} would do: {format_percent(each.efficiency)} is used",
             f"Memory moves sectors of {SECTOR_BYTES} bytes, and {reason.why}",
             reason.remedy,
             weight=SECTOR_BYTES * each.sectors - each.needed_bytes,

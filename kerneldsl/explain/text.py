@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from kerneldsl.utilities.formatting import format_percent
+
 if TYPE_CHECKING:
     from kerneldsl.explain.accesses import AccessReport
     from kerneldsl.explain.explanation import Explanation
@@ -49,7 +51,7 @@ def summary_lines(found: Explanation) -> list[str]:
     lines.append(
         f"{short_number(found.flops())} flops; at least {short_number(found.dram_read_bytes)} "
         f"bytes read and {short_number(found.dram_written_bytes)} written; "
-        f"{100 * found.lanes_at_work:.3g} % of lanes at work"
+        f"{format_percent(found.lanes_at_work)} of lanes at work"
     )
     for dtype, formula in found.formulas.flops.items():
         lines.append(f"{dtype} flops: {formula}")
@@ -82,7 +84,7 @@ def access_row(access: AccessReport) -> tuple[str, ...]:
         "" if access.stride is None else str(access.stride),
         short_number(access.requests) + _MARKS[access.certainty],
         f"{access.sectors_per_request:.4g}" if is_global else "",
-        f"{100 * access.efficiency:.3g} %" if is_global else "",
+        format_percent(access.efficiency) if is_global else "",
         f"{access.wavefronts_per_request:.4g}" if is_shared else "",
     )
 

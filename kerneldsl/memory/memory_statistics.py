@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from kerneldsl.utilities.dataclasses import dataclass
-from kerneldsl.utilities.formatting import format_bytes, format_count, html_table
+from kerneldsl.utilities.formatting import format_bytes, format_count, format_percent, html_table
 
 __all__ = ["MemoryStatistics", "PoolStatistics"]
 
@@ -70,7 +70,8 @@ class PoolStatistics:
             f"pool {self.name!r} on {self.device}: {format_bytes(self.in_use_bytes)} in use"
             f"{limit}, {format_bytes(self.reserved_bytes)} reserved, peak "
             f"{format_bytes(self.peak_bytes)}; "
-            f"{format_count(self.allocation_count, 'allocation')}, {self.hit_ratio:.0%} hits, "
+            f"{format_count(self.allocation_count, 'allocation')}, "
+            f"{format_percent(self.hit_ratio, '.0f')} hits, "
             f"{format_count(self.free_count, 'free')}"
         )
 
@@ -91,7 +92,7 @@ def _row(pool: PoolStatistics) -> tuple[object, ...]:
         None if pool.limit_bytes is None else format_bytes(pool.limit_bytes),
         pool.allocation_count,
         pool.free_count,
-        f"{pool.hit_ratio:.0%}",
+        format_percent(pool.hit_ratio, ".0f"),
     )
 
 

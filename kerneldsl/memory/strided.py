@@ -121,8 +121,12 @@ def checked_dtype(dtype: Any) -> np.dtype[Any]:
         from kerneldsl.errors.conversions import odd_dtype
 
         shown, limit, remedy = odd_dtype(found, DTYPE_NAMES)
+        # The dtype may be that of an array, or one that a constructor was given.
         raise ArgumentTypeError(
-            f"there are no device arrays of dtype {shown}", value=found, limit=limit, remedy=remedy
+            f"there are no device arrays of dtype {shown}",
+            value=found,
+            limit=limit,
+            remedy=f"Choose another dtype. If you have an array, {remedy[0].lower()}{remedy[1:]}",
         )
     return found
 

@@ -19,6 +19,7 @@ import math
 from kerneldsl.errors import ArgumentValueError, LaunchConfigError, ResourceLimitError
 from kerneldsl.planner.block_occupancy import Occupancy
 from kerneldsl.utilities.dataclasses import dataclass
+from kerneldsl.utilities.formatting import format_percent
 
 __all__ = ["Coverage", "bytes_to_saturate", "coverage"]
 
@@ -129,20 +130,21 @@ class Coverage:
             f"{self.grid_blocks} blocks on {device.multiprocessor_count} multiprocessors with "
             f"{held} at once on each: {self.waves:.2f} waves"
         )
+        balance = format_percent(self.balance, ".0f")
         if not self.grid_blocks:
             return "The grid has no block: nothing runs."
         if not self.full_waves:
             idle = device.multiprocessor_count - self.busy_multiprocessors
             return (
                 f"{text}, all blocks at once; {idle} multiprocessors get none and the busiest gets "
-                f"{self.busiest_blocks} (balance {self.balance:.0%})."
-            ).replace("%", " %")
+                f"{self.busiest_blocks} (balance {balance})."
+            )
         if not self.tail_blocks:
             return f"{text}, each of them full."
         return (
             f"{text}; the last has {self.tail_blocks} of {self.resident_blocks} blocks: "
-            f"tail efficiency {self.tail_efficiency:.0%} (balance {self.balance:.0%})."
-        ).replace("%", " %")
+            f"tail efficiency {format_percent(self.tail_efficiency, '.0f')} (balance {balance})."
+        )
 
 
 def coverage(occupancy: Occupancy, grid_blocks: int) -> Coverage:

@@ -20,6 +20,7 @@ from kerneldsl.utilities.formatting import (
     format_count,
     format_decimal_bytes,
     format_duration,
+    format_percent,
     text_table,
 )
 
@@ -97,7 +98,7 @@ def plan_facts(plan: LaunchPlan) -> list[str]:
         by = name_limiters(plan.limiters)
         spills = f", {format_count(plan.spill_bytes, 'byte')} spilled" if plan.spill_bytes else ""
         found.append(
-            f"Occupancy {_percent(plan.occupancy)}: a multiprocessor holds "
+            f"Occupancy {format_percent(plan.occupancy, '.0f')}: a multiprocessor holds "
             f"{format_count(plan.active_blocks or 0, 'block')} at once, limited by {by} "
             f"({format_count(plan.registers or 0, 'register')} a thread{spills})."
         )
@@ -110,7 +111,7 @@ def plan_facts(plan: LaunchPlan) -> list[str]:
         found.append(
             f"Waves {plan.waves:.2f}"
             + (
-                f"; tail efficiency {_percent(plan.tail_efficiency)}."
+                f"; tail efficiency {format_percent(plan.tail_efficiency, '.0f')}."
                 if plan.waves > 1
                 else ": all blocks run at once."
             )
@@ -179,10 +180,6 @@ def _dims(dims: tuple[int, ...]) -> str:
     return "×".join(map(str, kept))
 
 
-def _percent(share: float) -> str:
-    return f"{100 * share:.0f} %"
-
-
 def _compared(count: int) -> str:
     verb = "was" if count == 1 else "were"
     return f"{format_count(count, 'plan')} {verb} compared. This one, and"
@@ -196,9 +193,10 @@ def summarize_occupancy(found: Occupancy) -> str:
         return f"No block of {threads} fits on a multiprocessor, because of {by}."
     return (
         f"{format_count(found.active_blocks, 'block')} of {threads} at once, {found.active_warps} "
-        f"of {found.device.max_warps_per_multiprocessor} warps: occupancy {found.fraction:.0%}, "
+        f"of {found.device.max_warps_per_multiprocessor} warps: occupancy "
+        f"{format_percent(found.fraction, '.0f')}, "
         f"limited by {by}."
-    ).replace("%", " %")
+    )
 
 
 def explain_occupancy(found: Occupancy) -> str:

@@ -11,6 +11,7 @@ from kerneldsl.errors.values import safe_repr
 from kerneldsl.planner.block_occupancy import Occupancy
 from kerneldsl.planner.block_occupancy import occupancy as held_by
 from kerneldsl.utilities.figures import suit_any_page
+from kerneldsl.utilities.formatting import format_percent
 from kerneldsl.utilities.tracebacks import shorten_errors
 
 __all__ = ["COLORS", "FAINT", "MARK", "Axes", "axes_or_new", "curves", "import_pyplot", "occupancy"]
@@ -68,7 +69,7 @@ def occupancy(found: Occupancy, *, axes: Sequence[Axes] | None = None) -> tuple[
         ax.label_outer()
     axes[0].set_ylabel("warps at once")
     limit = ", ".join(each.replace("_", " ") for each in found.limiters)
-    axes[1].set_title(f"{found.fraction:.0%}, limited by {limit}")
+    axes[1].set_title(f"{format_percent(found.fraction, '.0f')}, limited by {limit}")
     return tuple(axes)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from kerneldsl.profiling.activities import Activity, Worked, throughput, worked
 from kerneldsl.utilities.dataclasses import dataclass
-from kerneldsl.utilities.formatting import AsDict, AsTable, format_duration
+from kerneldsl.utilities.formatting import AsDict, AsTable, format_duration, format_percent
 
 if TYPE_CHECKING:
     from kerneldsl.profiling.work import Work
@@ -118,7 +118,7 @@ def _cells(row: SummaryRow, has_streams: bool) -> tuple[object, ...]:
 
 
 def _percent(share: float | None) -> str | None:
-    return None if share is None else f"{100 * share:.3g} %"
+    return None if share is None else format_percent(share)
 
 
 def _giga(rate: float | None) -> str | None:

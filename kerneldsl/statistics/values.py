@@ -8,7 +8,13 @@ from dataclasses import asdict, field
 from typing import Any
 
 from kerneldsl.utilities.dataclasses import dataclass
-from kerneldsl.utilities.formatting import format_bytes, format_duration, html_table, text_table
+from kerneldsl.utilities.formatting import (
+    format_bytes,
+    format_duration,
+    format_percent,
+    html_table,
+    text_table,
+)
 
 __all__ = ["DeviceStatistics", "HostMemory", "KernelStatistics", "Statistics"]
 
@@ -225,9 +231,9 @@ class Statistics:
         launches = f"{self.launches:,} launch{'es' * (self.launches != 1)}"
         on_gpu, of_time = self.gpu_share_of_launches, self.gpu_share_of_time
         if on_gpu is not None:
-            launches += f", {on_gpu:.1%} of them on a GPU"
+            launches += f", {format_percent(on_gpu)} of them on a GPU"
         if of_time is not None:
-            launches += f" and {of_time:.1%} of the kernels' time"
+            launches += f" and {format_percent(of_time)} of the kernels' time"
         reasons = ", ".join(f"{name} {count:,}" for name, count in self.fallback_reasons.items())
         memory = self.host_memory
         return [

@@ -21,6 +21,7 @@ __all__ = [
     "format_count",
     "format_decimal_bytes",
     "format_duration",
+    "format_percent",
     "format_version",
     "html_table",
     "text_table",
@@ -64,6 +65,17 @@ def format_duration(nanoseconds: float) -> str:
     ('1.5 µs', '2.5 s', '12 ns', '1 µs')
     """
     return _in_units(nanoseconds, ("ns", "µs", "ms", "s"), 1.0)
+
+
+def format_percent(share: float, form: str = ".3g") -> str:
+    """Write a share of one.
+
+    Examples
+    --------
+    >>> format_percent(0.7171), format_percent(0.375, ".0f")
+    ('71.7 %', '38 %')
+    """
+    return f"{100 * share:{form}} %"
 
 
 def _in_units(number: float, units: Sequence[str], first: float) -> str:

@@ -11,7 +11,7 @@ import typer
 
 from kerneldsl.errors import ArgumentValueError
 from kerneldsl.tools.cli.output import JsonOption, print_json, print_table
-from kerneldsl.utilities.formatting import format_count
+from kerneldsl.utilities.formatting import format_count, format_percent
 
 if TYPE_CHECKING:
     from kerneldsl.tools.comparison.compare import Change, Comparison
@@ -132,4 +132,4 @@ def _cells(change: Change) -> tuple[object, ...]:
 
 
 def _percent(ratio: float) -> str:
-    return f"{100 * (ratio - 1):+.1f} %"
+    return format_percent(ratio - 1, "+.1f")

@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kerneldsl.errors import ArgumentValueError
-from kerneldsl.tools.cli.output import JsonOption, print_json, print_table, progress_bar
+from kerneldsl.tools.cli.output import (
+    JsonOption,
+    print_json,
+    print_table,
+    progress_bar,
+    require_script,
+)
 
 if TYPE_CHECKING:
     from kerneldsl.tools.cli.building import Builder
@@ -86,10 +92,7 @@ def build(
 
     scripts = trace or []
     for script in scripts:
-        if not script.is_file():
-            raise ArgumentValueError(
-                f"there is no file {script}", value=str(script), remedy="Check the path"
-            )
+        require_script(script)
     usual = get_target(target_writing("asm")).compiler.usual_architectures
     levels = usual if cpu is None else _read_list(cpu)
     workers = workers or usable_processors()

@@ -6,13 +6,17 @@ import itertools
 import json
 import os
 import shlex
+import signal
 import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from kerneldsl.errors import ArgumentValueError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,14 +24,17 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 __all__ = [
+    "INTERRUPTED",
     "JsonOption",
     "by_itself",
+    "ending",
     "new_console",
     "print_json",
     "print_message",
     "print_table",
     "progress",
     "progress_bar",
+    "require_script",
     "styled",
 ]
 
@@ -36,6 +43,8 @@ __all__ = [
 _PIPED_WIDTH = 200
 #: Below this many columns a table is printed as one cell a line.
 _NARROW = 60
+#: Statuses of a process that Ctrl-C ended: the signal, or what a shell makes of it.
+INTERRUPTED = (-signal.SIGINT, 128 + signal.SIGINT)
 _STYLES = {
     "ok": "green",
     "yes": "green",
@@ -76,6 +85,24 @@ def print_message(kind: str, style: str, said: object) -> None:
 def by_itself(script: object, arguments: Sequence[str]) -> str:
     """Return the remedy for a script that fails: how to run it without the command."""
     return f"Run it by itself: {shlex.join([sys.executable, str(script), *arguments])}"
+
+
+def ending(status: int) -> str:
+    """Return how a script's process ended, from its status as `subprocess` reports it."""
+    if status in INTERRUPTED:
+        return "was interrupted"
+    return (
+        f"was ended by a signal: {signal.strsignal(-status)}"
+        if status < 0
+        else f"ended with status {status}"
+    )
+
+
+def require_script(script: Path) -> None:
+    """Raise `ArgumentValueError` if the path is not that of a file."""
+    if not script.is_file():
+        what = f"{script} is a folder" if script.is_dir() else f"there is no file {script}"
+        raise ArgumentValueError(what, value=str(script), remedy="Check the path of the script")
 
 
 def print_table(

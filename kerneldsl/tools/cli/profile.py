@@ -14,13 +14,17 @@ import typer
 from kerneldsl.errors import ArgumentValueError
 from kerneldsl.profiling.summary import ProfileSummary, SummaryRow
 from kerneldsl.tools.cli.output import (
+    INTERRUPTED,
     JsonOption,
     by_itself,
+    ending,
     new_console,
     print_json,
     print_message,
     print_table,
+    require_script,
 )
+from kerneldsl.utilities.formatting import format_percent
 
 __all__ = ["profile"]
 
@@ -65,10 +69,7 @@ def profile(
     as_json: JsonOption = False,
 ) -> None:
     """Run a script and report its launches, copies and waits. Options precede the script."""
-    if not script.is_file():
-        raise ArgumentValueError(
-            f"there is no file {script}", value=str(script), remedy="Check the path"
-        )
+    require_script(script)
     if by not in ("host", "device"):
         raise ArgumentValueError(f"--by is {by!r}", value=by, limit="It must be host or device")
     file = _read_early(timeline, nvtx=nvtx, cupti=cupti)
@@ -88,10 +89,10 @@ def profile(
         _show(found, str(script), status, as_json)
     if status or text is None:
         failure = ArgumentValueError(
-            f"{script} ended with status {status}",
+            f"{script} {ending(status)}",
             value=status,
             limit=None if text else "It left no profile",
-            remedy=by_itself(script, arguments or ()),
+            remedy=None if status in INTERRUPTED else by_itself(script, arguments or ()),
         )
         print_message("error", "bold red", failure)
         # A shell has 128 and the number of the signal for what a signal ends.
@@ -126,11 +127,14 @@ def _run(command: list[str], output: int | None) -> int:
     """Run the script's process; meanwhile import the modules that print its summary."""
     with subprocess.Popen(command, stdout=output) as process:
         try:
-            import rich.console
-            import rich.table  # noqa: F401 -- for `print_table`
+            try:
+                import rich.console
+                import rich.table  # noqa: F401 -- for `print_table`
 
-            return process.wait()
-        except BaseException:  # the user's interruption: nobody waits for the script any more
+                return process.wait()
+            except KeyboardInterrupt:  # the script has it, too, and writes the profile so far
+                return process.wait()
+        except BaseException:  # such as a second interruption
             process.kill()
             raise
 
@@ -151,4 +155,4 @@ def _show(report: dict[str, object], script: str, status: int, as_json: bool) ->
     fixed = [each for each in headers if each not in ("name", "stream")]
     print_table([headers[place] for place in shown], rows_shown, fixed=fixed)
     share = recorded_ns / summary.wall_ns if summary.wall_ns else 0.0
-    print(f"{summary._caption()}, {share:.1%} of which was recorded")
+    print(f"{summary._caption()}, {format_percent(share)} of which was recorded")

@@ -15,7 +15,15 @@ from typing import Annotated
 import typer
 
 from kerneldsl.errors import ArgumentValueError, CacheError
-from kerneldsl.tools.cli.output import JsonOption, by_itself, print_json, print_table, progress
+from kerneldsl.tools.cli.output import (
+    JsonOption,
+    by_itself,
+    ending,
+    print_json,
+    print_table,
+    progress,
+    require_script,
+)
 
 __all__ = ["warm"]
 
@@ -41,10 +49,7 @@ def warm(
     from kerneldsl import cache
     from kerneldsl.placement.registry import get_target, target_writing
 
-    if not script.is_file():
-        raise ArgumentValueError(
-            f"there is no file {script}", value=str(script), remedy="Check the path"
-        )
+    require_script(script)
     if not cache.is_on():
         raise CacheError(
             "the cache is off",
@@ -87,7 +92,7 @@ def _run(
             done = subprocess.run(command, env=environment, stdout=output, check=False)
         if done.returncode or not report.exists():
             raise ArgumentValueError(
-                f"{script} ended with status {done.returncode}" + (f" for {arch}" if arch else ""),
+                f"{script} {ending(done.returncode)}" + (f" for {arch}" if arch else ""),
                 value=done.returncode,
                 limit="For an architecture that is named, kernels are compiled and do not run, so "
                 "results are not right"

@@ -6,6 +6,7 @@ import dataclasses
 import json
 import os
 import runpy
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -49,12 +50,13 @@ def main(command: str, options: str, report: str, script: str, *arguments: str) 
     try:
         with _COMMANDS[command](json.loads(options), found):
             runpy.run_path(file, run_name="__main__")
-    except Exception as error:  # noqa: BLE001 -- it is shown
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 -- it is shown
         trace = error.__traceback__
         while trace is not None and trace.tb_frame.f_code.co_filename != file:
             trace = trace.tb_next
         sys.excepthook(type(error), error.with_traceback(trace), trace)
-        sys.exit(1)
+        # A shell has this status for what Ctrl-C ends.
+        sys.exit(128 + signal.SIGINT if isinstance(error, KeyboardInterrupt) else 1)
     finally:
         if found:
             with open(report, "w", encoding="utf-8") as written:

@@ -291,7 +291,10 @@ def test_the_class_is_not_called(args):
     ("dtype", "words"),
     [
         (np.longdouble, ["Kernels take the dtypes bool, int8,", "astype(np.float64)"]),
-        (object, ["dtype object", "Convert it to numbers"]),
+        (
+            object,
+            ["dtype object", "Choose another dtype. If you have an array, convert it to numbers"],
+        ),
         ("M8[25s]", ["dtype datetime64[25s]", "one unit", "astype('M8[s]')"]),
         ("M8", ["dtype datetime64", "one unit", "astype('M8[s]')"]),
         (">f4", [">f4 of foreign byte order", "astype('float32')"]),

@@ -487,8 +487,8 @@ def test_statistics_as_values() -> None:
         "hit_count": 3,
         "hit_ratio": 0.75,
     }
-    assert "4 allocations, 75% hits, " in str(stats)
-    assert "<td>75%</td>" in stats._repr_html_()
+    assert "4 allocations, 75 % hits, " in str(stats)
+    assert "<td>75 %</td>" in stats._repr_html_()
     assert f">{pool.name}</td>" in kd.memory_stats("null")._repr_html_()
     whole = kd.memory_stats("null").to_dict()
     assert whole["device"] == "null:0"

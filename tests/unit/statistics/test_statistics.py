@@ -243,7 +243,7 @@ def test_how_it_is_shown():
     assert shown["kernels"][0]["kernel"] == f"{__name__}.nothing"
     assert shown["host_memory"]["process_bytes"] > 2**20
     assert repr(stats) == stats.summary()
-    assert "3 launches, 0.0% of them on a GPU" in stats.summary()
+    assert "3 launches, 0 % of them on a GPU" in stats.summary()
     assert "0 ran on the CPU instead of a GPU." in stats.summary()
     assert f"{__name__}.nothing" in stats.summary()
     html = stats._repr_html_()

@@ -91,6 +91,21 @@ def test_a_script_sees_what_python_gives_it_and_shows_its_own_frames(
     assert "SyntaxError" in said.err
     (tmp_path / "killed.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGTERM)\n")
     assert call("killed.py") == 128 + 15
+    assert "killed.py was ended by a signal: Terminated" in capfd.readouterr().err
+
+
+def test_ctrl_c_shows_the_profile_of_what_ran(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "script.py").write_text(
+        "import os, signal\nfor each in (os.getppid(), os.getpid()):\n    os.kill(each, signal.SIGINT)\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    assert call("script.py") == 128 + 2
+    said = capfd.readouterr()
+    assert "of which was recorded" in said.out
+    assert re.findall(r'File "([^"]+)"', said.err) == [f"{tmp_path}/script.py"]
+    assert said.err.endswith("error: script.py was interrupted.\n")
 
 
 @pytest.mark.parametrize(
@@ -144,6 +159,7 @@ def test_a_timeline_that_fails_after_all_is_not_the_scripts_fault(
     ("arguments", "words"),
     [
         (("missing.py",), "there is no file"),
+        ((str(Path(__file__).parent),), "is a folder. Check the path of the script"),
         (("--by", "gpu", __file__), "It must be host or device"),
     ],
 )
