@@ -98,7 +98,7 @@ def test_ctrl_c_shows_the_profile_of_what_ran(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "script.py").write_text(
-        "import os, signal\nfor each in (os.getppid(), os.getpid()):\n    os.kill(each, signal.SIGINT)\n"
+        "import os, signal\nfor pid in os.getppid(), os.getpid():\n    os.kill(pid, signal.SIGINT)"
     )
     monkeypatch.chdir(tmp_path)
     assert call("script.py") == 128 + 2
