@@ -9,8 +9,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
 import kerneldsl as kd
 from stdlib_kernels.arrays import around_axis, finish, on_device, source_and_result
 from stdlib_kernels.checks import (
