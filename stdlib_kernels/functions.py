@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import re
+import textwrap
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar, cast
 
@@ -20,12 +22,21 @@ kd.load_package("stdlib_kernels")
 P = ParamSpec("P")
 R = TypeVar("R")
 
+#: The error that all functions raise, in the words of numpydoc.
+_RAISED = """kerneldsl.errors.ArgumentError
+    If `x` is not an array, or its dtype, the axis or another argument does not fit.
+"""
+#: Its place in a docstring: the start of the section of errors, or of the first one after that.
+_PLACE = re.compile(r"^( *)(Raises\n *------\n|(?:Warns|See Also|Notes|Examples)\n)", re.MULTILINE)
+
 
 def library_function(function: Callable[P, R]) -> Callable[P, R]:
     """Make a public function of the library; a decorator.
 
-    Arguments are taken as :mod:`stdlib_kernels.inputs` says, and errors are shortened.
+    Arguments are taken as :mod:`stdlib_kernels.inputs` says, and errors are shortened. Unless its
+    docstring describes an `ArgumentError`, that of a wrong argument is added to it.
     """
+    _document_error(function)
     return shorten_errors(_taking_any(Parameters(function), function))
 
 
@@ -34,9 +45,21 @@ def repeated_function(function: Callable[P, R]) -> Callable[P, R]:
 
     As `library_function`; the launches of a call are made again at the next one like it.
     """
+    _document_error(function)
     parameters = Parameters(function)
     planned = _taking_any(parameters, function, is_apart=False)
     return repeat_calls(planned, lambda repeating: _taking_any(parameters, function, repeating))
+
+
+def _document_error(function: Callable[..., Any]) -> None:
+    text = function.__doc__ or ""
+    found = _PLACE.search(text)
+    if found is None or "kerneldsl.errors.ArgumentError\n" in text:
+        return
+    has_section = found[2].startswith("Raises")
+    added = textwrap.indent(_RAISED if has_section else f"Raises\n------\n{_RAISED}\n", found[1])
+    at = found.end() if has_section else found.start()
+    function.__doc__ = f"{text[:at]}{added}{text[at:]}"
 
 
 def _taking_any(

@@ -16,7 +16,7 @@ __all__ = ["asarray", "documented_creation", "from_dlpack"]
 
 def documented_creation(function: Any) -> Any:
     """Insert the shared texts into docstrings of functions that make arrays; shorten errors."""
-    for word, text in _WORDS.items():
+    for word, text in _WORDS.items() if function.__doc__ else ():  # Python's -OO leaves none
         function.__doc__ = function.__doc__.replace(f"    {{{word}}}", text)
     return shorten_errors(function)
 

@@ -279,11 +279,6 @@ def astype(x: Array, dtype: Any, /, *, copy: builtins.bool = True, device: Any =
     array
         Same shape as `x`.
 
-    Raises
-    ------
-    kerneldsl.errors.ArgumentError
-        If `x` is not an array, or its dtype, the axis or another argument does not fit.
-
     See Also
     --------
     numpy.astype

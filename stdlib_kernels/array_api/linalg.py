@@ -52,11 +52,6 @@ def cross(x1: Array, x2: Array, /, *, axis: int = -1) -> Any:
     array
         The products, with NumPy's dtype for both arrays.
 
-    Raises
-    ------
-    kerneldsl.errors.ArgumentError
-        If `x` is not an array, or its dtype, the axis or another argument does not fit.
-
     See Also
     --------
     numpy.linalg.cross
@@ -99,11 +94,6 @@ def diagonal(x: Array, /, *, offset: int = 0) -> Any:
     array
         The diagonals along the last axis; a view if `x` is contiguous.
 
-    Raises
-    ------
-    kerneldsl.errors.ArgumentError
-        If `x` is not an array, or its dtype, the axis or another argument does not fit.
-
     See Also
     --------
     numpy.linalg.diagonal
@@ -144,11 +134,6 @@ def matrix_norm(x: Array, /, *, keepdims: bool = False, ord: Any = "fro") -> Any
     array
         The norms, with the dtype of `norm`.
 
-    Raises
-    ------
-    kerneldsl.errors.ArgumentError
-        If `x` is not an array, or its dtype, the axis or another argument does not fit.
-
     See Also
     --------
     numpy.linalg.matrix_norm
@@ -186,11 +171,6 @@ def outer(x1: Array, x2: Array, /) -> Any:
     array of shape (n, m)
         The products, with NumPy's dtype for both arrays.
 
-    Raises
-    ------
-    kerneldsl.errors.ArgumentError
-        If `x` is not an array, or its dtype, the axis or another argument does not fit.
-
     See Also
     --------
     numpy.linalg.outer
@@ -226,11 +206,6 @@ def trace(x: Array, /, *, offset: int = 0, dtype: Any = None) -> Any:
     array
         The sums.
 
-    Raises
-    ------
-    kerneldsl.errors.ArgumentError
-        If `x` is not an array, or its dtype, the axis or another argument does not fit.
-
     See Also
     --------
     numpy.linalg.trace
@@ -264,11 +239,6 @@ def vector_norm(x: Array, /, *, axis: Axis = None, keepdims: bool = False, ord: 
     -------
     array
         The norms.
-
-    Raises
-    ------
-    kerneldsl.errors.ArgumentError
-        If `x` is not an array, or its dtype, the axis or another argument does not fit.
 
     See Also
     --------

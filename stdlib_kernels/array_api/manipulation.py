@@ -48,11 +48,6 @@ def broadcast_to(x: Array, /, shape: tuple[int, ...]) -> Any:
     array
         Same kind and dtype as `x`.
 
-    Raises
-    ------
-    kerneldsl.errors.ArgumentError
-        If `x` is not an array, or its dtype, the axis or another argument does not fit.
-
     See Also
     --------
     numpy.broadcast_to
@@ -81,11 +76,6 @@ def broadcast_arrays(*arrays: Array) -> list[Any]:
     -------
     list of array
         Views of one shape.
-
-    Raises
-    ------
-    kerneldsl.errors.ArgumentError
-        If `x` is not an array, or its dtype, the axis or another argument does not fit.
 
     See Also
     --------
@@ -120,11 +110,6 @@ def concat(arrays: Any, /, *, axis: int | None = 0) -> Any:
     array
         Same kind as the arrays, and NumPy's dtype for all of them.
 
-    Raises
-    ------
-    kerneldsl.errors.ArgumentError
-        If `x` is not an array, or its dtype, the axis or another argument does not fit.
-
     See Also
     --------
     numpy.concat
@@ -156,11 +141,6 @@ def expand_dims(x: Array, /, axis: Ints = 0) -> Any:
     -------
     array
         Same kind and dtype as `x`.
-
-    Raises
-    ------
-    kerneldsl.errors.ArgumentError
-        If `x` is not an array, or its dtype, the axis or another argument does not fit.
 
     See Also
     --------
@@ -196,11 +176,6 @@ def squeeze(x: Array, /, axis: Ints) -> Any:
     -------
     array
         Same kind and dtype as `x`.
-
-    Raises
-    ------
-    kerneldsl.errors.ArgumentError
-        If `x` is not an array, or its dtype, the axis or another argument does not fit.
 
     See Also
     --------
@@ -240,11 +215,6 @@ def moveaxis(x: Array, source: Ints, destination: Ints, /) -> Any:
     array
         Same kind and dtype as `x`.
 
-    Raises
-    ------
-    kerneldsl.errors.ArgumentError
-        If `x` is not an array, or its dtype, the axis or another argument does not fit.
-
     See Also
     --------
     numpy.moveaxis
@@ -282,11 +252,6 @@ def permute_dims(x: Array, /, axes: tuple[int, ...]) -> Any:
     array
         Same kind and dtype as `x`.
 
-    Raises
-    ------
-    kerneldsl.errors.ArgumentError
-        If `x` is not an array, or its dtype, the axis or another argument does not fit.
-
     See Also
     --------
     numpy.permute_dims
@@ -322,11 +287,6 @@ def reshape(x: Array, /, shape: Any, *, copy: bool | None = None) -> Any:
     -------
     array
         Same kind and dtype as `x`.
-
-    Raises
-    ------
-    kerneldsl.errors.ArgumentError
-        If `x` is not an array, or its dtype, the axis or another argument does not fit.
 
     See Also
     --------
@@ -377,11 +337,6 @@ def unstack(x: Array, /, *, axis: int = 0) -> tuple[Any, ...]:
     -------
     tuple of array
         Same kind and dtype as `x`, without the axis.
-
-    Raises
-    ------
-    kerneldsl.errors.ArgumentError
-        If `x` is not an array, or its dtype, the axis or another argument does not fit.
 
     See Also
     --------

@@ -34,11 +34,6 @@ def matrix_transpose(x: Array, /) -> Any:
     array
         Same kind and dtype as `x`.
 
-    Raises
-    ------
-    kerneldsl.errors.ArgumentError
-        If `x` is not an array, or its dtype, the axis or another argument does not fit.
-
     See Also
     --------
     numpy.matrix_transpose
@@ -70,11 +65,6 @@ def vecdot(x1: Array, x2: Array, /, *, axis: int = -1) -> Any:
     -------
     array
         NumPy's dtype for the two, without the axis.
-
-    Raises
-    ------
-    kerneldsl.errors.ArgumentError
-        If `x` is not an array, or its dtype, the axis or another argument does not fit.
 
     See Also
     --------
@@ -121,11 +111,6 @@ def tensordot(x1: Array, x2: Array, /, *, axes: Any = 2) -> Any:
     -------
     array
         The other axes of `x1`, then those of `x2`. NumPy's dtype for the two.
-
-    Raises
-    ------
-    kerneldsl.errors.ArgumentError
-        If `x` is not an array, or its dtype, the axis or another argument does not fit.
 
     See Also
     --------

@@ -87,11 +87,6 @@ def _cumulative(
     array
         Same kind as `x`, with its shape plus an initial element.
 
-    Raises
-    ------
-    kerneldsl.errors.ArgumentError
-        If `x` is not an array, or its dtype, the axis or another argument does not fit.
-
     See Also
     --------
     numpy.{name}
@@ -140,11 +135,6 @@ def diff(
     array
         Same kind and dtype as `x`, and `n` elements shorter along the axis. For booleans, whether
         two elements differ.
-
-    Raises
-    ------
-    kerneldsl.errors.ArgumentError
-        If `x` is not an array, or its dtype, the axis or another argument does not fit.
 
     See Also
     --------

@@ -83,11 +83,6 @@ def _sorting(name: str, said: str, result: tuple[str, str], example: str) -> Any
     {result[0]}
         {result[1]}
 
-    Raises
-    ------
-    kerneldsl.errors.ArgumentError
-        If `x` is not an array, or its dtype, the axis or another argument does not fit.
-
     See Also
     --------
     numpy.{name}
@@ -130,11 +125,6 @@ def searchsorted(
     int64 array
         Same shape and kind as `x2`.
 
-    Raises
-    ------
-    kerneldsl.errors.ArgumentError
-        If `x` is not an array, or its dtype, the axis or another argument does not fit.
-
     See Also
     --------
     numpy.searchsorted
@@ -168,11 +158,6 @@ def take(x: Array, indices: Array, /, *, axis: int | None = None) -> Any:
     -------
     array
         Same kind and dtype as `x`.
-
-    Raises
-    ------
-    kerneldsl.errors.ArgumentError
-        If `x` is not an array, or its dtype, the axis or another argument does not fit.
 
     See Also
     --------
@@ -217,11 +202,6 @@ def _unique(
     -------
     {result[0]}
         {result[1]}
-
-    Raises
-    ------
-    kerneldsl.errors.ArgumentError
-        If `x` is not an array, or its dtype, the axis or another argument does not fit.
 
     See Also
     --------

@@ -89,11 +89,6 @@ def unique(
     inverse : int64 array of the shape of `x`, or (x.shape[axis],), where `return_inverse` is True
     counts : int64 array of shape (m,), where `return_counts` is True
 
-    Raises
-    ------
-    kerneldsl.errors.ArgumentError
-        If `x` is not an array, or its dtype, the axis or another argument does not fit.
-
     See Also
     --------
     numpy.unique

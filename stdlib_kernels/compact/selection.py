@@ -51,11 +51,6 @@ def compress(condition: Array, x: Array, axis: int | None = None, *, out: Out = 
     array
         Same kind and dtype as `x`, in the order of the elements; `out` if it is given.
 
-    Raises
-    ------
-    kerneldsl.errors.ArgumentError
-        If `x` is not an array, or its dtype, the axis or another argument does not fit.
-
     See Also
     --------
     numpy.compress
@@ -123,11 +118,6 @@ def flatnonzero(x: Array) -> Any:
     int64 array of one axis
         Same kind as `x`, in ascending order. NaN is not zero.
 
-    Raises
-    ------
-    kerneldsl.errors.ArgumentError
-        If `x` is not an array, or its dtype, the axis or another argument does not fit.
-
     See Also
     --------
     numpy.flatnonzero
@@ -160,8 +150,6 @@ def nonzero(x: Array) -> Any:
 
     Raises
     ------
-    kerneldsl.errors.ArgumentError
-        If `x` is not an array, or its dtype, the axis or another argument does not fit.
     kerneldsl.errors.ArgumentValueError
         If `x` has no axes.
 
@@ -216,11 +204,6 @@ def partition(condition: Array, x: Array) -> Any:
     count : int
         The length of the first part.
 
-    Raises
-    ------
-    kerneldsl.errors.ArgumentError
-        If `x` is not an array, or its dtype, the axis or another argument does not fit.
-
     See Also
     --------
     numpy.compress
@@ -264,11 +247,6 @@ def run_length(x: Array) -> Any:
         other, and so are 0 and -0.
     lengths : int64 array of shape (m,)
         The lengths of the runs. Same kind as `x`.
-
-    Raises
-    ------
-    kerneldsl.errors.ArgumentError
-        If `x` is not an array, or its dtype, the axis or another argument does not fit.
 
     See Also
     --------

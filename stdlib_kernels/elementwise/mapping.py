@@ -103,11 +103,6 @@ def clip(
         Same kind as `x`, and NumPy's dtype for all three. `out` if it is given. If one of the three
         is NaN, the result is NaN.
 
-    Raises
-    ------
-    kerneldsl.errors.ArgumentError
-        If `x` is not an array, or its dtype, the axis or another argument does not fit.
-
     See Also
     --------
     numpy.clip
@@ -156,11 +151,6 @@ def astype(x: Array, dtype: Any, *, out: Out = None) -> Any:
     array
         A new array with the same shape and kind as `x`; `out` if it is given. If the dtype cannot
         represent a float, the result depends on the device.
-
-    Raises
-    ------
-    kerneldsl.errors.ArgumentError
-        If `x` is not an array, or its dtype, the axis or another argument does not fit.
 
     See Also
     --------

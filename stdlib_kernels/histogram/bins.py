@@ -90,8 +90,6 @@ def histogram(
 
     Raises
     ------
-    kerneldsl.errors.ArgumentError
-        If `x` is not an array, or its dtype, the axis or another argument does not fit.
     kerneldsl.errors.ArgumentValueError
         If edges do not ascend, or the range is not finite.
 

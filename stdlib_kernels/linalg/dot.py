@@ -52,11 +52,6 @@ def dot(x: Array, y: Array, out: Out = None) -> Any:
         other axes of `x`, followed by those of `y`. Nothing is conjugated. Integers wrap around,
         and float16 and bfloat16 are added as float32.
 
-    Raises
-    ------
-    kerneldsl.errors.ArgumentError
-        If `x` is not an array, or its dtype, the axis or another argument does not fit.
-
     See Also
     --------
     numpy.dot

@@ -87,11 +87,6 @@ def flip(x: Array, axis: Ints | None = None) -> Any:
     array
         Same kind and dtype as `x`, and its shape.
 
-    Raises
-    ------
-    kerneldsl.errors.ArgumentError
-        If `x` is not an array, or its dtype, the axis or another argument does not fit.
-
     See Also
     --------
     numpy.flip : returns a view instead.
@@ -128,11 +123,6 @@ def roll(x: Array, shift: Any, axis: Ints | None = None) -> Any:
     -------
     array
         Same kind and dtype as `x`, and its shape.
-
-    Raises
-    ------
-    kerneldsl.errors.ArgumentError
-        If `x` is not an array, or its dtype, the axis or another argument does not fit.
 
     See Also
     --------
@@ -187,11 +177,6 @@ def tile(x: Array, reps: Ints) -> Any:
     -------
     array
         Same kind and dtype as `x`.
-
-    Raises
-    ------
-    kerneldsl.errors.ArgumentError
-        If `x` is not an array, or its dtype, the axis or another argument does not fit.
 
     See Also
     --------

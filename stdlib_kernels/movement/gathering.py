@@ -85,11 +85,6 @@ def take(
         Same kind and dtype as `x`, and its shape with that of `indices` instead of the axis. `out`
         if it is given.
 
-    Raises
-    ------
-    kerneldsl.errors.ArgumentError
-        If `x` is not an array, or its dtype, the axis or another argument does not fit.
-
     See Also
     --------
     numpy.take
@@ -138,11 +133,6 @@ def take_along_axis(
     -------
     array
         Same kind and dtype as `x`, with the shape of `indices`. `out` if it is given.
-
-    Raises
-    ------
-    kerneldsl.errors.ArgumentError
-        If `x` is not an array, or its dtype, the axis or another argument does not fit.
 
     See Also
     --------
@@ -205,11 +195,6 @@ def put_along_axis(
     -------
     array
         `x` itself.
-
-    Raises
-    ------
-    kerneldsl.errors.ArgumentError
-        If `x` is not an array, or its dtype, the axis or another argument does not fit.
 
     See Also
     --------

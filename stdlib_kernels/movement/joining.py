@@ -70,11 +70,6 @@ def concatenate(
         Same kind as the arrays, and NumPy's dtype for all of them, or `dtype`; `out` if it is
         given.
 
-    Raises
-    ------
-    kerneldsl.errors.ArgumentError
-        If `x` is not an array, or its dtype, the axis or another argument does not fit.
-
     See Also
     --------
     numpy.concatenate
@@ -125,11 +120,6 @@ def stack(
     array
         Same kind as the arrays, and NumPy's dtype for all of them, or `dtype`; `out` if it is
         given.
-
-    Raises
-    ------
-    kerneldsl.errors.ArgumentError
-        If `x` is not an array, or its dtype, the axis or another argument does not fit.
 
     See Also
     --------

@@ -173,11 +173,6 @@ def pad(
         Same kind and dtype as `x`.
         Means and medians of integers are rounded to the nearest integer.
 
-    Raises
-    ------
-    kerneldsl.errors.ArgumentError
-        If `x` is not an array, or its dtype, the axis or another argument does not fit.
-
     See Also
     --------
     numpy.pad

@@ -112,11 +112,6 @@ def permute(x: Array, axes: tuple[int, ...] | None = None, *, out: Out = None) -
     array
         Same kind and dtype as `x`, contiguous in C order; `out` if it is given.
 
-    Raises
-    ------
-    kerneldsl.errors.ArgumentError
-        If `x` is not an array, or its dtype, the axis or another argument does not fit.
-
     See Also
     --------
     numpy.transpose : returns a view instead.

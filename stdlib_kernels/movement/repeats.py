@@ -50,11 +50,6 @@ def repeat(x: Array, repeats: Any, axis: int | None = None) -> Any:
     array
         Same kind and dtype as `x`.
 
-    Raises
-    ------
-    kerneldsl.errors.ArgumentError
-        If `x` is not an array, or its dtype, the axis or another argument does not fit.
-
     See Also
     --------
     numpy.repeat

@@ -77,8 +77,6 @@ def _extreme(name: str, kind: str, op: Any, example: str) -> Any:
 
     Raises
     ------
-    kerneldsl.errors.ArgumentError
-        If `x` is not an array, or its dtype, the axis or another argument does not fit.
     kerneldsl.errors.ArgumentValueError
         If the reduced axes have no elements.
 
@@ -148,11 +146,6 @@ def _truth_of(name: str, some: str, op: Any, of_none: bool) -> Any:
         Same kind as `x`; `out` if it is given.
         A bool; for no elements, {of_none}. An `out` of another dtype receives 0 and 1.
 
-    Raises
-    ------
-    kerneldsl.errors.ArgumentError
-        If `x` is not an array, or its dtype, the axis or another argument does not fit.
-
     See Also
     --------
     numpy.{name}
@@ -191,11 +184,6 @@ def count_nonzero(x: Array, axis: Axis = None, *, out: Out = None, keepdims: boo
     NumPy scalar or array, or device array
         Same kind as `x`; `out` if it is given.
         An int64.
-
-    Raises
-    ------
-    kerneldsl.errors.ArgumentError
-        If `x` is not an array, or its dtype, the axis or another argument does not fit.
 
     See Also
     --------

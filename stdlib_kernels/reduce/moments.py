@@ -235,11 +235,6 @@ def _spread(name: str, said: str, what: str, finish: Any, example: str) -> Any:
         It is {what} of ``abs(x - mean(x)) ** 2``.
         float16 and bfloat16 are computed as float32.
 
-    Raises
-    ------
-    kerneldsl.errors.ArgumentError
-        If `x` is not an array, or its dtype, the axis or another argument does not fit.
-
     Warns
     -----
     RuntimeWarning

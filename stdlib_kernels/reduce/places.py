@@ -154,8 +154,6 @@ def _place(name: str, kind: str, op: Any, example: str) -> Any:
 
     Raises
     ------
-    kerneldsl.errors.ArgumentError
-        If `x` is not an array, or its dtype, the axis or another argument does not fit.
     kerneldsl.errors.ArgumentValueError
         If the reduced axes have no elements.
 

@@ -82,11 +82,6 @@ def _total(name: str, said: str, op: Any, of_numbers: str, examples: tuple[str, 
         Integers wrap around as in NumPy. float16 and bfloat16 are computed as float32, and the
         result is rounded once. {of_numbers}
 
-    Raises
-    ------
-    kerneldsl.errors.ArgumentError
-        If `x` is not an array, or its dtype, the axis or another argument does not fit.
-
     See Also
     --------
     numpy.{name}
@@ -140,11 +135,6 @@ def mean(
     NumPy scalar or array, or device array
         Same kind as `x`; `out` if it is given.
         float16 and bfloat16 are added as float32. The mean of no elements is NaN.
-
-    Raises
-    ------
-    kerneldsl.errors.ArgumentError
-        If `x` is not an array, or its dtype, the axis or another argument does not fit.
 
     Warns
     -----
@@ -218,8 +208,6 @@ def reduce(
 
     Raises
     ------
-    kerneldsl.errors.ArgumentError
-        If `x` is not an array, or its dtype, the axis or another argument does not fit.
     kerneldsl.errors.KernelError
         If `op` cannot be compiled.
 
@@ -283,8 +271,6 @@ def norm(
 
     Raises
     ------
-    kerneldsl.errors.ArgumentError
-        If `x` is not an array, or its dtype, the axis or another argument does not fit.
     kerneldsl.errors.ArgumentValueError
         If the reduced axes have no elements, and `ord` is -inf.
 

@@ -121,11 +121,6 @@ def _of_rows(name: str, said: str, limits: str, example: tuple[str, str], *, is_
         Same shape and kind as `x`. float64 for booleans and integers, else the dtype of `x`.
         float16 and bfloat16 are computed as float32. `out` if it is given.{limits}
 
-    Raises
-    ------
-    kerneldsl.errors.ArgumentError
-        If `x` is not an array, or its dtype, the axis or another argument does not fit.
-
     See Also
     --------
     scipy.special.{name}

@@ -135,11 +135,6 @@ def layer_norm(
         float16 and bfloat16 are computed as float32. `out` if it is given. The result is ``(x -
         mean) / sqrt(variance + eps) * weight + bias``.
 
-    Raises
-    ------
-    kerneldsl.errors.ArgumentError
-        If `x` is not an array, or its dtype, the axis or another argument does not fit.
-
     See Also
     --------
     torch.nn.functional.layer_norm
@@ -186,11 +181,6 @@ def rms_norm(
         Same shape and kind as `x`. float64 for booleans and integers, else the dtype of `x`.
         float16 and bfloat16 are computed as float32. `out` if it is given. The result is ``x /
         sqrt(mean(x * x) + eps) * weight``.
-
-    Raises
-    ------
-    kerneldsl.errors.ArgumentError
-        If `x` is not an array, or its dtype, the axis or another argument does not fit.
 
     See Also
     --------

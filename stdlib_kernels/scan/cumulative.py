@@ -56,11 +56,6 @@ def _total(name: str, said: str, op: Any, examples: tuple[str, str, str]) -> Any
         Integers wrap around as in NumPy. Floats are combined in another order than NumPy's, the
         same at every launch; float16 and bfloat16 as float32.
 
-    Raises
-    ------
-    kerneldsl.errors.ArgumentError
-        If `x` is not an array, or its dtype, the axis or another argument does not fit.
-
     See Also
     --------
     numpy.{name}
@@ -120,11 +115,6 @@ def _extreme(name: str, kinds: tuple[str, str], op: Any, none: str, example: str
         Same kind and shape as `x`, or shape ``(x.size,)`` without an axis. `out` if it is given.
         From a NaN on, all results are NaN. Of no elements, it is the {kinds[1]} number of the
         dtype, or {none}.
-
-    Raises
-    ------
-    kerneldsl.errors.ArgumentError
-        If `x` is not an array, or its dtype, the axis or another argument does not fit.
 
     See Also
     --------
@@ -191,8 +181,6 @@ def scan(
 
     Raises
     ------
-    kerneldsl.errors.ArgumentError
-        If `x` is not an array, or its dtype, the axis or another argument does not fit.
     kerneldsl.errors.KernelError
         If `op` cannot be compiled.
 

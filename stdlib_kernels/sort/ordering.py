@@ -66,11 +66,6 @@ def _sorting(name: str, said: str, result: tuple[str, str, str], examples: tuple
         Same kind{result[1]} and shape as `x`, or shape ``(x.size,)`` without an axis. `out` if it
         is given. {result[2]}
 
-    Raises
-    ------
-    kerneldsl.errors.ArgumentError
-        If `x` is not an array, or its dtype, the axis or another argument does not fit.
-
     See Also
     --------
     numpy.{name}
@@ -119,11 +114,6 @@ def sort_pairs(
     keys, values : array
         The sorted keys, as by `sort`, and their values. Values of equal keys keep their order.
 
-    Raises
-    ------
-    kerneldsl.errors.ArgumentError
-        If `x` is not an array, or its dtype, the axis or another argument does not fit.
-
     See Also
     --------
     numpy.argsort
@@ -168,11 +158,6 @@ def top_k(x: Array, k: int, axis: int = -1, *, largest: bool = True) -> Any:
         as `x`, and its shape with `k` along the axis. NaN is larger than all numbers.
     places : int64 array
         Their indices along the axis. Among equal elements the first ones are taken.
-
-    Raises
-    ------
-    kerneldsl.errors.ArgumentError
-        If `x` is not an array, or its dtype, the axis or another argument does not fit.
 
     See Also
     --------

@@ -113,11 +113,6 @@ def searchsorted(
         For each value, the number of elements before it. Same shape and kind as `v`. `out` if it is
         given.
 
-    Raises
-    ------
-    kerneldsl.errors.ArgumentError
-        If `x` is not an array, or its dtype, the axis or another argument does not fit.
-
     See Also
     --------
     numpy.searchsorted
@@ -181,11 +176,6 @@ def merge(x: Array, y: Array, *, out: Out = None) -> Any:
     array of shape (n + m,)
         All elements in ascending order, those of `x` before equal ones of `y`. Same kind as `x`,
         and NumPy's dtype for both. `out` if it is given.
-
-    Raises
-    ------
-    kerneldsl.errors.ArgumentError
-        If `x` is not an array, or its dtype, the axis or another argument does not fit.
 
     Examples
     --------

@@ -49,6 +49,16 @@ def test_importtime_shows_nothing_heavy():
     assert not roots & set(HEAVY)
 
 
+def test_the_library_needs_no_docstrings():
+    """Python's option -OO removes them; functions add to their own when they are defined."""
+    program = (
+        "import stdlib_kernels as sk\n"
+        "families = [getattr(sk, name) for name in (*sk._FAMILIES, 'array_api')]\n"
+        "print(sk.reduce.mean.__doc__, int(sk.sum(sk.array_api.asarray([1, 2]).copy_to_host())))\n"
+    )
+    assert python("-OO", "-c", program).stdout == "None 3\n"
+
+
 def test_a_decorated_kernel_needs_no_compiler():
     program = (
         "import sys, kerneldsl as kd\n"
