@@ -147,6 +147,7 @@ class _Thread(Writer):
         kinds = [self.assign] * 5 + [self.local, self.closure, self.record, self.unpack]
         if depth > 0 and self.loops < 2:
             kinds += [self.branch, self.branch, self.for_else, self.while_else, self.pairs]
+            kinds += [self.late]
         self.rng.choice(kinds)(depth)
 
     def some(self, depth: int) -> None:
@@ -233,6 +234,18 @@ class _Thread(Writer):
             self.some(depth)
             self.jump()
         self.last(lambda: self.some(1))
+
+    def late(self, depth: int) -> None:
+        """A tuple and a variable that an iteration reads before it assigns them."""
+        self.features.add("late variable")
+        k, p, q = self.fresh("k"), self.fresh("p"), self.fresh("q")
+        with self.under(f"for {k} in range({self.pick('n', 'm + 2')}):", f"np.int64({k})"):
+            test = self.pick(f"{k} > 0", f"{k} > 0 and {p}[0] > {self.value()}")
+            self.emit(f"if {test}:", f"    a += {p}[0] - {q}")
+            self.some(depth)
+            first = f"np.int64({self.integer(1)})"
+            self.emit(f"{q} = {self.pick(first, f'({p}[1] if {k} > 0 else {first})')}")
+            self.emit(f"{p} = (np.int64({self.integer(1)}), {q} + {k})")
 
     def last(self, write: Callable[[], None]) -> None:
         """Write the ``else`` of a loop, in half of the cases."""

@@ -35,7 +35,7 @@ __all__ = [
     "read_loop",
 ]
 
-#: Readings of a loop's body until the types of its variables are known.
+#: Readings of a loop's body until the types of its variables are known, for each variable.
 _ROUNDS = 10
 
 
@@ -162,12 +162,13 @@ def read_loop(
     before, kinds, origins = reader.variables, dict[Any, Any](), dict[Any, Any]()
     outside = reader.take_skipped()
     outer = {left: len(left.ends) for left in reader.exits.values()}
-    for _ in range(_ROUNDS):
+    for _ in range(_ROUNDS * (1 + len(names))):
         made = [Region(arguments) for _ in range(regions)]
         reader.variables = before
         carries = "tiles" not in attributes
         variables = LoopVariables(reader, made, names, kinds, origins, carries=carries)
         reader.origins.loops += 1
+        reader.loops += 1
         try:
             end = read(variables, made)
             reader.variables = before
@@ -180,9 +181,10 @@ def read_loop(
             is_settled = variables.is_settled(end, exits)
         finally:
             reader.origins.loops -= 1
+            reader.loops -= 1
         if is_settled:
             skipped = reader.take_skipped()
-            if skipped is not None and not reader.origins.loops:
+            if skipped is not None and not reader.loops:
                 raise skipped
             reader.skipped = skipped or outside
             variables.make(name, bounds, attributes)

@@ -18,7 +18,7 @@ from kerneldsl.frontend.unit import IntrinsicUse
 from kerneldsl.ir.frontend.control import known_test
 from kerneldsl.ir.frontend.faults import check_divisor
 from kerneldsl.ir.frontend.functions import read_call_of
-from kerneldsl.ir.frontend.members import packed, settled, unpacked
+from kerneldsl.ir.frontend.members import is_typed, packed, settled, unpacked
 from kerneldsl.ir.frontend.merging import End, common, fitted, merge
 from kerneldsl.ir.frontend.origins import Origin
 from kerneldsl.ir.frontend.reader import NotReadError, Reader, constant_of, reads
@@ -198,7 +198,7 @@ def either(
     found: list[Value] = []
 
     def second() -> None:
-        found.append(read())
+        found.append(reader.attempt(read))
 
     reader.into(region, second)
     both = [first, found[0]]
@@ -245,7 +245,8 @@ def choice(reader: Reader, test: ast.expr, body: ast.expr, orelse: ast.expr) -> 
         reader.variables = dict(before)
 
         def read(each: ast.expr = each) -> list[Value]:
-            reader.variables[CHOSEN] = reader.value(each)
+            value = reader.attempt(partial(reader.value, each))
+            reader.variables[CHOSEN] = value
             return []
 
         reader.into(region, read)
@@ -256,6 +257,8 @@ def choice(reader: Reader, test: ast.expr, body: ast.expr, orelse: ast.expr) -> 
     reader.variables = before
     for result in made.results:
         result.name = ""
+    if reader.skipped is not None and not is_typed(found):
+        raise reader.skipped
     return found
 
 

@@ -104,7 +104,8 @@ def _read_as_declared(reader: Reader, unit: FunctionUnit, arguments: list[Any]) 
 def _read_body_of(reader: Reader, unit: FunctionUnit, arguments: list[Any]) -> Any:
     outer = reader.unit, reader.variables, reader.exits, reader.place, reader.caller
     tile_types = reader.tile_types
-    notes, is_active = reader.notes, reader.origins.is_active
+    notes, is_active, loops = reader.notes, reader.origins.is_active, reader.loops
+    reader.loops = 0
     reader.origins.is_active = not unit.is_plain_numba
     reader.unit, reader.depth = unit, reader.depth + 1
     reader.caller = reader.place._replace(call=reader.source)
@@ -120,7 +121,7 @@ def _read_body_of(reader: Reader, unit: FunctionUnit, arguments: list[Any]) -> A
     finally:
         reader.unit, reader.variables, reader.exits, reader.place, reader.caller = outer
         reader.notes, reader.origins.is_active = notes, is_active
-        reader.tile_types = tile_types
+        reader.tile_types, reader.loops = tile_types, loops
         reader.depth -= 1
     reader.hold(None, found)
     return found

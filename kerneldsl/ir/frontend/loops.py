@@ -17,7 +17,7 @@ from kerneldsl.ir.frontend.arrays import load
 from kerneldsl.ir.frontend.block_loops import BlockLoop, tile_loop
 from kerneldsl.ir.frontend.control import assigned, read_body, read_loop
 from kerneldsl.ir.frontend.exits import has, labeled, unreachable
-from kerneldsl.ir.frontend.members import packed, type_of, unpacked
+from kerneldsl.ir.frontend.members import leaves, packed, type_of, unpacked
 from kerneldsl.ir.frontend.merging import LoopVariables
 from kerneldsl.ir.frontend.origins import Origin
 from kerneldsl.ir.frontend.outside_calls import call_function
@@ -277,7 +277,7 @@ def _each(reader: Reader, node: ast.For, items: list[Any]) -> None:
     """Read a loop over values that are known by their number."""
     if not items:
         return
-    parts = [_flat(each) for each in items]
+    parts = [leaves(each) for each in items]
     kinds = [[value.type for value in each] for each in parts]
     if any(each != kinds[0] for each in kinds):
         _one_by_one(reader, node, items)
@@ -315,12 +315,6 @@ def _one_by_one(reader: Reader, node: ast.For, items: list[Any]) -> None:
             read()
         if reader.region.is_left:
             return
-
-
-def _flat(item: Any) -> list[Value]:
-    if isinstance(item, tuple):
-        return [value for each in item for value in _flat(each)]
-    return [item]
 
 
 def _nested(item: Any, values: Any) -> Any:

@@ -26,6 +26,8 @@ __all__ = [
     "TileExpression",
     "class_of",
     "is_tile",
+    "is_typed",
+    "leaves",
     "like",
     "packed",
     "record_of",
@@ -125,6 +127,18 @@ def settled(value: Any) -> Any:
     while isinstance(value, Lazy):
         value = value.get()
     return value
+
+
+def is_typed(found: Any) -> bool:
+    """Return whether the type of a value, and of each member of a tuple, is known."""
+    return not any(isinstance(each, Value) and each.type is None for each in leaves(found))
+
+
+def leaves(found: Any) -> list[Any]:
+    """Return a value, or the members of a tuple that are no tuples."""
+    if isinstance(found, tuple):
+        return [value for each in found for value in leaves(each)]
+    return [found]
 
 
 def packed(reader: Reader, found: Any) -> Value:

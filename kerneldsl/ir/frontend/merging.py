@@ -12,7 +12,7 @@ from typing import Any
 
 from numba import types
 
-from kerneldsl.ir.frontend.members import MISSING, Lazy, like, settled, type_of
+from kerneldsl.ir.frontend.members import MISSING, Lazy, is_typed, like, settled, type_of
 from kerneldsl.ir.frontend.origins import Origin
 from kerneldsl.ir.frontend.reader import NotReadError, Reader
 from kerneldsl.ir.operations import Operation, Region, Value
@@ -76,9 +76,12 @@ def merge(
 
 
 def _as_tuple(reader: Reader, value: Any, known: tuple[Any, ...]) -> Any:
-    """Return a variable of a loop that has no type yet as the members of a tuple."""
-    is_unknown = isinstance(value, Value) and value.type is None
-    return reader.expansions[value](known) if is_unknown else value
+    """Return the members of a variable of a loop that has no type yet, as a tuple without types."""
+    if isinstance(value, tuple) or is_typed(value):
+        return value
+    if value in reader.expansions:
+        reader.expansions[value](known)
+    return like(known, [Value(None, None) for _ in known])
 
 
 def _members(reader: Reader, value: Any, known: tuple[Any, ...]) -> Any:
@@ -111,7 +114,7 @@ def common(reader: Reader, name: str, values: list[Any]) -> Any:
 
 def _refusal(name: str, values: list[Any]) -> Refusal:
     """Return the refusal of a variable that is a tuple on one path, and no such one on others."""
-    kinds = [type_of(value) for value in values if value is not MISSING]
+    kinds = [type_of(value) for value in values if value is not MISSING and is_typed(value)]
     others = (kind for kind in kinds if kind != kinds[0])
     return unify_refusal(kinds[0], next(others, kinds[0]), name)
 
@@ -126,8 +129,9 @@ def _yield_more(reader: Reader, region: Region, value: Any, kind: Any, name: str
 def fitted(reader: Reader, value: Any, kind: Any, name: str) -> Value:
     if value is MISSING:
         return reader.add("undefined", [], (kind,)).result
-    if value.type is None and kind is not None:  # its type is known later
-        return reader.add("cast", [value], (kind,)).result
+    if value.type is None:  # it is known later
+        reader.guesses.setdefault(value, set()).add(kind)
+        return value if kind is None else reader.add("cast", [value], (kind,)).result
     attributes = {"variable": name}
     if kind == types.uint64 and reader.origins.is_converted(value):
         return reader.origins.convert(reader, value, attributes)
@@ -145,7 +149,7 @@ class _Carried:
         self.result = Value(kind, None, arguments[0].name)
 
     def set_kind(self, kind: Any) -> None:
-        """Set the type of a variable that had none."""
+        """Set the type of a variable that had none and was read nowhere."""
         self.kind = kind
         for each in (*self.arguments, self.result):
             each.type = kind
@@ -163,8 +167,10 @@ class LoopVariables:
 
     Those are carried that the body reads before it assigns them, or does not always assign, and
     those that are read after the loop. `kinds` and `origins` have what an earlier reading of the
-    body has found. A variable that is first assigned in the body has no type until the
-    body is read.
+    body has found: types, and tuples for variables with as many members. A variable that is first
+    assigned in the body has no type until the body is read. What reads it is skipped, and the
+    variables that this assigns have no type, either. So a reading finds no type that a later one
+    would not find.
     """
 
     def __init__(
@@ -187,8 +193,8 @@ class LoopVariables:
         self._before = reader.variables
         self._end: dict[str, Any] | None = None
         self._carried: dict[_Path, _Carried] = {}
-        #: Variables that had no type and are tuples, with a tuple of the same form.
-        self._tuples: dict[_Path, tuple[Any, ...]] = {}
+        #: Whether this reading has found that a variable without a type is a tuple.
+        self._is_late = False
         self._operation: Operation | None = None
         self._container: Region | None = None
 
@@ -205,8 +211,8 @@ class LoopVariables:
         return self._start((name,), settled(self._before.get(name, MISSING)), number)
 
     def _start(self, path: _Path, value: Any, number: int) -> Any:
-        known = self._tuples.get(path)
-        if known is not None:
+        known = self._kinds.get(path)
+        if isinstance(known, tuple):
             value = _members(self._reader, value, known)
         if isinstance(value, tuple):
             parts = enumerate(value)
@@ -215,12 +221,14 @@ class LoopVariables:
         if carried is None:
             assert self._operation is None
             given = [] if value is MISSING else [value]
-            kind = self._kinds.get(path) or common(self._reader, path[0], given)
+            kind = known or common(self._reader, path[0], given)
             carried = self._add(path, value, kind)
             self._set_origins(path, carried)
         argument = carried.arguments[number]
+        if carried.before is MISSING:
+            self._reader.unassigned.add(argument)
         if carried.kind is None:
-            self._reader.expansions[argument] = partial(self._expand, path, number)
+            self._reader.expansions[argument] = partial(self._note_tuple, path)
         return argument
 
     def _set_origins(self, path: _Path, carried: _Carried) -> None:
@@ -233,14 +241,9 @@ class LoopVariables:
             for each in carried.arguments:
                 origins.set(each, origins.carried(found))
 
-    def _expand(self, path: _Path, number: int, known: tuple[Any, ...]) -> Any:
-        """Carry a variable that has no type yet as the members of a tuple."""
-        carried = self._carried.pop(path, None)
-        if carried is not None:
-            for region, argument in zip(self._regions, carried.arguments, strict=True):
-                region.arguments.remove(argument)
-        self._tuples[path] = known
-        return self._start(path, MISSING if carried is None else carried.before, number)
+    def _note_tuple(self, path: _Path, known: tuple[Any, ...]) -> None:
+        """Note that a variable that has no type yet is such a tuple, and read the body again."""
+        self._kinds[path], self._is_late = known, True
 
     def _add(self, path: _Path, before: Any, kind: Any) -> _Carried:
         arguments = []
@@ -262,28 +265,31 @@ class LoopVariables:
         for variables in (each.variables for each in exits):
             self._settle(variables)
         if end is None:
-            return True
+            return not self._is_late
         self._settle(end)
-        is_settled, seen = True, set[_Path]()
-        while (
-            path := next((each for each in self._carried if each not in seen), None)
-        ) is not None:
-            seen.add(path)
-            carried, last = self._carried[path], self._at_end(path)
+        is_settled = True
+        for path, carried in self._carried.items():
+            last = self._at_end(path)
             if carried.kind is None and isinstance(last, tuple):
-                self._expand(path, 0, last)
+                self._note_tuple(path, last)
                 continue
             kind = common(self._reader, path[0], [last, *carried.arguments[:1]])
+            if kind != carried.kind:
+                self._kinds[path] = kind
+                is_settled &= self._is_unread(carried, kind)
             if carried.kind is None:
                 carried.set_kind(kind)
-                if self._reader.skipped is not None and kind is not None:
-                    self._kinds[path] = kind
-                    is_settled = False
-            elif kind != carried.kind:
-                self._kinds[path] = kind
-                is_settled = False
             is_settled &= self._has_origin(path, carried, last)
-        return is_settled
+        return is_settled and not self._is_late
+
+    def _is_unread(self, carried: _Carried, kind: Any) -> bool:
+        """Return whether a variable had no type, and nothing would be read otherwise with its type.
+
+        If it is merged with other values, these must have given the result that type.
+        """
+        guesses = (self._reader.guesses.get(each, set()) for each in carried.arguments)
+        is_skipped = carried.kind is not None or self._reader.skipped is not None
+        return not is_skipped and set().union(*guesses) <= {kind}
 
     def _has_origin(self, path: _Path, carried: _Carried, last: Any) -> bool:
         """Return whether the origin of a variable was right while the body was read."""
@@ -312,6 +318,8 @@ class LoopVariables:
         name, *numbers = path
         found = settled(self._end.get(name, MISSING))
         for number in numbers:
+            if not is_typed(found) and not isinstance(found, tuple):
+                return found
             if not isinstance(found, tuple) or number >= len(found):
                 raise _refusal(name, [found])
             found = found[number]
@@ -352,6 +360,8 @@ class LoopVariables:
         def found(path: _Path, one: Any, two: Any) -> Any:
             if isinstance(two, tuple):
                 one = _as_tuple(self._reader, one, two)
+            elif isinstance(one, tuple):
+                two = _as_tuple(self._reader, two, one)
             if one is MISSING and two is MISSING:
                 return MISSING
             if isinstance(one, tuple) or (one is MISSING and isinstance(two, tuple)):

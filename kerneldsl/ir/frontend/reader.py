@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from numba import errors, types
 
+from kerneldsl.frontend.expressions import assigned_names
 from kerneldsl.frontend.library_names import outside_value
 from kerneldsl.frontend.parts import Part
 from kerneldsl.frontend.unit import FunctionUnit
-from kerneldsl.ir.frontend.members import MISSING, NamedMembers, class_of, settled
+from kerneldsl.ir.frontend.members import MISSING, NamedMembers, class_of, is_typed, leaves, settled
 from kerneldsl.ir.frontend.origins import Origins
 from kerneldsl.ir.frontend.source_names import SourceNames
 from kerneldsl.ir.operations import Binding, Effect, Operation, Region, SourcePlace, Value
@@ -99,8 +100,14 @@ class Reader:
         #: The region that is read, and its operations.
         self.region: Region = Region()
         self.operations: list[Operation] = self.region.operations
-        #: For variables of loops that have no type yet: what makes them members of a tuple.
-        self.expansions: dict[Value, Callable[[tuple[Any, ...]], Any]] = {}
+        #: For variables of loops that have no type yet: what notes that they are tuples.
+        self.expansions: dict[Value, Callable[[tuple[Any, ...]], None]] = {}
+        #: Variables of loops that nothing assigns before the first iteration.
+        self.unassigned: set[Value] = set()
+        #: Types of what variables without a type were merged with.
+        self.guesses: dict[Value, set[Any]] = {}
+        #: Loops of the function that are read.
+        self.loops = 0
         #: Where control goes to that leaves the function or loop that is read.
         self.exits: dict[str, Any] = {}
         self.place = SourcePlace(unit.first_line, 0, unit, None)
@@ -123,7 +130,7 @@ class Reader:
         self.faults: Any = None
         #: Whether a thread ends by an exception where Python does.
         self.raises = False
-        #: Why a statement was skipped, for a loop around it that is read again.
+        #: Why a statement or expression was skipped, for a loop around it that is read again.
         self.skipped: Refusal | None = None
         #: Whether a kernel's early returns stay, or else become branches.
         self.keeps_returns = False
@@ -234,7 +241,11 @@ class Reader:
         if name not in self.variables:
             return None
         found = self.variables[name] = settled(self.variables[name])
-        if isinstance(found, Value) and found.type is None:  # an earlier iteration assigns it
+        if not self.unit.follows_numba:
+            for each in leaves(found):
+                if each in self.unassigned and each.owner is self.region:
+                    raise undefined_refusal(name)  # the first iteration always gets here
+        if not is_typed(found):  # an earlier iteration assigns it
             raise undefined_refusal(name, LaterRefusal)
         return self.missing(name) if found is MISSING else found
 
@@ -288,22 +299,39 @@ class Reader:
         read = _STATEMENTS.get(type(node))
         if read is None:
             raise NotReadError(ast.dump(node)[:80])
-        try:
-            read(self, node)
-        except LaterRefusal as error:
-            refusal = self._placed(error, node)
-            if isinstance(node, ast.For | ast.While) or not self.origins.loops:
-                raise refusal from refusal.__cause__  # nothing reads the statement again
-            self.skipped = self.skipped or refusal
-        except (errors.NumbaError, ValueError) as error:
-            refusal = self._placed(error, node)
-            raise refusal from refusal.__cause__
+
+        def placed() -> None:
+            try:
+                read(self, node)
+            except (errors.NumbaError, ValueError) as error:
+                refusal = self._placed(error, node)
+                raise refusal from refusal.__cause__
+
+        if self.attempt(placed) is not None:
+            for name in assigned_names(node):
+                self.variables[name] = Value(None, None, name)
         self.source = around
         # What is made of a loop or branch after its statements is at its own place.
         self.place = outer
 
+    def attempt(self, read: Callable[[], Any]) -> Any:
+        """Return what a function reads; a value without a type if a later reading can read it only.
+
+        So it is if it reads a variable of a loop that has no type yet. The loop is read again when
+        it has one. If it never has one, or no loop is read, that is an error.
+        """
+        state = self.variables, self.exits, self.place, self.source
+        try:
+            return read()
+        except LaterRefusal as refusal:
+            if not self.loops:
+                raise
+            self.skipped = self.skipped or refusal
+            self.variables, self.exits, self.place, self.source = state
+            return Value(None, None)
+
     def take_skipped(self) -> Refusal | None:
-        """Return why a statement was skipped, and forget it."""
+        """Return why a statement or expression was skipped, and forget it."""
         found, self.skipped = self.skipped, None
         return found
 
