@@ -25,7 +25,6 @@ from kerneldsl.ir.frontend.reader import Reader
 from kerneldsl.ir.operations import Operation, Value
 from kerneldsl.ir.refusals import Refusal, words
 from kerneldsl.language.intrinsics.table import INTRINSICS
-from kerneldsl.language.intrinsics.tiles import MAX_TILE_RANK
 
 __all__ = ["BlockLoop", "tile_loop"]
 
@@ -86,10 +85,10 @@ def _implied(reader: Reader, function: Any, number: Value, count: Value) -> Valu
 def _extents(reader: Reader, node: ast.expr, shape: tuple[int, ...]) -> list[Value]:
     found = reader.value(node)
     extents = list(found) if isinstance(found, tuple) else [found]
-    if len(extents) != len(shape) or len(shape) > MAX_TILE_RANK:
+    if len(extents) != len(shape):
         raise Refusal(
             f"kd.tiles: the extent has {len(extents)} axes, and the shape {len(shape)}",
-            f"Give one number along each axis, at most {MAX_TILE_RANK}",
+            "Give one number along each axis",
         ).at(Part(reader.unit, node))
     for each in extents:
         if not isinstance(each, Value) or not isinstance(each.type, types.Integer):

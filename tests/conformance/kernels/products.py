@@ -310,16 +310,28 @@ for _inner, _first in ((48, 0), (44, 4), (50, 0), (35, 1), (3, 0)):
 
 
 @kd.kernel
-def _batched(a, b, c):
+def _in_a_loop(a, b, c):
     """The tiles of each matrix, in a loop over matrices; warpgroups multiply them."""
-    for s in range(a.shape[0]):
+    for i in range(a.shape[0]):
         for m, n in kd.tiles(c.shape[1:], (128, 128)):
             acc = kd.tile.zeros((128, 128), kd.float32)
             for k in kd.pipelined(range(0, a.shape[2], 64)):
-                x = kd.tile.load(a[s], (m, k), (128, 64))
-                y = kd.tile.load(b[s], (n, k), (128, 64))
+                x = kd.tile.load(a[i], (m, k), (128, 64))
+                y = kd.tile.load(b[i], (n, k), (128, 64))
                 acc = kd.mma(x, y.T, acc)
-            kd.tile.store(c[s], (m, n), acc)
+            kd.tile.store(c[i], (m, n), acc)
+
+
+@kd.kernel
+def _by_axis(a, b, c):
+    """The same, with an axis of matrices."""
+    for i, m, n in kd.tiles(c.shape, (1, 128, 128)):
+        acc = kd.tile.zeros((128, 128), kd.float32)
+        for k in kd.pipelined(range(0, a.shape[2], 64)):
+            x = kd.tile.load(a[i], (m, k), (128, 64))
+            y = kd.tile.load(b[i], (n, k), (128, 64))
+            acc = kd.mma(x, y.T, acc)
+        kd.tile.store(c[i], (m, n), acc)
 
 
 def _batches(rng: np.random.Generator) -> tuple[Any, ...]:
@@ -327,11 +339,12 @@ def _batches(rng: np.random.Generator) -> tuple[Any, ...]:
     return a, b, poisoned((3, 200, 150), "float32")
 
 
-_LIST.add(
-    "batched.float16",
-    _batched,
-    _batches,
-    grid=(4,),
-    block=(256,),
-    expected=lambda a, b, c: {2: a.astype(c.dtype) @ b.astype(c.dtype).mT},
-)
+for _kernel in (_in_a_loop, _by_axis):
+    _LIST.add(
+        f"batched.{_kernel.__name__.strip('_')}",
+        _kernel,
+        _batches,
+        grid=(4,),
+        block=(256,),
+        expected=lambda a, b, c: {2: a.astype(c.dtype) @ b.astype(c.dtype).mT},
+    )
