@@ -22,7 +22,7 @@ from stdlib_kernels.checks import Array, check_alike, check_array
 from stdlib_kernels.functions import repeated_function
 from stdlib_kernels.histogram.counting import count_bins, itself
 from stdlib_kernels.operations import larger
-from stdlib_kernels.parameters import integer_of, integers_in
+from stdlib_kernels.parameters import integer_of, integers_in, wrong_value
 from stdlib_kernels.reduce.arrangement import arrange
 from stdlib_kernels.reduce.folding import Rule, fold
 
@@ -136,12 +136,9 @@ def _counted(found: Array, least: int, x: Array, weights: Array | None, like: Ar
         raise ArgumentValueError(what, value=x, limit=limit, remedy="Take reduce.min(x) off all")
     bins = max(least, largest + 1)
     if bins > MAX_BINS:
-        raise ArgumentValueError(
-            f"an element of x is {bins - 1}",
-            value=bins - 1,
-            limit=f"There may be {MAX_BINS} counters at most",
-            remedy="Take the ranks of the elements, or a histogram between edges",
-        )
+        remedy = "Take the ranks of the elements, or a histogram between edges"
+        limit = f"There may be {MAX_BINS} counters at most"
+        raise wrong_value("an element of x", bins - 1, limit, remedy)
     number = _NARROW if np.can_cast(x.dtype, _NARROW) else np.dtype(np.int64)
     return finish(count_bins(x, x, bins, itself, number, weights=weights), like=like)
 

@@ -13,6 +13,7 @@ Attention-2: Faster Attention with Better Parallelism and Work Partitioning" (20
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 from typing import Any
@@ -20,7 +21,7 @@ from typing import Any
 import numpy as np
 
 import kerneldsl as kd
-from kerneldsl.repeating.recorded_calls import launch, launch_over
+from kerneldsl.repeating.recorded_calls import launch, launch_over, run_on_host
 from stdlib_kernels.arrays import (
     allocate,
     constant_beside,
@@ -206,13 +207,14 @@ def attention(
     window : int, optional
         With `causal`, a query sees so many keys at most: the last ones that it may see.
     lengths : array of int64 of shape (batch,), optional
-        Number of keys of each batch, by default all.
+        Number of keys of each batch, by default all. Numbers in the memory of a GPU, also those of
+        the following arrays, are not checked.
     query_lengths : array of int64 of shape (batch,), optional
         Number of queries of each batch, by default all. Others get zeros.
     pages : array of int64 of shape (batch, n), optional
         Keys and values are in pages: the keys of a batch are those of ``k[pages[batch, 0]]``, then
         of ``k[pages[batch, 1]]``, and so on. `k` and `v` have the shape (pages, key heads, keys of
-        a page, d). A page has a multiple of 16 keys.
+        a page, d). A page has a multiple of 16 keys. Pages from `lengths` on may be any numbers.
     out : array of the shape of `q`, optional
         Array for the result, with the dtype and kind of `q`.
     return_statistics : bool
@@ -258,6 +260,8 @@ def attention(
         table = on_device(_integers("pages", pages, q, (count, pages.shape[-1])))
         capacity = table.shape[1] * page
     limits = limits_of(source, q, (lengths, query_lengths), count, capacity)
+    of_batches = [] if lengths is None else [page, lengths]
+    _check_numbers("pages", k.shape[0] - 1, pages, *of_batches)
     kept = bool(return_statistics)
     logs = allocate(source, tuple(q.shape[:-1]), np.dtype(np.float32)) if kept else None
     if not math.prod(q.shape):
@@ -316,26 +320,48 @@ def positive_scale(q: Any, scale: np.float32) -> tuple[Any, np.float32]:
     return signed, abs(scale) or np.float32(1)
 
 
-def _integers(name: str, value: Any, q: Array, shape: tuple[int, ...]) -> Array:
+def _integers(name: str, value: Array, q: Array, shape: tuple[int, ...]) -> Array:
     """Return an array of int64 of a shape."""
     check_array(name, value, dtypes=("int64",))
     check_same_kind(name, value, "q", q)
     check_shape(name, value, shape, f"It must be {shape}, for the batches of q", "Reshape it")
-    found: Array = value
-    return found
+    return value
+
+
+def _check_numbers(name: str, most: int, numbers: Array | None, *limits: Any) -> None:
+    """Refuse numbers on a host that are not from 0 to `most`; a GPU is not waited for.
+
+    Those of pages have `limits`: the keys of a page, and of each batch. Others may be any numbers.
+    """
+    if numbers is not None and all(map(is_on_host, (numbers, *limits[1:]))):
+        run_on_host(functools.partial(_refuse_beyond, name, most), numbers, *limits)
+
+
+def _refuse_beyond(
+    name: str, most: int, numbers: Array, page: int = 1, lengths: Array | None = None
+) -> None:
+    found = np.asarray(numbers)
+    if lengths is not None:
+        found = found[np.arange(found.shape[1]) * page < np.asarray(lengths)[:, None]]
+    wrong = found[(found < 0) | (found > most)]
+    if wrong.size:
+        raise wrong_value(f"a number of {name}", int(wrong[0]), f"It must be from 0 to {most}")
 
 
 def limits_of(
     source: Array, q: Array, given: tuple[Array | None, Array | None], count: int, most: int
 ) -> list[Array]:
     """Return the numbers of keys and of queries of each batch, beside `source`."""
+    names = ("lengths", "query_lengths")
     # Two different constants: code for arguments that are one array is slower.
     found = [
         constant_beside(source, np.full(count, number))
         if each is None
         else on_device(_integers(name, each, q, (count,)))
-        for name, each, number in zip(("lengths", "query_lengths"), given, (most, -1), strict=True)
+        for name, each, number in zip(names, given, (most, -1), strict=True)
     ]
+    for name, each, limit in zip(names, given, (most, q.shape[-2]), strict=True):
+        _check_numbers(name, limit, each)
     if given[0] is given[1] is not None:
         found[1] = allocate(source, (count,), found[0].dtype)
         copy_array(found[0], found[1])

@@ -7,11 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import kerneldsl as kd
-from kerneldsl.errors import ArgumentValueError
 from stdlib_kernels.arrays import to_host, to_like
 from stdlib_kernels.checks import Array, check_array
 from stdlib_kernels.functions import library_function
-from stdlib_kernels.parameters import choice_of, integer_of
+from stdlib_kernels.parameters import choice_of, integer_of, wrong_value
 
 __all__ = ["FORMATS", "Format", "format_of", "pack", "unpack"]
 
@@ -136,9 +135,7 @@ def pack(codes: Array, format: str) -> Any:
     check_array("codes", codes, kinds="iu")
     host = to_host(codes)
     if not host.ndim:
-        raise ArgumentValueError(
-            "codes has 0 dimensions", value=host.shape, limit="It must have rows"
-        )
+        raise wrong_value("the shape of codes", host.shape, "It must have rows")
     rest = -host.shape[-1] % chosen.per_element
     padded = np.pad(host, [(0, 0)] * (host.ndim - 1) + [(0, rest)])
     return to_like(codes, numbers.pack(padded))
@@ -178,15 +175,11 @@ def unpack(words: Array, format: str, count: int | None = None) -> Any:
     check_array("words", words, dtypes=(chosen.stored.name,))
     host = to_host(words)
     if not host.ndim:
-        raise ArgumentValueError(
-            "words has 0 dimensions", value=host.shape, limit="It must have rows"
-        )
+        raise wrong_value("the shape of words", host.shape, "It must have rows")
     if chosen.numbers is not None:
         host = chosen.numbers.unpack(host)
     room = host.shape[-1]
     wanted = room if count is None else integer_of("count", count, 0)
     if wanted > room:
-        raise ArgumentValueError(
-            f"count is {wanted}", value=wanted, limit=f"A row of words has room for {room} numbers"
-        )
+        raise wrong_value("count", wanted, f"A row of words has room for {room} numbers")
     return to_like(words, np.ascontiguousarray(host[..., :wanted]))

@@ -12,9 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kerneldsl.errors import ArgumentValueError
 from stdlib_kernels.checks import check_array
-from stdlib_kernels.parameters import choice_of
+from stdlib_kernels.parameters import choice_of, wrong_value
 from stdlib_kernels.quantized.encoding import Quantized
 from stdlib_kernels.quantized.formats import pack
 
@@ -112,12 +111,8 @@ def read_gguf(blocks: np.ndarray[Any, Any], type: str) -> tuple[Quantized, str]:
     check_array("blocks", blocks, dtypes=("uint8",), ndim=2)
     nbytes = chosen.nbytes + 2
     if blocks.shape[1] % nbytes:
-        raise ArgumentValueError(
-            f"blocks has rows of {blocks.shape[1]} bytes",
-            value=blocks.shape[1],
-            limit=f"A block of {type} has {nbytes} bytes, for {chosen.numbers} numbers",
-            remedy="Reshape the data to (n, -1)",
-        )
+        limit = f"A block of {type} has {nbytes} bytes, for {chosen.numbers} numbers"
+        raise wrong_value("the shape of blocks", blocks.shape, limit, "Reshape the data to (n, -1)")
     each = np.ascontiguousarray(blocks).reshape(blocks.shape[0], -1, nbytes)
     at = 2 * chosen.is_scale_first
     scale = each[..., :2] if chosen.is_scale_first else each[..., -2:]

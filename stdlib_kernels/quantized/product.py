@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from kerneldsl.errors import ArgumentValueError
 from stdlib_kernels.arrays import constant_beside, finish, is_on_host, on_device, source_and_result
 from stdlib_kernels.checks import Array, Out, check_array, check_same_kind
 from stdlib_kernels.functions import repeated_function
+from stdlib_kernels.movement.along import repeated
+from stdlib_kernels.parameters import wrong_value
 from stdlib_kernels.quantized.few_rows import fits_planes, multiply_planes
 from stdlib_kernels.quantized.formats import FORMATS, Format, format_of
 from stdlib_kernels.quantized.many_rows import multiply_many
@@ -20,6 +21,7 @@ from stdlib_kernels.quantized.weights import (
     Weights,
     check_scales,
     check_zeros,
+    fitting_group,
     float_dtype_of,
     of_each_row,
 )
@@ -49,7 +51,7 @@ def matmul(
     x : ndarray or device array of shape (m, k)
         float32, float16 or bfloat16: numbers become floats of this dtype. Or int8 for integers, and
         floats of 8 bits for these. Then products are added exactly, or as float32, and the sums are
-        multiplied by scales.
+        multiplied by scales. A sum that int32 may not hold is one of exact parts.
     words : array of shape (n, elements)
         Numbers of a format, as `pack` returns them.
     scales : array of float32 or float16, of shape (rows, groups)
@@ -102,6 +104,12 @@ def matmul(
     zeros = None if zeros is None else on_device(zeros)
     inputs = [each for each in (words, scales, x_scales, zeros) if each is not None]
     source, result = source_and_result(x, out, (rows, columns), wanted, *inputs)
+    own = fitting_group(group, inner, chosen) if x.dtype == np.int8 else group
+    if own != group:
+        parts, group = -(-min(group, inner) // own), own
+        scales = repeated(scales, 1, parts)
+        zeros = None if zeros is None else repeated(zeros, 1, parts)
+        x_scales = repeated(x_scales, 1, parts) if x_scales.shape[1] > 1 else x_scales
     if rows and columns:
         weights = Weights(
             chosen,
@@ -136,29 +144,19 @@ def _check_factors(x: Array, words: Array, chosen: Format) -> None:
     check_same_kind("words", words, "x", x)
     wanted = chosen.elements(x.shape[1])
     if words.shape[1] != wanted:
-        raise ArgumentValueError(
-            f"words has the shape {tuple(words.shape)}",
-            value=tuple(words.shape),
-            limit=f"A row of {x.shape[1]} numbers of {name!r}, as many as x has columns, is packed "
-            f"in {wanted} elements",
-            remedy=f"Pack rows of that length: quantized.pack(numbers, {name!r})",
-        )
+        limit = f"A row of {x.shape[1]} numbers of {name!r}, as many as x has columns, is packed "
+        limit += f"in {wanted} elements"
+        remedy = f"Pack rows of that length: quantized.pack(numbers, {name!r})"
+        raise wrong_value("the shape of words", tuple(words.shape), limit, remedy)
 
 
 def _check_x_scales(x: Array, x_scales: Array, groups: int) -> None:
     """Refuse scales of floats, or of other groups than those of the weights."""
     if x.dtype.itemsize > 1:
-        raise ArgumentValueError(
-            f"x_scales was given for x of {x.dtype}",
-            value=x.dtype,
-            limit="Scales are for numbers of 8 bits",
-            remedy="Omit it, or quantize x",
-        )
+        limit = "x_scales was given, and scales are for numbers of 8 bits"
+        raise wrong_value("the dtype of x", str(x.dtype), limit, "Omit it, or quantize x")
     count, found = x_scales.shape
     if count not in (1, x.shape[0]) or found not in (1, groups):
-        raise ArgumentValueError(
-            f"x_scales has the shape {(count, found)}",
-            value=(count, found),
-            limit=f"It must have 1 row or {x.shape[0]}, and 1 group or the {groups} of scales",
-            remedy="Quantize x in the same groups",
-        )
+        limit = f"It must have 1 row or {x.shape[0]}, and 1 group or the {groups} of scales"
+        remedy = "Quantize x in the same groups"
+        raise wrong_value("the shape of x_scales", (count, found), limit, remedy)

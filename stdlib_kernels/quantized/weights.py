@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kerneldsl.errors import ArgumentTypeError, ArgumentValueError
+from kerneldsl.errors import ArgumentTypeError
 from kerneldsl.repeating.recorded import bytes_after_word
 from stdlib_kernels.arrays import is_contiguous
 from stdlib_kernels.checks import Array, check_alike, check_array, check_same_kind
-from stdlib_kernels.parameters import dtype_of
+from stdlib_kernels.parameters import dtype_of, wrong_value
 from stdlib_kernels.quantized.formats import Format
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "Weights",
     "check_scales",
     "check_zeros",
+    "fitting_group",
     "float_dtype_of",
     "of_each_row",
     "scales_of",
@@ -90,6 +91,17 @@ def extents_of(counts: tuple[int, int], shape: tuple[int, int]) -> tuple[int | N
     return height, BLOCK if groups and groups == -(-inner // BLOCK) else None
 
 
+def fitting_group(group: int, inner: int, chosen: Format) -> int:
+    """Return the length of parts of a group, so that an int32 holds sums of products with int8."""
+    most = (2**31 - 1) // (128 * int(max(chosen.largest, -chosen.smallest)))
+    if min(group, inner) <= most:
+        return group
+    if group == WHOLE:
+        return BLOCK
+    units = group // UNIT
+    return group // next(n for n in range(2, units + 1) if units % n == 0 and group // n <= most)
+
+
 def scales_of(group: Any, shape: tuple[int, int], chosen: Format) -> tuple[int, int]:
     """Return the shape of the scales of groups, or raise an error if they would be read as others.
 
@@ -100,12 +112,10 @@ def scales_of(group: Any, shape: tuple[int, int], chosen: Format) -> tuple[int, 
     for inner in (shape[1], chosen.elements(shape[1]) * chosen.per_element):
         found = extents_of(counts, (shape[0], inner))
         if any(n > 1 and a != b for n, a, b in zip(counts, found, group, strict=True)):
-            raise ArgumentValueError(
-                f"group is {group}, for a matrix of shape {shape}",
-                value=group,
-                limit=f"{_SCALES}. Scales of shape {counts} are not read as those of such groups",
-                remedy="Take groups that fit, or None for one scale for each row",
-            )
+            limit = f"{_SCALES}. Of a matrix of shape {shape}, scales of shape {counts} are not "
+            limit += "read as those of such groups"
+            remedy = "Take groups that fit, or None for one scale for each row"
+            raise wrong_value("group", group, limit, remedy)
     return counts
 
 
@@ -127,12 +137,8 @@ def check_scales(
     check_same_kind(name, scales, "the matrix", like)
     height, group = extents_of(tuple(scales.shape), extents)
     if height is None or group is None:
-        raise ArgumentValueError(
-            f"{name} has the shape {tuple(scales.shape)}, for a matrix of shape {extents}",
-            value=tuple(scales.shape),
-            limit=_SCALES,
-            remedy="Give it the shape (rows, groups)",
-        )
+        name = f"for a matrix of shape {extents}, the shape of {name}"
+        raise wrong_value(name, tuple(scales.shape), _SCALES, "Give it the shape (rows, groups)")
     return height, group
 
 
@@ -141,12 +147,8 @@ def check_zeros(zeros: Array | None, scales: Array, chosen: Format) -> None:
     if zeros is None:
         return
     if not chosen.has_zeros:
-        raise ArgumentValueError(
-            f"zeros was given for the format {chosen.name!r}",
-            value=chosen.name,
-            limit="Its number 0 means 0",
-            remedy="Omit zeros",
-        )
+        limit = "zeros was given for it, and its number 0 means 0"
+        raise wrong_value("format", chosen.name, limit, "Omit zeros")
     check_array("zeros", zeros, dtypes=("uint8",))
     check_alike("zeros", zeros, "scales", scales)
 
@@ -157,10 +159,6 @@ def float_dtype_of(dtype: Any, default: Any = None) -> np.dtype[Any]:
         return np.dtype(np.float32 if default is None else default)
     found = dtype_of(dtype, None, kinds="f")
     if found.name not in FLOATS:
-        raise ArgumentTypeError(
-            f"dtype is {found}",
-            value=dtype,
-            limit=f"The result is of {', '.join(FLOATS)}",
-            remedy="Omit dtype, or convert the result",
-        )
+        limit, remedy = f"The result is of {', '.join(FLOATS)}", "Omit dtype, or convert the result"
+        raise wrong_value("dtype", str(found), limit, remedy, ArgumentTypeError)
     return found

@@ -189,6 +189,7 @@ def test_attention_of_nothing(call):
 
 
 _Q, _K = np.zeros((2, 4, 3, 8), np.float32), np.zeros((2, 2, 5, 8), np.float32)
+_POOL = np.zeros((3, 2, 16, 8), np.float32)
 
 
 @pytest.mark.parametrize(
@@ -207,6 +208,20 @@ _Q, _K = np.zeros((2, 4, 3, 8), np.float32), np.zeros((2, 2, 5, 8), np.float32)
         ((_Q, _K, _K), {"lengths": np.zeros(2)}, ArgumentTypeError, "lengths has the dtype"),
         ((_Q, _K, _K), {"pages": np.zeros((2, 1), np.int64)}, ArgumentValueError, "multiple of 16"),
         ((_Q, _K, _K), {"out": _K}, ArgumentError, "out has the shape"),
+        *(
+            ((_Q, _K, _K), {name: np.array([0, n])}, ArgumentValueError, f"number of {name} is {n}")
+            for name, most in (("lengths", _K.shape[2]), ("query_lengths", _Q.shape[2]))
+            for n in (-1, most + 1)
+        ),
+        *(
+            (
+                (_Q, _POOL, _POOL),
+                {"pages": np.array([[0, 1], [0, n]])},
+                ArgumentValueError,
+                "from 0 to 2",
+            )
+            for n in (-1, 3)
+        ),
     ],
 )
 def test_what_does_not_fit_is_refused(given, options, kind, message):

@@ -78,6 +78,16 @@ def test_numbers_are_packed_and_unpacked(call, rng, name, count):
         assert np.array_equal(call(quantized.unpack, words, name, count), codes)
 
 
+@pytest.mark.parametrize("rows", [1, 5])
+@pytest.mark.parametrize(("k", "groups"), [(131073, 1), (131088, 1), (262176, 1), (262176, 2)])
+def test_sums_beyond_int32(call, rows, k, groups):
+    """Sums of parts are few bits, which float32 adds exactly."""
+    x = np.full((rows, k), -128, np.int8)
+    scales = np.full((3, groups), 0.5, np.float32)
+    got = call(quantized.matmul, x, x[:1].repeat(3, 0), scales, format="int8")
+    assert np.array_equal(got, np.full((rows, 3), k << 13, np.float64))
+
+
 @pytest.mark.parametrize("name", INTEGERS)
 @pytest.mark.parametrize("rows", [1, 3, 4, 5, 21])
 def test_integers_are_exact(call, to_kind, rng, name, rows):
@@ -416,10 +426,13 @@ _X, _S = np.zeros((2, 64), np.float32), np.ones((4, 1), np.float32)
         (lambda: quantized.matmul(_X, _W.view(np.int32), _S, format="int4"), "Taken are uint32"),
         (lambda: quantized.matmul(_X, _W, _S[:3], format="int4"), "Rows have one scale together"),
         (lambda: quantized.matmul(_X, _W, np.ones((4, 8), "f4"), format="int4"), "multiples of 16"),
-        (lambda: quantized.matmul(_X, _W, _S, _S, format="int4"), "zeros was given for the format"),
+        (lambda: quantized.matmul(_X, _W, _S, _S, format="int4"), "zeros was given for it"),
         (lambda: quantized.matmul(_X, _W, _S, _S, format="uint4"), "zeros has the dtype float32"),
         (lambda: quantized.matmul(_X, _W, _S, format="int4", x_scales=_S[:2]), "Omit it, or quant"),
-        (lambda: quantized.matmul(_X, _W, _S, format="int4", dtype="float64"), "dtype is float64"),
+        (
+            lambda: quantized.matmul(_X, _W, _S, format="int4", dtype="float64"),
+            "dtype is 'float64'",
+        ),
         (lambda: quantized.matmul(_X, _W, _S, format="float8_e5m2"), "x has the dtype float32"),
         (lambda: quantized.pack(np.array([[3]]), "ternary"), "Values of kd.ternary are -1 to 1"),
         (lambda: quantized.unpack(_W, "int4", 65), "room for 64 numbers"),
