@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from kerneldsl.utilities.observed import Observable, observed
@@ -141,6 +142,10 @@ class DeviceStream(Observable, ABC):
             Starts it, in this stream.
         """
         run()
+
+    def keeping_capture(self) -> AbstractContextManager[None]:
+        """Let the code that is loaded in the block not spoil what another library records here."""
+        return nullcontext()
 
     @abstractmethod
     def begin_capture(self) -> None:

@@ -10,6 +10,7 @@ anything runs. What fails on the side of a device may run on the CPU instead:
 from __future__ import annotations
 
 import logging
+from contextlib import nullcontext
 from functools import partial
 from inspect import CO_VARARGS
 from typing import Any
@@ -104,7 +105,7 @@ class Dispatcher(KernelStates, Observable):
             if executable is None or config is None:
                 if not check_shape(request):
                     return  # an empty extent
-                with no_fork:
+                with no_fork, getattr(stream, "keeping_capture", nullcontext)():
                     executable, config = self._prepare(request)
             if executable.barriers is not None:
                 from kerneldsl.launch.barrier_checks import check_launch

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
 import numpy as np
 
 import kerneldsl as kd
 import stdlib_kernels as sk
+from tests.support.redefining import define
 
 
 @kd.kernel
@@ -108,6 +110,25 @@ def test_cuda_core_takes_our_stream_and_we_take_theirs(cuda_core: Any) -> None:
     increment.forall(64, stream=other)(array)
     other.sync()
     assert (array.copy_to_host() == 2).all()
+
+
+def test_cuda_core_records_a_first_launch(cuda_core: Any) -> None:
+    """Loading the kernel leaves alone what is retired, which would spoil the capture."""
+    kd.synchronize()
+    define(1).forall(4)(kd.zeros(4))  # garbage at once
+    gc.collect()
+    device = cuda_core.Device(0)
+    device.set_current()
+    out = kd.full(4, np.nan)
+    kd.synchronize()
+    builder = device.create_graph_builder()
+    builder.begin_building()
+    define(2).forall(4, stream=builder)(out)
+    graph = builder.end_building().complete()
+    assert np.isnan(out.copy_to_host()).all()
+    graph.launch(device.create_stream(kd.default_stream("cuda")))
+    kd.synchronize()
+    assert (out.copy_to_host() == 2).all()
 
 
 def test_torch_records_our_launches(torch: Any) -> None:

@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import ctypes
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, cast
 
 from kerneldsl.contract import Device, DeviceEvent, DeviceGraph, DeviceStream
@@ -22,6 +23,7 @@ from kerneldsl.errors import DeviceMismatchError, DriverError, GraphError, Kerne
 from targets.cuda.device.events import CudaEvent
 from targets.cuda.device.streams import (
     LEGACY_DEFAULT_STREAM,
+    is_captured,
     is_done,
     stream_handle,
     synchronize_stream,
@@ -97,6 +99,18 @@ class CudaStream(DeviceStream):
         )
 
     # --------------------------------------------------------------- recording
+
+    @contextmanager
+    def keeping_capture(self) -> Iterator[None]:
+        index = self.device.index
+        if not (self.is_foreign and is_captured(self._driver, index, self.handle)):
+            yield
+            return
+        captures.begin(index)
+        try:
+            yield
+        finally:
+            captures.end(index)
 
     def begin_capture(self) -> None:
         doing = f"begin the capture of a stream on {self.device}"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from kerneldsl.contract import Device, DeviceEvent, DeviceStream, LaunchTimer
 from kerneldsl.errors import ArgumentTypeError, DriverError
-from targets.cuda.device.streams import is_done, stream_handle
+from targets.cuda.device.streams import is_captured, is_done, stream_handle
 from targets.cuda.driver.core import core_device
 from targets.cuda.driver.driver import Driver
 from targets.cuda.driver.fork import ForkGuard, fork_guard
@@ -221,13 +221,10 @@ class CudaTimer(LaunchTimer):
 def start_timer(driver: Driver, index: int, stream: Any) -> CudaTimer | None:
     """Record the first event, or return ``None`` if that is not possible, as in a capture."""
     handle = stream_handle(stream)
-    api = driver.api
     if driver.watch.is_lost(index):
         return None
     try:
-        with driver.current(index):
-            failed, capturing = api.cuStreamIsCapturing(handle)
-        if int(failed) or capturing != api.CUstreamCaptureStatus.CU_STREAM_CAPTURE_STATUS_NONE:
+        if is_captured(driver, index, handle):
             return None
         return CudaTimer(driver, index, handle)
     except DriverError as error:  # the launch that follows says so itself

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LEGACY_DEFAULT_STREAM",
+    "is_captured",
     "is_done",
     "stream_handle",
     "synchronize_stream",
@@ -131,6 +132,14 @@ def is_done(driver: Driver, index: int, query: Any, handle: int, *, doing: str) 
         if int(status):
             raise driver.failure(status, doing)
     return True
+
+
+def is_captured(driver: Driver, index: int, handle: int) -> bool:
+    """Return whether a stream is being captured, by whichever library, or has failed."""
+    with driver.current(index):
+        failed, status = driver.api.cuStreamIsCapturing(handle)
+    none = driver.api.CUstreamCaptureStatus.CU_STREAM_CAPTURE_STATUS_NONE
+    return bool(int(failed)) or status != none
 
 
 def wait_stream(driver: Driver, index: int, later: int, sooner: int) -> None:
