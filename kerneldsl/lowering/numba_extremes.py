@@ -1,6 +1,7 @@
-"""``max`` and ``min`` of two floats as numba.cuda computes them: beside a NaN the number.
+"""What numba.cuda computes otherwise: ``max`` and ``min`` of two floats, beside a NaN the number.
 
 Python's gives the first argument unless the second is larger, so that the place of a NaN decides.
+And ``float`` of a float16 is that float16.
 
 References
 ----------
@@ -9,6 +10,7 @@ IEEE 754-2019, section 9.6: maximumNumber and minimumNumber. CUDA Math API, ``fm
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
@@ -38,6 +40,8 @@ larger.__name__, smaller.__name__ = "max", "min"
 
 def numba_cuda_form(function: Any, kinds: list[Any]) -> Any:
     """Return what numba.cuda calls for a function of arguments of types, mostly the function."""
+    if function is float and [*map(str, kinds)] == ["float16"]:
+        return operator.pos
     is_of_floats = len(kinds) == 2 and all(kind in _FLOATS for kind in kinds)
     if not is_of_floats:
         return function

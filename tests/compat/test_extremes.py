@@ -50,6 +50,27 @@ def test_numbers_win_over_nan(one, two):
     np.testing.assert_array_equal(np.signbit(low[is_zero]), either[is_zero])
 
 
+def test_float_of_a_float16_is_one():
+    @cuda.jit
+    def squared(x, out):
+        i = cuda.grid(1)
+        if i < out.size:
+            out[i] = float(x[i]) * float(x[i])
+
+    @kd.kernel
+    def wide(x, out):
+        i = kd.grid(1)
+        if i < out.size:
+            out[i] = float(x[i]) * float(x[i])
+
+    x = np.random.default_rng().uniform(1, 60, 100).astype(np.float16)
+    narrow, wider = (np.full(100, np.nan, np.float32) for _ in range(2))
+    squared[1, 128](x, narrow)
+    wide[1, 128](x, wider)
+    np.testing.assert_array_equal(narrow, x * x)
+    np.testing.assert_array_equal(wider, np.float32(x) * np.float32(x))
+
+
 def test_in_ptx_it_is_one_instruction():
     for dtype, kind in (("float32", "f32"), ("float64", "f64")):
         signature = f"void({', '.join([f'{dtype}[:]'] * 4)})"
