@@ -61,6 +61,16 @@ def test_products_are_exact(tile, threads, dtype, options):
 
 
 @pytest.mark.parametrize("result", [np.float32, ml_dtypes.bfloat16])
+def test_sums_of_narrow_floats_are_added_as_float32():
+    """Tensor cores would keep 13 bits of them: a sum of 16384 would stay what it is."""
+    a, b = np.zeros((128, 9 * 128), np.float32), np.ones((128, 9 * 128), np.float32)
+    a[:, :128], a[:, 128::128] = 128, 1
+    kind = ml_dtypes.float8_e4m3fn
+    c = kd.to_device(np.full((128, 128), 77, np.float32))
+    product(128, 128, 128)[1, 256](*(kd.to_device(each.astype(kind)) for each in (a, b)), c)
+    np.testing.assert_array_equal(c.copy_to_host(), np.full((128, 128), 128 * 128 + 8))
+
+
 @pytest.mark.parametrize("tile", [(128, 256, 64), (64, 128, 64)])
 def test_groups_of_rows_are_exact(tile, result):
     rng = np.random.default_rng(4)

@@ -79,10 +79,11 @@ class Products:
                 for number in range(count):
                     target.set(_I64(number), source.get(_I64(number)))
         depth, promote = operation.attributes["depth"], operation.attributes["promote"]
-        together = promote if form.is_promoted and promote is not None else depth
+        is_promoted = form.is_promoted and promote is not None
+        together = promote if is_promoted else depth
         for first in range(0, depth, together):
             places = range(first, min(first + together, depth), form.depth)
-            if not adds or together is depth:
+            if not adds or not is_promoted:
                 self._product(operation, blocks, places, target, adds=adds)
             else:
                 sums = self._writer.code.local(target.kind, count)

@@ -178,9 +178,14 @@ def test_products_of_an_iteration_still_run_in_the_next_one(tile, threads, other
     assert re.findall(r"wgmma.wait_group.sync.aligned (\d)", artifact.ptx) == pending
 
 
-def test_promoted_sums_are_complete_in_their_iteration():
-    artifact = compile_product(product(128, 128, 128), _signature("float8_e4m3fn", "float32"))
-    assert set(re.findall(r"wgmma.wait_group.sync.aligned (\d)", artifact.ptx)) == {"0"}
+@pytest.mark.parametrize(("promote", "added"), [(64, 2), (128, 1), (None, 0)])
+def test_promoted_sums_are_complete_in_their_iteration(promote, added):
+    """A thread adds its 64 sums of so many products along k as float32."""
+    kernel = product(128, 128, 128, promote=promote)
+    artifact = compile_product(kernel, _signature("float8_e4m3fn", "float32"))
+    assert artifact.ptx.count("add.rn.f32") + artifact.ptx.count("add.f32") == 64 * added
+    waits = set(re.findall(r"wgmma.wait_group.sync.aligned (\d)", artifact.ptx))
+    assert waits == {"0"} or promote is None
 
 
 def test_maps_are_of_boxes_with_rows_of_128_bytes():
