@@ -24,7 +24,7 @@ __all__ = [
 def make_product(sums: Any = kd.float32, precision: str = "ieee", promote: Any = 128) -> Any:
     """Return a kernel of ``a @ b.T``; the arguments are constants in it."""
 
-    @kd.kernel(space=kd.mma_space("BM", "BN", "BK"))
+    @kd.kernel(space=kd.mma_space("BM", "BN", "BK", promote=promote))
     def product(a, b, c, *, BM, BN, BK):
         for m, n in kd.tiles(c.shape, (BM, BN)):
             acc = kd.tile.zeros((BM, BN), sums)

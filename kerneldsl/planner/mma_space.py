@@ -40,8 +40,9 @@ _RATES_ALONE = {(64, 128, 128): 0.62, (128, 64, 256): 0.68}
 _OTHER_RATE, _SHORT_ROWS, _LONG_ROWS, _MANY_SUMS = 0.3, 0.4, 0.9, 0.8
 _ARCHITECTURES = ("sm_90", "sm_90a")
 _ROW_BYTES = 128
-#: By dtype: bytes of an element, and most sums of a thread. Sums of 8-bit floats may need twice the
-#: registers. Products of float32 may be added element by element, in static shared memory.
+#: By dtype: bytes of an element, and most sums of a thread. Sums of 8-bit floats need twice the
+#: registers, if they are promoted. Products of float32 may be added element by element, in static
+#: shared memory.
 _DTYPES = {
     "float16": (2, _MOST_SUMS),
     "bfloat16": (2, _MOST_SUMS),
@@ -54,7 +55,7 @@ _DTYPES = {
 
 
 @shorten_errors
-def mma_space(*names: str, block: Sequence[int] = (128, 256)) -> Space:
+def mma_space(*names: str, block: Sequence[int] = (128, 256), promote: int | None = 128) -> Space:
     """Return a space for kernels that multiply tiles, with `kd.mma` in `kd.tiles`.
 
     A block computes tiles of the extent of ``forall``, the shape of the result. Until they are
@@ -69,6 +70,8 @@ def mma_space(*names: str, block: Sequence[int] = (128, 256)) -> Space:
         there is a third one, k.
     block : sequence of int, optional
         Numbers of threads of a block.
+    promote : int or None, optional
+        What products are given. With None, 8-bit floats have larger tiles.
 
     Raises
     ------
@@ -103,11 +106,17 @@ def mma_space(*names: str, block: Sequence[int] = (128, 256)) -> Space:
 
     values: dict[str, Any] = dict(zip(names, _EXTENTS, strict=False))
     make = Space if len(names) < len(_FIRST) else _ProductSpace
-    return make(block=list(block), where=fits, covers=covers, first=is_first, **values)
+    made = make(block=list(block), where=fits, covers=covers, first=is_first, **values)
+    if isinstance(made, _ProductSpace):
+        made.is_promoted = promote is not None
+    return made
 
 
 class _ProductSpace(Space):
     """A space with the extents along m, n and k, in this order after the block."""
+
+    #: Whether sums of 8-bit floats need registers twice.
+    is_promoted = True
 
     def first_for(self, device: Device, extent: tuple[int, ...], dtypes: Sequence[str]) -> Space:
         times = self.expected_for(device, extent, dtypes)
@@ -121,6 +130,8 @@ class _ProductSpace(Space):
         if known is None or len(extent) != 2 or blocks.isdisjoint(m.block_threads for m in self):
             return {}
         itemsize, most_sums = known
+        if itemsize == 1 and not self.is_promoted:
+            most_sums = _MOST_SUMS
         rows, columns, depth = tuple(self.parameters)[1:]
 
         def time(member: Member) -> float:

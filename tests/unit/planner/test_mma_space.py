@@ -80,6 +80,13 @@ def test_rows_of_128_bytes_along_k_are_chosen(dtype: str, columns: int, depth: i
     assert (found.BM, found.BN, found.BK, found.block) == (128, columns, depth, 256)
 
 
+def test_sums_that_are_not_promoted_have_large_tiles() -> None:
+    for space in (kd.mma_space(*NAMES, promote=None), kd.mma_space(*NAMES[:2], promote=None)):
+        found = _first(space, (8192, 8192), "float8_e4m3fn")
+        has_depth = "BK" in space.parameters
+        assert ((128, 256) if has_depth else (64, 64)) == (found.BM, found.BN)
+
+
 def test_a_tuner_takes_members_by_their_expected_time() -> None:
     with kd.use("null"):
         a, b, c = (kd.empty((256, 6144), np.float16) for _ in range(3))
