@@ -71,6 +71,41 @@ def test_sums_of_narrow_floats_are_added_as_float32():
     np.testing.assert_array_equal(c.copy_to_host(), np.full((128, 128), 128 * 128 + 8))
 
 
+def sum_of(v, i, j, bias, one, two, m, n):
+    v = kd.float32(2) * v + kd.float32(bias[n + j])
+    return v + kd.float32(one[m + i, n + j]) - kd.float32(3) * kd.float32(two[m + i, n + j])
+
+
+@kd.kernel
+def with_matrices(a, b, bias, one, two, c, *, BM, BN):
+    for m, n in kd.tiles(c.shape, (BM, BN)):
+        total = kd.tile.zeros((BM, BN), kd.float32)
+        for k in kd.pipelined(range(0, a.shape[1], 64)):
+            x, y = kd.tile.load(a, (m, k), (BM, 64)), kd.tile.load(b, (n, k), (BN, 64))
+            total = kd.mma(x, y.T, total)
+        kd.tile.store(c, (m, n), total, sum_of, bias, one, two, m, n)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32"])
+@pytest.mark.parametrize(
+    ("tile", "threads"),
+    [((128, 256), 256), ((256, 128), 256), ((64, 256), 128), ((192, 128), 384), ((64, 128), 256)],
+)
+def test_matrices_that_functions_read_are_exact(tile, threads, dtype):
+    rng = np.random.default_rng(threads)
+    kind, launch = getattr(ml_dtypes, dtype, dtype), with_matrices.member(BM=tile[0], BN=tile[1])
+    for rows, columns, depth in ((520, 1032, 328), (768, 1024, 64), (200, 256, 0), (64, 48, 1000)):
+        a, b = rng.integers(-1, 2, (rows, depth)), rng.integers(-1, 2, (columns, depth))
+        bias = rng.integers(-9, 10, columns)
+        one, two = (rng.integers(-99, 100, (rows, columns)) for _ in range(2))
+        c = kd.to_device(np.full((rows, columns), np.nan, np.float32))
+        kinds = ("float16", "float16", "float32", ml_dtypes.bfloat16, kind)
+        given = zip((a, b, bias, one, two), kinds, strict=True)
+        launch[5, threads](*(kd.to_device(each.astype(as_)) for each, as_ in given), c)
+        wanted = 2 * (a @ b.T) + bias + one - 3 * two
+        np.testing.assert_array_equal(c.copy_to_host(), wanted)
+
+
 @pytest.mark.parametrize("tile", [(128, 256, 64), (64, 128, 64)])
 def test_groups_of_rows_are_exact(tile, result):
     rng = np.random.default_rng(4)

@@ -62,7 +62,8 @@ def map_of(
     axes = tuple(range(last, -1, -1))
     if unit_axis == 0 and kind.ndim == 2 and not is_line:
         across, along, axes = along, across, (0, 1)
-    is_as_stored = str(kind.dtype) in MAP_DTYPES and kind.dtype == load.result.type.dtype
+    made = getattr(load.result.type, "dtype", load.result.type)
+    is_as_stored = str(kind.dtype) in MAP_DTYPES and kind.dtype == made
     if not is_as_stored or array.type.ndim != 2 or kind.ndim > MAX_MAP_RANK:
         raise NotPlanned("a factor is converted when it is loaded, or has not two axes")
     if is_line and end_of(array) is not None:

@@ -25,8 +25,8 @@ from kerneldsl.lowering.loop_marks import NOT_UNROLLED, repeat
 from targets.cuda.compile.mma.fragment_stores import PAIR, is_whole
 from targets.cuda.compile.mma.fragments import BLOCK_COLUMNS, BLOCK_ROWS, Fragments
 from targets.cuda.compile.mma.mapped_stores import CHUNK_COLUMNS
-from targets.cuda.compile.mma.result_reads import loads_of
-from targets.cuda.compile.mma.wgmma import WARPGROUP, WARPGROUP_ROWS
+from targets.cuda.compile.mma.panel_reads import Panels, columns_of, loads_of
+from targets.cuda.compile.mma.wgmma import ROW_BYTES, WARPGROUP, WARPGROUP_ROWS
 from targets.cuda.compile.tiles.elements import OperationCode
 from targets.cuda.compile.tiles.memory import Access, write_store
 from targets.cuda.intrinsics.by_architecture import call_by_architecture
@@ -55,22 +55,33 @@ def store_neighbours(
 ) -> None:
     """Write such a store, through the boxes of this warpgroup in shared memory."""
     tile = _stored_tile(writer, operation, ring)
+    panels: Panels | None = operation.attributes.get("panels")
     if tile is None:
+        _pass_panels(ring, panels)
         write_store(writer, operation)
         return
     builder, count = writer.code.builder, tile.count
     with builder.if_else(tile.is_whole()) as (whole, part):
         with whole:
-            _store_parts(tile, count)
-        with part, repeat(builder, count, NOT_UNROLLED) as (number, _, _):
-            tile.write_part(number)
-            ring.meet()
-            turns = WARPGROUP_ROWS * CHUNK_COLUMNS // WARPGROUP
-            with repeat(builder, turns, NOT_UNROLLED) as (turn, _, _):
-                tile.elements(number).store_inside(turn)
+            _store_parts(tile, count, panels)
+        with part:
+            _pass_panels(ring, panels)
+            with repeat(builder, count, NOT_UNROLLED) as (number, _, _):
+                tile.write_part(number)
+                ring.meet()
+                turns = WARPGROUP_ROWS * CHUNK_COLUMNS // WARPGROUP
+                with repeat(builder, turns, NOT_UNROLLED) as (turn, _, _):
+                    tile.elements(number).store_inside(turn)
 
 
-def _store_parts(tile: _StoredTile, count: int) -> None:
+def _pass_panels(ring: Ring, panels: Panels | None) -> None:
+    """Free the slots of panels that are not read."""
+    for _ in panels.slots if panels else ():
+        ring.wait_for_panels()
+        ring.free_panels()
+
+
+def _store_parts(tile: _StoredTile, count: int, panels: Panels | None) -> None:
     """Store the first parts of a whole tile."""
     builder = tile.builder
     first = tile.elements(_I64(0)).load()
@@ -82,7 +93,13 @@ def _store_parts(tile: _StoredTile, count: int) -> None:
         following += tile.elements(after).load()
         tile.write_part(number)
         tile.ring.meet()
-        tile.elements(number).store_all(loaded)
+        places = tile.ring.panels_of(panels, number) if panels else []
+        tile.elements(number).store_all(loaded, places)
+        if panels:
+            after = builder.urem(builder.add(number, _I64(1)), _I64(panels.together))
+            is_done = builder.icmp_unsigned("==", after, _I64(0))
+            with builder.if_then(builder.or_(is_done, is_last)):
+                tile.ring.free_panels()
 
 
 def _stored_tile(writer: TileWriter, operation: Operation, ring: Ring) -> _StoredTile | None:
@@ -246,7 +263,14 @@ class _Elements:
         self._axes = operation.attributes["axes"]
         self._thread = self._builder.and_(writer.code.thread, _I64(WARPGROUP - 1))
         self._loads = loads_of(self._region)
-        self._reads = [each for each in self._loads if each.effect & Effect.READ]
+        reads = [each for each in self._loads if each.effect & Effect.READ]
+        self._reads = [each for each in reads if "panel" not in each.attributes]
+        #: Those from panels, in their order, and the size of a panel.
+        self._copied = sorted(
+            (each for each in reads if each not in self._reads),
+            key=lambda each: each.attributes["panel"],
+        )
+        self._panel_bytes = operation.attributes["panels"].nbytes if self._copied else 0
 
     def _own(self) -> Iterator[tuple[ir.Value, ir.Value]]:
         """Return the first one of the thread's neighbours, of all rows."""
@@ -266,8 +290,11 @@ class _Elements:
                 found += _as_words(builder, values)
         return found
 
-    def store_all(self, words: Sequence[ir.Value]) -> None:
-        """Store the thread's neighbours of all rows, by vectors, with what was loaded for them."""
+    def store_all(self, words: Sequence[ir.Value], panels: Sequence[ir.Value]) -> None:
+        """Store the thread's neighbours of all rows, by vectors.
+
+        They are computed with what was loaded for them, and what is in panels at some places.
+        """
         builder, access = self._builder, self._access
         left = iter(words)
         first, second = (
@@ -278,6 +305,7 @@ class _Elements:
         begin = builder.bitcast(first, ir.IntType(8).as_pointer(first.type.addrspace))
         for turn, (row, column) in enumerate(self._own()):
             read = [_of_words(builder, left, self._in_memory(each)) for each in self._reads]
+            copied = self._of_panels(panels, row, column)
             source = self._place(row, column)
             kind = ir.VectorType(self._kind, _NEIGHBOURS)
             results = builder.load(builder.bitcast(source, kind.as_pointer(source.type.addrspace)))
@@ -286,7 +314,8 @@ class _Elements:
             for place in range(_NEIGHBOURS):
                 value = builder.extract_element(results, _I32(place))
                 known = [values[place] for values in read]
-                begun, _ = self._begin(row, builder.add(column, _I64(place)), known)
+                at = builder.add(column, _I64(place))
+                begun, _ = self._begin(row, at, known, [each[place] for each in copied])
                 stored.append(access.stored(self._end(value, begun)))
             words = _as_words(builder, stored)
             vector: ir.Value = ir.Constant(ir.VectorType(words[0].type, len(words)), ir.Undefined)
@@ -339,19 +368,48 @@ class _Elements:
 
     # -- the function -----------------------------------------------------------------------------
 
+    def _of_panels(
+        self, places: Sequence[ir.Value], row: ir.Value, column: ir.Value
+    ) -> list[list[ir.Value]]:
+        """Return the neighbours that each load has in a row of its panels, as integers."""
+        builder, found = self._builder, []
+        parts = builder.shl(builder.and_(row, _I64(7)), _I64(4))
+        for load, place in zip(self._copied, places, strict=True):
+            columns = columns_of(load)
+            size = ROW_BYTES // columns
+            within = builder.mul(builder.urem(column, _I64(columns)), _I64(size))
+            at = builder.add(builder.mul(row, _I64(ROW_BYTES)), builder.xor(within, parts))
+            panel = builder.mul(builder.udiv(column, _I64(columns)), _I64(self._panel_bytes))
+            source = builder.gep(place, [builder.add(panel, at)])
+            kind = ir.VectorType(ir.IntType(8 * size), _NEIGHBOURS)
+            values = builder.load(builder.bitcast(source, kind.as_pointer(place.type.addrspace)))
+            values.align = size * _NEIGHBOURS
+            found.append([builder.extract_element(values, _I32(n)) for n in range(_NEIGHBOURS)])
+        return found
+
     def _begin(
-        self, row: ir.Value, column: ir.Value, known: Sequence[ir.Value] = ()
+        self,
+        row: ir.Value,
+        column: ir.Value,
+        known: Sequence[ir.Value] = (),
+        copied: Sequence[ir.Value] = (),
     ) -> tuple[dict[Value, Any], list[ir.Value]]:
-        """Load what the function loads for an element, unless it is `known`.
+        """Load what the function loads for an element, unless it is `known` or was `copied`.
 
         Return the values that it has then, and what was loaded, as it is in memory.
         """
-        emitter, arguments = self._emitter, self._region.arguments
+        emitter, builder, arguments = self._emitter, self._builder, self._region.arguments
         indices, left, read = self._in_tile(row, column), iter(known), []
         begun = dict(zip(arguments[1:], (indices[axis] for axis in self._axes), strict=True))
         emitter.values.update(begun)
         for each in self._loads:
-            if each not in self._reads:
+            number = each.attributes.get("panel")
+            if number is not None and copied:
+                kind = self._in_memory(each)
+                data = builder.bitcast(copied[number], kind)
+                model = emitter.context.data_model_manager[each.operands[0].type.dtype]
+                emitter.set(each, model.from_data(builder, data))
+            elif number is not None or each not in self._reads:
                 emitter.operations([each])
             elif _is_plain(each):
                 array, *at = each.operands

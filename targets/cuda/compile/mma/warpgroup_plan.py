@@ -37,6 +37,7 @@ from targets.cuda.compile.mma.mapped_stores import (
 )
 from targets.cuda.compile.mma.mbarriers import BARRIER_BYTES
 from targets.cuda.compile.mma.own_tiles import check_own_tiles
+from targets.cuda.compile.mma.panel_reads import Panels, find_panels
 from targets.cuda.compile.mma.wgmma import (
     FORMS,
     ROW_BYTES,
@@ -161,6 +162,8 @@ class WarpgroupPlan:
     boxes: int = 0
     #: The first row and the end of products that not all warpgroups may have rows of.
     ends: dict[Operation, tuple[Value, Value]] = field(default_factory=dict)
+    #: What functions of stores read through the ring.
+    panels: dict[Operation, Panels] = field(default_factory=dict)
 
     @property
     def slots(self) -> int:
@@ -239,7 +242,11 @@ def plan_warpgroups(
             few.slots >= min(_ENOUGH_SLOTS, many.slots)
             for few, many in zip(smaller, found, strict=True)
         ):
-            about = (forms, tuple(made), stores, boxes, ends)
+            panels: dict[Operation, Panels] = {}
+            if len(smaller) == 1 and sharing == warpgroups:
+                room = smaller[0].slot_bytes
+                panels = find_panels(function, specialization, stores, factors, room, sharing, made)
+            about = (forms, tuple(made), stores, boxes, ends, panels)
             return WarpgroupPlan(warpgroups, sharing, smaller, *about)
     return WarpgroupPlan(warpgroups, sharing, found, forms, tuple(maps), ends=ends)
 

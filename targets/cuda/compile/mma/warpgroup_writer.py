@@ -8,7 +8,7 @@ PTX ISA, sections "mbarrier", "setmaxnreg" and "barrier".
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import accumulate
+from itertools import accumulate, product
 from typing import TYPE_CHECKING
 
 from llvmlite import ir
@@ -19,11 +19,11 @@ from kerneldsl.ir.tiles.elements import Variable, write_place
 from targets.cuda.compile.mma import mbarriers, wgmma
 from targets.cuda.compile.mma.boxes import BoxWriter, copy_box, meet, prefetch_map, wait_for_copies
 from targets.cuda.compile.mma.mapped_loads import end_of, whole_of
-from targets.cuda.compile.mma.mapped_stores import BOX_BYTES, BoxStore
+from targets.cuda.compile.mma.mapped_stores import BOX_BYTES, CHUNK_COLUMNS, BoxStore
 from targets.cuda.compile.mma.mbarriers import SlotTurns, write_turn
 from targets.cuda.compile.mma.neighbour_stores import store_neighbours
+from targets.cuda.compile.mma.panel_reads import Panels
 from targets.cuda.compile.mma.products import OwnRows
-from targets.cuda.compile.mma.result_reads import prefetch_reads
 from targets.cuda.compile.mma.ring_products import Products
 from targets.cuda.compile.mma.tile_order import place_in_groups
 from targets.cuda.compile.mma.warpgroup_plan import RING_ALIGNMENT, Part, WarpgroupPlan
@@ -89,6 +89,7 @@ class Ring(Products):
             "ring.tile": self._tile,
             "ring.reserve": self._reserve,
             "ring.copy": self._copy,
+            "ring.panels": self._copy_panels,
             "ring.next": self._next,
             "ring.receive": self._receive,
             "ring.release": self._release,
@@ -98,7 +99,6 @@ class Ring(Products):
             "ring.await": self._await,
             "ring.stored": lambda operation: wait_for_copies(builder, 0),
             "tile.store": self._store,
-            "ring.prefetch": self._prefetch,
             "ring.turn": self._turn,
             "ring.rows": self._find_rows,
             "ring.taken": self._take,
@@ -205,7 +205,11 @@ class Ring(Products):
 
     def _reserve(self, operation: Operation) -> None:
         number: int = operation.attributes["ring"]
-        slot, nbytes = self._copied[number].slot, self._plan.rings[number].copied_bytes
+        self._take_slot(number, self._plan.rings[number].copied_bytes)
+
+    def _take_slot(self, number: int, nbytes: int) -> None:
+        """Wait until the next slot is free, and say how many bytes are copied into it."""
+        slot = self._copied[number].slot
         mbarriers.wait_for(self._builder, self._empty(number, slot), self._copied[number].parity)
         self._barriers[number] = self._full(number, slot)
         mbarriers.expect_bytes(self._builder, self._barriers[number], nbytes)
@@ -232,6 +236,49 @@ class Ring(Products):
             barrier, tensor_map = self._barriers[part.ring], self._maps[part.tensor_map]
             copy_box(builder, target, barrier, tensor_map, place)
 
+    def _copy_panels(self, operation: Operation) -> None:
+        """Copy what a function of results reads into the slots after the factors."""
+        panels: Panels = operation.attributes["panels"]
+        builder, ring = self._builder, operation.attributes["ring"]
+        row, column = (write_place(self._writer.emitter, each) for each in operation.operands)
+        for parts in panels.slots:
+            boxes = list(product(parts, panels.of_part))
+            self._take_slot(ring, len(boxes) * panels.nbytes)
+            for place, (part, (number, within)) in enumerate(boxes):
+                block, beside = divmod(part, panels.beside)
+                first = builder.add(column, column.type(beside * CHUNK_COLUMNS + within))
+                above = builder.add(row, row.type(block * panels.rows))
+                target = self._at(builder.add(self._slots[ring], _I32(place * panels.nbytes)))
+                barrier, tensor_map = self._barriers[ring], self._maps[number]
+                copy_box(builder, target, barrier, tensor_map, [first, above])
+            self._copied[ring].advance()
+
+    def panels_of(self, panels: Panels, part: ir.Value) -> list[ir.Value]:
+        """Wait for the panels of a part of a tile; return where those of each load are.
+
+        It is the place of this warpgroup's rows in the first panel.
+        """
+        builder, boxes = self._builder, panels.of_part
+        self.wait_for_panels()
+        within = builder.trunc(builder.urem(part, _I64(panels.together)), _I32)
+        start = builder.mul(within, _I32(len(boxes) * panels.nbytes))
+        start = builder.add(start, self._slot_place(0, self._received[0].slot))
+        own = builder.mul(self.sharer, _I32(wgmma.WARPGROUP_ROWS * wgmma.ROW_BYTES))
+        first = self._at(builder.add(start, own))
+        places = [n for n, (_, within) in enumerate(boxes) if within == 0]
+        return [builder.gep(first, [_I32(n * panels.nbytes)]) for n in places]
+
+    def wait_for_panels(self) -> None:
+        """Wait until the panels of the current slot are there."""
+        turns = self._received[0]
+        mbarriers.wait_for(self._builder, self._full(0, turns.slot), turns.parity)
+
+    def free_panels(self) -> None:
+        """Free the current slot when all threads of the warpgroup are done with it."""
+        self.meet()
+        self._free(self._empty(0, self._received[0].slot))
+        self._received[0].advance()
+
     def _next(self, operation: Operation) -> None:
         self._copied[operation.attributes["ring"]].advance()
 
@@ -253,9 +300,6 @@ class Ring(Products):
         else:
             self._free(self._barriers[number])
         self._received[number].advance()
-
-    def _prefetch(self, operation: Operation) -> None:
-        prefetch_reads(self._writer, operation, self)
 
     def _turn(self, operation: Operation) -> None:
         count = self._plan.warpgroups

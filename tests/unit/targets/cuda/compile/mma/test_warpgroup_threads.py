@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import re
 from itertools import pairwise
 from typing import Any
@@ -15,9 +14,15 @@ import kerneldsl as kd
 from kerneldsl.ir.operations import Operation
 from stdlib_kernels.linalg.product import matmul_mma
 from targets.cuda.compile.compiler import compile_kernel
-from targets.cuda.compile.mma import boxes, overlap_products, tile_order, warpgroup_writer
+from targets.cuda.compile.mma import (
+    boxes,
+    overlap_products,
+    tile_order,
+    warpgroup_plan,
+    warpgroup_writer,
+)
+from targets.cuda.compile.mma.panel_reads import find_panels
 from targets.cuda.intrinsics.synchronize import call_nvvm
-from tests.support import warpgroup_threads
 from tests.support.extent import sample
 from tests.support.products import product, specialize_product
 from tests.support.warpgroup_threads import simulate_warpgroups
@@ -325,57 +330,77 @@ def test_functions_of_results_are_exact(tile, threads, shape, result):
     _check_function(tile, threads, shape, result)
 
 
-def sum_of(v, i, j, rest, m, n):
-    return v + kd.float32(rest[m + i, n + j])
+def sum_of(v, i, j, bias, one, two, m, n):
+    v = kd.float32(2) * v + kd.float32(bias[n + j])
+    return v + kd.float32(one[m + i, n + j]) - kd.float32(3) * kd.float32(two[i + m, j + n])
 
 
 @kd.kernel
-def with_matrix(a, b, rest, c, *, BM, BN):
+def with_matrices(a, b, bias, one, two, c, *, BM, BN):
     for m, n in kd.tiles(c.shape, (BM, BN)):
         total = kd.tile.zeros((BM, BN), kd.float32)
         for k in kd.pipelined(range(0, a.shape[1], 64)):
             x, y = kd.tile.load(a, (m, k), (BM, 64)), kd.tile.load(b, (n, k), (BN, 64))
             total = kd.mma(x, y.T, total)
-        kd.tile.store(c, (m, n), total, sum_of, rest, m, n)
+        kd.tile.store(c, (m, n), total, sum_of, bias, one, two, m, n)
 
 
+def _check_matrices(
+    tile: tuple[int, int],
+    threads: int,
+    shape: tuple[int, int, int],
+    dtypes: tuple[str, str],
+    *,
+    is_reversed: bool = True,
+) -> None:
+    rows, columns, depth = shape
+    rng = np.random.default_rng(depth)
+    a, b = rng.integers(-2, 3, (rows, depth)), rng.integers(-2, 3, (columns, depth))
+    bias = rng.integers(-9, 10, columns)
+    one, two = (rng.integers(-9, 10, (rows, columns)) for _ in range(2))
+    names = ("float16", "float16", "float16", *dtypes)
+    signature = ", ".join(f"{name}[{':, ' * (n != 2)}::1]" for n, name in enumerate(names))
+    kernel = with_matrices.member(BM=tile[0], BN=tile[1])
+    specialization = specialize_product(kernel, f"{signature}, float32[:, ::1]", threads=threads)
+    c = np.full((rows, columns), np.nan, np.float32)
+    kinds = [getattr(ml_dtypes, name, name) for name in names]
+    given = [np.array(*each) for each in zip((a, b, bias, one, two), kinds, strict=True)]
+    simulate_warpgroups(specialization, (2,), (*given, c), is_reversed=is_reversed)
+    np.testing.assert_array_equal(c, 2 * (a @ b.T) + bias + one - 3 * two)
+
+
+@pytest.mark.parametrize("is_reversed", [False, True])
 @pytest.mark.parametrize(
-    ("tile", "threads", "depth"),
+    ("tile", "threads", "shape", "dtypes", "parts"),
     [
-        ((64, 128), 128, 64),
-        ((64, 128), 256, 64),
-        ((128, 128), 256, 64),
-        ((128, 64), 128, 64),
-        ((64, 128), 128, 1152),  # before the last iterations
+        ((64, 128), 128, (136, 264, 72), ("bfloat16", "float16"), 1),
+        ((64, 128), 128, (64, 256, 200), ("float32", "bfloat16"), 1),
+        ((256, 64), 128, (264, 128, 0), ("float16", "float16"), 2),
+        ((128, 192), 256, (264, 392, 72), ("bfloat16", "float16"), 1),
+        ((128, 64), 256, (128, 200, 64), ("float32", "float32"), 0),  # no room
+        ((64, 64), 256, (136, 72, 64), ("float16", "float16"), 0),  # of one warpgroup each
     ],
 )
-def test_matrices_that_functions_read_are_in_the_cache_before(monkeypatch, tile, threads, depth):
-    """Each thread prefetches some lines of a whole tile, which all lie in the matrix."""
-    asked: list[int] = []
-    function = warpgroup_threads._Ring.function
+def test_matrices_that_functions_read_are_exact(
+    monkeypatch, tile, threads, shape, dtypes, parts, is_reversed
+):
+    found = []
 
-    def noting(ring: Any, result: str, name: str, arguments: str) -> Any:
-        if name != "prefetch.L2":
-            return function(ring, result, name, arguments)
-        return ctypes.CFUNCTYPE(None, ctypes.c_void_p)(asked.append)
+    def noting(*given: Any) -> Any:
+        panels = find_panels(*given)
+        found.extend(panels.values())
+        return panels
 
-    monkeypatch.setattr(warpgroup_threads._Ring, "function", noting)
-    shape = (2 * tile[0] + 8, 2 * tile[1], depth)  # tiles below are beyond the arrays
-    rng = np.random.default_rng(5)
-    one, two = rng.integers(-2, 3, (shape[0], depth)), rng.integers(-2, 3, (shape[1], depth))
-    rest = rng.integers(-9, 10, shape[:2]).astype(np.float16)
-    kind = "float16[:, ::1]"
-    specialization = specialize_product(
-        with_matrix.member(BM=tile[0], BN=tile[1]), ", ".join([kind] * 4), threads=threads
-    )
-    c = np.full(shape[:2], np.nan, np.float16)
-    given = (one.astype(np.float16), two.astype(np.float16), rest, c)
-    simulate_warpgroups(specialization, (2,), given, is_reversed=True)
-    np.testing.assert_array_equal(c, one @ two.T + rest)
-    places = {each - rest.ctypes.data for each in asked}
-    assert len(places) == len(asked) == 4 * tile[0] * tile[1] * 2 // 128
-    assert max(places) < 2 * tile[0] * shape[1] * 2
-    assert min(places) >= 0
+    monkeypatch.setattr(warpgroup_plan, "find_panels", noting)
+    _check_matrices(tile, threads, shape, dtypes, is_reversed=is_reversed)
+    assert [each.together for each in found] == [parts] * bool(parts)
+
+
+def test_panels_that_are_read_too_early_show(monkeypatch):
+    """A fault: threads read panels without a wait for their copies."""
+    monkeypatch.setattr(warpgroup_writer.Ring, "wait_for_panels", lambda self: None)
+    with pytest.raises(AssertionError, match=r"Mismatched elements|no one completes"):
+        _check_matrices((64, 128), 128, (64, 512, 640), ("float16", "float16"))
 
 
 @pytest.mark.parametrize("dropped", [0, 1])
