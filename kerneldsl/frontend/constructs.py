@@ -58,7 +58,7 @@ _REFUSED: dict[str, tuple[str, str]] = {
 
 _TEXT = "A kernel makes no text: give print the values, separated by commas"
 _FLAG = "Join single conditions by and/or, or set a flag in a loop"
-_COUNT_DOWN = "Count down: range(n - 1, -1, -1)"
+_COUNT_DOWN = "Count down, range(n - 1, -1, -1), or reverse a tuple, t[::-1]"
 _SORT = "Sort before the launch, and pass the result; or sort a kd.local.array in loops"
 _MEMBER = "Write the attribute itself, such as x.size"
 

@@ -242,7 +242,7 @@ class _Session:
                 reporter.fail(
                     source.node.args.defaults[0],
                     f"The kernel {source.node.name} has a parameter with a default value",
-                    "Give the value at each launch, or capture it from a global",
+                    "Make it keyword-only, as in (x, *, n=3), or give the value at each launch",
                 )
             refuse_unsupported(source.node, reporter)
         tree = copy_tree(source.node)

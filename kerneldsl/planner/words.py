@@ -59,7 +59,8 @@ def headline(plan: LaunchPlan) -> str:
     """Say in one line what is launched."""
     over = "" if plan.extent is None else f" over {_dims(plan.extent)}"
     if plan.host is not None:
-        return f"{plan.kernel}{over} on {plan.device}: {_host(plan)}."
+        chosen = [_host(plan), *(f"{name} {value}" for name, value in plan.parameters)]
+        return f"{plan.kernel}{over} on {plan.device}: {', '.join(chosen)}."
     parts = [
         f"{format_count(plan.grid_blocks, 'block')} of {_dims(plan.block_dim)} "
         f"thread{'s' * (math.prod(plan.block_dim) != 1)}"
