@@ -16,7 +16,6 @@ from stdlib_kernels.array_api import (
     dtypes,
     inspection,
     manipulation,
-    matrices,
     products,
     ranges,
     reductions,
@@ -31,7 +30,7 @@ API_VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12")
 __array_api_version__ = API_VERSIONS[-1]
 
 _PARTS = (
-    *(binary, conversion, creation, dtypes, inspection, manipulation, matrices),
+    *(binary, conversion, creation, dtypes, inspection, manipulation),
     *(products, ranges, reductions, searching, unary),
 )
 #: What these modules have for others of the library alone.

@@ -42,10 +42,13 @@ from stdlib_kernels.array_api.conversion import (
 from stdlib_kernels.array_api.creation import (
     empty as empty,
     empty_like as empty_like,
+    eye as eye,
     full as full,
     full_like as full_like,
     ones as ones,
     ones_like as ones_like,
+    tril as tril,
+    triu as triu,
     zeros as zeros,
     zeros_like as zeros_like,
 )
@@ -93,11 +96,6 @@ from stdlib_kernels.array_api.manipulation import (
     stack as stack,
     tile as tile,
     unstack as unstack,
-)
-from stdlib_kernels.array_api.matrices import (
-    eye as eye,
-    tril as tril,
-    triu as triu,
 )
 from stdlib_kernels.array_api.products import (
     matmul as matmul,

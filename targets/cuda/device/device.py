@@ -129,19 +129,13 @@ class CudaDevice(Device):
         return pools.ShareablePool(get_driver(), self)
 
     def export_memory(self, pointer: Any) -> tuple[bytes, int]:
-        from targets.cuda.device.sharing import export_memory
-
-        return export_memory(get_driver(), self.index, pointer)
+        return peers.export_memory(get_driver(), self.index, pointer)
 
     def open_memory(self, handle: bytes) -> int:
-        from targets.cuda.device.sharing import open_memory
-
-        return open_memory(get_driver(), self.index, handle)
+        return peers.open_memory(get_driver(), self.index, handle)
 
     def close_memory(self, pointer: Any) -> None:
-        from targets.cuda.device.sharing import close_memory
-
-        close_memory(get_driver(), self.index, pointer)
+        peers.close_memory(get_driver(), self.index, pointer)
 
     def memory_info(self) -> tuple[int, int]:
         driver, doing = get_driver(), f"read how much memory of {self} is free"

@@ -1,18 +1,21 @@
-"""Copies between devices, and access of one device to the memory of another.
+"""Memory of other devices and processes: copies, access, and handles.
 
 Memory of the driver's pools is opened pool by pool; all other memory of a device by its context.
 
 References
 ----------
 CUDA Driver API, sections "Peer Context Memory Access", "Memory Management"
-(``cuMemcpyPeerAsync``) and "Stream Ordered Memory Allocator" (``cuMemPoolSetAccess``).
+(``cuMemcpyPeerAsync``, ``cuIpcGetMemHandle``, ``cuIpcOpenMemHandle``) and "Stream Ordered Memory
+Allocator" (``cuMemPoolSetAccess``).
 """
 
 from __future__ import annotations
 
+import ctypes
 import weakref
 from typing import TYPE_CHECKING, Any
 
+from kerneldsl.errors import ArgumentValueError
 from targets.cuda.device.streams import LEGACY_DEFAULT_STREAM, stream_handle
 from targets.cuda.driver.marks import Mark
 
@@ -20,7 +23,16 @@ if TYPE_CHECKING:
     from targets.cuda.device.pools import StreamOrderedPool
     from targets.cuda.driver.driver import Driver
 
-__all__ = ["can_access", "copy", "enable_access", "note_pool", "with_access_to"]
+__all__ = [
+    "can_access",
+    "close_memory",
+    "copy",
+    "enable_access",
+    "export_memory",
+    "note_pool",
+    "open_memory",
+    "with_access_to",
+]
 
 _ALREADY_ENABLED = 704
 
@@ -96,3 +108,42 @@ def _wait(driver: Driver, index: int, other: int, doing: str) -> None:
     mark.record(LEGACY_DEFAULT_STREAM)
     waited = (LEGACY_DEFAULT_STREAM, mark.event, 0)
     driver.call_on(index, driver.api.cuStreamWaitEvent, *waited, doing=doing)
+
+
+#: The bytes of a handle (``CU_IPC_HANDLE_SIZE``).
+_HANDLE_BYTES = 64
+
+
+def export_memory(driver: Driver, index: int, pointer: int) -> tuple[bytes, int]:
+    """Return the handle of the allocation that an address is in, and the address's offset in it."""
+    api, doing = driver.api, f"share {pointer:#x} on cuda:{index} with other processes"
+    base, _ = driver.call_on(index, api.cuMemGetAddressRange, pointer, doing=doing)
+    handle = driver.call_on(index, api.cuIpcGetMemHandle, base, doing=doing)
+    return bytes(_bytes_of(handle)), pointer - int(base)
+
+
+def open_memory(driver: Driver, index: int, handle: bytes) -> int:
+    """Return the address at which this process has the allocation of another one."""
+    if len(handle) != _HANDLE_BYTES:
+        raise ArgumentValueError(
+            f"a handle of memory has {len(handle)} bytes",
+            value=bytes(handle),
+            limit=f"A handle of a CUDA device has {_HANDLE_BYTES} (CU_IPC_HANDLE_SIZE)",
+            remedy="Pass the bytes that the other process's device gave, unchanged",
+        )
+    api = driver.api
+    given = api.CUipcMemHandle()
+    _bytes_of(given)[:] = handle
+    flag = api.CUipcMem_flags.CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS
+    doing = f"open memory of another process on cuda:{index}"
+    return int(driver.call_on(index, api.cuIpcOpenMemHandle, given, flag.value, doing=doing))
+
+
+def close_memory(driver: Driver, index: int, pointer: int) -> None:
+    """Release an allocation of another process."""
+    doing = f"close memory of another process on cuda:{index}"
+    driver.call_on(index, driver.api.cuIpcCloseMemHandle, pointer, doing=doing)
+
+
+def _bytes_of(handle: Any) -> Any:
+    return (ctypes.c_ubyte * _HANDLE_BYTES).from_address(handle.getPtr())

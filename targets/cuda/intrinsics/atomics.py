@@ -21,9 +21,8 @@ from kerneldsl.lowering.calls import Call, Emitter
 from kerneldsl.lowering.numba_internals.arrays import element_pointer
 from kerneldsl.lowering.numba_internals.llvm import BFLOAT
 from kerneldsl.lowering.vectors import VectorType
+from targets.cuda.intrinsics.atomic_accesses import DEVICE_RELAXED, ordered_access, vector_add
 from targets.cuda.intrinsics.by_architecture import call_by_architecture
-from targets.cuda.intrinsics.ordered_accesses import DEVICE_RELAXED, ordered_access
-from targets.cuda.intrinsics.vector_atomics import vector_add
 
 __all__ = ["EMITTERS"]
 

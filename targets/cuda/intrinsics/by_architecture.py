@@ -22,7 +22,7 @@ from kerneldsl.language.reserved import RESERVED_PREFIX
 from kerneldsl.lowering.scalars import byte_dot, call_llvm
 from targets.cuda.architectures import Architecture, PtxVersion
 from targets.cuda.compile.requirements import VECTOR_ATOMICS, NewerOperation, Writer
-from targets.cuda.intrinsics import ordered_accesses, vector_atomics, warp_values
+from targets.cuda.intrinsics import atomic_accesses, warp_values
 from targets.cuda.intrinsics.synchronize import call_nvvm
 
 __all__ = ["FAST_TANH", "call_by_architecture", "definitions", "is_by_architecture"]
@@ -154,7 +154,7 @@ def _reductions() -> dict[str, NewerOperation]:
 def _accesses() -> dict[str, NewerOperation]:
     """Return loads and stores of one to eight bytes that order others."""
     found = {}
-    for access in ordered_accesses.ACCESSES:
+    for access in atomic_accesses.ACCESSES:
         pointer = access.bits.as_pointer()
         kind = ir.FunctionType(access.bits, (pointer,))
         if access.is_store:
@@ -189,11 +189,11 @@ _OPERATIONS: dict[str, NewerOperation] = {
         ir.FunctionType(_I32, ()), 60, (6, 2), _active_lanes, _voting_lanes
     ),
     **{
-        vector_atomics.vector_add(count): NewerOperation(
-            vector_atomics.add_kind(count),
+        atomic_accesses.vector_add(count): NewerOperation(
+            atomic_accesses.add_kind(count),
             *VECTOR_ATOMICS,
-            vector_atomics.add_vector,
-            vector_atomics.add_parts,
+            atomic_accesses.add_vector,
+            atomic_accesses.add_parts,
         )
         for count in (2, 4)
     },

@@ -25,8 +25,7 @@ from kerneldsl.lowering.groups import (
     is_any,
     sorts_before,
 )
-from targets.cuda.intrinsics.groups.lanes import Warp, first_of, last_of
-from targets.cuda.intrinsics.groups.threads import Block, Words, barrier
+from targets.cuda.intrinsics.groups.threads import Block, Warp, Words, barrier, first_of, last_of
 from targets.cuda.intrinsics.synchronize import call_nvvm
 
 __all__ = ["EMITTERS"]

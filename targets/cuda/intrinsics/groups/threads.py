@@ -1,4 +1,4 @@
-"""Let the warps of a block give each other values, through shared memory."""
+"""Exchange values between the lanes of a warp, and between warps through shared memory."""
 
 from __future__ import annotations
 
@@ -9,30 +9,66 @@ from kerneldsl.ir.ranges import WARP_SIZE
 from kerneldsl.language.intrinsics.groups import GROUP_SLOTS_BYTES, GROUP_WORDS_BYTES
 from kerneldsl.lowering.calls import loop_while
 from kerneldsl.lowering.groups import Combination, is_any
-from targets.cuda.intrinsics.groups.lanes import Warp, first_of
 from targets.cuda.intrinsics.ids import read_register
 from targets.cuda.intrinsics.memory import SHARED_SPACE
-from targets.cuda.intrinsics.synchronize import by_words, call_nvvm
+from targets.cuda.intrinsics.synchronize import by_words, call_nvvm, shuffle
 
-__all__ = ["SLOTS", "WORDS", "Block", "Words", "barrier"]
+__all__ = ["SLOTS", "WORDS", "Block", "Warp", "Words", "barrier", "first_of", "last_of"]
 
 _void = ir.VoidType()
 _i1 = ir.IntType(1)
 _i8 = ir.IntType(8)
 _i32 = ir.IntType(32)
 
+
+class Warp:
+    """The lanes of a warp that reach an operation together."""
+
+    def __init__(self, builder: ir.IRBuilder) -> None:
+        self.builder = builder
+        #: A bit for each of them.
+        self.present = call_nvvm(builder, "activemask", _i32, [])
+        #: This one's index.
+        self.lane = builder.trunc(read_register(builder, "laneid"), _i32)
+
+    def read(self, value: ir.Value, lane: ir.Value) -> ir.Value:
+        """Return the value of a lane that takes part."""
+        return shuffle(self.builder, "idx", self.present, value, lane)
+
+    def half(self, start: ir.Value, width: int) -> ir.Value:
+        """Return who takes part of some lanes, from bit 0 on."""
+        return self.builder.and_(self.builder.lshr(self.present, start), _i32((1 << width) - 1))
+
+    def start_of(self, width: int) -> ir.Value:
+        """Return the first lane of the aligned part of the warp in which this lane is."""
+        return self.builder.and_(self.lane, _i32(-width))
+
+    def is_upper(self, width: int) -> ir.Value:
+        """Return whether this lane is in the upper half of a part of twice the width."""
+        return is_any(self.builder, self.builder.and_(self.lane, _i32(width)))
+
+    def before(self) -> ir.Value:
+        """Return the lanes before this one that take part."""
+        below = self.builder.sub(self.builder.shl(_i32(1), self.lane), _i32(1))
+        return self.builder.and_(self.present, below)
+
+
+def first_of(builder: ir.IRBuilder, lanes: ir.Value) -> ir.Value:
+    """Return the first of some lanes; of none it is not defined."""
+    return builder.cttz(lanes, _i1(1))
+
+
+def last_of(builder: ir.IRBuilder, lanes: ir.Value) -> ir.Value:
+    """Return the last of some lanes; -1 if there is none."""
+    return builder.sub(_i32(WARP_SIZE - 1), builder.ctlz(lanes, _i1(0)))
+
+
 #: The shared memory of all operations of a kernel: a slot for each warp that a block can have, and
 #: after them a word that says which warps have written theirs.
 SLOTS = "kd_group_slots"
-
-
 _SLOT_BYTES = 16
-
-
 #: The shared memory in which each thread of a block gives a word to another one.
 WORDS = "kd_group_words"
-
-
 #: Slots that a thread reads before it combines them: it waits for all of these loads at once.
 _SLOTS_AT_ONCE = 8
 

@@ -9,7 +9,7 @@ import pytest
 
 from kerneldsl.contract.memory import WHOLE_DEVICE
 from kerneldsl.errors import ArgumentValueError, DeviceLostError, DriverError, OutOfMemoryError
-from targets.cuda.device import host_memory, peers, pools, sharing
+from targets.cuda.device import host_memory, peers, pools
 from targets.cuda.device.streams import LEGACY_DEFAULT_STREAM, stream_handle
 from targets.cuda.driver.driver import Driver
 from tests.support.cuda_memory import ORDER, Bindings, device, driver_of, stream
@@ -229,19 +229,19 @@ def test_a_handle_of_memory(driver: Driver, api: Bindings) -> None:
     given = SimpleNamespace(getPtr=lambda: ctypes.addressof(handle))
     api.answers["cuMemGetAddressRange"] = (0, 0x4000, 512)
     api.answers["cuIpcGetMemHandle"] = (0, given)
-    assert sharing.export_memory(driver, 0, 0x4010) == (bytes(range(64)), 16)
+    assert peers.export_memory(driver, 0, 0x4010) == (bytes(range(64)), 16)
     assert [c[1] for c in api.since("cuIpcGetMemHandle")] == [0x4000]
     api.CUipcMemHandle = lambda: given
     api.CUipcMem_flags = SimpleNamespace(
         CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS=SimpleNamespace(value=1)
     )
     api.answers["cuIpcOpenMemHandle"] = (0, 0x8000)
-    assert sharing.open_memory(driver, 0, bytes(range(7, 71))) == 0x8000
+    assert peers.open_memory(driver, 0, bytes(range(7, 71))) == 0x8000
     assert bytes(handle) == bytes(range(7, 71))
     for wrong in (b"", bytes(63), bytes(65)):
         with pytest.raises(ArgumentValueError, match=f"has {len(wrong)} bytes.* has 64"):
-            sharing.open_memory(driver, 0, wrong)
-    sharing.close_memory(driver, 0, 0x8000)
+            peers.open_memory(driver, 0, wrong)
+    peers.close_memory(driver, 0, 0x8000)
     assert [c[1] for c in api.since("cuIpcCloseMemHandle")] == [0x8000]
 
 
