@@ -5,14 +5,17 @@ from __future__ import annotations
 import ast
 import builtins
 import enum
+import math
 import re
 import types
 from typing import Any, NoReturn
 
 import numpy as np
 
+from kerneldsl.errors.values import safe_repr
 from kerneldsl.frontend.captured import (
     CAPTURABLE,
+    CellReader,
     compiled_value,
     constant_problem,
     holds_functions,
@@ -99,6 +102,26 @@ class OutsideValues(Transformer):
             else Captured(name, resolved.path, plain, lambda: plain_value(captured.read()))
         )
         return _renamed(name, resolved, node)
+
+    def _default(self, node: ast.Call, path: str, value: Any) -> ast.expr:
+        """Return the constant that a parameter without an argument has."""
+        if not is_constant(value) or constant_problem(value) is not None:
+            self._reporter.fail(
+                node,
+                f"The default value of {path} is {safe_repr(value)}, which cannot be a constant",
+                "Give the argument in the call",
+                limit=CAPTURABLE,
+                value=value,
+            )
+        if type(value) in (bool, int, float) and not math.isnan(value):  # nan has no literal
+            return ast.copy_location(ast.Constant(value), node)
+        name = self._name_of(path)
+        held = make_captured(name, path, value, CellReader(types.CellType(value), name))
+        if held.arrays is not None:
+            self._captured[path] = held
+        # No launch looks at another one again: the function is captured, and its defaults with it.
+        self.constants[name] = held._replace(value=compiled_value(held))
+        return ast.copy_location(load(name), node)
 
     def _check_constant(self, resolved: Resolved) -> None:
         problem = constant_problem(resolved.value)

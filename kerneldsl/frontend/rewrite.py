@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import math
 import types
 from collections.abc import Callable, Mapping
 from inspect import CO_VARARGS
@@ -17,14 +16,7 @@ from kerneldsl.frontend.call_arguments import (
     rest_in_tuple,
     statements_of_access,
 )
-from kerneldsl.frontend.captured import (
-    CAPTURABLE,
-    CellReader,
-    compiled_value,
-    constant_problem,
-    is_constant,
-    make_captured,
-)
+from kerneldsl.frontend.captured import constant_problem, is_constant
 from kerneldsl.frontend.foreign import foreign_dim3, foreign_intrinsic, is_dispatcher
 from kerneldsl.frontend.intrinsic_calls import IntrinsicCalls, MakeLocal
 from kerneldsl.frontend.lambdas import LAMBDA_NAME
@@ -489,25 +481,6 @@ class Rewriter(IntrinsicCalls):
         ]
         positional += map(load, hidden)
         return _call(node, name, positional + self._arrays_of(callee))
-
-    def _default(self, node: ast.Call, path: str, value: Any) -> ast.expr:
-        if not is_constant(value) or constant_problem(value) is not None:
-            self._reporter.fail(
-                node,
-                f"The default value of {path} is {safe_repr(value)}, which cannot be a constant",
-                "Give the argument in the call",
-                limit=CAPTURABLE,
-                value=value,
-            )
-        if type(value) in (bool, int, float) and not math.isnan(value):  # nan has no literal
-            return ast.copy_location(ast.Constant(value), node)
-        name = self._name_of(path)
-        held = make_captured(name, path, value, CellReader(types.CellType(value), name))
-        if held.arrays is not None:
-            self._captured[path] = held
-        # No launch looks at another one again: the function is captured, and its defaults with it.
-        self.constants[name] = held._replace(value=compiled_value(held))
-        return ast.copy_location(load(name), node)
 
 
 def _call(node: ast.Call, name: str, arguments: list[ast.expr]) -> ast.expr:
