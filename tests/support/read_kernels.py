@@ -20,8 +20,10 @@ from kerneldsl.lowering import narrow_floats as _narrow_floats  # noqa: F401 - r
 from kerneldsl.lowering import numpy_functions as _numpy_functions  # noqa: F401 - registers
 from kerneldsl.lowering.numba_internals.compiling import global_compiler_lock
 from kerneldsl.lowering.numba_internals.host_code import host_contexts
+from kerneldsl.lowering.types import numba_types
+from tests.support.verifier import verify
 
-__all__ = ["barriers_of", "read_kernel_for", "read_unit"]
+__all__ = ["barriers_of", "read_kernel_for", "read_typed", "read_unit"]
 
 
 def read_kernel_for(
@@ -44,3 +46,12 @@ def read_unit(unit: FunctionUnit, kinds: Sequence[Kind]) -> tuple[Function, Spec
 def barriers_of(function: Callable[..., Any], signature: str) -> BarrierFacts:
     """Return what is known of the barriers of a kernel."""
     return analyze_barriers(*read_kernel_for(function, signature))
+
+
+def read_typed(kernel: Any, signature: str) -> Function:
+    """Read a kernel for the CPU's types of a signature, and verify it."""
+    asked = kernel._asked_for((signature,), None, None, None, "cpu", None)
+    spec = kernel._dispatcher.specialize(*asked)[1]
+    function = read_function(spec.unit, numba_types(spec.kinds), host_contexts().typing_context)
+    verify(function)
+    return function

@@ -9,18 +9,15 @@ import pytest
 from numba import errors
 
 import kerneldsl as kd
-from kerneldsl.ir.frontend.read import read_function
-from kerneldsl.ir.operations import Function
 from kerneldsl.ir.printer import print_function
 from kerneldsl.ir.ranges import ranges_of
 from kerneldsl.ir.simplify import simplify
 from kerneldsl.ir.uniformity import uniformity_of
 from kerneldsl.language.intrinsics.intrinsic import Scope
-from kerneldsl.lowering.numba_internals.host_code import host_contexts
-from kerneldsl.lowering.types import numba_types
 from targets.cpu.regions.compile import compile_regions
 from targets.cpu.target import CpuCompiler
 from tests.support.cuda_regions import compile_regions as compile_cuda
+from tests.support.read_kernels import read_typed
 from tests.support.verifier import VerificationError, verify
 
 _F = "float32[::1]"
@@ -253,14 +250,6 @@ def _expected(name: str, x: Any, y: Any) -> Any:
     return out
 
 
-def _read(kernel: Any, signature: str) -> Function:
-    asked = kernel._asked_for((signature,), None, None, None, "cpu", None)
-    spec = kernel._dispatcher.specialize(*asked)[1]
-    function = read_function(spec.unit, numba_types(spec.kinds), host_contexts().typing_context)
-    verify(function)
-    return function
-
-
 @pytest.mark.parametrize(
     "name",
     ["exits", "optional", "nested", "several", "variables", "members", "sometimes", "joined"],
@@ -290,7 +279,7 @@ def _ptx(kernel: Any, arrays: int) -> str:
 
 
 def test_ranges_and_uniformity_join_all_exits() -> None:
-    function = _read(counted, f"{_F}, {_F}")
+    function = read_typed(counted, f"{_F}, {_F}")
     simplify(function.body)
     verify(function)
     (left,) = (each for each in function.body.walk() if each.name == "labeled")
@@ -304,97 +293,13 @@ def test_ranges_and_uniformity_join_all_exits() -> None:
 
 
 def test_leaving_what_is_not_around_is_found() -> None:
-    function = _read(counted, f"{_F}, {_F}")
+    function = read_typed(counted, f"{_F}, {_F}")
     (left,) = (each for each in function.body.walk() if each.name == "labeled")
     operations = function.body.operations
     position = operations.index(left)
     operations[position : position + 1] = left.regions[0].operations[:-1]
     with pytest.raises(VerificationError, match="leave is not in the operation"):
         verify(function)
-
-
-@kd.kernel
-def temporaries(x, out):
-    i = kd.grid(1)
-    for k in range(3):
-        t = x[k]
-        out[i] += t
-    for k in range(3):
-        t = (k, x)
-        out[i] += t[0]
-
-
-@kd.kernel
-def unassigned(x, out):
-    if out.size > 3:
-        v = 1
-    else:
-        v = (1, 2)
-    out[0] = v
-
-
-@kd.kernel
-def earlier(x, out):
-    for k in range(x.size):
-        if k > 0:
-            out[k] = before  # noqa: F821
-            before += x[k]  # noqa: F821, F841
-
-
-def test_a_variable_is_assigned_before_it_is_read() -> None:
-    with pytest.raises(errors.TypingError, match="variable before is not defined"):
-        _read(earlier, f"{_F}, {_F}")
-
-
-@kd.kernel
-def earlier_in_a_branch(x, out):
-    i = kd.grid(1)
-    if i < out.size:
-        total = 0
-        for _ in range(x.size):
-            total += before  # noqa: F821
-            before = before + 1  # noqa: F821, F841
-        out[i] = total
-
-
-@kd.kernel
-def times_in_a_branch(x, out):
-    i = kd.grid(1)
-    if i < out.size:
-        for k in range(x.size):
-            for _ in range(times):  # noqa: F821
-                out[i] += 1
-            times = k  # noqa: F841
-
-
-@pytest.mark.parametrize("kernel", [earlier_in_a_branch, times_in_a_branch])
-def test_a_branch_around_such_a_loop_is_not_left_out(kernel: Any) -> None:
-    with pytest.raises(errors.TypingError, match=r"variable (before|times) is not defined"):
-        _read(kernel, f"{_F}, {_F}")
-
-
-def test_a_temporary_variable_may_have_several_types() -> None:
-    _read(temporaries, f"{_F}, {_F}")
-
-
-def test_a_variable_of_two_types_is_an_error_where_it_is_read() -> None:
-    with pytest.raises(errors.TypingError, match="on one path"):
-        _read(unassigned, f"{_F}, {_F}")
-
-
-def test_code_that_never_runs_has_no_types() -> None:
-    width = 4
-
-    @kd.kernel
-    def pruned(x, out):
-        if x.ndim == 2 and width == 4:
-            out[0] = x[0, 0]
-        elif width == 4:
-            out[0] = x[0]
-        else:
-            out[0] = x.nothing
-
-    assert "array.load" in print_function(_read(pruned, f"{_F}, {_F}"))
 
 
 @kd.func
@@ -413,7 +318,7 @@ def combined(x, out):
 
 
 def test_an_operation_of_a_group_is_a_region() -> None:
-    function = _read(combined, f"{_F}, {_F}")
+    function = read_typed(combined, f"{_F}, {_F}")
     (reduced,) = (each for each in function.body.walk() if each.name == "block.reduce")
     (region,) = reduced.regions
     assert [value.type for value in region.arguments] == [reduced.result.type] * 2
@@ -432,38 +337,7 @@ def uncombined(x, out):
 
 def test_an_operation_must_give_a_number() -> None:
     with pytest.raises(errors.TypingError, match="must give a number"):
-        _read(uncombined, f"{_F}, {_F}")
-
-
-@kd.kernel
-def left_at_once(x, m, out):
-    i = kd.grid(1)
-    while m > 3:
-        for _j in range(-1, i):
-            break
-        m -= 1
-    out[i] = m
-
-
-@kd.kernel
-def never_assigned(x, m, out):
-    t = kd.threadIdx.x
-    for k in range(m):
-        continue
-        value = k * 2
-    for _k in range(t):
-        if m > 5:
-            break
-        value = t
-        x[t] = value
-    out[t] = m
-
-
-@pytest.mark.parametrize("kernel", [left_at_once, never_assigned])
-def test_variables_without_a_type_in_their_loop_have_one_at_the_end(kernel: Any) -> None:
-    function = _read(kernel, f"{_F}, int64, {_F}")
-    verify(function)
-    assert "None" not in print_function(function)
+        read_typed(uncombined, f"{_F}, {_F}")
 
 
 @kd.kernel
@@ -483,7 +357,7 @@ def unread(x, out):
 
 
 def test_loops_carry_what_is_read() -> None:
-    function = _read(unread, f"{_F}, {_F}")
+    function = read_typed(unread, f"{_F}, {_F}")
     carried = [len(each.results) for each in function.body.walk() if each.name == "for"]
     simplify(function.body)
     verify(function)
@@ -502,6 +376,6 @@ def endless(x):
 
 
 def test_a_loop_without_an_end_is_kept() -> None:
-    function = _read(endless, _F)
+    function = read_typed(endless, _F)
     simplify(function.body)
     assert any(each.name == "while" for each in function.body.walk())
