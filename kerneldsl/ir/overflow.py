@@ -8,7 +8,11 @@ Products of a few extents and coordinates do not overflow int64. A product may o
 - a loop multiplies a variable in each iteration, as ``h = h * 31 + x[k]`` does, or adds variables
   that it computes from each other, as ``h += h >> 1`` and ``a, b = b, a + b`` do.
 
-The condition of a loop keeps a variable small by ``h < n``, unless `n` grows in the loop, too.
+The condition of a loop, ``h < n``, keeps a variable small that is not negative. `n` must not grow
+in the loop, and what one iteration multiplies the variable by must not be too much. An `n` of at
+most 31 bits permits 31 more. An unknown one permits a factor of 4, and a larger literal none.
+
+A mean, as ``(low + high) // 2`` or ``low + (high - low) // 2``, does not grow: it is between both.
 
 A conversion to a smaller type keeps a number that fits where coordinates and extents have at most
 31 bits. So ``np.int32(kd.grid(1))`` does not overflow, and ``np.int8(kd.grid(1))`` may.
@@ -18,7 +22,8 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Collection, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
+from functools import cache
 
 from numba import types
 
@@ -56,8 +61,8 @@ _QUOTIENTS = (operator.floordiv, operator.rshift)
 _PRODUCTS = (operator.mul, operator.lshift, operator.pow)
 #: Which operand of a comparison is less than the other one.
 _LESS = {operator.lt: 0, operator.le: 0, operator.gt: 1, operator.ge: 1}
-#: How many operands of a function are not much more than its result.
-_NOT_LESS = {operator.add: 2, operator.mul: 2, operator.or_: 2, max: 2, operator.sub: 1}
+#: Bits of extents, and those that a number below an unknown limit may get in an iteration.
+_BITS_OF_EXTENTS, _BITS_OF_UNKNOWN = 31, 2
 #: Coordinates and extents of at most 31 bits.
 _SMALL: dict[str, Interval] = {
     **dict.fromkeys(("grid", "gridsize", *(f"extent.{axis}" for axis in "xyz")), (0, 2**31 - 1)),
@@ -71,12 +76,15 @@ def overflowing_values(region: Region, of_names: Mapping[str, Interval]) -> froz
 
     `of_names` are intervals of operations by their names, such as ``"threadIdx.x"``.
     """
+    names = {**of_names, **_SMALL}
+    known = cache(lambda: ranges_of_region(region, names))
+    intended = cache(lambda: ranges_of_region(region, names, overflowing=()))
     powers = _Powers()
     found: set[Value] = set()
     uncertain: list[Operation] = []
     for operation in region.walk():
         if operation.name in LOOPS and operation.results:
-            found.update(_grown_in(operation))
+            found.update(_grown_in(operation, known, intended))
         elif _is_narrowing(operation):
             uncertain.append(operation)
         elif operator_of(operation) in _PRODUCTS and _is_integer(operation.result):
@@ -84,9 +92,7 @@ def overflowing_values(region: Region, of_names: Mapping[str, Interval]) -> froz
                 found.add(operation.result)
             elif _is_shift_by_a_variable(operation):
                 uncertain.append(operation)
-    if uncertain:
-        known = ranges_of_region(region, {**of_names, **_SMALL})
-        found.update(each.result for each in uncertain if not _is_small(each, known))
+    found.update(each.result for each in uncertain if not _is_small(each, known()))
     return frozenset(found)
 
 
@@ -162,6 +168,10 @@ class _Powers:
             case "if" | "labeled":
                 number = made.results.index(value)
                 return self.most(end.operands[number] for end in ends_of(made))
+        if made.name in LOOPS:  # its last iteration may multiply what is below a limit
+            number = made.results.index(value)
+            factors = self.most(end.operands[number] for end in ends_of(made))
+            return {value: 1, None: factors.get(None, 0)}
         function, operands = operator_of(made), operands_of(made)
         if function in _SUMS:
             return self.most(operands)
@@ -191,35 +201,93 @@ class _Powers:
 
 #: Values that are less than a limit, and what the limit is made of.
 _Limit = tuple[set[Value], set[Value]]
+#: Returns intervals of values.
+_Ranges = Callable[[], Mapping[Value, Interval]]
 
 
-def _grown_in(loop: Operation) -> Iterable[Value]:
-    """Return what an iteration multiplies or adds up from variables that it makes from these."""
+def _grown_in(loop: Operation, known: _Ranges, intended: _Ranges) -> Collection[Value]:
+    """Return what an iteration multiplies or adds up from variables that it makes from these.
+
+    `known` are intervals for arithmetic that may overflow, `intended` those for one that does not.
+    """
     carried = {
         number: {each[number] for each in carried_arguments(loop)}
         for number, result in enumerate(loop.results)
         if _is_integer(result)
     }
     sources = _Sources(loop)
-    limits = [
-        (set(sources_of([value], _not_less)), set(sources.of_all([limit])))
-        for value, limit in _limits(loop)
+    groups = [
+        (set().union(*(carried[each] for each in group)), _bits_of(grown) * len(group))
+        for group, grown in _growing(carried, loop, sources)
     ]
+    if not groups:
+        return ()
+    limits = []
+    for value, limit in _limits(loop):
+        values = set(sources_of([value], sources.not_less))
+        bits = max((n for group, n in groups if not group.isdisjoint(values)), default=0)
+        if bits <= _room(limit, known()) and _are_above(values, intended()):
+            limits.append((values, set(sources.of_all([limit]))))
     limits = _without_cycles(limits)
     while True:
         limited = set[Value]().union(*(values for values, _ in limits))
         variables = {n: each for n, each in carried.items() if limited.isdisjoint(each)}
         found, growing = list[Value](), set[Value]()
-        for group in _groups(variables, loop, sources):
-            arguments = set().union(*(variables[each] for each in group))
-            ends = [end.operands[each] for each in group for end in ends_of(loop)]
-            grown = list(sources.grown(ends, arguments))
+        for group, grown in _growing(variables, loop, sources):
             found += grown
-            growing |= arguments if grown else set()
+            growing.update(*(variables[each] for each in group))
         kept = [each for each in limits if growing.isdisjoint(each[1])]
         if len(kept) == len(limits):
             return found
         limits = kept
+
+
+def _growing(
+    variables: Mapping[int, set[Value]], loop: Operation, sources: _Sources
+) -> Iterator[tuple[list[int], list[Value]]]:
+    """Yield the numbers of variables that grow together, and what multiplies or adds them up."""
+    for group in _groups(variables, loop, sources):
+        arguments = set().union(*(variables[each] for each in group))
+        grown = list(
+            sources.grown(
+                [end.operands[each] for each in group for end in ends_of(loop)], arguments
+            )
+        )
+        if grown:
+            yield group, grown
+
+
+def _bits_of(grown: Iterable[Value]) -> float:
+    """Return by how many bits products and sums make variables longer together."""
+    return sum(_bits_of_one(each.owner) for each in grown if isinstance(each.owner, Operation))
+
+
+def _bits_of_one(made: Operation) -> float:
+    function, numbers = operator_of(made), list(map(constant_number, operands_of(made)))
+    if function not in _PRODUCTS:
+        return 1
+    if function is operator.mul:
+        literals = [abs(each) for each in numbers if each is not None]
+        return math.log2(max(literals[0], 1)) if literals else _BITS_OF_EXTENTS
+    times = numbers[1]
+    if times is None:
+        return _BITS_OF_EXTENTS
+    return times if function is operator.lshift else times * _BITS_OF_EXTENTS
+
+
+def _room(limit: Value, known: Mapping[Value, Interval]) -> int:
+    """Return by how many bits an iteration may multiply what is less than a limit at its start."""
+    kind = limit.type
+    high = known[limit][1] if limit in known else getattr(kind, "maxval", 1 << 63)
+    if high <= 1 << _BITS_OF_EXTENTS:
+        return _BITS_OF_EXTENTS
+    return 0 if constant_number(limit) is not None else _BITS_OF_UNKNOWN
+
+
+def _are_above(values: Iterable[Value], intended: Mapping[Value, Interval]) -> bool:
+    """Return whether no argument of a loop among values is a large negative number."""
+    arguments = (each for each in values if isinstance(each.owner, Region))
+    return all(intended.get(each, (-math.inf, 0))[0] >= -(1 << 31) for each in arguments)
 
 
 def _groups(
@@ -268,20 +336,30 @@ def _without_cycles(limits: list[_Limit]) -> list[_Limit]:
         left = [each for each in left if each not in new]
 
 
-def _not_less(made: Operation) -> list[Value]:
-    """Return the operands of an operation that are not much more than its result."""
-    operands = operands_of(made)
-    return operands if made.name == "cast" else operands[: _NOT_LESS.get(operator_of(made), 0)]
+def _halves(operation: Operation) -> bool:
+    """Return whether an operation divides a number by two or more."""
+    function = operator_of(operation)
+    if function not in _QUOTIENTS:
+        return False
+    number = constant_number(operands_of(operation)[1]) or 0
+    return number >= 2 if function is operator.floordiv else 1 <= number < 64
 
 
 class _Sources:
     """The sources of integers in a loop."""
 
     def __init__(self, loop: Operation) -> None:
-        inner = (each for region in loop.regions for each in region.walk())
+        inner = [each for region in loop.regions for each in region.walk()]
         handed = (each for operation in inner for each in handed_on(operation))
         #: What branches and inner loops hand on.
         self._handed = {target: each.sources for each in handed for target in each.targets}
+        arguments = (each for region in loop.regions for each in region.arguments)
+        results = (each for operation in inner for each in operation.results)
+        #: What an iteration computes.
+        self._made = {*arguments, *results, *self._handed}
+        whole = {v for operation in inner if not _halves(operation) for v in operation.operands}
+        #: What is used by its half alone.
+        self._halved = self._made - whole
 
     def of(self, value: Value) -> list[Value]:
         """Return the values that one grows with."""
@@ -297,6 +375,41 @@ class _Sources:
             return operands[:1]
         is_kept = made.name == "cast" or function in (*_SUMS, *_PRODUCTS, *_LEAST)
         return operands if is_kept else []
+
+    def not_less(self, made: Operation) -> list[Value]:
+        """Return the operands of an operation that are not much more than its result."""
+        operands, function = operands_of(made), operator_of(made)
+        if function is max or (made.name == "cast" and not _is_narrowing(made)):
+            return operands
+        if function is operator.mul:
+            one, two = operands
+            return [
+                v for v, n in ((one, two), (two, one)) if v is n or (constant_number(n) or 0) > 0
+            ]
+        if function in (operator.add, operator.sub):
+            one, two = operands
+            pairs = [(one, two), (two, one)][: 1 + (function is operator.add)]
+            return [v for v, n in pairs if n not in self._made or constant_number(n) is not None]
+        return []
+
+    def _is_mean(self, total: Value) -> bool:
+        """Return whether a sum leads only to numbers between those that are added."""
+        if total in self._halved:
+            return True
+        made = total.owner
+        if not isinstance(made, Operation) or operator_of(made) is not operator.add:
+            return False
+        one, two = operands_of(made)
+        return self._is_half_way(one, two) or self._is_half_way(two, one)
+
+    def _is_half_way(self, start: Value, step: Value) -> bool:
+        """Return whether a step is a part of the way from a value to another."""
+        if not isinstance(step.owner, Operation) or not _halves(step.owner):
+            return False
+        whole = operands_of(step.owner)[0].owner
+        if not isinstance(whole, Operation) or operator_of(whole) is not operator.sub:
+            return False
+        return operands_of(whole)[1] is start
 
     def of_all(self, values: Iterable[Value], among: Container[Value] = ()) -> list[Value]:
         """Return values and all that they are made of, or only what is `among` others."""
@@ -321,7 +434,11 @@ class _Sources:
             if isinstance(each.owner, Operation)
         }
         yield from (value for value, each in made.items() if operator_of(each) in _PRODUCTS)
-        adds = [value for value, each in made.items() if operator_of(each) in _ADDITIONS]
+        adds = [
+            value
+            for value, each in made.items()
+            if operator_of(each) in _ADDITIONS and not self._is_mean(value)
+        ]
         if any(growing.issuperset(operands_of(made[value])) for value in adds):
             yield from adds
 

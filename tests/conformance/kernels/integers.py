@@ -430,5 +430,41 @@ def _grown_until(table, starts, out):
         out[i, 1] = table[size >> 55] - 3 * table[written >> 55]
 
 
-for _name, _kernel in (("grown_indices", _grown_indices), ("grown_until", _grown_until)):
+@kd.kernel
+def _grown_below(table, starts, out):
+    """An iteration that begins below the limit of a condition may overflow."""
+    i = kd.grid(1)
+    if i < out.shape[0]:
+        large, twice, after = np.int64(i) + 1, np.int64(i) + 1, np.int64(i) + 1
+        one, two, down, limit = (
+            np.int64(i) + 1,
+            np.int64(i) + 1,
+            -np.int64(i) - 1,
+            starts[0] + 2**59,
+        )
+        while 0 < large < 2**58:
+            large = large * 31 + 1
+            if large > 2**57:
+                large = large * 31
+        while 0 < twice < 9223372036854775807:
+            twice += twice
+        while 0 < after < limit:
+            after = after * 65
+        while 0 < one < limit * 4 and two < limit * 4:
+            one = two * 31 + 1
+            two = one * 31 + 5
+        k = starts[i + 1] - starts[i] + 30
+        while down < out.shape[0] and k > 0:
+            down = down * 31
+            k -= 1
+        out[i, 0] = table[large >> 55] - 3 * table[twice >> 55]
+        out[i, 1] = table[after * 65 >> 55] - 3 * table[one >> 55] + 5 * table[-down >> 55]
+
+
+_GROWN = (
+    ("grown_indices", _grown_indices),
+    ("grown_until", _grown_until),
+    ("grown_below", _grown_below),
+)
+for _name, _kernel in _GROWN:
     _list.add(_name, _kernel, _starts, grid=(-(-SIZE // 32),), block=(32,))

@@ -181,6 +181,110 @@ def shifted_by_an_argument(x, out, n):
     out[i] = x[(i << n) >> 56]
 
 
+def below_a_large_literal(x, out, n):
+    i = kd.grid(1)
+    h = i + 1
+    while 0 < h < 2**60:
+        h = h * 31 + 1
+    out[i] = x[h >> 58]
+
+
+def twice_below_a_large_literal(x, out, n):
+    i = kd.grid(1)
+    h = i + 1
+    while 0 < h < 2**63 - 1:
+        h += h
+    out[i] = x[h >> 58]
+
+
+def below_an_argument(x, out, n):
+    i = kd.grid(1)
+    h = i + 1
+    while h < n:
+        h = h * 65
+    out[i] = x[h >> 58]
+
+
+def each_below_an_argument(x, out, n):
+    i = kd.grid(1)
+    h = g = i + 1
+    while h < n and g < n:
+        h = g * 31 + 1
+        g = h * 31 + 5
+    out[i] = x[h >> 58]
+
+
+def after_a_limit(x, out, n):
+    i = kd.grid(1)
+    h = i + 1
+    while h < 2**30:
+        h = h * 50000
+    h = h * 50000
+    out[i] = x[h * 50000 >> 58]
+
+
+def times_an_argument(x, out, n):
+    i = kd.grid(1)
+    h = i + 1
+    while h < n:
+        h = h * n
+    out[i] = x[h >> 58]
+
+
+def negative_below_a_limit(x, out, n):
+    i = kd.grid(1)
+    h = -1 - i
+    while h < x.size and n > 0:
+        h = h * 31
+        n -= 1
+    out[i] = x[-h >> 58]
+
+
+def difference_below_a_limit(x, out, n):
+    i = kd.grid(1)
+    h, g, k = i + 1, i, 0
+    while h - g < 100 and k < n:
+        h = h * 31
+        g = h - 1
+        k += 1
+    out[i] = x[h >> 58]
+
+
+def narrowed_below_a_limit(x, out, n):
+    i = kd.grid(1)
+    h, k = i + 1, 0
+    while np.int8(h) < 100 and k < n:
+        h = h * 31
+        k += 1
+    out[i] = x[h >> 58]
+
+
+def means_and_sums(x, out, n):
+    i = kd.grid(1)
+    h, g = i, 1
+    for _ in range(n):
+        middle = (h + g) // 2
+        h, g = middle + g, middle
+    out[i] = x[h >> 57]
+
+
+def sums_and_their_halves(x, out, n):
+    i = kd.grid(1)
+    h, g = i, 1
+    for _ in range(n):
+        total = h + g
+        h, g = total // 2, total
+    out[i] = x[h >> 57]
+
+
+def weighted_means(x, out, n):
+    i = kd.grid(1)
+    h, g = i, 1
+    for _ in range(n):
+        h, g = g + (h - g) // 2, h + (h - g) // 2
+    out[i] = x[h >> 57]
+
+
 def rows_of_four_axes(x, out, n):
     i = kd.grid(1)
     out[i] = x[((i * n + 1) * n + 2) * n + 3]
@@ -207,6 +311,46 @@ def both_searched(x, out, n):
         else:
             high = mid
     out[low] = high
+
+
+def searched_by_for(x, out, n):
+    i = kd.grid(1)
+    low, high = 0, n
+    for _ in range(40):
+        middle = (low + high) // 2
+        if x[middle] < i:
+            low = middle + 1
+        else:
+            high = middle
+    out[low] = high
+
+
+def searched_by_steps(x, out, n):
+    i = kd.grid(1)
+    low, high = 0, n - 1
+    for _ in range(n):
+        if low <= high:
+            middle = low + ((high - low) >> 1)
+            if x[middle] < i:
+                low = middle + 1
+            else:
+                high = middle - 1
+    out[low] = high
+
+
+def gaps_of_a_sort(x, out, n):
+    gap = 1
+    while gap < n // 3:
+        gap = 3 * gap + 1
+    out[gap] = x[gap]
+
+
+def below_a_size(x, out, n):
+    i = kd.grid(1)
+    h = 1
+    while i + h < x.size and h * h < n:
+        h = h * 10 + 1
+    out[i] = x[h * 100]
 
 
 def axes_of_a_row(x, out, n):
@@ -286,6 +430,18 @@ HASHES = (
         magnitudes,
         written_out,
         sums_of_an_inner_loop,
+        below_a_large_literal,
+        twice_below_a_large_literal,
+        below_an_argument,
+        each_below_an_argument,
+        after_a_limit,
+        times_an_argument,
+        negative_below_a_limit,
+        difference_below_a_limit,
+        narrowed_below_a_limit,
+        means_and_sums,
+        sums_and_their_halves,
+        weighted_means,
         through_an_inner_loop,
         narrowed,
         narrowed_product,
@@ -299,6 +455,10 @@ OTHERS = (
         axes_of_a_row,
         searched,
         both_searched,
+        searched_by_for,
+        searched_by_steps,
+        gaps_of_a_sort,
+        below_a_size,
         strides,
         heap,
         remainders,
