@@ -159,6 +159,18 @@ def _label(node: ast.expr) -> str:
             return "…"
 
 
+def _filled(node: ast.expr) -> str:
+    """Return the label of a value in marks; a count has its noun after it."""
+    match node:
+        case ast.Call(
+            func=ast.Name(id="format_count"), args=[n, ast.Constant(value=noun), *plural]
+        ):
+            many = f"{noun}s" if not plural else _texts(plural[0], None)[0]
+            return f"«{_label(n)}» {many}"
+        case _:
+            return f"«{_label(node)}»"
+
+
 def _texts(node: ast.expr | None, scope: ast.AST | None, depth: int = 0) -> list[str]:
     """Return the texts that an expression can be; a name is looked up where it is assigned."""
     match node:
@@ -174,7 +186,7 @@ def _texts(node: ast.expr | None, scope: ast.AST | None, depth: int = 0) -> list
                 if isinstance(value, ast.FormattedValue):
                     inner = value.value
                     choice = _texts(inner, None) if isinstance(inner, ast.IfExp) else ["«"]
-                    texts = choice if "«" not in "".join(choice) else [f"«{_label(inner)}»"]
+                    texts = choice if "«" not in "".join(choice) else [_filled(inner)]
                 else:
                     texts = _texts(value, scope, depth)
                 parts = [head + tail for head in parts for tail in texts][:4]
@@ -194,7 +206,7 @@ def _texts(node: ast.expr | None, scope: ast.AST | None, depth: int = 0) -> list
             ]
             return list(dict.fromkeys(found)) or [f"«{_label(node)}»"]
         case _:
-            return [f"«{_label(node)}»"]
+            return [_filled(node)]
 
 
 def _assigned(scope: ast.AST, name: str) -> Iterator[ast.expr]:

@@ -11,6 +11,7 @@ import kerneldsl as kd
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, ReadOnlyArrayError
 from kerneldsl.errors.conversions import conversion
 from kerneldsl.errors.values import a_type
+from kerneldsl.utilities.formatting import format_count
 from kerneldsl.utilities.modules import is_masked_array
 from stdlib_kernels.parameters import axis_of, names_of
 
@@ -67,7 +68,7 @@ def check_array(
         )
     if ndim is not None and value.ndim != ndim:
         raise ArgumentValueError(
-            f"{name} has {value.ndim} dimensions",
+            f"{name} has {format_count(value.ndim, 'dimension')}",
             value=tuple(value.shape),
             limit=f"It must have {ndim}",
             remedy=remedy,

@@ -17,6 +17,7 @@ from kerneldsl.errors import ArgumentOverflowError, ArgumentTypeError, ArgumentV
 from kerneldsl.errors.conversions import AxisError
 from kerneldsl.errors.values import as_int, safe_repr
 from kerneldsl.repeating.recorded_calls import refuse_to_repeat
+from kerneldsl.utilities.formatting import format_count
 
 __all__ = [
     "NARROW",
@@ -106,7 +107,7 @@ def axis_of(axis: Any, ndim: int) -> int:
     found = integer_of("axis", axis)
     if not -ndim <= found < ndim:
         raise AxisError(
-            f"axis {safe_repr(axis)} is not one of an array of {ndim} dimensions",
+            f"axis {safe_repr(axis)} is not one of an array of {format_count(ndim, 'dimension')}",
             axis=found,
             ndim=ndim,
             limit=f"Axes are {-ndim} to {ndim - 1}" if ndim else "It has no axes",

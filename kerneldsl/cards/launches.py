@@ -14,7 +14,7 @@ from kerneldsl.planner.block_occupancy import Occupancy
 from kerneldsl.planner.formula import PlanFormula
 from kerneldsl.planner.plan import LaunchPlan
 from kerneldsl.planner.words import compared_rows, headline, plan_facts
-from kerneldsl.utilities.formatting import format_bytes, format_duration
+from kerneldsl.utilities.formatting import format_bytes, format_count, format_duration
 from kerneldsl.utilities.html import Html, card, element, facts_table, fold, items, table
 
 __all__ = [
@@ -51,7 +51,7 @@ def _shape(launch: Launch[Any]) -> Html:
             ("extent", shape.extent),
             ("grid", shape.grid_dim),
             ("block", shape.block_dim or (None if shape.space else "chosen by the planner")),
-            ("space", None if shape.space is None else f"{len(shape.space)} members"),
+            ("space", None if shape.space is None else format_count(len(shape.space), "member")),
             ("stream", None if shape.stream is None else safe_repr(shape.stream)),
             (
                 "dynamic shared memory",

@@ -19,6 +19,7 @@ from kerneldsl.explain.subscripts import view_of
 from kerneldsl.explain.values import UNKNOWN, Memory, Space, Value, as_dtype
 from kerneldsl.language.kinds import ArrayKind, Kind, ScalarKind, TupleKind
 from kerneldsl.utilities.dataclasses import dataclass
+from kerneldsl.utilities.formatting import format_count
 
 __all__ = ["ASSUMED_EXTENT", "Given", "read_given"]
 
@@ -104,7 +105,7 @@ def _check_size(name: str, kind: Kind, size: Any) -> None:
     given = f"sizes[{name!r}] is {safe_repr(size)}"
     if isinstance(kind, TupleKind):
         if not isinstance(size, tuple) or len(size) != len(kind.elements):
-            limit = f"It must be a tuple with {len(kind.elements)} items, None for those left open"
+            limit = f"It must have {format_count(len(kind.elements), 'item')}, None for open ones"
             raise ArgumentTypeError(given, value=size, limit=limit)
         for place, (each, part) in enumerate(zip(kind.elements, size, strict=True)):
             if part is not None:
@@ -185,7 +186,9 @@ def _layout_of(argument: Any, kind: ArrayKind) -> _Layout:
         shape = tuple(map(int, shape)) if isinstance(shape, tuple | list) else (int(shape),)
     if len(shape) != kind.ndim:
         raise ArgumentValueError(
-            f"the shape {shape} has {len(shape)} axes", value=shape, limit=f"The type is {kind}"
+            f"the shape {shape} has {format_count(len(shape), 'axis', 'axes')}",
+            value=shape,
+            limit=f"The type is {kind}",
         )
     order = shape[::-1] if kind.layout != "F" else shape
     strides = [itemsize * math.prod(order[:axis]) for axis in range(len(order))]

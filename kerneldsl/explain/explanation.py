@@ -11,6 +11,7 @@ from kerneldsl.explain.accesses import AccessReport
 from kerneldsl.explain.roofline import Roofline
 from kerneldsl.planner.block_occupancy import Occupancy
 from kerneldsl.utilities.dataclasses import dataclass
+from kerneldsl.utilities.formatting import format_count
 from kerneldsl.utilities.shown import Shown, ShownTuple
 
 if TYPE_CHECKING:
@@ -259,7 +260,8 @@ class Explanation(Shown):
 
     def __repr__(self) -> str:
         count = len(self.findings)
-        return f"<explanation of {self.kernel}, block {self.block_dim}: {count} findings>"
+        findings = format_count(count, "finding")
+        return f"<explanation of {self.kernel}, block {self.block_dim}: {findings}>"
 
 
 def _occupancy(held: Occupancy) -> dict[str, Any]:

@@ -29,6 +29,7 @@ from kerneldsl.frontend.trees import (
     walk_here,
 )
 from kerneldsl.language.reserved import RESERVED_PREFIX
+from kerneldsl.utilities.formatting import format_count
 
 __all__ = ["select_functions"]
 
@@ -228,7 +229,7 @@ class _Selecting(Transformer):
                 node,
                 f"{owner} is indexed by {ast.unparse(node.slice)}",
                 f"Give an index from 0 to {len(items) - 1}",
-                limit=f"It has {len(items)} items",
+                limit=f"It has {format_count(len(items), 'item')}",
                 value=index,
             )
         return ast.copy_location(items[index], node)

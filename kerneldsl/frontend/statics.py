@@ -17,6 +17,7 @@ from kerneldsl.frontend.operators import BINARY_OPERATORS, COMPARISONS, UNARY_OP
 from kerneldsl.frontend.report import Reporter
 from kerneldsl.language.element_types import DTYPE_NAMES, ELEMENT_TYPES, element_name
 from kerneldsl.language.intrinsics.intrinsic import Intrinsic, IntrinsicGroup, Typing
+from kerneldsl.utilities.formatting import format_count
 from kerneldsl.utilities.modules import is_of_numba
 
 __all__ = ["NOT_KNOWN", "StaticEvaluator", "dtype_name"]
@@ -253,7 +254,7 @@ class StaticEvaluator:
         if not 1 <= len(shape) <= 3:
             self._reporter.fail(
                 node,
-                f"kd.{intrinsic.name}: the shape has {len(shape)} dimensions",
+                f"kd.{intrinsic.name}: the shape has {format_count(len(shape), 'dimension')}",
                 "Use fewer dimensions and compute the index",
                 limit="1, 2 or 3 are possible",
                 value=value,

@@ -15,6 +15,7 @@ from numba import errors, types
 
 from kerneldsl.frontend.parts import Part
 from kerneldsl.ir.operations import SourcePlace
+from kerneldsl.utilities.formatting import format_count
 
 __all__ = [
     "LaterRefusal",
@@ -333,7 +334,8 @@ def index_refusal(owner: Any, index: Any) -> Refusal | None:
             "Read and write it as a[()], or pass it with an axis: a.reshape(1)",
         )
     return Refusal(
-        f"an array of type {words(owner)} is indexed with {len(parts)} indices",
+        f"an array of type {words(owner)} is indexed with "
+        f"{format_count(len(parts), 'index', 'indices')}",
         "Use one index for each axis, or pass an array of that rank",
     )
 

@@ -25,6 +25,7 @@ from kerneldsl.launch.request import Request
 from kerneldsl.launch.shape import LaunchShape
 from kerneldsl.launch.specialize import specialize_anew
 from kerneldsl.planner.candidates import Candidate, Choice
+from kerneldsl.utilities.formatting import format_count
 from kerneldsl.utilities.modules import may_be_shipped
 
 if TYPE_CHECKING:
@@ -349,7 +350,8 @@ def _given_candidate(state: KernelState, plan: LaunchPlan, extent: tuple[int, ..
     mapping, ndim = plan.mapping, len(extent)
     if mapping.axes is not None and len(mapping.axes) != ndim:
         raise LaunchConfigError(
-            f"a plan for {len(mapping.axes)} axes was given to a launch over {ndim}",
+            f"a plan for {format_count(len(mapping.axes), 'axis', 'axes')} was given to a launch "
+            f"over {ndim}",
             value=extent,
             limit="A plan applies to extents of as many axes as it was made for",
             remedy="Plan this extent: kernel.forall(*extent).plan(...)",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from kerneldsl.errors import LaunchConfigError, ResourceLimitError
 from kerneldsl.errors.values import as_int, safe_repr
+from kerneldsl.utilities.formatting import format_count
 
 if TYPE_CHECKING:
     from kerneldsl.analysis.traits import KernelTraits
@@ -34,7 +35,7 @@ def _read_ints(value: Any, field: str, smallest: int) -> tuple[int, ...]:
         _refuse_array(item, field)
     if not 1 <= len(items) <= 3:
         raise LaunchConfigError(
-            f"{field} {safe_repr(value)} has {len(items)} axes",
+            f"{field} {safe_repr(value)} has {format_count(len(items), 'axis', 'axes')}",
             value=value,
             limit=f"{field} must be an int or a tuple of 1 to 3 ints",
         )
@@ -197,7 +198,7 @@ def check_bounds(kernel: str, block_dim: Dim3, most: int) -> None:
     threads = block_dim[0] * block_dim[1] * block_dim[2]
     if threads > most:
         raise ResourceLimitError(
-            f"block_dim {block_dim} has {threads} threads",
+            f"block_dim {block_dim} has {format_count(threads, 'thread')}",
             value=block_dim,
             limit=f"{kernel} is compiled for up to {most} threads a block (launch_bounds)",
             remedy="Use a smaller block, or compile with larger launch_bounds",
@@ -226,7 +227,7 @@ def check_limits(
     if block_dim is not None:
         threads, most = math.prod(block_dim), limits.max_threads_per_block
         if threads > most:
-            what = f"block_dim {block_dim} needs {threads} threads"
+            what = f"block_dim {block_dim} needs {format_count(threads, 'thread')}"
             _refuse(what, threads, device, most, "MAX_THREADS_PER_BLOCK", "Reduce block_dim")
         what = f"block_dim {block_dim} has {{}} threads along {{}}"
         remedy = "Reduce block_dim, or turn it so that a longer axis comes first"

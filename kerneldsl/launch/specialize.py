@@ -19,6 +19,7 @@ from kerneldsl.language.kinds import ArrayKind, Kind
 from kerneldsl.launch.recorded import recordings
 from kerneldsl.launch.request import Request
 from kerneldsl.launch.state import KernelState
+from kerneldsl.utilities.formatting import format_count
 from kerneldsl.utilities.modules import may_be_shipped
 
 __all__ = [
@@ -157,10 +158,10 @@ def _refuse_hidden_writes(state: KernelState, kinds: tuple[Kind, ...]) -> None:
             and each.position not in state.traits.written
         ):
             name = state.unit.parameters[each.position]
-            indices = "1 index" if index_count == 1 else f"{index_count} indices"
+            indices = format_count(index_count, "index", "indices")
             raise UnsupportedConstructError(
                 f"An augmented assignment changes a view of {name} in place: {name} has "
-                f"{kind.ndim} axes and gets {indices}",
+                f"{format_count(kind.ndim, 'axis', 'axes')} and gets {indices}",
                 where=each.where,
                 value=kind.ndim,
                 limit="What a kernel writes must be known without the ranks of its arguments",

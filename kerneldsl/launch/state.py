@@ -293,7 +293,8 @@ class KernelStates:
                 f"the signature ({format_signature(signature)}) of {unit.qualname} has "
                 f"{format_count(len(signature), 'argument')}",
                 value=signature,
-                limit=f"The kernel has {count} parameters: " + ", ".join(unit.parameters[:count]),
+                limit=f"The kernel has {format_count(count, 'parameter')}: "
+                + ", ".join(unit.parameters[:count]),
             )
         if self._states:
             changed = [c.path for c in self._states[-1].unit.captured if not _is_same(c)]

@@ -22,6 +22,7 @@ from kerneldsl.lowering.numba_internals.operators import (
     builtin_registry,
 )
 from kerneldsl.lowering.types import PackedView
+from kerneldsl.utilities.formatting import format_count
 
 __all__ = ["check_index", "packed_extents", "packed_rule"]
 
@@ -198,6 +199,7 @@ def check_index(what: str, array: Any, index: Any) -> Any:
         )
     if len(plain) != array.ndim:
         raise errors.TypingError(
-            f"{what}: the array has {array.ndim} dimensions, and the index {len(plain)}"
+            f"{what}: the array has {format_count(array.ndim, 'dimension')}, and the index "
+            f"{len(plain)}"
         )
     return types.Tuple(plain) if isinstance(index, types.BaseTuple) else plain[0]

@@ -17,6 +17,7 @@ from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, AttributeUna
 from kerneldsl.errors.values import safe_repr
 from kerneldsl.memory.geometry import ArrayGeometry
 from kerneldsl.memory.protocols import library_function, library_reduction
+from kerneldsl.utilities.formatting import format_count
 from kerneldsl.utilities.tracebacks import shorten_errors_of
 from kerneldsl.utilities.written_functions import written_function
 
@@ -226,7 +227,7 @@ class ArrayOperators(ArrayReductions):
     def _number(self, kind: Callable[[Any], Any]) -> Any:
         if self.size != 1:
             raise ArgumentTypeError(
-                f"an array of {self.size} elements is not a single number",
+                f"an array of {format_count(self.size, 'element')} is not a single number",
                 value=self,
                 limit="Arrays of one element are converted to Python numbers",
                 remedy="Take one element, as in float(array[0]), or array.copy_to_host()",
@@ -236,7 +237,7 @@ class ArrayOperators(ArrayReductions):
     def __bool__(self) -> bool:
         if self.size != 1:
             raise ArgumentValueError(
-                f"the truth value of an array of {self.size} elements is ambiguous",
+                f"the truth value of an array of {format_count(self.size, 'element')} is ambiguous",
                 value=self,
                 limit="An array of one element is true if the element is not 0",
                 remedy="Check `array is not None` or array.size, or use array.copy_to_host() "

@@ -40,6 +40,7 @@ from kerneldsl.planner.block_limits import (
 )
 from kerneldsl.planner.limits import DeviceOccupancyLimits
 from kerneldsl.utilities.dataclasses import dataclass
+from kerneldsl.utilities.formatting import format_count
 from kerneldsl.utilities.shown import Shown
 
 __all__ = [
@@ -187,7 +188,7 @@ def occupancy(
 def check_block(block_threads: int, dynamic_shared_bytes: int) -> None:
     if block_threads < 1:
         raise LaunchConfigError(
-            f"A block has {block_threads} threads",
+            f"A block has {format_count(block_threads, 'thread')}",
             value=block_threads,
             limit="A block has at least 1 thread",
             remedy="Give a positive number",
@@ -334,7 +335,7 @@ def available_dynamic_shared_bytes(
             f"{active_blocks} blocks of {block_threads} threads do not fit on a multiprocessor",
             value=active_blocks,
             limit=without.summary(),
-            remedy=f"Request {without.active_blocks} blocks or fewer"
+            remedy=f"Request {format_count(without.active_blocks, 'block')} or fewer"
             if without.active_blocks
             else "Use fewer threads, registers or less static shared memory",
         )

@@ -31,6 +31,7 @@ from kerneldsl.planner.limits import DeviceOccupancyLimits
 from kerneldsl.planner.rates import DeviceRates
 from kerneldsl.planner.work import ElementWork
 from kerneldsl.utilities.dataclasses import dataclass
+from kerneldsl.utilities.formatting import format_count
 
 if TYPE_CHECKING:
     from kerneldsl.planner.space import Member
@@ -323,6 +324,7 @@ def _no_member_fits(
 ) -> ResourceLimitError:
     assert first.member is not None
     without = sum(not _has_grid(each) for each in problems)
+    count = format_count(without, "member")
     return ResourceLimitError(
         f"no member of the space of {first.kernel} can run on {first.device}",
         value=len(problems),
@@ -331,7 +333,7 @@ def _no_member_fits(
         f"of shared memory a block; the device allows "
         f"{first.device.limits.max_threads_per_block} threads and "
         f"{first.limits.max_shared_memory_per_block_optin} bytes"
-        + (f"; {without} members need more blocks than a grid can have" if without else ""),
+        + (f"; {count} would need more blocks than a grid can have" if without else ""),
         remedy="Add smaller blocks or tiles to the space",
     )
 

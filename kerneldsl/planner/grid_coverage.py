@@ -19,7 +19,7 @@ import math
 from kerneldsl.errors import ArgumentValueError, LaunchConfigError, ResourceLimitError
 from kerneldsl.planner.block_occupancy import Occupancy
 from kerneldsl.utilities.dataclasses import dataclass
-from kerneldsl.utilities.formatting import format_percent
+from kerneldsl.utilities.formatting import format_count, format_percent
 
 __all__ = ["Coverage", "bytes_to_saturate", "coverage"]
 
@@ -127,8 +127,8 @@ class Coverage:
         """Say in words how the device is filled."""
         device, held = self.occupancy.device, self.occupancy.active_blocks
         text = (
-            f"{self.grid_blocks} blocks on {device.multiprocessor_count} multiprocessors with "
-            f"{held} at once on each: {self.waves:.2f} waves"
+            f"{format_count(self.grid_blocks, 'block')} on {device.multiprocessor_count} "
+            f"multiprocessors with {held} at once on each: {self.waves:.2f} waves"
         )
         balance = format_percent(self.balance, ".0f")
         if not self.grid_blocks:
@@ -181,7 +181,7 @@ blocks: tail efficiency 52 % (balance 93 %).
     """
     if grid_blocks < 0:
         raise LaunchConfigError(
-            f"The grid has {grid_blocks} blocks",
+            f"The grid has {format_count(grid_blocks, 'block')}",
             value=grid_blocks,
             limit="It must have at least 0",
             remedy="Give a number that is not negative",

@@ -31,6 +31,7 @@ from kerneldsl.shipping.manifest import (
 from kerneldsl.utilities.cached_property import cached_property
 from kerneldsl.utilities.environment import logger
 from kerneldsl.utilities.flags import read_flag
+from kerneldsl.utilities.formatting import format_count
 from kerneldsl.utilities.tracebacks import warn_user
 
 __all__ = ["DamagedFileError", "ShippedKernels", "load_package", "shipped_kernels_of"]
@@ -168,7 +169,8 @@ class ShippedKernels:
         self._reported: set[str] = set()
 
     def __repr__(self) -> str:
-        return f"<ShippedKernels of {self.package}: {len(self.manifest.entries)} kernels>"
+        count = format_count(len(self.manifest.entries), "kernel")
+        return f"<ShippedKernels of {self.package}: {count}>"
 
     @property
     def problem(self) -> str:

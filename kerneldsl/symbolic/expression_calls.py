@@ -22,6 +22,7 @@ from kerneldsl.symbolic.integers import check_numbers, with_answers
 from kerneldsl.symbolic.printing import is_condition, needs_floats
 from kerneldsl.symbolic.shifts import Access
 from kerneldsl.symbolic.systems import System
+from kerneldsl.utilities.formatting import format_count
 
 __all__ = ["called", "outputs_of", "taken_over"]
 
@@ -96,7 +97,7 @@ def arguments_of(
             if wrong is not None
             else f"{missing!r} is missing"
             if missing is not None
-            else f"there are {len(args)} arguments"
+            else f"the call has {format_count(len(args), 'argument')}"
         )
         raise ArgumentTypeError(
             f"{name}: {what}",
@@ -189,7 +190,8 @@ def extent_of(system: System, values: Mapping[str, Any], out: Any) -> tuple[int,
             raise ArgumentValueError(
                 f"{access.array} has the shape {shape}",
                 value=shape,
-                limit=f"It is read as {access.text(names)}, with {len(access.places)} indices",
+                limit=f"It is read as {access.text(names)}, with "
+                f"{format_count(len(access.places), 'index', 'indices')}",
                 remedy="Reshape it",
             )
         for (axis, at), n in zip(access.places, shape, strict=True):
@@ -218,7 +220,8 @@ def extent_of(system: System, values: Mapping[str, Any], out: Any) -> tuple[int,
         for name, (n, shift) in arrays.items():
             if n != extent and (n != 1 or shift):
                 raise ArgumentValueError(
-                    f"{name} has {n} elements along {names[axis]}, and others have {extent}",
+                    f"{name} has {format_count(n, 'element')} along {names[axis]}, and others have "
+                    f"{extent}",
                     value=tuple(values[name].shape),
                     limit="Arrays that are read by one index have the same extent there, or 1 where"
                     " no neighbours are read",
@@ -273,9 +276,9 @@ def outputs_of(
     )
     if len(given) != len(system.outputs):
         raise ArgumentValueError(
-            f"out has {len(given)} arrays",
+            f"out has {format_count(len(given), 'array')}",
             value=len(given),
-            limit=f"There are {len(system.outputs)} results",
+            limit=f"The system has {format_count(len(system.outputs), 'result')}",
             remedy="Give a tuple of as many",
         )
     like = next((each for each in values.values() if np.shape(each)), None)

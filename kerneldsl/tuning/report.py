@@ -10,7 +10,7 @@ from kerneldsl.launch.measured import Measured, PlanChoices
 from kerneldsl.planner.plan import LaunchPlan
 from kerneldsl.tuning.t4 import SCHEMA_VERSION, configuration_of, t4_result
 from kerneldsl.utilities.dataclasses import dataclass
-from kerneldsl.utilities.formatting import format_duration, html_table, text_table
+from kerneldsl.utilities.formatting import format_count, format_duration, html_table, text_table
 
 __all__ = ["TunedPlan", "TuningReport"]
 
@@ -124,7 +124,8 @@ class TuningReport:
         return head + "\n" + text_table(_HEADERS, self._rows())
 
     def __repr__(self) -> str:
-        return f"<TuningReport of {self.plan.kernel}: {len(self.tried)} plans, {self.plan}>"
+        plans = format_count(len(self.tried), "plan")
+        return f"<TuningReport of {self.plan.kernel}: {plans}, {self.plan}>"
 
     def _repr_html_(self) -> str:
         return html_table(_HEADERS, self._rows())

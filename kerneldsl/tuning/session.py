@@ -39,6 +39,7 @@ from kerneldsl.tuning.measuring import Stopwatch, make_flush
 from kerneldsl.tuning.report import TunedPlan
 from kerneldsl.tuning.search import TuningOptions
 from kerneldsl.utilities.cached_property import cached_property
+from kerneldsl.utilities.formatting import format_count
 from kerneldsl.utilities.progress import MOMENT_S, NotebookBar, notebook_bar, screen
 
 __all__ = ["Arguments", "ProgressBar", "Session", "plan_of"]
@@ -331,7 +332,7 @@ class Arguments:
         """
         if len(results) != len(self._arrays):
             raise ArgumentTypeError(
-                f"the reference gave {len(results)} arrays",
+                f"the reference gave {format_count(len(results), 'array')}",
                 value=len(results),
                 limit=f"The kernel writes {len(self._arrays)} of its arguments",
                 remedy="Return one for each of them, in the order of the parameters",

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from kerneldsl.errors import ArgumentValueError
+from kerneldsl.utilities.formatting import format_count
 from stdlib_kernels import parameters
 from stdlib_kernels.checks import Array, Out, check_array
 from stdlib_kernels.copying import itself
@@ -240,7 +241,7 @@ def map(
     outs = out if isinstance(out, tuple) else (out,) * (1 if out is not None else len(dtypes))
     if len(outs) != len(dtypes):
         raise ArgumentValueError(
-            f"there are {len(outs)} arrays in out, and {len(dtypes)} results",
+            f"out has {format_count(len(outs), 'array')}, and there are {len(dtypes)} results",
             value=len(outs),
             limit="There must be an array, or None, for each result",
             remedy="Give a tuple of as many",
@@ -257,8 +258,8 @@ def _function(f: Any, arrays: Sequence[Any]) -> Any:
     names = sorted(str(each) for each in f.free_symbols)  # map is the function above
     if len(names) != len(arrays):
         raise ArgumentValueError(
-            f"the expression has the symbols {', '.join(names) or 'of none'}, and there "
-            f"are {len(arrays)} arrays",
+            f"the expression has the symbols {', '.join(names) or 'of none'}, and the "
+            f"call {format_count(len(arrays), 'array')}",
             value=len(arrays),
             limit="There must be an array for each symbol, in the order of their names",
             remedy="Pass as many, or put numbers in the place of symbols by .subs(…)",

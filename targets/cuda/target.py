@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from kerneldsl.contract import Device, Target
 from kerneldsl.errors import DeviceMismatchError, DriverError, TargetUnavailableError
+from kerneldsl.utilities.formatting import format_count
 from kerneldsl.utilities.locks import ForkSafeLock
 from targets.cuda.device.device import CudaDevice
 from targets.cuda.driver.driver import get_driver
@@ -86,7 +87,7 @@ class CudaTarget(Target):
             raise DeviceMismatchError(
                 f"address {pointer:#x} belongs to device {index}",
                 value=index,
-                limit=f"kerneldsl sees {len(devices)} devices",
+                limit=f"kerneldsl sees {format_count(len(devices), 'device')}",
                 remedy="Copy the array to one of them",
             )
         return devices[index]

@@ -77,7 +77,7 @@ _X = np.ones((3, 4))
         (A + B, (_X, np.ones(3)), {}, r"shapes a \(3, 4\), b \(3,\) cannot be broadcast"),
         (A + B, (_X,), {}, "'b' is missing"),
         (sympy.Eq(OUT[IX], IX), (_X,), {}, r"called as expression\(out=None\)"),
-        (A + B, (_X, _X, _X), {}, "there are 3 arguments"),
+        (A + B, (_X, _X, _X), {}, "the call has 3 arguments"),
         (A + B, (_X,), {"a": _X, "b": _X}, "'a' is not a parameter, or is given twice"),
         (A + B, (1.0, 2), {}, "no array among a, b"),
         (A + B, (_X, _X.astype(complex)), {}, "dtype complex128"),

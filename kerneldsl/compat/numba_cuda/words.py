@@ -60,7 +60,7 @@ def _said_of(error: KernelError, function: Any) -> Iterator[str]:
         found = re.search(ours, error.what)
         if found is not None:
             yield found.expand(theirs)
-    found = re.search(r"an array of type \w+\[(.*)\] is indexed with (\d+) indices", error.what)
+    found = re.search(r"an array of type \w+\[(.*)\] is indexed with (\d+) ind", error.what)
     if found is not None:
         yield f"Expected {found[1].count(',') + 1} indices, got {found[2]}"
     if where is None:

@@ -25,6 +25,7 @@ from kerneldsl.ir.frontend.reader import Reader
 from kerneldsl.ir.operations import Operation, Value
 from kerneldsl.ir.refusals import Refusal, words
 from kerneldsl.language.intrinsics.table import INTRINSICS
+from kerneldsl.utilities.formatting import format_count
 
 __all__ = ["BlockLoop", "tile_loop"]
 
@@ -87,7 +88,8 @@ def _extents(reader: Reader, node: ast.expr, shape: tuple[int, ...]) -> list[Val
     extents = list(found) if isinstance(found, tuple) else [found]
     if len(extents) != len(shape):
         raise Refusal(
-            f"kd.tiles: the extent has {len(extents)} axes, and the shape {len(shape)}",
+            f"kd.tiles: the extent has {format_count(len(extents), 'axis', 'axes')}, and the shape "
+            f"{len(shape)}",
             "Give one number along each axis",
         ).at(Part(reader.unit, node))
     for each in extents:

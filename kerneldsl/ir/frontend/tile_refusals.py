@@ -16,6 +16,7 @@ from kerneldsl.language.intrinsics.intrinsic import Intrinsic
 from kerneldsl.language.intrinsics.tiles import TILE_ATTRIBUTES, TILE_METHODS
 from kerneldsl.language.other_names import closest_name
 from kerneldsl.language.types import TileType
+from kerneldsl.utilities.formatting import format_count
 
 __all__ = [
     "dtype_of",
@@ -53,10 +54,10 @@ def fail(
 
 def refuse_at(unit: FunctionUnit, at: ast.expr, count: int, rank: int) -> NoReturn:
     """Raise: the index of a tile's first element has not one part for each axis of the tile."""
-    indices = "1 index" if count == 1 else f"{count} indices"
     fail(
         Part(unit, at),
-        f"at has {indices}, and the tile {rank} axes",
+        f"at has {format_count(count, 'index', 'indices')}, and the tile "
+        f"{format_count(rank, 'axis', 'axes')}",
         "Give one index for each axis; of an array of more axes take a part: a[i]. What "
         "t.sum(axis=1) gives keeps the axis, with an extent of 1",
     )

@@ -16,6 +16,7 @@ from kerneldsl.language.intrinsics.intrinsic import Intrinsic, Typing
 from kerneldsl.lowering.packed_views import check_index, packed_rule
 from kerneldsl.lowering.types import element_type
 from kerneldsl.lowering.vectors import VectorType, is_real
+from kerneldsl.utilities.formatting import format_count
 
 __all__ = ["typing_rule"]
 
@@ -71,7 +72,8 @@ def typing_rule(intrinsic: Intrinsic) -> Any:
         expected = [p for p in intrinsic.parameters if p not in intrinsic.static]
         if len(plain) != len(expected):
             raise errors.TypingError(
-                f"{intrinsic!r} takes {len(expected)} arguments ({', '.join(expected)}), "
+                f"{intrinsic!r} takes {format_count(len(expected), 'argument')} "
+                f"({', '.join(expected)}), "
                 f"and got {len(plain)}"
             )
         return _RULES[intrinsic.typing](intrinsic, plain, static)

@@ -16,6 +16,7 @@ from kerneldsl.language.element_types import ELEMENT_TYPES
 from kerneldsl.language.intrinsics.intrinsic import Intrinsic
 from kerneldsl.language.intrinsics.matrix import ACCUMULATORS
 from kerneldsl.lowering.types import NumbaTile, PackedView, element_type
+from kerneldsl.utilities.formatting import format_count
 
 __all__ = ["tile_rule"]
 
@@ -64,7 +65,8 @@ def _check_array(
         )
     if array.ndim != len(shape):
         raise errors.TypingError(
-            f"{intrinsic!r}: the array has {array.ndim} dimensions, and the tile {len(shape)}; of "
+            f"{intrinsic!r}: the array has {format_count(array.ndim, 'dimension')}, and the tile "
+            f"{len(shape)}; of "
             "an array of more dimensions take a part, as in array[i]"
         )
     for place in places:

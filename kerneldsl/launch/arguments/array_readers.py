@@ -13,6 +13,7 @@ from kerneldsl.language.kinds import ArrayKind, Layout
 from kerneldsl.launch.arguments.binding import Binding, Refused, code_of
 from kerneldsl.memory.geometry import ArrayGeometry
 from kerneldsl.memory.strided import address_of
+from kerneldsl.utilities.formatting import format_count
 
 __all__ = ["MAX_NDIM", "name_of", "read_device_array", "read_ndarray", "seal"]
 
@@ -50,7 +51,7 @@ def _classify(dtype: np.dtype[Any], ndim: int, flags: int) -> int:
     name = name_of(dtype)
     if ndim > MAX_NDIM:
         raise Refused(
-            f"the array has {ndim} dimensions",
+            f"the array has {format_count(ndim, 'dimension')}",
             limit=f"Kernels take arrays of up to {MAX_NDIM} dimensions",
             remedy="Reshape it",
         )

@@ -166,5 +166,5 @@ def test_a_member_without_a_grid_is_told_of() -> None:
         kd.syncthreads()
         x[0] = cells[0]
 
-    with pytest.raises(kd.ResourceLimitError, match="1 members need more blocks"):
+    with pytest.raises(kd.ResourceLimitError, match="1 member would need more blocks"):
         greedy.forall(64, 70_000).plan("float32[::1]", arch="sm_90")
