@@ -15,6 +15,7 @@ from kerneldsl.ir.tiles.shapes import Shape, result_shape
 from kerneldsl.language.element_types import ELEMENT_TYPES
 from kerneldsl.language.intrinsics.intrinsic import Intrinsic
 from kerneldsl.language.intrinsics.matrix import ACCUMULATORS
+from kerneldsl.lowering.times import TimeType
 from kerneldsl.lowering.types import NumbaTile, PackedView, element_type
 from kerneldsl.utilities.formatting import format_count
 
@@ -63,6 +64,7 @@ def _check_array(
         raise errors.TypingError(
             f"{intrinsic!r}: the first argument must be an array, and is {array}"
         )
+    _check_elements(array.dtype)
     if array.ndim != len(shape):
         raise errors.TypingError(
             f"{intrinsic!r}: the array has {format_count(array.ndim, 'dimension')}, and the tile "
@@ -74,6 +76,18 @@ def _check_array(
             raise errors.TypingError(
                 f"{intrinsic!r}: at must be an integer for each dimension, and is {place}"
             )
+
+
+def _check_elements(dtype: Any) -> None:
+    if isinstance(dtype, types.Record):
+        field = next(iter(dtype.fields), "")
+        remedy = f"Load and store a field of the array, as in array[{field!r}]"
+    elif isinstance(dtype, TimeType):
+        remedy = "Pass the array as integers, array.view(np.int64)"
+    else:
+        return
+    limit = "They are numbers or truth values"
+    raise Refusal(f"elements of a tile cannot be {dtype}", remedy, limit=limit)
 
 
 def _check_number(intrinsic: Intrinsic, what: str, value: Any) -> None:
@@ -103,6 +117,7 @@ def _cast(intrinsic: Intrinsic, args: tuple[Any, ...], static: _Static) -> Any:
     if array and not isinstance(array[0], types.Array | PackedView | NumbaTile | types.DType):
         raise errors.TypingError(f"{intrinsic!r}: {array[0]} has no dtype")
     dtype = array[0].dtype if array else element_type(static["dtype"])
+    _check_elements(dtype)
     if isinstance(value, types.Complex) and not isinstance(dtype, types.Complex):
         raise errors.TypingError(f"{intrinsic!r}: {value} cannot be converted to {dtype}")
     return dtype(value)

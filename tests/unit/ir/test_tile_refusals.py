@@ -280,3 +280,27 @@ def converted_to_a_value(x, n):
 def test_tiles_and_numbers(function: Any, message: str) -> None:
     with pytest.raises(kd.UnsupportedConstructError, match=message):
         read_kernel_for(function, _kinds_of(function))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "message"),
+    [
+        (np.dtype([("re", "f4"), ("im", "f4")]), r"Load and store a field .*array\['re'\]"),
+        (np.dtype("M8[s]"), r"array.view\(np.int64\)"),
+    ],
+)
+def test_elements_that_are_no_numbers(dtype: Any, message: str) -> None:
+    x, y = np.zeros(32, dtype), np.zeros(32, np.float32)
+
+    @kd.kernel
+    def loaded(x, out):
+        kd.tile.store(out, 0, kd.tile.load(x, 0, 32))
+
+    @kd.kernel
+    def stored(x, out):
+        kd.tile.store(x, 0, kd.tile.load(out, 0, 32))
+
+    for kernel in (loaded, stored):
+        with kd.use("cpu"), pytest.raises(kd.KernelTypingError, match=message) as caught:
+            kernel[1, 32](x, y)
+        assert "elements of a tile cannot be" in str(caught.value)
