@@ -158,11 +158,6 @@ def _weighing(name: str, said: str, example: str, *, is_reversed: bool) -> Any:
     array
         Same shape, dtype and kind as `x`; `out` if it is given.
 
-    Raises
-    ------
-    kerneldsl.errors.ArgumentError
-        If `x` is not an array of numbers, or another argument does not fit.
-
     See Also
     --------
     scipy.ndimage.{name}

@@ -127,11 +127,6 @@ def _along(name: str, said: str, *, is_reversed: bool) -> Any:
         Same shape, dtype and kind as `x`; `out` if it is given. Negative sums of unsigned
         integers wrap around, which float64 cannot hold for uint64: convert these to int64 first.
 
-    Raises
-    ------
-    kerneldsl.errors.ArgumentError
-        If `x` is not an array of numbers, or another argument does not fit.
-
     See Also
     --------
     scipy.ndimage.{name}
@@ -185,11 +180,6 @@ def gaussian_filter(
     -------
     array
         Same shape, dtype and kind as `x`; `out` if it is given.
-
-    Raises
-    ------
-    kerneldsl.errors.ArgumentError
-        If `x` is not an array of numbers, or another argument does not fit.
 
     See Also
     --------
@@ -249,11 +239,6 @@ def uniform_filter(
     array
         Same shape, dtype and kind as `x`; `out` if it is given.
 
-    Raises
-    ------
-    kerneldsl.errors.ArgumentError
-        If `x` is not an array of numbers, or another argument does not fit.
-
     See Also
     --------
     scipy.ndimage.uniform_filter
@@ -303,11 +288,6 @@ def _derivative(name: str, across: tuple[float, ...], said: str) -> Any:
     array
         Same shape, dtype and kind as `x`; `out` if it is given.
 
-    Raises
-    ------
-    kerneldsl.errors.ArgumentError
-        If `x` is not an array of numbers, or another argument does not fit.
-
     See Also
     --------
     scipy.ndimage.{name}
@@ -340,11 +320,6 @@ def laplace(x: Array, mode: str = "reflect", cval: float = 0.0, *, out: Out = No
     -------
     array
         Same shape, dtype and kind as `x`; `out` if it is given.
-
-    Raises
-    ------
-    kerneldsl.errors.ArgumentError
-        If `x` is not an array of numbers, or another argument does not fit.
 
     See Also
     --------

@@ -97,11 +97,6 @@ def _documented(
     array
         Same shape, dtype and kind as `x`; `out` if it is given.
 
-    Raises
-    ------
-    kerneldsl.errors.ArgumentError
-        If `x` is not an array of numbers, or another argument does not fit.
-
     Notes
     -----
     If a box contains NaN, the result is undefined. For a rank in the middle, the number of
