@@ -1,7 +1,7 @@
-"""What numba.cuda computes otherwise: ``max`` and ``min`` of two floats, beside a NaN the number.
+"""Functions that numba.cuda computes otherwise: ``max``, ``min`` and ``float``.
 
-Python's gives the first argument unless the second is larger, so that the place of a NaN decides.
-And ``float`` of a float16 is that float16.
+Of two floats beside a NaN its extremes are the number. Python's give the first argument unless the
+second is larger, so that the place of a NaN decides. And ``float`` of a float16 is that float16.
 
 References
 ----------
