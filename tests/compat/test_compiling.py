@@ -186,6 +186,20 @@ def test_bytes_of_constants():
     assert cuda.jit("void(int64[::1])")(increment.py_func).get_const_mem_size() == 0
 
 
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_complex_constants_with_equal_parts(dtype):
+    table = (0.5 + 1j * np.arange(60)).astype(dtype).reshape(3, 4, 5)
+
+    @cuda.jit
+    def copy(x):
+        i, j, k = cuda.threadIdx.x, cuda.threadIdx.y, cuda.threadIdx.z
+        x[i, j, k] = cuda.const.array_like(table)[i, j, k] + table[2 - i, j, k]
+
+    x = np.full_like(table, np.nan)
+    copy[1, (3, 4, 5)](x)
+    np.testing.assert_array_equal(x, table + table[::-1])
+
+
 def test_constant_memory_as_far_as_there_is_room():
     tables = [np.arange(size, dtype=np.int32) * 3 - 7 for size in (8192, 8193, 7777, 40000)]
     first, second, third, fourth = tables

@@ -13,6 +13,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from llvmlite import ir
+from numba import types
 
 from kerneldsl.contract import Specialization
 from kerneldsl.contract.options import EntryForm
@@ -67,7 +68,13 @@ from targets.cuda.compile.tiles.writer import tile_handlers
 from targets.cuda.compile.tiling import emit_body
 from targets.cuda.intrinsics.faults import write_check, write_fault
 from targets.cuda.intrinsics.hinted import load_with_hint, store_with_hint
-from targets.cuda.intrinsics.memory import dynamic_shared, local_memory, static_shared
+from targets.cuda.intrinsics.memory import (
+    dynamic_shared,
+    load_pair,
+    local_memory,
+    static_shared,
+    store_pair,
+)
 from targets.cuda.intrinsics.synchronize import call_nvvm
 from targets.cuda.intrinsics.table import EMITTERS
 from targets.cuda.intrinsics.values import libdevice_emitter
@@ -161,10 +168,10 @@ def _write(
     map_count = 0 if plan is None else len(plan.tensor_maps)
     form = spec.options.entry
     if form is EntryForm.KERNEL:
-        types = [*parameter_types(context, layout), *[TENSOR_MAP.as_pointer()] * map_count]
-        entry = ir.Function(module, ir.FunctionType(ir.VoidType(), types), name)
+        given = [*parameter_types(context, layout), *[TENSOR_MAP.as_pointer()] * map_count]
+        entry = ir.Function(module, ir.FunctionType(ir.VoidType(), given), name)
         entry.calling_convention = "ptx_kernel"
-        count = len(types) - map_count
+        count = len(given) - map_count
         maps = mark_tensor_maps(entry.args[count:])
         parameters = entry.args[:count]
         for argument, parameter in zip(parameters, layout.parameters, strict=True):
@@ -420,24 +427,36 @@ class _CudaEmitter(LoopEmitter):
 
     def load(self, operation: Operation) -> None:
         hint = operation.attributes.get("hint")
-        if hint is None:
+        array, *indices = operation.operands
+        if hint is None and not _has_pairs(array):
             super().load(operation)
             return
-        array, *indices = operation.operands
         place = self.element(operation, indices)
+        if hint is None:
+            self.set(operation, load_pair(self.builder, place))
+            return
         load = partial(self.read_element, array.type, place)
         found = load_with_hint(self.context, self.builder, array.type, place, hint, load)
         self.set(operation, found)
 
     def store(self, operation: Operation) -> None:
         hint = operation.attributes.get("hint")
-        if hint is None:
+        array, *indices, given = operation.operands
+        if hint is None and not _has_pairs(array):
             super().store(operation)
             return
-        array, *indices, given = operation.operands
         place, value = self.element(operation, indices), self.get(given)
+        if hint is None:
+            store_pair(self.builder, place, value)
+            return
         store = partial(self.write_element, array.type, value, place)
         store_with_hint(self.context, self.builder, array.type, place, value, hint, store)
+
+
+def _has_pairs(array: Value) -> bool:
+    """Return whether an array is of complex numbers in memory of the kernel, so aligned whole."""
+    is_own = getattr(array.owner, "name", "") in ("const", "local.array", "shared.array")
+    return is_own and isinstance(array.type.dtype, types.Complex)
 
 
 def optimize(

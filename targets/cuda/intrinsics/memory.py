@@ -13,8 +13,10 @@ __all__ = [
     "DYNAMIC_SHARED",
     "SHARED_SPACE",
     "dynamic_shared",
+    "load_pair",
     "local_memory",
     "static_shared",
+    "store_pair",
 ]
 
 #: LLVM's number for shared memory.
@@ -24,7 +26,7 @@ SHARED_SPACE = 3
 DYNAMIC_SHARED = "kd_dynamic_shared"
 
 _i8 = ir.IntType(8)
-_i64 = ir.IntType(64)
+_i32, _i64 = ir.IntType(32), ir.IntType(64)
 #: Enough for every dtype, and for 128-bit accesses.
 _ALIGNMENT = 16
 
@@ -71,7 +73,31 @@ def local_memory(builder: ir.IRBuilder, element: ir.Type, shape: Sequence[int]) 
     return memory
 
 
+def load_pair(builder: ir.IRBuilder, place: ir.Value) -> ir.Value:
+    """Load a complex number at once; its address is a multiple of its size."""
+    pair = ir.Constant(place.type.pointee, ir.Undefined)
+    found = builder.load(_as_vector(builder, place))
+    for number in range(2):
+        pair = builder.insert_value(pair, builder.extract_element(found, _i32(number)), number)
+    return pair
+
+
+def store_pair(builder: ir.IRBuilder, place: ir.Value, pair: ir.Value) -> None:
+    """Store a complex number at once; its address is a multiple of its size."""
+    memory = _as_vector(builder, place)
+    vector = ir.Constant(memory.type.pointee, ir.Undefined)
+    for number in range(2):
+        part = builder.extract_value(pair, number)
+        vector = builder.insert_element(vector, part, _i32(number))
+    builder.store(vector, memory)
+
+
+def _as_vector(builder: ir.IRBuilder, place: ir.Value) -> ir.Value:
+    vector = ir.VectorType(place.type.pointee.elements[0], 2)
+    return builder.bitcast(place, vector.as_pointer(place.type.addrspace))
+
+
 def _read_dynamic_size(builder: ir.IRBuilder) -> ir.Value:
     # LLVM has no intrinsic for this register.
-    kind = ir.FunctionType(ir.IntType(32), [])
+    kind = ir.FunctionType(_i32, [])
     return builder.asm(kind, "mov.u32 $0, %dynamic_smem_size;", "=r", [], side_effect=False)
