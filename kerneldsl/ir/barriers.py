@@ -13,6 +13,7 @@ from kerneldsl.errors import BarrierDivergenceError, UnsupportedConstructError
 from kerneldsl.frontend.unit import IntrinsicUse
 from kerneldsl.ir.accesses import Accesses
 from kerneldsl.ir.divergence import Divergence, Level, level_of
+from kerneldsl.ir.intervals import CHANGING
 from kerneldsl.ir.operations import LOOPS, Function, Operation, Region, Value
 from kerneldsl.ir.uniformity import Meeting, Uniformity, uniformity_of
 from kerneldsl.language.intrinsics.barriers import grid_group
@@ -25,6 +26,9 @@ _OUT_OF_CONDITION = "Move the operation out of the condition, and guard only the
 _STAY = (
     "Let every thread reach it: put what some threads leave out under a condition, in place of "
     "returning. What a tile has beyond the edge of an array is neither read nor written"
+)
+_ADD_BARRIER = (
+    ". Load it into a variable, and add kd.grid_group().sync() between that load and each write"
 )
 _GIVE_THE_SAME = (
     "Give what all threads of a block agree on, such as an argument or kd.blockIdx; of numbers "
@@ -54,6 +58,7 @@ def analyze_barriers(function: Function, spec: Specialization) -> BarrierFacts:
     if found or of_grid or has_chains:
         apart = analyze()
     for problem in _grid_problems(apart) if spec.traits.syncs_grid else ():
+        after = _ADD_BARRIER if any(CHANGING in text for text, _ in problem.links) else ""
         raise BarrierDivergenceError(
             "a barrier of the grid may not be reached by every thread of the launch: "
             f"{problem.what}",
@@ -61,7 +66,7 @@ def analyze_barriers(function: Function, spec: Specialization) -> BarrierFacts:
             limit="The whole grid waits for each of its threads, those that have returned included",
             remedy="Let all of them reach it: guard the code before and after it instead. A "
             "condition around the barrier may depend on arguments, and on memory that no thread "
-            "writes between two barriers of the grid",
+            f"writes between two barriers of the grid{after}",
             chain=problem.chain,
         )
     if has_chains:

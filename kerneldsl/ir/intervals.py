@@ -13,11 +13,12 @@ from kerneldsl.ir.accesses import Accesses, Owner, is_of_block, is_own
 from kerneldsl.ir.operations import LOOPS, Function, Label, Operation, Region
 from kerneldsl.language.intrinsics.intrinsic import Scope
 
-__all__ = ["Intervals", "doubt_of_memory"]
+__all__ = ["CHANGING", "Intervals", "doubt_of_memory"]
 
 _Written = frozenset[Owner]
 _NOTHING: _Written = frozenset()
-_CHANGING = "memory that may be written before the next or after the last barrier"
+#: What a load is from that some threads may do before a write, and some after it.
+CHANGING = "memory that may be written before the next or after the last barrier"
 
 
 class Intervals:
@@ -50,12 +51,12 @@ def doubt_of_memory(
     if any(map(is_own, owners)):
         return Scope.THREAD, "a thread's own array"
     if intervals is None:
-        return (Scope.THREAD, _CHANGING) if owners else None
+        return (Scope.THREAD, CHANGING) if owners else None
     for group, each in intervals.items() if owners else ():
         if group > Scope.BLOCK and any(map(is_of_block, owners)):
             return Scope.BLOCK, "memory that each block has for itself"
         if owners & each.written(operation):
-            return (Scope.BLOCK if group > Scope.BLOCK else Scope.THREAD), _CHANGING
+            return (Scope.BLOCK if group > Scope.BLOCK else Scope.THREAD), CHANGING
     return None
 
 

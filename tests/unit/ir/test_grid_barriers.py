@@ -98,6 +98,28 @@ def test_refused(target: str, kernel: Any, text: str) -> None:
     assert "^" in shown
 
 
+@kd.kernel
+def while_all_load_before_others_write(x, n):
+    first = x[0]
+    while first < n:
+        kd.grid_group().sync()
+        x[kd.grid(1)] += 1
+        kd.grid_group().sync()
+        first = x[0]
+
+
+@pytest.mark.parametrize("target", ["cpu", "null"])
+def test_a_barrier_after_the_load_is_the_remedy(target: str) -> None:
+    remedy = re.escape("add kd.grid_group().sync() between that load and each write")
+    with kd.use(target):
+        for kernel in (while_others_write, between_barriers_of_the_block):
+            with pytest.raises(BarrierDivergenceError, match=remedy):
+                kernel[4, 32](np.zeros(128, np.int32), 3)
+        x = np.zeros(128, np.int32)
+        while_all_load_before_others_write[4, 32](x, 3)
+    assert target == "null" or x.tolist() == [3] * 128
+
+
 def test_the_oracle_sees_what_is_refused() -> None:
     for kernel in (under_an_index, behind_a_return):
         with pytest.raises(DivergentBarrierError):
