@@ -25,7 +25,8 @@ from kerneldsl.lowering.loop_marks import NOT_UNROLLED, repeat
 from targets.cuda.compile.mma.fragment_stores import PAIR, is_whole
 from targets.cuda.compile.mma.fragments import BLOCK_COLUMNS, BLOCK_ROWS, Fragments
 from targets.cuda.compile.mma.mapped_stores import CHUNK_COLUMNS
-from targets.cuda.compile.mma.panel_reads import Panels, columns_of, loads_of
+from targets.cuda.compile.mma.panel_reads import Panels, columns_of
+from targets.cuda.compile.mma.result_reads import loads_of
 from targets.cuda.compile.mma.wgmma import ROW_BYTES, WARPGROUP, WARPGROUP_ROWS
 from targets.cuda.compile.tiles.elements import OperationCode
 from targets.cuda.compile.tiles.memory import Access, write_store

@@ -15,14 +15,15 @@ from numba import types
 
 from kerneldsl.contract import Specialization
 from kerneldsl.contract.tensor_maps import TensorMap
-from kerneldsl.ir.operations import Effect, Function, Operation, Region, Value
+from kerneldsl.ir.operations import Function, Operation
 from kerneldsl.ir.recognize import operands_of, operator_of
 from kerneldsl.utilities.dataclasses import dataclass
 from targets.cuda.compile.mma.mapped_loads import NotPlanned, is_transposed, map_of
 from targets.cuda.compile.mma.mapped_stores import CHUNK_COLUMNS, BoxStore
+from targets.cuda.compile.mma.result_reads import early_reads
 from targets.cuda.compile.mma.wgmma import ROW_BYTES, WARPGROUP_ROWS
 
-__all__ = ["Panels", "columns_of", "find_panels", "loads_of"]
+__all__ = ["Panels", "columns_of", "find_panels"]
 
 
 @dataclass(frozen=True)
@@ -65,23 +66,6 @@ def columns_of(load: Operation) -> int:
     return ROW_BYTES * 8 // nbits
 
 
-def loads_of(region: Region) -> list[Operation]:
-    """Return loads that do not depend on the result, and what they depend on, in their order."""
-    late = {region.arguments[0]}
-    for operation in region.operations:
-        if not late.isdisjoint(operation.used()):
-            late.update(operation.results)
-    wanted: set[Value] = set()
-    found = []
-    for operation in reversed(region.operations[:-1]):
-        is_early = late.isdisjoint(operation.results) and late.isdisjoint(operation.used())
-        is_load = bool(operation.effects() & Effect.READ) and not operation.regions
-        if is_early and (is_load or not wanted.isdisjoint(operation.results)):
-            found.append(operation)
-            wanted.update(operation.used())
-    return found[::-1]
-
-
 def find_panels(
     function: Function,
     specialization: Specialization,
@@ -100,7 +84,7 @@ def find_panels(
             continue
         wanted = {
             load: _map_of(function, specialization, load, rows)
-            for load in _independent(store)
+            for load in early_reads(store)
             if _is_at_results(store, load)
         }
         loads = {load: each for load, each in wanted.items() if each is not None}
@@ -115,15 +99,6 @@ def find_panels(
         slots = -(-count // (room // nbytes))
         found[store] = Panels(numbers, count, beside, -(-count // slots), rows)
     return found
-
-
-def _independent(store: Operation) -> list[Operation]:
-    """Return the loads of a function from matrices, if no place depends on what is loaded."""
-    found = loads_of(store.regions[0])
-    loaded = {each.result for each in found if each.effect & Effect.READ}
-    if any(not loaded.isdisjoint(each.operands) for each in found):
-        return []
-    return [each for each in found if each.name == "array.load" and len(each.operands) > 2]
 
 
 def _is_at_results(store: Operation, load: Operation) -> bool:

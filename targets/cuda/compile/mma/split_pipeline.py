@@ -27,6 +27,7 @@ from kerneldsl.ir.rewriter import clone_region, drop_unused
 from kerneldsl.ir.tiles.handing_on import drop_casts, drop_unread
 from targets.cuda.compile.mma.mapped_loads import NotPlanned, arguments_of, whole_of
 from targets.cuda.compile.mma.own_tiles import take_own_tiles
+from targets.cuda.compile.mma.result_reads import early_reads
 from targets.cuda.compile.mma.tile_order import group_tiles
 from targets.cuda.compile.mma.warpgroup_plan import Part, RingPlan, WarpgroupPlan
 
@@ -183,6 +184,7 @@ def _take_parts(function: Function, plan: WarpgroupPlan) -> None:
     for store, boxes in plan.stores.items():
         store.attributes["boxes"] = boxes
     _mark_ends(function.body, plan)
+    _prefetch_reads(function.body, plan)
     _take_words(function.body, plan)
     fewest = _LATE_SLOTS if plan.sharing == 1 else _LATE_SLOTS_OF_SEVERAL
     has_lines = any(ring.has_lines for ring in plan.rings)
@@ -208,6 +210,47 @@ def _mark_ends(region: Region, plan: WarpgroupPlan) -> None:
         if operation in plan.ends:
             ends = list(plan.ends[operation])
             region.operations.insert(place, Operation("ring.rows", ends, effect=Effect.WAIT))
+
+
+def _prefetch_reads(body: Region, plan: WarpgroupPlan) -> None:
+    """Let what functions of results read be on its way while products are computed."""
+    rings = {ring.region for ring in plan.rings}
+    for inner in (loop.regions[0] for loop in body.operations if "tiles" in loop.attributes):
+        operations = inner.operations
+        places = [n for n, each in enumerate(operations) if not rings.isdisjoint(each.regions)]
+        for place in places[:1]:
+            loop = operations[place]
+            start, stop, step = loop.operands[:3]
+            later = {value for each in operations[place:] for value in each.results}
+            stores = [
+                store
+                for store, boxes in plan.stores.items()
+                if boxes.is_of_neighbours
+                and store in operations[place:]
+                and early_reads(store)
+                and later.isdisjoint(_used(store))
+            ]
+            turn = loop.regions[0].arguments[0]
+            operations[place:place] = [_prefetch(each, start, stop, step) for each in stores]
+            loop.regions[0].operations[:0] = [
+                _prefetch(each, turn, stop, step, is_inside=True) for each in stores
+            ]
+
+
+def _prefetch(
+    store: Operation, start: Value, stop: Value, step: Value, *, is_inside: bool = False
+) -> Operation:
+    attributes = {"store": store, "is_inside": is_inside}
+    return Operation("ring.prefetch", [start, stop, step], (), attributes, effect=Effect.WAIT)
+
+
+def _used(store: Operation) -> set[Value]:
+    """Return what the places of a store and of its reads are computed from."""
+    region = store.regions[0]
+    made = {value for each in region.walk() for value in each.results}
+    reads = {value for each in region.walk() for value in each.operands}
+    tiles = set(store.operands[store.attributes["first"] :])
+    return ({*store.operands, *reads} - made - tiles) - set(region.arguments)
 
 
 def _is_chain(plan: WarpgroupPlan) -> bool:

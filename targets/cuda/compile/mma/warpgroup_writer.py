@@ -24,6 +24,7 @@ from targets.cuda.compile.mma.mbarriers import SlotTurns, write_turn
 from targets.cuda.compile.mma.neighbour_stores import store_neighbours
 from targets.cuda.compile.mma.panel_reads import Panels
 from targets.cuda.compile.mma.products import OwnRows
+from targets.cuda.compile.mma.result_reads import prefetch_reads
 from targets.cuda.compile.mma.ring_products import Products
 from targets.cuda.compile.mma.tile_order import place_in_groups
 from targets.cuda.compile.mma.warpgroup_plan import RING_ALIGNMENT, Part, WarpgroupPlan
@@ -99,6 +100,7 @@ class Ring(Products):
             "ring.await": self._await,
             "ring.stored": lambda operation: wait_for_copies(builder, 0),
             "tile.store": self._store,
+            "ring.prefetch": self._prefetch,
             "ring.turn": self._turn,
             "ring.rows": self._find_rows,
             "ring.taken": self._take,
@@ -300,6 +302,9 @@ class Ring(Products):
         else:
             self._free(self._barriers[number])
         self._received[number].advance()
+
+    def _prefetch(self, operation: Operation) -> None:
+        prefetch_reads(self._writer, operation, self)
 
     def _turn(self, operation: Operation) -> None:
         count = self._plan.warpgroups

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import re
 from itertools import pairwise
 from typing import Any
@@ -23,6 +24,7 @@ from targets.cuda.compile.mma import (
 )
 from targets.cuda.compile.mma.panel_reads import find_panels
 from targets.cuda.intrinsics.synchronize import call_nvvm
+from tests.support import warpgroup_threads
 from tests.support.extent import sample
 from tests.support.products import product, specialize_product
 from tests.support.warpgroup_threads import simulate_warpgroups
@@ -401,6 +403,59 @@ def test_panels_that_are_read_too_early_show(monkeypatch):
     monkeypatch.setattr(warpgroup_writer.Ring, "wait_for_panels", lambda self: None)
     with pytest.raises(AssertionError, match=r"Mismatched elements|no one completes"):
         _check_matrices((64, 128), 128, (64, 512, 640), ("float16", "float16"))
+
+
+def sum_with(v, i, j, rest, m, n):
+    return v + kd.float32(rest[m + i, n + j])
+
+
+@kd.kernel
+def with_matrix(a, b, rest, c, *, BM, BN):
+    for m, n in kd.tiles(c.shape, (BM, BN)):
+        total = kd.tile.zeros((BM, BN), kd.float32)
+        for k in kd.pipelined(range(0, a.shape[1], 64)):
+            x, y = kd.tile.load(a, (m, k), (BM, 64)), kd.tile.load(b, (n, k), (BN, 64))
+            total = kd.mma(x, y.T, total)
+        kd.tile.store(c, (m, n), total, sum_with, rest, m, n)
+
+
+@pytest.mark.parametrize(
+    ("tile", "threads", "depth"),
+    [
+        ((64, 128), 128, 64),
+        ((64, 128), 256, 64),
+        ((128, 128), 256, 64),
+        ((128, 64), 128, 64),
+        ((64, 128), 128, 1152),  # before the last iterations
+    ],
+)
+def test_matrices_that_functions_read_are_in_the_cache_before(monkeypatch, tile, threads, depth):
+    """Each thread prefetches some lines of a whole tile, which all lie in the matrix of float64."""
+    asked: list[int] = []
+    function = warpgroup_threads._Ring.function
+
+    def noting(ring: Any, result: str, name: str, arguments: str) -> Any:
+        if name != "prefetch.L2":
+            return function(ring, result, name, arguments)
+        return ctypes.CFUNCTYPE(None, ctypes.c_void_p)(asked.append)
+
+    monkeypatch.setattr(warpgroup_threads._Ring, "function", noting)
+    shape = (2 * tile[0] + 8, 2 * tile[1], depth)  # tiles below are beyond the arrays
+    rng = np.random.default_rng(5)
+    one, two = rng.integers(-2, 3, (shape[0], depth)), rng.integers(-2, 3, (shape[1], depth))
+    rest = rng.integers(-9, 10, shape[:2]).astype(np.float64)
+    kind = "float16[:, ::1]"
+    signature = f"{kind}, {kind}, float64[:, ::1], {kind}"
+    kernel = with_matrix.member(BM=tile[0], BN=tile[1])
+    specialization = specialize_product(kernel, signature, threads=threads)
+    c = np.full(shape[:2], np.nan, np.float16)
+    given = (one.astype(np.float16), two.astype(np.float16), rest, c)
+    simulate_warpgroups(specialization, (2,), given, is_reversed=True)
+    np.testing.assert_array_equal(c, one @ two.T + rest)
+    places = {each - rest.ctypes.data for each in asked}
+    assert len(places) == len(asked) == 4 * tile[0] * tile[1] * 8 // 128
+    assert max(places) < 2 * tile[0] * shape[1] * 8
+    assert min(places) >= 0
 
 
 @pytest.mark.parametrize("dropped", [0, 1])
