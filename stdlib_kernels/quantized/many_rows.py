@@ -172,6 +172,11 @@ def _multiply_codes(x: Array, weights: Weights, numbers: Array, out: Array) -> N
                 args = (numbers, x, scales, by, out.T)
             if rows > GROUP_TILES[-1][0] and has_tensor_cores(x, WIDE_ARCHITECTURE):
                 (rows, columns, threads), depth = WIDE_TILE, math.gcd(weights.group, BLOCK)
+                if weights.height > 1 and (whole := _whole_rows(out)):
+                    for part in (slice(whole), slice(whole, out.shape[0])):
+                        own = weights._replace(x_scales=by[part])
+                        _multiply_codes(x[part], own, numbers, out[part])
+                    return
             static = {"group": weights.group, "has_blocks": weights.height > 1}
             static["has_a_groups"] = has_x_groups or weights.height == 1
             kernel = scaled_groups
@@ -193,6 +198,20 @@ def _multiply_floats(x: Array, weights: Weights, out: Array) -> None:
     static |= {"rows": rows, "columns": columns, "depth": math.gcd(weights.group, depth)}
     args = (x, weights.words, scales, scales if zeros is None else zeros, out)
     launch_over(rows_of_floats, out.shape, *args, block=threads, scales_sums=False, **static)
+
+
+def _whole_rows(out: Array) -> int:
+    """Return the rows of whole wide tiles, if the few that are left would take another round.
+
+    A round is a tile of each multiprocessor. Otherwise return 0.
+    """
+    device: Any = out.device
+    count: int = device.limits.multiprocessor_count
+    whole, rest = divmod(out.shape[0], WIDE_TILE[0])
+    beside = -(-out.shape[1] // WIDE_TILE[1])
+    few, more = (-(-n * beside // count) for n in (whole, whole + 1))
+    has_few = 0 < rest <= GROUP_TILES[-1][0] and beside < MIN_TILES  # which have small tiles
+    return whole * WIDE_TILE[0] if has_few and 0 < few < more else 0
 
 
 def _group_tile(out: Array) -> tuple[int, int, int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import itertools
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -498,6 +499,41 @@ def test_kernels_of_gpus_are_exact(rng, name, dtype, multiply, grouped):
         multiply(x, right, out)
     expected = x.astype(np.float64) @ values_of(codes, scales, zeros).T
     assert np.array_equal(out, expected * (1 if is_scaled else by))
+
+
+@pytest.mark.parametrize(
+    ("shape", "whole"),
+    [
+        ((4096, 7168), 4032),  # 9 rounds of 132 tiles, and 10 with the last rows
+        ((4096, 8192), 0),  # 11 rounds, also with the last rows
+        ((4097, 7168), 0),
+        ((4032, 7168), 0),
+        ((64, 7168), 0),
+        ((4096, 32768), 0),
+    ],
+)
+def test_a_few_rows_that_would_take_another_round_are_left(shape, whole):
+    limits = SimpleNamespace(multiprocessor_count=132)
+    out = SimpleNamespace(shape=shape, device=SimpleNamespace(limits=limits))
+    assert many_rows._whole_rows(out) == whole
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+def test_rows_that_are_left_are_exact(rng, monkeypatch, groups):
+    monkeypatch.setattr(many_rows, "has_tensor_cores", lambda *given: True)
+    monkeypatch.setattr(many_rows, "MIN_TILES", 4)
+    monkeypatch.setattr(many_rows, "_whole_rows", lambda out: 192 * (out.shape[0] > 192))
+    x, words = (rng.integers(-4, 5, (rows, 256)).astype(kd.float8_e4m3fn) for rows in (216, 256))
+    scales = np.exp2(rng.integers(-3, 4, (2, 2))).astype(np.float32)
+    by = np.exp2(rng.integers(-2, 3, (216, groups))).astype(np.float32)
+    right = weights.Weights(FORMATS["float8_e4m3fn"], words, scales, None, by, 128, 128)
+    out = poisoned((216, 256), np.float32)
+    with kd.use("cpu"):
+        many_rows.multiply_many(x, right, out)
+    one, two = x.astype(np.float64), words.astype(np.float64)
+    one *= by.repeat(256 // groups, axis=1)
+    expected = one @ (two * scales.repeat(128, axis=0).repeat(128, axis=1)).T
+    assert np.array_equal(out, expected)
 
 
 @pytest.mark.parametrize("name", ["ternary", "uint4"])
