@@ -163,7 +163,7 @@ def test_a_rebuild_removes_old_files(built: Path, tmp_path: Path) -> None:
         (("mypkg", "--trace", "ending.py"), "ending.py failed: SystemExit: 3"),
         (
             ("mypkg", "--trace", "refused.py"),
-            "or capture it from a global. Run it by itself. at refused.py:3, in k def k(x, n=3):",
+            "give the value at each launch. Run it by itself. at refused.py:3, in k def k(x, n=3):",
         ),
         (("mypkg", "--trace", "killed.py", "-j4"), "ended with status -9. Status -9 means"),
     ],
