@@ -27,35 +27,41 @@ DEPTH = 16
 STAGES = 3
 #: Tiles by rows of the other factor: rows of words, threads, and blocks of a multiprocessor. Each
 #: tile reads all planes of its part, so tiles of 64 rows are tall. For more rows, unpacking the
-#: words first is faster. Warps with half as many rows of words, two for each of these, are slower.
+#: words first is faster.
 TILES = {
     8: (64, 64, 4),
     16: (128, 128, 2),
     32: (128, 128, 2),
-    64: (256, 256, 1),
+    64: (192, 384, 1),
 }
-#: Tiles for up to so many rows are as tall as a block of rows with the same scales, or less.
-MOST_IN_BLOCKS = 32
-#: Rows of integers, or by numbers of 8 bits, up to which that holds.
+#: The tile that is no taller than a block of rows with the same scales, where others are.
+TILE_IN_BLOCKS = (128, 256, 1)
+#: Rows up to which warps multiply, of words in shared memory. Of more, warpgroups do, of words that
+#: threads load two turns early.
+MOST_BY_WARPS = 32
+#: Most rows of integers, or by numbers of 8 bits.
 MOST_OTHERS = 16
 #: Multiprocessors of a large GPU.
 PROCESSORS = 132
 #: Fewest words along k of a part.
 MIN_PART = 8 * DEPTH
+#: Rows that a block lays out, and columns that a thread adds sums of if rows are many.
+ROWS_TOGETHER, COLUMNS_OF_THREAD = 8, 4
 #: Threads of a block that lays out planes, or adds sums.
 OTHER_THREADS = 128
 
 
 @kd.kernel(wraparound=False, early_start=True)
 def lay_out_planes(x, planes, *, count):
-    """Write ``x[m, c * count + p]`` in ``planes[p, m, c]``, and zeros beyond the last one."""
-    c, m = kd.blockIdx.x * OTHER_THREADS + kd.threadIdx.x, kd.blockIdx.y
-    if c < planes.shape[2]:
+    """Write ``x[m, c * count + p]`` in ``planes[p, c, m]``, and zeros beyond the last one."""
+    c = kd.blockIdx.x * (OTHER_THREADS // ROWS_TOGETHER) + kd.threadIdx.x // ROWS_TOGETHER
+    m = kd.blockIdx.y * ROWS_TOGETHER + kd.threadIdx.x % ROWS_TOGETHER
+    if c < planes.shape[1]:
         for p in range(count):
             k, value = c * count + p, kd.float32(0)
-            if k < x.shape[1]:
+            if m < x.shape[0] and k < x.shape[1]:
                 value = kd.float32(x[m, k])
-            planes[p, m, c] = value
+            planes[p, c, m] = value
 
 
 def number_of(word, zero, shift, bits, flip, number, fraction, at):
@@ -81,13 +87,13 @@ def number_of(word, zero, shift, bits, flip, number, fraction, at):
 def _add_planes(w, y0, y1, y2, y3, first, zero, found, bits, flip, number, fraction, place):
     """Add the products of four planes, from number `first` on."""
     at = first * bits
-    found = kd.mma(w.map(number_of, zero, at, bits, flip, number, fraction, place), y0.T, found)
+    found = kd.mma(w.map(number_of, zero, at, bits, flip, number, fraction, place), y0, found)
     at = at + bits
-    found = kd.mma(w.map(number_of, zero, at, bits, flip, number, fraction, place), y1.T, found)
+    found = kd.mma(w.map(number_of, zero, at, bits, flip, number, fraction, place), y1, found)
     at = at + bits
-    found = kd.mma(w.map(number_of, zero, at, bits, flip, number, fraction, place), y2.T, found)
+    found = kd.mma(w.map(number_of, zero, at, bits, flip, number, fraction, place), y2, found)
     at = at + bits
-    return kd.mma(w.map(number_of, zero, at, bits, flip, number, fraction, place), y3.T, found)
+    return kd.mma(w.map(number_of, zero, at, bits, flip, number, fraction, place), y3, found)
 
 
 def multiply_words(
@@ -120,8 +126,14 @@ def multiply_words(
             scale = kd.tile.load(scales, (row, g), (tall, 1))
             less = kd.tile.load(zeros, (row, g), (tall, 1))
         stop = min(start + length, words.shape[1])
+        if rows > MOST_BY_WARPS:
+            w = kd.tile.load(words, (first, start), (tall, DEPTH))
+            next_words = kd.tile.load(words, (first, start + DEPTH), (tall, DEPTH))
         for c in kd.pipelined(range(start, stop, DEPTH), stages=STAGES):
-            w = kd.tile.load(words, (first, c), (tall, DEPTH))
+            if rows > MOST_BY_WARPS:
+                later_words = kd.tile.load(words, (first, c + 2 * DEPTH), (tall, DEPTH))
+            else:
+                w = kd.tile.load(words, (first, c), (tall, DEPTH))
             g = c // group
             if height == 1:  # a load takes as long as the products of a turn
                 ahead = (c + DEPTH) // group
@@ -134,33 +146,33 @@ def multiply_words(
                 else:
                     zero = number(power) + number(less)
             found = kd.tile.zeros((tall, rows), kd.float32)
-            y0 = kd.tile.load(p0, (m, c), (rows, DEPTH))
-            y1 = kd.tile.load(p1, (m, c), (rows, DEPTH))
-            y2 = kd.tile.load(p2, (m, c), (rows, DEPTH))
-            y3 = kd.tile.load(p3, (m, c), (rows, DEPTH))
+            y0 = kd.tile.load(p0, (c, m), (DEPTH, rows))
+            y1 = kd.tile.load(p1, (c, m), (DEPTH, rows))
+            y2 = kd.tile.load(p2, (c, m), (DEPTH, rows))
+            y3 = kd.tile.load(p3, (c, m), (DEPTH, rows))
             found = _add_planes(
                 w, y0, y1, y2, y3, 0, zero, found, bits, flip, number, fraction, place
             )
             if bits < 8:
-                y0 = kd.tile.load(p4, (m, c), (rows, DEPTH))
-                y1 = kd.tile.load(p5, (m, c), (rows, DEPTH))
-                y2 = kd.tile.load(p6, (m, c), (rows, DEPTH))
-                y3 = kd.tile.load(p7, (m, c), (rows, DEPTH))
+                y0 = kd.tile.load(p4, (c, m), (DEPTH, rows))
+                y1 = kd.tile.load(p5, (c, m), (DEPTH, rows))
+                y2 = kd.tile.load(p6, (c, m), (DEPTH, rows))
+                y3 = kd.tile.load(p7, (c, m), (DEPTH, rows))
                 found = _add_planes(
                     w, y0, y1, y2, y3, 4, zero, found, bits, flip, number, fraction, place
                 )
             if bits < 4:
-                y0 = kd.tile.load(p8, (m, c), (rows, DEPTH))
-                y1 = kd.tile.load(p9, (m, c), (rows, DEPTH))
-                y2 = kd.tile.load(p10, (m, c), (rows, DEPTH))
-                y3 = kd.tile.load(p11, (m, c), (rows, DEPTH))
+                y0 = kd.tile.load(p8, (c, m), (DEPTH, rows))
+                y1 = kd.tile.load(p9, (c, m), (DEPTH, rows))
+                y2 = kd.tile.load(p10, (c, m), (DEPTH, rows))
+                y3 = kd.tile.load(p11, (c, m), (DEPTH, rows))
                 found = _add_planes(
                     w, y0, y1, y2, y3, 8, zero, found, bits, flip, number, fraction, place
                 )
-                y0 = kd.tile.load(p12, (m, c), (rows, DEPTH))
-                y1 = kd.tile.load(p13, (m, c), (rows, DEPTH))
-                y2 = kd.tile.load(p14, (m, c), (rows, DEPTH))
-                y3 = kd.tile.load(p15, (m, c), (rows, DEPTH))
+                y0 = kd.tile.load(p12, (c, m), (DEPTH, rows))
+                y1 = kd.tile.load(p13, (c, m), (DEPTH, rows))
+                y2 = kd.tile.load(p14, (c, m), (DEPTH, rows))
+                y3 = kd.tile.load(p15, (c, m), (DEPTH, rows))
                 found = _add_planes(
                     w, y0, y1, y2, y3, 12, zero, found, bits, flip, number, fraction, place
                 )
@@ -174,26 +186,33 @@ def multiply_words(
                 acc += found * kd.float32(scale)
             if height == 1:
                 scale, less = next_scale, next_less
+            if rows > MOST_BY_WARPS:
+                w, next_words = next_words, later_words
         kd.tile.store(sums, (n, m), acc)
 
 
 #: The kernel, by threads of a block and blocks of a multiprocessor.
 WORDS_BY_PLANES = {
     bounds: kd.kernel(wraparound=False, early_start=True, launch_bounds=bounds)(multiply_words)
-    for bounds in {each[1:] for each in TILES.values()}
+    for bounds in {each[1:] for each in (*TILES.values(), TILE_IN_BLOCKS)}
 }
 
 
 @kd.kernel(wraparound=False, early_start=True)
-def add_scaled(sums, scales, x_scales, out, *, parts, height, is_grouped):
-    """Add the parts of sums in order, and multiply them by the scales that they lack."""
-    n, m = kd.blockIdx.x * OTHER_THREADS + kd.threadIdx.x, kd.blockIdx.y
-    if n < out.shape[1]:
-        below, total = sums.shape[1] // parts, sums[m, n]
-        for part in range(1, parts):
-            total += sums[m, part * below + n]
-        by = x_scales[m, 0]
-        out[m, n] = kd.float32(total) * (by if is_grouped else scales[n // height, 0] * by)
+def add_scaled(sums, scales, x_scales, out, *, parts, height, is_grouped, each):
+    """Add the parts of sums in order, and multiply them by the scales that they lack.
+
+    A thread does so for `each` columns.
+    """
+    m = kd.blockIdx.y
+    for j in range(each):
+        n = (kd.blockIdx.x * each + j) * OTHER_THREADS + kd.threadIdx.x
+        if n < out.shape[1]:
+            below, total = sums.shape[1] // parts, sums[m, n]
+            for part in range(1, parts):
+                total += sums[m, part * below + n]
+            by = x_scales[m, 0]
+            out[m, n] = kd.float32(total) * (by if is_grouped else scales[n // height, 0] * by)
 
 
 def fits_planes(x: Array, weights: Weights) -> bool:
@@ -215,9 +234,13 @@ def multiply_planes(x: Array, weights: Weights, out: Array) -> None:
     number = np.dtype(kd.bfloat16) if x.dtype == np.int8 else x.dtype
     is_exact = x.dtype == np.int8 and not is_grouped and weights.zeros is None
     width = next(each for each in TILES if each >= rows)
-    planes = allocate(x, (count, rows, -(-words.shape[1] // DEPTH) * DEPTH), number)
+    deep = -(-words.shape[1] // DEPTH) * DEPTH
+    planes = allocate(x, (count, deep, width), number)
     # All rows of words of a tile have the scales of one block.
-    tall, threads, blocks = TILES[width if weights.height == 1 else min(width, MOST_IN_BLOCKS)]
+    chosen_tile = TILES[width]
+    if weights.height > 1 and chosen_tile[0] > TILE_IN_BLOCKS[0]:
+        chosen_tile = TILE_IN_BLOCKS
+    tall, threads, blocks = chosen_tile
     tiles = -(-words.shape[0] // tall)
     parts = max(1, min(blocks * PROCESSORS // tiles, words.shape[1] // MIN_PART))
     kind = np.dtype(np.int32 if is_exact else np.float32)
@@ -240,12 +263,13 @@ def multiply_planes(x: Array, weights: Weights, out: Array) -> None:
         "is_exact": is_exact,
         "has_zeros": weights.zeros is not None,
     }
-    grid = (-(-planes.shape[2] // OTHER_THREADS), rows)
+    grid = (deep * ROWS_TOGETHER // OTHER_THREADS, width // ROWS_TOGETHER)
     launch(lay_out_planes, grid, OTHER_THREADS, x, planes, count=count)
     length = -(-words.shape[1] // (DEPTH * parts)) * DEPTH
     args = (words, planes, scales, zeros, sums.T, length)
     kernel = WORDS_BY_PLANES[threads, blocks]
     launch_over(kernel, sums.shape[::-1], *args, block=threads, **static)
-    how = {"parts": parts, "height": weights.height, "is_grouped": is_grouped}
-    grid = (-(-out.shape[1] // OTHER_THREADS), rows)
+    each = 1 if width <= MOST_BY_WARPS else COLUMNS_OF_THREAD
+    how = {"parts": parts, "height": weights.height, "is_grouped": is_grouped, "each": each}
+    grid = (-(-out.shape[1] // (each * OTHER_THREADS)), rows)
     launch(add_scaled, grid, OTHER_THREADS, sums, scales, weights.x_scales, out, **how)

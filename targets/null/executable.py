@@ -20,6 +20,7 @@ from kerneldsl.utilities.dataclasses import dataclass
 from kerneldsl.utilities.formatting import format_version
 from targets.cuda.architectures import parse_arch, ptx_version_for_driver
 from targets.cuda.compile.artifact import CudaArtifact
+from targets.cuda.compile.lowered import with_bounds
 from targets.cuda.compile.ptx_lines import read_header
 from targets.cuda.device.carveout import Carveout, check_resources
 from targets.cuda.device.streams import stream_handle
@@ -68,7 +69,7 @@ def estimate_resources(artifact: CudaArtifact, device: Device) -> Resources:
     many for a kernel that needs more registers than 65536 / threads.
     """
     specialization = artifact.specialization
-    bounds = specialization.options.launch_bounds
+    bounds = with_bounds(specialization, artifact.additions).launch_bounds
     limit = device.limits.max_threads_per_block
     return Resources(
         registers=None,

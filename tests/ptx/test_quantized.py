@@ -68,6 +68,8 @@ LAUNCHES = [*itertools.product(DEVICES, PAIRS, GROUPS, (1, 5, 16, 64, 300, 4096)
 QUICK = [
     *((arch, ("ternary", "float32"), (1, 256), 4096) for arch in DEVICES),
     ("sm_80", ("uint4", "float16"), (1, 32), 300),
+    ("sm_90", ("int4", "bfloat16"), (1, 256), 64),
+    ("sm_90", ("uint4", "float16"), (128, 128), 40),
     ("sm_90", ("float8_e4m3fn", "float8_e4m3fn"), (128, 128), 4096),
 ]
 PARAMETERS = full_beyond(

@@ -142,12 +142,12 @@ def with_bounds(
 
     The assembler then gives a thread no more registers than the block can have.
     """
-    options = specialization.options
-    if not specialization.traits.uses_tiles or options.launch_bounds is not None:
+    options, added = specialization.options, additions.threads
+    if not specialization.traits.uses_tiles or (options.launch_bounds and not added):
         return options
     block_dim = specialization.block_dim or DEFAULT_TILE_BLOCK
-    threads = math.prod(block_dim) + additions.threads
-    return replace(options, launch_bounds=(threads, 1) if additions.threads else (threads,))
+    first, *others = options.launch_bounds or (math.prod(block_dim), *[1] * bool(added))
+    return replace(options, launch_bounds=(first + added, *others))
 
 
 # The block of a kernel with tiles where nobody chooses one.

@@ -10,11 +10,13 @@ where the result is read::
     wait for u; begin w += r @ f         # registers of p are free
     wait for w
 
-So a product with a factor in registers ends before the next one begins. A slot of a ring is free
-when the products that read it have ended.
+So a product with a factor in registers ends before the next one begins, unless that adds to its
+result. A slot of a ring is free when the products that read it have ended.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from kerneldsl.ir.operations import Effect, Operation, Region
 from targets.cuda.compile.mma.warpgroup_plan import Part
@@ -65,9 +67,14 @@ def _rewrite(region: Region) -> int:
                 releases.remove(each)
                 out.append(each)
 
-    for operation in region.operations:
+    readers = list(region.operations)
+    for operation in readers:
         for product in list(running):
-            if _needs(operation, product):
+            if _continues(operation, product, readers) and out[-1].name != "ring.rows":
+                product.attributes["is_continued"] = True
+                operation.attributes["continued"] = product
+                running.remove(product)
+            elif _needs(operation, product):
                 wait_for(product)
         if operation.name == "yield":
             for product in list(running):
@@ -83,6 +90,17 @@ def _rewrite(region: Region) -> int:
         out.append(operation)
     region.operations = out
     return count
+
+
+def _continues(operation: Operation, product: Operation, others: Sequence[Operation]) -> bool:
+    """Return whether an operation is a product, and alone adds to the result of another one."""
+    return (
+        operation.name == "tile.mma"
+        and _is_begun(operation)
+        and operation.operands[2:] == [product.result]
+        and _rings_of(product) == _rings_of(operation)
+        and sum(product.result in each.used() for each in others) == 1
+    )
 
 
 def _needs(operation: Operation, product: Operation) -> bool:

@@ -84,8 +84,7 @@ class TileLayouts(Layouts):
         for each in operations:
             for one, two in self._connected(each, fits):
                 self._unite(one, two)
-        # Warpgroups read registers while threads go on, which would compute the next factor there.
-        self._computed = set() if by_warpgroups else self._find_computed(fits)
+        self._computed = self._find_computed(fits)
         self._products = self._plan(fits, operations)
         self._layouts: dict[Value, set[_Layout]] = {}
         for operation, product in self._products.items():
@@ -93,7 +92,7 @@ class TileLayouts(Layouts):
             if operation in self._computed and product.fragments.column_warps == 1:
                 shape = (product.a.extent, product.a.depth)
                 own = Fragments(*shape, product.fragments.row_warps, 1)
-                self._add(operation.operands[0], own)
+                self._add(_first_factor(operation), own)
         for each in operations:
             if _folds_rows(each):
                 found = self.of_operation(each)
@@ -144,6 +143,10 @@ class TileLayouts(Layouts):
             and found.column_warps == wanted.column_warps == 1
             and found.row_warps == wanted.row_warps
         )
+
+    def is_of_loads(self, operation: Operation) -> bool:
+        """Return whether a product's first factor is computed, and not from products."""
+        return operation in self._computed
 
     def of_tile(self, value: Value) -> _Layout:
         """Return the layout of a tile's registers, ``None`` if it is linear."""
@@ -217,7 +220,8 @@ class TileLayouts(Layouts):
         made = {self._root(each.result) for each in fits}
         found = set()
         for operation, (_, a, _) in fits.items():
-            factor, owner = operation.operands[0], operation.operands[0].owner
+            factor = _first_factor(operation)
+            owner = factor.owner
             is_map = isinstance(owner, Operation) and owner.name == "tile.map"
             is_as_it_is = a.itemsize == 2 and not operation.attributes["exchanged"][0]
             if is_map and is_as_it_is and self._root(factor) not in made:
@@ -404,6 +408,16 @@ def _operand(extent: int, depth: int, size: int, *, is_along_k: bool) -> Operand
     if found.is_loadable:
         return found
     return Operand(extent, depth, size, is_along_k=True, is_turned=True)
+
+
+def _first_factor(product: Operation) -> Value:
+    """Return the first factor of a product, also if it was made registers of words."""
+    value: Value = product.operands[0]
+    while isinstance(value.owner, Operation) and value.owner.name in ("tile.part", "tile.words"):
+        if not value.owner.operands:
+            break
+        value = value.owner.operands[0]
+    return value
 
 
 def _own_tiles(operation: Operation) -> Iterator[Value]:

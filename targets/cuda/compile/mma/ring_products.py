@@ -44,6 +44,8 @@ class Products:
         #: How to wait for products that were begun, and for the last ones.
         self._begun: dict[Operation, Callable[[int], None]] = {}
         self._wait: Callable[[], None] | None = None
+        #: Of products that run, to which another one adds: their sums, registers that they read.
+        self._chains: dict[Operation | None, tuple[Memory, list[ir.Value]]] = {}
         #: Whether this warpgroup has rows of the next product, if it may have none.
         self._has_rows: ir.Value | None = None
 
@@ -69,15 +71,19 @@ class Products:
     def _multiply_rows(self, operation: Operation) -> None:
         form: wgmma.Form = operation.attributes["form"]
         target = self._writer.storage(operation.result).memory
+        chain, _ = self._chains.get(operation.attributes.get("continued"), (None, []))
         rows, columns = operation.attributes["shape"]
         blocks = rows // (wgmma.WARPGROUP_ROWS * self._plan.sharing)
         count = blocks * columns // 2  # results of a thread
+        if chain is not None:
+            target = chain
+        elif operation.attributes.get("is_continued"):
+            target = self._writer.code.local(target.kind, count)
         adds = False
         for added in operation.operands[2:]:
             source, adds = self._writer.storage(added).memory, True
-            if source is not target:
-                for number in range(count):
-                    target.set(_I64(number), source.get(_I64(number)))
+            if source is not target and chain is None:
+                _move(source, target, count)
         depth, promote = operation.attributes["depth"], operation.attributes["promote"]
         is_promoted = form.is_promoted and promote is not None
         together = promote if is_promoted else depth
@@ -123,10 +129,19 @@ class Products:
                 call_by_architecture(builder, found.name, _VOID, [registers, *first, second])
         wgmma.commit(builder)
         words = [] if a is not None else [word for step in rows for own in step for word in own]
+        _, held = self._chains.pop(operation.attributes.get("continued"), (None, []))
+        words += held
+        if operation.attributes.get("is_continued"):
+            self._chains[operation] = target, words
+            return
+        own, count = self._writer.storage(operation.result).memory, blocks * columns // 2
+        is_moved = "continued" in operation.attributes
 
         def wait(pending: int) -> None:
-            found = wgmma.Wait(form.register, blocks * columns // 2, pending, len(words))
+            found = wgmma.Wait(form.register, count, pending, len(words))
             call_by_architecture(builder, found.name, _VOID, [target.data, *words])
+            if is_moved:
+                _move(target, own, count)
 
         self._wait = partial(wait, 0)
         if operation.attributes.get("is_awaited", True):
@@ -180,6 +195,11 @@ class Products:
             start = builder.add(start, first)
         found = wgmma.descriptor(builder, start, part.panel_bytes if is_exchanged else 0)
         return wgmma.moved(builder, found, offset)
+
+
+def _move(source: Memory, target: Memory, count: int) -> None:
+    for number in map(_I64, range(count)):
+        target.set(number, source.get(number))
 
 
 def _part_of(value: Value) -> Part | None:

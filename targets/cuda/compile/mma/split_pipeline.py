@@ -188,7 +188,11 @@ def _take_parts(function: Function, plan: WarpgroupPlan) -> None:
     _take_words(function.body, plan)
     fewest = _LATE_SLOTS if plan.sharing == 1 else _LATE_SLOTS_OF_SEVERAL
     has_lines = any(ring.has_lines for ring in plan.rings)
-    is_late = not has_lines and len(plan.rings) == 1 and plan.slots >= fewest and _is_chain(plan)
+    loads = {load for ring in plan.rings for load in ring.parts}
+    # Threads would compute the next factor in registers that products still read.
+    has_words = any(product.operands[0].owner not in loads for product in plan.forms)
+    is_late = len(plan.rings) == 1 and plan.slots >= fewest and _is_chain(plan)
+    is_late = is_late and not (has_lines or has_words)
     for number, ring in enumerate(plan.rings):
         for load, part in ring.parts.items():
             load.name = "tile.line" if part.is_line else "tile.part"

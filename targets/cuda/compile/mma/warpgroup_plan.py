@@ -19,6 +19,7 @@ from kerneldsl.contract import Specialization
 from kerneldsl.contract.tensor_maps import TensorMap
 from kerneldsl.ir.operations import Effect, Function, Operation, Region, Value
 from kerneldsl.ir.ranges import Interval
+from kerneldsl.ir.tiles.live_ranges import is_tile
 from kerneldsl.utilities.dataclasses import dataclass
 from targets.cuda.compile.lowered import DEFAULT_TILE_BLOCK, LaunchAdditions
 from targets.cuda.compile.mma.first_rows import find_ends
@@ -330,7 +331,10 @@ def _rings(
     found: set[Operation] = set()
     #: By the region of the loads and the first product that reads them.
     loads: dict[tuple[Region, Operation], list[Operation]] = {}
+    #: The first product of a region that has a first factor which is computed from loaded tiles.
+    computed: dict[Region, Operation] = {}
     for product, form in forms.items():
+        reader = product
         for number, factor in enumerate(product.operands[:2]):
             load = factor.owner
             if load in found:
@@ -341,12 +345,15 @@ def _rings(
                 ):
                     raise NotPlanned("a factor is read by other operations than kd.mma")
                 found.add(load)
-                loads.setdefault((region_of[load], product), []).append(load)
+                loads.setdefault((region_of[load], reader), []).append(load)
                 continue
             if layouts is None:
                 layouts = _layouts(function, specialization)
-            if number or not form.may_exchange or not layouts.has_own_rows(product):
+            has_rows = form.may_exchange and layouts.has_own_rows(product)
+            if number or not has_rows or _reads_late(factor, region_of[product]):
                 raise NotPlanned("a factor is computed")
+            if layouts.is_of_loads(product):
+                reader = computed.setdefault(region_of[product], product)
     rings: list[RingPlan] = []
     for (region, _), own in loads.items():
         parts, start = {}, 0
@@ -380,6 +387,20 @@ def _rings(
         _check_ways(region, list(parts), readers)
         rings.append(RingPlan(region, parts, readers, 1))
     return rings
+
+
+def _reads_late(factor: Value, region: Region) -> bool:
+    """Return whether a factor is computed from a tile that the same iteration loads.
+
+    Threads would wait for it: warps have copies of it that begin earlier.
+    """
+    made = factor.owner
+    if not isinstance(made, Operation) or made not in region.operations:
+        return False
+    if made.name == "tile.load":
+        return bool(made.attributes["shape"][-1] > 1)
+    is_map = made.name == "tile.map"
+    return is_map and any(_reads_late(each, region) for each in made.operands if is_tile(each))
 
 
 def _uses(function: Function) -> dict[Value, list[Operation]]:
