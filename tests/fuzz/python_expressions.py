@@ -15,9 +15,10 @@ __all__ = ["Writer"]
 _NARROW = ("int8", "uint8", "int16", "uint16", "int32")
 #: Forms of an int64; `u` and `v` are composed, `w` is not.
 _FORMS = (
-    "clamp({u}, -3)",
-    "clamp({u}, {number}, 9)",
-    "clamp({u}, 0, high=20)",
+    # Python shifts its own integers by any number; those of the kernel have 64 bits.
+    "np.int64(clamp({u}, -3))",
+    "np.int64(clamp({u}, {number}, 9))",
+    "np.int64(clamp({u}, 0, high=20))",
     "(first_at_least(x, {w}, {number}, {v}) + np.int64(0))",
     "np.int64(np.{narrow}({u} {op} {w}))",
     "({u} {shift} 3)",
