@@ -349,10 +349,12 @@ def _rings(
                 continue
             if layouts is None:
                 layouts = _layouts(function, specialization)
+            is_of_loads = layouts.is_of_loads(product)
             has_rows = form.may_exchange and layouts.has_own_rows(product)
-            if number or not has_rows or _reads_late(factor, region_of[product]):
+            is_late = is_of_loads and _reads_late(factor, region_of[product])
+            if number or not has_rows or is_late:
                 raise NotPlanned("a factor is computed")
-            if layouts.is_of_loads(product):
+            if is_of_loads:
                 reader = computed.setdefault(region_of[product], product)
     rings: list[RingPlan] = []
     for (region, _), own in loads.items():
