@@ -62,7 +62,7 @@ def without_unused_exchanges(module: Any, machine: Any, parse: Callable[[str], A
 
     def removed(found: re.Match[str]) -> str:
         name, call, kind = found.groups()
-        return f"{name}freeze {kind} undef ;" if next(numbers) in unused else name + call
+        return f"{name}freeze {kind} zeroinitializer ;" if next(numbers) in unused else name + call
 
     rest = parse(_ending(_CALL.sub(removed, text)))
     _run(rest, machine, "loop_deletion", "simplify_cfg", "aggressive_dce", "simplify_cfg")
