@@ -206,12 +206,12 @@ def attention(
         Factor of the products, by default 1 / √d.
     window : int, optional
         With `causal`, a query sees so many keys at most: the last ones that it may see.
-    lengths : array of int64 of shape (batch,), optional
+    lengths : array of int32 or int64 of shape (batch,), optional
         Number of keys of each batch, by default all. Numbers in the memory of a GPU, also those of
         the following arrays, are not checked.
-    query_lengths : array of int64 of shape (batch,), optional
+    query_lengths : array of int32 or int64 of shape (batch,), optional
         Number of queries of each batch, by default all. Others get zeros.
-    pages : array of int64 of shape (batch, n), optional
+    pages : array of int32 or int64 of shape (batch, n), optional
         Keys and values are in pages: the keys of a batch are those of ``k[pages[batch, 0]]``, then
         of ``k[pages[batch, 1]]``, and so on. `k` and `v` have the shape (pages, key heads, keys of
         a page, d). A page has a multiple of 16 keys. Pages from `lengths` on may be any numbers.
@@ -321,8 +321,8 @@ def positive_scale(q: Any, scale: np.float32) -> tuple[Any, np.float32]:
 
 
 def _integers(name: str, value: Array, q: Array, shape: tuple[int, ...]) -> Array:
-    """Return an array of int64 of a shape."""
-    check_array(name, value, dtypes=("int64",))
+    """Return an array of int32 or int64 of a shape."""
+    check_array(name, value, dtypes=("int32", "int64"))
     check_same_kind(name, value, "q", q)
     check_shape(name, value, shape, f"It must be {shape}, for the batches of q", "Reshape it")
     return value

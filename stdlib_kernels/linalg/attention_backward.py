@@ -211,7 +211,7 @@ def attention_backward(
         As in the call.
     window : int, optional
         As in the call.
-    lengths, query_lengths : array of int64 of shape (batch,), optional
+    lengths, query_lengths : array of int32 or int64 of shape (batch,), optional
         As in the call.
 
     Returns

@@ -109,10 +109,10 @@ def _on_device(call: Any) -> Any:
     return called
 
 
-@pytest.mark.parametrize("causal", [False, True])
-def test_attention_by_pages(call, rng, causal):
+@pytest.mark.parametrize(("causal", "dtype"), [(False, "int64"), (True, "int64"), (True, "int32")])
+def test_attention_by_pages(call, rng, causal, dtype):
     arrays = _arrays(rng, [(2, 4, 20, 16), (9, 2, 32, 16), (9, 2, 32, 16)], "float32")
-    pages, lengths = np.array([[7, 2, 8], [0, 1, 2]]), np.array([90, 33])
+    pages, lengths = np.array([[7, 2, 8], [0, 1, 2]], dtype), np.array([90, 33], dtype)
     _check(_on_device(call), arrays, pages=pages, lengths=lengths, causal=causal)
     _check(_on_device(call), arrays, pages=pages, causal=causal)
 

@@ -63,7 +63,8 @@ def test_gradients_of_any_sizes(calls, rng, dtype, data, queries, keys, width, c
     options["scale"] = data.draw(st.sampled_from([None, 0.5, -0.25, 0.0]))
     limits: list[Any] = [None, None]
     if data.draw(st.booleans()):
-        limits[0] = np.array([data.draw(st.integers(0, keys)) for _ in range(2)])
+        kind = data.draw(st.sampled_from(["int32", "int64"]))
+        limits[0] = np.array([data.draw(st.integers(0, keys)) for _ in range(2)], kind)
     if data.draw(st.booleans()):
         limits[1] = np.array([queries, data.draw(st.integers(0, queries))])
     shapes = [(2, 4, queries, width)] * 2 + [(2, 2, keys, width)] * 2
