@@ -75,8 +75,11 @@ def package_versions(names: Iterable[str]) -> dict[str, str]:
 
 
 def commit_name(given: str | None = None) -> str:
-    """Return what is measured: `given`, or git's answer, which says whether there are changes."""
-    if given:
+    """Return what is measured: `given`, the variable COMMIT, or the commit that git names.
+
+    Git's name says whether there are changes.
+    """
+    if given := given or os.environ.get("COMMIT"):
         return given
     commit = command_output("git", "rev-parse", "--short=12", "HEAD")
     changed = command_output("git", "status", "--porcelain", "--untracked-files=no")
@@ -112,7 +115,7 @@ def describe_cpu_machine(commit: str | None = None) -> dict[str, Any]:
     return {
         "device": kd.device_info("cpu").device.name,
         "host": platform.platform(),
-        "cores": os.cpu_count(),
+        "cores": len(os.sched_getaffinity(0)),
         "python": platform.python_version(),
         "versions": package_versions(("kerneldsl", "numba", "llvmlite", "numpy")),
         "commit": commit_name(commit),
