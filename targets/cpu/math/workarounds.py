@@ -188,8 +188,7 @@ def _fill(template: str, op: str, kind: str) -> str:
     )
 
 
-# -- upper halves of products
-# ------------------------------------------------------------------------
+# -- upper halves of products ----------------------------------------------------------------------
 
 
 #: The upper half of a product of 32-bit numbers, as `kd.mulhi` is lowered.

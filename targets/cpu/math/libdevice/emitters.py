@@ -126,8 +126,7 @@ def _bits_as(call: Call, given: Any, value: ir.Value, wanted: Any) -> ir.Value:
     )
 
 
-# -- functions that meanings call
-# --------------------------------------------------------------------
+# -- functions that meanings call ------------------------------------------------------------------
 
 
 def operation(

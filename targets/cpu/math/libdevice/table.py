@@ -20,8 +20,7 @@ from numba.extending import register_jitable
 from kerneldsl.language.element_types import ELEMENT_TYPES, numpy_dtype
 from kerneldsl.lowering import scalars
 from kerneldsl.lowering.calls import Emitter
-from targets.cpu.math.libdevice import elementary, special
-from targets.cpu.math.libdevice.elementary import round_away
+from targets.cpu.math.libdevice import functions
 from targets.cpu.math.libdevice.emitters import (
     bits_of_half,
     compiled,
@@ -48,7 +47,7 @@ def _rounding(direction: str) -> Callable[[Any], Any]:
         "rz": np.trunc,
         "rd": np.floor,
         "ru": np.ceil,
-        "away": round_away,
+        "away": functions.round_away,
     }
     return known[direction]
 
@@ -227,42 +226,42 @@ _COMMON_OF_TWO: dict[str, Callable[..., Any]] = {
 }
 #: Functions of float64, which serve float32 too.
 _DOUBLE: dict[str, Callable[..., Any]] = {
-    "cospi": lambda x: elementary.sincospi(x)[1],
-    "cyl_bessel_i0": special.i0,
-    "cyl_bessel_i1": special.i1,
-    "erfcinv": special.erfcinv,
-    "erfcx": special.erfcx,
-    "erfinv": special.erfinv,
+    "cospi": lambda x: functions.sincospi(x)[1],
+    "cyl_bessel_i0": functions.i0,
+    "cyl_bessel_i1": functions.i1,
+    "erfcinv": functions.erfcinv,
+    "erfcx": functions.erfcx,
+    "erfinv": functions.erfinv,
     "exp10": lambda x: math.pow(10.0, x),
-    "j0": of_one(special.j0),
-    "j1": of_one(special.j1),
-    "y0": of_one(special.y0),
-    "y1": of_one(special.y1),
-    "jn": special.jn,
-    "yn": special.yn,
-    "logb": elementary.logb,
-    "normcdf": special.normcdf,
-    "normcdfinv": special.normcdfinv,
+    "j0": of_one(functions.j0),
+    "j1": of_one(functions.j1),
+    "y0": of_one(functions.y0),
+    "y1": of_one(functions.y1),
+    "jn": functions.jn,
+    "yn": functions.yn,
+    "logb": functions.logb,
+    "normcdf": functions.normcdf,
+    "normcdfinv": functions.normcdfinv,
     "rcbrt": lambda x: 1.0 / math.cbrt(x),
-    "round": of_one(elementary.round_away),
+    "round": of_one(functions.round_away),
     "rsqrt": lambda x: 1.0 / math.sqrt(x),
-    "sinpi": lambda x: elementary.sincospi(x)[0],
+    "sinpi": lambda x: functions.sincospi(x)[0],
     "sincos": lambda x: (math.sin(x), math.cos(x)),
-    "sincospi": elementary.sincospi,
-    "fdim": elementary.fdim,
-    "fmax": elementary.larger,
-    "fmin": elementary.smaller,
-    "remainder": of_two(elementary.remainder),
-    "remquo": elementary.remquo,
-    "rhypot": lambda a, b: elementary.inverse_hypotenuse(a, b, 0.0, 0.0),
-    "norm3d": lambda a, b, c: elementary.hypotenuse(a, b, c, 0.0),
-    "rnorm3d": lambda a, b, c: elementary.inverse_hypotenuse(a, b, c, 0.0),
-    "norm4d": elementary.hypotenuse,
-    "rnorm4d": elementary.inverse_hypotenuse,
+    "sincospi": functions.sincospi,
+    "fdim": functions.fdim,
+    "fmax": functions.larger,
+    "fmin": functions.smaller,
+    "remainder": of_two(functions.remainder),
+    "remquo": functions.remquo,
+    "rhypot": lambda a, b: functions.inverse_hypotenuse(a, b, 0.0, 0.0),
+    "norm3d": lambda a, b, c: functions.hypotenuse(a, b, c, 0.0),
+    "rnorm3d": lambda a, b, c: functions.inverse_hypotenuse(a, b, c, 0.0),
+    "norm4d": functions.hypotenuse,
+    "rnorm4d": functions.inverse_hypotenuse,
     "ldexp": of_two(math.ldexp),
     "scalbn": of_two(math.ldexp),
-    "powi": elementary.power_of_integer,
-    "frexp": elementary.fraction_and_exponent,
+    "powi": functions.power_of_integer,
+    "frexp": functions.fraction_and_exponent,
     "modf": of_one(math.modf),
 }
 
@@ -280,7 +279,7 @@ def _of_both() -> dict[str, Emitter]:
 
 
 _SINGLE: dict[str, Emitter] = {
-    "saturatef": widened(elementary.saturate),
+    "saturatef": widened(functions.saturate),
     "frsqrt_rn": widened(_DOUBLE["rsqrt"]),
     "fast_sinf": compiled(of_one(math.sin)),
     "fast_cosf": compiled(of_one(math.cos)),
@@ -314,7 +313,7 @@ _PARTS: dict[str, Emitter] = {
     **{name: compiled(lambda x: abs(x) == math.inf) for name in ("isinff", "isinfd")},
     **{name: compiled(lambda x: x != x) for name in ("isnanf", "isnand")},  # noqa: PLR0124
     **{name: compiled(lambda x: math.copysign(1.0, x) < 0) for name in ("signbitf", "signbitd")},
-    **{f"ilogb{end}": widened(elementary.exponent) for end in ("", "f")},
+    **{f"ilogb{end}": widened(functions.exponent) for end in ("", "f")},
     "float_as_int": compiled(bits_as("int32")),
     "float_as_uint": compiled(bits_as("uint32")),
     "int_as_float": compiled(bits_as("float32")),

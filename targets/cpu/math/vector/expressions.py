@@ -9,9 +9,10 @@ width. An element has the same bits in a vector, in the rest of a loop, and by i
 from __future__ import annotations
 
 import math
+import operator
 import struct
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import field
 from typing import TypeAlias
 
@@ -55,9 +56,6 @@ TABLE_PREFIX = "kerneldsl.table."
 _INTEGERS = {"float": "i32", "double": "i64"}
 _FLOATS = {"i32": "float", "i64": "double"}
 _SUFFIXES = {"float": "f32", "double": "f64"}
-_OPERATIONS = {"+": "add", "-": "sub", "*": "mul", "/": "div"}
-_BITWISE = {"&": "and", "|": "or", "^": "xor", "<<": "shl", ">>": "ashr"}
-_COMPARISONS = {"<": "lt", "<=": "le", ">": "gt", ">=": "ge", "==": "eq", "!=": "ne"}
 
 
 @dataclass
@@ -87,6 +85,31 @@ class Code:
         return self.append(kind, f"call {kind} {function}({passed})")
 
 
+def _instruction(
+    of_floats: str, of_others: str, *, gives: str | None = None
+) -> Callable[[Value, Number], Value]:
+    """Return the operator that records an instruction: LLVM's for floats, and for other types.
+
+    It `gives` a value of the operands' type, if no other one is named.
+    """
+
+    def operate(value: Value, other: Number) -> Value:
+        if isinstance(other, Value):
+            assert other.kind == value.kind, (other.kind, value.kind)
+        operand = other.name if isinstance(other, Value) else _text(value.kind, other)
+        name = of_floats if value.kind in _INTEGERS else of_others
+        return value.code.append(
+            gives or value.kind, f"{name} {value.kind} {value.name}, {operand}"
+        )
+
+    return operate
+
+
+def _reflected(operate: Callable[[Value, Value], Value]) -> Callable[[Value, float], Value]:
+    """Return an operator with a number on its left."""
+    return lambda value, number: operate(value.constant(number), value)
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class Value:
     """A value of a function that is written: a float, a double, an integer of their size, a truth.
@@ -110,99 +133,35 @@ class Value:
         """Return a constant of the same type."""
         return Value(self.code, self.kind, _text(self.kind, value))
 
-    def shift_right(self, places: int) -> Value:
-        """Return an integer moved to the right, with zeros from the left."""
-        return self.code.append(self.kind, f"lshr {self.kind} {self.name}, {places}")
-
     def is_nan(self) -> Value:
         """Return whether this is not a number."""
         return self.code.append("i1", f"fcmp uno {self.kind} {self.name}, {self.name}")
 
-    def __add__(self, other: Number) -> Value:
-        return self._operate("+", other)
-
-    def __sub__(self, other: Number) -> Value:
-        return self._operate("-", other)
-
-    def __mul__(self, other: Number) -> Value:
-        return self._operate("*", other)
-
-    def __truediv__(self, other: Number) -> Value:
-        return self._operate("/", other)
-
-    def __radd__(self, other: float) -> Value:
-        return self.constant(other) + self
-
-    def __rsub__(self, other: float) -> Value:
-        return self.constant(other) - self
-
-    def __rmul__(self, other: float) -> Value:
-        return self.constant(other) * self
-
-    def __rtruediv__(self, other: float) -> Value:
-        return self.constant(other) / self
+    __add__ = _instruction("fadd", "add")
+    __sub__ = _instruction("fsub", "sub")
+    __mul__ = _instruction("fmul", "mul")
+    __truediv__ = _instruction("fdiv", "")
+    __radd__ = _reflected(operator.add)
+    __rsub__ = _reflected(operator.sub)
+    __rmul__ = _reflected(operator.mul)
+    __rtruediv__ = _reflected(operator.truediv)
+    __and__ = _instruction("", "and")
+    __or__ = _instruction("", "or")
+    __xor__ = _instruction("", "xor")
+    __lshift__ = _instruction("", "shl")
+    __rshift__ = _instruction("", "ashr")
+    __lt__ = _instruction("fcmp olt", "icmp slt", gives="i1")
+    __le__ = _instruction("fcmp ole", "icmp sle", gives="i1")
+    __gt__ = _instruction("fcmp ogt", "icmp sgt", gives="i1")
+    __ge__ = _instruction("fcmp oge", "icmp sge", gives="i1")
+    #: Whether two values are equal, as numbers.
+    equals = _instruction("fcmp oeq", "icmp eq", gives="i1")
 
     def __neg__(self) -> Value:
         return self.code.append(self.kind, f"fneg {self.kind} {self.name}")
 
-    def __and__(self, other: Number) -> Value:
-        return self._combine("&", other)
-
-    def __or__(self, other: Number) -> Value:
-        return self._combine("|", other)
-
-    def __xor__(self, other: Number) -> Value:
-        return self._combine("^", other)
-
-    def __lshift__(self, places: int) -> Value:
-        return self._combine("<<", places)
-
-    def __rshift__(self, places: int) -> Value:
-        return self._combine(">>", places)
-
     def __invert__(self) -> Value:
-        return self._combine("^", -1)
-
-    def __lt__(self, other: Number) -> Value:
-        return self._compare("<", other)
-
-    def __le__(self, other: Number) -> Value:
-        return self._compare("<=", other)
-
-    def __gt__(self, other: Number) -> Value:
-        return self._compare(">", other)
-
-    def __ge__(self, other: Number) -> Value:
-        return self._compare(">=", other)
-
-    def equals(self, other: Number) -> Value:
-        """Return whether two values are equal, as numbers."""
-        return self._compare("==", other)
-
-    def _operand(self, other: Number) -> str:
-        if isinstance(other, Value):
-            assert other.kind == self.kind, (other.kind, self.kind)
-            return other.name
-        return _text(self.kind, other)
-
-    def _operate(self, sign: str, other: Number) -> Value:
-        operation = _OPERATIONS[sign]
-        if self.kind in _INTEGERS:
-            operation = f"f{operation}"
-        text = f"{operation} {self.kind} {self.name}, {self._operand(other)}"
-        return self.code.append(self.kind, text)
-
-    def _combine(self, sign: str, other: Number) -> Value:
-        text = f"{_BITWISE[sign]} {self.kind} {self.name}, {self._operand(other)}"
-        return self.code.append(self.kind, text)
-
-    def _compare(self, sign: str, other: Number) -> Value:
-        comparison = _COMPARISONS[sign]
-        if self.kind in _INTEGERS:
-            text = f"fcmp o{comparison}"
-        else:
-            text = f"icmp {'' if sign == '==' else 's'}{comparison}"
-        return self.code.append("i1", f"{text} {self.kind} {self.name}, {self._operand(other)}")
+        return self ^ -1
 
 
 #: What is in an expression.
@@ -334,8 +293,7 @@ def polynomial(x: Value, *coefficients: float) -> Value:
     return result
 
 
-# -- parts of floating-point numbers
-# -----------------------------------------------------------------
+# -- parts of floating-point numbers ---------------------------------------------------------------
 
 
 NAN = math.nan

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import kerneldsl as kd
-from targets.cpu.math.libdevice.elementary import _fma
+from targets.cpu.math.libdevice.functions import _fma
 from targets.cpu.regions import compile as compiler
 from targets.cpu.runtime import objects
 from tests.support.extent import examples, full_beyond
