@@ -23,8 +23,8 @@ from kerneldsl.shipping.packages import shipped_kernels_of
 __all__ = ["CALLING_CONVENTION", "describe_launch", "shipped_keys", "work_digest", "work_of"]
 
 #: Version of how compiled code is called: the layout of parameters (:mod:`kerneldsl.contract.abi`),
-#: and the header and frame of an entry on the CPU (``targets/cpu/codegen/code.py``,
-#: ``native_tables.py``). A change of these makes shipped code a miss.
+#: and the header and frame of an entry on the CPU (``targets/cpu/runtime/native_tables.py``).
+#: A change of these makes shipped code a miss.
 CALLING_CONVENTION = 1
 
 

@@ -21,16 +21,6 @@ from kerneldsl.errors import ArgumentValueError, CompileError, ToolMissingError
 from kerneldsl.language.kinds import format_signature, leaf_kinds
 from kerneldsl.utilities.dataclasses import dataclass
 from targets.c_library.declarations import Declaration, array_types, c_name, fields_of
-from targets.cpu.codegen.code import (
-    ALIGNMENT,
-    FAILURE_WORD,
-    FINISHED,
-    FIRST_UNITS_WORD,
-    HEADER_BYTES,
-    OVERRUN,
-    PARTS_WORD,
-    SPACE_WORDS,
-)
 from targets.cpu.codegen.levels import LEVELS
 from targets.cpu.runtime.artifact import (
     LEAST_SEGMENT,
@@ -39,7 +29,15 @@ from targets.cpu.runtime.artifact import (
     STEPS_PER_THREAD,
     CpuArtifact,
 )
-from targets.cpu.runtime.native_tables import SLOT_BYTES, PoolPlace
+from targets.cpu.runtime.native_tables import (
+    ALIGNMENT,
+    FINISHED,
+    HEADER_BYTES,
+    OVERRUN,
+    SLOT_BYTES,
+    LaunchWord,
+    PoolPlace,
+)
 from targets.cpu.runtime.process_code import POOL_CODE
 from targets.cuda.compile.artifact import CudaArtifact
 
@@ -329,16 +327,14 @@ def _image(name: str, artifact: CudaArtifact, is_cubin: bool) -> str:
 # -- numbers that the C runtime shares with the CPU target ----------------------------------------
 
 
-#: The first word of the space in the header; the words before it are the units.
-_SPACE = 2
 _NUMBERS = {
-    "STEP_UNITS": 0,
-    "ALL_UNITS": 1,
-    "SPACE": _SPACE,
-    "SHARED_BYTES": _SPACE + SPACE_WORDS,
-    "FAILURE": FAILURE_WORD,
-    "FIRST_UNITS": FIRST_UNITS_WORD,
-    "PARTS": PARTS_WORD,
+    "STEP_UNITS": LaunchWord.STEP_UNITS,
+    "ALL_UNITS": LaunchWord.UNITS,
+    "SPACE": LaunchWord.SPACE,
+    "SHARED_BYTES": LaunchWord.SHARED_BYTES,
+    "FAILURE": LaunchWord.FAILURE,
+    "FIRST_UNITS": LaunchWord.FIRST_UNITS,
+    "PARTS": LaunchWord.PARTS,
     "HEADER_WORDS": HEADER_BYTES // 8,
     "OVERRUN": OVERRUN,
     "FINISHED": FINISHED,
@@ -347,9 +343,9 @@ _NUMBERS = {
     "STEPS_PER_THREAD": STEPS_PER_THREAD,
     "LEAST_STEP_THREADS": LEAST_STEP_THREADS,
     "LEAST_ROW": LEAST_SEGMENT,
-    "POOL_SLOTS": int(PoolPlace.SLOTS),
+    "POOL_SLOTS": PoolPlace.SLOTS,
     "POOL_SLOT_BYTES": SLOT_BYTES,
-    "POOL_PARALLEL_FOR": int(PoolPlace.PARALLEL_FOR),
+    "POOL_PARALLEL_FOR": PoolPlace.PARALLEL_FOR,
 }
 
 

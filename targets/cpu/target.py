@@ -69,9 +69,10 @@ class CpuCompiler(Compiler):
 
     def check_barriers(self, problems: Sequence[BarrierProblem]) -> None:
         """Raise for the first one."""
-        from targets.cpu.barriers import refuse_divergent_barriers
+        if problems:
+            from targets.cpu.runtime.faults import refuse_divergent_barriers
 
-        refuse_divergent_barriers(problems)
+            refuse_divergent_barriers(problems)
 
     def compile(self, specialization: Specialization) -> CpuArtifact:
         """Check the kernel, and compile it by the region IR."""

@@ -183,7 +183,6 @@ NOT_ON_THE_CPU = {
     ),
     *(
         "targets.cpu.runtime.faults",
-        "targets.cpu.runtime.grid_sync_loop",
         "targets.cpu.runtime.runner_code",
     ),
     *("kerneldsl.shipping", "kerneldsl.memory.pools"),

@@ -1,5 +1,5 @@
 /* Launches on the CPU. The entry of a kernel reads a header of 64-bit words and the parameters that
- * follow it. kerneldsl's targets/cpu/codegen/code.py describes both. kerneldsl_numbers.h is generated. */
+ * follow it. kerneldsl's targets/cpu/runtime/native_tables.py describes both. kerneldsl_numbers.h is generated. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <sched.h>

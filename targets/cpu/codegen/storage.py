@@ -17,7 +17,7 @@ from kerneldsl.ir.operations import Operation, Value
 from kerneldsl.language.element_types import ELEMENT_TYPES
 from kerneldsl.utilities.dataclasses import dataclass
 from kerneldsl.utilities.formatting import format_bytes
-from targets.cpu.codegen.code import ALIGNMENT
+from targets.cpu.runtime.native_tables import ALIGNMENT
 
 __all__ = [
     "SCRATCH_LIMIT_BYTES",

@@ -13,6 +13,7 @@ from targets.cpu.math.workarounds import divide_unsigned
 from targets.cpu.regions import exchanges, grid_barriers, memory, warps
 from targets.cpu.regions.emitter import CountedLoop, CpuEmitter
 from targets.cpu.regions.tiles import elements, folds, products, sorts
+from targets.cpu.runtime.native_tables import LaunchWord
 
 __all__ = ["write_blocks"]
 
@@ -28,7 +29,7 @@ def write_blocks(emitter: CpuEmitter, region: Region) -> None:
     emitter.register(_HANDLERS)
     builder = emitter.builder
     for number, axis in enumerate("xyz"):
-        emitter.ids[f"extent.{axis}"] = emitter.word(5 + number)
+        emitter.ids[f"extent.{axis}"] = emitter.word(LaunchWord.SPACE + 3 + number)
         emitter.ids[f"threadIdx.{axis}"] = ir.Constant(ir.IntType(64), 0)  # without a row along it
     waits = emitter.spec.traits.syncs_grid
     if not waits:
@@ -36,7 +37,7 @@ def write_blocks(emitter: CpuEmitter, region: Region) -> None:
     with CountedLoop(builder, emitter.first, emitter.last) as block:
         # Read for each block, so that LLVM does not write the loop twice, for grids with and
         # without rows.
-        gx, gy, gz = (emitter.word(2 + axis) for axis in range(3))
+        gx, gy, gz = (emitter.word(LaunchWord.SPACE + axis) for axis in range(3))
         for axis, found in zip("xyz", _block_place(emitter, block, gx, gy, gz), strict=True):
             emitter.ids[f"blockIdx.{axis}"] = found
         emitter.ids |= {"gridDim.x": gx, "gridDim.y": gy, "gridDim.z": gz}

@@ -44,7 +44,6 @@ from kerneldsl.lowering.numba_internals.llvm_modules import (
     without_errors,
 )
 from kerneldsl.utilities.dataclasses import dataclass
-from targets.cpu.codegen.code import HEADER_BYTES, Compiled
 from targets.cpu.codegen.levels import LEVELS, compiling_for
 from targets.cpu.codegen.library import ENTRY_SUFFIX, create_library, entry_symbol, name_symbols
 from targets.cpu.codegen.storage import LocalScopes
@@ -53,8 +52,8 @@ from targets.cpu.regions.loop_writer import HANDLERS as ARITHMETIC
 from targets.cpu.regions.read import read_kernel
 from targets.cpu.regions.rows import HANDLERS as ROWS
 from targets.cpu.regions.rows import row_axis, write_rows
-from targets.cpu.runtime.artifact import CpuArtifact
-from targets.cpu.runtime.native_tables import RUNNER, RunnerOption
+from targets.cpu.runtime.artifact import Compiled, CpuArtifact
+from targets.cpu.runtime.native_tables import HEADER_BYTES, RUNNER, RunnerOption
 from targets.cpu.runtime.objects import load_object
 from targets.cpu.runtime.process_code import runner_symbols
 from targets.cpu.runtime.runner_code import RUNNER_TYPE, write_runner

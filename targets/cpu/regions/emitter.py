@@ -21,8 +21,8 @@ from kerneldsl.ir.recognize import operands_of, operator_of
 from kerneldsl.lowering.loop_marks import ITS_OWN, mark_loop
 from kerneldsl.lowering.numba_internals.arrays import suspend_emission
 from kerneldsl.utilities.cached_property import cached_property
-from targets.cpu.codegen.code import ALIGNMENT
 from targets.cpu.codegen.storage import STACK_BYTES, LocalScopes, StaticArray, Storage, is_of_block
+from targets.cpu.runtime.native_tables import ALIGNMENT
 
 __all__ = ["CountedLoop", "CpuEmitter", "write_apart"]
 

@@ -29,7 +29,7 @@ from targets.cpu.intrinsics.table import Cut, Exchange, Together, lowering_of
 from targets.cpu.regions.emitter import CpuEmitter
 from targets.cpu.regions.faults import fault_record
 from targets.cpu.regions.memory import slot_place
-from targets.cpu.runtime.signals import IS_SUPPORTED
+from targets.cpu.runtime.native_tables import IS_SUPPORTED, LaunchWord
 
 if TYPE_CHECKING:
     from targets.cpu.regions.fission import Fission
@@ -146,8 +146,7 @@ def _with_results(made: Operation, operation: Operation, effect: Effect) -> Oper
     return made.take_results(operation.results)
 
 
-# -- reads of another lane
-# ---------------------------------------------------------------------------
+# -- reads of another lane -------------------------------------------------------------------------
 
 
 _I32, _I64 = ir.IntType(32), ir.IntType(64)
@@ -260,9 +259,9 @@ def _vote(emitter: CpuEmitter, operation: Operation) -> None:
 def _chain(emitter: CpuEmitter, operation: Operation) -> None:
     """Do once what the blocks of a launch do in their order."""
     builder = emitter.builder
-    blocks = emitter.word(2)
+    blocks = emitter.word(LaunchWord.SPACE)
     for axis in range(1, 3):
-        blocks = builder.mul(blocks, emitter.word(2 + axis))
+        blocks = builder.mul(blocks, emitter.word(LaunchWord.SPACE + axis))
 
     def write(call: Call) -> ir.Value:
         return write_chain(operation.attributes["of"], call, blocks, fault_record(emitter))

@@ -11,8 +11,8 @@ from numba import types
 from numba.core import cgutils
 
 from kerneldsl.ir.operations import Effect, Function, Operation, Region, Value
-from targets.cpu.codegen.code import SPACE_WORDS
 from targets.cpu.regions.emitter import CpuEmitter
+from targets.cpu.runtime.native_tables import LaunchWord
 
 __all__ = ["HANDLERS", "fault_record", "place_faults"]
 
@@ -81,7 +81,7 @@ def _constant(value: int) -> Operation:
 
 def fault_record(emitter: CpuEmitter) -> ir.Value:
     """Return the address of the fault record, 0 if there is none."""
-    return emitter.word(4 + SPACE_WORDS) if emitter.spec.options.debug else _I64(0)
+    return emitter.word(LaunchWord.FAULT_RECORD) if emitter.spec.options.debug else _I64(0)
 
 
 def _fault(emitter: CpuEmitter, operation: Operation) -> None:

@@ -30,7 +30,7 @@ from kerneldsl.language.kinds import ArrayKind, Kind, TupleKind
 from kerneldsl.lowering.calls import Call
 from targets.cpu.intrinsics.atomics import ATOMICS
 from targets.cpu.regions.emitter import CountedLoop, CpuEmitter, write_apart
-from targets.cpu.regions.rows import SEGMENT
+from targets.cpu.runtime.native_tables import LaunchWord
 
 __all__ = ["gathering", "identity", "write_touched"]
 
@@ -121,7 +121,7 @@ def _begin(emitter: CpuEmitter, array: Value, others: list[Value], operation: Op
     size = _size(emitter, own)
     each = _I64(math.prod(emitter.spec.block_dim or (1,)))
     if emitter.spec.traits.uses_grid_only:
-        each = emitter.word(SEGMENT)
+        each = emitter.word(LaunchWord.SPACE)
     threads = builder.mul(builder.sub(emitter.last, emitter.first), each)
     is_used = builder.icmp_signed("<=", size, emitter.smaller(_I64(_MOST_ELEMENTS), threads))
     for other in others:

@@ -16,8 +16,8 @@ from kerneldsl.errors import UnsupportedConstructError
 from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.ir.operations import Operation
 from kerneldsl.language.intrinsics.barriers import grid_group
-from targets.cpu.codegen.code import ALIGNMENT, FINISHED, PARTS_WORD, SPACE_WORDS, STATE_BYTES
 from targets.cpu.regions.emitter import CpuEmitter
+from targets.cpu.runtime.native_tables import ALIGNMENT, FINISHED, LaunchWord
 
 __all__ = ["HANDLERS", "NAME", "Passes", "holds_grid_barrier", "refuse_chains"]
 
@@ -50,7 +50,7 @@ class Passes:
         builder = emitter.builder
         self.emitter = emitter
         emitter.memory = self._part(block)
-        offset = emitter.storage.place(STATE_BYTES)
+        offset = emitter.storage.place(8)
         place = builder.gep(emitter.memory, [_I64(offset)], inbounds=True)
         self.state = builder.bitcast(place, _I64.as_pointer())
         emitter.start = builder.block
@@ -63,9 +63,9 @@ class Passes:
     def _part(self, block: ir.Value) -> ir.Value:
         """Return the address of the storage of a block."""
         emitter, builder = self.emitter, self.emitter.builder
-        start = builder.inttoptr(emitter.word(PARTS_WORD), ir.IntType(8).as_pointer())
+        start = builder.inttoptr(emitter.word(LaunchWord.PARTS), ir.IntType(8).as_pointer())
         own = builder.load(emitter.scratch_bytes())
-        nbytes = builder.add(own, emitter.word(2 + SPACE_WORDS))
+        nbytes = builder.add(own, emitter.word(LaunchWord.SHARED_BYTES))
         nbytes = builder.add(nbytes, _I64(ALIGNMENT - 1))
         each = builder.and_(nbytes, _I64(-ALIGNMENT))
         return builder.gep(start, [builder.mul(block, each)], inbounds=True)

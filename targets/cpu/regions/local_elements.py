@@ -264,8 +264,7 @@ class _Elements:
         return after
 
 
-# -- loops that are written out
-# ----------------------------------------------------------------------
+# -- loops that are written out --------------------------------------------------------------------
 
 
 #: Rounds of a loop that is written out, and operations of all.

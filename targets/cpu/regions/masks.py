@@ -122,8 +122,7 @@ def _never_ends(operation: Operation) -> bool:
     )
 
 
-# -- exits
-# -------------------------------------------------------------------------------------------
+# -- exits -----------------------------------------------------------------------------------------
 
 
 def frames_left(fission: Fission, operation: Operation) -> list[Frame]:

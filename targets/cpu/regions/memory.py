@@ -22,15 +22,15 @@ from numba import types
 from kerneldsl.ir.array_parts import ArrayParts
 from kerneldsl.ir.operations import Effect, Operation, Region, Value
 from kerneldsl.lowering.numba_internals.llvm_modules import return_number
-from targets.cpu.codegen.code import (
-    MAX_DYNAMIC_BYTES,
-    MAX_DYNAMIC_LINE,
-    SPACE_WORDS,
-    dynamic_failure,
-)
 from targets.cpu.codegen.storage import StaticArray, is_dynamic
 from targets.cpu.regions.crossing import VARYING
 from targets.cpu.regions.emitter import CpuEmitter
+from targets.cpu.runtime.native_tables import (
+    MAX_DYNAMIC_BYTES,
+    MAX_DYNAMIC_LINE,
+    LaunchWord,
+    dynamic_failure,
+)
 
 __all__ = [
     "HANDLERS",
@@ -74,13 +74,12 @@ def _dynamic_array(emitter: CpuEmitter, kind: Any, element: Any) -> ArrayParts:
         offset = builder.load(emitter.scratch_bytes())
         place = builder.gep(emitter.memory, [offset], inbounds=True)
         data = builder.bitcast(place, element.as_pointer())
-        nbytes = emitter.word(2 + SPACE_WORDS)
+        nbytes = emitter.word(LaunchWord.SHARED_BYTES)
         extent = builder.udiv(nbytes, _I64(emitter.context.get_abi_sizeof(element)))
     return ArrayParts(data, [extent], kind)
 
 
-# -- local arrays
-# ------------------------------------------------------------------------------------
+# -- local arrays ----------------------------------------------------------------------------------
 
 
 _LOCAL = "local.array"
@@ -135,8 +134,7 @@ def _write_local(emitter: CpuEmitter, operation: Operation) -> None:
     emitter.set(operation, ArrayParts(data, [_I64(extent) for extent in extents], kind))
 
 
-# -- parts of dynamic shared memory
-# ------------------------------------------------------------------
+# -- parts of dynamic shared memory ----------------------------------------------------------------
 
 
 _BOUND = "dynamic.bound"
@@ -193,8 +191,7 @@ def _bound(emitter: CpuEmitter, operation: Operation) -> None:
 def _compare(context: Any, builder: Any, end: Any, count: Any, item: int, line: int) -> None:
     """Leave the function if a slice ends beyond so many items of dynamic shared memory.
 
-    `item` is the size of an item, and `line` that of the slice. What is reported of a failure is in
-    :mod:`targets.cpu.codegen.code`.
+    `item` is the size of an item, and `line` that of the slice.
     """
     with builder.if_then(builder.icmp_signed(">", end, count), likely=False):
         most = _I64(MAX_DYNAMIC_BYTES // item)

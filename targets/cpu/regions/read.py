@@ -43,7 +43,7 @@ def read_kernel(spec: Specialization) -> tuple[Function, Region]:
     )
     if spec.traits.has_barrier:
         from kerneldsl.ir.barriers import analyze_barriers
-        from targets.cpu.barriers import refuse_divergent_barriers
+        from targets.cpu.runtime.faults import refuse_divergent_barriers
 
         function.barriers = analyze_barriers(function, spec)
         refuse_divergent_barriers(function.barriers.problems)
@@ -64,8 +64,7 @@ def read_kernel(spec: Specialization) -> tuple[Function, Region]:
     return function, element_region(function, spec)
 
 
-# -- rows of elements
-# --------------------------------------------------------------------------------
+# -- rows of elements ------------------------------------------------------------------------------
 
 
 _INDEX = (0, 2**62)
@@ -127,8 +126,7 @@ def _mark_short_rows(body: Region) -> None:
             row.attributes.setdefault("marks", (NOT_INTERLEAVED,))
 
 
-# -- remarks
-# -----------------------------------------------------------------------------------------
+# -- remarks ---------------------------------------------------------------------------------------
 
 
 def remarks_on_arrays(spec: Specialization) -> tuple[str, ...]:

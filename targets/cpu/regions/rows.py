@@ -37,6 +37,7 @@ from targets.cpu.codegen.storage import is_of_block, may_share
 from targets.cpu.math.workarounds import divide_unsigned
 from targets.cpu.regions.emitter import CountedLoop, CpuEmitter
 from targets.cpu.regions.row_regions import loop_takes_any_order
+from targets.cpu.runtime.native_tables import LaunchWord
 
 if TYPE_CHECKING:
     from targets.cpu.regions.lanes.values import LaneValues
@@ -44,8 +45,6 @@ if TYPE_CHECKING:
 __all__ = ["HANDLERS", "axes_of_rows", "row_axis", "write_rows"]
 
 _I64 = ir.IntType(64)
-#: Words of the launch that describe the space.
-SEGMENT, NX = 2, 3
 
 
 def row_axis(spec: Specialization, work: KernelWork) -> Literal["first", "last"]:
@@ -71,8 +70,8 @@ def axes_of_rows(spec: Specialization, work: KernelWork) -> str:
 def write_rows(emitter: CpuEmitter, region: Region, work: KernelWork) -> None:
     """Write the loops over the parts of rows of a call, for a kernel that does some work."""
     builder = emitter.builder
-    segment = emitter.word(SEGMENT)
-    sizes = {axis: emitter.word(NX + number) for number, axis in enumerate("xyz")}
+    segment = emitter.word(LaunchWord.SPACE)
+    sizes = {axis: emitter.word(LaunchWord.SPACE + 1 + n) for n, axis in enumerate("xyz")}
     emitter.axes = axes_of_rows(emitter.spec, work)
     emitter.ids |= {f"gridsize.{axis}": value for axis, value in sizes.items()}
     emitter.ids["warpsize"] = _I64(WARP_SIZE)

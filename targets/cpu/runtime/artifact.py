@@ -10,18 +10,21 @@ import ctypes
 import math
 import struct
 from collections.abc import Callable, Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, TypeAlias
+
+import numpy as np
 
 from kerneldsl.analysis.work import KernelWork
 from kerneldsl.contract import Artifact, Device, Executable, LaunchConfig, Resources, Specialization
 from kerneldsl.contract.abi import ParameterLayout
 from kerneldsl.contract.findings import NO_BARRIERS, BarrierFacts, Finding
+from kerneldsl.errors import BarrierDivergenceError
 from kerneldsl.language.kinds import ArrayKind
 from kerneldsl.utilities.cached_property import cached_property
 from kerneldsl.utilities.dataclasses import dataclass
-from targets.cpu.codegen.code import FAILURE_WORD, HEADER_BYTES, STOPPED, Compiled
+from targets.cpu.runtime.native_tables import ALIGNMENT, FINISHED, HEADER_BYTES, STOPPED, LaunchWord
 from targets.cpu.runtime.signals import (
     current_launch,
     enter_address,
@@ -40,6 +43,7 @@ __all__ = [
     "LEAST_STEP_THREADS",
     "SERIAL_THREADS",
     "STEPS_PER_THREAD",
+    "Compiled",
     "CpuArtifact",
     "CpuExecutable",
     "Description",
@@ -64,6 +68,20 @@ _HEADER = struct.Struct("=19q")
 #: For all of them there are so many nodes of its tree; a node takes less than 50 ns.
 _LEAST_FIRST_THREADS, _MOST_FIRST_THREADS, _FIRST_NODES = 1024, 16 * 1024, 400_000
 _WORD = struct.Struct("=q")
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """Machine code of one body."""
+
+    #: Object that returns LLVM's module and the assembly: Numba's code library, or a substitute.
+    library: Any
+    #: Of the entry.
+    address: int
+    #: Symbol of the entry.
+    entry_name: str
+    #: What owns the code; ``None`` where the library does.
+    loaded: Any = None
 
 
 @dataclass(frozen=True)
@@ -167,7 +185,7 @@ class CpuExecutable(Executable):
                 -(-units // step),
                 parallel=parallel,
             )
-            (failure,) = _WORD.unpack_from(buffer, 8 * FAILURE_WORD)
+            (failure,) = _WORD.unpack_from(buffer, 8 * LaunchWord.FAILURE)
             if record is not None and failure != STOPPED:
                 from targets.cpu.runtime.faults import raise_recorded
 
@@ -178,9 +196,47 @@ class CpuExecutable(Executable):
         if self.artifact.part_bytes is None:
             run()
         else:
-            from targets.cpu.runtime.grid_sync_loop import run_in_passes
+            self._run_in_passes(run, buffer, units, config.shared_bytes)
 
-            run_in_passes(run, buffer, units, self.artifact, config)
+    def _run_in_passes(
+        self,
+        run: Callable[[], None],
+        header: ctypes.Array[ctypes.c_char],
+        blocks: int,
+        shared_bytes: int,
+    ) -> None:
+        """Call `run`, which runs the entry over all blocks, until they have come to their end.
+
+        What a block keeps meanwhile is in its part of one piece of memory. It begins with the state
+        from which the block goes on (:mod:`targets.cpu.regions.grid_barriers`).
+
+        - raises `OutOfMemoryError`: there is no memory for what the blocks keep.
+        - raises `BarrierDivergenceError`: some blocks wait, and others have ended or wait
+          elsewhere, where a GPU would wait permanently. Analysis refuses kernels in which that
+          could be; arguments that overlap may deceive it.
+        """
+        assert self.artifact.part_bytes is not None
+        each = -(-(self.artifact.part_bytes + shared_bytes) // ALIGNMENT) * ALIGNMENT
+        try:
+            memory = np.empty(blocks * each + ALIGNMENT, np.uint8)
+        except MemoryError:
+            self._fail(blocks * each, shared_bytes)
+        start = -memory.ctypes.data % ALIGNMENT
+        states = memory[start : start + blocks * each].reshape(blocks, each)[:, :8].view(np.int64)
+        states[...] = 0
+        ctypes.c_int64.from_buffer(header, 8 * LaunchWord.PARTS).value = memory.ctypes.data + start
+        state = 0
+        while state != FINISHED:
+            run()
+            state = states[0, 0]
+            if not (states == state).all():
+                unit = self.artifact.specialization.unit
+                raise BarrierDivergenceError(
+                    f"not all blocks of {unit.qualname} have come to the same barrier of the grid",
+                    where=unit.locate(unit.tree),
+                    limit="Every thread of a launch must reach it",
+                    remedy="Give it arguments that do not overlap in memory",
+                )
 
     def _fail(self, failure: int, shared_bytes: int) -> NoReturn:
         """Raise for a launch that did not come to its end; what says why is imported now."""
@@ -198,33 +254,26 @@ class CpuExecutable(Executable):
             return None
         if self.artifact.part_bytes is not None:
             return None  # the entry is called once for each barrier of the grid
-        header = self._header(config, step, units, space, 0)
         steps = -(-units // step)
-        address = self.artifact.compiled.address
-        fail = partial(self._fail, shared_bytes=config.shared_bytes)
+        entry = HostEntry(
+            self.artifact.compiled.address,
+            self._header(config, step, units, space, 0),
+            steps,
+            keep=(self, layer),
+            failure_word=LaunchWord.FAILURE,
+            fail=partial(self._fail, shared_bytes=config.shared_bytes),
+        )
         if not parallel or steps == 1 or layer.parallel_for is None:
-            return HostEntry(
-                address,
-                header,
-                steps,
-                keep=(self,),
-                failure_word=FAILURE_WORD,
-                fail=fail,
-            )
+            return entry
         if layer.parallel_for_address == 0:  # one launch at a time, so a lock stands before it
             return None
-        return HostEntry(
-            address,
-            header,
-            steps,
-            layer.parallel_for_address,
-            layer.thread_count,
-            running_address(),
-            current_launch(),
-            main_thread(),
-            keep=(self, layer),
-            failure_word=FAILURE_WORD,
-            fail=fail,
+        return replace(
+            entry,
+            parallel_for=layer.parallel_for_address,
+            thread_count=layer.thread_count,
+            running=running_address(),
+            current=current_launch(),
+            main_thread=main_thread(),
         )
 
     def _header(

@@ -1,4 +1,4 @@
-"""Raise the exception of a launch that failed on the CPU."""
+"""Raise the exceptions of kernels that are refused for a barrier, or failed, on the CPU."""
 
 from __future__ import annotations
 
@@ -7,20 +7,27 @@ import ctypes
 import errno
 import os
 import struct
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NoReturn
 
 from kerneldsl.contract import LaunchConfig
-from kerneldsl.errors import LaunchConfigError, OutOfMemoryError, fault_class
+from kerneldsl.contract.findings import AS_ONE, BarrierProblem
+from kerneldsl.errors import (
+    BarrierDivergenceError,
+    LaunchConfigError,
+    OutOfMemoryError,
+    fault_class,
+)
 from kerneldsl.frontend.trees import slices_of
 from kerneldsl.lowering.faults import FAULT_FIELDS, raise_fault
 from kerneldsl.utilities.formatting import format_bytes
-from targets.cpu.codegen.code import OVERRUN, STOPPED, read_dynamic_failure
+from targets.cpu.runtime.native_tables import OVERRUN, STOPPED, read_dynamic_failure
 from targets.cpu.runtime.signals import take_raised
 
 if TYPE_CHECKING:
     from targets.cpu.runtime.artifact import CpuArtifact
 
-__all__ = ["raise_incomplete", "raise_recorded"]
+__all__ = ["raise_incomplete", "raise_recorded", "refuse_divergent_barriers"]
 
 _RECORD = struct.Struct("=" + "".join(code for _, code, _ in FAULT_FIELDS))
 _THREAD = [name for name, _, _ in FAULT_FIELDS].index("thread_x")
@@ -30,6 +37,37 @@ _EXCEPTIONS = frozenset(
     for name, value in vars(builtins).items()
     if isinstance(value, type) and issubclass(value, Exception)
 )
+
+
+def refuse_divergent_barriers(problems: Sequence[BarrierProblem]) -> None:
+    """Raise for the first barrier that is not proved uniform."""
+    for problem in problems:
+        if problem.remedy is not None:
+            raise BarrierDivergenceError(
+                problem.what,
+                where=problem.where,
+                limit=AS_ONE,
+                remedy=problem.remedy,
+                chain=problem.chain,
+            )
+        rule = (
+            "Every thread of a block must reach the same barrier"
+            if problem.is_provable
+            else "The CPU target runs only barriers that it can prove every thread reaches"
+        )
+        remedy = (
+            "Move the barrier out of the condition, and guard only the work around it; or, if "
+            "the other threads have nothing left to do, let them return first: if i >= n: return"
+        )
+        if not problem.is_provable:
+            remedy += "; or promise with kd.uniform(value) that all threads agree on the value"
+        raise BarrierDivergenceError(
+            f"this barrier may be divergent: {problem.what}",
+            where=problem.where,
+            limit=rule,
+            remedy=remedy,
+            chain=problem.chain,
+        )
 
 
 def raise_recorded(record: bytes, artifact: CpuArtifact, config: LaunchConfig) -> None:
@@ -47,8 +85,8 @@ def raise_recorded(record: bytes, artifact: CpuArtifact, config: LaunchConfig) -
 def raise_incomplete(artifact: CpuArtifact, failure: int, shared_bytes: int) -> NoReturn:
     """Raise for a launch that was stopped, or in which there was no memory for its arrays.
 
-    `failure` is what the entry left in `FAILURE_WORD`, and `shared_bytes` is the dynamic shared
-    memory of the launch. A launch that was stopped raises what the handler of the signal raised.
+    `failure` is the word `FAILURE` of the launch, and `shared_bytes` its dynamic shared memory. A
+    launch that was stopped raises what the handler of the signal raised.
     """
     raised = take_raised()
     if raised is not None:

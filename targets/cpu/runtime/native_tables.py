@@ -15,18 +15,26 @@ from enum import IntEnum, IntFlag
 __all__ = [
     "ACTION_BYTES",
     "ACTION_FLAGS",
+    "ALIGNMENT",
+    "FINISHED",
     "FRAME_BYTES",
+    "HEADER_BYTES",
     "INSTALL_HANDLERS",
     "INSTALL_POOL",
     "IS_SUPPORTED",
+    "MAX_DYNAMIC_BYTES",
+    "MAX_DYNAMIC_LINE",
     "NO_DEFER",
     "ON_STACK",
+    "OVERRUN",
     "RECORD_BYTES",
     "RESTART",
     "RUNNER",
     "SLOT_BYTES",
+    "STOPPED",
     "WITH_INFORMATION",
     "FramePlace",
+    "LaunchWord",
     "PoolPlace",
     "RecordPlace",
     "RunnerOption",
@@ -34,6 +42,8 @@ __all__ = [
     "SlotPlace",
     "WatcherState",
     "address_of",
+    "dynamic_failure",
+    "read_dynamic_failure",
     "state_bytes",
     "table",
 ]
@@ -204,3 +214,78 @@ class RunnerOption(IntFlag):
     DYNAMIC = 2
     #: A signal may make it leave the body.
     LEAVE = 4
+
+
+# -- the launch that an entry is given ------------------------------------------------------------
+
+
+class LaunchWord(IntEnum):
+    """Words of the header of a launch; the kernel's parameter buffer follows.
+
+    An entry has the signature of a Numba generalized ufunc's inner loop, so that every threading
+    layer of Numba can run it over ranges: ``void(char **range, int64 *count, int64 *steps, char
+    *launch)``. `launch` points to the header.
+    """
+
+    #: Units of work that a step of the range has, and of the launch.
+    STEP_UNITS = 0
+    UNITS = 1
+    #: The first of six words: the segment and the extents of rows, or the grid and the extent.
+    SPACE = 2
+    #: Bytes of dynamic shared memory.
+    SHARED_BYTES = 8
+    #: Address of the first and the last address of the kernel's machine code, or 0.
+    CODE = 9
+    #: Address of the fault record, in debug mode.
+    FAULT_RECORD = 10
+    #: `STOPPED` or `OVERRUN`, or the bytes of scratch memory that a body could not get. Of an
+    #: exception that ended the body, minus the address of its description by Numba. Of a slice
+    #: beyond dynamic shared memory, minus what `dynamic_failure` returns.
+    FAILURE = 11
+    #: Address of what a fault says of the launch, or 0.
+    DESCRIPTION = 12
+    #: Set to 1 where a handler of a signal stops the launch.
+    STOP = 13
+    #: Address of what an entry calls with its frame, by which signals find the launch; or 0.
+    ENTER = 14
+    #: Units of the first piece, after which the launch can be stopped.
+    FIRST_UNITS = 15
+    #: Address of what a launch that takes long calls with its own, or 0.
+    WATCH = 16
+    #: When the launch began, in nanoseconds, once a thread has read the clock.
+    BEGAN = 17
+    #: Address of the storage of all blocks if they wait for each other, or 0.
+    PARTS = 18
+
+
+#: Bytes of the header.
+HEADER_BYTES = 8 * (max(LaunchWord) + 1)
+#: What `FAILURE` says where the launch was stopped, and if it wrote beyond dynamic shared memory.
+STOPPED, OVERRUN = -1, -2
+#: The largest end of a slice of dynamic shared memory in bytes, and its last line, that are known.
+MAX_DYNAMIC_BYTES, MAX_DYNAMIC_LINE = (1 << 40) - 1, (1 << 20) - 1
+#: Arrays and private values of a block start at multiples of this many bytes.
+ALIGNMENT = 64
+#: The state of a block that has come to its end; a launch begins with state 0.
+FINISHED = -1
+
+
+def dynamic_failure(line: int) -> int:
+    """Return what a slice of dynamic shared memory beyond its end reports, except for its bytes.
+
+    No address is as large.
+    """
+    return (1 << 61) | (line << 40)
+
+
+def read_dynamic_failure(told: int) -> tuple[int, int] | None:
+    """Return the line of such a slice and the bytes that it ends at; ``None`` for another failure.
+
+    Examples
+    --------
+    >>> read_dynamic_failure(dynamic_failure(7) + 4096), read_dynamic_failure(0x7F0012345678)
+    ((7, 4096), None)
+    """
+    if not told >> 61:
+        return None
+    return (told >> 40) & MAX_DYNAMIC_LINE, told & MAX_DYNAMIC_BYTES

@@ -21,10 +21,10 @@ from typing import Any
 from llvmlite import ir
 
 from kerneldsl.launch.native.builder import I32, I64, POINTER
-from targets.cpu.codegen.code import WATCH_WORD
 from targets.cpu.runtime.native_tables import (
     INSTALL_POOL,
     SLOT_BYTES,
+    LaunchWord,
     PoolPlace,
     SignalWord,
     SlotPlace,
@@ -100,7 +100,7 @@ def _wait_for_launch(f: NativeFunction, semaphore: Any, until: Any, launch: Any)
     f.named("sem_timedwait", I32, semaphore, until)
     # Where a launch is measured that is nothing, there is none.
     with f.b.if_then(f.b.not_(f.is_null(launch))):
-        watch = f.load(launch, 8 * WATCH_WORD)
+        watch = f.load(launch, 8 * LaunchWord.WATCH)
         with f.b.if_then(f.b.icmp_unsigned("!=", watch, I64(0))):
             f.call(watch, VOID, launch)
 

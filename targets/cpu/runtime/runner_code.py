@@ -15,23 +15,15 @@ from typing import Any
 from llvmlite import ir
 
 from kerneldsl.launch.native.builder import I32, I64, POINTER
-from targets.cpu.codegen.code import (
-    ALIGNMENT,
-    BEGAN_WORD,
-    ENTER_WORD,
-    FAILURE_WORD,
-    FIRST_UNITS_WORD,
-    OVERRUN,
-    SPACE_WORDS,
-    STOP_WORD,
-    STOPPED,
-    WATCH_WORD,
-)
 from targets.cpu.runtime.native_tables import (
+    ALIGNMENT,
     FRAME_BYTES,
     IS_SUPPORTED,
+    OVERRUN,
     RUNNER,
+    STOPPED,
     FramePlace,
+    LaunchWord,
     RecordPlace,
     RunnerOption,
 )
@@ -40,8 +32,8 @@ from targets.cpu.runtime.native_writer import NULL, VOID, NativeFunction, compil
 __all__ = ["RUNNER_TYPE", "compile_runner", "write_runner"]
 
 #: ``void(ptr range, ptr count, ptr launch, ptr piece, i64 scratch_bytes, i64 options)``; `piece` is
-#: ``i64(i64 first, i64 last, ptr scratch, ptr launch)``, which returns minus what `FAILURE_WORD`
-#: says of an exception, or 0.
+#: ``i64(i64 first, i64 last, ptr scratch, ptr launch)``, which returns minus what the word
+#: `FAILURE` says of an exception, or 0.
 RUNNER_TYPE = ir.FunctionType(VOID, [POINTER, POINTER, POINTER, POINTER, I64, I64])
 #: Unused bytes after dynamic shared memory, and the number of words of them that are compared with
 #: their initial value after a launch. A kernel that writes there uses more memory than the launch
@@ -93,7 +85,7 @@ class _Runner:
             self._free(memory, scratch)
         found = b.load(exception, typ=I64)
         with b.if_then(b.icmp_signed("!=", found, I64(0)), likely=False):
-            self._set_word(FAILURE_WORD, b.neg(found))
+            self._set_word(LaunchWord.FAILURE, b.neg(found))
         b.ret_void()
         return f.function
 
@@ -123,11 +115,11 @@ class _Runner:
         f, b = self.f, self.f.b
         has_dynamic = self._has(RunnerOption.DYNAMIC)
         more = b.select(has_dynamic, I64(_BEYOND_BYTES + ALIGNMENT), I64(ALIGNMENT))
-        used = b.add(self._word(2 + SPACE_WORDS), self._scratch_bytes)
+        used = b.add(self._word(LaunchWord.SHARED_BYTES), self._scratch_bytes)
         size = b.add(used, more)
         taken = f.named("malloc", POINTER, size)
         with b.if_then(f.is_null(taken), likely=False):
-            self._set_word(FAILURE_WORD, size)
+            self._set_word(LaunchWord.FAILURE, size)
             b.ret_void()
         below = b.neg(b.ptrtoint(taken, I64))
         start = f.at(taken, b.and_(below, I64(ALIGNMENT - 1)))
@@ -143,7 +135,7 @@ class _Runner:
         overrun = self._slot(I64)
         b.store(I64(0), overrun)
         with b.if_then(self._has(RunnerOption.DYNAMIC)):
-            used = b.add(self._word(2 + SPACE_WORDS), self._scratch_bytes)
+            used = b.add(self._word(LaunchWord.SHARED_BYTES), self._scratch_bytes)
             after = f.at(b.load(scratch, typ=POINTER), used)
             changed: Any = I64(0)
             for number in range(_WATCHED_WORDS):
@@ -153,9 +145,9 @@ class _Runner:
         is_beyond = b.icmp_unsigned("!=", b.load(overrun, typ=I64), I64(0))
         with b.if_else(is_beyond, likely=False) as (then, otherwise):
             with then:
-                failure = self._word(FAILURE_WORD)
+                failure = self._word(LaunchWord.FAILURE)
                 has_none = b.icmp_signed("==", failure, I64(0))
-                self._set_word(FAILURE_WORD, b.select(has_none, I64(OVERRUN), failure))
+                self._set_word(LaunchWord.FAILURE, b.select(has_none, I64(OVERRUN), failure))
             with otherwise:
                 f.named("free", VOID, b.load(memory, typ=POINTER))
 
@@ -168,7 +160,7 @@ class _Runner:
         """
         f, b = self.f, self.f.b
         frame = f.memory(FRAME_BYTES)
-        enter = self._word(ENTER_WORD)
+        enter = self._word(LaunchWord.ENTER)
         has_frame = b.icmp_unsigned("!=", enter, I64(0))
         may_leave = self._has(RunnerOption.LEAVE)
         f.store(self._launch, frame, FramePlace.LAUNCH)
@@ -184,7 +176,7 @@ class _Runner:
             f.call(enter, VOID, frame)
         b.store(self._run(values, scratch), exception)
         f.leave(done, left)
-        self._set_word(FAILURE_WORD, I64(STOPPED))
+        self._set_word(LaunchWord.FAILURE, I64(STOPPED))
         b.store(I64(0), exception)
         f.leave(done)
         with b.if_then(has_frame, likely=True):
@@ -225,20 +217,20 @@ class _Pieces:
             f.block(name)
             for name in ("piece", "late", "look", "go_on", "more", "stopped", "pieces_done")
         )
-        first_units = f.load(self._launch, 8 * FIRST_UNITS_WORD)
+        first_units = f.load(self._launch, 8 * LaunchWord.FIRST_UNITS)
         began = self._nanoseconds_in(first, last, first_units)
         before = b.block
         f.leave(loop)
         at, units, start = (b.phi(I64) for _ in range(3))
-        since = b.sub(start, self._atomic(BEGAN_WORD))
+        since = b.sub(start, self._atomic(LaunchWord.BEGAN))
         is_late = b.icmp_signed(">", since, I64(_SHORT_NS))
         f.when(is_late, late, look).set_weights([1, 1000])
-        watch = self._atomic(WATCH_WORD)
+        watch = self._atomic(LaunchWord.WATCH)
         with b.if_then(b.icmp_signed("!=", watch, I64(0))):
             f.call(watch, VOID, self._launch)
         f.leave(look)
         # A signal sets it, so it is read again each time.
-        is_stopped = b.icmp_signed("!=", self._atomic(STOP_WORD), I64(0))
+        is_stopped = b.icmp_signed("!=", self._atomic(LaunchWord.STOP), I64(0))
         f.unless(is_stopped, go_on, stopped)
         end = self._smaller(b.add(at, units), last)
         exception = self._run(at, end)
@@ -247,7 +239,7 @@ class _Pieces:
         from_piece = b.block
         b.cbranch(is_over, done, more)
         b.position_at_end(stopped)
-        f.store(I64(STOPPED), self._launch, 8 * FAILURE_WORD)
+        f.store(I64(STOPPED), self._launch, 8 * LaunchWord.FAILURE)
         f.leave(done, more)
         now = self._nanoseconds()
         spent = b.sub(now, start)
@@ -278,9 +270,9 @@ class _Pieces:
         before = b.block
         with b.if_then(b.or_(has_pieces, is_later)):
             now = self._nanoseconds()
-            began = self._atomic(BEGAN_WORD)
+            began = self._atomic(LaunchWord.BEGAN)
             began = b.select(b.icmp_signed("==", began, I64(0)), now, began)
-            number = b.ptrtoint(self._atomic_at(BEGAN_WORD), I64)
+            number = b.ptrtoint(self._atomic_at(LaunchWord.BEGAN), I64)
             # llvmlite stores atomically at an address with a type alone.
             b.store_atomic(began, b.inttoptr(number, I64.as_pointer()), "monotonic", 8)
             timed = b.block

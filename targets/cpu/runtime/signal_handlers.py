@@ -14,12 +14,13 @@ from typing import Any
 from llvmlite import ir
 
 from kerneldsl.launch.native.builder import I8, I32, I64, POINTER
-from targets.cpu.codegen.code import CODE_WORD, DESCRIPTION_WORD, FAILURE_WORD, STOP_WORD, STOPPED
 from targets.cpu.runtime.native_tables import (
     ACTION_BYTES,
     INSTALL_HANDLERS,
     RECORD_BYTES,
+    STOPPED,
     FramePlace,
+    LaunchWord,
     RecordPlace,
     SignalWord,
     WatcherState,
@@ -92,7 +93,7 @@ def _emit_fault(module: ir.Module, where: ir.GlobalVariable) -> ir.Function:
     f.unless(f.is_null(frame), known, chain)
     # Pieces of text, of three words each: address, bytes, and where a number is in the launch.
     launch = f.load(frame, FramePlace.LAUNCH, POINTER)
-    pieces = f.load(launch, 8 * DESCRIPTION_WORD, POINTER)
+    pieces = f.load(launch, 8 * LaunchWord.DESCRIPTION, POINTER)
     described = f.block("described")
     f.unless(f.is_null(pieces), described, chain)
     # Of threads that fault at once the first one reports; returning ends the process, so others
@@ -186,7 +187,7 @@ def _emit_watch(module: ir.Module, where: ir.GlobalVariable, relay: ir.Function)
     w.return_unless(b.icmp_unsigned("!=", b.or_(is_due, is_pending), I64(0)))
     this = w.named("PyThread_get_thread_ident", I64)
     w.return_unless(f.equal(this, w.word(SignalWord.MAIN_THREAD)))
-    w.return_unless(w.is_zero(f.load(launch, 8 * STOP_WORD)))
+    w.return_unless(w.is_zero(f.load(launch, 8 * LaunchWord.STOP)))
     w.set_word(SignalWord.IS_DUE, I64(0))
     # A program may set handlers, and take them back, between two launches.
     pythons, ours = w.word(SignalWord.PYTHON_HANDLER), b.ptrtoint(relay, I64)
@@ -214,8 +215,8 @@ def _emit_watch(module: ir.Module, where: ir.GlobalVariable, relay: ir.Function)
         w.named("Py_DecRef", VOID, trace)
         w.named("Py_DecRef", VOID, f.load(kind, 0, POINTER))
         w.set_word(SignalWord.RAISED, b.ptrtoint(raised, I64))
-        f.store(I64(STOPPED), launch, 8 * FAILURE_WORD)
-        w.exchange(f.at(launch, 8 * STOP_WORD), I64(1))
+        f.store(I64(STOPPED), launch, 8 * LaunchWord.FAILURE)
+        w.exchange(f.at(launch, 8 * LaunchWord.STOP), I64(1))
         w.set_word(SignalWord.IS_STOPPING, I64(1))
     w.named("PyGILState_Release", VOID, state)
     return w.done()
@@ -234,13 +235,13 @@ def _emit_poke(module: ir.Module, where: ir.GlobalVariable, watch: ir.Function) 
     frame = f.load(record, RecordPlace.FRAME, POINTER)
     w.return_unless(b.not_(f.is_null(frame)))
     launch = f.load(frame, FramePlace.LAUNCH, POINTER)
-    code = f.load(launch, 8 * CODE_WORD, POINTER)
+    code = f.load(launch, 8 * LaunchWord.CODE, POINTER)
     w.return_unless(b.not_(f.is_null(code)))
     at = f.load(f.args[2], _PROCESSORS.get(platform.machine(), (0, 0))[0])
     w.return_unless(b.icmp_unsigned(">=", at, f.load(code)))
     w.return_unless(b.icmp_unsigned("<", at, f.load(code, 8)))
     b.call(watch, [launch])
-    stop = b.load_atomic(f.at(launch, 8 * STOP_WORD), "acquire", 8, typ=I64)
+    stop = b.load_atomic(f.at(launch, 8 * LaunchWord.STOP), "acquire", 8, typ=I64)
     w.return_unless(b.not_(w.is_zero(stop)))
     w.return_unless(b.not_(w.is_zero(f.load(frame, FramePlace.CAN_LEAVE))))
     w.named("longjmp", VOID, f.at(frame, int(FramePlace.BUFFER)), I32(1))

@@ -12,9 +12,8 @@ from kerneldsl.contract import Specialization, UnusableCodeError
 from kerneldsl.lowering.captured_arrays import captured_addresses
 from kerneldsl.utilities.address_space import require_addresses
 from kerneldsl.utilities.untrusted import parse_json
-from targets.cpu.codegen.code import Compiled
 from targets.cpu.codegen.levels import LEVELS
-from targets.cpu.runtime.artifact import CpuArtifact, RowAxis
+from targets.cpu.runtime.artifact import Compiled, CpuArtifact, RowAxis
 from targets.cpu.runtime.linking import undefined_symbols
 from targets.cpu.runtime.native_tables import RUNNER
 from targets.cpu.runtime.objects import IS_SUPPORTED, is_of_system, load_object

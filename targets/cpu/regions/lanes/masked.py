@@ -125,8 +125,7 @@ def _is_plain(operation: Operation) -> bool:
     return name in FUNCTIONS or name in _INSTRUCTIONS or isinstance(function, types.NumberClass)
 
 
-# -- rounds
-# ------------------------------------------------------------------------------------------
+# -- rounds ----------------------------------------------------------------------------------------
 
 
 def write_masked(strip: Strip, masked: MaskedLoop, group: list[Operation]) -> list[Operation]:

@@ -180,8 +180,7 @@ def _write_loop(
     writer.operations.append(if_then(writer.numba(operator.lt, rest, high), last.operations))
 
 
-# -- local arrays
-# ------------------------------------------------------------------------------------
+# -- local arrays ----------------------------------------------------------------------------------
 
 
 #: Bytes of the arrays of a strip: more are not kept in the fastest cache.

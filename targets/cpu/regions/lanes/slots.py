@@ -79,8 +79,7 @@ class LaneSlots:
         return made.result
 
 
-# -- integers of which only the low 32 bits are read
-# -------------------------------------------------
+# -- integers of which only the low 32 bits are read -----------------------------------------------
 
 
 _WIDTH = 32

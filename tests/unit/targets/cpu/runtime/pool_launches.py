@@ -14,7 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 
-from targets.cpu.codegen.code import HEADER_BYTES
+from targets.cpu.runtime.native_tables import HEADER_BYTES
 from targets.cpu.runtime.threads import threading_layer
 from tests.support.processors import allow_any_number_of_threads
 

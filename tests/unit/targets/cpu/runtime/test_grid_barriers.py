@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import kerneldsl as kd
 from kerneldsl.errors import OutOfMemoryError, UnsupportedConstructError
 from kerneldsl.language.intrinsics.chains import CHAIN_WORDS
-from targets.cpu.runtime import grid_sync_loop
+from targets.cpu.runtime import artifact
 from tests.support.extent import examples, full_beyond, sample
 from tests.support.python_kernels import simulate
 from tests.unit.targets.cpu.runtime.grid_launches import smoothed, stirred
@@ -97,7 +97,7 @@ def test_without_memory_for_all_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*args: object) -> None:
         raise MemoryError
 
-    monkeypatch.setattr(grid_sync_loop, "np", type("", (), {"empty": refuse, "uint8": np.uint8}))
+    monkeypatch.setattr(artifact, "np", type("", (), {"empty": refuse, "uint8": np.uint8}))
     with kd.use("cpu"), pytest.raises(OutOfMemoryError, match="for the shared and local arrays"):
         stirred[3, 32](np.zeros(96, np.int64), np.zeros(96, np.int64), 0, 1, 1)
 

@@ -12,9 +12,8 @@ import pytest
 
 import kerneldsl as kd
 from kerneldsl.contract import Artifact, LaunchConfig
-from targets.cpu.codegen.code import Compiled
 from targets.cpu.codegen.levels import compiled_for, features_by_linux
-from targets.cpu.runtime.artifact import CpuArtifact
+from targets.cpu.runtime.artifact import Compiled, CpuArtifact
 from targets.cpu.runtime.linking import IS_SUPPORTED, CannotLinkError, link, sections_of
 from targets.cpu.runtime.process_code import runner_symbols
 from tests.support.arrays import assert_same_bits
