@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kerneldsl.errors import SourceLocation
+from kerneldsl.errors import SourceLocation, TargetUnavailableError
 from kerneldsl.frontend.trees import walk_here
 from kerneldsl.language.intrinsics.intrinsic import Intrinsic
 from kerneldsl.utilities.dataclasses import dataclass
@@ -189,6 +189,19 @@ class FunctionUnit:
     def linked_functions(self) -> dict[FunctionUnit, LinkedCode]:
         """Return the linked functions among those, with their code."""
         return {unit: unit.linked for unit in self.reachable() if unit.linked is not None}
+
+    def require_bodies(self, target: str) -> None:
+        """Raise `TargetUnavailableError` if a function among those is for a GPU alone."""
+        for code in self.linked_functions().values():
+            if not code.has_body:
+                raise TargetUnavailableError(
+                    f"{code.symbol} has code for a GPU alone, and {self.qualname} calls it",
+                    where=self.place(),
+                    value=target,
+                    limit=f"The target {target!r} needs a Python function with its meaning",
+                    remedy="Write @kd.func(link=…, signature=…) above one, or run on a machine "
+                    "with an NVIDIA GPU",
+                )
 
     def all_uses(self) -> Iterator[IntrinsicUse]:
         """Return the intrinsics that this unit, and those it calls, use."""

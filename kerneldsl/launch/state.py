@@ -77,7 +77,7 @@ class KernelState:
       compiled for.
     - `code`: the kernel's own code, if it is not compiled from the unit.
     - `store`: as of the definition.
-    - `without_body`: a function that the kernel calls and that a GPU alone can run.
+    - `links`: whether the kernel calls linked functions.
     - `counted`: the unit with the work that the planner counts. For a kernel with its own code that
       is the CPU function, if it has one.
     - `works`: name of the target, kinds and block to what the kernel does for one index.
@@ -100,6 +100,7 @@ class KernelState:
         "failures",
         "forms",
         "hidden",
+        "links",
         "loaded",
         "of_member",
         "options",
@@ -109,7 +110,6 @@ class KernelState:
         "store",
         "traits",
         "unit",
-        "without_body",
         "works",
     )
 
@@ -143,8 +143,7 @@ class KernelState:
         )
         captured = () if definition.follows_numba else unit.captured
         self.captured = tuple((c.read, c.value) for c in captured)
-        linked = unit.linked_functions().values()
-        self.without_body = next((each.symbol for each in linked if not each.has_body), None)
+        self.links = bool(unit.linked_functions())
         self.promises = PromiseTable(traits)
         self.loaded: dict[tuple[Any, ...], Executable] = {}
         self.choices: dict[tuple[Any, ...], Choice] = {}
@@ -169,15 +168,8 @@ class KernelState:
         - raises `TargetUnavailableError` if the target does not take the code, and there is no CPU
           function.
         """
-        if self.without_body is not None and not compiler.takes_code:
-            raise TargetUnavailableError(
-                f"{self.without_body} has code for a GPU alone, and {self.unit.qualname} calls it",
-                where=self.unit.locate(self.unit.tree),
-                value=compiler.name,
-                limit=f"The target {compiler.name!r} needs a Python function with its meaning",
-                remedy="Write @kd.func(link=…, signature=…) above one, or run on a machine with an "
-                "NVIDIA GPU",
-            )
+        if self.links and not compiler.takes_code:
+            self.unit.require_bodies(compiler.name)
         if self.code is None or compiler.takes_code:
             return self
         if self._host is None:

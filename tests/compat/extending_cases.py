@@ -18,6 +18,7 @@ from kerneldsl.cuda.extending import (
 )
 from numba import errors, types
 
+import kerneldsl as kd
 from kerneldsl import cuda
 from kerneldsl.cuda import cgutils, launchconfig
 from tests.compat.both_targets import target  # noqa: F401
@@ -436,6 +437,58 @@ def test_types_of_variables():
 
     (each,) = kernel.overloads.values()
     assert each._type_annotation.typemap["held"].dtype == types.float32
+
+
+DOUBLED = cuda.PTXSource("""
+.version 7.0
+.target sm_70
+.address_size 64
+.visible .func (.param .b32 status) doubled_elsewhere(.param .b64 result, .param .b32 x)
+{
+    .reg .b32 %r<3>;
+    .reg .b64 %rd<2>;
+    ld.param.u64 %rd1, [result];
+    ld.param.u32 %r1, [x];
+    shl.b32 %r1, %r1, 1;
+    st.u32 [%rd1], %r1;
+    mov.u32 %r2, 0;
+    st.param.b32 [status], %r2;
+    ret;
+}
+""")
+doubled_elsewhere = cuda.declare_device("doubled_elsewhere", "int32(int32)", link=DOUBLED)
+
+
+def doubled(x):
+    raise NotImplementedError
+
+
+@overload(doubled)
+def _doubled(x):
+    return lambda x: doubled_elsewhere(x)
+
+
+def test_linked_code(target):  # noqa: F811
+    @cuda.jit
+    def kernel(out, x):
+        out[cuda.grid(1)] = doubled(x[cuda.grid(1)]) + doubled_elsewhere(1) * 100
+
+    @cuda.jit
+    def only_by_overload(out, x):
+        out[cuda.grid(1)] = doubled(x[cuda.grid(1)])
+
+    x, out = np.arange(4, dtype=np.int32), np.zeros(4, np.int32)
+    for each, more in ((kernel, 200), (only_by_overload, 0)):
+        text, _ = cuda.compile_ptx(each.py_func, "(int32[::1], int32[::1])")
+        assert "shl.b32" in text
+        assert "doubled_elsewhere" in text
+        if target == "cpu":
+            with pytest.raises(kd.TargetUnavailableError, match="doubled_elsewhere has code for a"):
+                each[1, 4](out, x)
+            assert not out.any()
+        else:
+            each[1, 4](out, x)
+            np.testing.assert_array_equal(out, 2 * x + more)
 
 
 def block_of_the_launch():

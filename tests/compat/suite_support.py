@@ -101,6 +101,12 @@ class TestCase(unittest.TestCase):
                 any(message in each for each in said), f"{message!r} not found in {said}"
             )
 
+    def make_dummy_type(self):
+        """Return a class, and Numba's type of it, which no other test has."""
+        from numba.tests.support import TestCase as OfNumba
+
+        return OfNumba.make_dummy_type(self)
+
     @contextlib.contextmanager
     def assertNoNRTLeak(self):
         yield

@@ -57,6 +57,14 @@ def shifted(out):
         out[i] = CHANGING[i % 50_000] + BYTES[i]
 
 
+@kd.kernel
+def of_copies(out):
+    i = kd.grid(1)
+    for n in range(3):
+        changing = CHANGING.copy()
+        out[i] += changing[i + n] * SMALL.copy()[0] + PAIR[0].copy()[n]
+
+
 def expected() -> tuple[np.ndarray, np.ndarray]:
     i = np.arange(N)
     out = BYTES[:N] + COLUMNS[i % 301, i % 203] + PAIR[0][i % 40_001] + SMALL[i % 2]
@@ -99,3 +107,13 @@ def test_code_that_is_first_loaded_in_a_capture(computing: str) -> None:
     graph.launch(stream)
     stream.synchronize()
     np.testing.assert_array_equal(np.asarray(out.copy_to_host()), BYTES[:N].astype(np.int64) * 3)
+
+
+def test_copies_that_nothing_writes_to(computing: str, rng: np.random.Generator) -> None:
+    CHANGING[:] = rng.integers(-9, 9, CHANGING.size)
+    out = np.zeros(40)
+    of_copies[2, 20](out)
+    wanted = np.zeros(40)
+    for n in range(3):
+        wanted += CHANGING[n : n + 40] * 0.5 + PAIR[0][n]
+    np.testing.assert_array_equal(out, wanted)

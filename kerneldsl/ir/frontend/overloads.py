@@ -48,6 +48,9 @@ def call_overload(
         remedy = "Give it arguments that an overload has an implementation for"
         raise Refusal(f"the overloads of {name} do not take this call: {text}", remedy) from error
     unit = _unit_of(function, name)
+    for linked, code in unit.linked_functions().items():
+        # The linker finds them among the functions that the kernel calls.
+        reader.kernel.callees.setdefault(f"{code.symbol} of {name}, {id(code)}", linked)
     if signature is not None:
         values = reader.casts(values, list(signature.args))
         arguments, keywords = [unpacked(reader, each) for each in values], {}
@@ -77,9 +80,9 @@ def _unit_of(function: Callable[..., Any], name: str) -> FunctionUnit:
             f"an overload of {name} uses {used}, which must be known before types are inferred",
             f"Use it in the kernel, and give {name} the result",
         )
-    if unit.hidden or unit.linked_functions():
+    if unit.hidden or traits.syncs_grid:
         raise Refusal(
-            f"an overload of {name} reads an array of a device, or calls linked code",
+            f"an overload of {name} reads an array of a device, or waits for the grid",
             "Use it in a device function instead",
         )
     return unit

@@ -93,7 +93,7 @@ class Reader:
     """The state of reading one kernel: the unit that is read, its variables, its operations."""
 
     def __init__(self, unit: FunctionUnit, typing: Typing) -> None:
-        self.unit = unit
+        self.kernel = self.unit = unit
         self.typing = typing
         #: A tuple is known by its members, and is no value. A variable may be lazy.
         self.variables: dict[str, Any] = {}

@@ -41,6 +41,7 @@ def read_kernel(spec: Specialization) -> tuple[Function, Region]:
     function = read_function(
         spec.unit, kinds, typing, debug=is_debug, checks_division=checks, raises=True
     )
+    spec.unit.require_bodies("cpu")  # also of what an overload calls
     if spec.traits.has_barrier:
         from kerneldsl.ir.barriers import analyze_barriers
         from targets.cpu.runtime.faults import refuse_divergent_barriers
