@@ -79,6 +79,7 @@ _HOME = {name: module for module, names in _NAMES.items() for name in names.spli
 #: Vectors that arrays have as elements, by the names that CUDA C++ has for them.
 _VECTORS = words_for_vectors((2, 4), _NAMES["kerneldsl"].split())
 
+_DRIVER = (".driver", ".devices", ".streams", ".memory", ".managers", ".errors", ".ipc")
 #: Modules below numba.cuda to those that have their names, the first that does; after a colon, an
 #: object that has them.
 SUBMODULES = {
@@ -105,15 +106,7 @@ SUBMODULES = {
     "cudadrv": (),
     "cudadrv.devicearray": (".arrays", ".api"),
     "cudadrv.devices": (".devices",),
-    "cudadrv.driver": (
-        ".driver",
-        ".devices",
-        ".streams",
-        ".memory",
-        ".managers",
-        ".errors",
-        ".ipc",
-    ),
+    "cudadrv.driver": _DRIVER,
     "cudadrv.error": (".errors",),
     "cudadrv.nvvm": (".errors", ".devices"),
     "cudadrv.runtime": (".driver",),
@@ -124,7 +117,7 @@ SUBMODULES = {
     "devices": (".devices",),
     "devicearray": (".arrays", ".api"),
     "dispatcher": (".dispatcher",),
-    "driver": (".driver", ".devices", ".streams", ".memory", ".managers", ".errors", ".ipc"),
+    "driver": _DRIVER,
     "errors": (".errors", "numba.core.errors"),
     "extending": (".extending", "numba.extending"),
     "fp16": (".fp16",),
@@ -150,6 +143,10 @@ SUBMODULES = {
 #: How names differ from numba-cuda's. The migration page has these sentences.
 DIFFERENCES = {
     **dict.fromkeys(_VALUES.split(), "is a value of kernels; arrays have no such elements"),
+    **dict.fromkeys(
+        ("profile_start", "profile_stop", "profiling"),
+        "changes nothing: profilers see the launches of kerneldsl",
+    ),
     "add_callback": "waits for the stream, and calls the function in the same thread",
     "cache": "writes code beside the source, too; code that is older than the function is not used",
     "close": "frees the unused memory of the pools",
@@ -161,9 +158,6 @@ DIFFERENCES = {
     "is_available": "is true without a GPU, too, unless NUMBA_DISABLE_CUDA is set",
     "link": "takes CUDA C++, PTX, LTO-IR, cubins and fat binaries, and no archives",
     "open_ipc_array": "opens memory of GPUs alone",
-    "profile_start": "changes nothing: profilers see the launches of kerneldsl",
-    "profile_stop": "changes nothing: profilers see the launches of kerneldsl",
-    "profiling": "changes nothing: profilers see the launches of kerneldsl",
     "reduce": "folds in an order that depends only on the number of elements",
     "select_device": "selects a device for the current thread",
 }
@@ -195,13 +189,10 @@ REFUSED = {
 #: What to write in kerneldsl's own vocabulary, if the name there is another one.
 INSTEAD = {
     **ON_HOST,
+    **dict.fromkeys(_NAMES[".compiler"].split(), "kernel.ptx"),
+    **{n: f"kd.{'load' if n[0] == 'l' else 'store'}" for n in _NAMES[".cache_hints"].split()},
     "Reduce": "stdlib_kernels.reduce",
     "close": "kd.MemoryPool.default().trim",
-    "compile": "kernel.ptx",
-    "compile_all": "kernel.ptx",
-    "compile_for_current_device": "kernel.ptx",
-    "compile_ptx": "kernel.ptx",
-    "compile_ptx_for_current_device": "kernel.ptx",
     "declare_device": "kd.func(link=…)",
     "default_stream": "kd.default_stream",
     "event_elapsed_time": "event.elapsed_ms",
@@ -210,19 +201,10 @@ INSTEAD = {
     "is_bfloat16_supported": "kd.device_info().supports_bf16",
     "is_float16_supported": "kd.device_info().supports_fp16",
     "is_fp8_supported": "kd.device_info().supports_fp8",
-    "ldca": "kd.load",
-    "ldcg": "kd.load",
-    "ldcs": "kd.load",
-    "ldcv": "kd.load",
-    "ldlu": "kd.load",
     "legacy_default_stream": "kd.default_stream",
     "link": "kd.func(link=…)",
     "mapped_array_like": "kd.pinned_empty",
     "reduce": "stdlib_kernels.reduce",
-    "stcg": "kd.store",
-    "stcs": "kd.store",
-    "stwb": "kd.store",
-    "stwt": "kd.store",
     "to_device": "kd.to_device",
     "vectorize": "kd.kernel",
     "guvectorize": "kd.kernel",

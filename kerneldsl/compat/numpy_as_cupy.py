@@ -62,12 +62,6 @@ def _with_results(function: Any, kind: type) -> Any:
     return call
 
 
-def _ufunc() -> type:
-    import numpy
-
-    return numpy.ufunc  # it keeps the class of its arguments
-
-
 class _Device:
     """The one device, which a program may select."""
 
@@ -132,6 +126,7 @@ class _Loader(Loader):
         if not root:
             return
         home = import_module(_HOMES[root] + name[len(root) :])
+        ufunc = import_module("numpy").ufunc  # it keeps the class of its arguments
         kind = import_module("cupy").ndarray
 
         def find(attribute: str) -> Any:
@@ -142,7 +137,7 @@ class _Loader(Loader):
                 raise AttributeError(text) from None
             if isinstance(value, ModuleType):
                 return import_module(f"{name}.{attribute}")
-            wrapped = callable(value) and not isinstance(value, (type, _ufunc()))
+            wrapped = callable(value) and not isinstance(value, (type, ufunc))
             return _with_results(value, kind) if wrapped else value
 
         module.__getattr__ = find  # type: ignore[method-assign]

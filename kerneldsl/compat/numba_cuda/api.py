@@ -121,15 +121,13 @@ def device_array_like(ary: Any, stream: Any = 0) -> DeviceNDArray:
 
 
 def pinned_array(
-    shape: Any, dtype: Any = np.float64, strides: Any = None, order: str = "C"
+    shape: Any,
+    dtype: Any = np.float64,
+    strides: Any = None,
+    order: str = "C",
+    **options: Any,
 ) -> np.ndarray[Any, Any]:
-    """Make a NumPy array in page-locked memory."""
-    return _pinned(shape, dtype, strides, order)
-
-
-def _pinned(
-    shape: Any, dtype: Any, strides: Any, order: str, **options: Any
-) -> np.ndarray[Any, Any]:
+    """Make a NumPy array in page-locked memory; `options` are those of the core's."""
     extents, element = _shape(shape), _dtype(dtype)
     if strides is None:
         return pinned_empty(extents, element, order="F" if order == "F" else "C", **options)
@@ -153,7 +151,7 @@ def mapped_array(
     wc: bool = False,
 ) -> MappedNDArray:
     """Make a NumPy array in page-locked memory that kernels use."""
-    host = _pinned(shape, dtype, strides, order, mapped=True, write_combined=wc)
+    host = pinned_array(shape, dtype, strides, order, mapped=True, write_combined=wc)
     whole = host
     while isinstance(whole.base, np.ndarray):  # the memory, of which an array with gaps is a view
         whole = whole.base

@@ -11,6 +11,7 @@ from kerneldsl.compat.numba_cuda.memory import IpcArrayHandle, MemoryPointer, al
 from kerneldsl.compat.numba_cuda.streams import default_stream, stream_of
 from kerneldsl.contract.locations import alignment_number
 from kerneldsl.memory.arrays import DeviceArray
+from kerneldsl.memory.copies import copy_between
 from kerneldsl.memory.creation import to_device
 from kerneldsl.memory.geometry import ArrayGeometry
 from kerneldsl.memory.strided import byte_bounds
@@ -200,8 +201,6 @@ class DeviceNDArray(DeviceArray):
         where = stream_of(stream or self.stream)
         if isinstance(source, DeviceArray):
             if source.shape == view.shape and source.dtype == view.dtype:
-                from kerneldsl.memory.copies import copy_between
-
                 copy_between(view, source, where)
             else:
                 view[...] = DeviceArray.copy_to_host(source)
@@ -236,8 +235,6 @@ class DeviceNDArray(DeviceArray):
         sentry_contiguous(self)
         where = stream_of(stream or self.stream)
         if isinstance(ary, DeviceArray):
-            from kerneldsl.memory.copies import copy_between
-
             sentry_contiguous(ary)
             _check_compatible(self, ary)
             source = ary if ary.shape == self.shape else ary.reshape(self.shape)
@@ -323,8 +320,6 @@ def transpose(a: DeviceArray, b: DeviceArray | None = None) -> DeviceNDArray:
     view = DeviceArray.transpose(a)
     if b is None:
         return DeviceNDArray.over(DeviceArray.copy(view))
-    from kerneldsl.memory.copies import copy_between
-
     copy_between(b, DeviceArray.copy(view))
     return DeviceNDArray.over(b)
 

@@ -20,20 +20,16 @@ from kerneldsl.compat.numba_cuda.typing import (
 __all__ = ["jit"]
 
 #: Options that change nothing here: kerneldsl decides by itself, or always does it.
-_WITHOUT_EFFECT = frozenset(
-    {
-        "_dbg_optnone",
-        "abi",
-        "abi_info",
-        "boundscheck",
-        "error_model",
-        "forceinline",
-        "inline",
-        "lto",
-        "nopython",
-        "shared_memory_carveout",
-    }
+_WITHOUT_EFFECT = (
+    "_dbg_optnone abi abi_info boundscheck error_model forceinline inline lto nopython "
+    "shared_memory_carveout"
 )
+#: Options that are read here, and in the dispatcher.
+_READ = (
+    "cache cooperative debug device extensions fastmath launch_bounds lineinfo link max_registers "
+    "opt"
+)
+_KNOWN = {*_WITHOUT_EFFECT.split(), *_READ.split()}
 
 
 def jit(
@@ -68,6 +64,9 @@ def jit(
     **kws
         Other options of numba.cuda's, which change nothing here.
     """
+    options = dict(locals())
+    options |= options.pop("kws")
+    del options["func_or_sig"]
     from numba import config, errors
 
     from kerneldsl.lowering.numba_internals.vocabulary import is_signature
@@ -101,20 +100,7 @@ def jit(
         check_carveout(shared_memory_carveout)
     if link and device:
         raise ValueError("link keyword invalid for device function")
-    options = {
-        "device": device,
-        "inline": inline,
-        "forceinline": forceinline,
-        "link": link,
-        "debug": debug,
-        "opt": opt,
-        "lineinfo": lineinfo,
-        "cache": cache,
-        "launch_bounds": launch_bounds,
-        "lto": lto,
-        "shared_memory_carveout": shared_memory_carveout,
-        **kws,
-    }
+    options |= {"debug": debug, "opt": opt}
     if isinstance(func_or_sig, list):
         signatures, is_one = func_or_sig, False
     elif is_signature(func_or_sig):
@@ -189,22 +175,6 @@ def _decorated(
     if options["device"]:
         made._convert_to(declared)
     return made
-
-
-#: Options that are read above, and in the dispatcher.
-_KNOWN = _WITHOUT_EFFECT | {
-    "cache",
-    "cooperative",
-    "debug",
-    "device",
-    "extensions",
-    "fastmath",
-    "launch_bounds",
-    "lineinfo",
-    "link",
-    "max_registers",
-    "opt",
-}
 
 
 def _bounds(bounds: Any) -> Any:

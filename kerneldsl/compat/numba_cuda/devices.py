@@ -179,18 +179,9 @@ _choices = _Choices()
 
 
 #: What a context has of its memory manager.
-_OF_MANAGER = frozenset(
-    {
-        "allocations",
-        "deallocations",
-        "defer_cleanup",
-        "get_ipc_handle",
-        "get_memory_info",
-        "memalloc",
-        "memallocmanaged",
-        "memhostalloc",
-        "mempin",
-    }
+_OF_MANAGER = (
+    "allocations deallocations defer_cleanup get_ipc_handle get_memory_info memalloc "
+    "memallocmanaged memhostalloc mempin"
 )
 
 
@@ -214,7 +205,7 @@ class Context:
         return id(self.device._device)
 
     def __getattr__(self, name: str) -> Any:
-        if name not in _OF_MANAGER:
+        if name not in _OF_MANAGER.split():
             raise AttributeError(f"a context has no attribute {name!r}")
         return getattr(self.memory_manager, name)
 

@@ -13,15 +13,8 @@ __all__ = ["ManagedNDArray", "MappedNDArray", "SharedNDArray"]
 
 
 #: What these arrays have of the device's.
-_OF_DEVICE = frozenset(
-    {
-        "__cuda_array_interface__",
-        "copy_to_device",
-        "copy_to_host",
-        "device_ctypes_pointer",
-        "gpu_data",
-        "split",
-    }
+_OF_DEVICE = (
+    "__cuda_array_interface__ copy_to_device copy_to_host device_ctypes_pointer gpu_data split"
 )
 
 
@@ -61,7 +54,7 @@ class SharedNDArray(np.ndarray[Any, Any]):
         return made
 
     def __getattr__(self, name: str) -> Any:
-        if name not in _OF_DEVICE:
+        if name not in _OF_DEVICE.split():
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
         return getattr(self.on_device, name)
 
