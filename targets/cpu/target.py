@@ -197,9 +197,9 @@ class CpuDevice(Device):
 
     def memory_info(self) -> tuple[int, int]:
         """Return the bytes of the machine's memory that are available, and in all."""
-        from targets.cpu.runtime.host_pool import host_memory_info
+        from targets.cpu.runtime.processors import memory_info
 
-        return host_memory_info()
+        return memory_info()
 
     def copy_from_host(
         self,

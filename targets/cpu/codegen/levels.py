@@ -25,7 +25,6 @@ from kerneldsl.utilities.modules import imported
 
 __all__ = [
     "LEVELS",
-    "CompiledFor",
     "Level",
     "compiled_for",
     "compiling_for",
@@ -192,8 +191,6 @@ def extensions_in_use() -> tuple[str, ...]:
 
     Raises `AttributeUnavailableError` where LLVM does not know this processor.
     """
-    import platform
-
     features = compiled_for().features
     found = [name for feature, name in _EXTENSIONS.items() if feature in features]
     if platform.machine().lower() in _HAS_NEON and "NEON" not in found:

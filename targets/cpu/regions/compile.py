@@ -43,7 +43,6 @@ from kerneldsl.lowering.numba_internals.llvm_modules import (
     relax_floats,
     without_errors,
 )
-from kerneldsl.utilities.dataclasses import dataclass
 from targets.cpu.codegen.levels import LEVELS, compiling_for
 from targets.cpu.codegen.library import ENTRY_SUFFIX, create_library, entry_symbol, name_symbols
 from targets.cpu.codegen.storage import LocalScopes
@@ -63,19 +62,10 @@ if TYPE_CHECKING:
     from kerneldsl.frontend.typed_unit import TypedUnit
     from kerneldsl.lowering.faults import FaultTable
 
-__all__ = [
-    "BODY",
-    "Entry",
-    "compile_kernel",
-    "compile_regions",
-    "is_short",
-    "read_arguments",
-    "typed_regions",
-    "typed_unit",
-    "write_entry",
-]
+__all__ = ["compile_kernel", "compile_regions", "is_short", "typed_regions", "typed_unit"]
 
-_I32 = ir.IntType(32)
+_I8, _I32, _I64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
+_POINTER = _I8.as_pointer()
 
 
 def compile_kernel(spec: Specialization) -> CpuArtifact:
@@ -185,7 +175,7 @@ def _lower(
     """Write the module with the body and its entry; return also how much memory a block has."""
     context = _target_context()
     module = empty_module(context, spec.unit.name)
-    body = ir.Function(module, BODY, f"{entry_name.removesuffix(ENTRY_SUFFIX)}.body")
+    body = ir.Function(module, _BODY, f"{entry_name.removesuffix(ENTRY_SUFFIX)}.body")
     body.linkage = "internal"
     names = {each.name for each in region.walk()}
     if "while" not in names:  # strides that are halved take two rounds of LLVM to be unrolled
@@ -194,7 +184,7 @@ def _lower(
     emitter = CpuEmitter(context, builder, spec, region)
     with context.push_code_library(library):
         _register(emitter, names)
-        read_arguments(emitter, function)
+        _read_arguments(emitter, function)
         if "local.array" in names:
             emitter.scopes = LocalScopes(module, function.body.arguments)
         with _gathering(emitter, function, region):
@@ -210,13 +200,9 @@ def _lower(
     if flags:
         relax_floats(module, flags)
     scratch_bytes = emitter.storage.scratch_bytes
-    has_scratch = scratch_bytes > 0
-    entry = Entry(
-        scratch_bytes,
-        _options(spec, region, uses_scratch=has_scratch),
-        has_runner=not library.is_object or spec.arch in LEVELS,
-    )
-    write_entry(module, body, entry_name, entry)
+    options = _options(spec, region, uses_scratch=scratch_bytes > 0)
+    has_runner = not library.is_object or spec.arch in LEVELS
+    _write_entry(module, body, entry_name, scratch_bytes, options, has_runner=has_runner)
     return module, scratch_bytes
 
 
@@ -291,10 +277,10 @@ def is_short(region: Region) -> bool:
     It is then never interrupted. Loops, views, operations of all threads, and functions of a
     library that may have a loop, such as ``y.mean()``, count as long.
     """
-    return all(map(_is_short, region.walk()))
+    return all(map(_runs_at_most_once, region.walk()))
 
 
-def _is_short(operation: Operation) -> bool:
+def _runs_at_most_once(operation: Operation) -> bool:
     name = operation.name
     if name == "for":
         return "sides" in operation.attributes  # of a row, not of a thread
@@ -315,28 +301,26 @@ def _is_short(operation: Operation) -> bool:
 # -- the entry -------------------------------------------------------------------------------------
 
 
-_I8, _I64 = ir.IntType(8), ir.IntType(64)
-_POINTER = _I8.as_pointer()
-
 #: ``i32 body(ptr memory, ptr exception, i64 first, i64 last, ptr launch)``. Result and first
 #: arguments are those of Numba's calling convention, by which what Numba has written in Python is
 #: called and returns an exception.
-BODY = ir.FunctionType(_I32, [_POINTER, EXCEPTION_POINTER.as_pointer(), _I64, _I64, _POINTER])
+_BODY = ir.FunctionType(_I32, [_POINTER, EXCEPTION_POINTER.as_pointer(), _I64, _I64, _POINTER])
 
 
-@dataclass(frozen=True)
-class Entry:
-    """Options of an entry beside the body."""
+def _write_entry(
+    module: ir.Module,
+    body: ir.Function,
+    name: str,
+    scratch_bytes: int,
+    options: RunnerOption,
+    *,
+    has_runner: bool,
+) -> None:
+    """Write the entry, which has a runner call the body for each piece of a range.
 
-    scratch_bytes: int
-    options: RunnerOption
-    #: Whether the module has its own function that runs pieces, as a library for C has.
-    has_runner: bool
-
-
-def write_entry(module: ir.Module, body: ir.Function, name: str, entry: Entry) -> None:
-    """Write the entry, which has a runner call the body for each piece of a range."""
-    if entry.has_runner:
+    A module that `has_runner` has its own, as a library for C has.
+    """
+    if has_runner:
         runner = write_runner(module, is_internal=True)
     else:
         runner = ir.Function(module, RUNNER_TYPE, RUNNER)
@@ -344,7 +328,7 @@ def write_entry(module: ir.Module, body: ir.Function, name: str, entry: Entry) -
     function = ir.Function(module, ir.FunctionType(ir.VoidType(), [POINTER] * 4), name)
     builder = ir.IRBuilder(function.append_basic_block("entry"))
     ranges, counts, _, launch = function.args
-    more = (_I64(entry.scratch_bytes), _I64(entry.options))
+    more = (_I64(scratch_bytes), _I64(options))
     builder.call(runner, [ranges, counts, launch, piece, *more])
     builder.ret_void()
 
@@ -366,7 +350,7 @@ def _write_piece(module: ir.Module, body: ir.Function, name: str) -> ir.Function
 # -- arguments, read from the launch --------------------------------------------------------------
 
 
-def read_arguments(emitter: CpuEmitter, function: Function) -> None:
+def _read_arguments(emitter: CpuEmitter, function: Function) -> None:
     """Bind the parameters of a kernel to what the launch has."""
     reader = _Reader(emitter)
     layout = emitter.spec.layout

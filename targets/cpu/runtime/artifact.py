@@ -46,7 +46,6 @@ __all__ = [
     "Compiled",
     "CpuArtifact",
     "CpuExecutable",
-    "Description",
     "RowAxis",
     "describe_launch",
 ]

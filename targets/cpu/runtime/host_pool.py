@@ -25,7 +25,7 @@ from kerneldsl.utilities.formatting import format_count
 if TYPE_CHECKING:
     from targets.cpu.runtime.processors import Runnable
 
-__all__ = ["HostPool", "block_bytes", "check_cpu", "fill", "find_cpu", "host_memory_info"]
+__all__ = ["HostPool", "block_bytes", "check_cpu", "fill", "find_cpu"]
 
 _ALIGNMENT = 256
 #: Up to so many unused bytes are kept.
@@ -38,14 +38,6 @@ def block_bytes(nbytes: int) -> int:
     """Return the size of the block that serves an allocation: eight sizes for each power of two."""
     step = max(_ALIGNMENT, (1 << (nbytes - 1).bit_length()) // (2 * _STEPS))
     return -(-nbytes // step) * step
-
-
-def host_memory_info() -> tuple[int, int]:
-    """Return the bytes of the machine's memory that are available, and in all."""
-    import psutil
-
-    found = psutil.virtual_memory()
-    return int(found.available), int(found.total)
 
 
 def fill(address: int, pattern: bytes, count: int) -> None:

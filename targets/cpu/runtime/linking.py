@@ -29,13 +29,9 @@ __all__ = [
     "IS_SUPPORTED",
     "BadObjectError",
     "CannotLinkError",
-    "CodeMemory",
-    "Section",
-    "Symbol",
     "check_object",
     "link",
     "sections_of",
-    "symbols_of",
     "undefined_symbols",
 ]
 
@@ -318,7 +314,7 @@ class _Linking:
         return place + section.nbytes
 
     def _unwinds(self, section: Section) -> bool:
-        names = self._sections[_name_table(self._code)]
+        names = self._sections[_read_header(self._code)[-1]]  # the last word says which it is
         start = names.offset + section.name
         return self._code[start : self._code.index(b"\0", start)] == b".eh_frame"
 
@@ -398,11 +394,6 @@ _ADDRESS_64, _RELATIVE, _CALL = 1, {2: 4, 24: 8}, 4
 _WORD_RELATIVE, _WORD_OF_TABLE = frozenset({9, 41, 42}), 27
 #: The table relative to the place, and an address relative to the table.
 _TABLE_RELATIVE, _FROM_TABLE = 29, 25
-
-
-def _name_table(code: bytes) -> int:
-    """Return the number of the section with the names of sections."""
-    return int(struct.unpack_from("<H", code, 62)[0])
 
 
 @functools.cache

@@ -354,18 +354,18 @@ def emit_companion(module: ir.Module, where: ir.GlobalVariable) -> ir.Function:
     """Emit ``ptr companion(ptr nothing)``, which a thread runs while launches are watched."""
     tell = _emit_tell(module, where)
     w = Writer(module, where, "companion", POINTER, POINTER)
-    f, b = w, w.b
-    look = f.block("look")
-    f.leave(look)
+    b = w.b
+    look = w.block("look")
+    w.leave(look)
     b.call(tell, [])
-    with f.loop(I64(_LOOKS)):
+    with w.loop(I64(_LOOKS)):
         w.named("poll", I32, NULL, I64(0), I32(_LOOK_MS))
         is_over = b.icmp_unsigned("!=", w.word(SignalWord.WATCHER), I64(WatcherState.AWAKE))
         with b.if_then(is_over):
             w.set_word(SignalWord.COMPANION, I64(0))
             b.ret(NULL)  # the teams end with this thread
     b.branch(look)
-    return f.function
+    return w.function
 
 
 def _emit_tell(module: ir.Module, where: ir.GlobalVariable) -> ir.Function:
@@ -373,20 +373,20 @@ def _emit_tell(module: ir.Module, where: ir.GlobalVariable) -> ir.Function:
     found = _emit_found(module, where)
     nothing = Writer(module, where, "nothing", VOID, POINTER).done()
     w = Writer(module, where, "tell", VOID)
-    f, b = w, w.b
+    b = w.b
     names = w.memory(8 * (_COPIES + 1) + 8)
     # A fork while its library has a lock would leave it locked in the child.
     w.set_word(SignalWord.IN_OPENMP, I64(1))
     with b.if_then(w.is_zero(w.word(SignalWord.IS_FORKING))):
-        f.store(I64(0), names)
+        w.store(I64(0), names)
         w.named("dl_iterate_phdr", I32, w.address(found), names)
-        with f.loop(f.load(names)) as i:
-            name = f.load(f.at(names, b.mul(b.add(i, I64(1)), I64(8))), 0, POINTER)
+        with w.loop(w.load(names)) as i:
+            name = w.load(w.at(names, b.mul(b.add(i, I64(1)), I64(8))), 0, POINTER)
             library = w.named("dlopen", POINTER, name, I32(_IF_LOADED))
-            with b.if_then(b.not_(f.is_null(library))):
+            with b.if_then(b.not_(w.is_null(library))):
                 region = w.named("dlsym", POINTER, library, w.text(_REGION))
-                with b.if_then(b.not_(f.is_null(region))):
-                    f.call(region, VOID, w.address(nothing), NULL, I32(_TEAM), I32(0))
+                with b.if_then(b.not_(w.is_null(region))):
+                    w.call(region, VOID, w.address(nothing), NULL, I32(_TEAM), I32(0))
                 w.named("dlclose", I32, library)
     w.set_word(SignalWord.IN_OPENMP, I64(0))
     return w.done()
@@ -395,14 +395,14 @@ def _emit_tell(module: ir.Module, where: ir.GlobalVariable) -> ir.Function:
 def _emit_found(module: ir.Module, where: ir.GlobalVariable) -> ir.Function:
     """Emit ``i32 found(ptr information, i64 size, ptr names)``, which notes names of libraries."""
     w = Writer(module, where, "found", I32, POINTER, I64, POINTER)
-    f, b = w, w.b
-    information, _, names = f.args
-    name, count = f.load(information, _NAME, POINTER), f.load(names)
-    is_one = b.not_(f.is_null(w.named("strstr", POINTER, name, w.text(_LIBRARY))))
+    b = w.b
+    information, _, names = w.args
+    name, count = w.load(information, _NAME, POINTER), w.load(names)
+    is_one = b.not_(w.is_null(w.named("strstr", POINTER, name, w.text(_LIBRARY))))
     has_room = b.icmp_unsigned("<", count, I64(_COPIES))
     with b.if_then(b.and_(is_one, has_room)):
         following = b.add(count, I64(1))
-        f.store(following, names)
-        f.store(b.ptrtoint(name, I64), f.at(names, b.mul(following, I64(8))))
+        w.store(following, names)
+        w.store(b.ptrtoint(name, I64), w.at(names, b.mul(following, I64(8))))
     b.ret(I32(0))
-    return f.function
+    return w.function

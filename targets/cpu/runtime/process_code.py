@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 from kerneldsl.contract import UnusableCodeError
 from kerneldsl.utilities.address_space import require_addresses
 from kerneldsl.utilities.environment import logger
-from kerneldsl.utilities.locks import ForkSafeLock
+from kerneldsl.utilities.locks import ForkSafeLock, OnceTable
 from targets.cpu.runtime.native_tables import (
     INSTALL_POOL,
     RUNNER,
@@ -88,22 +89,13 @@ def _compile_runner() -> bytes:
 
 #: Its machine code.
 RUNNER_CODE = ProcessCode(RUNNER, _compile_runner)
-_runner_lock = ForkSafeLock()
-
-
-class _Runner:
-    """The one of the process."""
-
-    #: Keeps the code.
-    loaded: Any = None
+#: What keeps the code of the process.
+_runner: OnceTable[str, Any] = OnceTable()
 
 
 def runner_symbols() -> dict[str, int]:
     """Return the address of the function by its name, for a linker."""
-    with _runner_lock:
-        if _Runner.loaded is None:
-            _Runner.loaded = RUNNER_CODE.load()
-        return {RUNNER: _Runner.loaded.address}
+    return {RUNNER: _runner.get_or_make(RUNNER, RUNNER_CODE.load).address}
 
 
 # -- the target's own pool of threads, which shares the steps of a launch -------------------------
@@ -120,15 +112,16 @@ def _compile_pool() -> bytes:
 
 #: Machine code of the pool.
 POOL_CODE = ProcessCode(INSTALL_POOL, _compile_pool)
-_pool_lock = ForkSafeLock()
+#: The pool of the process, to its very end: threads look at it until then.
+_pool: OnceTable[str, _Pool] = OnceTable()
 
 
-class _Pool:
-    """The one of the process, to its very end: threads look at it until then."""
+class _Pool(NamedTuple):
+    """Addresses of ``parallel_for`` and of the pool's memory."""
 
-    address = 0
-    state = 0
-    nbytes = 0
+    address: int
+    state: int
+    nbytes: int
 
 
 def pool_address(threads: int) -> int:
@@ -136,13 +129,10 @@ def pool_address(threads: int) -> int:
 
     They are started by the first launch that is shared.
     """
-    with _pool_lock:
-        if not _Pool.address:
-            _make(threads)
-        return _Pool.address
+    return _pool.get_or_make(INSTALL_POOL, partial(_make_pool, threads)).address
 
 
-def _make(threads: int) -> None:
+def _make_pool(threads: int) -> _Pool:
     nbytes = state_bytes(threads)
     memory = ctypes.create_string_buffer(nbytes + _ALIGNMENT)
     start = -ctypes.addressof(memory) % _ALIGNMENT
@@ -150,12 +140,12 @@ def _make(threads: int) -> None:
     loaded = POOL_CODE.load()
     ctypes.CFUNCTYPE(None, ctypes.c_void_p)(loaded.address)(state)
     ctypes.pythonapi.Py_IncRef(ctypes.py_object((loaded, memory)))
-    _Pool.state, _Pool.nbytes = state, nbytes
     table[SignalWord.BELL] = state + PoolPlace.BELL
-    _Pool.address = ctypes.c_int64.from_address(state + PoolPlace.PARALLEL_FOR).value
+    address = ctypes.c_int64.from_address(state + PoolPlace.PARALLEL_FOR).value
+    return _Pool(address, state, nbytes)
 
 
 def forget_threads() -> None:
     """Begin again in a forked child, if there are none of the threads."""
-    if _Pool.state:
-        ctypes.memset(_Pool.state, 0, _Pool.nbytes)
+    for pool in _pool.values():
+        ctypes.memset(pool.state, 0, pool.nbytes)

@@ -23,6 +23,7 @@ import os
 import platform
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -35,6 +36,7 @@ __all__ = [
     "Runnable",
     "cpu_model",
     "describe_cpu",
+    "memory_info",
     "processor_quota",
     "runnable_threads",
     "startable_threads",
@@ -112,16 +114,13 @@ def _sysctl(name: str, nbytes: int) -> bytes:
 # ------------------------------------------------------------------------------ caches
 
 
-def _cache(level: int) -> Callable[[], int]:
-    def read() -> int:
-        system: str = sys.platform
-        if system == "linux":
-            return _cache_on_linux(level)
-        if system == "darwin":
-            return _cache_on_macos(level)
-        raise AttributeUnavailableError(f"kerneldsl cannot read caches on {system}")
-
-    return read
+def _cache(level: int) -> int:
+    system: str = sys.platform
+    if system == "linux":
+        return _cache_on_linux(level)
+    if system == "darwin":
+        return _cache_on_macos(level)
+    raise AttributeUnavailableError(f"kerneldsl cannot read caches on {system}")
 
 
 def _cache_on_linux(level: int) -> int:
@@ -167,28 +166,21 @@ def _cache_on_macos(level: int) -> int:
 # ------------------------------------------------------------------------------- cores, memory
 
 
-def _count(*, is_logical: bool) -> Callable[[], int]:
-    def read() -> int:
-        import psutil
-
-        count = psutil.cpu_count(logical=is_logical)
-        if not count:
-            raise AttributeUnavailableError("psutil cannot determine the number on this system")
-        return int(count)
-
-    return read
-
-
-def _total_memory() -> int:
+def _count(*, is_logical: bool) -> int:
     import psutil
 
-    return int(psutil.virtual_memory().total)
+    count = psutil.cpu_count(logical=is_logical)
+    if not count:
+        raise AttributeUnavailableError("psutil cannot determine the number on this system")
+    return int(count)
 
 
-def _free_memory() -> int:
+def memory_info() -> tuple[int, int]:
+    """Return the bytes of the machine's memory that are available, and in all."""
     import psutil
 
-    return int(psutil.virtual_memory().available)
+    found = psutil.virtual_memory()
+    return int(found.available), int(found.total)
 
 
 def _frequency(which: str) -> float:
@@ -231,12 +223,12 @@ def _power() -> float:
 
 #: Read at once.
 _STATIC: dict[str, Callable[[], Any]] = {
-    "physical_core_count": _count(is_logical=False),
-    "logical_core_count": _count(is_logical=True),
-    "total_memory_bytes": _total_memory,
-    "l1_cache_bytes": _cache(1),
-    "l2_cache_bytes": _cache(2),
-    "l3_cache_bytes": _cache(3),
+    "physical_core_count": partial(_count, is_logical=False),
+    "logical_core_count": partial(_count, is_logical=True),
+    "total_memory_bytes": lambda: memory_info()[1],
+    "l1_cache_bytes": partial(_cache, 1),
+    "l2_cache_bytes": partial(_cache, 2),
+    "l3_cache_bytes": partial(_cache, 3),
     "clock_rate_khz": lambda: round(1000 * _frequency("max")),
 }
 #: Read when requested: it changes, or needs LLVM.
@@ -244,7 +236,7 @@ _READERS: dict[str, Callable[[], Any]] = {
     "llvm_cpu": lambda: compiled_for().cpu,
     "vector_extensions": extensions_in_use,
     "vector_extension": lambda: extensions_in_use()[0],
-    "free_memory_bytes": _free_memory,
+    "free_memory_bytes": lambda: memory_info()[0],
     "utilization_percent": _utilization,
     "temperature_celsius": _temperature,
     "power_watts": _power,

@@ -28,7 +28,7 @@ from targets.cpu.runtime.native_tables import (
 from targets.cpu.runtime.native_writer import NULL, VOID, NativeFunction, Writer, compile_module
 from targets.cpu.runtime.pool_code import emit_companion
 
-__all__ = ["CAN_LEAVE_CODE", "compile_handlers", "emit_interrupts"]
+__all__ = ["CAN_LEAVE_CODE", "compile_handlers"]
 
 _STDERR = 2
 #: Where ``si_code`` is in ``siginfo_t``: what a process sent has one that is not positive.
@@ -48,7 +48,19 @@ def compile_handlers() -> bytes:
     where = ir.GlobalVariable(module, POINTER, "table")
     where.initializer, where.linkage = ir.Constant(POINTER, None), "internal"
     _emit_number(module)
-    functions = {SignalWord.FAULT: _emit_fault(module, where), **emit_interrupts(module, where)}
+    fault = _emit_fault(module, where)
+    relay = _emit_relay(module, where)
+    watch = _emit_watch(module, where, relay)
+    companion = emit_companion(module, where)
+    rouse = _emit_rouse(module, where, _emit_watcher(module, where, companion))
+    functions = {
+        SignalWord.FAULT: fault,
+        SignalWord.RELAY: relay,
+        SignalWord.WATCH: watch,
+        SignalWord.POKE: _emit_poke(module, where, watch),
+        SignalWord.ENTER: _emit_enter(module, where, _emit_record(module, where), rouse),
+        SignalWord.FORGET: _emit_forget(module, where),
+    }
     _emit_install(module, where, functions)
     return compile_module(module, level=0)  # in a quarter of the time; few of them ever run
 
@@ -148,21 +160,6 @@ _TICK_MS, _STOPPING_TICK_MS = 10, 1
 _IDLE_TICKS = 100
 
 
-def emit_interrupts(module: ir.Module, where: ir.GlobalVariable) -> dict[SignalWord, ir.Function]:
-    """Emit the functions, and return them by the words of the table that hold their addresses."""
-    relay = _emit_relay(module, where)
-    watch = _emit_watch(module, where, relay)
-    companion = emit_companion(module, where)
-    rouse = _emit_rouse(module, where, _emit_watcher(module, where, companion))
-    return {
-        SignalWord.RELAY: relay,
-        SignalWord.WATCH: watch,
-        SignalWord.POKE: _emit_poke(module, where, watch),
-        SignalWord.ENTER: _emit_enter(module, where, _emit_record(module, where), rouse),
-        SignalWord.FORGET: _emit_forget(module, where),
-    }
-
-
 def _emit_relay(module: ir.Module, where: ir.GlobalVariable) -> ir.Function:
     """Emit ``void relay(i32 signal)``, which runs before Python's handler."""
     w = Writer(module, where, "relay", VOID, I32)
@@ -177,8 +174,8 @@ def _emit_watch(module: ir.Module, where: ir.GlobalVariable, relay: ir.Function)
     The thread that calls it runs the launch. In others than the main thread it does nothing.
     """
     w = Writer(module, where, "watch", VOID, POINTER)
-    f, b = w, w.b
-    (launch,) = f.args
+    b = w.b
+    (launch,) = w.args
     action, value, kind, traceback = (
         w.memory(-(-ACTION_BYTES // 16) * 16),
         *(w.memory(16) for _ in range(3)),
@@ -186,17 +183,17 @@ def _emit_watch(module: ir.Module, where: ir.GlobalVariable, relay: ir.Function)
     is_due, is_pending = w.word(SignalWord.IS_DUE), w.word(SignalWord.IS_PENDING)
     w.return_unless(b.icmp_unsigned("!=", b.or_(is_due, is_pending), I64(0)))
     this = w.named("PyThread_get_thread_ident", I64)
-    w.return_unless(f.equal(this, w.word(SignalWord.MAIN_THREAD)))
-    w.return_unless(w.is_zero(f.load(launch, 8 * LaunchWord.STOP)))
+    w.return_unless(w.equal(this, w.word(SignalWord.MAIN_THREAD)))
+    w.return_unless(w.is_zero(w.load(launch, 8 * LaunchWord.STOP)))
     w.set_word(SignalWord.IS_DUE, I64(0))
     # A program may set handlers, and take them back, between two launches.
     pythons, ours = w.word(SignalWord.PYTHON_HANDLER), b.ptrtoint(relay, I64)
-    with f.loop(I64(_SIGNALS)) as i:
+    with w.loop(I64(_SIGNALS)) as i:
         number = b.trunc(i, I32)
         status = w.named("sigaction", I32, number, NULL, action)
-        is_pythons = b.and_(w.is_zero(status), f.equal(f.load(action), pythons))
+        is_pythons = b.and_(w.is_zero(status), w.equal(w.load(action), pythons))
         with b.if_then(is_pythons):
-            f.store(ours, action)
+            w.store(ours, action)
             w.named("sigaction", I32, number, action, NULL)
             w.set_word(SignalWord.IS_PENDING, I64(1))  # it may have come before this
     was_pending = w.exchange(w.word_at(SignalWord.IS_PENDING), I64(0))
@@ -206,17 +203,17 @@ def _emit_watch(module: ir.Module, where: ir.GlobalVariable, relay: ir.Function)
     with b.if_then(w.is_zero(w.named("PyErr_CheckSignals", I32))):
         answer = w.named("PyObject_CallNoArgs", POINTER, w.word(SignalWord.AFTER_HANDLERS, POINTER))
         w.named("Py_DecRef", VOID, answer)  # which may be null
-    with b.if_then(b.not_(f.is_null(w.named("PyErr_Occurred", POINTER)))):
+    with b.if_then(b.not_(w.is_null(w.named("PyErr_Occurred", POINTER)))):
         w.named("PyErr_Fetch", VOID, kind, value, traceback)
         w.named("PyErr_NormalizeException", VOID, kind, value, traceback)
-        raised, trace = f.load(value, 0, POINTER), f.load(traceback, 0, POINTER)
-        with b.if_then(b.not_(f.is_null(trace))):
+        raised, trace = w.load(value, 0, POINTER), w.load(traceback, 0, POINTER)
+        with b.if_then(b.not_(w.is_null(trace))):
             w.named("PyException_SetTraceback", I32, raised, trace)
         w.named("Py_DecRef", VOID, trace)
-        w.named("Py_DecRef", VOID, f.load(kind, 0, POINTER))
+        w.named("Py_DecRef", VOID, w.load(kind, 0, POINTER))
         w.set_word(SignalWord.RAISED, b.ptrtoint(raised, I64))
-        f.store(I64(STOPPED), launch, 8 * LaunchWord.FAILURE)
-        w.exchange(f.at(launch, 8 * LaunchWord.STOP), I64(1))
+        w.store(I64(STOPPED), launch, 8 * LaunchWord.FAILURE)
+        w.exchange(w.at(launch, 8 * LaunchWord.STOP), I64(1))
         w.set_word(SignalWord.IS_STOPPING, I64(1))
     w.named("PyGILState_Release", VOID, state)
     return w.done()
@@ -229,22 +226,22 @@ def _emit_poke(module: ir.Module, where: ir.GlobalVariable, watch: ir.Function) 
     held, and nothing is half done except what the kernel does with its arrays.
     """
     w = Writer(module, where, "poke", VOID, I32, POINTER, POINTER)
-    f, b = w, w.b
+    b = w.b
     record = w.named("pthread_getspecific", POINTER, b.trunc(w.word(SignalWord.KEY), I32))
-    w.return_unless(b.not_(f.is_null(record)))
-    frame = f.load(record, RecordPlace.FRAME, POINTER)
-    w.return_unless(b.not_(f.is_null(frame)))
-    launch = f.load(frame, FramePlace.LAUNCH, POINTER)
-    code = f.load(launch, 8 * LaunchWord.CODE, POINTER)
-    w.return_unless(b.not_(f.is_null(code)))
-    at = f.load(f.args[2], _PROCESSORS.get(platform.machine(), (0, 0))[0])
-    w.return_unless(b.icmp_unsigned(">=", at, f.load(code)))
-    w.return_unless(b.icmp_unsigned("<", at, f.load(code, 8)))
+    w.return_unless(b.not_(w.is_null(record)))
+    frame = w.load(record, RecordPlace.FRAME, POINTER)
+    w.return_unless(b.not_(w.is_null(frame)))
+    launch = w.load(frame, FramePlace.LAUNCH, POINTER)
+    code = w.load(launch, 8 * LaunchWord.CODE, POINTER)
+    w.return_unless(b.not_(w.is_null(code)))
+    at = w.load(w.args[2], _PROCESSORS.get(platform.machine(), (0, 0))[0])
+    w.return_unless(b.icmp_unsigned(">=", at, w.load(code)))
+    w.return_unless(b.icmp_unsigned("<", at, w.load(code, 8)))
     b.call(watch, [launch])
-    stop = b.load_atomic(f.at(launch, 8 * LaunchWord.STOP), "acquire", 8, typ=I64)
+    stop = b.load_atomic(w.at(launch, 8 * LaunchWord.STOP), "acquire", 8, typ=I64)
     w.return_unless(b.not_(w.is_zero(stop)))
-    w.return_unless(b.not_(w.is_zero(f.load(frame, FramePlace.CAN_LEAVE))))
-    w.named("longjmp", VOID, f.at(frame, int(FramePlace.BUFFER)), I32(1))
+    w.return_unless(b.not_(w.is_zero(w.load(frame, FramePlace.CAN_LEAVE))))
+    w.named("longjmp", VOID, w.at(frame, int(FramePlace.BUFFER)), I32(1))
     return w.done()
 
 
@@ -257,43 +254,43 @@ def _emit_record(module: ir.Module, where: ir.GlobalVariable) -> ir.Function:
     Without memory it is never looked for.
     """
     w = Writer(module, where, "record", POINTER)
-    f, b = w, w.b
+    b = w.b
     nowhere = ir.GlobalVariable(module, ir.ArrayType(I64, RECORD_BYTES // 8), "nowhere")
     nowhere.initializer, nowhere.linkage = ir.Constant(nowhere.value_type, None), "internal"
     this = w.named("PyThread_get_thread_native_id", I64)
     key = b.trunc(w.word(SignalWord.KEY), I32)
-    head, look, new, found = (f.block(name) for name in ("head", "look", "new", "found"))
+    head, look, new, found = (w.block(name) for name in ("head", "look", "new", "found"))
     place = w.memory(16)
-    f.store(w.word(SignalWord.RECORDS), place)
-    f.leave(head)
-    record = f.load(place, 0, POINTER)
-    f.unless(f.is_null(record), look, new)
-    f.store(f.load(record, RecordPlace.NEXT), place)
-    taken = b.cmpxchg(f.at(record, int(RecordPlace.THREAD_ID)), I64(0), this, "seq_cst", "seq_cst")
+    w.store(w.word(SignalWord.RECORDS), place)
+    w.leave(head)
+    record = w.load(place, 0, POINTER)
+    w.unless(w.is_null(record), look, new)
+    w.store(w.load(record, RecordPlace.NEXT), place)
+    taken = b.cmpxchg(w.at(record, int(RecordPlace.THREAD_ID)), I64(0), this, "seq_cst", "seq_cst")
     with b.if_then(b.extract_value(taken, 1)):
-        f.store(b.ptrtoint(record, I64), place)
+        w.store(b.ptrtoint(record, I64), place)
         b.branch(found)
-    f.leave(head, new)
+    w.leave(head, new)
     made = w.named("calloc", POINTER, I64(1), I64(RECORD_BYTES))
-    with b.if_then(f.is_null(made)):
+    with b.if_then(w.is_null(made)):
         b.ret(b.inttoptr(b.ptrtoint(nowhere, I64), POINTER))
-    f.store(this, made, RecordPlace.THREAD_ID)
-    f.store(b.ptrtoint(made, I64), place)
-    push = f.block("push")
-    f.leave(push)
+    w.store(this, made, RecordPlace.THREAD_ID)
+    w.store(b.ptrtoint(made, I64), place)
+    push = w.block("push")
+    w.leave(push)
     newest = w.word(SignalWord.RECORDS)
-    f.store(newest, made, RecordPlace.NEXT)
+    w.store(newest, made, RecordPlace.NEXT)
     pushed = b.cmpxchg(
         w.word_at(SignalWord.RECORDS), newest, b.ptrtoint(made, I64), "seq_cst", "seq_cst"
     )
-    f.when(b.extract_value(pushed, 1), found, push)
-    record = f.load(place, 0, POINTER)
+    w.when(b.extract_value(pushed, 1), found, push)
+    record = w.load(place, 0, POINTER)
     thread = w.named("PyThread_get_thread_ident", I64)
-    with b.if_then(f.equal(thread, w.word(SignalWord.MAIN_THREAD))):
+    with b.if_then(w.equal(thread, w.word(SignalWord.MAIN_THREAD))):
         w.set_word(SignalWord.MAIN_RECORD, b.ptrtoint(record, I64))
     w.named("pthread_setspecific", I32, key, record)
     b.ret(record)
-    return f.function
+    return w.function
 
 
 def _emit_enter(
@@ -301,18 +298,18 @@ def _emit_enter(
 ) -> ir.Function:
     """Emit ``void enter(ptr frame)``, which an entry calls before it runs the kernel."""
     w = Writer(module, where, "enter", VOID, POINTER)
-    f, b = w, w.b
-    (frame,) = f.args
+    b = w.b
+    (frame,) = w.args
     known = w.named("pthread_getspecific", POINTER, b.trunc(w.word(SignalWord.KEY), I32))
     before = b.block
-    with b.if_then(f.is_null(known), likely=False):
+    with b.if_then(w.is_null(known), likely=False):
         made = b.call(make, [])
         making = b.block
-    record = f.join(POINTER, (known, before), (made, making))
-    f.store(f.load(record, RecordPlace.FRAME), frame, FramePlace.PREVIOUS)
-    f.store(b.ptrtoint(record, I64), frame, FramePlace.RECORD)
-    f.store(b.ptrtoint(frame, I64), record, RecordPlace.FRAME)
-    is_awake = f.equal(w.word(SignalWord.WATCHER), I64(WatcherState.AWAKE))
+    record = w.join(POINTER, (known, before), (made, making))
+    w.store(w.load(record, RecordPlace.FRAME), frame, FramePlace.PREVIOUS)
+    w.store(b.ptrtoint(record, I64), frame, FramePlace.RECORD)
+    w.store(b.ptrtoint(frame, I64), record, RecordPlace.FRAME)
+    is_awake = w.equal(w.word(SignalWord.WATCHER), I64(WatcherState.AWAKE))
     with b.if_then(b.not_(is_awake), likely=False):
         b.call(rouse, [])
     return w.done()
@@ -342,13 +339,13 @@ def _poke(w: Writer, thread: Any) -> None:
 
 def _is_launching(w: Writer) -> Any:
     """Return whether the main thread runs a launch, or waits for threads that do."""
-    f, b = w, w.b
+    b = w.b
     record = w.word(SignalWord.MAIN_RECORD, POINTER)
     before = b.block
-    with b.if_then(b.not_(f.is_null(record))):
-        running = f.load(record, RecordPlace.FRAME)
+    with b.if_then(b.not_(w.is_null(record))):
+        running = w.load(record, RecordPlace.FRAME)
         known = b.block
-    frame = f.join(I64, (I64(0), before), (running, known))
+    frame = w.join(I64, (I64(0), before), (running, known))
     return b.icmp_unsigned("!=", b.or_(frame, w.word(SignalWord.CURRENT)), I64(0))
 
 
@@ -357,23 +354,23 @@ def _emit_watcher(
 ) -> ir.Function:
     """Emit ``ptr watcher(ptr nothing)``, which a thread runs permanently."""
     w = Writer(module, where, "watcher", POINTER, POINTER)
-    f, b = w, w.b
+    b = w.b
     idle, place, heard = w.memory(16), w.memory(16), w.memory(16)
-    f.store(I64(0), idle)
-    f.store(I64(0), heard)
+    w.store(I64(0), idle)
+    w.store(I64(0), heard)
     tick, watched, quiet, sleep, wait = (
-        f.block(name) for name in ("tick", "watched", "quiet", "sleep", "wait")
+        w.block(name) for name in ("tick", "watched", "quiet", "sleep", "wait")
     )
 
     def pause(ms: Any) -> None:
         w.named("poll", I32, NULL, I64(0), ms)
 
-    f.leave(tick)
+    w.leave(tick)
     is_stopping = b.icmp_unsigned("!=", w.word(SignalWord.IS_STOPPING), I64(0))
     pause(b.select(is_stopping, I32(_STOPPING_TICK_MS), I32(_TICK_MS)))
 
-    f.when(_is_launching(w), watched, quiet)
-    f.store(I64(0), idle)
+    w.when(_is_launching(w), watched, quiet)
+    w.store(I64(0), idle)
     is_stopping = b.icmp_unsigned("!=", w.word(SignalWord.IS_STOPPING), I64(0))
     with b.if_else(is_stopping) as (stop, go_on):
         with stop:
@@ -382,56 +379,56 @@ def _emit_watcher(
             w.set_word(SignalWord.IS_DUE, I64(1))
             _poke(w, w.word(SignalWord.MAIN_THREAD_ID))
     bell = w.word(SignalWord.BELL, POINTER)
-    with b.if_then(b.not_(f.is_null(bell))):
-        rung = f.load(bell)
-        with b.if_then(b.icmp_unsigned("!=", rung, f.load(heard))):
-            f.store(rung, heard)
+    with b.if_then(b.not_(w.is_null(bell))):
+        rung = w.load(bell)
+        with b.if_then(b.icmp_unsigned("!=", rung, w.load(heard))):
+            w.store(rung, heard)
             before = w.exchange(w.word_at(SignalWord.COMPANION), I64(1))
             with b.if_then(w.is_zero(before)):
                 w.start_thread(companion)
 
-    f.leave(tick, quiet)
+    w.leave(tick, quiet)
     w.set_word(SignalWord.IS_STOPPING, I64(0))
-    ticks = b.add(f.load(idle), I64(1))
-    f.store(ticks, idle)
-    f.when(b.icmp_signed(">", ticks, I64(_IDLE_TICKS)), sleep, tick)
-    f.store(I64(0), idle)
+    ticks = b.add(w.load(idle), I64(1))
+    w.store(ticks, idle)
+    w.when(b.icmp_signed(">", ticks, I64(_IDLE_TICKS)), sleep, tick)
+    w.store(I64(0), idle)
     w.set_word(SignalWord.WATCHER, I64(WatcherState.ASLEEP))
     # A launch that has begun by now may not have seen it, and is seen here after a while.
     pause(I32(_TICK_MS))
     with b.if_then(_is_launching(w)):
         before = w.exchange(w.word_at(SignalWord.WATCHER), I64(WatcherState.AWAKE))
-        b.cbranch(f.equal(before, I64(WatcherState.ASLEEP)), tick, wait)
-    f.leave(wait)
+        b.cbranch(w.equal(before, I64(WatcherState.ASLEEP)), tick, wait)
+    w.leave(wait)
     woken = w.named("sem_wait", I32, w.word_at(SignalWord.SEMAPHORE))
     b.cbranch(w.is_zero(woken), tick, wait)
-    return f.function
+    return w.function
 
 
 def _poke_running(w: Writer, place: Any) -> None:
     """Poke all threads that run a launch; those of others go on. `place` is memory for a word."""
-    f, b = w, w.b
-    head, look, done = f.block("head"), f.block("look"), f.block("looked")
-    f.store(w.word(SignalWord.RECORDS), place)
-    f.leave(head)
-    record = f.load(place, 0, POINTER)
-    f.unless(f.is_null(record), look, done)
-    f.store(f.load(record, RecordPlace.NEXT), place)
-    with b.if_then(b.not_(w.is_zero(f.load(record, RecordPlace.FRAME)))):
-        _poke(w, f.load(record, RecordPlace.THREAD_ID))
-    f.leave(head, done)
+    b = w.b
+    head, look, done = w.block("head"), w.block("look"), w.block("looked")
+    w.store(w.word(SignalWord.RECORDS), place)
+    w.leave(head)
+    record = w.load(place, 0, POINTER)
+    w.unless(w.is_null(record), look, done)
+    w.store(w.load(record, RecordPlace.NEXT), place)
+    with b.if_then(b.not_(w.is_zero(w.load(record, RecordPlace.FRAME)))):
+        _poke(w, w.load(record, RecordPlace.THREAD_ID))
+    w.leave(head, done)
 
 
 def _emit_rouse(module: ir.Module, where: ir.GlobalVariable, watcher: ir.Function) -> ir.Function:
     """Emit ``void rouse()``, which starts or wakes the watcher where the main thread launches."""
     w = Writer(module, where, "rouse", VOID)
-    f, b = w, w.b
+    b = w.b
     w.return_unless(_is_launching(w))
     semaphore = w.word_at(SignalWord.SEMAPHORE)
     before = w.exchange(w.word_at(SignalWord.WATCHER), I64(WatcherState.AWAKE))
-    with b.if_then(f.equal(before, I64(WatcherState.ASLEEP))):
+    with b.if_then(w.equal(before, I64(WatcherState.ASLEEP))):
         w.named("sem_post", I32, semaphore)
-    with b.if_then(f.equal(before, I64(WatcherState.NOT_STARTED))):
+    with b.if_then(w.equal(before, I64(WatcherState.NOT_STARTED))):
         w.named("sem_init", I32, semaphore, I32(0), I32(0))
         w.start_thread(watcher)
     return w.done()

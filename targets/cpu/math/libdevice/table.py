@@ -41,15 +41,13 @@ __all__ = ["MEANINGS"]
 # References: PTX ISA, section "cvt", "Integer Notes" and "Floating Point Notes".
 
 
-def _rounding(direction: str) -> Callable[[Any], Any]:
-    known: dict[str, Callable[[Any], Any]] = {
-        "rn": np.rint,
-        "rz": np.trunc,
-        "rd": np.floor,
-        "ru": np.ceil,
-        "away": functions.round_away,
-    }
-    return known[direction]
+_ROUNDINGS: dict[str, Callable[[Any], Any]] = {
+    "rn": np.rint,
+    "rz": np.trunc,
+    "rd": np.floor,
+    "ru": np.ceil,
+    "away": functions.round_away,
+}
 
 
 def to_integer(direction: str, source: str, target: str) -> Callable[[Any], Any]:
@@ -62,7 +60,7 @@ def to_integer(direction: str, source: str, target: str) -> Callable[[Any], Any]
     is_long = "float64" in (source, target) or limits.bits == 64
     nan_bits = 1 << (limits.bits - 1)
     of_nan = 0 if not is_long else (nan_bits if low == 0 else low)
-    rounded, least = _rounding(direction), float(low)
+    rounded, least = _ROUNDINGS[direction], float(low)
 
     def convert(x: Any) -> Any:
         if math.isnan(x):
@@ -77,7 +75,7 @@ def to_integer(direction: str, source: str, target: str) -> Callable[[Any], Any]
     return convert
 
 
-def _is_above(target: Any, source: Any) -> Callable[[Any, Any], Any]:
+def _is_above(source: Any) -> Callable[[Any, Any], Any]:
     """Return whether a float is above the integer, or the wider float, that it was made of."""
     row = ELEMENT_TYPES[np.dtype(source).name]
     if row.is_float:
@@ -97,18 +95,10 @@ def _is_above(target: Any, source: Any) -> Callable[[Any, Any], Any]:
     return whole
 
 
-def from_integer(direction: str, source: str, target: str) -> Callable[[Any], Any]:
-    """Return the conversion of an integer to a float."""
-    return _to_float(direction, numpy_dtype(source).type, numpy_dtype(target).type)
-
-
-def to_single(direction: str) -> Callable[[Any], Any]:
-    """Return the conversion of a float64 to a float32."""
-    return _to_float(direction, np.float64, np.float32)
-
-
-def _to_float(direction: str, source: Any, target: Any) -> Callable[[Any], Any]:
-    compare = register_jitable(_is_above(target, source))
+def to_float(direction: str, source_name: str, target_name: str) -> Callable[[Any], Any]:
+    """Return the conversion of an integer, or of a wider float, to a float."""
+    source, target = (numpy_dtype(each).type for each in (source_name, target_name))
+    compare = register_jitable(_is_above(source))
     below, above = target(-math.inf), target(math.inf)
     zero = target(0)
 
@@ -333,15 +323,15 @@ def _conversions() -> dict[str, Emitter]:
     float_of = {"float": "float32", "double": "float64"}
     found: dict[str, Emitter] = {}
     for direction in ("rn", "rz", "rd", "ru"):
-        found[f"double2float_{direction}"] = compiled(to_single(direction))
+        found[f"double2float_{direction}"] = compiled(to_float(direction, "float64", "float32"))
         for short, whole in integer.items():
             for name, kind in float_of.items():
                 to, back = f"{name}2{short}_{direction}", f"{short}2{name}_{direction}"
                 found[to] = compiled(to_integer(direction, kind, whole))
                 if (short, name) not in (("int", "double"), ("uint", "double")):
-                    found[back] = compiled(from_integer(direction, whole, kind))
+                    found[back] = compiled(to_float(direction, whole, kind))
     for short in ("int", "uint"):  # always exact
-        exact = from_integer("rn", integer[short], "float64")
+        exact = to_float("rn", integer[short], "float64")
         found[f"{short}2double_rn"] = compiled(exact)
     nearest = to_integer("rn", "float64", "int64")
     found["llrint"], found["llrintf"] = compiled(nearest), widened(nearest)

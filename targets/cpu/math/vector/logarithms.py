@@ -45,7 +45,7 @@ from targets.cpu.math.vector.expressions import (
     whole,
 )
 
-__all__ = ["LOWEST", "cbrt", "hypot", "log", "log1p", "log2", "log10", "pow"]
+__all__ = ["cbrt", "hypot", "log", "log1p", "log2", "log10", "pow"]
 
 _h = float.fromhex
 

@@ -44,7 +44,10 @@ __all__ = ["acos", "asin", "atan", "atan2", "cos", "sin", "tan"]
 _h = float.fromhex
 
 #: pi / 2 in two parts.
-_HALF_PI = (_h("0x1.921fb54442d18p+0"), _h("0x1.1a62633145c07p-54"))
+_HALF_PI = {
+    "float": (_h("0x1.921fb6p0"), _h("-0x1.777a5cp-25")),
+    "double": (_h("0x1.921fb54442d18p0"), _h("0x1.1a62633145c07p-54")),
+}
 #: Bits of 2 / pi after the point that a table needs: the largest exponent, and four words.
 _BITS = 1400
 
@@ -115,7 +118,7 @@ def _reduced_single(magnitude: Value) -> tuple[Value, Value]:
     product = factor * first
     n, quadrant = rounded(product)
     turns = fma(factor, second, product - n)
-    return low_half(quadrant), to_single(turns * _HALF_PI[0])
+    return low_half(quadrant), to_single(turns * _HALF_PI["double"][0])
 
 
 def _reduced_double(magnitude: Value) -> tuple[Value, Value, Value]:
@@ -143,8 +146,9 @@ def _reduced_double(magnitude: Value) -> tuple[Value, Value, Value]:
     turns, rest = two_sum(total, small)
     rest = rest + (total_rest + (small_rest + fma(factor, words[3], third_rest)))
     turns, rest = fast_two_sum(turns, rest)
-    angle, angle_rest = two_product(turns, turns.constant(_HALF_PI[0]))
-    angle_rest = fma(turns, _HALF_PI[1], fma(rest, _HALF_PI[0], angle_rest))
+    high, low = _HALF_PI["double"]
+    angle, angle_rest = two_product(turns, turns.constant(high))
+    angle_rest = fma(turns, low, fma(rest, high, angle_rest))
     # What needs no reduction stays as it is, subnormal numbers among it.
     is_small = magnitude < 0.75
     angle = select(is_small, magnitude, angle)
@@ -221,18 +225,13 @@ def _double_table() -> list[tuple[float, ...]]:
 # -- asin, acos, atan and atan2 -------------------------------------------------------------------
 
 
-#: pi / 2 in two parts.
-_HALF_PI_IN_PARTS = {
-    "float": (_h("0x1.921fb6p0"), _h("-0x1.777a5cp-25")),
-    "double": (_h("0x1.921fb54442d18p0"), _h("0x1.1a62633145c07p-54")),
-}
 #: Twice these numbers is too large.
 _LARGE = {"float": 2.0**126, "double": 2.0**1022}
 
 
 def asin(x: Value) -> Value:
     is_large, t, rest = _arc_sine(absolute(x))
-    high, low = _HALF_PI_IN_PARTS[x.kind]
+    high, low = _HALF_PI[x.kind]
     total, error = fast_two_sum(x.constant(high), t * -2.0)
     large = total + (error + fma(rest, -2.0, low))
     return copy_sign(select(is_large, large, t + rest), x)
@@ -240,7 +239,7 @@ def asin(x: Value) -> Value:
 
 def acos(x: Value) -> Value:
     is_large, t, rest = _arc_sine(absolute(x))
-    high, low = _HALF_PI_IN_PARTS[x.kind]
+    high, low = _HALF_PI[x.kind]
     # pi / 2 less an angle, or pi less twice an angle of the other half.
     factor = select(is_large, x.constant(2.0), 1.0)
     total, error = fast_two_sum(factor * high, -(factor * copy_sign(t, select(is_large, 1.0, x))))
@@ -295,7 +294,7 @@ def _angle(across: Value, along: Value, is_steep: Value, is_left: Value | None) 
     z = t * t
     angle = fma(t * z, polynomial(z, *coefficients.ATAN[kind]), t)
     # The angle is turned by a multiple of pi / 4.
-    high, low = (part * 0.5 for part in _HALF_PI_IN_PARTS[kind])
+    high, low = (part * 0.5 for part in _HALF_PI[kind])
     turns = select(is_wide, across.constant(1.0), 0.0)
     turns = select(is_steep, 2.0 - turns, turns)
     angle = select(is_steep, -angle, angle)
