@@ -32,7 +32,6 @@ __all__ = [
     "Buffer",
     "Exchange",
     "Room",
-    "Step",
     "arrive_thread",
     "each_lane",
     "expect_threads",
@@ -115,22 +114,18 @@ class Buffer:
         word = self.builder.load(self.word(self.warp))
         return self.builder.and_(word, self.builder.zext(mask, I64))
 
-    def add(self, bits: ir.Value) -> None:
-        """Set bits in the word of the thread's warp."""
-        place = self.word(self.warp)
+    def add(self, bits: ir.Value, warp: ir.Value) -> None:
+        """Set bits in the word of a warp."""
+        place = self.word(warp)
         self.builder.store(self.builder.or_(self.builder.load(place), bits), place)
 
     def set_bit(self, warp: ir.Value, lane: ir.Value) -> None:
         """Set a lane's bit of those that :meth:`bits` gives; none is set at the beginning."""
-        builder, place = self.builder, self.word(warp)
-        bit = builder.shl(I64(1), builder.add(lane, I64(WARP_SIZE)))
-        builder.store(builder.or_(builder.load(place), bit), place)
+        self.add(self.builder.shl(I64(1), self.builder.add(lane, I64(WARP_SIZE))), warp)
 
     def set_bits(self, warp: ir.Value, lanes: ir.Value) -> None:
         """Set the bits of some lanes, an i32, at once."""
-        builder, place = self.builder, self.word(warp)
-        bits = builder.shl(builder.zext(lanes, I64), I64(WARP_SIZE))
-        builder.store(builder.or_(builder.load(place), bits), place)
+        self.add(self.builder.shl(self.builder.zext(lanes, I64), I64(WARP_SIZE)), warp)
 
     def bits(self) -> ir.Value:
         """Return a bit for each lane of the thread's warp."""
@@ -161,7 +156,7 @@ def post_predicate(argument: int, room: Buffer, call: Call) -> None:
     builder = call.builder
     is_true = call.context.is_true(builder, call.signature.args[argument], call.args[argument])
     bit = builder.shl(builder.zext(is_true, I64), builder.add(room.lane, I64(WARP_SIZE)))
-    room.add(bit)
+    room.add(bit, room.warp)
 
 
 def expect_threads(builder: ir.IRBuilder, room: Room, threads: ir.Value) -> None:
@@ -191,7 +186,7 @@ def _larger(builder: ir.IRBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
 def arrive_thread(builder: ir.IRBuilder, room: Room, thread: ir.Value) -> None:
     """Let one more thread take part."""
     buffer = Buffer(builder, room, thread)
-    buffer.add(builder.shl(I64(1), buffer.lane))
+    buffer.add(builder.shl(I64(1), buffer.lane), buffer.warp)
 
 
 def last_of(builder: ir.IRBuilder, lanes: ir.Value) -> ir.Value:

@@ -43,14 +43,7 @@ from targets.cpu.intrinsics.exchange import (
     take_pair,
 )
 
-__all__ = [
-    "GROUPS",
-    "fold_neighbours",
-    "reduce_values",
-    "scan_before",
-    "scan_values",
-    "scan_vector",
-]
+__all__ = ["GROUPS", "fold_neighbours", "scan_vector"]
 
 
 def reduce_values(name: str, scope: Scope, room: Buffer, call: Call) -> None:

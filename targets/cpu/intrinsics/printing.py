@@ -15,7 +15,7 @@ from numba.core import cgutils
 
 from kerneldsl.lowering.printing import format_value
 
-__all__ = ["python_text", "write_print"]
+__all__ = ["write_print"]
 
 _BYTE, _I32, _DOUBLE = ir.IntType(8), ir.IntType(32), ir.DoubleType()
 _TEXT = _BYTE.as_pointer()

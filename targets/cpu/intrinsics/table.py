@@ -39,7 +39,6 @@ __all__ = [
     "Exchange",
     "Lowering",
     "Refused",
-    "Rewritten",
     "ScalarOperation",
     "Together",
     "lowering_of",

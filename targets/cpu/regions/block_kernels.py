@@ -21,7 +21,7 @@ from kerneldsl.ir.rewriter import clone, replace_operations, rewrite
 from kerneldsl.ir.simplify import simplify
 from kerneldsl.ir.typing import Typing
 from targets.cpu.regions.fission import split_at_barriers
-from targets.cpu.regions.ids import guard_extent, id_patterns
+from targets.cpu.regions.ids import WARP, guard_extent, id_patterns, runs_by_warps
 from targets.cpu.regions.lanes.halves import in_halves
 from targets.cpu.regions.lanes.merging import merge_rows
 from targets.cpu.regions.lanes.rows import in_strips, runs_as_one
@@ -29,9 +29,8 @@ from targets.cpu.regions.loop_writer import LoopWriter
 from targets.cpu.regions.row_parts import as_a_whole
 from targets.cpu.regions.row_regions import loaded_once, move_shared, narrowed, replace_rows, row_of
 from targets.cpu.regions.tiles.place import place_tiles
-from targets.cpu.regions.warps import WARP, runs_by_warps
 
-__all__ = ["block_region", "thread_rows", "version_nonnegative_starts"]
+__all__ = ["block_region", "version_nonnegative_starts"]
 
 
 def block_region(function: Function, spec: Specialization, typing: Typing) -> Region:

@@ -10,7 +10,7 @@ from kerneldsl.ir.operations import Operation, Region
 from kerneldsl.ir.tiles.elements import write_start
 from kerneldsl.lowering.calls import join
 from targets.cpu.math.workarounds import divide_unsigned
-from targets.cpu.regions import exchanges, grid_barriers, memory, warps
+from targets.cpu.regions import exchanges, grid_barriers, ids, memory
 from targets.cpu.regions.emitter import CountedLoop, CpuEmitter
 from targets.cpu.regions.tiles import elements, folds, products, sorts
 from targets.cpu.runtime.native_tables import LaunchWord
@@ -117,5 +117,5 @@ _HANDLERS = {
     "tile.sort": sorts.write_sort,
     "tile.store": elements.write_store,
     "tile.take": elements.write_taken,
-    **warps.HANDLERS,
+    **ids.HANDLERS,
 }

@@ -9,7 +9,7 @@ from __future__ import annotations
 import operator
 from typing import TYPE_CHECKING, Any
 
-from kerneldsl.ir.operations import LOOPS, Effect, Operation, Region, Value
+from kerneldsl.ir.operations import LOOPS, Effect, Operation, Region, Value, handed_on
 from kerneldsl.ir.recognize import constant_number
 from kerneldsl.ir.rewriter import Builder, clone_region, replace_values
 from targets.cpu.regions.grid_barriers import holds_grid_barrier
@@ -164,10 +164,7 @@ def split_loop(fission: Fission, operation: Operation, code: Code) -> list[Opera
         crosses = True  # its test reads values that only threads have
     if operation.name == "for":
         operation = _as_while(fission, operation)
-    if crosses:
-        _of_passes(fission, operation, code, is_left=bool(left))
-    else:
-        _of_threads(fission, operation, code)
+    _by_its_test(fission, operation, code, is_together=crosses, is_left=bool(left))
     return []
 
 
@@ -245,20 +242,40 @@ def _of_block(fission: Fission, operation: Operation, code: Code, *, is_left: bo
     code.out.append(again)
 
 
-def _of_passes(fission: Fission, operation: Operation, code: Code, *, is_left: bool) -> None:
-    """Split a loop in a kernel with barriers of the grid: threads give the block its test."""
+def _by_its_test(
+    fission: Fission, operation: Operation, code: Code, *, is_together: bool, is_left: bool
+) -> None:
+    """Split a loop with a test that threads compute.
+
+    Threads leave it at different times, unless they leave it together. In a kernel with barriers of
+    the grid they then give the block the test.
+    """
     before, body = operation.regions
+    mask = None if is_together else Mask(fission.flag("inside"), is_slot=True, is_of_loop=True)
     slots = _slots(fission, operation)
     code.group += map(store, slots, operation.operands)
     fission.flush(code)
+    if mask is not None:
+        no, yes = constant(False), constant(True)
+        code.out.append(fission.loop([no, store(mask.condition, no.result)], []))
+        code.group += [yes, store(mask.condition, yes.result)]
+        fission.flush(code)
+        fission.masks.append(mask)
     head, inner = Code(), Code()
     fission.split(before.operations, head)
-    goes_on = fission.of_block(before.yielded[0], head)
+    if mask is None:
+        goes_on = fission.of_block(before.yielded[0], head)
+    else:
+        head.group.append(store(mask.condition, before.yielded[0]))
+        fission.flush(head)
+        goes_on = fission.any_thread(head)
     fission.split(body.operations, inner)
     if not body.is_left:
         inner.group += map(store, slots, body.yielded)
     fission.flush(inner)
-    if is_left:
+    if mask is not None:
+        fission.masks.remove(mask)
+    elif is_left:
         leave_if_empty(fission, inner)
     regions = [closed(head.out, [goes_on]), closed(inner.out, [])]
     made = Operation("while", [], (), operation.attributes, regions, place=operation.place)
@@ -267,42 +284,11 @@ def _of_passes(fission: Fission, operation: Operation, code: Code, *, is_left: b
 
 def _slots(fission: Fission, operation: Operation) -> list[Value]:
     """Return slots of what a loop with a test carries."""
-    before, body = operation.regions
     slots = []
-    for number, value in enumerate(operation.results):
-        slot = fission.slot(value.type, value.name or "carried")
-        slots.append(slot)
-        for each in (before.arguments[number], body.arguments[number], value):
-            fission.slot_of[each] = slot
+    for values, _ in handed_on(operation):
+        slots.append(fission.slot(values[0].type, values[0].name or "carried"))
+        fission.slot_of.update(dict.fromkeys(values, slots[-1]))
     return slots
-
-
-def _of_threads(fission: Fission, operation: Operation, code: Code) -> None:
-    """Split a loop that threads leave at different times."""
-    before, body = operation.regions
-    inside = fission.flag("inside")
-    slots = _slots(fission, operation)
-    code.group += map(store, slots, operation.operands)
-    fission.flush(code)
-    no, yes = constant(False), constant(True)
-    code.out.append(fission.loop([no, store(inside, no.result)], []))
-    code.group += [yes, store(inside, yes.result)]
-    fission.flush(code)
-    mask = Mask(inside, is_slot=True, is_of_loop=True)
-    fission.masks.append(mask)
-    head, inner = Code(), Code()
-    fission.split(before.operations, head)
-    head.group.append(store(inside, before.yielded[0]))
-    fission.flush(head)
-    is_any = fission.any_thread(head)
-    fission.split(body.operations, inner)
-    if not body.is_left:
-        inner.group += map(store, slots, body.yielded)
-    fission.flush(inner)
-    fission.masks.remove(mask)
-    regions = [closed(head.out, [is_any]), closed(inner.out, [])]
-    attributes = operation.attributes
-    code.out.append(Operation("while", [], (), attributes, regions, place=operation.place))
 
 
 def _as_while(fission: Fission, operation: Operation) -> Operation:
@@ -360,9 +346,6 @@ def _unrolled(fission: Fission, operation: Operation) -> list[Operation]:
             return out + copy.operations
         out += copy.operations[:-1]
         carried = copy.yielded
-    return out + [_renamed(*each) for each in zip(operation.results, carried, strict=True)]
-
-
-def _renamed(result: Value, value: Value) -> Operation:
-    """Return an operation that gives a result another value."""
-    return Operation("cast", [value]).take_results([result])
+    # Casts to the same types give the results their values.
+    pairs = zip(operation.results, carried, strict=True)
+    return out + [Operation("cast", [value]).take_results([result]) for result, value in pairs]

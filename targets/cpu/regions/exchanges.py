@@ -34,7 +34,7 @@ from targets.cpu.runtime.native_tables import IS_SUPPORTED, LaunchWord
 if TYPE_CHECKING:
     from targets.cpu.regions.fission import Fission
 
-__all__ = ["HANDLERS", "Expansion", "room", "write_chain"]
+__all__ = ["HANDLERS", "Expansion", "room"]
 
 #: Parameters of exchanges that threads post; those who take know their types alone.
 _POSTED = frozenset({"value", "predicate", "x", "keys", "values"})
@@ -263,8 +263,16 @@ def _chain(emitter: CpuEmitter, operation: Operation) -> None:
     for axis in range(1, 3):
         blocks = builder.mul(blocks, emitter.word(LaunchWord.SPACE + axis))
 
-    def write(call: Call) -> ir.Value:
-        return write_chain(operation.attributes["of"], call, blocks, fault_record(emitter))
+    def write(call: Call) -> ir.Value | None:
+        name = operation.attributes["of"]
+        if name == "chain.publish":
+            return None  # the look-back does: a block that fails in debug mode publishes nothing
+        state = State.of(call, _ORDER)
+        if name == "chain.next":
+            return state.part_of(state.count_part())
+        kind = call.context.get_value_type(call.signature.return_type)
+        nodes = Nodes(state, kind, state.launch(), blocks)
+        return _LookBack(call, nodes, fault_record(emitter)).run()
 
     found = emitter.emitted(operation, operation.operands, write, {})
     if operation.results:
@@ -337,26 +345,3 @@ class _LookBack(SequentialLookBack):
             claimed = builder.load_atomic(place, _ORDER, 4)
             builder.store(builder.icmp_unsigned("!=", claimed, _I32(0)), result)
         return builder.load(result)
-
-
-def _next(call: Call, blocks: ir.Value, record: ir.Value) -> ir.Value:
-    state = State.of(call, _ORDER)
-    return state.part_of(state.count_part())
-
-
-def _before(call: Call, blocks: ir.Value, record: ir.Value) -> ir.Value:
-    state = State.of(call, _ORDER)
-    kind = call.context.get_value_type(call.signature.return_type)
-    return _LookBack(call, Nodes(state, kind, state.launch(), blocks), record).run()
-
-
-def _publish(call: Call, blocks: ir.Value, record: ir.Value) -> None:
-    """Leave it to the look-back, as a block that fails in debug mode publishes nothing."""
-
-
-_EMITTERS = {"chain.next": _next, "chain.before": _before, "chain.publish": _publish}
-
-
-def write_chain(name: str, call: Call, blocks: ir.Value, record: ir.Value) -> ir.Value:
-    """Write an operation; `record` is the address of the fault record, or 0."""
-    return _EMITTERS[name](call, blocks, record)

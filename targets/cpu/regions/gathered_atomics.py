@@ -32,7 +32,7 @@ from targets.cpu.intrinsics.atomics import ATOMICS
 from targets.cpu.regions.emitter import CountedLoop, CpuEmitter, write_apart
 from targets.cpu.runtime.native_tables import LaunchWord
 
-__all__ = ["gathering", "identity", "write_touched"]
+__all__ = ["gathering"]
 
 _I64 = ir.IntType(64)
 #: Elements of an array that are copied, at most.

@@ -114,6 +114,15 @@ class Bounds:
 
         return [limit(*each) for each in self.lows], [limit(*each) for each in self.highs]
 
+    def write_within(self, make: LoopWriter, low: Value, high: Value) -> tuple[Value, Value]:
+        """Write the part of a range that is within the limits."""
+        lows, highs = self.write_limits(make)
+        for each in lows:
+            low = make.larger(low, each)
+        for each in highs:
+            high = make.smaller(high, each)
+        return low, high
+
     def write_assumptions(self, make: LoopWriter) -> list[Value]:
         """Write tests of what is assumed."""
         return [make.is_within(each.write(make), SMALL // 2) for each in self.assumed]

@@ -18,7 +18,7 @@ from kerneldsl.ir.rewriter import clone, clone_region, replace_values
 from kerneldsl.ir.simplify import decide_branches, simplify
 from targets.cpu.codegen.storage import root_of
 
-__all__ = ["name_elements", "unroll_indices"]
+__all__ = ["name_elements"]
 
 _MOST_ELEMENTS = 64
 _ACCESSES = ("array.load", "array.store")

@@ -100,16 +100,12 @@ def _saturating(name: str) -> Handler:
     return _of_values(write)
 
 
-def _select(emitter: CpuEmitter, condition: Any, one: Any, two: Any) -> Any:
-    return emitter.builder.select(condition, one, two)
-
-
 HANDLERS: dict[str, Handler] = {
     "int.min": _of_values(CpuEmitter.smaller),
     "int.max": _of_values(CpuEmitter.larger),
     "int.saturating_sub": _saturating("ssub"),
     "int.saturating_add": _saturating("sadd"),
-    "int.select": _of_values(_select),
-    "bool.and": _of_values(lambda emitter, one, two: emitter.builder.and_(one, two)),
+    "int.select": _of_values(lambda emitter, *values: emitter.builder.select(*values)),
+    "bool.and": _of_values(lambda emitter, *values: emitter.builder.and_(*values)),
     "bool.not": _of_values(lambda emitter, value: emitter.builder.not_(value)),
 }

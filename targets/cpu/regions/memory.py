@@ -23,7 +23,6 @@ from kerneldsl.ir.array_parts import ArrayParts
 from kerneldsl.ir.operations import Effect, Operation, Region, Value
 from kerneldsl.lowering.numba_internals.llvm_modules import return_number
 from targets.cpu.codegen.storage import StaticArray, is_dynamic
-from targets.cpu.regions.crossing import VARYING
 from targets.cpu.regions.emitter import CpuEmitter
 from targets.cpu.runtime.native_tables import (
     MAX_DYNAMIC_BYTES,
@@ -34,6 +33,7 @@ from targets.cpu.runtime.native_tables import (
 
 __all__ = [
     "HANDLERS",
+    "VARYING",
     "cell",
     "check_dynamic_slices",
     "load",
@@ -46,6 +46,8 @@ __all__ = [
 ]
 
 _I64 = ir.IntType(64)
+#: What differs between the threads of a block.
+VARYING = frozenset((*(f"threadIdx.{axis}" for axis in "xyz"), "local.array"))
 
 
 def shared(emitter: CpuEmitter, operation: Operation) -> None:
@@ -180,24 +182,17 @@ def _is_of_threads(value: Value) -> bool:
 
 
 def _bound(emitter: CpuEmitter, operation: Operation) -> None:
+    """Leave the function if a slice ends beyond the items of dynamic shared memory."""
     end, array = operation.operands
     context, builder = emitter.context, emitter.builder
     (count,) = emitter.shape(array)
     item = context.get_abi_sizeof(context.get_data_type(array.type.dtype))
     given = emitter.converted(end, types.int64)
-    _compare(context, builder, given, count, item, operation.place.line)
-
-
-def _compare(context: Any, builder: Any, end: Any, count: Any, item: int, line: int) -> None:
-    """Leave the function if a slice ends beyond so many items of dynamic shared memory.
-
-    `item` is the size of an item, and `line` that of the slice.
-    """
-    with builder.if_then(builder.icmp_signed(">", end, count), likely=False):
+    with builder.if_then(builder.icmp_signed(">", given, count), likely=False):
         most = _I64(MAX_DYNAMIC_BYTES // item)
-        end = builder.select(builder.icmp_signed("<", end, most), end, most)
-        told = dynamic_failure(min(line, MAX_DYNAMIC_LINE))
-        return_number(context, builder, builder.add(builder.mul(end, _I64(item)), _I64(told)))
+        known = builder.select(builder.icmp_signed("<", given, most), given, most)
+        told = dynamic_failure(min(operation.place.line, MAX_DYNAMIC_LINE))
+        return_number(context, builder, builder.add(builder.mul(known, _I64(item)), _I64(told)))
 
 
 # -- values ----------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ from targets.cpu.regions.row_parts import in_parts
 from targets.cpu.regions.row_regions import element_rows, loaded_once, narrowed, replace_rows
 from targets.cpu.regions.rows import axes_of_rows
 
-__all__ = ["element_region", "read_kernel", "remarks_on_arrays"]
+__all__ = ["read_kernel", "remarks_on_arrays"]
 
 
 def read_kernel(spec: Specialization) -> tuple[Function, Region]:

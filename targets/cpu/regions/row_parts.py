@@ -156,12 +156,7 @@ def _parts(row: Operation, inner: Region, outer: Region, bounds: Bounds) -> list
     out: list[Operation] = []
     make = LoopWriter(out)
     low, high = row.operands
-    begin, end = low, high
-    lows, highs = bounds.write_limits(make)
-    for each in lows:
-        begin = make.larger(begin, each)
-    for each in highs:
-        end = make.smaller(end, each)
+    begin, end = bounds.write_within(make, low, high)
     # An empty middle if it is not known that indices are within the axis.
     begin = make.smaller(begin, high)
     end = make.larger(end, begin)

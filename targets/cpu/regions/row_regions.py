@@ -311,13 +311,7 @@ def _within(row: Operation, bounds: Bounds) -> list[Operation]:
     """Return a row within bounds, if the conditions hold."""
     out: list[Operation] = []
     make = LoopWriter(out)
-    low, high = row.operands
-    lows, highs = bounds.write_limits(make)
-    for each in lows:
-        low = make.larger(low, each)
-    for each in highs:
-        high = make.smaller(high, each)
-    inner = row_like(row, row.regions[0], (low, high))
+    inner = row_like(row, row.regions[0], bounds.write_within(make, *row.operands))
     conditions = bounds.write_conditions(make)
     out.append(if_then(make.all(conditions), [inner]) if conditions else inner)
     return out

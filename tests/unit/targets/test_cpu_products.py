@@ -9,9 +9,8 @@ import pytest
 
 import kerneldsl as kd
 from targets.cpu.codegen.levels import features_in_use
-from targets.cpu.regions.tiles import register_kernels
-from targets.cpu.regions.tiles import register_kernels as product_units
-from targets.cpu.regions.tiles.register_kernels import parts
+from targets.cpu.regions.tiles import products
+from targets.cpu.regions.tiles.products import parts
 from tests.support.arrays import assert_same_bits
 from tests.support.extent import full_beyond
 from tests.support.tile_words import product
@@ -33,7 +32,7 @@ def test_vectors(name: str, shape: tuple[int, int, int], monkeypatch: pytest.Mon
         asked.append(name)
         return frozenset(_FEATURES[name])
 
-    monkeypatch.setattr(register_kernels, "features_in_use", features)
+    monkeypatch.setattr(products, "features_in_use", features)
     monkeypatch.setenv("KERNELDSL_CACHE", "0")
     rows, columns, depth = shape
 
@@ -68,8 +67,7 @@ _UNITS = {
 def _with_features(monkeypatch: pytest.MonkeyPatch, features: set[str]) -> None:
     if not features <= features_in_use():
         pytest.skip(f"this processor has not all of {sorted(features)}")
-    for module in (register_kernels, product_units):
-        monkeypatch.setattr(module, "features_in_use", lambda: frozenset(features))
+    monkeypatch.setattr(products, "features_in_use", lambda: frozenset(features))
     monkeypatch.setenv("KERNELDSL_CACHE", "0")
 
 

@@ -160,11 +160,8 @@ def _runs(loop: Operation, out: LoopWriter) -> Value:
     return out.numba(operator.lt if (constant_number(step) or 0) > 0 else operator.gt, start, stop)
 
 
-# -- the test ----------------------------------------------------------------------------------
-
-
-def _disjoint(emitter: CpuEmitter, operation: Operation) -> None:
+def _write_test(emitter: CpuEmitter, operation: Operation) -> None:
     emitter.set(operation, write_apart(emitter, *operation.operands))
 
 
-HANDLERS = {_DISJOINT: _disjoint}
+HANDLERS = {_DISJOINT: _write_test}

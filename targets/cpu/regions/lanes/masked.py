@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from numba import types
 
-from kerneldsl.ir.operations import Effect, Label, Operation, Region, Value, given_to
+from kerneldsl.ir.operations import Effect, Label, Operation, Region, Value, given_to, handed_on
 from kerneldsl.ir.recognize import OPERATORS, constant_number, operands_of, operator_of
 from kerneldsl.ir.rewriter import clone_inside
 from targets.cpu.math.vector.define import FUNCTIONS
@@ -36,7 +36,7 @@ from targets.cpu.regions.loop_writer import LoopWriter
 if TYPE_CHECKING:
     from targets.cpu.regions.lanes.strips import Strip
 
-__all__ = ["LANES", "MaskedLoop", "masked_loop", "write_masked"]
+__all__ = ["LANES", "masked_loop", "write_masked"]
 
 #: Threads of a strip: one vector of the widest processors for 32-bit values.
 LANES = 16
@@ -75,8 +75,10 @@ def masked_loop(operation: Operation, values: LaneValues) -> MaskedLoop | None:
     loop = found.loop
     if not (values.is_divided(loop) and all(map(_is_number, [*loop.results, *operation.results]))):
         return None
-    if loop.name == "for" and not _is_counted(loop):
-        return None
+    if loop.name == "for" and not (
+        loop.operands[0].type == types.int64 and constant_number(loop.operands[2])
+    ):
+        return None  # its step is unknown, or its counter not an int64
     if not all(_is_plain(each) for region in loop.regions for each in region.walk()):
         return None
     return found if all(_is_plain(each) for each in found.after) else None
@@ -94,11 +96,6 @@ def _loop_of(operation: Operation) -> MaskedLoop | None:
     if any(each.name in ("for", "while", "for_each") for r in loop.regions for each in r.walk()):
         return None
     return MaskedLoop(loop, operation, after)
-
-
-def _is_counted(loop: Operation) -> bool:
-    """Return whether a loop counts in int64, up or down."""
-    return loop.operands[0].type == types.int64 and bool(constant_number(loop.operands[2]))
 
 
 def _is_number(value: Value) -> bool:
@@ -141,12 +138,8 @@ class _Rounds:
         self.body = loop.regions[-1]
         slots = strip.slots
         self.inside = slots.make(types.boolean, "inside")
-        count = len(loop.results)
         #: Slots of the variables of the loop.
-        self.carried = [
-            slots.give([each, *(r.arguments[number - count] for r in loop.regions)], "carried")
-            for number, each in enumerate(loop.results)
-        ]
+        self.carried = [slots.give(values, "carried") for values, _ in handed_on(loop)]
         #: The slot of the counter of a ``for``, if it differs between lanes that are inside.
         self.counter: Value | None = None
         self.is_counted = loop.name == "for"

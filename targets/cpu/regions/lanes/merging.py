@@ -37,13 +37,12 @@ from kerneldsl.lowering.loop_marks import NOT_UNROLLED, UNROLLED_AS_VECTORS
 from targets.cpu.codegen.storage import may_share, root_of
 from targets.cpu.regions.lanes.choice import STRIP
 from targets.cpu.regions.lanes.slots import low_bits_only
-from targets.cpu.regions.lanes.values import LaneValues, of_first_thread
+from targets.cpu.regions.lanes.values import SUMS, LaneValues, of_first_thread
 from targets.cpu.regions.loop_writer import LoopWriter
 from targets.cpu.regions.row_parts import as_a_whole
 
 __all__ = ["merge_rows"]
 
-_SUMS = {operator.add: 1, operator.sub: -1}
 _PLAIN = frozenset({"array.load", "array.store", "slot.load", "slot.store"})
 
 
@@ -217,8 +216,8 @@ def _guess(value: Value) -> int:
     made = value.owner
     if isinstance(made, Operation):
         function, operands = operator_of(made), operands_of(made)
-        if function in _SUMS and len(operands) == 2:
-            return _guess(operands[0]) + _SUMS[function] * _guess(operands[1])
+        if function in SUMS and len(operands) == 2:
+            return _guess(operands[0]) + SUMS[function] * _guess(operands[1])
         if function is operator.mul:
             return _guess(operands[0]) * _guess(operands[1])
         if function is operator.neg:

@@ -27,7 +27,7 @@ from targets.cpu.regions.lanes.strips import Strip
 from targets.cpu.regions.lanes.values import LaneValues, loads_of_bounds
 from targets.cpu.regions.loop_writer import LoopWriter
 
-__all__ = ["LaneArrays", "in_strips", "is_of_one_thread", "runs_as_one"]
+__all__ = ["in_strips", "runs_as_one"]
 
 _INT64 = types.int64
 #: Threads of a row that are run as one strip, at most.

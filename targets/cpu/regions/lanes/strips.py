@@ -16,7 +16,15 @@ from collections.abc import Callable
 
 from numba import types
 
-from kerneldsl.ir.operations import Effect, Operation, Region, Value, given_to, keep_results
+from kerneldsl.ir.operations import (
+    Effect,
+    Operation,
+    Region,
+    Value,
+    given_to,
+    handed_on,
+    keep_results,
+)
 from kerneldsl.ir.recognize import constant_number
 from kerneldsl.ir.rewriter import clone, if_then
 from kerneldsl.lowering.loop_marks import IN_SHORT_VECTORS, NOT_UNROLLED, UNROLLED_AS_VECTORS
@@ -26,7 +34,7 @@ from targets.cpu.regions.lanes.slots import LaneSlots, RowReads
 from targets.cpu.regions.lanes.values import LaneValues, loads_of_bounds, of_first_thread
 from targets.cpu.regions.loop_writer import LoopWriter
 
-__all__ = ["Strip", "shared_slots"]
+__all__ = ["Strip"]
 
 
 class Strip:
@@ -135,12 +143,10 @@ class Strip:
         in the loop: it depends on the types there.
         """
         writer, shared = LoopWriter(group), LoopWriter()
-        count = len(loop.results)
-        for number, (result, value) in enumerate(zip(loop.results, given_to(loop), strict=True)):
-            values = [result, *(r.arguments[number - count] for r in loop.regions)]
+        for values, (value, *_) in handed_on(loop):
             if not self.values.vary(values):
                 continue
-            place = self.slots.share(values, self.shared.get(result))
+            place = self.slots.share(values, self.shared.get(values[0]))
             if place is None or self.slots.place_of.get(value) is not place:
                 store = writer if value in self.values.varying else shared
                 store.store(place or self.slots.give(values, "carried"), value)
@@ -199,8 +205,10 @@ class Strip:
         group = LoopWriter()
         index = group.numba(operator.add, base, self.values.lane)
         index.name = counter.name
+        stores = LoopWriter()
         for result, last in zip(loop.results, body.yielded, strict=True):
-            body.operations.insert(-1, _store(self.slots.place_of[result], last))
+            stores.store(self.slots.place_of[result], last)
+        body.operations[-1:-1] = stores.operations
         values = {counter: index}
         group.operations += [clone(each, values) for each in body.operations[:-1]]
         turn.operations += self._in_turn(group.operations, room, turn)
@@ -216,10 +224,6 @@ class Strip:
         again = [clone(each, copies) for each in group]
         is_whole = turn.numba(operator.eq, room, self.width)
         return [if_then(is_whole, [self.run_row(group)], [self.run_row(again, room)])]
-
-
-def _store(place: Value, value: Value) -> Operation:
-    return Operation("lane.store", [place, value], effect=Effect.WRITE)
 
 
 # In ``for p: for q: total += …`` the inner loop begins with the outer one's value, and its result

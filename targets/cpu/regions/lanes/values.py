@@ -12,12 +12,12 @@ from kerneldsl.ir.recognize import constant_number, indices_of, operands_of, ope
 from kerneldsl.ir.rewriter import clone
 from targets.cpu.regions.loop_writer import LoopWriter
 
-__all__ = ["LaneValues", "loads_of_bounds", "of_first_thread", "place_of"]
+__all__ = ["SUMS", "LaneValues", "loads_of_bounds", "of_first_thread", "place_of"]
 
 #: Operations that read an element: at one place it is the same for all threads that read it at
 #: once.
 _LOADS = ("array.load", "packed.load")
-_SUMS = {operator.add: 1, operator.sub: -1}
+SUMS = {operator.add: 1, operator.sub: -1}
 
 
 class LaneValues:
@@ -127,9 +127,9 @@ class LaneValues:
         if made.name == "cast" and made.operands[0].type in (types.int64, types.uint64):
             return self.stride(made.operands[0]) if value.type.bitwidth == 64 else None
         function, operands = operator_of(made), operands_of(made)
-        if function in _SUMS and len(operands) == 2:
+        if function in SUMS and len(operands) == 2:
             one, two = map(self.stride, operands)
-            return None if one is None or two is None else one + _SUMS[function] * two
+            return None if one is None or two is None else one + SUMS[function] * two
         if function is operator.mul:
             for each, other in (operands, operands[::-1]):
                 factor, stride = constant_number(each), self.stride(other)

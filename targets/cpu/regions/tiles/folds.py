@@ -19,7 +19,7 @@ from kerneldsl.ir.tiles.folds import Combiner
 from kerneldsl.lowering.groups import WIDTHS, Combination
 from targets.cpu.intrinsics.groups import fold_neighbours, scan_vector
 from targets.cpu.regions.emitter import CpuEmitter
-from targets.cpu.regions.tiles.writer import Elements, TileCode
+from targets.cpu.regions.tiles.elements import Elements, TileCode
 
 __all__ = ["write_fold"]
 

@@ -16,7 +16,7 @@ from numba import types
 from kerneldsl.ir.operations import Operation
 from kerneldsl.ir.tiles.folds import key_bits, key_type, number_of, sort_key
 from targets.cpu.regions.emitter import CpuEmitter
-from targets.cpu.regions.tiles.writer import Elements, TileCode
+from targets.cpu.regions.tiles.elements import Elements, TileCode
 
 __all__ = ["write_argsort", "write_sort"]
 
