@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Set
 from typing import Any, TypeAlias
 
@@ -47,11 +48,13 @@ def check_array(
     ndim: int | None = None,
     halves: bool = False,
     remedy: str = "Reshape it",
+    dtype_remedy: str = "",
 ) -> None:
     """Refuse what is no array, or one of another dtype or rank.
 
     `kinds` are characters of NumPy's dtype kinds that are taken, with `halves` float16 and bfloat16
-    beside them; `dtypes` are names of dtypes instead. Any rank by default.
+    beside them; `dtypes` are names of dtypes instead. Any rank by default. `dtype_remedy` is for
+    arrays that a conversion alone does not mend.
     """
     is_odd = isinstance(value, np.matrix) or is_masked_array(type(value))
     if is_odd or not isinstance(value, np.ndarray | kd.DeviceArray):
@@ -79,10 +82,11 @@ def check_array(
         raise ArgumentTypeError(
             f"{name} has the dtype {dtype}",
             value=dtype,
-            limit=f"Taken are {', '.join(wanted)}, in this machine's byte order",
+            limit=f"Accepted dtypes: {', '.join(wanted)}"
+            + f", in {sys.byteorder}-endian byte order" * (not dtype.isnative),
             remedy="Omit out, or make one of such a dtype"  # a converted copy would be lost
             if name == "out"
-            else conversion(name, dtype, wanted),
+            else dtype_remedy or conversion(name, dtype, wanted),
         )
 
 

@@ -56,10 +56,9 @@ def conversion(name: str, dtype: np.dtype[Any], wanted: Sequence[str]) -> str:
     if dtype == np.uint64 and "int64" in wanted:
         return f"Convert it, with {name}.astype(np.int64), which holds values below 2**63"
     if dtype.kind in "biufc" or dtype.name == "bfloat16":
-        return (
-            f"None of them holds every value of {dtype}. Compare {name} with "
-            f"{name}.astype({widest}), and pass that if they are equal"
-        )
+        is_rounded = not by_size or by_size[-1].kind not in "biu"
+        kept = "which rounds" if is_rounded else f"if {by_size[-1]} holds all its values"
+        return f"Pass {name}.astype({widest}), {kept}"
     return f"Convert it to numbers, with {name}.astype({widest}) for instance"
 
 

@@ -29,6 +29,11 @@ __all__ = ["equalize", "grey", "histogram"]
 LEVELS = 256
 #: The dtype of their counts.
 COUNTED = np.dtype(np.int32)
+#: The remedy for an image of another dtype: a conversion alone would make many values equal.
+_TO_BYTES = (
+    "Scale values to 0 … 255: (255 * image).astype(np.uint8) for values of 0 to 1, "
+    "(image // 256).astype(np.uint8) for uint16, image.astype(np.uint8) for values of 0 to 255"
+)
 
 
 @kd.kernel(wraparound=False)
@@ -93,7 +98,7 @@ def grey(image: Array, *, out: Out = None) -> Any:
     >>> grey(np.array([[[255, 255, 255], [255, 0, 0]]], np.uint8)).tolist()
     [[255, 76]]
     """
-    check_array("image", image, dtypes=("uint8",), ndim=3)
+    check_array("image", image, dtypes=("uint8",), ndim=3, dtype_remedy=_TO_BYTES)
     if image.shape[2] not in (3, 4):
         raise ArgumentTypeError(
             f"image has {image.shape[2]} channels",
@@ -139,7 +144,7 @@ def histogram(image: Array, *, out: Out = None) -> Any:
     >>> histogram(np.array([[2, 0], [2, 1]], np.uint8))[:4].tolist()
     [1, 1, 2, 0]
     """
-    check_array("image", image, dtypes=("uint8",))
+    check_array("image", image, dtypes=("uint8",), dtype_remedy=_TO_BYTES)
     check_out(out, like=image, shape=(LEVELS,), dtype=np.dtype(np.int64))
     pixels = on_device(contiguous_1d(image))
     return finish(count_bins(pixels, pixels, LEVELS, itself, COUNTED), like=image, out=out)
@@ -175,7 +180,7 @@ def equalize(image: Array, *, out: Out = None) -> Any:
     >>> equalize(np.array([[10, 11], [11, 12]], np.uint8)).tolist()
     [[0, 170], [170, 255]]
     """
-    check_array("image", image, dtypes=("uint8",), ndim=2)
+    check_array("image", image, dtypes=("uint8",), ndim=2, dtype_remedy=_TO_BYTES)
     shape = tuple(image.shape)
     source, result = source_and_result(image, out, shape, image.dtype, any_layout=True)
     if image.size:

@@ -13,7 +13,7 @@ from stdlib_kernels.arrays import allocate, finish, on_device
 from stdlib_kernels.checks import Array, check_array
 from stdlib_kernels.functions import library_function
 from stdlib_kernels.parameters import integer_of, integers_of, wrong_value
-from stdlib_kernels.quantized.formats import format_of, pack
+from stdlib_kernels.quantized.formats import check_words, format_of, pack
 from stdlib_kernels.quantized.weights import (
     FLOATS,
     check_scales,
@@ -216,7 +216,7 @@ def dequantize(
     [[1.0, -3.0, 2.0, 0.0]]
     """
     chosen = format_of(format)
-    check_array("words", words, dtypes=(chosen.stored.name,), ndim=2)
+    check_words(words, chosen, 2)
     room = words.shape[1] * chosen.per_element
     inner = room if count is None else integer_of("count", count, 0, room)
     wanted = float_dtype_of(dtype)

@@ -12,7 +12,7 @@ from stdlib_kernels.checks import Array, check_array
 from stdlib_kernels.functions import library_function
 from stdlib_kernels.parameters import choice_of, integer_of, wrong_value
 
-__all__ = ["FORMATS", "Format", "format_of", "pack", "unpack"]
+__all__ = ["FORMATS", "Format", "check_words", "format_of", "pack", "unpack"]
 
 
 class Format(NamedTuple):
@@ -97,6 +97,18 @@ def format_of(name: Any) -> Format:
     return FORMATS[choice_of("format", name, tuple(FORMATS))]
 
 
+def check_words(words: Any, chosen: Format, ndim: int | None = None) -> None:
+    """Refuse packed numbers of another dtype or rank: their bits are not to be converted."""
+    stored, found = chosen.stored, getattr(words, "dtype", None)
+    formats = [repr(name) for name, each in FORMATS.items() if each.stored == found]
+    remedy = f"Pass quantized.quantize(w, {chosen.name!r}), or quantized.pack of its numbers"
+    if formats:
+        remedy = f"Pass the format of words of {found}: {' or '.join(formats)}"
+    elif found is not None and found.kind in "biu" and found.itemsize == stored.itemsize:
+        remedy = f"Pass words.view({stored.name!r}), if these are bits of that dtype"
+    check_array("words", words, dtypes=(stored.name,), ndim=ndim, dtype_remedy=remedy)
+
+
 @library_function
 def pack(codes: Array, format: str) -> Any:
     """Pack numbers of a format along the last axis, as `matmul` reads them.
@@ -172,7 +184,7 @@ def unpack(words: Array, format: str, count: int | None = None) -> Any:
     [[1, 2]]
     """
     chosen = format_of(format)
-    check_array("words", words, dtypes=(chosen.stored.name,))
+    check_words(words, chosen)
     host = to_host(words)
     if not host.ndim:
         raise wrong_value("the shape of words", host.shape, "It must have rows")

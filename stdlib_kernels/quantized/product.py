@@ -12,7 +12,7 @@ from stdlib_kernels.functions import repeated_function
 from stdlib_kernels.movement.along import repeated
 from stdlib_kernels.parameters import wrong_value
 from stdlib_kernels.quantized.few_rows import fits_planes, multiply_planes
-from stdlib_kernels.quantized.formats import FORMATS, Format, format_of
+from stdlib_kernels.quantized.formats import FORMATS, Format, check_words, format_of
 from stdlib_kernels.quantized.many_rows import multiply_many
 from stdlib_kernels.quantized.tiles import multiply_tiles
 from stdlib_kernels.quantized.vectors import fits_vectors, multiply_vectors
@@ -49,9 +49,10 @@ def matmul(
     Parameters
     ----------
     x : ndarray or device array of shape (m, k)
-        float32, float16 or bfloat16: numbers become floats of this dtype. Or int8 for integers, and
-        floats of 8 bits for these. Then products are added exactly, or as float32, and the sums are
-        multiplied by scales. A sum that int32 may not hold is one of exact parts.
+        For formats of integers float32, float16 or bfloat16: numbers become floats of this dtype.
+        Or int8, and for formats of 8-bit floats those alone. Then products are added exactly, or as
+        float32, and the sums are multiplied by scales. A sum that int32 may not hold is one of
+        exact parts.
     words : array of shape (n, elements)
         Numbers of a format, as `pack` returns them.
     scales : array of float32 or float16, of shape (rows, groups)
@@ -137,10 +138,14 @@ def _check_factors(x: Array, words: Array, chosen: Format) -> None:
     name = chosen.name
     if chosen.is_float:
         taken: tuple[str, ...] = tuple(each for each in FORMATS if FORMATS[each].is_float)
+        floats = "x" if str(getattr(x, "dtype", "")) in FLOATS else "x.astype(np.float32)"
+        remedy = (
+            f"Pass words and scales of quantized.quantize({floats}, {name!r}) as x and x_scales"
+        )
     else:
-        taken = (*FLOATS, "int8")
-    check_array("x", x, dtypes=taken, ndim=2)
-    check_array("words", words, dtypes=(chosen.stored.name,), ndim=2)
+        taken, remedy = (*FLOATS, "int8"), ""
+    check_array("x", x, dtypes=taken, ndim=2, dtype_remedy=remedy)
+    check_words(words, chosen, 2)
     check_same_kind("words", words, "x", x)
     wanted = chosen.elements(x.shape[1])
     if words.shape[1] != wanted:

@@ -229,8 +229,8 @@ def check_not_empty(name: str, x: Array, axis: Axis) -> None:
     axes = axes_of(axis, x.ndim)
     if not math.prod(x.shape[i] for i in axes):
         raise ArgumentValueError(
-            f"{name} of an array of shape {tuple(x.shape)} over axes {axes} is of no elements",
+            f"{name} over axes {axes} of an array of shape {tuple(x.shape)} has no value",
             value=tuple(x.shape),
-            limit=f"No elements have no {name}",
-            remedy="Test x.size before",
+            limit="There are no elements",
+            remedy="Test x.size first" + ", or pass initial=…" * (name in ("max", "min")),
         )
