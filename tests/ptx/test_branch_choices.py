@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import kerneldsl as kd
-from targets.cuda.compile.branch_choices import branch_choices
+from targets.cuda.compile.choices import branch_choices
 from tests.ptx.helpers import body_of, compile_ptx
 from tests.ptx.interpreter import run_ptx
 from tests.ptx.pass_kernels import artifact_for_pass

@@ -8,7 +8,7 @@ import re
 import pytest
 
 import kerneldsl as kd
-from targets.cuda.compile.divide_late import divide_late
+from targets.cuda.compile.divisions import divide_late
 from tests.ptx.helpers import body_of, compile_ptx
 
 _BLOCKS = """.entry e()

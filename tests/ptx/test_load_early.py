@@ -9,7 +9,7 @@ import pytest
 
 import kerneldsl as kd
 from kerneldsl.contract import Promises
-from targets.cuda.compile.load_early import load_early
+from targets.cuda.compile.divisions import load_early
 from tests.ptx.helpers import body_of, compile_ptx
 
 _BLOCK = """.entry e()

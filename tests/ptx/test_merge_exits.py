@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from targets.cuda.compile.merge_exits import merge_exits
+from targets.cuda.compile.merge_branches import merge_exits
 from tests.ptx.helpers import body_of, compile_ptx
 from tests.ptx.interpreter import RELATIONS, run_ptx
 from tests.support.simulated_grid import SimulatedGrid

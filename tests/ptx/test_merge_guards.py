@@ -8,7 +8,7 @@ import pytest
 
 import kerneldsl as kd
 from kerneldsl.contract import ArrayPromises, Promises
-from targets.cuda.compile.merge_guards import merge_guards
+from targets.cuda.compile.merge_branches import merge_guards
 from tests.ptx.helpers import body_of, compile_ptx
 from tests.ptx.interpreter import run_ptx
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from targets.cuda.compile.move_exchanges import move_exchanges
+from targets.cuda.compile.choices import move_exchanges
 from tests.ptx.helpers import body_of
 from tests.ptx.interpreter import run_ptx
 from tests.ptx.pass_kernels import artifact_for_pass

@@ -9,7 +9,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from kerneldsl.contract import Promises
-from targets.cuda.compile.short_counters import shorten_counters
+from targets.cuda.compile.loop_counters import shorten_counters
 from tests.ptx.helpers import body_of, compile_ptx
 from tests.ptx.interpreter import RELATIONS, run_ptx
 

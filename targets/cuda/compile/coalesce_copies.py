@@ -18,7 +18,15 @@ from typing import NamedTuple
 
 from kerneldsl.contract import Report
 from targets.cuda.compile.addresses.function import Function, Instruction, read_function
-from targets.cuda.compile.ptx_lines import LABEL, branch_of, on_functions, results_of
+from targets.cuda.compile.ptx_lines import (
+    branch_of,
+    count_registers,
+    count_writes,
+    on_functions,
+    registers_of,
+    results_of,
+    split_blocks,
+)
 
 __all__ = ["coalesce_copies"]
 
@@ -91,7 +99,7 @@ def _first_candidate(lines: list[str], seen: set[str]) -> str | None:
     ]
     if not copies:
         return None
-    writes = Counter(register for line in lines for register in results_of(line))
+    writes = count_writes(lines)
     return next((one for one, other in copies if writes[one] == 1 and writes[other] > 1), None)
 
 
@@ -159,12 +167,12 @@ def _move(function: Function, copy: _Copy, number: int, *, is_equal: bool) -> di
     definition: Instruction | None = None
     is_moved = False
     for each in function.blocks[number].instructions:
-        written, read = set(each.results), _read(each)
+        written, read = set(each.results), set(each.reads)
         if each is copy.instruction:
             is_equal, definition = True, None
             continue
         if definition is not None and (
-            copy.variable in written | read or written & _read(definition)
+            copy.variable in written | read or not written.isdisjoint(definition.reads)
         ):
             definition = None
         if copy.name in read and not is_equal:
@@ -180,13 +188,6 @@ def _move(function: Function, copy: _Copy, number: int, *, is_equal: bool) -> di
     return moved
 
 
-def _read(instruction: Instruction) -> set[str]:
-    """Return the registers that an instruction reads."""
-    names = _REGISTER.findall(" ".join((instruction.predicate, *instruction.operands)))
-    written = instruction.results
-    return set(names[len(written) :]) if written and not instruction.predicate else set(names)
-
-
 _COPY = re.compile(r"^\s*mov\.b(?:32|64)\s+(%(?:r|rd)\d+), (%(?:r|rd)\d+);")
 #: Arithmetic, which can be done earlier.
 _PURE = re.compile(
@@ -195,7 +196,6 @@ _PURE = re.compile(
 )
 #: What may read or write other registers than those of its line.
 _UNKNOWN = re.compile(r"inline asm|[{}]|\bcall\b")
-_REGISTER = re.compile(r"%[\w.]+")
 
 
 @on_functions("mov.b")
@@ -223,26 +223,18 @@ def coalesce_copies(lines: list[str], report: Report) -> list[str]:
     """
     if not any("mov.b" in line and _COPY.match(line) for line in lines):
         return lines
-    uses = Counter(name for line in lines for name in _REGISTER.findall(line))
+    uses = count_registers(lines)
     written: list[str] = []
-    block: list[str] = []
-    for line in lines:
-        block.append(line)
-        if branch_of(line):
-            coalesced = _of_block(block, uses)
-            report("value", "computed without a copy", len(block) - len(coalesced))
-            written += coalesced
-            block = []
-        elif LABEL.match(line):
-            written += block
-            block = []
-    coalesced, count = _coalesce_head_copies([*written, *block])
-    report("value", "computed without a copy", count)
+    for block in split_blocks(lines):
+        written += _of_block(block, uses) if block and branch_of(block[-1]) else block
+    count = len(lines) - len(written)
+    coalesced, more = _coalesce_head_copies(written)
+    report("value", "computed without a copy", count + more)
     return coalesced
 
 
 def _of_block(block: list[str], uses: Counter[str]) -> list[str]:
-    """Return a block that ends with a branch."""
+    """Return a block that ends with a branch, without copies."""
     copies = [line for line in block if "mov.b" in line and _COPY.match(line)]
     if not copies or any(map(_UNKNOWN.search, block)):
         return block
@@ -260,7 +252,7 @@ def _coalesced(block: list[str], place: int, uses: Counter[str]) -> list[str]:
     made = [n for n, line in enumerate(block) if value in results_of(line)]
     if len(made) != 1 or made[0] > place:
         return block
-    after = sum(_REGISTER.findall(line).count(value) for line in block[made[0] :])
+    after = count_registers(block[made[0] :])[value]
     is_kept = not any(variable in results_of(line) for line in block[place + 1 :])
     if after != uses[value] or not is_kept:
         return block
@@ -282,8 +274,8 @@ def _before_use(definition: str, lines: list[str]) -> list[str]:
     They may access memory at an address that the old value of the variable is part of. That address
     is one of an element as long as the variable has the value.
     """
-    names = set(_REGISTER.findall(definition))
-    uses = (results_of(definition)[0] in _REGISTER.findall(line) for line in lines)
+    names = set(registers_of(definition))
+    uses = (results_of(definition)[0] in registers_of(line) for line in lines)
     changes = (bool(names & set(results_of(line))) for line in lines)
     ends = [n for n, each in enumerate(zip(uses, changes, strict=True)) if any(each)]
     return lines[: ends[0]] if ends else lines
@@ -300,7 +292,7 @@ def _divided(
     rest: list[str] = []
     after = [definition]
     for line in lines:
-        results, names = results_of(line), _REGISTER.findall(line)
+        results, names = results_of(line), registers_of(line)
         if variable in results:
             return None
         if variable not in names:
@@ -308,7 +300,7 @@ def _divided(
             after.append(line)
             continue
         changed = {name for each in after for name in results_of(each)}
-        touched = {name for each in after for name in _REGISTER.findall(each)}
+        touched = {name for each in after for name in registers_of(each)}
         if not _PURE.match(line) or changed & set(names) or touched & set(results):
             return None
         ahead.append(line)

@@ -13,12 +13,18 @@ PTX ISA, sections "Integer Arithmetic Instructions: max" and "add".
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from kerneldsl.contract import Report
-from targets.cuda.compile.ptx_lines import LABEL, branch_of, declare, on_functions, results_of
+from targets.cuda.compile.ptx_lines import (
+    LABEL,
+    branch_of,
+    count_registers,
+    declare,
+    on_functions,
+    results_of,
+)
 
 __all__ = ["narrow_maxima"]
 
@@ -74,7 +80,7 @@ class _Writer:
         for number, line in enumerate(lines):
             for name in results_of(line):
                 self._writes.setdefault(name, []).append(number)
-        self._uses = Counter(name for line in lines for name in re.findall(r"%\w+", line))
+        self._uses = count_registers(lines)
         self._registers: list[str] = []
 
     def written(self, report: Report) -> list[str]:

@@ -14,11 +14,18 @@ Harvard University 26 (1951), for congruential generators.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from typing import NamedTuple
 
 from kerneldsl.contract import Report, ignore_remark
-from targets.cuda.compile.ptx_lines import LABEL, declare, innermost_loops, on_functions, results_of
+from targets.cuda.compile.ptx_lines import (
+    LABEL,
+    count_registers,
+    count_writes,
+    declare,
+    innermost_loops,
+    on_functions,
+    results_of,
+)
 
 __all__ = [
     "multiply_by_bits",
@@ -80,7 +87,7 @@ def multiply_by_bits(lines: list[str], report: Report) -> list[str]:
     mul.lo.s32 %r3, %r2, -306674912;
     """
     text = "\n".join(lines)
-    uses = Counter(re.findall(r"%p\d+", text))
+    uses = count_registers(lines)
 
     def product(found: re.Match[str]) -> str:
         if uses[found["predicate"]] > 2:
@@ -123,7 +130,7 @@ def widen_products(lines: list[str], report: Report) -> list[str]:
     cvt.u16.u32 %rs3, %kd_wide3;
     }
     """
-    writes = Counter(name for line in lines for name in results_of(line))
+    writes = count_writes(lines)
     #: Registers of 32 bits with the same low halves.
     wide: dict[str, str] = {}
     written: list[str] = []
@@ -285,5 +292,4 @@ def unroll_remainders(lines: list[str], report: Report) -> list[str]:
 def _is_counter(register: str, lines: list[str], body: list[str]) -> bool:
     """Return whether a register counts a remainder down to 0, and has no other values."""
     end = re.compile(rf"^\s*setp\.ne\.b64\s+%p\d+, {register}, 0;")
-    writes = sum(register in results_of(line) for line in lines)
-    return writes == 2 and any(map(end.match, body))
+    return count_writes(lines)[register] == 2 and any(map(end.match, body))

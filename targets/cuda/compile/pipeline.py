@@ -22,15 +22,12 @@ from kerneldsl.lowering.quotients import simplify_divisions
 from kerneldsl.utilities.formatting import format_count
 from targets.cuda.compile.addresses.facts import ParameterFacts
 from targets.cuda.compile.addresses.shorten import shorten_addresses
-from targets.cuda.compile.branch_choices import branch_choices
+from targets.cuda.compile.choices import branch_choices, move_exchanges
 from targets.cuda.compile.coalesce_copies import coalesce_copies
-from targets.cuda.compile.divide_late import divide_late
+from targets.cuda.compile.divisions import divide_late, load_early
 from targets.cuda.compile.inline_linked import inline_linked
-from targets.cuda.compile.load_early import load_early
-from targets.cuda.compile.loop_counters import count_turns_down
-from targets.cuda.compile.merge_exits import merge_exits
-from targets.cuda.compile.merge_guards import merge_guards
-from targets.cuda.compile.move_exchanges import move_exchanges
+from targets.cuda.compile.loop_counters import count_turns_down, shorten_counters
+from targets.cuda.compile.merge_branches import merge_exits, merge_guards
 from targets.cuda.compile.narrow_maxima import narrow_maxima
 from targets.cuda.compile.pack_halves import pack_halves
 from targets.cuda.compile.peepholes import (
@@ -41,7 +38,6 @@ from targets.cuda.compile.peepholes import (
     widen_products,
 )
 from targets.cuda.compile.recompute_late import recompute_late
-from targets.cuda.compile.short_counters import shorten_counters
 from targets.cuda.compile.square_roots import guard_roots
 from targets.cuda.compile.step_pointers import step_pointers
 

@@ -1,4 +1,4 @@
-"""Lines of the PTX that LLVM writes: functions, labels, branches, and what instructions write.
+"""Lines of the PTX that LLVM writes: functions, labels, branches, loops, and their registers.
 
 References
 ----------
@@ -8,31 +8,40 @@ PTX ISA, sections "Instruction Statements" and "Control Flow Instructions".
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache, wraps
+from itertools import chain
 from typing import NamedTuple, Protocol
 
 from kerneldsl.contract import Report, ignore_remark
+from kerneldsl.utilities.cached_property import cached_property
 
 __all__ = [
     "LABEL",
     "MATRIX_SHARED",
+    "REGISTER",
     "VOLATILE",
     "Branch",
+    "Loop",
     "branch_of",
     "count_anew",
+    "count_registers",
+    "count_writes",
     "declare",
     "has_loops",
     "innermost_loops",
     "is_for_debuggers",
+    "last_loops_first",
     "matrix_shared_bytes",
     "on_functions",
     "opposite",
     "read_header",
-    "redirected",
+    "registers_of",
     "results_of",
     "reveal_copies",
     "shared_bytes",
+    "split_blocks",
     "swapped",
     "uses_of",
 ]
@@ -40,6 +49,7 @@ __all__ = [
 
 # Passes read the same lines one after the other: what a line is is found once.
 LABEL = re.compile(r"^(\$\w+):")
+REGISTER = re.compile(r"%\w+")
 _BRANCH = re.compile(r"^\s*(?:@(!?)(%\w+) )?bra(?:\.uni)?\s+(\$\w+);")
 #: Of the instructions with one operand, ``activemask`` alone writes it.
 _RESULT = re.compile(
@@ -106,12 +116,6 @@ def declare(lines: list[str], registers: Iterable[str]) -> list[str]:
     return [*lines[:opening], *(f"\t.reg {each};" for each in registers), *lines[opening:]]
 
 
-def redirected(lines: list[str], label: str, target: str) -> list[str]:
-    """Return lines in which branches to a label lead to another one."""
-    entry = re.compile(rf"(?<!\w){re.escape(label)};")
-    return [entry.sub(f"{target};", line) if branch_of(line) else line for line in lines]
-
-
 @lru_cache(maxsize=1 << 14)
 def branch_of(line: str) -> Branch | None:
     """Return the branch of a line, if it is one."""
@@ -159,6 +163,33 @@ def results_of(line: str) -> tuple[str, ...]:
     return tuple(re.findall(r"%\w+", found[1] or found[2]))
 
 
+@lru_cache(maxsize=1 << 14)
+def registers_of(line: str) -> tuple[str, ...]:
+    """Return the registers in a line, each as often as it occurs."""
+    return tuple(REGISTER.findall(line))
+
+
+def count_registers(lines: Iterable[str]) -> Counter[str]:
+    """Return how often each register occurs in lines."""
+    return Counter(chain.from_iterable(map(registers_of, lines)))
+
+
+def count_writes(lines: Iterable[str]) -> Counter[str]:
+    """Return how many instructions write each register."""
+    return Counter(chain.from_iterable(map(results_of, lines)))
+
+
+def split_blocks(lines: Iterable[str]) -> Iterator[list[str]]:
+    """Yield the parts of a function that end with a branch or a label, and what remains."""
+    block: list[str] = []
+    for line in lines:
+        block.append(line)
+        if branch_of(line) or LABEL.match(line):
+            yield block
+            block = []
+    yield block
+
+
 def uses_of(register: str, lines: Iterable[str]) -> int:
     """Return how often a register occurs in lines."""
     return len(re.findall(rf"{register}\b", "\n".join(lines)))
@@ -195,6 +226,41 @@ def innermost_loops(lines: list[str], most_lines: int) -> Iterator[tuple[int, in
         )
         if is_innermost and is_entered_once and len(inside) <= most_lines:
             yield first, last
+
+
+class Loop:
+    """A loop of a function: what is before its label, the lines after that, and what follows."""
+
+    def __init__(self, lines: list[str], first: int, last: int) -> None:
+        self.lines = lines
+        self.before, self.after = lines[:first], lines[last + 1 :]
+        self.body = lines[first + 1 : last + 1]
+        found = LABEL.match(lines[first])
+        assert found is not None
+        self.label = found[1]
+        #: Its label and those in its body.
+        self.labels = {each[1] for line in lines[first:last] if (each := LABEL.match(line))}
+
+    @cached_property
+    def writes(self) -> Counter[str]:
+        """How many instructions of the body write each register."""
+        return count_writes(self.body)
+
+    def entered_at(self, label: str, lines: Iterable[str]) -> list[str]:
+        """Return the function with other lines after a label, by which it enters them."""
+        entry = re.compile(rf"(?<!\w){re.escape(self.label)};")
+
+        def redirected(around: list[str]) -> Iterator[str]:
+            for line in around:
+                yield entry.sub(f"{label};", line) if branch_of(line) else line
+
+        return [*redirected(self.before), f"{label}:", *lines, *redirected(self.after)]
+
+
+def last_loops_first(lines: list[str], most_lines: int) -> Iterator[tuple[int, Loop]]:
+    """Yield innermost loops and their numbers; `lines` may change meanwhile from a loop on."""
+    for number, place in reversed(list(enumerate(innermost_loops(lines, most_lines)))):
+        yield number, Loop(lines, *place)
 
 
 # References: PTX ISA, section "PTX Module Directives".

@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import re
 
+from targets.cuda.compile.ptx_lines import registers_of
+
 __all__ = [
     "choose_zeros",
     "cut_bytes_out",
@@ -38,7 +40,6 @@ _HIGH_PRODUCT = re.compile(r"\bmul\.hi\.u32(\s+%\w+, [^,;]+, [^,;]+);")
 _SIGN = re.compile(r"^(\s*)(neg|abs)\.s16(\s+)(%\w+), (%\w+);", re.M)
 _MAGNITUDE = re.compile(r"^(\s*)abs\.(s32|s64)(\s+)(%\w+), (%\w+);", re.M)
 
-_REGISTER = re.compile(r"%\w+")
 _ZERO = re.compile(r"^\s*mov\.b64\s+(%\w+), 0;$")
 _BRANCH = re.compile(r"^\s*@(!?)(%\w+) bra\s+(\S+);$")
 #: In the place of a line that is left out.
@@ -200,7 +201,7 @@ def choose_zeros(ptx: str) -> str:
             for register, place in zeros.items():
                 _choose_zero(lines, register, place, at, branch)
         if zeros:
-            for register in set(_REGISTER.findall(line)).intersection(zeros):
+            for register in set(registers_of(line)).intersection(zeros):
                 del zeros[register]
         if branch is not None or line.endswith(":"):
             zeros = {}

@@ -34,7 +34,6 @@ _CHEAP = re.compile(
 )
 #: Numbers and parameters. The address of shared memory takes instructions that wait.
 _LEAF = re.compile(r"-?\d+|\[[\w$]+_param_\d+\]")
-_REGISTER = re.compile(r"%\w+")
 #: An opcode and operands: numbers, parameters, and the computations of registers.
 _Computation: TypeAlias = "tuple[str, *tuple[str | _Computation, ...]]"
 
@@ -89,12 +88,9 @@ class _Writer:
         self._reads: dict[str, list[tuple[int, Instruction]]] = {}
         for number in function.in_order():
             for each in function.blocks[number].instructions:
-                written = each.results
-                names = _REGISTER.findall(" ".join(each.operands))
-                for name in written:
+                for name in each.results:
                     self._writes.setdefault(name, []).append((number, each))
-                    names.remove(name)
-                for name in [*names, each.predicate.lstrip("!")]:
+                for name in each.reads:
                     self._reads.setdefault(name, []).append((number, each))
 
     def relieve(self, head: int, body: set[int], loops: dict[int, set[int]]) -> None:

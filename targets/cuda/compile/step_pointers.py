@@ -20,11 +20,14 @@ from typing import NamedTuple
 from kerneldsl.contract import Report
 from targets.cuda.compile.ptx_lines import (
     LABEL,
+    REGISTER,
+    Loop,
     branch_of,
+    count_registers,
+    count_writes,
     declare,
     innermost_loops,
     on_functions,
-    redirected,
     results_of,
 )
 
@@ -32,7 +35,6 @@ __all__ = ["step_pointers"]
 
 _SUM = re.compile(r"^\s*add\.s64\s+(%rd\d+), (%\w+), (%?-?\w+);$")
 _OFFSET = re.compile(r"^\s*(?:mul\.wide\.[us]32|shl\.b64)\s+(%\w+),")
-_REGISTER = re.compile(r"%[\w.]+")
 _MOST_LINES = 400
 #: Addresses in place of one; each takes two registers.
 _MOST = 3
@@ -90,7 +92,7 @@ def step_pointers(lines: list[str], report: Report) -> list[str]:
     loops = list(innermost_loops(lines, _MOST_LINES))
     if not loops:
         return lines
-    uses = Counter(name for line in lines for name in _REGISTER.findall(line))
+    uses = count_registers(lines)
     offsets = {each[1] for line in lines if (each := _OFFSET.match(line))}
     found = [
         stepped
@@ -110,7 +112,7 @@ def _stepped(lines: list[str], first: int, last: int, uses: Counter[str]) -> Ite
     body = range(first + 1, last)
     if any(LABEL.match(lines[n]) or branch_of(lines[n]) for n in body):
         return
-    writes = Counter(name for n in body for name in results_of(lines[n]))
+    writes = count_writes(lines[first + 1 : last])
     for place in body:
         found = _SUM.match(lines[place])
         if found is None or found[1] != found[2] or writes[found[1]] != 1 or found[3] in writes:
@@ -119,18 +121,18 @@ def _stepped(lines: list[str], first: int, last: int, uses: Counter[str]) -> Ite
         sums = {
             n: made for n in range(first + 1, place) if (made := _added(lines[n], register, writes))
         }
-        inside = [name for n in body for name in _REGISTER.findall(lines[n])]
+        inside = count_registers(lines[first + 1 : last])
         elsewhere = sum(register in results_of(line) for line in lines) - 1
-        is_read_by_sums = inside.count(register) == 2 + len(sums)
-        is_read_here = uses[register] == inside.count(register) + elsewhere
+        is_read_by_sums = inside[register] == 2 + len(sums)
+        is_read_here = uses[register] == inside[register] + elsewhere
         if (
             not 2 <= len({other for _, other in sums.values()}) <= _MOST
             or not is_read_by_sums
             or not is_read_here
         ):
             continue
-        read = [name for n in range(first + 1, place) for name in _REGISTER.findall(lines[n])]
-        if all(read.count(result) == uses[result] for result, _ in sums.values()):
+        read = count_registers(lines[first + 1 : place])
+        if all(read[result] == uses[result] for result, _ in sums.values()):
             yield _Stepped(first, last, register, place, found[3], sums)
             return
 
@@ -144,25 +146,18 @@ def _added(line: str, register: str, writes: Counter[str]) -> tuple[str, str] | 
     return (found[1], other) if other.startswith("%") and not writes[other] else None
 
 
-def _written(lines: list[str], loop: _Stepped, number: int, registers: list[str]) -> list[str]:
-    added = dict.fromkeys(other for _, other in loop.sums.values())
+def _written(lines: list[str], found: _Stepped, number: int, registers: list[str]) -> list[str]:
+    loop, step = Loop(lines, found.first, found.last), found.step - found.first - 1
+    added = dict.fromkeys(other for _, other in found.sums.values())
     names = {other: f"%kd_step{len(registers) + n}" for n, other in enumerate(added)}
     registers += names.values()
-    renamed = {result: names[other] for result, other in loop.sums.values()}
-    found = LABEL.match(lines[loop.first])
-    assert found is not None
-    enter = f"$KD_step{number}"
-
-    def within(line: str) -> str:
-        return _REGISTER.sub(lambda each: renamed.get(each[0], each[0]), line)
-
-    body = range(loop.first, loop.last + 1)
-    return [
-        *redirected(lines[: loop.first], found[1], enter),
-        f"{enter}:",
-        *(f"\tadd.s64 \t{name}, {loop.register}, {other};" for other, name in names.items()),
-        *(within(lines[n]) for n in body[: loop.step - loop.first] if n not in loop.sums),
-        *(f"\tadd.s64 \t{name}, {name}, {loop.by};" for name in names.values()),
-        *lines[loop.step + 1 : loop.last + 1],
-        *redirected(lines[loop.last + 1 :], found[1], enter),
+    renamed = {result: names[other] for result, other in found.sums.values()}
+    before_step = (n for n in range(found.first + 1, found.step) if n not in found.sums)
+    written = [
+        *(f"\tadd.s64 \t{name}, {found.register}, {other};" for other, name in names.items()),
+        lines[found.first],
+        *(REGISTER.sub(lambda each: renamed.get(each[0], each[0]), lines[n]) for n in before_step),
+        *(f"\tadd.s64 \t{name}, {name}, {found.by};" for name in names.values()),
+        *loop.body[step + 1 :],
     ]
+    return loop.entered_at(f"$KD_step{number}", written)

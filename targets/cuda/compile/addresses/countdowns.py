@@ -18,8 +18,6 @@ from targets.cuda.compile.addresses.values import NO_COUNTERS, Values
 
 __all__ = ["countdowns", "shorten_countdowns"]
 
-_REGISTER = re.compile(r"%\w+")
-
 
 def shorten_countdowns(
     lines: list[str],
@@ -165,7 +163,7 @@ def _uses(function: Function, registers: set[str]) -> dict[str, list[_Use]]:
     found: dict[str, list[_Use]] = {register: [] for register in registers}
     for block in function.in_order():
         for each in function.blocks[block].instructions:
-            for register in registers.intersection(_REGISTER.findall(" ".join(each.operands))):
+            for register in registers.intersection((*each.results, *each.reads)):
                 is_begin = register in each.results and not _is_step(each, register)
                 found[register].append(_Use(block, each, is_begin))
     return found

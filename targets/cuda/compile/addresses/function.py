@@ -13,11 +13,10 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import field
 from functools import lru_cache
-from itertools import chain
 from typing import NamedTuple
 
 from kerneldsl.utilities.dataclasses import dataclass
-from targets.cuda.compile.ptx_lines import VOLATILE
+from targets.cuda.compile.ptx_lines import REGISTER, VOLATILE, count_registers, registers_of
 
 __all__ = [
     "Block",
@@ -31,7 +30,6 @@ _LABEL = re.compile(r"^([\w$]+):")
 _INSTRUCTION = re.compile(
     r"^\s*(?:@(!?)(%\w+)\s+)?([a-z][\w.:]*)\s*([^;{}]*(?:\{[^;{}]*\}[^;{}]*)?);"
 )
-_REGISTER = re.compile(r"%\w+")
 _OPERAND = re.compile(r"\{[^}]*\}|\[[^]]*\]|[^,\s][^,]*")
 _WITHOUT_RESULT = re.compile(
     r"(st|red|bar|barrier|bra|ret|exit|membar|fence|trap|brkpt|prefetch|prefetchu|cp|mbarrier"
@@ -57,6 +55,12 @@ class Instruction(NamedTuple):
     predicate: str = ""
     #: The registers that it writes.
     results: tuple[str, ...] = ()
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The registers that it reads; of what is not understood they are among the results."""
+        names = registers_of(" ".join((*self.operands, self.predicate)))
+        return names[len(self.results) :]
 
 
 @dataclass
@@ -151,7 +155,7 @@ def read_function(lines: list[str]) -> Function | None:
 
 def _add_unknown(block: Block, writes: Counter[str], number: int, line: str) -> None:
     """Add what is not understood, which may write each register in it, and more than once."""
-    registers = tuple(_REGISTER.findall(line))
+    registers = registers_of(line)
     if registers:
         block.instructions.append(Instruction(number, UNKNOWN, registers, results=registers))
         block.last = number
@@ -168,13 +172,8 @@ def _parts(line: str) -> tuple[str, tuple[str, ...], str, tuple[str, ...]] | Non
     negated, predicate, opcode, rest = found.groups()
     operands = tuple(each.strip() for each in _OPERAND.findall(rest))
     has_result = operands and _WITHOUT_RESULT.match(opcode) is None
-    results = tuple(_REGISTER.findall(operands[0])) if has_result else ()
+    results = tuple(REGISTER.findall(operands[0])) if has_result else ()
     return opcode, operands, f"{negated or ''}{predicate or ''}", results
-
-
-@lru_cache(maxsize=1 << 14)
-def _registers(line: str) -> tuple[str, ...]:
-    return tuple(_REGISTER.findall(line))
 
 
 def _followers(number: int, block: Block, labels: dict[str, int], count: int) -> list[int]:
@@ -275,7 +274,7 @@ def remove_dead_code(lines: list[str]) -> list[str]:
     >>> remove_dead_code(["{", "add.s32 %r2, %r1, 1;", "mul.lo.s32 %r3, %r2, 2;", "}"])
     ['{', '}']
     """
-    uses = Counter(chain.from_iterable(map(_registers, lines)))
+    uses = count_registers(lines)
     makers: dict[str, list[int]] = {}
     results: dict[int, str] = {}
     is_assembly = False
@@ -292,7 +291,7 @@ def remove_dead_code(lines: list[str]) -> list[str]:
         if number in removed or uses[results[number]] > 1:
             continue
         removed.add(number)
-        for register in _registers(lines[number]):
+        for register in registers_of(lines[number]):
             uses[register] -= 1
             waiting += makers.get(register, ())
     return [line for number, line in enumerate(lines) if number not in removed]

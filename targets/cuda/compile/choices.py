@@ -1,29 +1,42 @@
-"""Compute one of two float64 numbers only in the threads that choose it.
+"""Branch around single instructions, so that ptxas needs no choices of values.
 
-LLVM computes both numbers, such as the polynomials of sine and cosine, and chooses one. A choice of
-64 bits takes two instructions, and ptxas (seen with 13.0) also writes it for an instruction with a
-predicate. If PTX branches around one instruction, ptxas gives it a predicate and needs no choice.
+ptxas (seen with 13.0) also writes a choice for an instruction with a predicate. If PTX branches
+around one instruction, ptxas gives it a predicate.
 
 References
 ----------
-PTX ISA, sections "Comparison and Selection Instructions: selp" and "Predicated Execution".
+PTX ISA, sections "Comparison and Selection Instructions: selp" and "Predicated Execution"; NVIDIA,
+"Nsight Compute: Kernel Profiling Guide", section "Pipelines".
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from kerneldsl.contract import Report
-from targets.cuda.compile.ptx_lines import branch_of, innermost_loops, on_functions, results_of
+from targets.cuda.compile.ptx_lines import (
+    branch_of,
+    count_registers,
+    count_writes,
+    innermost_loops,
+    on_functions,
+    registers_of,
+    results_of,
+    split_blocks,
+)
 
-__all__ = ["branch_choices"]
+__all__ = ["branch_choices", "move_exchanges"]
+
+# LLVM computes two float64 numbers, such as the polynomials of sine and cosine, and chooses one. A
+# choice of 64 bits takes two instructions. One of the numbers is computed only in the threads that
+# choose it instead.
 
 _CHOICE = re.compile(r"^\s*selp\.f64\s+(%rd\d+), (%rd\d+), (%rd\d+), (%p\d+);$")
 #: Arithmetic in one instruction.
 _ARITHMETIC = re.compile(r"^\s*(?:add|sub|mul|fma)(?:\.rn)?\.f64\s+(%rd\d+), [^;\[]+;$")
-_REGISTER = re.compile(r"%[\w.]+")
 _LABEL = "$KD_choice"
 #: Labels that other branches lead to, and calls.
 _ENDS = re.compile(r"^\$(?!KD_choice)\w+:|.*\bcall\b")
@@ -76,8 +89,7 @@ class _Choice(NamedTuple):
 
 def _first(lines: list[str]) -> _Choice | None:
     """Return the first choice that can be a branch."""
-    uses = Counter(name for line in lines for name in _REGISTER.findall(line))
-    writes = Counter(name for line in lines for name in results_of(line))
+    uses, writes = count_registers(lines), count_writes(lines)
     loops: list[range] | None = None
     start = 0
     for place, line in enumerate(lines):
@@ -122,15 +134,15 @@ def _is_free(lines: list[str], choice: _Choice, uses: Counter[str], start: int) 
     iteration of an outer loop must not read the result of the previous one before its own choice.
     """
     source = lines[choice.source]
-    made, *operands = _REGISTER.findall(source)
+    made, *operands = registers_of(source)
     if uses[made] != 2 or made == choice.kept:
         return False
     block = lines[start : choice.place + 1]
-    if any(choice.result in _REGISTER.findall(line) for line in block[:-1]):
+    if choice.result in count_registers(block[:-1]):
         return False
-    occurrences = [n for n, line in enumerate(block) if choice.kept in _REGISTER.findall(line)]
-    count = sum(_REGISTER.findall(block[n]).count(choice.kept) for n in occurrences)
-    if count != uses[choice.kept] or choice.kept not in results_of(block[occurrences[0]]):
+    first = next(line for line in block if choice.kept in registers_of(line))
+    is_own = count_registers(block)[choice.kept] == uses[choice.kept]
+    if not is_own or choice.kept not in results_of(first):
         return False
     between = lines[choice.source + 1 : choice.place]
     return not any(set(results_of(line)) & set(operands) for line in between)
@@ -151,4 +163,74 @@ def _branched(lines: list[str], choice: _Choice, number: int) -> list[str]:
         moved,
         f"{label}:",
         *lines[choice.place + 1 :],
+    ]
+
+
+# ``if b < a: a, b = b, a`` is a comparison and two choices. All three are on the ALU pipe, which
+# takes one instruction of a warp every other cycle. So the pipe limits a sorting network. A move is
+# also on the FMA pipe. So one of the choices becomes a conditional move.
+
+_CHOICE_OF_32 = re.compile(r"^\s*selp\.[bf]32\s+(%r\d+), (%r\d+), (%r\d+), (%p\d+);$")
+#: Exchanges of a basic block that are worth it: those of a network of four values.
+_LEAST_EXCHANGES = 5
+
+
+@on_functions("selp.")
+def move_exchanges(lines: list[str], report: Report) -> list[str]:
+    """Return a module in which blocks with many exchanges move one of two values.
+
+    Examples
+    --------
+    >>> one = '''selp.f32 %r3, %r1, %r2, %p1;
+    ... selp.f32 %r4, %r2, %r1, %p1;'''
+    >>> written = move_exchanges(chr(10).join([one] * 5)).split(chr(10))
+    >>> print(chr(10).join(written[:5]).replace(chr(9), ""))
+    selp.f32 %r3, %r1, %r2, %p1;
+    mov.b32 %r4, %r1;
+    @!%p1 bra $KD_exchange0;
+    mov.b32 %r4, %r2;
+    $KD_exchange0:
+    """
+    count = 0
+    written: list[str] = []
+    for block in split_blocks(lines):
+        places = set(_exchanges(block))
+        if len(places) < _LEAST_EXCHANGES:
+            written += block
+            continue
+        for place, line in enumerate(block):
+            written += _moved(line, count) if place in places else [line]
+            count += place in places
+    report("exchange", "of a choice and a move", count)
+    return written
+
+
+def _exchanges(block: list[str]) -> Iterator[int]:
+    """Yield the second lines of exchanges."""
+    before: tuple[str, ...] | None = None
+    for place, line in enumerate(block):
+        found = _CHOICE_OF_32.match(line)
+        if found is None:
+            before = None
+            continue
+        result, one, other, predicate = found.groups()
+        if before is not None:
+            is_exchange = before[1:] == (other, one, predicate) and one != other
+            if is_exchange and not {before[0], result} & {one, other} and before[0] != result:
+                yield place
+                before = None
+                continue
+        before = result, one, other, predicate
+
+
+def _moved(line: str, number: int) -> list[str]:
+    """Return a choice as a move that is branched around."""
+    found = _CHOICE_OF_32.match(line)
+    assert found is not None
+    result, one, other, predicate = found.groups()
+    return [
+        f"\tmov.b32 \t{result}, {other};",
+        f"\t@!{predicate} bra \t$KD_exchange{number};",
+        f"\tmov.b32 \t{result}, {one};",
+        f"$KD_exchange{number}:",
     ]
