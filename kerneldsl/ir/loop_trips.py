@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from kerneldsl.analysis.index_forms import IndexForm, operate
 from kerneldsl.ir.operations import Operation, Value, given_to
 from kerneldsl.ir.recognize import BINARY, MIRRORED, operator_of
 
-__all__ = ["trips_of"]
+__all__ = ["TestedVariable", "tested_variable", "trips_of"]
 
 #: Rounds of a ``while`` that are computed one by one.
 _MOST = 4096
@@ -38,28 +38,48 @@ def _counted(start: IndexForm, stop: int | None, step: int | None) -> float | No
     return max(0.0, (stop - start.constant) / step)
 
 
-def _tested(operation: Operation, form_of: Callable[[Value], IndexForm]) -> float | None:
-    """Return the rounds of a ``while`` with one variable, which an operator changes."""
-    before, body = operation.regions
+class TestedVariable(NamedTuple):
+    """A variable of a ``while`` loop that its condition compares and an operator changes."""
+
+    #: Its number among the variables of the loop.
+    number: int
+    #: The comparison, with the variable first, and what it is compared with.
+    relation: Any
+    limit: Value
+    #: What makes the next value of the variable, which is its first operand.
+    update: Operation
+
+
+def tested_variable(loop: Operation) -> TestedVariable | None:
+    """Return the variable that decides if a ``while`` loop goes on, if one does."""
+    before, body = loop.regions
     test = before.yielded[0].owner
-    function = operator_of(test) if isinstance(test, Operation) else None
-    if function not in _COMPARISONS or body.is_left:
+    relation = operator_of(test) if isinstance(test, Operation) else None
+    if relation not in _COMPARISONS or body.is_left:
         return None
     assert isinstance(test, Operation)
     variable, limit = test.operands
     if variable not in before.arguments:
-        variable, limit, function = limit, variable, MIRRORED[function]
+        variable, limit, relation = limit, variable, MIRRORED[relation]
     if variable not in before.arguments:
         return None
     number = before.arguments.index(variable)
-    change = body.yielded[number].owner
-    if not isinstance(change, Operation) or change.operands[:1] != [body.arguments[number]]:
+    update = body.yielded[number].owner
+    if not isinstance(update, Operation) or operator_of(update) not in BINARY:
         return None
-    update = operator_of(change)
-    if update not in BINARY:
+    if update.operands[0] is not body.arguments[number]:
         return None
-    start, by = form_of(given_to(operation)[number]), form_of(change.operands[1])
-    stop = form_of(limit).number
+    return TestedVariable(number, relation, limit, update)
+
+
+def _tested(operation: Operation, form_of: Callable[[Value], IndexForm]) -> float | None:
+    """Return the rounds of a ``while`` with one variable, which an operator changes."""
+    tested = tested_variable(operation)
+    if tested is None:
+        return None
+    function, update = tested.relation, operator_of(tested.update)
+    start, by = form_of(given_to(operation)[tested.number]), form_of(tested.update.operands[1])
+    stop = form_of(tested.limit).number
     if stop is None or by.number is None:
         return None
     if start.number is None:

@@ -20,7 +20,7 @@ from numba import types
 from kerneldsl.ir.linear_forms import Fact, Linear, LinearForms, lower_bound
 from kerneldsl.ir.operations import Function, Operation, Region, Value
 from kerneldsl.ir.overflow import overflowing_values
-from kerneldsl.ir.ranges import Interval, interval_of, ranges_of
+from kerneldsl.ir.ranges import Interval, interval_in, interval_of, ranges_of
 from kerneldsl.ir.recognize import (
     ACCESSES,
     comparison_of,
@@ -69,18 +69,12 @@ def nonnegative_values(
     overflowing = overflowing_values(function.body, of_names) if wanted else ()
     known = ranges_of(function, of_names, overflowing=overflowing) if wanted else {}
     marks = {
-        each: tuple(_low(known, value) >= 0 for value in values) for each, values in wanted.items()
+        each: tuple(interval_in(known, value)[0] >= 0 for value in values)
+        for each, values in wanted.items()
     }
     if not all(map(all, marks.values())):
         _Proofs(known, wanted, marks, overflowing).region(function.body, None)
     return marks
-
-
-def _low(known: Mapping[Value, Interval], value: Value) -> int:
-    found = known.get(value)
-    if found is not None:
-        return found[0]
-    return int(value.type.minval) if isinstance(value.type, types.Integer) else _LEAST
 
 
 class _Scope(NamedTuple):
@@ -265,7 +259,7 @@ class _Proofs(LinearForms):
 
     def lower(self, value: Value, scope: _Scope | None) -> int | None:
         """Return a number that a value is never below."""
-        own = _low(self.known, value)
+        own = interval_in(self.known, value)[0]
         if own >= 0:
             return own
         form = self.form(value)
@@ -318,14 +312,12 @@ class _Proofs(LinearForms):
         total = form.constant
         for atom, factor in form.terms:
             value = self.atoms[atom]
-            kind = value.type
-            ends = self.known.get(value, (int(kind.minval), int(kind.maxval)))
-            total += min(factor * end for end in ends)
+            total += min(factor * end for end in interval_in(self.known, value))
         return total
 
     def own_lower(self, value: Value, scope: _Scope | None) -> int | None:
         """Return a bound that follows from the operation that made a value."""
-        low = _low(self.known, value)
+        low = interval_in(self.known, value)[0]
         if low >= 0:
             return low
         made = value.owner

@@ -45,6 +45,7 @@ from kerneldsl.ir.recognize import (
     parts_of,
     sources_of,
 )
+from kerneldsl.utilities.reached import reached
 
 __all__ = ["overflowing_values"]
 
@@ -298,20 +299,11 @@ def _groups(
     leads = {
         n: {m for m in variables if not variables[m].isdisjoint(made_of[n])} for n in variables
     }
-    reached = {n: _reached(n, leads) for n in variables}
+    grown = {n: set(reached(leads[n], leads.__getitem__)) for n in variables}
     for number in variables:
-        group = [each for each in reached[number] if number in reached[each]]
+        group = [each for each in grown[number] if number in grown[each]]
         if number == min(group, default=None):
             yield group
-
-
-def _reached(first: int, leads: Mapping[int, set[int]]) -> set[int]:
-    found, pending = set[int](), [first]
-    while pending:
-        new = leads[pending.pop()] - found
-        found |= new
-        pending += new
-    return found
 
 
 def _limits(loop: Operation) -> Iterator[tuple[Value, Value]]:
@@ -413,14 +405,11 @@ class _Sources:
 
     def of_all(self, values: Iterable[Value], among: Container[Value] = ()) -> list[Value]:
         """Return values and all that they are made of, or only what is `among` others."""
-        pending = [each for each in values if not among or each in among]
-        found = dict.fromkeys(pending)
-        while pending:
-            new = [each for each in self.of(pending.pop()) if each not in found]
-            new = [each for each in new if not among or each in among]
-            found.update(dict.fromkeys(new))
-            pending += new
-        return list(found)
+
+        def within(values: Iterable[Value]) -> list[Value]:
+            return [each for each in values if not among or each in among]
+
+        return reached(within(values), lambda value: within(self.of(value)))
 
     def grown(self, ends: Collection[Value], variables: set[Value]) -> Iterator[Value]:
         """Yield products of values that grow with variables, and sums if two of those are added."""

@@ -21,7 +21,15 @@ from kerneldsl.ir.recognize import (
 from kerneldsl.ir.tiles.shapes import OF_BLOCK
 from kerneldsl.utilities.dataclasses import dataclass
 
-__all__ = ["INTERVALS", "WARP_SIZE", "Interval", "interval_of", "ranges_of", "ranges_of_region"]
+__all__ = [
+    "INTERVALS",
+    "WARP_SIZE",
+    "Interval",
+    "interval_in",
+    "interval_of",
+    "ranges_of",
+    "ranges_of_region",
+]
 
 Interval = tuple[int, int]
 #: Threads of a warp, on each target.
@@ -53,6 +61,21 @@ _RELATIONS: dict[Any, tuple[tuple[int | None, int | None], tuple[int | None, int
     operator.gt: ((1, None), (None, -1)),
     operator.ge: ((0, None), (None, 0)),
 }
+
+
+def interval_in(known: Mapping[Value, Interval], value: Value) -> Interval:
+    """Return the interval of a value: the known one, a constant, or all numbers of its type."""
+    found = known.get(value)
+    if found is not None:
+        return found
+    number = constant_number(value)
+    if number is not None:
+        return number, number
+    return _limits(value.type) if isinstance(value.type, types.Integer) else _ANY
+
+
+def _limits(kind: types.Integer) -> Interval:
+    return int(kind.minval), int(kind.maxval)
 
 
 def ranges_of(
@@ -98,16 +121,7 @@ class _Walk:
     leaves: dict[Label, list[list[Interval]]] = field(default_factory=dict)
 
     def get(self, value: Value) -> Interval:
-        found = self.known.get(value)
-        if found is not None:
-            return found
-        kind = value.type
-        number = constant_number(value)
-        if number is not None:  # a constant outside the region
-            return number, number
-        if isinstance(kind, types.Integer):
-            return int(kind.minval), int(kind.maxval)
-        return _ANY
+        return interval_in(self.known, value)
 
     def region(self, region: Region) -> None:
         for operation in region.operations:
@@ -297,7 +311,7 @@ class _Walk:
 
     def converted(self, value: Value, kind: Any) -> Interval:
         """Return the interval of a value that is converted to another type."""
-        low, high = int(kind.minval), int(kind.maxval)
+        low, high = _limits(kind)
         if isinstance(value.type, types.Boolean):
             return 0, 1
         if isinstance(value.type, types.Integer):
@@ -310,7 +324,7 @@ class _Walk:
         if len(operation.results) != 1 or operation.result.type not in _COMPUTED:
             return
         kind = operation.result.type
-        lowest, highest = int(kind.minval), int(kind.maxval)
+        lowest, highest = _limits(kind)
         operands = operands_of(operation)
         if not all(isinstance(v.type, types.Integer | types.Boolean) for v in operands):
             return

@@ -12,6 +12,7 @@ from numba import types
 from kerneldsl.frontend.operators import BINARY_OPERATORS, COMPARISONS
 from kerneldsl.frontend.operators import OPPOSITES as OPPOSITE_NODES
 from kerneldsl.ir.operations import Operation, Value
+from kerneldsl.utilities.reached import reached
 
 __all__ = [
     "ACCESSES",
@@ -129,20 +130,16 @@ def _operands_of_arithmetic(made: Operation) -> list[Value]:
 def sources_of(
     values: Iterable[Value],
     operands: Callable[[Operation], Iterable[Value]] = _operands_of_arithmetic,
-) -> Iterator[Value]:
-    """Yield values and what they are computed from, each once.
+) -> list[Value]:
+    """Return values and what they are computed from, each once.
 
     `operands` says of an operation what to go on with; by default what is computed without regions.
     """
-    pending = list(values)
-    seen = set(pending)
-    while pending:
-        value = pending.pop()
-        yield value
-        if isinstance(value.owner, Operation):
-            new = [each for each in operands(value.owner) if each not in seen]
-            seen.update(new)
-            pending += new
+
+    def made_of(value: Value) -> Iterable[Value]:
+        return operands(value.owner) if isinstance(value.owner, Operation) else ()
+
+    return reached(values, made_of)
 
 
 def both_of(condition: Value, *, truth: bool = True) -> tuple[Value, Value] | None:

@@ -21,6 +21,7 @@ from kerneldsl.contract.findings import numbered
 from kerneldsl.frontend.unit import IntrinsicUse
 from kerneldsl.ir.guard import find_guard
 from kerneldsl.ir.linear_forms import GrowthForms
+from kerneldsl.ir.loop_trips import trips_of
 from kerneldsl.ir.operation_classes import class_of, joins_conditions
 from kerneldsl.ir.operations import (
     CONTROL,
@@ -179,8 +180,6 @@ class _Counter:
         return 1.0 / math.prod(block_dim) if is_of_one else 1.0
 
     def loop(self, operation: Operation, *, is_guarded: bool) -> LoopWork:
-        from kerneldsl.ir.loop_trips import trips_of
-
         forms, trips = self.forms, trips_of(operation, self.forms.of)
         body = operation.regions[-1]
         first = len(body.arguments) - len(operation.results)

@@ -21,6 +21,7 @@ from kerneldsl.frontend.parts import Part
 from kerneldsl.ir.frontend.findings.flow import Flow, Place, is_unsigned
 from kerneldsl.ir.operations import Operation, Value
 from kerneldsl.ir.recognize import constant_number, operator_of, parts_of
+from kerneldsl.utilities.reached import reached
 
 __all__ = ["unsigned_differences"]
 
@@ -97,19 +98,15 @@ def _is_made_up_for(flow: Flow, operation: Operation) -> bool:
 
 def _made_by_literals(flow: Flow) -> set[Value]:
     """Return the values that are uint64 because a literal was given that type."""
-    pending = [
-        operation.result for operation in flow.operations if "literal" in operation.attributes
-    ]
-    found = set(pending)
-    while pending:
-        value = pending.pop()
-        onward = [*flow.handed_on(value)]
+
+    def onward(value: Value) -> Iterator[Value]:
+        yield from flow.handed_on(value)
         for operation, position in flow.uses(value):
             if _keeps_type(operation, position):
-                onward += operation.results
-        pending += [each for each in onward if each not in found]
-        found.update(onward)
-    return found
+                yield from operation.results
+
+    literals = (each.result for each in flow.operations if "literal" in each.attributes)
+    return set(reached(literals, onward))
 
 
 def _keeps_type(operation: Operation, position: int) -> bool:

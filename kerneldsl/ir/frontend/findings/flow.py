@@ -27,8 +27,9 @@ from kerneldsl.ir.operations import (
     Value,
     handed_on,
 )
-from kerneldsl.ir.ranges import INTERVALS, Interval, ranges_of
+from kerneldsl.ir.ranges import INTERVALS, Interval, interval_in, ranges_of
 from kerneldsl.ir.recognize import constant_number, operator_of
+from kerneldsl.utilities.reached import reached
 
 __all__ = ["SAME_BITS", "Flow", "Place", "is_signed", "is_unsigned", "is_whole"]
 
@@ -125,16 +126,13 @@ class Flow:
 
     def web(self, value: Value) -> list[Value]:
         """Return what merges make of a value, and the values that they make it of."""
-        found, pending = {value: None}, [value]
-        while pending:
-            each = pending.pop()
+
+        def merged(each: Value) -> Iterable[Value]:
             # What else another value is handed on to is another variable.
             onward = self._next.get(each, ()) if each is value or self.is_merged(each) else ()
-            for other in (*onward, *self._previous.get(each, ())):
-                if other not in found:
-                    found[other] = None
-                    pending.append(other)
-        return list(found)
+            return (*onward, *self._previous.get(each, ()))
+
+        return reached([value], merged)
 
     def is_merged(self, value: Value) -> bool:
         """Return whether a value is a variable that has been assigned on several paths."""
@@ -142,12 +140,7 @@ class Flow:
 
     def sources(self, value: Value) -> list[Value]:
         """Return the values that a value has been merged from, itself if it has not."""
-        found, pending = {value: None}, [value]
-        while pending:
-            for other in self._previous.get(pending.pop(), ()):
-                if other not in found:
-                    found[other] = None
-                    pending.append(other)
+        found = reached([value], lambda each: self._previous.get(each, ()))
         return [each for each in found if each not in self._previous]
 
     # -- places -----------------------------------------------------------------------------------
@@ -208,10 +201,7 @@ class Flow:
         """Return the interval of an integer or bool."""
         if isinstance(value.type, types.Boolean):
             return 0, 1
-        number = constant_number(value)
-        if number is not None:
-            return number, number
-        return self.ranges.get(value) or (int(value.type.minval), int(value.type.maxval))
+        return interval_in(self.ranges, value)
 
     # -- observed bits ----------------------------------------------------------------------------
 

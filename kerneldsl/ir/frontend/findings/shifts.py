@@ -17,6 +17,7 @@ from kerneldsl.ir.frontend.findings.flow import Flow, is_unsigned, is_whole
 from kerneldsl.ir.frontend.source_names import Assignment
 from kerneldsl.ir.operations import Operation, Value
 from kerneldsl.ir.recognize import constant_number, operator_of
+from kerneldsl.utilities.reached import reached
 
 __all__ = ["widened_shifts"]
 
@@ -100,21 +101,20 @@ def _assigned(store: Assignment) -> str:
 
 def _mixes_bits(flow: Flow, value: Value) -> bool:
     """Return whether a value is computed as those of hashes and random numbers are."""
-    pending, seen = [value], {value}
-    while pending:
-        each = pending.pop()
+
+    def operands(each: Value) -> Iterator[Value]:
         made = each.owner
-        if not isinstance(made, Operation):
-            continue
-        function = operator_of(made)
-        if function in _OF_BITS:
-            return True
-        if function is operator.mul:
-            numbers = map(constant_number, made.operands)
-            if any(number is not None and number >= _LARGE_FACTOR for number in numbers):
-                return True
-        inner = flow.sources(each) if made.name == "if" else made.operands
-        new = [v for v in inner if v not in seen and not flow.is_read_by_name(v)]
-        pending += new
-        seen.update(new)
-    return False
+        if isinstance(made, Operation):
+            inner = flow.sources(each) if made.name == "if" else made.operands
+            yield from (v for v in inner if not flow.is_read_by_name(v))
+
+    makers = (each.owner for each in reached([value], operands))
+    return any(isinstance(made, Operation) and _is_of_hashes(made) for made in makers)
+
+
+def _is_of_hashes(made: Operation) -> bool:
+    function = operator_of(made)
+    if function is operator.mul:
+        numbers = map(constant_number, made.operands)
+        return any(number is not None and number >= _LARGE_FACTOR for number in numbers)
+    return function in _OF_BITS

@@ -20,7 +20,7 @@ from kerneldsl.contract.findings import Finding
 from kerneldsl.frontend.parts import Part
 from kerneldsl.ir.frontend.findings.flow import Flow, is_whole
 from kerneldsl.ir.operations import Operation, Region, Value
-from kerneldsl.ir.recognize import constant_number, operator_of
+from kerneldsl.ir.recognize import constant_number, operator_of, sources_of
 
 __all__ = ["lost_updates"]
 
@@ -89,18 +89,16 @@ def _conditions(flow: Flow, operation: Operation) -> Iterator[Value]:
         region = flow.region_of[holder]
 
 
-def _made_of(values: Iterable[Value], *, through_loads: bool = True) -> Iterator[Operation]:
-    """Yield the operations that values are computed by, those of inner regions included."""
-    pending, seen = list(values), set[Operation]()
-    while pending:
-        made = pending.pop().owner
-        if not isinstance(made, Operation) or made in seen:
-            continue
-        seen.add(made)
-        yield made
+def _made_of(values: Iterable[Value], *, through_loads: bool = True) -> set[Operation]:
+    """Return the operations that values are computed by, those of inner regions included."""
+
+    def operands(made: Operation) -> Iterator[Value]:
         if through_loads or made.name != "array.load":
-            pending += made.operands
-            pending += (each for region in made.regions for each in region.yielded)
+            yield from made.operands
+            yield from (each for region in made.regions for each in region.yielded)
+
+    owners = (value.owner for value in sources_of(values, operands))
+    return {made for made in owners if isinstance(made, Operation)}
 
 
 def _has_id(operations: Iterable[Operation]) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from kerneldsl.contract import Report, ignore_remark
+from kerneldsl.utilities.reached import reached
 from targets.cuda.compile.addresses.arithmetic import INT32, Interval, is_within
 from targets.cuda.compile.addresses.facts import ParameterFacts
 from targets.cuda.compile.addresses.function import Function, Instruction, read_function
@@ -122,7 +123,12 @@ class _Countdown(NamedTuple):
             if not each.is_begin and each.instruction not in (step, test)
         }
         homes = {each.block for each in begins}
-        if block in others or others & _reached(function, block, homes):
+
+        def following(number: int) -> set[int]:
+            return {*function.blocks[number].followers} - homes
+
+        after = reached(following(block), following)
+        if block in others or not others.isdisjoint(after):
             return None
         made = [each.instruction for each in begins]
         return cls(register, step, test, made, (least, INT32[1] + end))
@@ -184,15 +190,3 @@ def _fitting(function: Function, values: Values, possible: list[_Countdown]) -> 
                     or is_within(values.interval(counter.register), counter.bounds)
                 ]
     return possible
-
-
-def _reached(function: Function, block: int, stops: set[int]) -> set[int]:
-    """Return the blocks that may follow one, up to others; a block that stops is not among them."""
-    found: set[int] = set()
-    waiting = list(function.blocks[block].followers)
-    while waiting:
-        each = waiting.pop()
-        if each not in found and each not in stops:
-            found.add(each)
-            waiting += function.blocks[each].followers
-    return found

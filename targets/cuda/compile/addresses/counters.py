@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping
 from functools import reduce
 from typing import NamedTuple
 
+from kerneldsl.utilities.reached import reached
 from targets.cuda.compile.addresses.arithmetic import Interval, add, hull, is_within, wrap
 from targets.cuda.compile.addresses.facts import ParameterFacts
 from targets.cuda.compile.addresses.function import Function, Instruction
@@ -79,12 +80,12 @@ def counter_intervals(function: Function, facts: ParameterFacts) -> Mapping[str,
     """Return the intervals of counters, and of other registers that are written more than once."""
     loops = [_Loop(head, frozenset(body)) for head, body in function.loops.items()]
     loops.sort(key=lambda each: function.blocks[each.head].rank)
-    reached = {each.head: _leading_to(function, each.head) for each in loops}
+    leading = {each.head: _leading_to(function, each.head) for each in loops}
     found: dict[str, Interval] = {}
     for number in range(_PASSES if loops else 0):
         if number and not found:
             break  # it would find as little as before
-        known = _Known(function, loops, reached, _writes(function, facts, found))
+        known = _Known(function, loops, leading, _writes(function, facts, found))
         for loop in loops:
             known.note(loop, _of_loop(function, loop, known))
         intervals = known.intervals()
@@ -154,13 +155,8 @@ class _Known:
 
     def _is_entered_once(self, loop: _Loop) -> bool:
         """Return whether a loop is in no other one, of whatever form."""
-        after, waiting = set(loop.body), list(loop.body)
-        while waiting:
-            for each in self._function.blocks[waiting.pop()].followers:
-                if each not in after:
-                    after.add(each)
-                    waiting.append(each)
-        return not (after - loop.body) & self._leading[loop.head]
+        after = reached(loop.body, lambda number: self._function.blocks[number].followers)
+        return not (set(after) - loop.body) & self._leading[loop.head]
 
     def _hull(self, register: str, writes: list[_Write]) -> Interval | None:
         """Return between which numbers the values of writes are."""
@@ -189,14 +185,8 @@ def _latches(function: Function, loop: _Loop) -> list[int]:
 
 def _leading_to(function: Function, block: int) -> set[int]:
     """Return the blocks that a block may follow."""
-    found: set[int] = set()
-    waiting = [block]
-    while waiting:
-        for each in function.before.get(waiting.pop(), ()):
-            if each not in found:
-                found.add(each)
-                waiting.append(each)
-    return found
+    before = function.before
+    return set(reached(before.get(block, ()), lambda each: before.get(each, ())))
 
 
 def _is_before(function: Function, block: int, loop: _Loop) -> bool:

@@ -16,6 +16,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from kerneldsl.utilities.dataclasses import dataclass
+from kerneldsl.utilities.reached import reached
 from targets.cuda.compile.ptx_lines import REGISTER, VOLATILE, count_registers, registers_of
 
 __all__ = [
@@ -234,19 +235,21 @@ def _find_dominators(function: Function) -> None:
 def _find_loops(function: Function) -> None:
     """Find the natural loops, and count those that each block is in."""
     for head, sources in function.before.items():
-        for source in sources:
-            if not function.dominates(head, source):
-                continue
-            body = function.loops.setdefault(head, {head})
-            stack = [source]
-            while stack:
-                number = stack.pop()
-                if number not in body:
-                    body.add(number)
-                    stack.extend(function.before.get(number, ()))
+        latches = [each for each in sources if function.dominates(head, each)]
+        if latches:
+            function.loops[head] = _body(function, head, latches)
     for body in function.loops.values():
         for number in body:
             function.blocks[number].depth += 1
+
+
+def _body(function: Function, head: int, latches: list[int]) -> set[int]:
+    """Return the blocks of a loop, from those that the next turn follows."""
+
+    def before(number: int) -> list[int]:
+        return [] if number == head else function.before.get(number, [])
+
+    return {head, *reached(latches, before)}
 
 
 # Removal of instructions with results that nothing reads.

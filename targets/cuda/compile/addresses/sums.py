@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
+from kerneldsl.utilities.reached import reached
 from targets.cuda.compile.addresses.arithmetic import Polynomial, add
 from targets.cuda.compile.addresses.emission import Emitter, Expression, expression_of
 from targets.cuda.compile.addresses.function import Function, Instruction
@@ -104,21 +105,20 @@ _REGISTER = re.compile(r"%rd\d+")
 def needed_registers(function: Function) -> frozenset[str]:
     """Return the registers of 64 bits that are read by more than addresses in global memory."""
     makers: dict[str, list[Instruction]] = {}
-    waiting: list[str] = []
+    first: list[str] = []
     for block in function.in_order():
         for each in function.blocks[block].instructions:
             for register in each.results:
                 makers.setdefault(register, []).append(each)
             if not _may_be_narrow(each.opcode):
-                waiting += _read(each)
-    needed: set[str] = set()
-    while waiting:
-        register = waiting.pop()
-        if register not in needed:
-            needed.add(register)
-            for each in makers.get(register, ()):
-                waiting += _read(each) if _ARITHMETIC.match(each.opcode) else ()
-    return frozenset(needed)
+                first += _read(each)
+
+    def operands(register: str) -> Iterator[str]:
+        for each in makers.get(register, ()):
+            if _ARITHMETIC.match(each.opcode):
+                yield from _read(each)
+
+    return frozenset(reached(first, operands))
 
 
 @lru_cache(maxsize=1 << 10)

@@ -12,12 +12,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from llvmlite import ir
-from numba import types
 
 from kerneldsl.ir.emission import Emitter
 from kerneldsl.ir.operations import Function, Operation, Region, Value
-from kerneldsl.ir.ranges import Interval
-from kerneldsl.ir.recognize import both_of, constant_number
+from kerneldsl.ir.ranges import Interval, interval_in
+from kerneldsl.ir.recognize import both_of
 from kerneldsl.lowering.calls import join
 from kerneldsl.lowering.loop_marks import ITS_OWN, has_marked_loops, mark_loop
 from targets.cuda.compile.regions.lane_joins import join_lanes
@@ -120,13 +119,9 @@ class LoopEmitter(Emitter):
 
     def _is_near(self, start: Value, stop: Value) -> bool:
         """Return whether the distance of a range fits in the type of its counter."""
-        (first, last), (low, high) = self._interval(start), self._interval(stop)
-        least, most = _limits(start.type)
-        return least <= low - last and high - first <= most
-
-    def _interval(self, value: Value) -> Interval:
-        number = constant_number(value)
-        return self.known.get(value, _limits(value.type)) if number is None else (number, number)
+        (first, last), (low, high) = (interval_in(self.known, each) for each in (start, stop))
+        least, most = start.type.minval, start.type.maxval
+        return bool(least <= low - last and high - first <= most)
 
     def while_loop(self, operation: Operation) -> None:
         before, body = operation.regions
@@ -289,7 +284,3 @@ def _many_turns(builder: ir.IRBuilder, start: ir.Value, stop: ir.Value, step: ir
         count = builder.add(builder.udiv(builder.sub(distance, one), size), one)
         inside = builder.block
     return join(builder, (zero, before), (count, inside))
-
-
-def _limits(kind: types.Integer) -> Interval:
-    return int(kind.minval), int(kind.maxval)

@@ -10,7 +10,9 @@ from __future__ import annotations
 import math
 import operator
 
+from kerneldsl.analysis.index_forms import IndexForm
 from kerneldsl.contract import Report
+from kerneldsl.ir.loop_trips import tested_variable, trips_of
 from kerneldsl.ir.operations import LOOPS, Effect, Function, Operation, Region, Value
 from kerneldsl.ir.recognize import constant_number, constant_range, indices_of, operator_of
 from kerneldsl.lowering.loop_marks import FULLY_UNROLLED, UNROLLED_BY_FOUR
@@ -114,7 +116,6 @@ def _is_constant(value: Value) -> bool:
 
 #: What is written so often in full: statements, and iterations.
 _MOST_STATEMENTS, _MOST_CHANGES = 16, 12
-_RELATIONS = (operator.lt, operator.le, operator.gt, operator.ge)
 _STEPS = (operator.mul, operator.floordiv, operator.lshift, operator.rshift)
 _DIVISIONS = (operator.truediv, operator.floordiv, operator.mod)
 
@@ -134,28 +135,16 @@ def unroll_divisors(function: Function, report: Report) -> None:
 
 
 def _divides(loop: Operation) -> bool:
-    before, body = loop.regions
-    test = before.yielded[0].owner
-    if not isinstance(test, Operation) or operator_of(test) not in _RELATIONS or body.is_left:
+    tested = tested_variable(loop)
+    if tested is None or tested.relation is operator.ne:
         return False
-    if test.operands[0] not in before.arguments:
+    update, (variable, by) = tested.update, tested.update.operands
+    factor = constant_number(by)
+    if operator_of(update) not in _STEPS or factor is None or not 0 < factor <= 64:
         return False
-    number = before.arguments.index(test.operands[0])
-    variable, update = body.arguments[number], body.yielded[number].owner
-    if not isinstance(update, Operation) or operator_of(update) not in _STEPS:
-        return False
-    factor, start = constant_number(update.operands[1]), constant_number(loop.operands[number])
-    bound = constant_number(test.operands[1])
-    if update.operands[0] is not variable or factor is None or start is None or bound is None:
-        return False
-    if not 0 < factor <= 64 or not _divides_by(variable, body, update):
-        return False
-    holds, change = operator_of(test), operator_of(update)
-    for _ in range(_MOST_CHANGES + 1):
-        if not holds(start, bound):
-            return True
-        start = change(start, factor)
-    return False
+    turns = trips_of(loop, lambda value: IndexForm(constant=constant_number(value)))
+    is_short = turns is not None and turns <= _MOST_CHANGES
+    return is_short and _divides_by(variable, loop.regions[1], update)
 
 
 def _divides_by(variable: Value, body: Region, update: Operation) -> bool:

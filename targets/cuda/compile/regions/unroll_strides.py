@@ -41,6 +41,7 @@ from numba import types
 
 from kerneldsl.contract import Report
 from kerneldsl.ir.linear_forms import LinearForms
+from kerneldsl.ir.loop_trips import tested_variable
 from kerneldsl.ir.operations import LOOPS, Effect, Function, Operation, Region, Value
 from kerneldsl.ir.ranges import Interval, ranges_of
 from kerneldsl.ir.recognize import constant_number, operator_of
@@ -140,23 +141,16 @@ def _candidate(loop: Operation) -> _Loop | None:
         if not _is_stride(step, stop):
             return None
         return _Loop(loop, body.arguments[0], start, stop, step, None)
-    before = loop.regions[0]
-    test = before.yielded[0].owner
-    if not isinstance(test, Operation) or operator_of(test) is not operator.lt:
+    tested = tested_variable(loop)
+    if tested is None or tested.relation is not operator.lt:
         return None
-    compared, stop = test.operands
-    if compared not in before.arguments:
+    number, update = tested.number, tested.update
+    if update not in body.operations or operator_of(update) is not operator.add:
         return None
-    number = before.arguments.index(compared)
-    counter, update = body.arguments[number], body.yielded[number].owner
-    if not isinstance(update, Operation) or update not in body.operations:
+    counter, step = update.operands
+    if not _is_stride(step, tested.limit):
         return None
-    if operator_of(update) is not operator.add:
-        return None
-    one, step = update.operands
-    if one is not counter or not _is_stride(step, stop):
-        return None
-    return _Loop(loop, counter, loop.operands[number], stop, step, number)
+    return _Loop(loop, counter, loop.operands[number], tested.limit, step, number)
 
 
 def _is_stride(step: Value, stop: Value) -> bool:

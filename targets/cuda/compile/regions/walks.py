@@ -31,7 +31,7 @@ INVARIANT = frozenset(
 )
 
 
-def made_of(value: Value) -> Iterator[Value]:
+def made_of(value: Value) -> list[Value]:
     """Return a value and what arithmetic made it of, up to loads and arguments."""
     return sources_of([value], _operands)
 
