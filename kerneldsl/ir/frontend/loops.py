@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable
-from functools import partial
+from functools import partial, reduce
 from typing import Any, NamedTuple
 
 from numba import types
@@ -19,11 +19,11 @@ from kerneldsl.ir.frontend.control import assigned, read_body, read_loop
 from kerneldsl.ir.frontend.exits import has, labeled, unreachable
 from kerneldsl.ir.frontend.members import leaves, packed, type_of, unpacked
 from kerneldsl.ir.frontend.merging import LoopVariables
-from kerneldsl.ir.frontend.origins import Origin
+from kerneldsl.ir.frontend.origins import Origin, joined
 from kerneldsl.ir.frontend.outside_calls import call_function
 from kerneldsl.ir.frontend.reader import Reader, constant_of
 from kerneldsl.ir.frontend.statements import bind_target
-from kerneldsl.ir.operations import Region, Value
+from kerneldsl.ir.operations import Operation, Region, Value
 from kerneldsl.ir.refusals import Refusal, loop_refusal, words
 from kerneldsl.language.intrinsics.intrinsic import Typing
 from kerneldsl.language.intrinsics.matrix import tiles
@@ -102,9 +102,7 @@ def _range(reader: Reader, call: ast.Call, args: list[ast.expr]) -> _Range:
     kinds = tuple(each.type for each in found)
     is_unsigned = any(isinstance(each, types.Integer) and not each.signed for each in kinds)
     if is_unsigned:
-        from kerneldsl.ir.frontend.unsigned_ranges import converted_bounds, length_of_range
-
-        found, kinds = converted_bounds(reader, found)
+        found, kinds = _converted_bounds(reader, found)
     signature = reader.typing.call(reader.typing.function(range), kinds)
     if reader.notes is not None:
         reader.notes.add_type(call, signature.return_type)
@@ -113,7 +111,7 @@ def _range(reader: Reader, call: ast.Call, args: list[ast.expr]) -> _Range:
         found.insert(0, reader.constant(0, kind))
     if len(found) == 2:
         found.append(reader.constant(1, kind))
-    length = length_of_range(reader, *found) if is_unsigned and kind == types.uint64 else None
+    length = _length_of_range(reader, *found) if is_unsigned and kind == types.uint64 else None
     start, stop, step = reader.casts(found, [kind] * 3)
     return _Range(start, stop, step, kind, length)
 
@@ -326,3 +324,104 @@ def _nested(item: Any, values: Any) -> Any:
 
 def _names(node: ast.For) -> list[str]:
     return list(dict.fromkeys((*assigned([ast.Expr(node.target)]), *assigned(node.body))))
+
+
+# Start and stop decide the type of the numbers of a range, as operands do:
+# ``docs/adr/0031-integers-stay-integers.md``. The loops of the IR count in signed integers. A range
+# of uint64 is counted from 0 instead. Its length is at most the largest int64, which no loop
+# reaches.
+
+_SIGNED, _WIDE = types.int64, types.uint64
+_MOST = int(_SIGNED.maxval)
+
+
+def _converted_bounds(
+    reader: Reader, found: list[Value]
+) -> tuple[list[Value], tuple[types.Type, ...]]:
+    """Return the arguments of a ``range``, and the types by which Numba chooses its type."""
+    bounds, origins = found[:2], reader.origins
+    if reduce(joined, map(origins.of, bounds)) is Origin.WIDE and all(
+        _is_unsigned(each) or origins.is_converted(each) for each in bounds
+    ):
+        wide = [_as_wide(reader, each) for each in bounds]
+        return [*wide, *found[2:]], (_WIDE,) * len(found)
+    signs = {each.type.signed for each in found if isinstance(each.type, types.Integer)}
+    # Numba takes an int32 beside an unsigned number for the type of both.
+    kinds = (_SIGNED,) * len(found) if len(signs) > 1 else tuple(each.type for each in found)
+    return found, kinds
+
+
+def _as_wide(reader: Reader, value: Value) -> Value:
+    if reader.origins.is_converted(value):
+        return reader.origins.convert(reader, value)
+    return reader.cast(value, _WIDE)
+
+
+def _is_unsigned(value: Value) -> bool:
+    return isinstance(value.type, types.Integer) and not value.type.signed
+
+
+def _length_of_range(reader: Reader, start: Value, stop: Value, step: Value) -> Value | None:
+    """Return the length of a range of uint64, at most the largest int64.
+
+    Without a bound that the program makes a uint64, or with small constants, return ``None``: the
+    range can be counted in signed integers.
+    """
+    is_wide = all(reader.origins.of(each) is Origin.WIDE for each in (start, stop))
+    numbers = constant_of(start), constant_of(stop)
+    if not is_wide or all(each is not None and 0 <= each <= _MOST for each in numbers):
+        return None
+    given = constant_of(step)
+    distance, size = (
+        _distance_by(reader, start, stop, step)
+        if given is None
+        else _distance_by_constant(reader, start, stop, given)
+    )
+    if constant_of(size) != 1:
+        rest = reader.numba(operator.mod, [distance, size])
+        distance = reader.numba(operator.floordiv, [distance, size])
+        is_inside = reader.numba(operator.ne, [rest, reader.constant(0, _WIDE)])
+        distance = reader.numba(operator.add, [distance, reader.cast(is_inside, _WIDE)])
+    return reader.cast(_bound(reader, min, distance, reader.constant(_MOST, _WIDE)), _SIGNED)
+
+
+def _distance_by_constant(
+    reader: Reader, start: Value, stop: Value, step: int
+) -> tuple[Value, Value]:
+    """Return the distance in the direction of a step, 0 if it leads away, and the step's size."""
+    size = reader.constant(max(abs(step), 1), _WIDE)
+    if step == 0:
+        return reader.constant(0, _WIDE), size
+    return _distance(reader, *((start, stop) if step > 0 else (stop, start))), size
+
+
+def _distance_by(reader: Reader, start: Value, stop: Value, step: Value) -> tuple[Value, Value]:
+    zero = reader.constant(0, step.type)
+    is_up = reader.numba(operator.gt, [step, zero])
+    distance = _if(reader, is_up, _distance(reader, start, stop))
+    size = step
+    if step.type.signed:
+        is_down = reader.numba(operator.lt, [step, zero])
+        down = _if(reader, is_down, _distance(reader, stop, start))
+        distance = reader.numba(operator.add, [distance, down])
+        size = call_function(reader, reader.typing.function(abs), [step], {})
+    return distance, _bound(reader, max, reader.cast(size, _WIDE), reader.constant(1, _WIDE))
+
+
+def _distance(reader: Reader, low: Value, high: Value) -> Value:
+    """Return the distance between two uint64, 0 if they are in the other order."""
+    if constant_of(low) == 0:
+        return high
+    return reader.numba(operator.sub, [_bound(reader, max, low, high), low])
+
+
+def _if(reader: Reader, test: Value, number: Value) -> Value:
+    """Return a uint64 if a test holds, else 0."""
+    return reader.numba(operator.mul, [number, reader.cast(test, _WIDE)])
+
+
+def _bound(reader: Reader, function: Any, one: Value, two: Value) -> Value:
+    found = _extreme(reader, function, one, two)
+    assert isinstance(found.owner, Operation)
+    found.owner.attributes["bounds_range"] = True
+    return found

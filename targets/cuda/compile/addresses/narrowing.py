@@ -7,9 +7,8 @@ import re
 from kerneldsl.contract import Report
 from targets.cuda.compile.addresses.arithmetic import INT32, Interval, hull, is_within
 from targets.cuda.compile.addresses.countdowns import countdowns
-from targets.cuda.compile.addresses.emission import Emitter
+from targets.cuda.compile.addresses.emission import Emitter, Sums
 from targets.cuda.compile.addresses.function import Function, Instruction
-from targets.cuda.compile.addresses.sums import Sums
 from targets.cuda.compile.addresses.values import Values
 
 __all__ = ["Narrowing"]

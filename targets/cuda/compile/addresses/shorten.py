@@ -26,7 +26,16 @@ from kerneldsl.contract import Report, ignore_remark
 from targets.cuda.compile.addresses.arithmetic import INT32, Polynomial, add, is_within, scale, wrap
 from targets.cuda.compile.addresses.countdowns import shorten_countdowns
 from targets.cuda.compile.addresses.counters import counter_intervals
-from targets.cuda.compile.addresses.emission import Emitter, Expression
+from targets.cuda.compile.addresses.emission import (
+    ADDRESS,
+    MAX_IMMEDIATE,
+    Emitter,
+    Expression,
+    Sums,
+    is_access,
+    least_offsets,
+    place_of,
+)
 from targets.cuda.compile.addresses.facts import ParameterFacts
 from targets.cuda.compile.addresses.function import (
     Function,
@@ -35,14 +44,6 @@ from targets.cuda.compile.addresses.function import (
     remove_dead_code,
 )
 from targets.cuda.compile.addresses.narrowing import Narrowing
-from targets.cuda.compile.addresses.sums import (
-    ADDRESS,
-    MAX_IMMEDIATE,
-    Sums,
-    is_access,
-    least_offsets,
-    place_of,
-)
 from targets.cuda.compile.addresses.values import Values
 from targets.cuda.compile.addresses.wraparound import Wraparound
 

@@ -11,9 +11,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from targets.cuda.compile.addresses.arithmetic import Polynomial, add, scale, wrap
-from targets.cuda.compile.addresses.emission import Emitter
+from targets.cuda.compile.addresses.emission import Emitter, Sums
 from targets.cuda.compile.addresses.function import Function, Instruction
-from targets.cuda.compile.addresses.sums import Sums
 from targets.cuda.compile.addresses.values import Values
 
 __all__ = ["Wraparound"]
