@@ -41,12 +41,10 @@ __all__ = ["coalesce_copies"]
 # See Boissinot et al., "Revisiting Out-of-SSA Translation for Correctness, Code Quality, and
 # Efficiency", 2009.
 
-_HEAD_COPY = re.compile(r"\s*mov\.b(?:32|64)\s+(%(?:r|rd)\d+), (%(?:r|rd)\d+);")
+_COPY = re.compile(r"^\s*mov\.b(?:32|64)\s+(%(?:r|rd)\d+), (%(?:r|rd)\d+);")
+_OPERATIONS = "add|sub|mul|mad|fma|neg|abs|min|max|and|or|xor|not|shl|shr|cvt|mov|selp"
 #: Arithmetic, which can be done later.
-_MOVABLE = re.compile(
-    r"(?:add|sub|mul|mad|fma|neg|abs|min|max|and|or|xor|not|shl|shr|cvt|mov|selp)\."
-    r"(?![\w.]*\bcc\b)[\w.]+"
-)
+_MOVABLE = re.compile(rf"(?:{_OPERATIONS})\.(?![\w.]*\bcc\b)[\w.]+")
 
 
 class _Copy(NamedTuple):
@@ -95,7 +93,7 @@ def _first_candidate(lines: list[str], seen: set[str]) -> str | None:
     copies = [
         (found[1], found[2])
         for line in lines
-        if "mov.b" in line and (found := _HEAD_COPY.fullmatch(line)) and found[1] not in seen
+        if "mov.b" in line and (found := _COPY.match(line)) and found[1] not in seen
     ]
     if not copies:
         return None
@@ -188,12 +186,8 @@ def _move(function: Function, copy: _Copy, number: int, *, is_equal: bool) -> di
     return moved
 
 
-_COPY = re.compile(r"^\s*mov\.b(?:32|64)\s+(%(?:r|rd)\d+), (%(?:r|rd)\d+);")
 #: Arithmetic, which can be done earlier.
-_PURE = re.compile(
-    r"^\s*(?:add|sub|mul|mad|fma|neg|abs|min|max|and|or|xor|not|shl|shr|cvt|mov|selp|setp)\."
-    r"(?![\w.]*\bcc\b)[\w.]+\s+%\w+, [^;\[]+;$"
-)
+_PURE = re.compile(rf"^\s*(?:{_OPERATIONS}|setp)\.(?![\w.]*\bcc\b)[\w.]+\s+%\w+, [^;\[]+;$")
 #: What may read or write other registers than those of its line.
 _UNKNOWN = re.compile(r"inline asm|[{}]|\bcall\b")
 
