@@ -15,7 +15,7 @@ __all__ = ["Call", "Emitter", "join", "loop_while"]
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call of an intrinsic that is to be written."""
+    """The call of an intrinsic that an emitter writes."""
 
     #: The target's, where types have a representation.
     context: Any

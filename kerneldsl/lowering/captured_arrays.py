@@ -1,7 +1,7 @@
-"""Large captured arrays: code has a symbol for each, whose name tells its contents.
+"""Large captured arrays: code has a symbol for each. Its name is a hash of the contents.
 
-Whoever loads the code says where they are. As text each byte would take five characters, all of
-which are written, read and assembled.
+The loader of the code provides the addresses. As text, each byte would take five characters that
+are written, read and assembled.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def captured_addresses(unit: FunctionUnit) -> dict[str, int]:
 def offering(unit: FunctionUnit) -> Iterator[None]:
     """Have a kernel's large arrays compiled as symbols. The caller holds Numba's compiler lock.
 
-    A plain Numba function may have others, which nobody would find when the code is loaded.
+    Those of a plain Numba function are text: no loader would provide their addresses.
     """
     global _offered  # noqa: PLW0603
     before, _offered = _offered, frozenset(large_arrays(unit))
@@ -68,7 +68,7 @@ def offering(unit: FunctionUnit) -> Iterator[None]:
 
 
 def symbol_of(array: NDArray[Any]) -> str | None:
-    """Return the symbol of an array's elements, in their order; ``None`` where it is text."""
+    """Return the symbol of an array's elements, in their order; ``None`` if it is text."""
     name = _name(array) if array.nbytes > _LARGE and _offered else None
     return name if name in _offered else None
 
@@ -79,7 +79,7 @@ def is_captured(name: str) -> bool:
 
 
 def elements(array: NDArray[Any]) -> NDArray[Any]:
-    """Return the elements that a symbol stands for, side by side: by columns where they lie so."""
+    """Return the contiguous elements of a symbol: by columns if they are in Fortran order."""
     is_by_columns = array.flags.f_contiguous and not array.flags.c_contiguous
     return np.ravel(array, order="F" if is_by_columns else "C")
 

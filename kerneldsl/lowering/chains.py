@@ -1,22 +1,23 @@
 """The look-back of ``kd.chain``, in LLVM's instructions of every machine.
 
-Merrill and Garland's look-back has each block publish the sum of its part and, once it knows what
-is before, the sum up to its end; a block adds what it finds, part by part, until it meets the
-second kind. What it meets depends on time, and so do the bits of a sum of floats. Here blocks
-publish the nodes of a tree instead, whose shape is fixed: the parts, each 32 of them as one, each
-32 of these, and so on. The block of the last part of a node publishes that node. What is before a
-part is made of at most 31 nodes of each level, and there are as many levels as the part's number
-has digits to the base of 32. So no block waits for another's look-back, but for nodes, that hang
-together over as many steps as there are levels, however many parts there are.
+In Merrill and Garland's look-back, each block publishes the sum of its part. It publishes the sum
+up to its end, too, when it knows the sum before. A block adds the sums of parts before it until it
+finds a sum up to an end. Which one it finds depends on time, and so do the bits of a sum of floats.
+
+Here, blocks publish the nodes of a tree of a fixed shape. Nodes are the parts, groups of 32 parts,
+groups of 32 of these, and so on. The block of the last part of a node publishes it. The sum before
+a part is that of at most 31 nodes of each level. The number of levels is that of the digits of the
+part's number to the base of 32. So a block waits for nodes only. The longest chain of nodes that
+wait for each other has as many steps as there are levels.
 
 The state of a chain is an array of 64-bit words. The lower half of the first word counts parts, the
-upper half launches; the block of the last part begins the next launch. The others hold 32 bits of a
-value and, above, the number of the launch that has written them. So nothing needs to be reset
-between launches, and a value is whole when all of its words are of this launch; no access orders
-any other.
+upper half launches; the block of the last part begins the next launch. The lower half of any other
+word has 32 bits of a value, the upper half the number of the launch that wrote them. So nothing is
+reset between launches. A value is complete when all of its words are of this launch. No access
+orders another.
 
-Words that are looked at while others in the same sector of a cache are written are slow to write
-and to read. So in a state that has the room each node has a sector of its own.
+Words are slow to write and to read while others in the same sector of a cache are written. So each
+node has a separate sector if the state is large enough.
 
 References
 ----------
@@ -130,7 +131,7 @@ class Nodes:
         return is_there, self._value(bits)
 
     def end(self, part: ir.Value) -> None:
-        """Begin the next launch behind the last part: all blocks know by then which one this is."""
+        """Begin the next launch after the last part. All blocks know the number of this one."""
         builder = self.state.builder
         is_end = builder.icmp_unsigned("==", builder.add(part, _I64(1)), self.blocks)
         with builder.if_then(is_end):
@@ -230,7 +231,7 @@ class Before:
         builder.store(_I1(1), self._has_any)
 
     def result(self) -> ir.Value:
-        """Return the result of the call: what is known, behind its last argument."""
+        """Return the result of the call: its last argument combined with the parts before."""
         builder, initial = self._call.builder, self._call.args[-1]
         is_any = builder.load(self._has_any)
         if self._call.signature.args[-1] == types.none:
@@ -288,7 +289,7 @@ class SequentialLookBack(ABC):
     def _combined(self, first: ir.Value, count: ir.Value) -> ir.Value:
         """Combine nodes as the lanes of a warp are: neighbours first, then pairs, and so on.
 
-        They are counted in binary; at a place stand as many, combined, as its bit is worth.
+        Nodes are counted in binary: the place of bit n has the combination of 2 ** n nodes.
         """
         builder, combine = self.builder, self._found.combine
         kind = self._found.value_type

@@ -1,8 +1,8 @@
 """Faults that a kernel reports in debug mode, and the exceptions that the host makes of them.
 
 The first thread that fails claims the record of its launch by exchanging `state` from 0 to 1,
-fills it, and ends. The host reads the record when the kernel has finished; the place and the text
-of the fault are in the table that the compiler kept.
+fills it, and ends. The host reads the record when the kernel has finished. The compiler keeps a
+table of the places and texts of faults.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class FaultSite(NamedTuple):
 
     #: Class of the exception: ``IndexError``, ``AssertionError``, or what ``raise`` names.
     kind: type[BaseException]
-    #: Text of the exception; empty for an index, whose text is made of the record.
+    #: Text of the exception; empty for an index: its text is made of the record.
     message: str
     #: The place in the user's file.
     location: SourceLocation

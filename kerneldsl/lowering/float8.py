@@ -1,8 +1,8 @@
 """Conversions between float32 and the floating-point numbers of 8 bits, in integer instructions.
 
-Both round to nearest, ties to even, and saturate nowhere, as ml_dtypes and torch do: what lies
-beyond the largest number becomes an infinity of float8_e5m2, and a NaN of float8_e4m3fn, which has
-no infinity. NVIDIA's instructions for these conversions saturate, so that none is used.
+Both round to nearest, ties to even, and do not saturate, as in ml_dtypes and torch. A number beyond
+the largest one becomes an infinity of float8_e5m2. It becomes a NaN of float8_e4m3fn, which has no
+infinity. NVIDIA's instructions for these conversions saturate, so they are not used.
 
 float8_e8m0fnu has powers of two alone, and NaN: the scales of blocks of narrower numbers. It has no
 sign and no zero. What is between two powers is rounded to the nearest, up in the middle, and up to
@@ -120,8 +120,8 @@ def _narrow(builder: ir.IRBuilder, form: _Format, value: ir.Value) -> ir.Value:
     dropped = _FRACTION - form.fraction
     normal = _rounded(builder, magnitude, _I32(dropped))
     normal = builder.sub(normal, _I32((_BIAS - form.bias) << form.fraction))
-    # Below the least normal number, whose exponent is 1, the fraction with its leading 1 is shifted
-    # further, by no more than what leaves nothing of it.
+    # The exponent of the least normal number is 1. Below it, the fraction with its leading 1 is
+    # shifted further, at most until it is 0.
     exponent = builder.lshr(magnitude, _I32(_FRACTION))
     least = _BIAS - form.bias + 1
     further = builder.add(builder.sub(_I32(least), exponent), _I32(dropped))
@@ -156,7 +156,7 @@ def _widen(builder: ir.IRBuilder, form: _Format, bits: ir.Value) -> ir.Value:
     multiple = builder.fmul(builder.uitofp(magnitude, _F32), unit)
     is_normal = builder.icmp_unsigned(">=", magnitude, _I32(1 << form.fraction))
     found = builder.select(is_normal, normal, builder.bitcast(multiple, _I32))
-    # An infinity where there is one, then what is above it.
+    # An infinity if the type has one, then the NaNs above it.
     if form.overflow != form.nan:
         is_infinite = builder.icmp_unsigned("==", magnitude, _I32(form.overflow))
         found = builder.select(is_infinite, _I32(_INFINITY), found)

@@ -1,9 +1,9 @@
 """Conversions of floats to integers, which have a value for every float.
 
-LLVM's own instruction gives no value (poison) where the integer cannot hold the float, or the float
-is NaN, and LLVM leaves out whatever would store it. So each becomes a call of a function that its
-target writes, with one rule for all targets: the fraction is cut off, what is too large or too
-small becomes the integer's limit, and NaN becomes 0.
+LLVM's own instruction gives no value (poison) for NaN and for floats beyond the integer's limits.
+LLVM leaves out the stores of such values. So each conversion is a call of a function that the
+target writes, with one rule for all targets. The fraction is cut off, floats beyond a limit become
+that limit, and NaN becomes 0.
 
 References
 ----------
@@ -38,7 +38,7 @@ class FloatConversion:
 
     @property
     def is_signed(self) -> bool:
-        """Tell whether the integer has a sign."""
+        """Whether the integer has a sign."""
         return self.operation == "fptosi"
 
     @property
@@ -55,7 +55,7 @@ class FloatConversion:
         return f"kerneldsl.{self.operation}.{self.float_type}.i{self.bits}"
 
     def function(self, *lines: str) -> str:
-        """Return the function, whose argument is ``%x`` and whose result is ``%result``."""
+        """Return the function with the argument ``%x`` and the result ``%result``."""
         integer = f"i{self.bits}"
         return "\n".join(
             (

@@ -31,9 +31,9 @@ __all__ = [
     "sorts_before",
 ]
 
-#: A flag that means nothing to an addition or product. Neither Numba nor the CUDA target lets an
-#: operation that has one be contracted: threads that add the same two numbers must get the same
-#: sum, whether one of them has just been multiplied or not.
+#: A flag without a meaning for additions and products. Neither Numba nor the CUDA target contracts
+#: an operation that has a flag. Threads that add the same two numbers must get the same sum, also
+#: if one of them was just multiplied.
 EXACT = ("arcp",)
 #: Lanes of a half of a part of a warp, in the levels of a tree.
 WIDTHS = (1, 2, 4, 8, 16)
@@ -82,7 +82,7 @@ class Combination(ABC):
 
 @dataclass(frozen=True)
 class Sum(Combination):
-    """Adds; numbers of 16 bits as float32, whose sum is rounded once."""
+    """Adds; numbers of 16 bits as float32, with a sum that is rounded once."""
 
     def combine(self, builder: ir.IRBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
         if isinstance(self.kind, types.Complex):

@@ -42,7 +42,7 @@ __all__ = [
 FULLY_UNROLLED = "llvm.loop.unroll.full"
 NOT_UNROLLED = "llvm.loop.unroll.disable"
 UNROLLED_BY_FOUR = "llvm.loop.unroll.count"
-#: Nothing but an identity. SimplifyCFG may move that of an unrolled loop to a loop around it, if
+#: Only an identity. SimplifyCFG may move that of an unrolled loop to a loop around it, if
 #: that has none. LLVM then warns on standard error that it cannot unroll the loop around it.
 ITS_OWN = "kerneldsl.its_own"
 #: Vectors of one loop are not computed several at a time.
@@ -54,8 +54,8 @@ NOT_VECTORIZED = "llvm.loop.vectorize.enable"
 UNROLLED_AS_VECTORS = "llvm.loop.vectorize.followup_all"
 #: Iterations may run in any order, and in turns.
 PARALLEL = "llvm.loop.parallel_accesses"
-#: What the vectorizer writes at such a loop: nothing that LLVM knows, since it warns on standard
-#: error of a loop that it must unroll and cannot.
+#: What the vectorizer writes at such a loop. LLVM does not know the name: of a loop that it must
+#: unroll and cannot, it warns on standard error.
 _OF_VECTORS = "kerneldsl.vectors"
 
 _MARK, _GROUP = "kerneldsl.loop", "kerneldsl.accesses"

@@ -1,10 +1,9 @@
 """float16, bfloat16 and those of 8 bits for Numba: stored so, computed in float32.
 
-A value is in a float32 register and always one that its type can hold: whatever makes one, an
-operation or a conversion, rounds to nearest, ties to even. float32 has at least twice the precision
-of each type and two bits more, so that a sum, product, quotient or square root that is rounded to
-float32 and then to the narrow type is rounded as if at once. LLVM makes native instructions of
-float16 of them where the machine has any.
+A value is in a float32 register and always one of its type. Operations and conversions round to
+nearest, ties to even. float32 has at least twice the precision of each type and two bits more. So
+it does not matter that sums, products, quotients and square roots are rounded to float32 first: the
+result is that of one rounding. LLVM uses instructions for float16 if the machine has them.
 
 Operators with operands of one narrow type give that type. With an operand of another type a narrow
 one counts as float32, and so it does as the argument of a mathematical function.
@@ -161,7 +160,7 @@ def _rounded(context: Any, builder: ir.IRBuilder, kind: NarrowFloat, value: ir.V
 @lower_cast(NarrowFloat, NarrowFloat)
 def _to_narrow(context: Any, builder: Any, found: Any, wanted: Any, value: Any) -> Any:
     if found == types.float64 and wanted == FLOAT16:
-        # NumPy rounds once; ml_dtypes goes to its types by way of the nearest float32.
+        # NumPy rounds once; ml_dtypes rounds to float32 first.
         value = _to_odd_float32(builder, value)
     elif not isinstance(found, NarrowFloat):
         value = context.cast(builder, value, found, types.float32)
@@ -169,16 +168,16 @@ def _to_narrow(context: Any, builder: Any, found: Any, wanted: Any, value: Any) 
 
 
 def _to_odd_float32(builder: ir.IRBuilder, value: ir.Value) -> ir.Value:
-    """Return a float64 as float32 with a last bit that is set where it was inexact.
+    """Return a float64 as float32 with a last bit that is set if it was inexact.
 
-    Rounding that again to fewer bits is rounding the float64 once (Boldo and Melquiond, "Emulation
-    of FMA and correctly rounded sums", IEEE Transactions on Computers 57, 2008).
+    Rounding that again to fewer bits is rounding the float64 once. See S. Boldo and G. Melquiond,
+    "Emulation of FMA and correctly rounded sums", IEEE Transactions on Computers 57 (2008).
     """
     nearest = builder.fptrunc(value, _F32)
     back = builder.fpext(nearest, ir.DoubleType())
     bits = builder.bitcast(nearest, _I32)
     is_exact = builder.fcmp_unordered("==", back, value)  # a NaN counts as exact
-    # Toward zero first: one step back where the nearest lies beyond the value.
+    # Toward zero first: one step back if the nearest is beyond the value.
     absolute = [builder.call(_fabs(builder, each.type), [each]) for each in (back, value)]
     is_beyond = builder.fcmp_ordered(">", *absolute)
     truncated = builder.sub(bits, builder.zext(is_beyond, _I32))

@@ -1,4 +1,4 @@
-"""Views of packed numbers for Numba: arrays of words of which numbers are read.
+"""Views of packed numbers for Numba: numbers are read from arrays of words.
 
 Importing this module registers them with Numba, for every target.
 """

@@ -1,7 +1,7 @@
-"""Records for Numba: its own record types, by the names and with the layouts of ours.
+"""Records for Numba: its own record types, with the names and layouts of element types.
 
-Accesses to a packed record say that they are not aligned, of which a GPU makes accesses to bytes.
-A record that is a kernel's argument is a copy, which is read and not written.
+Accesses to a packed record are marked as unaligned: a GPU reads and writes bytes. A record that is
+a kernel's argument is a copy, which is read and not written.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _Types = Callable[[str], types.Type]
 
 
 class _Record(types.Record):
-    """A record whose name is its element type's."""
+    """A record with the name of its element type."""
 
     def __init__(self, row: ElementType, fields: list[tuple[str, dict[str, Any]]]) -> None:
         super().__init__(fields, row.nbytes, row.is_aligned)
@@ -55,7 +55,7 @@ class _Argument(_Record):
 
     @property
     def key(self) -> Any:
-        """Return what tells it from other types."""
+        """Return its identity among types."""
         return self.name, "argument"
 
 
@@ -73,7 +73,7 @@ class _FieldArray(types.NestedArray):
 
     @property
     def key(self) -> Any:
-        """Return what tells it from other types."""
+        """Return its identity among types."""
         return self.dtype, self.shape, self.aligned, self.mutable
 
     def can_convert_to(self, typingctx: Any, other: Any) -> Any:
@@ -107,7 +107,7 @@ def _refuse(context: Any, builder: Any, sig: Any, args: Any) -> Any:
 
 @cache
 def record_type(row: ElementType, element_type: _Types) -> types.Record:
-    """Return the Numba type of the element type of a record, of fields whose types are given."""
+    """Return the Numba type of a record's element type, with the given types of its fields."""
     return _Record(row, _fields(row, element_type, is_mutable=True))
 
 

@@ -30,7 +30,7 @@ __all__ = [
     "whole_power",
 ]
 
-#: Greater exponents go to the power of floats, whose time does not grow with them.
+#: Greater exponents use the power of floats: its time does not grow with them.
 LARGEST_EXPONENT = 0x10000
 #: So many decimal digits have an exact power of ten.
 _EXACT_DIGITS = 22
@@ -188,7 +188,7 @@ def _fused(typingctx: Any, a: Any, b: Any, c: Any) -> Any:
 def rounded(x: float, digits: int) -> float:
     """Round to a decimal, ties to even, as Python does: the nearest float64 of the exact decimal.
 
-    The rounding error of the product or quotient tells on which side of the middle between two
+    The rounding error of the product or quotient shows on which side of the middle between two
     decimals a number is. Beyond 22 digits the power of ten is not exact, so that the last place of
     the result may be another one.
     """

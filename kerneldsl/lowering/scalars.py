@@ -1,6 +1,6 @@
 """Intrinsics that compute a number from numbers, in LLVM's instructions of every machine.
 
-A target whose machine has an instruction that LLVM does not find takes its own emitter instead.
+If a machine has an instruction that LLVM does not find, its target uses its own emitter.
 
 References
 ----------
@@ -162,7 +162,7 @@ def _unpacked_bytes(
 
 
 def with_signs(builder: ir.IRBuilder, codes: ir.Value, numbers: PackedNumbers) -> ir.Value:
-    """Return the values of four numbers whose bits are the lowest of a word's bytes."""
+    """Return the values of four numbers. Their bits are the lowest of a word's bytes."""
     if numbers.smallest == 0:
         return codes
     bias = _I32(0x01010101 * -numbers.smallest)

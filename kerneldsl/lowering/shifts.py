@@ -1,11 +1,11 @@
 """Shifts, which have a value for every count.
 
-LLVM's own instructions give no value (poison) where the count is negative or not less than the
-integer's bits. NumPy, and PTX, then move every bit out: what is left is 0, or of a shift to the
-right of a negative number -1. Each shift of a kernel's becomes a call of a function that says so;
-LLVM leaves nothing of it where it knows the count, and little where the machine has such an
-instruction. A target whose Numba's lowering is its own calls it there (:func:`call_shift`), any
-other in the text of modules (:func:`define_shifts`).
+LLVM's own instructions give no value (poison) if the count is negative or not less than the
+integer's bits. In NumPy and PTX every bit is then moved out. The result is 0, or -1 for a shift of
+a negative number to the right. So each shift of a kernel is a call of a function with that result.
+LLVM removes the call if it knows the count, and most of it if the machine has such an instruction.
+A target that lowers Numba's operations itself calls it there (:func:`call_shift`), any other target
+in the text of modules (:func:`define_shifts`).
 
 References
 ----------
@@ -53,7 +53,7 @@ _SHIFTED_WITH_SIGN = """\
 def define_shifts(text: str) -> str:
     """Return a module's text with calls in place of shifts, and what is called.
 
-    A count that stands there as a number of the integer's bits needs no call.
+    A constant count that is less than the integer's bits needs no call.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""Dates and durations for Numba: integers of 64 bits with a unit, of which the smallest is NaT.
+"""Dates and durations for Numba: integers of 64 bits with a unit. The smallest is NaT.
 
-Operators give what NumPy's give. Numba has such types too, whose quotients are other ones than
-NumPy's where a number is negative.
+Operators give what NumPy's give. Numba has such types, too, but its quotients of negative numbers
+differ from NumPy's.
 
 Importing this module registers dates and durations with Numba, for every target.
 """
@@ -143,7 +143,7 @@ def _or_nat(builder: ir.IRBuilder, times: _Values, value: ir.Value) -> ir.Value:
 
 
 def _floor_division(builder: ir.IRBuilder, a: ir.Value, b: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """Return quotient and remainder, of which the remainder has the divisor's sign."""
+    """Return quotient and remainder. The remainder has the divisor's sign."""
     quotient, remainder = builder.sdiv(a, b), builder.srem(a, b)
     zero = _I64(0)
     has_rest = builder.icmp_signed("!=", remainder, zero)

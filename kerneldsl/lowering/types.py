@@ -110,8 +110,8 @@ def _maker(row: ElementType) -> Callable[[ElementType], types.Type]:
 def element_type(dtype: str) -> types.Type:
     """Return the Numba type of an element type.
 
-    What it takes to compute with a type may be registered with Numba by the first call for it, so
-    this must be called before Numba makes a compiler, which reads what is registered.
+    The first call for a type may register its operations with Numba. Numba's compilers read what is
+    registered when they are made. So call this before.
 
     Examples
     --------
@@ -164,7 +164,7 @@ def numba_type(kind: Kind) -> types.Type:
 
 
 def tuple_type(elements: list[types.Type], names: tuple[str, ...]) -> types.BaseTuple:
-    """Return the Numba type of a tuple, a named one where there are names."""
+    """Return the Numba type of a tuple, a named one if there are names."""
     return types.BaseTuple.from_types(elements, _named(names) if names else None)
 
 

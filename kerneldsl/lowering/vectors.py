@@ -1,8 +1,8 @@
 """Vectors for Numba: two or four numbers as one value, and arrays that are looked at as such.
 
-A vector is a structure of its numbers, so that on a CPU LLVM vectorizes loops over vectors as any
-other. Where the address of an array is known to be aligned, LLVM makes one access of memory of the
-accesses to a vector's numbers; where it is not, they stay apart, and are right at any address.
+A vector is a structure of its numbers. So LLVM vectorizes loops over vectors on a CPU as any other
+loop. If an array is known to be aligned, LLVM joins the accesses to a vector's numbers to one.
+Otherwise they stay separate, and are right at any address.
 
 Importing this module registers vectors with Numba, for every target.
 """
@@ -52,7 +52,7 @@ class VectorType(types.Type):
 
 @cache
 def vector_type(row: ElementType, item_type: Callable[[str], types.Type]) -> VectorType:
-    """Return the Numba type of the element type of a vector, of numbers whose type is given."""
+    """Return the Numba type of a vector's element type, with the given type of numbers."""
     return VectorType(row, item_type(row.fields[0].dtype))
 
 

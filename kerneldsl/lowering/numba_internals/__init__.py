@@ -1,13 +1,17 @@
 """Everything that kerneldsl uses of Numba and llvmlite beyond their documented interfaces.
 
-Documented, and so for every module that may import Numba: the names of ``numba`` itself
-(``types``, ``errors``, ``config``, ``njit``, …), ``numba.extending``, ``numba.core.cgutils`` (which
-"Extending Numba" uses), ``llvmlite.ir`` and ``llvmlite.binding``, and the methods without an
-underscore of what these hand to an extension: typing and target contexts, data models, builders.
+Every module that may import Numba may use what is documented:
+
+- the names of ``numba`` itself (``types``, ``errors``, ``config``, ``njit``, …)
+- ``numba.extending``, and ``numba.core.cgutils``, which "Extending Numba" uses
+- ``llvmlite.ir`` and ``llvmlite.binding``
+- methods without an underscore of the typing and target contexts, data models and builders that
+  extensions get
+
 All else is private, changes without notice, and is imported here alone;
-``tests/unit/lowering/test_numba_internals.py`` holds that. What cannot import Numba, because it
-stands before the lowering or in a start without Numba, reads it from ``sys.modules`` or loads a
-file of it: ``kerneldsl/cache/overloads.py`` and ``targets/cpu/runtime/threads.py``.
+``tests/unit/lowering/test_numba_internals.py`` checks that. Two modules cannot import Numba,
+because programs may start without it: ``kerneldsl/cache/overloads.py`` and
+``targets/cpu/runtime/threads.py``. They read it from ``sys.modules`` or load a file of it.
 
 =====================  ============================================================================
 `compiling`            passes, flags, the compiler's lock
@@ -20,7 +24,7 @@ file of it: ``kerneldsl/cache/overloads.py`` and ``targets/cpu/runtime/threads.p
 `regions`              modules, flags and passes of code from the region IR; with `line_marks`
 `llvm_lock`            llvmlite's lock, for which fork waits
 `vocabulary`           signatures and dtypes, as programs of numba.cuda write them
-`moved`                what is said when a release has moved a name
+`moved`                the error if a release has moved a name
 =====================  ============================================================================
 
 ``docs/releases.md`` says what a new release takes.

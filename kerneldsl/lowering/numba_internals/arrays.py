@@ -1,7 +1,7 @@
 """Numba's structure of an array, made from an address and extents, and its functions of arrays.
 
-Numba's own helper goes through a stack slot and a pointer for each field, which is slow to write,
-to print, to parse and to optimize away; here fields are inserted into a value.
+Numba's own helper uses a stack slot and a pointer for each field, which is slow to write, print,
+parse and optimize. Here, fields are inserted into a value.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ def set_common_flags(flags: Any) -> None:
 def kernel_flags(*, lineinfo: bool = False, fastmath: frozenset[str] | bool = False) -> Flags:
     """Return Numba's flags of a kernel.
 
-    `fastmath` are LLVM's floating-point flags, where they are put in by Numba.
+    `fastmath` are LLVM's floating-point flags if Numba adds them.
     """
     flags = Flags()
     set_common_flags(flags)
@@ -124,8 +124,8 @@ def collector_paused() -> Iterator[None]:
                 gc.enable()
 
 
-# A child forked while another thread compiles would find Numba's lock taken for ever, and LLVM
-# half-way: so fork waits for the compilation.
+# In a child that is forked while another thread compiles, Numba's lock would never be released. So
+# fork waits for the compilation.
 no_fork.take_also(global_compiler_lock)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_pauses.forget)

@@ -1,8 +1,8 @@
 """Collects the LLVM modules that Numba lowers for a device; nothing is compiled here.
 
-Modules are kept as text: what a target puts in when it links them, such as floating-point flags and
-the names of mathematical functions, differs between kernels, so one lowering of a device function
-serves every kernel.
+Modules are kept as text. A target adds what differs between kernels when it links them, such as
+floating-point flags and the names of mathematical functions. So a device function is lowered once
+for all kernels.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class ModuleLibrary(CodeLibrary):
         drop_instructions(ir_module)
 
     def add_linking_library(self, library: ModuleLibrary) -> None:
-        """Remember a library whose functions this one calls."""
+        """Remember a library with functions that this one calls."""
         if library is not self and all(library is not known for known in self._linked):
             self._linked.append(library)
 

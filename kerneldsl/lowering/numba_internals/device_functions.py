@@ -1,7 +1,7 @@
 """Functions that kernels call: device functions, plain Numba functions, Numba's overloads.
 
-Numba types a call to a compiled function through an object that it calls a dispatcher. Ours
-compiles for a device, when it is called with new argument types, and never runs anything.
+Numba types a call to a compiled function through an object that it calls a dispatcher. That of
+a device compiles for new types of arguments, and never runs anything.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _options = include_default_options(
 
 
 class DeviceOptions(_options, TargetOptions):  # type: ignore[valid-type, misc]
-    """Numba's options of a function, as far as they mean something on a device."""
+    """Numba's options of a function that have a meaning on a device."""
 
     lineinfo = TargetOptions.Mapping("dbg_directives_only")
 

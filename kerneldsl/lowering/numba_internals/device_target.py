@@ -1,7 +1,7 @@
 """Registers a device with Numba, as a GPU with its own typing and target contexts.
 
-Being a target of its own makes Numba compile its overloads (``min``, ``round``, NumPy functions …)
-for it; being no CPU target keeps whatever calls Python or allocates out.
+Numba compiles its overloads (``min``, ``round``, NumPy functions …) for a separate target.
+Functions that call Python or allocate are left out, because it is not a CPU target.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class DeviceTypingContext(IntegerTyping):
         return found
 
     def resolve_value_type(self, val: Any) -> Any:
-        """Type an outside object; functions that Numba compiles for the CPU become ours."""
+        """Type an outside object; functions for the CPU become those of the device."""
         if isinstance(val, DeviceFunction):
             return val._numba_type_
         if isinstance(val, Dispatcher):
@@ -249,7 +249,7 @@ class DeviceContext(BaseContext):
 
 
 class DeviceDescriptor(TargetDescriptor):
-    """The two contexts of a device, as Numba's overload machinery asks for them.
+    """The two contexts of a device, as Numba's overloads need them.
 
     Making one registers it; it is made once for a process, under Numba's compiler lock.
     """

@@ -1,7 +1,7 @@
-"""Numba's target of this machine's processor, and code libraries for it with passes of ours.
+"""Numba's target of this machine's processor, and code libraries for it with other passes.
 
 Numba runs a light pipeline over each function, a cheap and then a full one over the module, which
-helps it remove reference counts. A library of ours is optimized once, by a function of its maker's.
+helps it remove reference counts. A `HostLibrary` is optimized once, by a function that it is given.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class _KernelTyping(IntegerTyping, Context):
 def _kernel_target() -> Any:
     """Return Numba's target context of the processor with the typing context of kernels.
 
-    It shares all that Numba's own knows, but for the helpers that were compiled for it.
+    It shares everything with Numba's own, except the helpers that were compiled for that.
     """
     import_array_functions()
     context = copy(cpu_target.target_context)
@@ -129,7 +129,7 @@ def helpers_of_kernels() -> Iterator[None]:
 
 
 def _array_at(context: Any, builder: Any, symbol: str, kind: Any, values: Any) -> ir.Value:
-    """Return an array whose elements are where the linker is told that the symbol is."""
+    """Return an array with its elements at the address that the linker gets for the symbol."""
     memory = builder.module.globals.get(symbol)
     if memory is None:
         element = ir.ArrayType(ir.IntType(8), values.nbytes)
@@ -210,7 +210,7 @@ class HostLibrary(JITCodeLibrary):
         return module
 
     def object_code(self) -> bytes | None:
-        """Return the object file; ``None`` where it works in this process alone, or is not made."""
+        """Return the object file; ``None`` if it is of this process alone, or not made."""
         is_bound = self.has_dynamic_globals or is_of_this_process(self._final_module)
         return None if is_bound or not self.is_object else self.machine_code
 

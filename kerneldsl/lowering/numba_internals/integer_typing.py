@@ -2,9 +2,8 @@
 
 Numba unifies uint64 with a signed type to float64: of a variable, a comparison, ``min`` and
 ``max``, ``divmod`` and NumPy's functions. Bits are lost from 2**53 on, without a word. A kernel's
-typing context keeps integers integers: comparisons and extremes are exact, everything else is
-computed modulo 2**64 as int64, which is what Numba's operators do. The
-decision is ``docs/adr/0031``.
+typing context keeps integers integers. Comparisons and extremes are exact. All else is computed
+modulo 2**64 as int64, as by Numba's operators. The decision is ``docs/adr/0031``.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ _SHIFTS = frozenset({operator.lshift, operator.ilshift, operator.rshift, operato
 _OPERANDS_OF_WHERE = 3
 #: Functions of NumPy that have no loop for uint64 and a signed type.
 _OF_NUMPY = frozenset({np.gcd, np.lcm, np.left_shift, np.right_shift})
-#: Extremes whose result is exact for integers of both signs, by whether it is the larger one.
+#: Extremes with an exact result for integers of both signs: whether it is the larger one.
 _EXTREMES: dict[Any, bool] = {
     min: False,
     np.minimum: False,
@@ -124,7 +123,7 @@ class IntegerTyping(typing.BaseContext):
         return super().resolve_function_type(func, (wide, wide), {})
 
     def resolve_value_type(self, val: Any) -> Any:
-        """Type an outside object; comparisons, extremes and ``round`` are ours."""
+        """Type an outside object; comparisons, extremes and ``round`` are typed here."""
         if isinstance(val, np.ufunc | BuiltinFunctionType) and val in _functions:
             return _functions[val]
         return super().resolve_value_type(val)
@@ -154,7 +153,7 @@ def _has_float(kinds: tuple[Any, ...]) -> bool:
 
 
 class _OfIntegers(AbstractTemplate):
-    """A function whose typing for some integers is ours, and for all else Numba's."""
+    """A function that is typed here for some integers, and by Numba for all else."""
 
     #: What Numba knows the function as.
     function: Any
@@ -193,7 +192,7 @@ class _Extreme(_OfIntegers):
     is_larger: bool
 
     def own(self, kinds: tuple[Any, ...]) -> Any:
-        """Return a signature whose result holds every extreme of the operands."""
+        """Return a signature with a result that holds every extreme of the operands."""
         numbers = _operands(kinds)
         if not mixes_signs(numbers):
             return None

@@ -1,7 +1,7 @@
 """Fork waits for what another thread does in LLVM.
 
-llvmlite lets one thread at a time into LLVM, by a lock that it does not show. A child forked while
-another thread links or unloads code would find that lock taken for ever, and LLVM half-way.
+llvmlite lets one thread at a time into LLVM, by a lock that it does not show. In a child that is
+forked while another thread links or unloads code, that lock would never be released.
 """
 
 from __future__ import annotations

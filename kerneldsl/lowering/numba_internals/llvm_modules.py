@@ -1,9 +1,9 @@
 """LLVM modules: empty ones, passes on them, and the text that llvmlite writes.
 
-Numba marks the arithmetic of signed integers as never overflowing, so LLVM may give any result
-where it does: it takes the square of an int64 for positive, say. Hashes and generators of random
-numbers count on the wraparound NumPy's integers have, and all targets shall give the same bits. So
-the mark is taken off.
+Numba marks the arithmetic of signed integers as never overflowing. If it overflows, LLVM may give
+any result: it takes the square of an int64 for positive. Hashes and generators of random numbers
+need integers that wrap around, as in NumPy, and all targets have the same bits. So the mark is
+removed.
 """
 
 from __future__ import annotations

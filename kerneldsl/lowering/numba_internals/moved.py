@@ -1,4 +1,4 @@
-"""Tell which name of Numba or llvmlite a release has moved, in place of the error that follows."""
+"""Report a name of Numba or llvmlite that a release has moved, instead of a later error."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _LIBRARIES = ("numba", "llvmlite")
 def overriding(*own: str, beside: type | None = None) -> Callable[[_Class], _Class]:
     """Make a decorator that holds that all a class defines replaces something of its bases.
 
-    What a release renames would be there beside the new name, and nobody would call it: integers
-    that must wrap around would not, say. `own` are names that the class has for itself; `beside` is
-    a class of Numba's of which it has some names, too, which no base of both declares.
+    If a release renames a method, Numba would call its own under the new name. Integers that must
+    wrap around would not, for example. `own` are names that replace nothing. `beside` is a class of
+    Numba's. Some names of its are in the class, too, and in no base of both.
 
     Raises `CompileError` for a name that no base has.
     """
@@ -43,9 +43,9 @@ def overriding(*own: str, beside: type | None = None) -> Callable[[_Class], _Cla
 
 
 def moved_name(error: BaseException | None) -> CompileError | None:
-    """Return what to raise where code of ours asked a library for a name that is not there.
+    """Return the error to raise if kerneldsl's code needs a name that a library does not have.
 
-    The error is looked for among the causes, too. Of every other one the result is ``None``.
+    The causes of the error are searched, too. For any other error the result is ``None``.
     """
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
@@ -93,7 +93,7 @@ def _missing(error: BaseException) -> str | None:
 
 
 def _place_of(traceback: TracebackType | None) -> str | None:
-    """Return the file and line of ours in which an error was raised; ``None`` for others' files."""
+    """Return the file and line of kerneldsl that raised an error; ``None`` for other files."""
     if traceback is None:
         return None
     while traceback.tb_next is not None:

@@ -66,7 +66,7 @@ def operator_lowering(function: Any, sig: Any) -> _Lowering | None:
     """
     keys = [function]
     if isinstance(function, types.Function):
-        # Of a function whose typing is ours the second one is Python's.
+        # The second one of a function that is typed here is Python's.
         keys = [function.typing_key, function.get_impl_key(sig.as_function())]
     for key in keys:
         for kinds, lower in _OPERATORS.get(key, ()):
