@@ -122,11 +122,27 @@ def _tree_text(node: Any) -> str:
         return f"[{', '.join([_tree_text(each) for each in node])}]"
     if not isinstance(node, ast.AST):
         return repr(node)
+    if isinstance(node, ast.If) and _has_elif(node):
+        return _chain_text(node)
     names = _meaning.get(kind)
     if names is None:
         names = _meaning[kind] = tuple(n for n in kind._fields if n not in _WITHOUT_MEANING)
     inner = [_tree_text(getattr(node, name, None)) for name in names]
     return f"{kind.__name__}({', '.join(inner)})"
+
+
+def _has_elif(node: ast.If) -> bool:
+    return len(node.orelse) == 1 and isinstance(node.orelse[0], ast.If)
+
+
+def _chain_text(node: ast.If) -> str:
+    """Write a chain of ``elif``, which may be longer than Python's recursion limit."""
+    parts, count = list[str](), 0
+    while _has_elif(node):
+        parts.append(f"If({_tree_text(node.test)}, {_tree_text(node.body)}, [")
+        (node,) = node.orelse  # type: ignore[assignment]
+        count += 1
+    return f"{''.join(parts)}{_tree_text(node)}{'])' * count}"
 
 
 def _digest(parts: Iterator[str]) -> str:

@@ -51,12 +51,12 @@ def too_deep(error: Exception, function: Any) -> UnsupportedConstructError | Non
             code.co_filename, code.co_firstlineno, function=function.__qualname__
         )
     return UnsupportedConstructError(
-        "an expression nests too deeply to be compiled",
+        "an expression, or a chain of elif, nests too deeply to be compiled",
         where=where,
-        limit="Each operator of a long sum is one more level; Python follows "
-        f"{sys.getrecursionlimit()} levels of calls, several for each operator",
-        remedy="Divide it into statements, such as total = a + b and then total += c, or write "
-        "a loop",
+        limit="Each operator of a long sum, and each elif, is one more level; Python follows "
+        f"{sys.getrecursionlimit()} levels of calls, several for each",
+        remedy="Divide a sum into statements, such as total = a + b and then total += c. Take the "
+        "values of a long chain from a table, such as a captured array",
     )
 
 

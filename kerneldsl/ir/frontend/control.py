@@ -268,6 +268,9 @@ def _constant(reader: Reader, node: ast.expr) -> Any:
         case ast.Call(func=ast.Name(id="len"), args=[ast.Name(id=name)]):
             found = reader.known(name)
             return len(found) if isinstance(found, tuple) else _UNKNOWN
+        case ast.Call(func=ast.Name(id="isinstance")):
+            tested = getattr(reader.value(node), "type", None)
+            return tested.literal_value if isinstance(tested, types.Literal) else _UNKNOWN
         case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int(value))):
             return -value
     return _UNKNOWN

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from numba import types
 
-from kerneldsl.frontend.trees import walk_here
+from kerneldsl.frontend.expressions import written
 from kerneldsl.ir.frontend.attributes import attribute
 from kerneldsl.ir.frontend.control import read_branches, read_branches_of
 from kerneldsl.ir.frontend.reader import Reader, constant_of, reads_statement
@@ -54,14 +54,13 @@ class Faults:
 
 
 def read_index(
-    reader: Reader, access: ast.AST, written: ast.expr, indexed: Any, index: ast.expr
+    reader: Reader, access: ast.AST, base: ast.expr, indexed: Any, index: ast.expr
 ) -> Any:
     """Read the index of an access. In debug mode each of its parts is checked once it is read.
 
-    `indexed` is the value of the expression `written`. What a call returns is not checked: it has
-    no name for a message.
+    `indexed` is the value of the expression `base`.
     """
-    if reader.faults is None or any(isinstance(each, ast.Call) for each in walk_here(written)):
+    if reader.faults is None:
         return reader.value(index)
     axis = 0
     found = []
@@ -72,7 +71,7 @@ def read_index(
                 axis = _UNKNOWN
             elif not isinstance(each.type, types.NoneType):
                 if isinstance(each.type, types.Integer):
-                    _check(reader, access, written, indexed, each, axis)
+                    _check(reader, access, base, indexed, each, axis)
                 axis += 1
         found.append(value)
     return tuple(found) if isinstance(index, ast.Tuple) else found[0]
@@ -83,14 +82,14 @@ _UNKNOWN = 1 << 16
 
 
 def _check(
-    reader: Reader, access: ast.AST, written: ast.expr, indexed: Any, index: Value, axis: int
+    reader: Reader, access: ast.AST, base: ast.expr, indexed: Any, index: Value, axis: int
 ) -> None:
     if isinstance(indexed, tuple) and constant_of(index) is not None:
         return  # it is compared when the member is read
     extent = _extent(reader, indexed, axis)
     if extent is None:
         return
-    site = reader.faults.number(reader, access, IndexError, array=ast.unparse(written))
+    site = reader.faults.number(reader, access, IndexError, array=written(base, reader.unit))
     wide = reader.cast(index, types.int64 if index.type.signed else types.uint64)
     attributes = {"site": site, "axis": axis}
     reader.add("fault.check", [wide, extent], (), attributes, effect=Effect.WRITE)

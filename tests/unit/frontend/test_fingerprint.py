@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import linecache
 import subprocess
 import sys
@@ -9,7 +10,12 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
-from kerneldsl.frontend.fingerprint import fingerprint
+import numpy as np
+import pytest
+
+import kerneldsl as kd
+from kerneldsl.errors import UnsupportedConstructError
+from kerneldsl.frontend.fingerprint import _tree_text, fingerprint
 from kerneldsl.frontend.normalize import make_unit
 
 HEAD = """
@@ -94,3 +100,21 @@ def _environment() -> dict[str, str]:
 
     root = str(Path(kerneldsl.frontend.__file__).parents[2])
     return {**os.environ, "PYTHONPATH": root, "PYTHONHASHSEED": "7"}
+
+
+def test_a_chain_longer_than_the_recursion_limit() -> None:
+    branches = "".join(f"    elif x[0] == {n}:\n        x[1] = {n}\n" for n in range(2000))
+    tree = ast.parse(f"def kernel(x):\n    if x[0] > 0:\n        pass\n{branches}")
+    text = _tree_text(tree)
+    assert text.count("If(") == 2001
+    assert text.count("(") == text.count(")")
+
+
+def test_a_chain_that_is_too_long_is_refused() -> None:
+    branches = "".join(f"    elif x[0] == {n}:\n        x[1] = {n}\n" for n in range(300))
+    text = f"def kernel(x):\n    if x[0] == -1:\n        x[1] = 0\n{branches}"
+    linecache.cache["<chain>"] = (len(text), None, text.splitlines(keepends=True), "<chain>")
+    scope: dict[str, Any] = {"__name__": "m"}
+    exec(compile(text, "<chain>", "exec"), scope)
+    with pytest.raises(UnsupportedConstructError, match="a chain of elif, nests too deeply"):
+        kd.kernel(scope["kernel"]).forall(1)(np.zeros(2))

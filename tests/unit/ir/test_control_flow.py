@@ -172,6 +172,20 @@ def weighed(point, i, extra=None):
     return point.x * point.weights[i] + extra.by
 
 
+@kd.func
+def first_of(value):
+    if isinstance(value, tuple):
+        return value[0]
+    return value.real if not isinstance(value, (int, float)) else value
+
+
+@kd.kernel
+def by_type(x, y, out):
+    i = kd.grid(1)
+    if i < out.size:
+        out[i] = first_of(x[i]) + first_of((y[i], 2)) * 10 + first_of(x[i] * 1j + 3) * 100
+
+
 @kd.kernel
 def members(x, y, out):
     i = kd.grid(1)
@@ -250,10 +264,13 @@ def _expected(name: str, x: Any, y: Any) -> Any:
     return out
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["exits", "optional", "nested", "several", "variables", "members", "sometimes", "joined"],
-)
+NAMES = [
+    *("exits", "optional", "nested", "several", "variables", "by_type", "members", "sometimes"),
+    "joined",
+]
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_results_on_the_cpu(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     x, y = (rng.integers(-3, 4, N).astype(np.float32) for _ in range(2))
@@ -264,10 +281,7 @@ def test_results_on_the_cpu(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert out.tolist() == _expected(name, x, y).tolist()
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["exits", "optional", "nested", "several", "variables", "members", "sometimes", "joined"],
-)
+@pytest.mark.parametrize("name", NAMES)
 def test_ptx_is_made(name: str) -> None:
     assert ".entry" in _ptx(globals()[name], 3)
 

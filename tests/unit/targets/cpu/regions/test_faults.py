@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -70,3 +72,37 @@ def test_an_id_of_a_block_of_one_thread_is_a_constant() -> None:
     out = np.zeros(1, np.int64)
     of_one_thread[1, 1](out)
     assert out[0] == 5
+
+
+@kd.func
+def rest_of(x):
+    return x[1:]
+
+
+@kd.kernel(debug=True)
+def read_what_calls_return(x, out, way):
+    i = kd.threadIdx.x
+    if way == 0:
+        out[0] = rest_of(x)[i]
+    elif way == 1:
+        out[0] = x.reshape((3, 4))[1, i]
+    elif way == 2:
+        out[0] = kd.view(x, kd.float64x2)[i].x
+    elif way == 4:
+        out[0] = x[min(i, 8) :][i]
+
+
+@pytest.mark.parametrize(
+    ("way", "array", "index"),
+    [
+        (0, "rest_of(x)", 11),
+        (1, "x.reshape((3, 4))", 4),
+        (2, "kd.view(x, kd.float64x2)", 6),
+        (4, "x[min(i, 8) :]", 6),
+    ],
+)
+def test_an_index_of_what_a_call_returns_is_checked(way: int, array: str, index: int) -> None:
+    x = np.arange(12.0)
+    with pytest.raises(IndexError, match=re.escape(f"Index {index} is out of range")) as caught:
+        read_what_calls_return[1, index + 1](x, np.zeros(1), way)
+    assert f" of {array}," in str(caught.value)
