@@ -34,7 +34,7 @@ _PROCESS_CODE = (
     "targets/cpu/runtime/runner_code.py",
     "targets/cpu/runtime/signal_handlers.py",
 )
-_PROCESS_DIGEST = "2 6eaf6682d96d3579"
+_PROCESS_DIGEST = "2 bbef154c7b0ba0a8"
 
 
 @kd.kernel

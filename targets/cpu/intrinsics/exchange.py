@@ -175,7 +175,6 @@ def expect_threads(builder: ir.IRBuilder, room: Room, threads: ir.Value) -> None
 
 
 def smaller(builder: ir.IRBuilder, a: ir.Value, b: ir.Value) -> ir.Value:
-    """Return the smaller of two signed integers."""
     return builder.select(builder.icmp_signed("<", a, b), a, b)
 
 
@@ -295,7 +294,6 @@ class _MergeSort:
         self._places = [cgutils.alloca_once_value(builder, each) for each in (*keys, *threads)]
 
     def append(self, key: ir.Value, thread: ir.Value) -> None:
-        """Add a key at the end."""
         builder = self._builder
         count = builder.load(self._count)
         keys, _, threads, _ = map(builder.load, self._places)
@@ -304,7 +302,6 @@ class _MergeSort:
         builder.store(builder.add(count, I64(1)), self._count)
 
     def read(self, place: ir.Value) -> tuple[ir.Value, ir.Value]:
-        """Return a key and its thread."""
         keys, _, threads, _ = map(self._builder.load, self._places)
         return tuple(self._builder.load(self._builder.gep(x, [place])) for x in (keys, threads))
 

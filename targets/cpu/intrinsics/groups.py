@@ -184,7 +184,6 @@ class _Chain:
         self._builder.store(I1(1), self._is_begun)
 
     def add(self, value: ir.Value) -> None:
-        """Add a value at the end."""
         builder = self._builder
         with builder.if_else(self.is_begun) as (later, first):
             with later:

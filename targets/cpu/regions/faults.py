@@ -12,6 +12,7 @@ from numba.core import cgutils
 
 from kerneldsl.ir.operations import Effect, Function, Operation, Region, Value
 from targets.cpu.regions.emitter import CpuEmitter
+from targets.cpu.regions.loop_writer import LoopWriter
 from targets.cpu.runtime.native_tables import LaunchWord
 
 __all__ = ["HANDLERS", "fault_record", "place_faults"]
@@ -41,10 +42,10 @@ def _place(region: Region, axes: str | None, *, is_together: bool) -> None:
         for inner in operation.regions:
             _place(inner, axes, is_together=is_block)
         if operation.name in _FAULTS:
-            place = [_coordinate(axis, axes, is_together=is_together) for axis in _AXES]
-            place += [_constant(0) if axes else _id(f"blockIdx.{axis}") for axis in _AXES]
-            operation.operands = [*operation.operands, *(each.result for each in place)]
-            out += place
+            make = LoopWriter(out)
+            place = [_coordinate(make, axis, axes, is_together=is_together) for axis in _AXES]
+            place += [make.constant(0) if axes else make.add(f"blockIdx.{a}") for a in _AXES]
+            operation.operands = [*operation.operands, *place]
         out.append(operation)
     region.operations = out
 
@@ -56,23 +57,16 @@ def _drop(region: Region) -> None:
             _drop(inner)
 
 
-def _coordinate(axis: str, axes: str | None, *, is_together: bool) -> Operation:
+def _coordinate(make: LoopWriter, axis: str, axes: str | None, *, is_together: bool) -> Value:
     """Return the index of a thread along an axis; what runs once is of the first thread."""
     if is_together:
-        return _constant(0)
+        return make.constant(0)
     if axes is None:
-        return _id(f"threadIdx.{axis}")
+        return make.add(f"threadIdx.{axis}")
     if axis not in axes:
-        return _constant(0)
-    return Operation("grid", [], (types.int64,), {"ndim": 1, "axis": axes.index(axis)})
-
-
-def _id(name: str) -> Operation:
-    return Operation(name, [], (types.int64,))
-
-
-def _constant(value: int) -> Operation:
-    return Operation("const", [], (types.int64,), {"value": value})
+        return make.constant(0)
+    attributes = {"ndim": 1, "axis": axes.index(axis)}
+    return make.operation("grid", [], (types.int64,), attributes).result
 
 
 # -- emission -------------------------------------------------------------------------------------

@@ -124,7 +124,6 @@ class Bounds:
         return low, high
 
     def write_assumptions(self, make: LoopWriter) -> list[Value]:
-        """Write tests of what is assumed."""
         return [make.is_within(each.write(make), SMALL // 2) for each in self.assumed]
 
     def write_conditions(self, make: LoopWriter) -> list[Value]:

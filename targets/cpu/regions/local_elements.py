@@ -289,7 +289,7 @@ def unroll_indices(region: Region, arrays: Collection[Value]) -> bool:
     return True
 
 
-def _indexing_loops(region: Region, arrays: set[Value]):  # type: ignore[no-untyped-def]
+def _indexing_loops(region: Region, arrays: set[Value]) -> Iterator[tuple[Region, Operation]]:
     """Yield the outermost of such loops, with the regions that they are in."""
     for operation in region.operations:
         is_known = operation.name == "for" and _rounds(operation) is not None

@@ -328,7 +328,6 @@ class _Proof:
         """Return the body in which it holds; `out` gets what is computed before the row."""
         make = LoopWriter(out)
         self.rests = {value: form.rest.write(make) for value, form in self.plain.items()}
-        self.make = make
         copy = Region((types.int64,))
         copy.arguments[0].name = self.region.arguments[0].name
         self.values: dict[Value, Value] = {self.region.arguments[0]: copy.arguments[0]}

@@ -68,23 +68,14 @@ class Section(NamedTuple):
 
 
 class Symbol(NamedTuple):
-    """A symbol.
-
-    Attributes
-    ----------
-    name : bytes
-        Its name.
-    information : int
-        Binding and type.
-    section : int
-        Number of its section, or a number of the format.
-    value, nbytes : int
-        Its place in the section, and its size.
-    """
+    """A symbol."""
 
     name: bytes
+    #: Binding and type.
     information: int
+    #: Number of its section, or a number of the format.
     section: int
+    #: Its place in the section, and its size.
     value: int
     nbytes: int
 
@@ -215,24 +206,11 @@ class CodeMemory:
 def link(code: bytes, entry: str, symbols: Mapping[str, int]) -> tuple[int, CodeMemory]:
     """Link an object file against the functions of this process, and `symbols` with addresses.
 
-    Parameters
-    ----------
-    code : bytes
-        An object file that :func:`~targets.cpu.runtime.linking.check_object` has checked.
-    entry : str
-        A function that it defines.
-    symbols : mapping of str to int
-        Addresses by names.
+    :func:`check_object` has checked the file. Return the address of a function that it defines, the
+    `entry`, and its memory, which the caller keeps as long as that.
 
-    Returns
-    -------
-    tuple
-        The address of the entry, and its memory, which the caller keeps as long as that.
-
-    Raises
-    ------
-    CannotLinkError
-        It contains what this module does not know, or takes what the process does not have.
+    - raises `CannotLinkError`: it contains what this module does not know, or takes what the
+      process does not have.
     """
     try:
         return _Linking(code, symbols).run(entry.encode())

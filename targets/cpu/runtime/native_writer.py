@@ -64,7 +64,6 @@ class NativeFunction(Function):
         return self.b.inttoptr(self.b.ptrtoint(value, I64), POINTER)
 
     def is_zero(self, value: Any) -> Any:
-        """Return whether a number is 0."""
         return self.equal(value, value.type(0))
 
     def done(self) -> ir.Function:

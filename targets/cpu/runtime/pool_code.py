@@ -113,7 +113,7 @@ def _wake(f: NativeFunction, is_asleep: Any, semaphore: Any) -> None:
 
 
 def _slot(f: NativeFunction, state: Any, number: Any) -> Any:
-    return f.at(f.at(state, int(PoolPlace.SLOTS)), f.b.mul(number, I64(SLOT_BYTES)))
+    return f.at(f.at(state, PoolPlace.SLOTS), f.b.mul(number, I64(SLOT_BYTES)))
 
 
 def _until(
@@ -168,15 +168,13 @@ def _emit_work(module: ir.Module) -> None:
     state, number = f.args
     start, count, one = (f.b.alloca(I64) for _ in range(3))
     f.store(I64(1), one)
-    entry, launch = (
-        f.load(state, PoolPlace.ENTRY, POINTER),
-        f.load(state, PoolPlace.LAUNCH, POINTER),
-    )
+    entry = f.load(state, PoolPlace.ENTRY, POINTER)
+    launch = f.load(state, PoolPlace.LAUNCH, POINTER)
     parts = f.load(state, PoolPlace.PARTS)
     with f.loop(parts) as i:
         slot = _slot(f, state, f.b.urem(f.b.add(number, i), parts))
         take, left, run, done = (f.block(name) for name in ("take", "left", "run", "part_done"))
-        end, following = f.load(slot, SlotPlace.END), f.at(slot, int(SlotPlace.NEXT))
+        end, following = f.load(slot, SlotPlace.END), f.at(slot, SlotPlace.NEXT)
         is_own = f.equal(i, I64(0))
         f.leave(take)
         seen = f.b.load_atomic(following, "monotonic", 8, typ=I64)
@@ -198,11 +196,8 @@ def _emit_worker(module: ir.Module) -> ir.Function:
     f = NativeFunction(module, "worker", POINTER, [POINTER], is_internal=True)
     (slot,) = f.args
     state, number = f.load(slot, SlotPlace.STATE, POINTER), f.load(slot, SlotPlace.NUMBER)
-    bell, gate = f.at(state, int(PoolPlace.BELL)), f.at(state, int(PoolPlace.GATE))
-    is_asleep, semaphore = (
-        f.at(slot, int(SlotPlace.IS_ASLEEP)),
-        f.at(slot, int(SlotPlace.SEMAPHORE)),
-    )
+    bell, gate = f.at(state, PoolPlace.BELL), f.at(state, PoolPlace.GATE)
+    is_asleep, semaphore = f.at(slot, SlotPlace.IS_ASLEEP), f.at(slot, SlotPlace.SEMAPHORE)
     seen = f.variable(I64(0))
     rest, knock, enter, inside, last = (
         f.block(name) for name in ("rest", "knock", "enter", "inside", "last")
@@ -221,7 +216,7 @@ def _emit_worker(module: ir.Module) -> ir.Function:
     f.b.call(module.globals["work"], [state, number])
     before = f.b.atomic_rmw("sub", gate, I64(1), "seq_cst")
     f.when(f.equal(before, I64(1)), last, rest)
-    _wake(f, f.at(state, int(PoolPlace.IS_ASLEEP)), f.at(state, int(PoolPlace.SEMAPHORE)))
+    _wake(f, f.at(state, PoolPlace.IS_ASLEEP), f.at(state, PoolPlace.SEMAPHORE))
     f.b.branch(rest)
     return f.function
 
@@ -236,7 +231,7 @@ def _emit_start(module: ir.Module, worker: ir.Function) -> None:
     state, threads = f.args
     identity = f.b.alloca(I64)
     blocked, old = (f.address(f.b.alloca(I64, size=_SIGNALS_BYTES // 8)) for _ in range(2))
-    f.named("sem_init", I32, f.at(state, int(PoolPlace.SEMAPHORE)), I32(0), I32(0))
+    f.named("sem_init", I32, f.at(state, PoolPlace.SEMAPHORE), I32(0), I32(0))
     f.named("sigfillset", I32, blocked)
     for each in _OWN_SIGNALS:
         f.named("sigdelset", I32, blocked, I32(int(each)))
@@ -246,7 +241,7 @@ def _emit_start(module: ir.Module, worker: ir.Function) -> None:
         slot = _slot(f, state, number)
         f.store(number, slot, SlotPlace.NUMBER)
         f.store(state, slot, SlotPlace.STATE)
-        f.named("sem_init", I32, f.at(slot, int(SlotPlace.SEMAPHORE)), I32(0), I32(0))
+        f.named("sem_init", I32, f.at(slot, SlotPlace.SEMAPHORE), I32(0), I32(0))
         where, function = f.address(identity), f.address(worker)
         status = f.named("pthread_create", I32, where, NULL, function, slot)
         with f.b.if_then(f.is_zero(status)):
@@ -269,7 +264,7 @@ def _emit_parallel_for(module: ir.Module, where: ir.GlobalVariable) -> ir.Functi
     f.store(I64(1), one)
     state, total = f.load(where, 0, POINTER), f.load(counts)
     threads = f.b.sext(count, I64)
-    is_busy = f.at(state, int(PoolPlace.IS_BUSY))
+    is_busy = f.at(state, PoolPlace.IS_BUSY)
     ask, alone, share, done = (f.block(name) for name in ("ask", "alone", "share", "done"))
     f.leave(ask)
     taken = f.b.cmpxchg(is_busy, I64(0), I64(1), "acq_rel", "monotonic")
@@ -280,7 +275,7 @@ def _emit_parallel_for(module: ir.Module, where: ir.GlobalVariable) -> ir.Functi
     f.b.cbranch(f.b.icmp_signed("<", following, total), ask, done)
 
     f.b.position_at_end(share)
-    is_started = f.at(state, int(PoolPlace.IS_STARTED))
+    is_started = f.at(state, PoolPlace.IS_STARTED)
     with f.b.if_then(f.equal(f.load(is_started), I64(0)), likely=False):
         f.b.call(module.globals["start"], [state, threads])
         f.store(I64(1), is_started)
@@ -292,24 +287,20 @@ def _emit_parallel_for(module: ir.Module, where: ir.GlobalVariable) -> ir.Functi
         low = f.b.udiv(f.b.mul(left, i), parts)
         high = f.b.udiv(f.b.mul(left, f.b.add(i, I64(1))), parts)
         f.store(f.b.add(first, high), slot, SlotPlace.END)
-        following = f.at(slot, int(SlotPlace.NEXT))
+        following = f.at(slot, SlotPlace.NEXT)
         _put(f, f.b.add(first, low), following, "monotonic")
     f.store(entry, state, PoolPlace.ENTRY)
     f.store(launch, state, PoolPlace.LAUNCH)
     f.store(parts, state, PoolPlace.PARTS)
-    gate = f.at(state, int(PoolPlace.GATE))
+    gate = f.at(state, PoolPlace.GATE)
     _put(f, I64(_OPEN), gate, "release")
-    f.b.atomic_rmw("add", f.at(state, int(PoolPlace.BELL)), I64(1), "seq_cst")
+    f.b.atomic_rmw("add", f.at(state, PoolPlace.BELL), I64(1), "seq_cst")
     with f.loop(f.b.sub(parts, I64(1))) as i:
         slot = _slot(f, state, f.b.add(i, I64(1)))
-        asleep, semaphore = int(SlotPlace.IS_ASLEEP), int(SlotPlace.SEMAPHORE)
-        _wake(f, f.at(slot, asleep), f.at(slot, semaphore))
+        _wake(f, f.at(slot, SlotPlace.IS_ASLEEP), f.at(slot, SlotPlace.SEMAPHORE))
     f.b.call(module.globals["work"], [state, I64(0)])
     f.b.atomic_rmw("sub", gate, I64(_OPEN), "seq_cst")
-    is_asleep, semaphore = (
-        f.at(state, int(PoolPlace.IS_ASLEEP)),
-        f.at(state, int(PoolPlace.SEMAPHORE)),
-    )
+    is_asleep, semaphore = f.at(state, PoolPlace.IS_ASLEEP), f.at(state, PoolPlace.SEMAPHORE)
     _until(
         *(f, gate, lambda now: f.equal(now, I64(0)), is_asleep, semaphore),
         wait=lambda f, semaphore: _wait_for_launch(f, semaphore, until, launch),

@@ -170,7 +170,7 @@ class _Runner:
         f.when(may_leave, keep, begin)
         set_jump = f.declared("_setjmp", I32, POINTER)
         set_jump.attributes.add("returns_twice")
-        again = b.call(set_jump, [f.at(frame, int(FramePlace.BUFFER))])
+        again = b.call(set_jump, [f.at(frame, FramePlace.BUFFER)])
         f.when(b.icmp_signed("==", again, I32(0)), begin, left)
         with b.if_then(has_frame, likely=True):
             f.call(enter, VOID, frame)

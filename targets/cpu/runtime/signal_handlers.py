@@ -138,9 +138,8 @@ def _emit_fault(module: ir.Module, where: ir.GlobalVariable) -> ir.Function:
     )
     f.named("sigaction", I32, number, before, NULL)
     sent, done = f.block("sent"), f.block("done")
-    f.when(
-        f.b.icmp_signed("<=", f.load(information, _SI_CODE, I32), I32(0)), sent, done
-    )  # nothing would happen again by itself
+    # Of what a process sent, nothing would happen again by itself.
+    f.when(f.b.icmp_signed("<=", f.load(information, _SI_CODE, I32), I32(0)), sent, done)
     f.named("raise", I32, number)
     f.leave(done)
     return f.done()
@@ -176,10 +175,8 @@ def _emit_watch(module: ir.Module, where: ir.GlobalVariable, relay: ir.Function)
     w = Writer(module, where, "watch", VOID, POINTER)
     b = w.b
     (launch,) = w.args
-    action, value, kind, traceback = (
-        w.memory(-(-ACTION_BYTES // 16) * 16),
-        *(w.memory(16) for _ in range(3)),
-    )
+    action = w.memory(-(-ACTION_BYTES // 16) * 16)
+    value, kind, traceback = (w.memory(16) for _ in range(3))
     is_due, is_pending = w.word(SignalWord.IS_DUE), w.word(SignalWord.IS_PENDING)
     w.return_unless(b.icmp_unsigned("!=", b.or_(is_due, is_pending), I64(0)))
     this = w.named("PyThread_get_thread_ident", I64)
@@ -241,7 +238,7 @@ def _emit_poke(module: ir.Module, where: ir.GlobalVariable, watch: ir.Function) 
     stop = b.load_atomic(w.at(launch, 8 * LaunchWord.STOP), "acquire", 8, typ=I64)
     w.return_unless(b.not_(w.is_zero(stop)))
     w.return_unless(b.not_(w.is_zero(w.load(frame, FramePlace.CAN_LEAVE))))
-    w.named("longjmp", VOID, w.at(frame, int(FramePlace.BUFFER)), I32(1))
+    w.named("longjmp", VOID, w.at(frame, FramePlace.BUFFER), I32(1))
     return w.done()
 
 
@@ -266,7 +263,7 @@ def _emit_record(module: ir.Module, where: ir.GlobalVariable) -> ir.Function:
     record = w.load(place, 0, POINTER)
     w.unless(w.is_null(record), look, new)
     w.store(w.load(record, RecordPlace.NEXT), place)
-    taken = b.cmpxchg(w.at(record, int(RecordPlace.THREAD_ID)), I64(0), this, "seq_cst", "seq_cst")
+    taken = b.cmpxchg(w.at(record, RecordPlace.THREAD_ID), I64(0), this, "seq_cst", "seq_cst")
     with b.if_then(b.extract_value(taken, 1)):
         w.store(b.ptrtoint(record, I64), place)
         b.branch(found)
@@ -318,8 +315,8 @@ def _emit_enter(
 def _emit_forget(module: ir.Module, where: ir.GlobalVariable) -> ir.Function:
     """Emit ``void forget(ptr record)``, which is called where a thread with a record ends."""
     w = Writer(module, where, "forget", VOID, POINTER)
-    w.exchange(w.at(w.args[0], int(RecordPlace.FRAME)), I64(0))
-    w.exchange(w.at(w.args[0], int(RecordPlace.THREAD_ID)), I64(0))
+    w.exchange(w.at(w.args[0], RecordPlace.FRAME), I64(0))
+    w.exchange(w.at(w.args[0], RecordPlace.THREAD_ID), I64(0))
     return w.done()
 
 

@@ -378,18 +378,8 @@ _measured: dict[str, float] = {}
 def wake_ns(layer: ThreadingLayer) -> float:
     """Return what it takes to share a launch, from its start to its end, beside the work.
 
-    Parameters
-    ----------
-    layer : ThreadingLayer
-        The pool.
+    It is in nanoseconds of the machine that :func:`kerneldsl.planner.host.element_ns` describes.
 
-    Returns
-    -------
-    float
-        Nanoseconds of the machine that :func:`kerneldsl.planner.host.element_ns` describes.
-
-    Notes
-    -----
     A shared launch of nothing is compared with one in the calling thread, made in turns. Their
     ratio is the same when the machine is slow for a while, or another one, and so are decisions.
     The interpreter's part in both is half of the shared one with two threads. It stands for what

@@ -18,14 +18,13 @@ is left out. Short steps have separate loops, with a length that LLVM knows.
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
 from dataclasses import field
 
 from numba import types
 
 from kerneldsl.ir.operations import Effect, Operation, Region, Value
 from kerneldsl.ir.recognize import constant_number, is_shared_array, operator_of
-from kerneldsl.ir.rewriter import clone, if_then
+from kerneldsl.ir.rewriter import clone, clone_inside, if_then, rewrite
 from kerneldsl.lowering.loop_marks import NOT_UNROLLED
 from kerneldsl.utilities.dataclasses import dataclass
 from targets.cpu.regions.lanes.slots import needs_thread
@@ -85,7 +84,6 @@ class _Stage:
         self.row = row
         self.values = values
         self.own, self.step = own, step
-        self.inside = row.defined()
         #: What else the index is combined with by ``&``: multiples of a group's length.
         self.spans: list[Value] = []
 
@@ -188,64 +186,55 @@ class _Half:
     is_upper: bool
     partners: set[Value] = field(default_factory=set)
     known: dict[Value, bool] = field(default_factory=dict)
-    values: dict[Value, Value] = field(default_factory=dict)
 
     def of(self, member: Region, *, is_alone: bool) -> list[Operation]:
         """Return the operations for a member; the only one of a half is the first."""
-        row = self.stage.row
+        (region,) = self.stage.row.regions
         out = LoopWriter()
         index = self.first
         if not is_alone:
             index = out.numba(operator.add, self.first, member.arguments[0])
-        self.values[row.regions[0].arguments[0]] = index
-        self.operations(row.regions[0].operations[:-1], out)
-        return out.operations
+        values = {region.arguments[0]: index}
+        copy = clone_inside(region, values)
+        self.own = values.get(self.stage.own, self.stage.own)
+        #: What is not known before the group.
+        self.inside = set(values.values())
+        rewrite(copy, {"numba": self.simpler, "if": self.taken})
+        return [*out.operations, *copy.operations[:-1]]
 
-    def operations(self, operations: Sequence[Operation], out: LoopWriter) -> None:
-        for operation in operations:
-            found = self.written(operation, out)
-            if found is not None:
-                self.values[operation.results[0]] = found
-            elif operation.name == "if" and operation.operands[0] in self.known:
-                region = operation.regions[not self.known[operation.operands[0]]]
-                self.operations(region.operations[:-1], out)
-                for result, value in zip(operation.results, region.yielded, strict=True):
-                    self.values[result] = self.values.get(value, value)
-            else:
-                self.copy(operation, out)
+    def taken(self, operation: Operation) -> tuple[list[Operation], list[Value]] | None:
+        """Return what a branch does that this half decides."""
+        is_true = self.known.get(operation.operands[0])
+        if is_true is None:
+            return None
+        region = operation.regions[not is_true]
+        return region.operations[:-1], region.yielded
 
-    def copy(self, operation: Operation, out: LoopWriter) -> None:
-        """Write an operation, with those in its regions."""
-        if not operation.regions:
-            out.operations.append(clone(operation, self.values))
-            return
-        regions = []
-        for old in operation.regions:
-            region = Region(tuple(value.type for value in old.arguments))
-            self.values.update(zip(old.arguments, region.arguments, strict=True))
-            inner = LoopWriter(region.operations)
-            self.operations(old.operations[:-1], inner)
-            inner.operations.append(clone(old.operations[-1], self.values))
-            regions.append(region)
-        out.operations.append(clone(operation, self.values, regions))
-
-    def written(self, operation: Operation, out: LoopWriter) -> Value | None:
+    def simpler(self, operation: Operation) -> tuple[list[Operation], list[Value]] | None:
         """Return what an operation is in this half, if that is simpler."""
-        function, stage = operator_of(operation), self.stage
+        function, own = operator_of(operation), self.own
         if len(operation.operands) != 2:
             return None
         one, two = operation.operands
-        if function is operator.xor and stage.own in (one, two) and stage.step in (one, two):
-            self.partners.add(operation.result)
-            own = self.values.get(stage.own, stage.own)
-            return out.numba(operator.sub if self.is_upper else operator.add, own, self.step)
-        if function is operator.and_ and stage.own in (one, two):
-            return self.bits(two if one is stage.own else one)
+        out = LoopWriter()
+        if function is operator.xor and own in (one, two) and self.stage.step in (one, two):
+            partner = out.numba(operator.sub if self.is_upper else operator.add, own, self.step)
+            self.partners.add(partner)
+            self.inside.add(partner)
+            return out.operations, [partner]
+        if function is operator.and_ and own in (one, two):
+            found = self.bits(two if one is own else one)
+            if found is None:
+                return None
+            self.inside.add(found)
+            return [], [found]
         if function in _DECIDED:
-            for own, other, is_above in ((one, two, self.is_upper), (two, one, not self.is_upper)):
-                if own is stage.own and other in self.partners:
-                    self.known[operation.result] = _DECIDED[function][is_above]
-                    return out.truth(_DECIDED[function][is_above])
+            for mine, other, is_above in ((one, two, self.is_upper), (two, one, not self.is_upper)):
+                if mine is own and other in self.partners:
+                    is_true = _DECIDED[function][is_above]
+                    truth = out.truth(is_true)
+                    self.known[truth] = is_true
+                    return out.operations, [truth]
         return None
 
     def bits(self, other: Value) -> Value | None:
@@ -253,7 +242,7 @@ class _Half:
         stage, group = self.stage, self.group
         if other is stage.step:
             return self.step if self.is_upper else group.constant(0)
-        if other in stage.inside or other.type != types.int64:
+        if other in self.inside or other.type != types.int64:
             return None
         stage.spans.append(other)
         return group.numba(operator.and_, group.numba(operator.add, self.first, self.start), other)

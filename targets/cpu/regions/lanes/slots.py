@@ -10,6 +10,7 @@ import itertools
 import math
 import operator
 from collections import defaultdict
+from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
@@ -113,9 +114,8 @@ def low_bits_only(region: Region) -> set[Value]:
     return found
 
 
-def _read_whole(operation: Operation, hand_on: object) -> list[Value]:
+def _read_whole(operation: Operation, hand_on: Callable[[Value, Value], None]) -> list[Value]:
     """Return the operands that an operation reads whole; say what else it depends on."""
-    assert callable(hand_on)
     if operation.name in ("yield", "leave"):
         return []  # what they lead to says it
     if operation.name in CONTROL:
@@ -308,7 +308,6 @@ class RowReads:
     def again(
         self, value: Value, lane: Value, values: dict[Value, Value], front: LoopWriter
     ) -> Value:
-        """Compute a value again."""
         made = value.owner
         assert isinstance(made, Operation)
         copy = clone(made, values)

@@ -120,7 +120,6 @@ class TileCode(ElementCode):
         return made
 
     def variable(self, first: ir.Value) -> Variable:
-        """Declare a number."""
         return Variable(self.builder, first)
 
     # -- loops ------------------------------------------------------------------------------------
@@ -181,7 +180,7 @@ _Write: TypeAlias = Callable[[Sequence[ir.Value]], None]
 def write_load(emitter: CpuEmitter, operation: Operation) -> None:
     """Write a tile of the elements of an array."""
     memory, array, other, *at = operation.operands
-    code, target = TileCode(emitter, operation), None
+    code = TileCode(emitter, operation)
     target, access = code.tile(memory), _Access(code, array, at)
     rest = emitter.get(other)
 

@@ -57,7 +57,7 @@ class _Sort:
     def __init__(self, code: TileCode, *, has_places: bool) -> None:
         self._code = code
         self._builder = code.builder
-        self._rows, self._columns = (1, *code.shape)[-2:]
+        self._rows, self.columns = (1, *code.shape)[-2:]
         #: Numba's type of the elements.
         self.kind = code.operation.regions[0].yielded[0].type
         self.keys = code.buffer(key_type(self.kind), code.count)
@@ -69,24 +69,19 @@ class _Sort:
         code, builder = self._code, self._builder
         with code.elements() as (slot, value):
             self.keys.put(slot, sort_key(builder, self.kind, value))
-        write = self._insert if self._columns <= _MAX_INSERTED else _Digits(self, code).write
+        write = self._insert if self.columns <= _MAX_INSERTED else _Digits(self, code).write
         with code.repeat(0, self._rows) as row:
-            first = builder.mul(row, _I64(self._columns))
+            first = builder.mul(row, _I64(self.columns))
             if self.places is not None:
-                with code.loop(0, self._columns) as at:
+                with code.loop(0, self.columns) as at:
                     self.places.set(builder.add(first, at), at)
             write(first)
-
-    @property
-    def columns(self) -> int:
-        """Number of elements of a row."""
-        return self._columns
 
     def _insert(self, first: ir.Value) -> None:
         """Sort a row by moving each element before the greater ones."""
         code, builder, keys = self._code, self._builder, self.keys
         arrays = [keys] if self.places is None else [keys, self.places]
-        end = builder.add(first, _I64(self._columns))
+        end = builder.add(first, _I64(self.columns))
         place = code.variable(first)
         with code.repeat(builder.add(first, _I64(1)), end) as at:
             carried = [each.get(at) for each in arrays]
