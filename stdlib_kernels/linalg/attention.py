@@ -15,8 +15,7 @@ from __future__ import annotations
 
 import functools
 import math
-import os
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -43,7 +42,7 @@ __all__ = [
     "architecture_of",
     "attention",
     "check_heads",
-    "limits_of",
+    "counts_of",
     "positive_scale",
     "visible",
 ]
@@ -52,25 +51,52 @@ __all__ = [
 DTYPES = ("float16", "bfloat16", "float32")
 #: Most elements of a query. Those of tiles are one of these; elements beyond the arrays are 0.
 WIDTHS = (16, 32, 64, 128, 256)
-#: Queries and keys of a tile, and threads of a block, on a CPU.
-HOST_TILE = (128, 128, 128)
-#: The same by width for 16-bit floats on GPUs of compute capability 9.0.
-HOPPER_TILES = {64: (192, 128, 384), 128: (128, 128, 256), 256: (128, 48, 256)}
-#: If there are fewer queries.
-FEW_TILES = {64: (64, 128, 128), 128: (64, 128, 128), 256: (64, 48, 128)}
-#: The same on other GPUs, and by width for float32, or without tensor cores.
-HALVES_TILE = (64, 64, 128)
-WIDE_TILES = {32: (32, 32, 128), 64: (32, 16, 128), 256: (16, 8, 64)}
+
+
+class Tile(NamedTuple):
+    """The queries and keys of a tile, and the threads of the block that computes it."""
+
+    queries: int
+    keys: int
+    threads: int
+
+
+HOST_TILE = Tile(128, 128, 128)
+#: By the most elements of a query, for 16-bit floats on GPUs of compute capability 9.0. A thread
+#: has queries * (elements + keys) / threads sums and scores in registers: 96, 128 and 152.
+HOPPER_TILES = {64: Tile(192, 128, 384), 128: Tile(128, 128, 256), 256: Tile(128, 48, 256)}
+#: Those of one warpgroup, for at most as many queries as it has rows.
+FEW_TILES = {64: Tile(64, 128, 128), 128: Tile(64, 128, 128), 256: Tile(64, 48, 128)}
+#: For 16-bit floats on other GPUs with tensor cores for bfloat16.
+HALVES_TILE = Tile(64, 64, 128)
+#: By the most elements of a query, for float32, or without such tensor cores.
+WIDE_TILES = {32: Tile(32, 32, 128), 64: Tile(32, 16, 128), 256: Tile(16, 8, 64)}
 #: Compute capabilities, in tenths: the lowest one with tensor cores for bfloat16, and of Hopper.
 MIN_ARCHITECTURE, HOPPER = 80, 90
 #: Keys of a page are a multiple of this.
 PAGE = 16
-#: Blocks that keep a GPU at work, and fewest keys of a part.
-BLOCKS, MIN_PART = 132, 512
-#: On Hopper, at most so many queries and keys of a page are for one warp, of so many blocks.
-WARP_ROWS, WARP_PAGE, WARP_BLOCKS = 16, 32, 1024
-#: More than any place of a key.
-FAR = 1 << 40
+#: The keys are taken in parts until there are so many blocks: one for each multiprocessor of an
+#: H100. It is the same for all devices, because parts decide the order of sums, and so the bits.
+BLOCKS = 132
+#: Fewest keys of a part, so that joining the parts takes little time beside them.
+MIN_PART = 512
+#: At most so many queries and keys of a page are for one warp on Hopper. It waits less for a page
+#: than a warpgroup: of 16 keys, an H200 reads 3.8 TB/s instead of 1.6.
+WARP_ROWS, WARP_PAGE = 16, 32
+#: The same as BLOCKS for blocks of one warp: about eight for each multiprocessor.
+WARP_BLOCKS = 1024
+#: More than any key's index.
+BEYOND_ALL_KEYS = 1 << 40
+
+
+class Sizes(NamedTuple):
+    """Numbers that `attend` gets after its arrays, in its order."""
+
+    queries: int
+    page_keys: int
+    capacity: int
+    scale: Any
+    window: int
 
 
 def begin_of(place, shift, window):
@@ -78,14 +104,14 @@ def begin_of(place, shift, window):
     return kd.int32(max(0, place + shift - window + 1))
 
 
-def end_of(place, shift, keys, asked):
+def end_of(place, shift, key_count, query_count):
     """Return the end of the keys that a query sees."""
-    return kd.int32(min(keys, place + shift + 1) if place < asked else 0)
+    return kd.int32(min(key_count, place + shift + 1) if place < query_count else 0)
 
 
-def visible(s, j, begin, end):
+def visible(score, key, begin, end):
     """Return a score, or -inf for a key that the query does not see."""
-    return s if begin <= j < end else kd.float32(-math.inf)
+    return score if begin <= key < end else kd.float32(-math.inf)
 
 
 def inverse(total):
@@ -95,67 +121,69 @@ def inverse(total):
 
 @kd.kernel(wraparound=False)
 def attend(
-    q, k, v, lengths, asked, pages, out, sums, logs, queries, page, most, scale, window, part,
-    *, BM, BN, D, causal, masked, paged, split, kept,
+    q, k, v, key_counts, query_counts, pages, out, sums, logs,
+    queries, page_keys, capacity, scale, window, part_keys,
+    *, BM, BN, D, causal, masked, paged, split, save_statistics,
 ):  # fmt: skip
     """Compute ``out[b, h, r, d]`` from ``q[b, h, r, d]``; rows are queries of several heads.
 
     Keys and values are ``k[b, h, j, d]``, or those of pages. With several parts, each part has its
-    ``sums[p, b, h, r, d]``, and ``logs[p, b, h, r, 1]`` to base 2 of sums of exponentials. If they
-    are `kept`, ``logs[0, b, h, r, 1]`` are natural logarithms of sums of all.
+    ``sums[p, b, h, r, d]``, and ``logs[p, b, h, r, 1]`` to base 2 of sums of exponentials. With
+    `save_statistics`, ``logs[0, b, h, r, 1]`` are natural logarithms of sums of all.
     """
     head, batch, rows = kd.blockIdx.y, kd.blockIdx.z, q.shape[2]
     tiles = (rows + BM - 1) // BM
-    number = kd.blockIdx.x // tiles
+    part = kd.blockIdx.x // tiles
     # Tiles with many visible keys come first.
     first = (tiles - 1 - kd.blockIdx.x % tiles) * BM
-    keys = min(kd.uniform(lengths[batch]), most)
-    wanted = kd.uniform(asked[batch])
-    if wanted < 0:
-        wanted = queries
-    shift = keys - wanted if causal else FAR
+    key_count = min(kd.uniform(key_counts[batch]), capacity)
+    query_count = kd.uniform(query_counts[batch])
+    if query_count < 0:
+        query_count = queries
+    shift = key_count - query_count if causal else BEYOND_ALL_KEYS
     low, high = 0, queries - 1
     if first // queries == (min(first + BM, rows) - 1) // queries:  # all of one head
         low = first % queries
         high = min(low + BM, queries) - 1
-    begin = max(number * part, max(0, low + shift - window + 1) // BN * BN)
-    end = min(keys, (number + 1) * part, high + shift + 1)
-    x = kd.tile.load(q[batch, head], (first, 0), (BM, D))
+    begin = max(part * part_keys, max(0, low + shift - window + 1) // BN * BN)
+    end = min(key_count, (part + 1) * part_keys, high + shift + 1)
+    q_tile = kd.tile.load(q[batch, head], (first, 0), (BM, D))
     places = (first + kd.tile.arange((1, BM)).T) % queries
-    begins, ends = places.map(begin_of, shift, window), places.map(end_of, shift, keys, wanted)
+    begins = places.map(begin_of, shift, window)
+    ends = places.map(end_of, shift, key_count, query_count)
     columns = kd.tile.arange((1, BN)).astype(kd.int32)
     acc = kd.tile.zeros((BM, D), kd.float32)
     top, total = kd.tile.full((BM, 1), -1e30, kd.float32), kd.tile.zeros((BM, 1), kd.float32)
     for n in kd.pipelined(range(begin, end, BN)):
-        which, row = batch, n
+        source, row = batch, n
         if paged:
-            which, row = pages[batch, n // page], n % page
-        y = kd.tile.load(k[which, head], (row, 0), (BN, D))
-        z = kd.tile.load(v[which, head], (row, 0), (BN, D))
-        s = kd.mma(x, y.T)
-        is_partly = n + BN > min(keys, low + shift + 1) or n <= high + shift - window
-        if masked and (is_partly or wanted < queries):
-            s = s.map(visible, kd.int32(n) + columns, begins, ends)
-        larger = max(top, s.max(axis=1) * scale)
-        p, fade = math.exp2(s * scale - larger), math.exp2(top - larger)
-        total = total * fade + p.sum(axis=1)
-        acc = kd.mma(p.astype(v.dtype), z, acc * fade)
+            source, row = pages[batch, n // page_keys], n % page_keys
+        k_tile = kd.tile.load(k[source, head], (row, 0), (BN, D))
+        v_tile = kd.tile.load(v[source, head], (row, 0), (BN, D))
+        scores = kd.mma(q_tile, k_tile.T)
+        is_partly = n + BN > min(key_count, low + shift + 1) or n <= high + shift - window
+        if masked and (is_partly or query_count < queries):
+            scores = scores.map(visible, kd.int32(n) + columns, begins, ends)
+        larger = max(top, scores.max(axis=1) * scale)
+        weights, fade = math.exp2(scores * scale - larger), math.exp2(top - larger)
+        total = total * fade + weights.sum(axis=1)
+        acc = kd.mma(weights.astype(v.dtype), v_tile, acc * fade)
         top = larger
     if not split:
         kd.tile.store(out[batch, head], (first, 0), acc * total.map(inverse))
-        if kept:
+        if save_statistics:
             log = (top + math.log2(total)) * kd.float32(math.log(2))
             kd.tile.store(logs[0, batch, head], (first, 0), log)
     else:
-        kd.tile.store(sums[number, batch, head], (first, 0), acc * total.map(inverse))
-        kd.tile.store(logs[number, batch, head], (first, 0), top + math.log2(total))
+        kd.tile.store(sums[part, batch, head], (first, 0), acc * total.map(inverse))
+        kd.tile.store(logs[part, batch, head], (first, 0), top + math.log2(total))
 
 
 @kd.kernel(wraparound=False)
-def join_parts(sums, logs, out, joined, *, kept):
+def join_parts(sums, logs, out, statistics, *, save_statistics):
     """Compute ``out[r, d]``, the mean of ``sums[p, r, d]`` with the weights ``2 ** logs[p, r]``.
 
-    If they are `kept`, ``joined[r]`` are natural logarithms of the sums of weights.
+    With `save_statistics`, ``statistics[r]`` are natural logarithms of the sums of weights.
     """
     i, j = kd.grid(2)
     largest = logs[0, i]
@@ -168,8 +196,8 @@ def join_parts(sums, logs, out, joined, *, kept):
             weights += weight
             total += weight * sums[p, i, j]
     out[i, j] = total * inverse(weights)
-    if kept and j == 0:
-        joined[i] = (largest + math.log2(weights)) * kd.float32(math.log(2))
+    if save_statistics and j == 0:
+        statistics[i] = (largest + math.log2(weights)) * kd.float32(math.log(2))
 
 
 @repeated_function
@@ -252,33 +280,30 @@ def attention(
     count = 1 if q.ndim == 3 else q.shape[0]
     if pages is None and q.ndim == 3:
         keys, values = keys[None], values[None]
-    page, groups = keys.shape[2], keys.shape[1]
-    capacity = page
+    groups, page_keys = keys.shape[1:3]
+    capacity = page_keys
     if pages is None:
         table = allocate(source, (1, 1), np.dtype(np.int64))
     else:
         table = on_device(_integers("pages", pages, q, (count, pages.shape[-1])))
-        capacity = table.shape[1] * page
-    limits = limits_of(source, q, (lengths, query_lengths), count, capacity)
-    of_batches = [] if lengths is None else [page, lengths]
+        capacity = table.shape[1] * page_keys
+    counts = counts_of(source, q, (lengths, query_lengths), count, capacity)
+    of_batches = [] if lengths is None else [page_keys, lengths]
     _check_numbers("pages", k.shape[0] - 1, pages, *of_batches)
-    kept = bool(return_statistics)
-    logs = allocate(source, tuple(q.shape[:-1]), np.dtype(np.float32)) if kept else None
-    if not math.prod(q.shape):
-        found = finish(result, like=q, out=out)
-        return found if logs is None else (found, finish(logs, like=q))
-    rows = heads // groups * queries
-    packed, factor = positive_scale(contiguous(source), factor)
-    packed = packed.reshape((count, groups, rows, width))
-    target = result.reshape((count, groups, rows, width))
-    reach = 2 * FAR if window is None else integer_of("window", window, 1)
-    arrays = (packed, keys, values, *limits, table)
-    numbers = (queries, page, capacity, factor * np.float32(math.log2(math.e)), reach)
-    ends = causal or lengths is not None or query_lengths is not None
-    static = {"causal": bool(causal), "masked": bool(ends), "paged": pages is not None}
-    _launch(arrays, target, logs, numbers, static)
+    statistics = None
+    if return_statistics:
+        statistics = allocate(source, tuple(q.shape[:-1]), np.dtype(np.float32))
+    if math.prod(q.shape):
+        packed, factor = positive_scale(contiguous(source), factor)
+        shape = (count, groups, heads // groups * queries, width)
+        far = 2 * BEYOND_ALL_KEYS if window is None else integer_of("window", window, 1)
+        arrays = (packed.reshape(shape), keys, values, *counts, table)
+        sizes = Sizes(queries, page_keys, capacity, factor * np.float32(math.log2(math.e)), far)
+        ends = causal or lengths is not None or query_lengths is not None
+        static = {"causal": bool(causal), "masked": bool(ends), "paged": pages is not None}
+        _launch(arrays, result.reshape(shape), statistics, sizes, static)
     found = finish(result, like=q, out=out)
-    return found if logs is None else (found, finish(logs, like=q))
+    return found if statistics is None else (found, finish(statistics, like=q))
 
 
 def check_heads(q: Any, k: Any, v: Any, pages: Any, window: Any, *, causal: bool) -> None:
@@ -348,8 +373,8 @@ def _refuse_beyond(
         raise wrong_value(f"a number of {name}", int(wrong[0]), f"It must be from 0 to {most}")
 
 
-def limits_of(
-    source: Array, q: Array, given: tuple[Array | None, Array | None], count: int, most: int
+def counts_of(
+    source: Array, q: Array, given: tuple[Array | None, Array | None], count: int, capacity: int
 ) -> list[Array]:
     """Return the numbers of keys and of queries of each batch, beside `source`."""
     names = ("lengths", "query_lengths")
@@ -358,9 +383,9 @@ def limits_of(
         constant_beside(source, np.full(count, number))
         if each is None
         else on_device(_integers(name, each, q, (count,)))
-        for name, each, number in zip(names, given, (most, -1), strict=True)
+        for name, each, number in zip(names, given, (capacity, -1), strict=True)
     ]
-    for name, each, limit in zip(names, given, (most, q.shape[-2]), strict=True):
+    for name, each, limit in zip(names, given, (capacity, q.shape[-2]), strict=True):
         _check_numbers(name, limit, each)
     if given[0] is given[1] is not None:
         found[1] = allocate(source, (count,), found[0].dtype)
@@ -371,43 +396,43 @@ def limits_of(
 def _launch(
     inputs: tuple[Array, ...],
     out: Array,
-    kept: Array | None,
-    numbers: tuple[int, int, int, Any, int],
+    statistics: Array | None,
+    sizes: Sizes,
     static: dict[str, Any],
 ) -> None:
     """Launch the kernel with the tiles for a device, in as many parts as keep it at work."""
     count, groups, rows, width = out.shape
+    capacity, most_blocks = sizes.capacity, BLOCKS
     wide = next(each for each in WIDTHS if width <= each)
     height, length, threads = _tile(out, wide, rows)
-    _, page, capacity, *_ = numbers
     if static["paged"]:
-        length = math.gcd(length, page)
-    wanted = os.cpu_count() or 1 if is_on_host(out) else BLOCKS
-    is_few = height == FEW_TILES[64][0] and architecture_of(out) == HOPPER
+        length = math.gcd(length, sizes.page_keys)
+    is_few = height == FEW_TILES[64].queries and architecture_of(out) == HOPPER
     if is_few and rows <= WARP_ROWS and wide < WIDTHS[-1] and length <= WARP_PAGE:
-        height, threads, wanted = WARP_ROWS, 32, WARP_BLOCKS
+        height, threads, most_blocks = WARP_ROWS, 32, WARP_BLOCKS
     blocks = -(-rows // height) * groups * count
-    parts = max(1, min(wanted // blocks, capacity // MIN_PART))
-    part = -(-capacity // (parts * length)) * length
-    parts = max(1, -(-capacity // max(part, 1)))
+    parts = max(1, min(most_blocks // blocks, capacity // MIN_PART))
+    part_keys = -(-capacity // (parts * length)) * length
+    parts = max(1, -(-capacity // max(part_keys, 1)))
     # Without parts, nothing is written to sums; no arguments overlap.
-    ends = ((parts, *out.shape), (parts, *out.shape[:3], 1)) if parts > 1 else [(1,) * 5] * 2
-    sums, logs = (allocate(out, shape, np.dtype(np.float32)) for shape in ends)
-    if kept is not None and parts == 1:
-        logs = kept.reshape((1, *out.shape[:3], 1))
+    shapes = ((parts, *out.shape), (parts, *out.shape[:3], 1)) if parts > 1 else [(1,) * 5] * 2
+    sums, logs = (allocate(out, shape, np.dtype(np.float32)) for shape in shapes)
+    saves = statistics is not None
+    if statistics is not None and parts == 1:
+        logs = statistics.reshape((1, *out.shape[:3], 1))
     grid = (parts * -(-rows // height), groups, count)
-    static |= {"BM": height, "BN": length, "D": wide, "split": parts > 1, "kept": kept is not None}
+    static |= {"BM": height, "BN": length, "D": wide, "split": parts > 1, "save_statistics": saves}
     static["masked"] |= capacity % length > 0
-    launch(attend, grid, threads, *inputs, out, sums, logs, *numbers, part, **static)
+    launch(attend, grid, threads, *inputs, out, sums, logs, *sizes, part_keys, **static)
     if parts > 1:
         flat = (sums.reshape((parts, -1, width)), logs.reshape((parts, -1)))
-        joined = allocate(out, (1,), np.dtype(np.float32)) if kept is None else kept.reshape(-1)
-        given = (*flat, out.reshape((-1, width)), joined)
-        launch_over(join_parts, (count * groups * rows, width), *given, kept=kept is not None)
+        joined = allocate(out, (1,), np.dtype(np.float32)) if statistics is None else statistics
+        given = (*flat, out.reshape((-1, width)), joined.reshape(-1))
+        launch_over(join_parts, (count * groups * rows, width), *given, save_statistics=saves)
 
 
-def _tile(out: Array, width: int, rows: int) -> tuple[int, int, int]:
-    """Return the queries and keys of a tile, and the threads of a block."""
+def _tile(out: Array, width: int, rows: int) -> Tile:
+    """Return the tile for a device, and for so many elements and rows of queries."""
     if is_on_host(out):
         return HOST_TILE
     arch = architecture_of(out)
@@ -415,7 +440,7 @@ def _tile(out: Array, width: int, rows: int) -> tuple[int, int, int]:
         return next(tile for most, tile in WIDE_TILES.items() if width <= most)
     if arch != HOPPER:
         return HALVES_TILE
-    tiles = HOPPER_TILES if rows > FEW_TILES[64][0] else FEW_TILES
+    tiles = HOPPER_TILES if rows > FEW_TILES[64].queries else FEW_TILES
     return next(tile for most, tile in tiles.items() if width <= most)
 
 

@@ -30,7 +30,7 @@ from stdlib_kernels.linalg.attention import (
     WIDTHS,
     architecture_of,
     check_heads,
-    limits_of,
+    counts_of,
     positive_scale,
     visible,
 )
@@ -256,7 +256,7 @@ def attention_backward(
     queries, keys, values, grads, result = (x[None] if q.ndim == 3 else x for x in given)
     count, heads, rows, width = queries.shape
     stored = contiguous(on_device(statistics)).reshape((count, heads, rows, 1))
-    limits = limits_of(source, q, (lengths, query_lengths), count, keys.shape[2])
+    counts = counts_of(source, q, (lengths, query_lengths), count, keys.shape[2])
     scale = 1 / math.sqrt(width) if scale is None else scale
     unit = finite_of("scale", scale, np.dtype(np.float32))
     queries, factor = positive_scale(queries, unit)
@@ -270,7 +270,7 @@ def attention_backward(
     )
     launch(
         find_terms, (-(-padded // TERM_ROWS), heads, count), TERM_THREADS,
-        result, grads, stored, limits[1], highs, means, BM=TERM_ROWS, D=wide,
+        result, grads, stored, counts[1], highs, means, BM=TERM_ROWS, D=wide,
     )  # fmt: skip
     group = heads // keys.shape[1]
     of_keys, of_queries = _tiles(source, wide)
@@ -285,7 +285,7 @@ def attention_backward(
         is_partial = keys.shape[2] % (height if kernel is back_to_keys else length) > 0
         static = {"BM": height, "BN": length, "D": wide, "causal": bool(causal)}
         static["masked"] = bool(ends) or is_partial
-        arrays = (queries, keys, values, grads, *terms, *limits, *made)
+        arrays = (queries, keys, values, grads, *terms, *counts, *made)
         grid = (-(-extent // height), made[0].shape[1], count)
         launch(kernel, grid, threads, *arrays, group, by, to_base_2, reach, **static)
     return tuple(finish(each, like=q) for each in results)

@@ -118,8 +118,7 @@ def test_attention_by_pages(call, rng, causal, dtype):
 
 
 @pytest.mark.parametrize("lengths", [None, np.array([1300]), np.array([0]), np.array([5])])
-def test_few_queries_take_keys_in_parts(call, rng, monkeypatch, lengths):
-    monkeypatch.setattr(_MODULE.os, "cpu_count", lambda: 8)
+def test_few_queries_take_keys_in_parts(call, rng, lengths):
     arrays = _arrays(rng, [(1, 4, 1, 32), (1, 2, 2100, 32), (1, 2, 2100, 32)], "float32")
     _check(
         _on_device(call), arrays, causal=True, **({} if lengths is None else {"lengths": lengths})
@@ -235,7 +234,7 @@ def _compiled(dtype: str, tile: tuple[int, int, int], width: int, arch: str) -> 
     numbers = "int64, int64, int64, float32, int64, int64"
     signature = f"{array}, {array}, {array}, {integers}, {array}, {parts}, {parts}, {numbers}"
     static = dict(zip(("BM", "BN"), tile, strict=False), D=width, causal=True)
-    static |= {"masked": True, "paged": False, "split": False, "kept": False}
+    static |= {"masked": True, "paged": False, "split": False, "save_statistics": False}
     member = _MODULE.attend.member(**static)
     return compile_product(member, signature, threads=tile[2], arch=arch)
 
@@ -275,9 +274,26 @@ def test_tiles_are_chosen_by_device_and_width(dtype, queries, width, keys, tile,
     assert launch.config.block_dim[0] == tile[2]
     wide = next(each for each in _MODULE.WIDTHS if width <= each)
     static = {"BM": tile[0], "BN": tile[1], "D": wide, "causal": True}
-    static |= {"masked": True, "paged": False, "split": parts > 1, "kept": False}
+    static |= {"masked": True, "paged": False, "split": parts > 1, "save_statistics": False}
     loaded = _MODULE.attend.member(**static)._dispatcher.state().loaded.values()
     assert {each.artifact.additions.threads for each in loaded} == {threads}
+
+
+def test_a_cpu_takes_parts_that_depend_on_the_shapes_alone(monkeypatch):
+    """Parts decide the order of sums: a machine with more cores computes the same bits."""
+    grids, launch = [], _MODULE.launch
+
+    def noted(kernel, grid, *arguments, **static):
+        grids.append(grid)
+        launch(kernel, grid, *arguments, **static)
+
+    monkeypatch.setattr(_MODULE, "launch", noted)
+    q, k = np.ones((1, 1, 8), np.float32), np.ones((1, 2100, 8), np.float32)
+    with kd.use("cpu"):
+        for count, keys in ((1, k), (64, k[:, 1:])):  # a call like an earlier one is repeated
+            monkeypatch.setattr("os.cpu_count", lambda count=count: count)
+            assert (attention(q, keys, keys) == 1).all()
+    assert grids == [(4, 1, 1)] * 2
 
 
 def test_a_warp_reads_small_pages():
