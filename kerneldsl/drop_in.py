@@ -19,7 +19,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-from kerneldsl.utilities.environment import numpy_is_cupy
+from kerneldsl.utilities.environment import is_on
 
 __all__ = ["install"]
 
@@ -73,7 +73,7 @@ def install() -> None:
     if _finder in sys.meta_path:
         return
     sys.meta_path.insert(0, _finder)
-    if numpy_is_cupy():
+    if is_on("KERNELDSL_NUMPY_AS_CUPY", default=False):
         from kerneldsl.compat import numpy_as_cupy
 
         numpy_as_cupy.install()

@@ -207,7 +207,9 @@ def kernel(
         function, signature = None, function
     environment.configure_logging()
     environment.check_environment()
-    debug = environment.debug_is_on() if debug is None else read_flag("debug", debug)
+    if debug is None:
+        debug = environment.is_on("KERNELDSL_DEBUG", default=False)
+    debug = read_flag("debug", debug)
     options = KernelOptions(
         read_signatures_of(signature),
         CompileOptions(

@@ -31,15 +31,14 @@ __all__ = [
     "check_environment",
     "choice",
     "configure_logging",
-    "debug_is_on",
     "disabled_passes",
     "fake_gpu_spec",
-    "launcher_is_off",
+    "is_known",
+    "is_on",
     "logger",
     "named_path",
-    "numpy_is_cupy",
+    "nearest_to",
     "pass_names",
-    "pool_is_off",
     "stored_variables",
     "target_spec",
     "traceback_is_full",
@@ -61,7 +60,7 @@ class Variable(NamedTuple):
     words : tuple of str
         Its valid values, in lower case; empty if it is not a choice.
     otherwise : str
-        The effect of another value; if empty, such a value is an error.
+        A sentence with the effect of another value; if empty, such a value is an error.
     reader : str
         ``module:function`` that reads the value at its use, with the value as its only argument. It
         raises a `KernelError` for an invalid value.
@@ -93,7 +92,7 @@ VARIABLES = {
     "KERNELDSL_LOG": Variable(
         "level of the log on standard error",
         tuple(name.lower() for name in logging.getLevelNamesMapping()),
-        "is taken as debug",
+        "It is taken as debug",
     ),
     "KERNELDSL_TRACEBACK": Variable("whether errors show the frames of libraries", ("full",)),
     # In the order in which the target prefers them.
@@ -103,26 +102,26 @@ VARIABLES = {
     "KERNELDSL_POOL": Variable("whether device memory comes from pools", _SWITCH),
     "KERNELDSL_LAUNCHER": Variable("whether native code repeats launches", _SWITCH),
     "KERNELDSL_CACHE": Variable(
-        "whether compiled kernels are cached on disk", _SWITCH, "is taken as off"
+        "whether compiled kernels are cached on disk", _SWITCH, "It is taken as off"
     ),
     "KERNELDSL_CACHE_DIR": Variable(
-        "folder of the disk cache", otherwise="nothing is written to the cache", is_path=True
+        "folder of the disk cache", otherwise="Nothing is written to the cache", is_path=True
     ),
     "KERNELDSL_CACHE_SITE": Variable(
-        "second cache folder, only read", otherwise="the site's cache is ignored", is_path=True
+        "second cache folder, only read", otherwise="The site's cache is ignored", is_path=True
     ),
     "KERNELDSL_CACHE_SIZE": Variable(
         "what the folder may hold",
-        otherwise="nothing is cached",
+        otherwise="Nothing is cached",
         reader="kerneldsl.cache.settings:read_size",
     ),
     "KERNELDSL_CACHE_KEY_FILE": Variable(
         "file with the secret that cached code is signed with",
-        otherwise="nothing is cached",
+        otherwise="Nothing is cached",
         is_path=True,
     ),
     "KERNELDSL_CACHE_SHARED": Variable(
-        "whether folders of others are taken", _SWITCH, "is taken as off"
+        "whether folders of others are taken", _SWITCH, "It is taken as off"
     ),
     "KERNELDSL_FAKE_GPU": Variable(
         "what detection pretends to find", reader="kerneldsl.tools.detection.report:faked_names"
@@ -176,7 +175,7 @@ def check_environment() -> None:
         variable = VARIABLES.get(name)
         if variable is None:
             if not is_known(name):
-                _warn_once(name, f"kerneldsl reads no variable {name}. {nearest_to(name)}.")
+                _warn_once(name, f"kerneldsl reads no variable {name}. {nearest_to(name)}")
             continue
         try:
             _read(name, variable, text.strip())
@@ -185,7 +184,7 @@ def check_environment() -> None:
                 raise
             words = ", ".join(variable.words)
             remedy = f"Set it to one of {words}" if words else f"{error.limit}. {error.remedy}"
-            _warn_once(str(error), f"{error.what}, and {variable.otherwise}. {remedy}.")
+            _warn_once(str(error), f"{error.what}. {variable.otherwise}. {remedy}.")
     _checked = present
 
 
@@ -219,21 +218,22 @@ def nearest_to(name: str) -> str:
 
     known = [each.removeprefix(_PREFIX) for each in VARIABLES]
     near = get_close_matches(name.removeprefix(_PREFIX), known, n=1, cutoff=0.7)
-    return f"Did you mean {_PREFIX}{near[0]}?" if near else f"It reads {', '.join(VARIABLES)}"
+    return f"Did you mean {_PREFIX}{near[0]}?" if near else f"It reads {', '.join(VARIABLES)}."
 
 
 def refused_word(name: str, word: str) -> ArgumentValueError:
     """Return the error of a variable that is a word that it cannot be."""
     words = VARIABLES[name].words
-    is_switch = words == _SWITCH
+    if words == _SWITCH:
+        limit = "It must be on or off (1 or 0, true or false, yes or no)"
+    elif len(words) > 1:
+        limit = f"It must be {', '.join(words[:-1])} or {words[-1]}"
+    else:
+        limit = f"It must be {words[0]}, or not be set"
     return ArgumentValueError(
         f"{name} is {word!r}",
         value=word,
-        limit="It must be on or off (1 or 0, true or false, yes or no)"
-        if is_switch
-        else f"It must be {', '.join(words[:-1])} or {words[-1]}"
-        if len(words) > 1
-        else f"It must be {words[0]}, or not be set",
+        limit=limit,
         remedy="Set it to one of them, or unset it" if len(words) > 1 else "Set it so, or unset it",
     )
 
@@ -245,7 +245,7 @@ def _warn_once(of: str, text: str) -> None:
     level, frame = 1, sys._getframe()
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("kerneldsl"):
         level, frame = level + 1, frame.f_back
-    warnings.warn(text.replace("?.", "?"), KernelWarning, stacklevel=level)
+    warnings.warn(text, KernelWarning, stacklevel=level)
 
 
 def stored_variables() -> dict[Any, Any] | None:
@@ -328,34 +328,8 @@ def named_path(variable: str, text: str) -> Path:
         ) from error
 
 
-def launcher_is_off() -> bool:
-    """Return whether ``KERNELDSL_LAUNCHER`` requests launches through Python."""
-    return os.environ.get("KERNELDSL_LAUNCHER", "").strip().lower() in OFF_WORDS
-
-
 def _is_linux() -> bool:
     return sys.platform == "linux"
-
-
-def pool_is_off() -> bool:
-    """Return whether ``KERNELDSL_POOL`` requests memory directly from the driver.
-
-    Raises `ArgumentValueError` if it says neither yes nor no.
-    """
-    return not _is_on("KERNELDSL_POOL", default=True)
-
-
-def debug_is_on() -> bool:
-    """Return whether ``KERNELDSL_DEBUG`` requests debug mode.
-
-    Raises `ArgumentValueError` if it says neither yes nor no.
-    """
-    return _is_on("KERNELDSL_DEBUG", default=False)
-
-
-def numpy_is_cupy() -> bool:
-    """Return whether NumPy replaces CuPy under the drop-in."""
-    return _is_on("KERNELDSL_NUMPY_AS_CUPY", default=False)
 
 
 def disabled_passes() -> tuple[str, ...]:
@@ -375,8 +349,11 @@ def pass_names(text: str) -> tuple[str, ...]:
     return tuple(sorted(names - {""}))
 
 
-def _is_on(name: str, *, default: bool) -> bool:
-    """Return whether a variable says yes; refuse what is neither yes nor no."""
+def is_on(name: str, *, default: bool) -> bool:
+    """Return whether a variable is on; `default` if it is not set.
+
+    Raises `ArgumentValueError` for a word that is neither on nor off.
+    """
     word = choice(name)
     return word in ON_WORDS if word else default
 
@@ -387,11 +364,7 @@ def traceback_is_full() -> bool:
     It is read while an error propagates, and must not replace that error by another one.
     `check_environment` reports an invalid word before.
     """
-    return _traceback_word() == "full"
-
-
-def _traceback_word() -> str:
-    return os.environ.get("KERNELDSL_TRACEBACK", "").strip().lower()
+    return os.environ.get("KERNELDSL_TRACEBACK", "").strip().lower() == "full"
 
 
 def configure_logging() -> None:

@@ -203,7 +203,7 @@ def test_the_log_goes_to_standard_error():
     assert done.stdout == ""
     shown = run_python(["-c", code], KERNELDSL_LOG="loud").stderr
     assert shown.count("KERNELDSL_LOG") == 1
-    assert "KERNELDSL_LOG is 'loud', and is taken as debug" in shown
+    assert "KERNELDSL_LOG is 'loud'. It is taken as debug" in shown
     assert "kerneldsl DEBUG target null" in shown
     assert run_python(["-c", code]).stderr == ""
 

@@ -33,7 +33,7 @@ from kerneldsl.memory.host_memory import FreeList
 from kerneldsl.placement.devices import context_device
 from kerneldsl.streams import current
 from kerneldsl.utilities.address_space import require_addresses
-from kerneldsl.utilities.environment import launcher_is_off, logger
+from kerneldsl.utilities.environment import is_on, logger
 from kerneldsl.utilities.locks import ForkSafeLock
 from kerneldsl.utilities.tracebacks import warn_user
 
@@ -117,7 +117,7 @@ def install() -> bool:
             return True
         if _refusal is not None:
             return False
-        if launcher_is_off():
+        if not is_on("KERNELDSL_LAUNCHER", default=True):
             _refusal = "KERNELDSL_LAUNCHER is off"
             return False
         try:

@@ -187,7 +187,7 @@ def _check_words() -> Iterator[Check]:
             yield Check(
                 f"environment.{name}",
                 "warning" if variable.otherwise else "problem",
-                f"{name} is {value!r}, and {variable.otherwise or 'no function can be decorated'}",
+                f"{name} is {value!r}. {variable.otherwise or 'No function can be decorated'}",
                 f"Unset it, or set it to one of {', '.join(variable.words)}",
             )
 

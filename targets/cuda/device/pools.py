@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from kerneldsl.contract import PoolBackend
 from kerneldsl.contract.memory import WHOLE_DEVICE
 from kerneldsl.errors import DriverError
-from kerneldsl.utilities.environment import pool_is_off
+from kerneldsl.utilities.environment import is_on
 from targets.cuda.device import memory, peers
 from targets.cuda.device.streams import LEGACY_DEFAULT_STREAM, stream_handle, synchronize_stream
 from targets.cuda.driver.fork import fork_guard
@@ -118,7 +118,7 @@ def create_pool(driver: Driver, device: Device) -> PoolBackend:
     doing = f"ask whether {device} has memory pools"
     handle = driver.call(driver.api.cuDeviceGet, device.index, doing=doing)
     has_pools = driver.call(driver.api.cuDeviceGetAttribute, attribute, handle, doing=doing)
-    if not int(has_pools) or pool_is_off():
+    if not int(has_pools) or not is_on("KERNELDSL_POOL", default=True):
         return PlainPool(driver, device)
     return StreamOrderedPool(driver, device)
 

@@ -522,15 +522,3 @@ def test_device_memory_is_made_once() -> None:
     for thread in threads:
         thread.join()
     assert len(set(map(id, found))) == 1
-
-
-def test_a_wrong_value_of_the_variable_is_an_error(monkeypatch):
-    """Not pools without a word."""
-    from kerneldsl.utilities.environment import pool_is_off
-
-    for value, expected in (("on", False), ("1", False), ("off", True), ("0", True), ("", False)):
-        monkeypatch.setenv("KERNELDSL_POOL", value)
-        assert pool_is_off() is expected
-    monkeypatch.setenv("KERNELDSL_POOL", "sometimes")
-    with pytest.raises(kd.ArgumentValueError, match="KERNELDSL_POOL is 'sometimes'"):
-        pool_is_off()

@@ -66,7 +66,7 @@ def test_a_word_that_it_cannot_be_is_an_error_at_once(monkeypatch, name, word) -
 )
 def test_the_cache_warns(monkeypatch, name, word) -> None:
     monkeypatch.setenv(name, word)
-    with pytest.warns(kd.KernelWarning, match=f"{name} is '{word}', and is taken as off") as caught:
+    with pytest.warns(kd.KernelWarning, match=f"{name} is '{word}'. It is taken as off") as caught:
         _decorate(2)
     assert len(caught) == 1
     assert caught[0].filename == __file__
@@ -150,12 +150,10 @@ double.forall(2)(np.ones(2, int), np.zeros(2))
 
 
 UNREADABLE = [
-    pytest.param(
-        "KERNELDSL_CACHE_SIZE", "5Q", "and nothing is cached. It must be a number of bytes"
-    ),
-    pytest.param("KERNELDSL_CACHE_SITE", "~nouser/x", "and the site's cache is ignored"),
-    pytest.param("KERNELDSL_CACHE_DIR", "~nouser/x", "and nothing is written to the cache"),
-    pytest.param("KERNELDSL_CACHE_KEY_FILE", "~nouser/x", "and nothing is cached"),
+    pytest.param("KERNELDSL_CACHE_SIZE", "5Q", "Nothing is cached. It must be a number of bytes"),
+    pytest.param("KERNELDSL_CACHE_SITE", "~nouser/x", "The site's cache is ignored"),
+    pytest.param("KERNELDSL_CACHE_DIR", "~nouser/x", "Nothing is written to the cache"),
+    pytest.param("KERNELDSL_CACHE_KEY_FILE", "~nouser/x", "Nothing is cached"),
 ]
 
 
@@ -205,7 +203,7 @@ def test_a_level_that_is_none_is_reported_once() -> None:
     )
     lines = [line for line in done.stderr.splitlines() if "KERNELDSL_LOG" in line]
     assert len(lines) == 1
-    assert "KernelWarning: KERNELDSL_LOG is 'loud', and is taken as debug" in lines[0]
+    assert "KernelWarning: KERNELDSL_LOG is 'loud'. It is taken as debug" in lines[0]
 
 
 def test_variables_that_the_tests_read_are_known() -> None:
