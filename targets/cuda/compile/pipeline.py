@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from enum import Enum
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from kerneldsl.contract import CompileOptions, PassRemark, Promises, Report, Specialization
+from kerneldsl.contract import CompileOptions, PassRemark, Promises, Report
 from kerneldsl.errors import SourceLocation
 from kerneldsl.lowering.quotients import simplify_divisions
 from kerneldsl.utilities.formatting import format_count
@@ -40,6 +40,11 @@ from targets.cuda.compile.peepholes import (
 from targets.cuda.compile.recompute_late import recompute_late
 from targets.cuda.compile.square_roots import guard_roots
 from targets.cuda.compile.step_pointers import step_pointers
+
+if TYPE_CHECKING:  # they import Numba, which the list of passes does not need
+    from kerneldsl.ir.operations import Function
+    from kerneldsl.ir.ranges import Interval
+    from kerneldsl.ir.typing import Typing
 
 __all__ = [
     "MULTIPLY_BY_WARPGROUPS",
@@ -67,21 +72,25 @@ Code = TypeVar("Code")
 
 
 class Stage(Enum):
-    """A form of a kernel's code, and what a pass of it is called with after the code."""
+    """A form of a kernel's code.
 
-    #: A `Function` of the region IR, and what is `Known` of it.
+    A rewrite is called with the code, what is known of it, and the `Report` of its pass. It returns
+    the code. Passes without a rewrite are in :mod:`targets.cuda.compile.mma.passes`.
+    """
+
+    #: A `Function` and its `Known`. The function is changed in place.
     REGION = "region IR"
     #: The numbers of arrays with the lengths of the extent, and the `Promises` of a launch.
     PARAMETERS = "parameters"
-    #: No plan or one, then the `Function`, its `Specialization`, and intervals of its integers.
+    #: See `split_roles`.
     ROLES = "roles of threads"
-    #: `TileLayouts` without products, then the `Function`, threads of a block, and `Architecture`.
+    #: See `lay_out_products`.
     PRODUCTS = "tile products"
-    #: No loops, then the `Function`, its `TileLayouts`, `Accesses`, and bytes of shared memory.
+    #: See `plan_early_loads`.
     FACTORS = "factors of products"
     #: The definitions of functions that a kernel calls, and how often it calls each.
     LLVM = "LLVM IR"
-    #: The text of a module that LLVM has optimized.
+    #: The text of a module that LLVM has optimized; nothing else is known.
     OPTIMIZED = "optimized LLVM IR"
     #: The text of a module, and the `ParameterFacts` of its entry.
     PTX = "PTX"
@@ -90,12 +99,12 @@ class Stage(Enum):
 
 
 class Known(NamedTuple):
-    """Arguments of the passes on the region IR."""
+    """What is known of a kernel's region IR."""
 
     #: Of operations by their names.
-    intervals: Mapping[str, tuple[int, int]]
+    intervals: Mapping[str, Interval]
     #: Signatures of operators.
-    typing: Any
+    typing: Typing
     has_tiles: bool
 
 
@@ -110,14 +119,14 @@ class Pass(NamedTuple):
         What it does, a sentence.
     stage : Stage
         The code that it rewrites.
-    rewrite : function
-        Returns the code, written otherwise. Its last argument is the `Report` of what it did.
+    rewrite : function, optional
+        Returns the rewritten code. `Stage` describes its arguments.
     """
 
     name: str
     purpose: str
     stage: Stage
-    rewrite: Callable[..., Any]
+    rewrite: Callable[..., Any] | None = None
 
 
 class Pipeline:
@@ -137,18 +146,21 @@ class Pipeline:
         self._left_out: set[str] = set()
 
     def run(self, stage: Stage, code: Code, *known: Any) -> Code:
-        """Return code after the passes of a stage, which `Stage` says what they are called with."""
+        """Return code after the rewrites of a stage, with what is `known` of it."""
         for each in PASSES:
-            if each.stage is not stage:
-                continue
-            if each.name in self._disabled:
-                self._left_out.add(each.name)
-            elif each.name in self._without:
-                reason = f"unchanged: {self._without[each.name]}"
-                self._add(each.name, "kernel", reason, is_missed=True)
-            else:
-                code = each.rewrite(code, *known, partial(self._add, each.name))
+            if each.stage is stage and each.rewrite and (report := self.begin(each.name)):
+                code = each.rewrite(code, *known, report)
         return code
+
+    def begin(self, name: str) -> Report | None:
+        """Return what records the remarks of a pass that runs now; ``None`` if it does not run."""
+        if name in self._disabled:
+            self._left_out.add(name)
+        elif name in self._without:
+            self._add(name, "kernel", f"unchanged: {self._without[name]}", is_missed=True)
+        else:
+            return partial(self._add, name)
+        return None
 
     def remarks(self) -> tuple[PassRemark, ...]:
         """Return what the passes did, in their order."""
@@ -183,86 +195,25 @@ def pipeline_of(options: CompileOptions, without: Mapping[str, str] | None = Non
     return Pipeline(options.disabled_passes if options.optimize else every, without)
 
 
-def _strides_of_regions(function: Any, known: Known, report: Report) -> Any:
-    from targets.cuda.compile.regions.unroll_strides import unroll_strides as rewrite
+def _unroll_strides(function: Function, known: Known, report: Report) -> Function:
+    from targets.cuda.compile.regions.unroll_strides import unroll_strides
 
     if not known.has_tiles:
-        rewrite(function, known.intervals, known.typing, report)
+        unroll_strides(function, known.intervals, known.typing, report)
     return function
 
 
-def _variables_of_regions(function: Any, known: Known, report: Report) -> Any:
+def _narrow_variables(function: Function, known: Known, report: Report) -> Function:
     from targets.cuda.compile.regions.narrow_arithmetic import narrow_variables
 
     narrow_variables(function, known.intervals, report)
     return function
 
 
-def _by_warpgroups(
-    plan: Any, function: Any, specialization: Specialization, known: Any, report: Report
-) -> Any:
-    from kerneldsl.ir.tiles.handing_on import drop_casts
-    from targets.cuda.compile.mma.exchanged_axes import read_as_stored
-    from targets.cuda.compile.mma.mapped_loads import NotPlanned
-    from targets.cuda.compile.mma.split_pipeline import split_pipeline
-    from targets.cuda.compile.mma.warpgroup_plan import plan_warpgroups
+def _region_pass(name: str) -> Callable[[Function, Known, Report], Function]:
+    """Return the pass of a function in `unroll_loops`, which is imported when the pass runs."""
 
-    read_as_stored(function)
-    drop_casts(function)
-    try:
-        found = plan_warpgroups(function, specialization, known)
-        split_pipeline(function, found, specialization, known)
-    except NotPlanned as reason:
-        report("kernel", f"unchanged: {reason}", is_missed=True)
-        return plan
-    report("product", f"in a ring of {found.slots} slots", len(found.forms))
-    return found
-
-
-def _overlapping(
-    plan: Any, function: Any, specialization: Specialization, known: Any, report: Report
-) -> Any:
-    if plan is not None:
-        from targets.cuda.compile.mma.await_late import await_late
-        from targets.cuda.compile.mma.overlap_products import overlap_products
-
-        count = overlap_products(function.body)
-        report("loop", "with two products at the same time", count)
-        report("product", "awaited after the next one begins", await_late(function.body))
-    return plan
-
-
-#: Sums of a thread beyond which they are in local memory: half of its registers.
-_MOST_SUMS = 128
-
-
-def _by_warps(layouts: Any, function: Any, threads: int, arch: Any, report: Report) -> Any:
-    from targets.cuda.compile.mma.layouts import TileLayouts
-    from targets.cuda.compile.regions.walks import location
-
-    layouts = TileLayouts(function, threads, arch)
-    for product, instruction, sums in layouts.instructions():
-        where = [location(function, product)]
-        report("product", f"computed by {instruction}", where=where)
-        if sums > _MOST_SUMS:
-            slow = f"with {sums} sums in each thread, which are not in registers"
-            report("product", slow, where=where, is_missed=True)
-    for product, reason in layouts.reasons.items():
-        where = [location(function, product)]
-        report("product", f"computed element by element: {reason}", where=where, is_missed=True)
-    return layouts
-
-
-def _early(
-    loops: Any, function: Any, layouts: Any, accesses: Any, limit: int, report: Report
-) -> Any:
-    from targets.cuda.compile.mma.rings import plan_rings
-
-    return plan_rings(function, layouts, accesses, limit, report)
-
-
-def _marking(name: str) -> Callable[[Any, Known, Report], Any]:
-    def rewrite(function: Any, known: Known, report: Report) -> Any:
+    def rewrite(function: Function, known: Known, report: Report) -> Function:
         from targets.cuda.compile.regions import unroll_loops
 
         getattr(unroll_loops, name)(function, report)
@@ -271,15 +222,15 @@ def _marking(name: str) -> Callable[[Any, Known, Report], Any]:
     return rewrite
 
 
-def _on_text(
+def _ptx_pass(
     rewrite: Callable[[str, Report], str],
 ) -> Callable[[str, ParameterFacts, Report], str]:
+    """Return the pass of a function that needs no facts."""
     return lambda ptx, facts, report: rewrite(ptx, report)
 
 
-#: Name of a pass. An assembler may make its result slow.
+#: The passes that compile_kernel leaves out, the last one first, if ptxas makes their code slow.
 MULTIPLY_BY_WARPGROUPS = "multiply-by-warpgroups"
-#: And of the one after it.
 OVERLAP_PRODUCTS = "overlap-products"
 #: In the order in which they run.
 PASSES = (
@@ -287,37 +238,37 @@ PASSES = (
         "unroll-strides",
         "Unroll loops with a stride, as of a grid, by four, so that loads come before their uses.",
         Stage.REGION,
-        _strides_of_regions,
+        _unroll_strides,
     ),
     Pass(
         "unroll-array-loops",
         "Unroll loops of known length that index a local array, so that it is in registers.",
         Stage.REGION,
-        _marking("unroll_loops"),
+        _region_pass("unroll_loops"),
     ),
     Pass(
         "unroll-divisors",
         "Unroll loops that divide by what they multiply, so that their divisors are numbers.",
         Stage.REGION,
-        _marking("unroll_divisors"),
+        _region_pass("unroll_divisors"),
     ),
     Pass(
         "unroll-short-loops",
         "Unroll loops of at most sixteen iterations in full if they have few operations.",
         Stage.REGION,
-        _marking("unroll_short_loops"),
+        _region_pass("unroll_short_loops"),
     ),
     Pass(
         "unroll-arithmetic",
         "Unroll loops of twelve operations or more by four, if they access no array or take roots.",
         Stage.REGION,
-        _marking("unroll_arithmetic"),
+        _region_pass("unroll_arithmetic"),
     ),
     Pass(
         "narrow-variables",
         "Keep integers that are multiplied or divided in loops in 32 bits if they fit.",
         Stage.REGION,
-        _variables_of_regions,
+        _narrow_variables,
     ),
     Pass(
         "share-extents",
@@ -329,25 +280,21 @@ PASSES = (
         MULTIPLY_BY_WARPGROUPS,
         "Multiply tiles by warpgroups of sm_90a, for which another thread copies tiles early.",
         Stage.ROLES,
-        _by_warpgroups,
     ),
     Pass(
         OVERLAP_PRODUCTS,
         "Run the second product of an iteration beside the first one of the next iteration.",
         Stage.ROLES,
-        _overlapping,
     ),
     Pass(
         "multiply-by-warps",
         "Multiply tiles by matrix instructions of a warp, with sums in its registers.",
         Stage.PRODUCTS,
-        _by_warps,
     ),
     Pass(
         "load-factors-early",
         "Load tiles that are multiplied in a pipelined loop some iterations early.",
         Stage.FACTORS,
-        _early,
     ),
     Pass(
         "simplify-divisions",
@@ -371,61 +318,61 @@ PASSES = (
         "coalesce-copies",
         "Compute the next value of a variable in its register, instead of copying it there.",
         Stage.PTX,
-        _on_text(coalesce_copies),
+        _ptx_pass(coalesce_copies),
     ),
     Pass(
         "merge-exits",
         "Test at the end of an iteration whether the next one ends the loop at its start.",
         Stage.PTX,
-        _on_text(merge_exits),
+        _ptx_pass(merge_exits),
     ),
     Pass(
         "merge-guards",
         "Test guards that only arithmetic is between by one branch.",
         Stage.PTX,
-        _on_text(merge_guards),
+        _ptx_pass(merge_guards),
     ),
     Pass(
         "unroll-remainders",
         "Let ptxas unroll loops over what remains of loops that LLVM unrolled by eight.",
         Stage.PTX,
-        _on_text(unroll_remainders),
+        _ptx_pass(unroll_remainders),
     ),
     Pass(
         "count-loops-down",
         "Count the iterations of innermost loops down to 0, so that ptxas unrolls them.",
         Stage.PTX,
-        _on_text(count_turns_down),
+        _ptx_pass(count_turns_down),
     ),
     Pass(
         "narrow-counters",
         "Count in 32 bits in loops with several exits if the number of iterations fits.",
         Stage.PTX,
-        _on_text(shorten_counters),
+        _ptx_pass(shorten_counters),
     ),
     Pass(
         "multiply-by-bits",
         "Compute a choice between a constant and 0 by a bit as a product.",
         Stage.PTX,
-        _on_text(multiply_by_bits),
+        _ptx_pass(multiply_by_bits),
     ),
     Pass(
         "widen-products",
         "Multiply integers of 16 bits in 32, so that no signs are extended.",
         Stage.PTX,
-        _on_text(widen_products),
+        _ptx_pass(widen_products),
     ),
     Pass(
         "chain-affine-steps",
         "Compute each number of a linear congruential generator from the one before it.",
         Stage.PTX,
-        _on_text(step_through_chains),
+        _ptx_pass(step_through_chains),
     ),
     Pass(
         "narrow-maxima",
         "Compute maxima of sums with int32 in 32 bits, if a number in them is not negative.",
         Stage.PTX,
-        _on_text(narrow_maxima),
+        _ptx_pass(narrow_maxima),
     ),
     Pass(
         "narrow-addresses",
@@ -437,43 +384,43 @@ PASSES = (
         "step-pointers",
         "Step each address of a loop by itself, not one that others are computed from.",
         Stage.PTX,
-        _on_text(step_pointers),
+        _ptx_pass(step_pointers),
     ),
     Pass(
         "recompute-late",
         "Compute again after a loop what parameters decide, so that the loop has more registers.",
         Stage.PTX,
-        _on_text(recompute_late),
+        _ptx_pass(recompute_late),
     ),
     Pass(
         "divide-late",
         "Divide and take square roots right before their uses, and other arithmetic before them.",
         Stage.PTX,
-        _on_text(divide_late),
+        _ptx_pass(divide_late),
     ),
     Pass(
         "load-early",
         "Load before divisions and square roots what does not depend on them.",
         Stage.PTX,
-        _on_text(load_early),
+        _ptx_pass(load_early),
     ),
     Pass(
         "branch-choices",
         "Compute one of two float64 numbers only in the threads that choose it.",
         Stage.PTX,
-        _on_text(branch_choices),
+        _ptx_pass(branch_choices),
     ),
     Pass(
         "order-indices",
         "Read how many threads a block has before its number, so that less latency is waited for.",
         Stage.PTX,
-        _on_text(order_indices),
+        _ptx_pass(order_indices),
     ),
     Pass(
         "move-exchanges",
         "Exchange values by a choice and a move, which are on different pipes.",
         Stage.PTX,
-        _on_text(move_exchanges),
+        _ptx_pass(move_exchanges),
     ),
     Pass(
         "inline-linked",

@@ -124,7 +124,9 @@ def lower_regions(
         optimize(function, specialization, INTERVALS, pipeline)
         plan: WarpgroupPlan | None = None
         if arch.name == "sm_90a" and specialization.traits.uses_products:
-            plan = pipeline.run(Stage.ROLES, plan, function, specialization, known)
+            from targets.cuda.compile.mma.passes import split_roles
+
+            plan = split_roles(pipeline, function, specialization, known)
         read = time.perf_counter()
         name = entry_identifier(unit.name, linked_symbols(specialization))
         text, bodies = _write(function, known, specialization, name, pipeline, arch, plan)

@@ -24,7 +24,7 @@ from kerneldsl.ir.tiles.shapes import check_fit
 from kerneldsl.utilities.dataclasses import dataclass
 from targets.cuda.architectures import Architecture
 from targets.cuda.compile.lowered import DEFAULT_TILE_BLOCK
-from targets.cuda.compile.pipeline import Pipeline, Stage
+from targets.cuda.compile.pipeline import Pipeline
 from targets.cuda.compile.tiles import elements, folds, memory, scans, sorts
 from targets.cuda.compile.tiles.elements import OperationCode
 from targets.cuda.compile.tiles.order import order_tiles
@@ -103,6 +103,7 @@ class TileWriter:
             from targets.cuda.compile.mma.exchanged_axes import read_as_stored
             from targets.cuda.compile.mma.factors import Factors
             from targets.cuda.compile.mma.layouts import TileLayouts
+            from targets.cuda.compile.mma.passes import lay_out_products, plan_early_loads
 
             threads = self.code.threads
             rings: dict[Operation, Ring] = {}
@@ -110,10 +111,9 @@ class TileWriter:
                 layouts = TileLayouts(function, threads, arch, by_warpgroups=True)
             else:
                 read_as_stored(function)
-                layouts = TileLayouts(function, threads)
-                layouts = pipeline.run(Stage.PRODUCTS, layouts, function, threads, arch)
+                layouts = lay_out_products(pipeline, function, threads, arch)
                 limit = arch.max_shared_bytes
-                rings = pipeline.run(Stage.FACTORS, rings, function, layouts, accesses, limit)
+                rings = plan_early_loads(pipeline, function, layouts, accesses, limit)
             self.layouts, self.factors = layouts, Factors(self, function, layouts, rings)
             self._placement = Placement(function, self.code.threads, self.layouts)
         else:
