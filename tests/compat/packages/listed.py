@@ -148,5 +148,12 @@ PACKAGES = (
     Package("frbb", "1.0.0", "its classifier", "its NumPy and Numba modes"),
     Package("pyrebel", "1.2.9", "prefix sums", "NumPy"),
     Package("mmdet3d", "1.4.0", "overlaps of rotated boxes", "polygons in NumPy", patched=_INIT),
+    Package(
+        "warprnnt-numba",
+        "0.4.1",
+        "costs and gradients of a transducer",
+        "its NumPy functions",
+        patched=f"{_INIT}; classes of PyTorch are empty ones",
+    ),
     Package("locate-pixelcolor-numbacuda", "0.12", "search of colors", "NumPy"),
 )

@@ -11,6 +11,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from kerneldsl.utilities.formatting import format_count
+
 PAGE = Path(__file__).parents[3] / "docs" / "coming-from-numba-cuda.md"
 FIRST, AFTER = "| package |", "## Change a program"
 MARKS = "¹²³⁴⁵⁶⁷⁸⁹"
@@ -43,7 +45,7 @@ def when(rows: list[dict[str, Any]]) -> list[str]:
     """Return the runs that the rows are from, and the rows that are older than such records."""
     runs = Counter((row["date"], row["commit"], row["versions"]) for row in rows if "commit" in row)
     lines = [
-        f"{date}, commit {commit}: {versions} ({number} packages)."
+        f"{date}, commit {commit}: {versions} ({format_count(number, 'package')})."
         for (date, commit, versions), number in runs.items()
     ]
     older = [f"{row['name']} ({row['numpy']})" for row in rows if "commit" not in row]
