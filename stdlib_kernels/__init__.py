@@ -52,6 +52,26 @@ _FAMILIES = {
 }
 #: The namespace of device arrays. Its names are not here.
 _NAMESPACE = "array_api"
+#: What to write for functions of NumPy that the library lacks, or has by another name.
+_INSTEAD = {
+    "amax": "max(x)",
+    "amin": "min(x)",
+    "argpartition": "top_k(x, k), which returns the elements and their indices",
+    "digitize": "searchsorted(bins, x, side='right')",
+    "flatten": "x.reshape(-1)",
+    "hstack": "concatenate(arrays, axis=1), or axis=0 for vectors",
+    "median": "sort(x), and take the middle",
+    "nanmax": "max(x, where=x == x, initial=-math.inf)",
+    "nanmean": "mean(x, where=x == x)",
+    "nanmin": "min(x, where=x == x, initial=math.inf)",
+    "nansum": "sum(x, where=x == x)",
+    "outer": "x[:, None] * y",
+    "percentile": "sort(x), and take elements by their places",
+    "quantile": "sort(x), and take elements by their places",
+    "ravel": "x.reshape(-1)",
+    "swapaxes": "permute(x, axes)",
+    "vstack": "concatenate(arrays), of matrices",
+}
 _HOME = {name: family for family, names in _FAMILIES.items() for name in names.split()}
 
 # A test holds that these are the families' own `__all__`.
@@ -59,18 +79,23 @@ __all__ = sorted({*_HOME, *_FAMILIES})
 
 
 def __getattr__(name: str) -> object:
+    from importlib import import_module
+
     if name not in _HOME and name not in _FAMILIES and name != _NAMESPACE:
         said = f"module {__name__!r} has no attribute {name!r}"
         if not name.startswith("_"):
             from difflib import get_close_matches
 
-            longer = [each for each in __all__ if each.startswith(f"{name}_")]
-            near = longer or get_close_matches(name, __all__, 1)
-            said += f". Did you mean {near[0]!r}?" if near else ". Its names are in __all__"
+            near = [each for each in __all__ if each.startswith(f"{name}_")]
+            near = near or get_close_matches(name, __all__, 1, 0.65)
+            if name in _INSTEAD:
+                said += f". Write {_INSTEAD[name]}"
+            elif hasattr(import_module(f"{__name__}.{_NAMESPACE}"), name):
+                said += f". Write {__name__}.{_NAMESPACE}.{name}"
+            else:
+                said += f". Did you mean {near[0]!r}?" if near else ". Its names are in __all__"
         # Of no object, so that Python does not name the nearest one a second time.
         raise AttributeError(said, name=name, obj=None)
-    from importlib import import_module
-
     from kerneldsl.utilities.locks import no_fork
 
     with no_fork:  # a child would wait for the import for ever

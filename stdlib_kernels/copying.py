@@ -9,12 +9,17 @@ from kerneldsl.repeating.recorded_calls import launch_over, run_on_host
 from kerneldsl.utilities.tracebacks import shorten_errors
 from stdlib_kernels.parameters import check_conversion
 
-__all__ = ["convert", "copy_array", "copy_elements", "itself"]
+__all__ = ["convert", "copy_array", "copy_elements", "is_true", "itself"]
 
 
 def itself(v: Any) -> Any:
     """Return the value."""
     return v
+
+
+def is_true(v: Any) -> Any:
+    """Return whether a number is not 0."""
+    return v != 0
 
 
 @kd.kernel(wraparound=False)
@@ -77,11 +82,13 @@ def convert(array: kd.DeviceArray, dtype: Any) -> kd.DeviceArray:
     This is `kerneldsl.DeviceArray.astype`.
     """
     made = kd.empty(array.shape, dtype, device=array.device)
-    check_conversion(array.dtype, made.dtype)
+    is_truth = array.dtype.kind == "c" and made.dtype.kind == "b"  # which loses no part
+    if not is_truth:
+        check_conversion(array.dtype, made.dtype)
     if not array.size:
         return made
     source, out = array, made
     if array.layout == "C" and array.ndim != 1:
         source, out = array.reshape(-1), made.reshape(-1)
-    copy_elements(source, out)
+    copy_elements(source, out, is_true if is_truth else None)
     return made

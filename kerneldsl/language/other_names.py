@@ -14,6 +14,7 @@ __all__ = [
     "VALUE_ALIASES",
     "VALUE_VECTORS",
     "WORDS_OF_C",
+    "array_remedy",
     "closest_name",
     "host_remedy",
     "kernel_remedy",
@@ -57,6 +58,23 @@ _HOST_NOTES = {
     "to_device_async": "(…, stream=stream)",
 }
 
+#: NumPy's functions that the library has, with an array as the first argument; and those without.
+_OF_LIBRARY = (
+    "all any argmax argmin argsort bincount clip concatenate cumprod cumsum dot flip histogram "
+    "matmul max mean min nonzero pad prod put_along_axis repeat roll searchsorted sort stack std "
+    "sum take take_along_axis transpose unique var"
+)
+_MAKING = "arange eye linspace meshgrid"
+#: What to write for methods of other arrays: NumPy's, numba.cuda's, CuPy's and torch's.
+_OF_ARRAYS = {
+    "copy_to_device": "array[:] = values, or array.copy_from_host(values)",
+    **dict.fromkeys(("get", "numpy"), "array.copy_to_host()"),
+    "flatten": "array.copy().reshape(-1)",
+    "ravel": "array.reshape(-1)",
+}
+#: How similar a name must be, from 0 to 1; 0.62 of "arange" is in "targets".
+_SIMILAR = 0.65
+
 #: Options of numba.cuda's decorators that a misspelling of kerneldsl is not.
 _OPTIONS = {
     "device": "Write @kd.func above a function that kernels call, or nothing: a plain one is a "
@@ -91,7 +109,8 @@ def closest_name(name: str, names: Iterable[str]) -> str | None:
     """
     from difflib import get_close_matches
 
-    found = get_close_matches(name, [n for n in names if not n.startswith("_")], n=1)
+    public = [n for n in names if not n.startswith("_")]
+    found = get_close_matches(name, public, n=1, cutoff=_SIMILAR)
     return found[0] if found else None
 
 
@@ -106,8 +125,26 @@ def host_remedy(name: str, names: Iterable[str]) -> str | None:
     known = ON_HOST.get(name)
     if known is not None:
         return f"Write {known}{_HOST_NOTES.get(name, '')}"
+    if name in _OF_LIBRARY.split():
+        return f"Write stdlib_kernels.{name}"
+    if name in _MAKING.split():
+        return f"Write stdlib_kernels.array_api.{name}"
     near = None if name.startswith("_") else closest_name(name, names)
     return near and f"The closest name is kd.{near}"
+
+
+def array_remedy(name: str) -> str | None:
+    """Say what to write for a method that device arrays lack, if anything is known.
+
+    Examples
+    --------
+    >>> array_remedy("argsort")
+    'Write stdlib_kernels.argsort(array, …)'
+    """
+    known = _OF_ARRAYS.get(name)
+    if known is None and name in _OF_LIBRARY.split():
+        known = f"stdlib_kernels.{name}(array, …)"
+    return known and f"Write {known}"
 
 
 def option_remedy(name: str, options: Iterable[str]) -> str:

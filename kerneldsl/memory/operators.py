@@ -15,6 +15,7 @@ import numpy as np
 
 from kerneldsl.errors import ArgumentTypeError, ArgumentValueError, AttributeUnavailableError
 from kerneldsl.errors.values import safe_repr
+from kerneldsl.language.other_names import array_remedy
 from kerneldsl.memory.geometry import ArrayGeometry
 from kerneldsl.memory.protocols import library_function, library_reduction
 from kerneldsl.utilities.formatting import format_count
@@ -359,19 +360,12 @@ class ArrayOperators(ArrayReductions):
         return library_function("convert")(self, dtype)
 
     def __getattr__(self, name: str) -> NoReturn:
-        if name in _OF_NUMPY:
-            raise AttributeUnavailableError(
-                f"a device array has no {name!r}",
-                value=name,
-                limit="stdlib_kernels has reductions, scans, products and images of device arrays",
-                remedy=f"Write a kernel, or use NumPy's: array.copy_to_host().{name}",
-            )
-        if name == "copy_to_device":
-            raise AttributeUnavailableError(
-                "a device array has no 'copy_to_device'",
-                value=name,
-                remedy="Write array[:] = values, or array.copy_from_host(values)",
-            )
+        remedy = array_remedy(name)
+        if remedy is None and name in _OF_NUMPY:
+            remedy = f"Write a kernel, or use NumPy's: array.copy_to_host().{name}"
+        if remedy:
+            what = f"a device array has no {name!r}"
+            raise AttributeUnavailableError(what, value=name, remedy=remedy)
         if name in ArrayGeometry.__slots__:  # of an array that is not made yet
             raise AttributeError(name)
         raise AttributeError(f"an array on {self.device} has no attribute {name!r}")

@@ -102,6 +102,7 @@ def checked_shape(shape: Any) -> tuple[int, ...]:
             f"shape {safe_repr(shape)} has a negative extent, or one beyond int64",
             value=shape,
             limit="Extents must be 0 or more, and fit int64",
+            remedy="Pass the number of elements of each axis; reshape alone computes one",
         )
     return extents
 

@@ -125,6 +125,7 @@ class ArrayViews(ArrayGeometry):
                 "without a copy",
                 value=wanted,
                 limit="reshape gives views of arrays that are contiguous in C order",
+                remedy=f"Copy it first: array.copy().reshape({safe_repr(wanted)})",
             )
         try:
             return self._view(self._phantom().reshape(wanted))

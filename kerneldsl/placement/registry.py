@@ -159,11 +159,18 @@ def _make_target(name: str) -> Target:
 
 
 def _unknown(name: object) -> UnknownTargetError:
+    known, near = target_names(), None
+    if isinstance(name, str):
+        word = name.lower().rstrip("0123456789")
+        near = {"gpu": target_of_memory(MemoryType.CUDA)}.get(word) or closest_name(word, known)
+        near = near and repr(f"{near}:{name[len(word) :]}".removesuffix(":"))
     return UnknownTargetError(
         f"no target is named {safe_repr(name)}",
         value=name,
-        limit=f"Known targets are {', '.join(target_names())}",
-        remedy="Use one of them, or install the package that provides it through the entry-point "
+        limit=f"Known targets are {', '.join(known)}",
+        remedy=f"Write {near}"
+        if near
+        else "Use one of them, or install the package that provides it through the entry-point "
         "group kerneldsl.targets",
     )
 

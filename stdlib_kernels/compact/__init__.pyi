@@ -77,81 +77,81 @@ def run_length(x: npt.ArrayLike) -> tuple[Host, Host]: ...
 @overload
 def unique(
     x: Host,
-    *,
     return_index: Literal[False] = False,
     return_inverse: Literal[False] = False,
     return_counts: Literal[False] = False,
     axis: int | None = None,
+    *,
     equal_nan: bool = True,
 ) -> Host: ...
 @overload
 def unique(
     x: Host,
-    *,
     return_index: bool = False,
     return_inverse: bool = False,
     return_counts: bool = False,
     axis: int | None = None,
+    *,
     equal_nan: bool = True,
 ) -> tuple[Host, ...]: ...
 @overload
 def unique(
     x: DeviceArray,
-    *,
     return_index: Literal[False] = False,
     return_inverse: Literal[False] = False,
     return_counts: Literal[False] = False,
     axis: int | None = None,
+    *,
     equal_nan: bool = True,
 ) -> DeviceArray: ...
 @overload
 def unique(
     x: DeviceArray,
-    *,
     return_index: bool = False,
     return_inverse: bool = False,
     return_counts: bool = False,
     axis: int | None = None,
+    *,
     equal_nan: bool = True,
 ) -> tuple[DeviceArray, ...]: ...
 @overload
 def unique(
     x: Foreign,
-    *,
     return_index: Literal[False] = False,
     return_inverse: Literal[False] = False,
     return_counts: Literal[False] = False,
     axis: int | None = None,
+    *,
     equal_nan: bool = True,
 ) -> Foreign: ...
 @overload
 def unique(
     x: Foreign,
-    *,
     return_index: bool = False,
     return_inverse: bool = False,
     return_counts: bool = False,
     axis: int | None = None,
+    *,
     equal_nan: bool = True,
 ) -> tuple[Foreign, ...]: ...
 @overload
 def unique(
     x: npt.ArrayLike,
-    *,
     return_index: Literal[False] = False,
     return_inverse: Literal[False] = False,
     return_counts: Literal[False] = False,
     axis: int | None = None,
+    *,
     equal_nan: bool = True,
 ) -> Host: ...
 @overload
 def unique(
     x: npt.ArrayLike,
-    *,
     return_index: bool = False,
     return_inverse: bool = False,
     return_counts: bool = False,
     axis: int | None = None,
+    *,
     equal_nan: bool = True,
 ) -> tuple[Host, ...]: ...
 

@@ -55,11 +55,11 @@ def number_runs(starts, order, numbers):
 @repeated_function
 def unique(
     x: Array,
-    *,
     return_index: bool = False,
     return_inverse: bool = False,
     return_counts: bool = False,
     axis: int | None = None,
+    *,
     equal_nan: bool = True,
 ) -> Any:
     """Find the distinct elements, or distinct slices along an axis, in ascending order.

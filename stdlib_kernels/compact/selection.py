@@ -8,7 +8,7 @@ from typing import Any
 from kerneldsl.errors import ArgumentValueError
 from kerneldsl.repeating.recorded_calls import end_by, refuse_to_repeat
 from stdlib_kernels.arrays import contiguous_1d, finish, on_device
-from stdlib_kernels.checks import Array, Out, check_alike, check_array, check_out, check_same_kind
+from stdlib_kernels.checks import Array, Out, check_array, check_out, check_same_kind, check_shape
 from stdlib_kernels.compact.chosen import (
     begins_run,
     choose,
@@ -219,7 +219,10 @@ def partition(condition: Array, x: Array) -> Any:
     """
     check_array("x", x, halves=True)
     check_array("condition", condition, halves=True)
-    check_alike("condition", condition, "x", x)
+    check_same_kind("condition", condition, "x", x)
+    limit = f"partition(condition, x) has a condition of the shape of x, {tuple(x.shape)}"
+    remedy = "Reshape or broadcast it. For NumPy's partition, write sort(x) or top_k(x, k)"
+    check_shape("condition", condition, tuple(x.shape), limit, remedy)
     flags, source = (contiguous_1d(on_device(each)) for each in (condition, x))
     return end_by(_parted, *move(flags, source, is_not_zero), flags, source, x)
 

@@ -12,7 +12,7 @@ from kerneldsl.errors import ArgumentValueError
 from kerneldsl.utilities.formatting import format_count
 from stdlib_kernels import parameters
 from stdlib_kernels.checks import Array, Out, check_array
-from stdlib_kernels.copying import itself
+from stdlib_kernels.copying import is_true, itself
 from stdlib_kernels.elementwise.calls import (
     Number,
     checked_operands,
@@ -165,6 +165,8 @@ def astype(x: Array, dtype: Any, *, out: Out = None) -> Any:
     [-1, 2]
     """
     check_array("x", x, halves=True)
+    if x.dtype.kind == "c" and dtype is not None and parameters.dtype_of(dtype, None).kind == "b":
+        return map_call(is_true, [x], [np.dtype(bool)], [out], x)[0]
     found = parameters.dtype_of(dtype, x.dtype)
     return map_call(itself, [x], [found], [out], x, convert=[widened(x)])[0]
 

@@ -198,8 +198,8 @@ def _stacked(a: Array, b: Array, left: tuple[int, ...], right: tuple[int, ...]) 
     raise ArgumentValueError(
         f"matmul: a of shape {tuple(a.shape)} and b of shape {tuple(b.shape)} do not fit",
         value=(tuple(a.shape), tuple(b.shape)),
-        limit="The columns of a must be as many as the rows of b, and the axes before are equal or "
-        "1",
+        limit="The columns of a must be as many as the rows of b. Extents of earlier axes must be "
+        "equal, or 1",
         remedy="Transpose one of them, or reshape it",
     )
 

@@ -191,7 +191,12 @@ def _checked(arrays: Any) -> Array:
     """Return the first array; raise an error if the arguments are not arrays of one kind."""
     if not isinstance(arrays, tuple | list) or not arrays:
         limit = "It must be a tuple of one array or more"
-        raise wrong_type("arrays", arrays, limit, "Of an array along its first axis, pass tuple(…)")
+        raise wrong_type(
+            "arrays",
+            arrays,
+            limit,
+            "For the parts of an array x, pass [x[i] for i in range(len(x))]",
+        )
     first: Array = arrays[0]
     for k, each in enumerate(arrays):
         check_array(f"arrays[{k}]", each, halves=True)

@@ -112,9 +112,11 @@ def scales_of(group: Any, shape: tuple[int, int], chosen: Format) -> tuple[int, 
     for inner in (shape[1], chosen.elements(shape[1]) * chosen.per_element):
         found = extents_of(counts, (shape[0], inner))
         if any(n > 1 and a != b for n, a, b in zip(counts, found, group, strict=True)):
-            limit = f"{_SCALES}. Of a matrix of shape {shape}, scales of shape {counts} are not "
-            limit += "read as those of such groups"
-            remedy = "Take groups that fit, or None for one scale for each row"
+            limit = (
+                f"In a matrix of shape {shape}, groups have 1, {BLOCK} or all rows, and as columns "
+            )
+            limit += f"all, {BLOCK}, or a multiple of {UNIT} that divides {shape[1]}"
+            remedy = "Pass such a group, or None for one scale for each row"
             raise wrong_value("group", group, limit, remedy)
     return counts
 

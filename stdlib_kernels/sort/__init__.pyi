@@ -14,7 +14,9 @@ class _Family:
     def argsort(
         x: Host,
         axis: int | None = -1,
+        kind: str | None = None,
         *,
+        stable: bool | None = None,
         descending: bool = False,
         out: Host | None = None,
     ) -> Host: ...
@@ -23,7 +25,9 @@ class _Family:
     def argsort(
         x: DeviceArray,
         axis: int | None = -1,
+        kind: str | None = None,
         *,
+        stable: bool | None = None,
         descending: bool = False,
         out: DeviceArray | None = None,
     ) -> DeviceArray: ...
@@ -32,7 +36,9 @@ class _Family:
     def argsort(
         x: Foreign,
         axis: int | None = -1,
+        kind: str | None = None,
         *,
+        stable: bool | None = None,
         descending: bool = False,
         out: Foreign | None = None,
     ) -> Foreign: ...
@@ -41,7 +47,9 @@ class _Family:
     def argsort(
         x: npt.ArrayLike,
         axis: int | None = -1,
+        kind: str | None = None,
         *,
+        stable: bool | None = None,
         descending: bool = False,
         out: Host | None = None,
     ) -> Host: ...
@@ -107,7 +115,9 @@ class _Family:
     def sort(
         x: Host,
         axis: int | None = -1,
+        kind: str | None = None,
         *,
+        stable: bool | None = None,
         descending: bool = False,
         out: Host | None = None,
     ) -> Host: ...
@@ -116,7 +126,9 @@ class _Family:
     def sort(
         x: DeviceArray,
         axis: int | None = -1,
+        kind: str | None = None,
         *,
+        stable: bool | None = None,
         descending: bool = False,
         out: DeviceArray | None = None,
     ) -> DeviceArray: ...
@@ -125,7 +137,9 @@ class _Family:
     def sort(
         x: Foreign,
         axis: int | None = -1,
+        kind: str | None = None,
         *,
+        stable: bool | None = None,
         descending: bool = False,
         out: Foreign | None = None,
     ) -> Foreign: ...
@@ -134,7 +148,9 @@ class _Family:
     def sort(
         x: npt.ArrayLike,
         axis: int | None = -1,
+        kind: str | None = None,
         *,
+        stable: bool | None = None,
         descending: bool = False,
         out: Host | None = None,
     ) -> Host: ...
@@ -209,7 +225,9 @@ class _Family:
         self,
         x: Host,
         axis: int | None = -1,
+        kind: str | None = None,
         *,
+        stable: bool | None = None,
         descending: bool = False,
         out: Host | None = None,
     ) -> Host: ...
@@ -218,7 +236,9 @@ class _Family:
         self,
         x: DeviceArray,
         axis: int | None = -1,
+        kind: str | None = None,
         *,
+        stable: bool | None = None,
         descending: bool = False,
         out: DeviceArray | None = None,
     ) -> DeviceArray: ...
@@ -227,7 +247,9 @@ class _Family:
         self,
         x: Foreign,
         axis: int | None = -1,
+        kind: str | None = None,
         *,
+        stable: bool | None = None,
         descending: bool = False,
         out: Foreign | None = None,
     ) -> Foreign: ...
@@ -236,7 +258,9 @@ class _Family:
         self,
         x: npt.ArrayLike,
         axis: int | None = -1,
+        kind: str | None = None,
         *,
+        stable: bool | None = None,
         descending: bool = False,
         out: Host | None = None,
     ) -> Host: ...

@@ -32,7 +32,13 @@ def _sorting(name: str, said: str, result: tuple[str, str, str], examples: tuple
     is_places = name == "argsort"
 
     def sorted_along(
-        x: Array, axis: int | None = -1, *, descending: bool = False, out: Out = None
+        x: Array,
+        axis: int | None = -1,
+        kind: str | None = None,
+        *,
+        stable: bool | None = None,
+        descending: bool = False,
+        out: Out = None,
     ) -> Any:
         check_array("x", x, halves=True)
         place = (axis_or_flat if is_places else axis_or_none)(axis, x.ndim)
@@ -55,6 +61,8 @@ def _sorting(name: str, said: str, result: tuple[str, str, str], examples: tuple
         bool, integer, float or complex; any rank and layout.
     axis : int, optional
         The axis to sort along; with ``None`` the array is flattened in C order.
+    kind, stable : optional
+        Taken for NumPy's sake, and ignored: every sort is stable.
     descending : bool
         Whether the largest elements are first.
     out : {result[0]}, optional

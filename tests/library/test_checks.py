@@ -180,6 +180,14 @@ def test_indices_and_outs_have_remedies_of_their_own(target):
     for array in (np.ones(2, np.longdouble), np.array([1, 2], object)):
         with pytest.raises(ArgumentTypeError, match=r"x\.astype\(np\.float64\)"):
             sk.sum(array)
+    with pytest.raises(ArgumentValueError, match=r"NumPy's partition, write sort\(x\) or top_k"):
+        sk.partition(X[0], 2)
+    with pytest.raises(ArgumentTypeError, match=r"\[x\[i\] for i in range\(len\(x\)\)\]"):
+        sk.concatenate(X)
+    with pytest.raises(ArgumentValueError, match=r"Test x.size first, or pass initial=…"):
+        sk.max(X[:0])
+    with pytest.raises(ArgumentValueError, match=r"a multiple of 16 that divides 48"):
+        sk.quantize(np.ones((2, 48), np.float32), "int8", 24)
     for values in ({1, 2}, iter((1, 2))):
         with pytest.raises(ArgumentTypeError, match=r"Pass list\(x\)\."):
             sk.sum(values)

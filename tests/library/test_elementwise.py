@@ -384,3 +384,11 @@ def test_complex_division_by_zero_loses_no_element(dtype, function, exact, rng):
         # NumPy's own parts of a number of this width are up to 3 ulp off.
         expected = exact(z.astype(np.clongdouble))
         assert_within_ulp(elementwise.map(function, z), expected, 3, dtype)
+
+
+def test_complex_numbers_become_truth_values(call, rng):
+    x = rng.integers(-1, 2, (5, 7)) + 1j * rng.integers(-1, 2, (5, 7))
+    x[0, :3] = complex(0, np.nan), -0.0, complex(np.nan, 0)
+    for each in (x, x.astype(np.complex64), x[::2, ::-1]):
+        got = call(lambda v: elementwise.astype(v, bool), each)
+        np.testing.assert_array_equal(got, each.astype(bool))

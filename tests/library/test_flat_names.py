@@ -93,7 +93,9 @@ def test_names_are_found_by_those_who_look():
     [
         ("smu", "'smu'. Did you mean 'sum'?"),
         ("softmx", "'softmx'. Did you mean 'softmax'?"),
-        ("median", "'median'. Did you mean 'median_filter'?"),
+        ("percentil", "'percentil'. Did you mean 'percentile_filter'?"),
+        ("median", "'median'. Write sort(x), and take the middle"),
+        ("exp", "'exp'. Write stdlib_kernels.array_api.exp"),
         ("xyzzy", "'xyzzy'. Its names are in __all__"),
         ("_private", "'_private'"),
     ],

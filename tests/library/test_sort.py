@@ -298,3 +298,12 @@ def test_searches_of_numbers_and_by_a_sorter(to_kind, rng, dtype):
         found = searchsorted(to_kind(x), to_kind(x[::3].copy()), sorter=to_kind(places))
         found = found if to_kind is np.asarray else found.copy_to_host()
         np.testing.assert_array_equal(found, np.searchsorted(x, x[::3], sorter=places))
+
+
+@pytest.mark.parametrize("function", [sort, argsort])
+def test_options_of_numpy_that_change_nothing(call, rng, function):
+    x = rng.integers(0, 4, 50)
+    exact = function(x)
+    for options in ({"kind": "quicksort"}, {"stable": False}):
+        np.testing.assert_array_equal(call(lambda x, by=options: function(x, **by), x), exact)
+    np.testing.assert_array_equal(function(x, -1, "stable"), exact)

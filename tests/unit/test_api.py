@@ -118,6 +118,33 @@ def test_names_of_numba_cuda_say_what_to_write(name):
         getattr(kd, name)
 
 
+def test_names_of_numpy_are_the_librarys():
+    import stdlib_kernels
+    from stdlib_kernels import array_api
+
+    for home, names in (
+        (stdlib_kernels, other_names._OF_LIBRARY),
+        (array_api, other_names._MAKING),
+    ):
+        for name in names.split():
+            assert callable(getattr(home, name))
+            written = rf"'{name}'\. Write {re.escape(home.__name__)}\.{name}\.$"
+            with pytest.raises(AttributeError, match=written):
+                getattr(kd, name)
+
+
+@pytest.mark.parametrize(
+    ("name", "written"),
+    [("ravel", r"array\.reshape\(-1\)"), ("get", r"array\.copy_to_host\(\)"),
+     ("argsort", r"stdlib_kernels\.argsort\(array, …\)"), ("trace", "a kernel, or use NumPy's")],
+)  # fmt: skip
+def test_methods_of_other_arrays_say_what_to_write(name, written):
+    array = kd.zeros((2, 3), device="cpu")
+    with pytest.raises(kd.errors.AttributeUnavailableError, match=f"no '{name}'. Write {written}"):
+        getattr(array, name)
+    assert not hasattr(array, name)
+
+
 @pytest.mark.parametrize("name", ["device", "jit", "gird"])
 def test_what_python_shows_of_a_missing_name_is_one_advice(name):
     done = run_python(["-c", f"import kerneldsl as kd\nkd.{name}"])

@@ -378,7 +378,6 @@ def _initialize() -> Driver:
     except RuntimeError as error:  # what every version of the bindings raises without a library
         raise TargetUnavailableError(
             f"The CUDA driver's library {_LIBRARY} was not found",
-            limit=str(error),
             remedy="Install NVIDIA's driver; nvidia-smi must work",
         ) from error
     if int(status):

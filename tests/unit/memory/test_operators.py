@@ -193,7 +193,7 @@ def test_astype_converts_as_numpy_does(source, target):
         numbers = np.concatenate([numbers, -numbers])
     with kd.use("cpu"):
         x = kd.to_device(numbers)
-        if np.dtype(source).kind == "c" and np.dtype(target).kind != "c":
+        if np.dtype(source).kind == "c" and np.dtype(target).kind not in "cb":
             with pytest.raises(kd.ArgumentTypeError, match="imaginary"):
                 x.astype(target)
             return
