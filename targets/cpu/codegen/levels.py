@@ -40,17 +40,12 @@ __all__ = [
 class Level:
     """A level of processors, or an architecture as a whole."""
 
-    #: Such as ``"x86-64-v3"``; LLVM's name of the processor, too.
+    #: Such as ``"x86-64-v3"``; LLVM's name of the processor, too, except for ``"aarch64"``.
     name: str
     #: Architecture, as `platform.machine` names it.
     machine: str
     #: LLVM's names of the features that every processor of it has.
     features: frozenset[str]
-
-    @property
-    def triple(self) -> str:
-        """LLVM's name of the machine and its system."""
-        return f"{self.machine}-unknown-linux-gnu"
 
 
 _V2 = ["cx16", "popcnt", "sahf", "sse3", "sse4.1", "sse4.2", "ssse3"]
@@ -66,8 +61,6 @@ LEVELS = {
         Level("aarch64", "aarch64", frozenset({"neon"})),
     )
 }
-#: What LLVM calls the processor of a level that has another name there.
-_PROCESSORS = {"aarch64": "generic"}
 #: The level that is compiled for, under Numba's compiler lock; ``None`` for this processor.
 _current: Level | None = None
 
@@ -111,9 +104,9 @@ def _target_machine(name: str) -> Any:
     level = LEVELS[name]
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
-    target = llvm.Target.from_triple(level.triple)
+    target = llvm.Target.from_triple(f"{level.machine}-unknown-linux-gnu")
+    processor = "generic" if name == "aarch64" else name
     # A linker may place it anywhere.
-    processor = _PROCESSORS.get(name, name)
     return target.create_target_machine(cpu=processor, opt=3, reloc="pic", codemodel="small")
 
 

@@ -1,1 +1,1 @@
-"""The operations of kernels on a CPU; nothing is imported here, so that one of them is cheap."""
+"""The operations of kernels on a CPU. Importing one of them is cheap: none is imported here."""

@@ -62,36 +62,31 @@ if TYPE_CHECKING:
     from kerneldsl.frontend.typed_unit import TypedUnit
     from kerneldsl.lowering.faults import FaultTable
 
-__all__ = ["compile_kernel", "compile_regions", "is_short", "typed_regions", "typed_unit"]
+__all__ = ["compile_kernel", "is_short", "typed_regions", "typed_unit"]
 
 _I8, _I32, _I64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
 _POINTER = _I8.as_pointer()
 
 
 def compile_kernel(spec: Specialization) -> CpuArtifact:
-    """Compile a kernel by the region IR, and raise errors of this project."""
+    """Compile a kernel by the region IR, and raise errors of this project.
+
+    The specialization has a block if the kernel needs one.
+    """
+    level = spec.arch if spec.arch in LEVELS else None
     try:
-        return compile_regions(spec)
+        with (
+            collector_paused(),
+            global_compiler_lock,
+            nullcontext() if level is None else compiling_for(level) as machine,
+        ):
+            library = create_library(spec.unit.name, machine)
+            with helpers_of_kernels(), offering(spec.unit) if library.is_object else nullcontext():
+                return _compile(spec, library, level)
     except (KernelError, MemoryError):
         raise
     except Exception as error:
         raise translate(error, spec.unit, spec.kinds, where="on a CPU") from error
-
-
-def compile_regions(spec: Specialization) -> CpuArtifact:
-    """Compile a kernel by the region IR. The specialization has a block if the kernel needs one.
-
-    Raises errors of Numba and of the front end as they are.
-    """
-    level = spec.arch if spec.arch in LEVELS else None
-    with (
-        collector_paused(),
-        global_compiler_lock,
-        nullcontext() if level is None else compiling_for(level) as machine,
-    ):
-        library = create_library(spec.unit.name, machine)
-        with helpers_of_kernels(), offering(spec.unit) if library.is_object else nullcontext():
-            return _compile(spec, library, level)
 
 
 def typed_unit(unit: FunctionUnit, kinds: tuple[Kind, ...]) -> TypedUnit:

@@ -169,7 +169,7 @@ class _IdsOfWarps(_Ids):
             if axis == "x":
                 found["threadIdx.x"] = self.thread
             elif self.block_dim[number] > 1:
-                found[f"threadIdx.{axis}"] = self.written(partial(_start_of_warp, axis))
+                found[f"threadIdx.{axis}"] = self.written(partial(self.start, axis))
         return found
 
     def thread(self, operation: Operation) -> Any:
@@ -177,25 +177,22 @@ class _IdsOfWarps(_Ids):
         if "is_lane" in operation.attributes:
             return None
         return self.written(
-            lambda build, _: build.numba(operator.add, build.add("warp.x"), _lane(build))
+            lambda build, each: build.numba(
+                operator.add, build.add("warp.x"), self.lane(build, each)
+            )
         )(operation)
 
+    def start(self, axis: str, build: Builder, _: Operation) -> Value:
+        return build.add(f"warp.{axis}")
+
     def lane(self, build: Builder, _: Operation) -> Value:
-        return _lane(build)
+        found = build.add("threadIdx.x")
+        assert isinstance(found.owner, Operation)
+        found.owner.attributes["is_lane"] = True
+        return found
 
     def fold(self, operation: Operation) -> Any:
         return super().fold(operation) or _divided(self.typing, operation)
-
-
-def _start_of_warp(axis: str, build: Builder, _: Operation) -> Value:
-    return build.add(f"warp.{axis}")
-
-
-def _lane(build: Builder) -> Value:
-    found = build.add("threadIdx.x")
-    assert isinstance(found.owner, Operation)
-    found.owner.attributes["is_lane"] = True
-    return found
 
 
 # -- warps that run one after the other ------------------------------------------------------------

@@ -83,8 +83,6 @@ def as_a_whole(
     tests += [make.numba(operator.le, each, low) for each in lows]
     tests += [make.numba(operator.le, high, each) for each in highs]
     careful, plain = row_like(row, region), row_like(row, inner)
-    if "marks" in row.attributes:
-        plain.attributes["marks"] = careful.attributes["marks"] = row.attributes["marks"]
     if proof.plain:
         # Elements at clamped indices would be gathered, which takes longer than to load each.
         careful.attributes["marks"] = (NOT_UNROLLED, NOT_VECTORIZED)

@@ -291,8 +291,8 @@ def narrowed(row: Operation, known: Mapping[Value, Interval]) -> list[Operation]
     out: list[Operation] = []
     make = LoopWriter(out)
     assumed = bounds.write_assumptions(make)
-    # Both versions are made of the row as it is.
-    careful = _careful_copy(row) if assumed else None
+    # Both versions are made of the row as it is, which runs if an assumption does not hold.
+    careful = row_like(row, clone_region(row.regions[0], {})) if assumed else None
     for layer, stays in zip(layers[::-1], is_left[::-1], strict=True):
         if stays:
             branch = if_then(layer.condition, *((body, ()) if layer.truth else ((), body)))
@@ -303,6 +303,7 @@ def narrowed(row: Operation, known: Mapping[Value, Interval]) -> list[Operation]
     inner = _within(row, bounds)
     if careful is None:
         return [*out, *inner]
+    careful.attributes["rare"] = True
     out.append(if_then(make.all(assumed), inner, [careful]))
     return out
 
@@ -315,13 +316,6 @@ def _within(row: Operation, bounds: Bounds) -> list[Operation]:
     conditions = bounds.write_conditions(make)
     out.append(if_then(make.all(conditions), [inner]) if conditions else inner)
     return out
-
-
-def _careful_copy(row: Operation) -> Operation:
-    """Return the row that runs if an assumption does not hold: it stays as it is."""
-    copied = row_like(row, clone_region(row.regions[0], {}))
-    copied.attributes["rare"] = True
-    return copied
 
 
 def _layers(region: Region) -> tuple[list[_Layer], list[Operation]]:

@@ -19,10 +19,8 @@ from typing import TypeAlias
 from kerneldsl.utilities.dataclasses import dataclass
 
 __all__ = [
-    "NAN",
     "TABLE_PREFIX",
     "Code",
-    "Number",
     "Value",
     "absolute",
     "bits",
@@ -294,9 +292,6 @@ def polynomial(x: Value, *coefficients: float) -> Value:
 
 
 # -- parts of floating-point numbers ---------------------------------------------------------------
-
-
-NAN = math.nan
 
 
 def rounded(x: Value) -> tuple[Value, Value]:

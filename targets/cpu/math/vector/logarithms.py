@@ -20,7 +20,6 @@ import math
 from targets.cpu.math.vector import coefficients
 from targets.cpu.math.vector.exponentials import LOG2
 from targets.cpu.math.vector.expressions import (
-    NAN,
     Value,
     absolute,
     bits,
@@ -150,7 +149,7 @@ def _in_base(x: Value, base: int) -> Value:
 
 def _with_limits(x: Value, result: Value) -> Value:
     """Return a logarithm of what is positive and finite, and those of the rest."""
-    special = select(x.equals(0.0), -math.inf, select(x < 0.0, NAN, x))
+    special = select(x.equals(0.0), -math.inf, select(x < 0.0, math.nan, x))
     return select((x > 0.0) & (x < math.inf), result, special)
 
 
@@ -175,8 +174,8 @@ def pow(x: Value, y: Value) -> Value:
     is_integer = is_whole(exponent)
     is_odd = is_integer & ~is_whole(exponent * 0.5)
     power = select(is_odd & (bits(x) < 0), -power, power)
-    power = select((x < 0.0) & (x > -math.inf) & ~is_integer, NAN, power)
-    power = select(x.is_nan() | y.is_nan(), NAN, power)
+    power = select((x < 0.0) & (x > -math.inf) & ~is_integer, math.nan, power)
+    power = select(x.is_nan() | y.is_nan(), math.nan, power)
     return select(y.equals(0.0) | x.equals(1.0), 1.0, power)
 
 

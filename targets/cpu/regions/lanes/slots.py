@@ -237,7 +237,9 @@ class RowReads:
         #: The index of the thread in the row as it was.
         self.thread = lane_values.lane
         #: The row that defines a value.
-        self.home = {value: row for row in rows for value in _results_in(row)}
+        self.home = {
+            value: row for row in rows for each in row.regions[0].walk() for value in each.results
+        }
         #: What operations read before rows had separate values.
         self.operands = {each: list(each.operands) for row in rows for each in row.walk()}
         self.stored: dict[Value, Value] = {}
@@ -344,7 +346,3 @@ def needs_thread(operation: Operation) -> bool:
     """Return whether an operation uses memory for each thread, by the thread's index."""
     names = ("exchange.", "lane.read", "local.", "vote.", "fault")
     return any(each.name.startswith(names) for each in operation.walk())
-
-
-def _results_in(row: Operation) -> set[Value]:
-    return {value for each in row.regions[0].walk() for value in each.results}

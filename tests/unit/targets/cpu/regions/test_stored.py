@@ -10,7 +10,7 @@ import pytest
 import kerneldsl as kd
 from kerneldsl.contract import UnusableCodeError
 from targets.cpu.codegen.levels import LEVELS
-from targets.cpu.regions.compile import compile_regions
+from targets.cpu.regions.compile import compile_kernel
 from targets.cpu.runtime.linking import undefined_symbols
 from targets.cpu.runtime.native_tables import RUNNER
 
@@ -54,7 +54,7 @@ def _specialized(kernel, signature=_ARRAYS, **options):
 )
 def test_it_is_kept_and_restored(kernel, options) -> None:
     compiler, spec = _specialized(kernel, **options)
-    made = compile_regions(spec)
+    made = compile_kernel(spec)
     sections = compiler.dump(made)
     assert sections is not None
     found = compiler.restore(spec, sections)
@@ -68,7 +68,7 @@ def test_it_is_kept_and_restored(kernel, options) -> None:
 @pytest.mark.parametrize("level", sorted(LEVELS))
 def test_shipped_code_is_the_same_from_each_build(level) -> None:
     compiler, spec = _specialized(halves, forall=1)
-    one, two = (compile_regions(replace(spec, arch=level)) for _ in range(2))
+    one, two = (compile_kernel(replace(spec, arch=level)) for _ in range(2))
     shipped = compiler.ship(one)
     assert shipped is not None
     assert shipped["object"] == one.compiled.library.object_code()
@@ -79,7 +79,7 @@ def test_shipped_code_is_the_same_from_each_build(level) -> None:
 
 def test_large_captured_arrays_are_symbols() -> None:
     compiler, spec = _specialized(looked_up, "int64[::1], float64[::1]", forall=1)
-    sections = compiler.dump(compile_regions(spec))
+    sections = compiler.dump(compile_kernel(spec))
     assert sections is not None
     assert len(sections["object"]) < TABLE.nbytes
     index, out = np.array([3, 39_999]), np.zeros(2)
