@@ -34,7 +34,7 @@ _FLOORS = "| | kerneldsl | lower bound | times the bound | others |"
 _PEERS = {"prange": "`prange`", "numpy": "NumPy", "C": "C", "C fastmath": "C, fast math"}
 #: What kernels compute, where their name does not say it.
 _KERNELS = {
-    "multiply_by_threads": "sparse matrix by a vector, a thread for each row",
+    "multiply_by_threads": "sparse matrix by a vector",
     "multiply_adds": "dependent multiply-adds",
     "cheapest_paths": "cheapest paths through a grid",
 }
@@ -52,51 +52,54 @@ def _summary() -> str:
     """Return the README's rows: an alternative, the measured cases, and the speed against it."""
     us = _microseconds()
     gpu = _read("launch-h200")["machine"]["device"]
+    cpu = f"{_read('cpu-lanes')['machine']['cores']} CPU cores"
+    launch = (
+        f"a launch with four arguments: {us['forall']:.1f} instead of {us['numba-cuda']:.1f} µs"
+    )
     rows = [
-        f"| NumPy | {_lanes('numpy')} |",
-        f"| Numba, `prange` | {_lanes('prange')} |",
-        f"| numba-cuda | {gpu}: a launch with four arguments, {us['forall']:.1f} instead of "
-        f"{us['numba-cuda']:.1f} µs | {us['numba-cuda'] / us['forall']:.1f}× |",
-        f"| numba-cuda | {gpu}: {_same_kernels('numba-cuda')} |",
-        f"| CUDA C++, NVRTC | {gpu}: {_same_kernels('CUDA C')} |",
-        f"| cuBLAS | {gpu}: {_products('bfloat16', 'cuBLAS')} |",
+        _summary_row("NumPy", cpu, "kernels", _ratios("numpy")),
+        _summary_row("Numba, `prange`", cpu, "kernels", _ratios("prange")),
+        f"| numba-cuda | {gpu} | {launch} | {us['numba-cuda'] / us['forall']:.1f}× | | |",
+        _summary_row("numba-cuda", gpu, _SAME_KERNELS, _same_kernels("numba-cuda")),
+        _summary_row("CUDA C++, NVRTC", gpu, _SAME_KERNELS, _same_kernels("CUDA C")),
+        _summary_row("cuBLAS", gpu, "products of bfloat16, untuned", _products("bfloat16")),
     ]
-    return _table("| compared with | measured | speed of kerneldsl |", rows)
+    return _table("| compared with | on | measured | speed | least | most |", rows)
 
 
-def _same_kernels(peer: str) -> str:
-    """Return the number of kernels written for a peer, too, and their speeds."""
-    ratios = {
+_SAME_KERNELS = "kernels, same grid and block"
+
+
+def _summary_row(peer: str, device: str, cases: str, ratios: dict[str, float]) -> str:
+    """Return the number of cases, the geometric mean of their speeds, and the extremes."""
+    least, most = (
+        f"{ratio:.{1 + (ratio < 1)}f}× {_kernel(name)}"
+        for name, ratio in sorted(ratios.items(), key=lambda item: item[1])[:: len(ratios) - 1]
+    )
+    mean = geometric_mean(ratios.values())
+    return f"| {peer} | {device} | {len(ratios)} {cases} | **{mean:.2f}×** | {least} | {most} |"
+
+
+def _same_kernels(peer: str) -> dict[str, float]:
+    """Return the speed of each kernel that is written for a peer, too."""
+    return {
         row["case"]: row["seconds"][peer] / row["seconds"]["ours"]
         for row in _read("cuda-c-h200")["rows"]
         if peer in row["seconds"]
     }
-    least, most = min(ratios, key=ratios.__getitem__), max(ratios, key=ratios.__getitem__)
-    first, last = (_KERNELS.get(name, name.replace("_", " ")) for name in (least, most))
-    return (
-        f"{len(ratios)} kernels with the same grid and block "
-        f"| {geometric_mean(ratios.values()):.2f}× in the geometric mean, "
-        f"from {ratios[least]:.2f}× ({first}) to {ratios[most]:.1f}× ({last})"
-    )
 
 
-def _products(dtype: str, peer: str) -> str:
-    """Return the number of products that are compared with a peer, and their speeds.
+def _products(dtype: str) -> dict[str, float]:
+    """Return the speed of each product that cuBLAS was measured with, too.
 
     Those of few rows or columns are the library's, if they were measured: it splits them.
     """
-    ratios = {
-        case.removeprefix(start).strip(): seconds[peer] / seconds["ours"]
+    return {
+        case.removeprefix(start).strip(): seconds["cuBLAS"] / seconds["ours"]
         for start in (f"{dtype} ", "library ")
         for case, seconds in _product_times().items()
-        if case.startswith(start) and peer in seconds
+        if case.startswith(start) and "cuBLAS" in seconds
     }
-    least, most = min(ratios, key=ratios.__getitem__), max(ratios, key=ratios.__getitem__)
-    return (
-        f"{len(ratios)} products of {dtype} without tuning "
-        f"| {geometric_mean(ratios.values()):.2f}× in the geometric mean, "
-        f"from {ratios[least]:.2f}× ({least}) to {ratios[most]:.2f}× ({most})"
-    )
 
 
 def _product_times() -> dict[str, dict[str, float]]:
@@ -123,18 +126,6 @@ def _product_rows() -> Iterator[str]:
         yield f"| {case} | {_time(ours)} | {rate} | {peer} {_time(theirs)} | {theirs / ours:.2f}× |"
 
 
-def _lanes(peer: str) -> str:
-    """Return the number of kernels that are compared with a peer, and their speeds."""
-    ratios = _ratios(peer)
-    least, most = min(ratios, key=ratios.__getitem__), max(ratios, key=ratios.__getitem__)
-    cores = _read("cpu-lanes")["machine"]["cores"]
-    return (
-        f"{cores} CPU cores: {len(ratios)} kernels | {geometric_mean(ratios.values()):.1f}× in the "
-        f"geometric mean, from {ratios[least]:.2f}× ({_kernel(least)}) "
-        f"to {ratios[most]:.0f}× ({_kernel(most)})"
-    )
-
-
 def _ratios(peer: str) -> dict[str, float]:
     """Return the speed of each kernel that a peer has, too, as a multiple of the peer's."""
     times = {row["name"]: row["seconds"] for row in _read("cpu-lanes")["rows"]}
@@ -142,7 +133,8 @@ def _ratios(peer: str) -> dict[str, float]:
 
 
 def _kernel(case: str) -> str:
-    return case.partition(" f32")[0].partition(" i32")[0]
+    """Return the name of a case for a page."""
+    return _KERNELS.get(case, case.partition(" f32")[0].partition(" i32")[0].replace("_", " "))
 
 
 def _performance() -> str:
