@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numba
 import numpy as np
 import pytest
 
@@ -198,6 +199,32 @@ def test_errors_are_those_of_numba():
         cuda.compile_ptx(kernel.py_func, "void(int32[::1])")
 
 
+RESULTS = {
+    "float16": ("unsigned short *out", "*out = 0x4248", np.float16(3.140625)),
+    "complex64": ("float *out", "out[0] = 1.5f, out[1] = -2", np.complex64(1.5 - 2j)),
+    "boolean": ("unsigned char *out", "*out = 1", True),
+    "int8": ("signed char *out", "*out = -3", -3),
+}
+
+
+@pytest.mark.parametrize("kind", RESULTS)
+def test_numbers_that_are_returned_by_address(kind):
+    parameter, store, value = RESULTS[kind]
+    text = f'extern "C" __device__ int number({parameter}) {{ {store}; return 0; }}'
+    number = cuda.declare_device("number", f"{kind}()", link=cuda.CUSource(text))
+
+    @cuda.jit
+    def kernel(out):
+        out[0] = number()
+
+    out = np.zeros(1, type(value) if isinstance(value, np.generic) else np.int64)
+    cuda.compile_ptx(kernel.py_func, (numba.typeof(out),))
+    require("cuda")
+    with kd.use("cuda"):
+        kernel[1, 1](out)
+    assert out[0] == value
+
+
 def test_warnings_of_the_compiler_are_shown():
     text = 'extern "C" __device__ int bar(int *out) { int unused; *out = 1; return 0; }'
     bar = cuda.declare_device("bar", "int32()", link=cuda.CUSource(text, name="bar.cu"))
@@ -217,6 +244,11 @@ def test_what_is_refused():
         cuda.declare_device("twice", "int32(int32)", abi="fast")
     with pytest.raises(NotImplementedError, match=r"passes float32\[:\].*the ABI 'numba'"):
         cuda.declare_device("total", "float32(float32[:])", abi="c")
+    for sig in ("float32(float16)", "int32(complex64)"):
+        with pytest.raises(NotImplementedError, match="return any number"):
+            cuda.declare_device("narrow", sig)
+    with pytest.raises(NotImplementedError, match="passes float16"):
+        cuda.declare_device("narrow", "float16()", abi="c")
     with pytest.raises(NotImplementedError, match="calls no function when it loads"):
         cuda.CUSource("", setup_callback=print)
     with pytest.raises(ValueError, match="link keyword invalid for device function"):

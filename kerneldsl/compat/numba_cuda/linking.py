@@ -161,11 +161,14 @@ def declare_device(
         is_passed = abi == "numba" or number in pointers
         if isinstance(kind, ArrayKind) and is_passed and kind is not returned:
             continue
-        is_number = isinstance(kind, ScalarKind) and not re.match("complex|.*16", kind.dtype)
-        if not is_number and str(kind) not in ("int16", "uint16"):
+        is_number = isinstance(kind, ScalarKind) and not kind.element.is_record
+        is_result_in_memory = abi == "numba" and number == len(kinds)
+        by_memory_alone = re.match("complex|b?float(8|16)|u?int16x", kind.dtype)
+        if not is_number or (by_memory_alone and not is_result_in_memory):
             raise NotImplementedError(
                 f"cuda.declare_device({name!r}, …) passes {kind}, and functions of other code take "
-                "integers, bool, float32 and float64, with the ABI 'numba' arrays as well"
+                "integers, bool, float32 and float64. With the ABI 'numba' they take arrays, too, "
+                "and return any number"
             )
     files = read_links(link or ())
     parameters = ", ".join(f"a{number}" for number in range(len(kinds)))

@@ -116,8 +116,9 @@ def linked_emitter(code: LinkedCode) -> Emitter:
         result = _type_of(written, signature.return_type)
         slot: ir.Value = ir.Constant(_I8.as_pointer(), None)
         if code.by_address:
+            model = written.context.data_model_manager[signature.return_type]
             if signature.return_type != types.void:
-                slot = cgutils.alloca_once(builder, result)
+                slot = cgutils.alloca_once(builder, model.get_data_type())
             values.insert(0, builder.bitcast(slot, _I8.as_pointer()))
         called = ir.FunctionType(
             ir.IntType(32) if code.by_address else result, [v.type for v in values]
@@ -130,7 +131,7 @@ def linked_emitter(code: LinkedCode) -> Emitter:
         if signature.return_type == types.void:
             return written.context.get_dummy_value()
         if code.by_address:
-            given = builder.load(slot)
+            return model.load_from_data_pointer(builder, slot)
         if signature.return_type == types.boolean:
             return builder.icmp_unsigned("!=", given, given.type(0))
         return given
