@@ -17,6 +17,7 @@ import re
 from typing import NamedTuple
 
 from kerneldsl.contract import Report, ignore_remark
+from targets.cuda.compile.addresses.arithmetic import signed
 from targets.cuda.compile.ptx_lines import (
     LABEL,
     count_registers,
@@ -177,7 +178,7 @@ def _are_bytes(register: str, made: str, lines: list[str]) -> bool:
 # instruction of a GPU has room for one constant of 32 bits. So the multipliers need registers, and
 # ptxas loads them in each turn. Here such a number is computed from the one before it again.
 
-_WIDTH = 2**32
+_BITS = 32
 _AFFINE = re.compile(r"^(\s*)mad\.lo\.s32(\s+)(%r\d+), (%r\d+), (-?\d+), (-?\d+);")
 
 
@@ -228,15 +229,11 @@ def _step(known: list[_Affine], new: _Affine) -> _Affine | None:
     multipliers = {each.multiplier for each in known}
     for each in reversed(known):
         if each.source == new.source and each.multiplier % 2:
-            factor = _signed(new.multiplier * pow(each.multiplier, -1, _WIDTH))
+            factor = signed(new.multiplier * pow(each.multiplier, -1, 2**_BITS), _BITS)
             if factor in multipliers:
-                addend = _signed(new.addend - factor * each.addend)
+                addend = signed(new.addend - factor * each.addend, _BITS)
                 return _Affine(new.result, each.result, factor, addend)
     return None
-
-
-def _signed(number: int) -> int:
-    return (number + _WIDTH // 2) % _WIDTH - _WIDTH // 2
 
 
 # If LLVM unrolls a loop by eight, a loop over the rest has at most seven turns. LLVM writes a
