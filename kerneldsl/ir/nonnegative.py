@@ -17,10 +17,11 @@ from typing import Any, NamedTuple
 
 from numba import types
 
+from kerneldsl.analysis.interval_arithmetic import interval_of
 from kerneldsl.ir.linear_forms import Fact, Linear, LinearForms, lower_bound
 from kerneldsl.ir.operations import Function, Operation, Region, Value
 from kerneldsl.ir.overflow import overflowing_values
-from kerneldsl.ir.ranges import Interval, interval_in, interval_of, ranges_of
+from kerneldsl.ir.ranges import Interval, interval_in, ranges_of
 from kerneldsl.ir.recognize import (
     ACCESSES,
     comparison_of,

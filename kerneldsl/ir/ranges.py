@@ -10,6 +10,7 @@ from typing import Any
 
 from numba import types
 
+from kerneldsl.analysis.interval_arithmetic import ANY, Interval, hull, interval_of
 from kerneldsl.ir.operations import Function, Label, Operation, Region, Value
 from kerneldsl.ir.recognize import (
     comparison_of,
@@ -26,12 +27,10 @@ __all__ = [
     "WARP_SIZE",
     "Interval",
     "interval_in",
-    "interval_of",
     "ranges_of",
     "ranges_of_region",
 ]
 
-Interval = tuple[int, int]
 #: Threads of a warp, on each target.
 WARP_SIZE = 32
 #: Intervals of what operations give, by their names.
@@ -48,10 +47,8 @@ INTERVALS: dict[str, Interval] = {
     **{f"gridDim.{axis}": (1, 2**31 - 1) for axis in "xyz"},
 }
 _MIN, _MAX = -(2**63), 2**63 - 1
-_ANY: Interval = (_MIN, _MAX)
 #: Rounds of a loop before its bounds are widened.
 _ROUNDS = 2
-_BITS = 64
 #: What Numba computes with integers.
 _COMPUTED = (types.int64, types.uint64)
 #: What a comparison adds to the lower and to the upper bound of each operand.
@@ -71,7 +68,7 @@ def interval_in(known: Mapping[Value, Interval], value: Value) -> Interval:
     number = constant_number(value)
     if number is not None:
         return number, number
-    return _limits(value.type) if isinstance(value.type, types.Integer) else _ANY
+    return _limits(value.type) if isinstance(value.type, types.Integer) else ANY
 
 
 def _limits(kind: types.Integer) -> Interval:
@@ -222,10 +219,10 @@ class _Walk:
             ends = self.turn(operation, found, body, arguments, regions)
             if ends is None:
                 return
-            new = [_join(old, end) for old, end in zip(found, ends, strict=True)]
+            new = [hull(old, end) for old, end in zip(found, ends, strict=True)]
             if new == found:
                 # What was widened too far comes back: an iteration from here is an upper bound.
-                narrower = [_join(one, end) for one, end in zip(entering, ends, strict=True)]
+                narrower = [hull(one, end) for one, end in zip(entering, ends, strict=True)]
                 if narrower == found or settled == _ROUNDS:
                     return
                 found, settled = narrower, settled + 1
@@ -352,64 +349,6 @@ def _of_small(found: Interval, kind: Any) -> Interval:
     if kind in (types.int8, types.int16, types.int32) and found[1] > kind.maxval:
         return min(found[0], int(kind.minval)), int(kind.maxval)
     return found
-
-
-def interval_of(function: Any, known: list[Interval]) -> Interval:
-    """Return the interval of a function of integers, which may be beyond int64.
-
-    That of a function which is not known is all of int64.
-    """
-    if function is min:
-        return min(low for low, _ in known), min(high for _, high in known)
-    if function is max:
-        return max(low for low, _ in known), max(high for _, high in known)
-    if len(known) == 1:
-        (low, high) = known[0]
-        if function is operator.neg:
-            return -high, -low
-        if function is abs:
-            return max(low, -high, 0), max(-low, high)
-        return _ANY
-    if len(known) != 2:
-        return _ANY
-    a, b = known
-    if function is operator.add:
-        return a[0] + b[0], a[1] + b[1]
-    if function is operator.sub:
-        return a[0] - b[1], a[1] - b[0]
-    if function is operator.mul:
-        return _ends([x * y for x in a for y in b])
-    if function is operator.floordiv and b[0] > 0:
-        return _ends([x // y for x in a for y in b])
-    if function is operator.floordiv and a[0] >= 0 <= b[0]:
-        return 0, a[1]
-    if function is operator.mod and b[0] > 0:
-        return (0, min(a[1], b[1] - 1)) if a[0] >= 0 else (0, b[1] - 1)
-    if function is operator.mod and b[0] >= 0:
-        return 0, b[1]
-    return _of_bits(function, a, b)
-
-
-def _of_bits(function: Any, a: Interval, b: Interval) -> Interval:
-    if function is operator.lshift and b[0] >= 0 and b[1] < _BITS:
-        return _ends([x << y for x in a for y in b])
-    if function is operator.rshift and b[0] >= 0 and b[1] < _BITS:
-        return _ends([x >> y for x in a for y in b])
-    if function is operator.rshift and a[0] >= 0:
-        return 0, a[1]
-    if function is operator.and_ and (a[0] >= 0 or b[0] >= 0):
-        return 0, min(high for low, high in (a, b) if low >= 0)
-    if function in (operator.or_, operator.xor) and a[0] >= 0 and b[0] >= 0:
-        return 0, (1 << max(a[1], b[1]).bit_length()) - 1
-    return _ANY
-
-
-def _ends(corners: list[int]) -> Interval:
-    return min(corners), max(corners)
-
-
-def _join(one: Interval, two: Interval) -> Interval:
-    return min(one[0], two[0]), max(one[1], two[1])
 
 
 def _is_sum(old: Interval, new: Interval, start: Interval, end: Interval) -> bool:

@@ -10,9 +10,10 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from kerneldsl.analysis.interval_arithmetic import Interval
 from kerneldsl.contract import Report, ignore_remark
 from kerneldsl.utilities.reached import reached
-from targets.cuda.compile.addresses.arithmetic import INT32, Interval, is_within
+from targets.cuda.compile.addresses.arithmetic import INT32, is_within
 from targets.cuda.compile.addresses.facts import ParameterFacts
 from targets.cuda.compile.addresses.function import Function, Instruction, read_function
 from targets.cuda.compile.addresses.values import NO_COUNTERS, Values

@@ -16,8 +16,9 @@ from collections.abc import Iterator, Mapping
 from functools import reduce
 from typing import NamedTuple
 
+from kerneldsl.analysis.interval_arithmetic import Interval, hull
 from kerneldsl.utilities.reached import reached
-from targets.cuda.compile.addresses.arithmetic import Interval, add, hull, is_within, wrap
+from targets.cuda.compile.addresses.arithmetic import add, is_within, wrap
 from targets.cuda.compile.addresses.facts import ParameterFacts
 from targets.cuda.compile.addresses.function import Function, Instruction
 from targets.cuda.compile.addresses.values import Values

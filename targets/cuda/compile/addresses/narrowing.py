@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import operator
 import re
 
+from kerneldsl.analysis.interval_arithmetic import Interval, hull, interval_of
 from kerneldsl.contract import Report
-from targets.cuda.compile.addresses.arithmetic import INT32, Interval, hull, is_within
+from targets.cuda.compile.addresses.arithmetic import INT32, OPERATORS, is_within
 from targets.cuda.compile.addresses.countdowns import countdowns
 from targets.cuda.compile.addresses.emission import Emitter, Sums
 from targets.cuda.compile.addresses.function import Function, Instruction
@@ -113,10 +115,9 @@ class Narrowing:
         if name == "shr":
             count = other[0] if other[0] == other[1] else -1
             is_known = 0 <= count < 32 and (one[0] >= 0 or not is_unsigned)
-            return (one[0] >> count, one[1] >> count) if is_known else None
+            return interval_of(operator.rshift, [one, other]) if is_known else None
         if name in ("min", "max") and (not is_unsigned or min(one[0], other[0]) >= 0):
-            best = min if name == "min" else max
-            return best(one[0], other[0]), best(one[1], other[1])
+            return interval_of(OPERATORS[name], [one, other])
         if name in ("selp", "min", "max"):
             return hull(one, other)
         return nonnegative if min(one[0], other[0]) >= 0 else INT32

@@ -8,25 +8,24 @@ than once is ``%rd1@4.2`` in the block number 4 after the second write there.
 
 from __future__ import annotations
 
+import operator
 import re
 from collections.abc import Mapping
 from functools import lru_cache
 from types import MappingProxyType
 
+from kerneldsl.analysis.interval_arithmetic import Interval, hull, interval_of
 from kerneldsl.contract.promises import NARROW_THREADS
 from targets.cuda.compile.addresses.arithmetic import (
     INT32,
-    Interval,
+    OPERATORS,
     Polynomial,
     add,
     common,
     constant,
     degree,
-    hull,
     is_within,
     multiply,
-    of_product,
-    of_sum,
     scale,
     signed,
     wrap,
@@ -164,8 +163,8 @@ class Values:
                 known = self.interval_of_atom(atom)
                 if known is None:
                     return None
-                product = of_product(product, known)
-            total = of_sum(total, product)
+                product = interval_of(operator.mul, [product, known])
+            total = interval_of(operator.add, [total, product])
         return total if is_within(total, _INT64) else None
 
     def interval_of_atom(self, atom: str) -> Interval | None:
@@ -336,13 +335,14 @@ class Values:
     ) -> tuple[Polynomial | None, Interval | None]:
         one, other = (self._extension(each, is_signed=is_signed) for each in operands[:2])
         bounds = [self._interval_of_extension(each) for each in (one, other)]
-        value, interval = multiply(one, other), of_product(*bounds)
+        value, interval = multiply(one, other), interval_of(operator.mul, bounds)
         if self._starts_block(operands):
             interval = common(interval, _NARROW_START) or interval
         if len(operands) > 2:
             value = add(value, self.wide(operands[2]))
             third = self.interval(operands[2])
-            interval = of_sum(interval, third) if third is not None else _INT64
+            known = None if third is None else [interval, third]
+            interval = _INT64 if known is None else interval_of(operator.add, known)
         return wrap(value, 64), interval if is_within(interval, _INT64) else None
 
     def _interval_of_extension(self, value: Polynomial) -> Interval:
@@ -375,8 +375,7 @@ class Values:
                 return None
             if name == "selp":
                 return None, hull(one, other)
-            best = min if name == "min" else max
-            return None, (best(one[0], other[0]), best(one[1], other[1]))
+            return None, interval_of(OPERATORS[name], [one, other])
         if name == "and":
             return self._masked(operands, bits)
         if name not in ("mov", "add", "sub", "neg", "mul", "mad", "shl"):
@@ -388,7 +387,7 @@ class Values:
             factor = 1 << int(operands[1], 0)
             value, interval = scale(values[0], factor), bounds[0]
             if interval is not None:
-                interval = of_product(interval, (factor, factor))
+                interval = interval_of(operator.mul, [interval, (factor, factor)])
         else:
             value = _combined(name, values)
             interval = _combined_interval(name, bounds)
@@ -453,9 +452,6 @@ def _combined_interval(name: str, bounds: list[Interval | None]) -> Interval | N
         return None
     if name == "mov":
         return known[0]
-    if name == "neg":
-        return of_sum((0, 0), known[0], -1)
-    if name in ("add", "sub"):
-        return of_sum(known[0], known[1], 1 if name == "add" else -1)
-    product = of_product(known[0], known[1])
-    return of_sum(product, known[2]) if name == "mad" else product
+    if name == "mad":
+        return interval_of(operator.add, [interval_of(operator.mul, known[:2]), known[2]])
+    return interval_of(OPERATORS[name], known)
