@@ -43,9 +43,9 @@ from kerneldsl.ir.recognize import (
     operands_of,
     operator_of,
     parts_of,
+    reached,
     sources_of,
 )
-from kerneldsl.utilities.reached import reached
 
 __all__ = ["overflowing_values"]
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from numba import types
 
 from kerneldsl.frontend.operators import BINARY_OPERATORS, COMPARISONS
 from kerneldsl.frontend.operators import OPPOSITES as OPPOSITE_NODES
 from kerneldsl.ir.operations import Operation, Value
-from kerneldsl.utilities.reached import reached
 
 __all__ = [
     "ACCESSES",
@@ -29,9 +28,11 @@ __all__ = [
     "operands_of",
     "operator_of",
     "parts_of",
+    "reached",
     "sources_of",
 ]
 
+T = TypeVar("T", bound=Hashable)
 #: Operators of two operands.
 BINARY = frozenset(BINARY_OPERATORS.values())
 #: All functions of Python's module of operators.
@@ -125,6 +126,24 @@ def is_shared_array(value: Value) -> bool:
 
 def _operands_of_arithmetic(made: Operation) -> list[Value]:
     return [] if made.regions else made.operands
+
+
+def reached(starts: Iterable[T], following: Callable[[T], Iterable[T]]) -> list[T]:
+    """Return places and all that follow them, in the order in which they are found.
+
+    Examples
+    --------
+    >>> reached([6], lambda n: (d for d in range(1, n) if n % d == 0))
+    [6, 1, 2, 3]
+    """
+    found = dict.fromkeys(starts)
+    pending = list(found)
+    while pending:
+        for each in following(pending.pop()):
+            if each not in found:
+                found[each] = None
+                pending.append(each)
+    return list(found)
 
 
 def sources_of(

@@ -38,7 +38,7 @@ _COMPARISON = re.compile(r"^\s*setp\.(eq|ne)\.b64\s+(%p\d+), (%rd\d+), (%rd\d+|-
 
 
 class _Counter(NamedTuple):
-    """How the counter of a loop changes."""
+    """The counter of a loop, and its changes."""
 
     #: Where the loop leads to afterwards, unless to the line after it.
     exit: str | None

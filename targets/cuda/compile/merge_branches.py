@@ -43,7 +43,7 @@ _COMPARISON = re.compile(r"^(\s*setp)\.(\w+)\.(\w+)(\s+(%\w+), [^,;]+, [^,;]+;)$
 
 
 class _Exits(NamedTuple):
-    """How an innermost loop is left at its start and at its end."""
+    """The two exits of an innermost loop, at its start and at its end."""
 
     #: The comparison at its start.
     test: re.Match[str]

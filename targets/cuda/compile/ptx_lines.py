@@ -243,7 +243,7 @@ class Loop:
 
     @cached_property
     def writes(self) -> Counter[str]:
-        """How many instructions of the body write each register."""
+        """The number of instructions of the body that write each register."""
         return count_writes(self.body)
 
     def entered_at(self, label: str, lines: Iterable[str]) -> list[str]:

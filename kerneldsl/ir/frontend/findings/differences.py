@@ -20,8 +20,7 @@ from kerneldsl.contract.findings import Finding
 from kerneldsl.frontend.parts import Part
 from kerneldsl.ir.frontend.findings.flow import Flow, Place, is_unsigned
 from kerneldsl.ir.operations import Operation, Value
-from kerneldsl.ir.recognize import constant_number, operator_of, parts_of
-from kerneldsl.utilities.reached import reached
+from kerneldsl.ir.recognize import constant_number, operator_of, parts_of, reached
 
 __all__ = ["unsigned_differences"]
 

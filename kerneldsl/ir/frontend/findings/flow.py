@@ -28,8 +28,7 @@ from kerneldsl.ir.operations import (
     handed_on,
 )
 from kerneldsl.ir.ranges import INTERVALS, Interval, interval_in, ranges_of
-from kerneldsl.ir.recognize import constant_number, operator_of
-from kerneldsl.utilities.reached import reached
+from kerneldsl.ir.recognize import constant_number, operator_of, reached
 
 __all__ = ["SAME_BITS", "Flow", "Place", "is_signed", "is_unsigned", "is_whole"]
 

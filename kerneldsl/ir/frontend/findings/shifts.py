@@ -16,8 +16,7 @@ from kerneldsl.contract.findings import Finding
 from kerneldsl.ir.frontend.findings.flow import Flow, is_unsigned, is_whole
 from kerneldsl.ir.frontend.source_names import Assignment
 from kerneldsl.ir.operations import Operation, Value
-from kerneldsl.ir.recognize import constant_number, operator_of
-from kerneldsl.utilities.reached import reached
+from kerneldsl.ir.recognize import constant_number, operator_of, reached
 
 __all__ = ["widened_shifts"]
 

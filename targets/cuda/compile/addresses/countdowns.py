@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from kerneldsl.analysis.interval_arithmetic import Interval
 from kerneldsl.contract import Report, ignore_remark
-from kerneldsl.utilities.reached import reached
+from kerneldsl.ir.recognize import reached
 from targets.cuda.compile.addresses.arithmetic import INT32, is_within
 from targets.cuda.compile.addresses.facts import ParameterFacts
 from targets.cuda.compile.addresses.function import Function, Instruction, read_function

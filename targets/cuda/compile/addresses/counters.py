@@ -17,7 +17,7 @@ from functools import reduce
 from typing import NamedTuple
 
 from kerneldsl.analysis.interval_arithmetic import Interval, hull
-from kerneldsl.utilities.reached import reached
+from kerneldsl.ir.recognize import reached
 from targets.cuda.compile.addresses.arithmetic import add, is_within, wrap
 from targets.cuda.compile.addresses.facts import ParameterFacts
 from targets.cuda.compile.addresses.function import Function, Instruction

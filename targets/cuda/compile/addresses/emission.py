@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
-from kerneldsl.utilities.reached import reached
+from kerneldsl.ir.recognize import reached
 from targets.cuda.compile.addresses.arithmetic import Polynomial, add, constant
 from targets.cuda.compile.addresses.function import Function, Instruction
 from targets.cuda.compile.addresses.values import Values

@@ -15,8 +15,8 @@ from dataclasses import field
 from functools import lru_cache
 from typing import NamedTuple
 
+from kerneldsl.ir.recognize import reached
 from kerneldsl.utilities.dataclasses import dataclass
-from kerneldsl.utilities.reached import reached
 from targets.cuda.compile.ptx_lines import REGISTER, VOLATILE, count_registers, registers_of
 
 __all__ = [
