@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import pytest
 import kerneldsl as kd
 from kerneldsl.errors import CompileError, LibdeviceMissingError
 from targets.cuda.compile import libdevice
+from targets.cuda.intrinsics.by_architecture import _ERFC_POWERS
 from tests.ptx.helpers import assemble_together, body_of, compile_ptx, specialize
 from tests.support.extent import full_beyond, sample
 
@@ -217,6 +219,42 @@ def test_a_remainder_is_exact(dtype: str) -> None:
 
     body = body_of(compile_ptx(remainder, f"{dtype}[::1], {dtype}[::1]"))
     assert "bra" in body  # libdevice's fmod is a loop
+
+
+def _sum(x, out):
+    i = kd.grid(1)
+    out[i] = kd.float32(1) + math.erf(x[i])
+
+
+def _sum_and_more(x, out):
+    i = kd.grid(1)
+    value = math.erf(x[i])
+    out[i] = kd.float32(1) + value
+    out[i + 1] = value
+
+
+def test_one_plus_an_error_function_is_one_power():
+    body = body_of(compile_ptx(_sum, "float32[::1], float32[::1]"))
+    assert body.count("ex2.approx.ftz.f32") == 1
+    assert body.count("fma.rn.f32") == len(_ERFC_POWERS) - 1
+
+
+@pytest.mark.parametrize(("kernel", "contract"), [(_sum, False), (_sum_and_more, True)])
+def test_other_sums_have_the_error_function_of_libdevice(kernel, contract):
+    body = body_of(compile_ptx(kernel, "float32[::1], float32[::1]", contract=contract))
+    assert len(re.findall(r"selp\.[bf]32", body)) > 5  # it chooses between polynomials
+
+
+def test_the_error_of_one_plus_an_error_function():
+    x = np.linspace(-7, 7, 20001, dtype=np.float32)
+    x = np.concatenate([x, np.float32([0, 1e-40, -1e-40, 3e38, -3e38, np.inf, -np.inf])])
+    size, total = np.abs(x).astype(np.float64), np.full(x.shape, np.float32(_ERFC_POWERS[-1]))
+    with np.errstate(over="ignore"):
+        for power in _ERFC_POWERS[-2::-1]:
+            total = (total * size + np.float32(power)).astype(np.float32)
+        rest = np.exp2((total * size).astype(np.float32))
+    found = np.where(x < 0, rest, np.float32(2) - rest)
+    assert np.abs(found - np.array([math.erfc(-each) for each in x])).max() < 1.3e-7
 
 
 def test_a_kernel_may_have_the_name_of_a_function_that_it_calls():

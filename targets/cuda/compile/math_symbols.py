@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 
 from targets.cuda.compile.square_roots import ROOTS
-from targets.cuda.intrinsics.by_architecture import FAST_TANH
+from targets.cuda.intrinsics.by_architecture import FAST_TANH, ONE_PLUS_ERF
 
 __all__ = ["C_FUNCTIONS", "is_unselectable", "rename_math", "user_name"]
 
@@ -80,6 +80,12 @@ _SUFFIXES = {"float": ".f32", "double": ".f64"}
 _UNSELECTABLE = frozenset(
     (*_LLVM_TO_LIBDEVICE, "frexp", "ldexp", "modf", "powi", "sincos", "sinpi", "cospi", "sincospi")
 )
+#: A sum of 1 and an error function that may be contracted, as GELU has it.
+_ONE_PLUS_ERF = re.compile(
+    r'^ *(%\S+) = call float @"__nv_erff"\((float [^)\n]+)\)\n'
+    r"( *%\S+ = )fadd (?:contract|fast) float (?:0x3ff0000000000000, \1|\1, 0x3ff0000000000000)$",
+    re.MULTILINE,
+)
 _REMAINDER = re.compile(r"= frem (?:[a-z]+ )*?(float|double) ([^,\n]+), ([^,\s]+)")
 
 
@@ -106,7 +112,19 @@ def rename_math(text: str, *, fastmath: bool) -> str:
                     continue
                 declared.add(match[2])
         lines.append(line)
-    return "\n".join(lines) + "\n"
+    return _join_sums("\n".join(lines) + "\n")
+
+
+def _join_sums(text: str) -> str:
+    """Compute 1 + erf(x) by one function if nothing else reads erf(x)."""
+
+    def joined(match: re.Match[str]) -> str:
+        if text.count(match[1]) > 2:
+            return match[0]
+        return f'{match[3]}call float @"{ONE_PLUS_ERF}"({match[2]})'
+
+    found = _ONE_PLUS_ERF.sub(joined, text)
+    return found if found == text else f'{found}\ndeclare float @"{ONE_PLUS_ERF}"(float)\n'
 
 
 def _renamings(text: str, table: dict[str, str]) -> dict[str, str]:

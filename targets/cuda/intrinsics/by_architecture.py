@@ -25,11 +25,13 @@ from targets.cuda.compile.requirements import VECTOR_ATOMICS, NewerOperation, Wr
 from targets.cuda.intrinsics import atomic_accesses, warp_values
 from targets.cuda.intrinsics.synchronize import call_nvvm
 
-__all__ = ["FAST_TANH", "call_by_architecture", "definitions", "is_by_architecture"]
+__all__ = ["FAST_TANH", "ONE_PLUS_ERF", "call_by_architecture", "definitions", "is_by_architecture"]
 
 _PREFIX = f"{RESERVED_PREFIX}by_architecture_"
 #: The function of the approximate hyperbolic tangent.
 FAST_TANH = f"{_PREFIX}tanhf"
+#: The function of 1 + erf(x), in float32.
+ONE_PLUS_ERF = f"{_PREFIX}one_plus_erff"
 _VOID, _I1, _I32, _I64 = ir.VoidType(), ir.IntType(1), ir.IntType(32), ir.IntType(64)
 _F32 = ir.FloatType()
 
@@ -117,6 +119,30 @@ def _older_tangent(builder: ir.IRBuilder, args: Sequence[ir.Value]) -> ir.Value:
     return builder.select(is_near, near, wide)
 
 
+#: log2(erfc(x)) / x by powers of x, to 1.6e-8 of erfc(x).
+_ERFC_POWERS = (
+    -1.6279085874557495,
+    -0.9184163808822632,
+    -0.1484816074371338,
+    0.02825368009507656,
+    -0.0007746291230432689,
+    -0.0014894419582560658,
+    0.00044550769962370396,
+    -4.535860352916643e-05,
+)
+
+
+def _one_plus_erf(builder: ir.IRBuilder, args: Sequence[ir.Value]) -> ir.Value:
+    """Write 2 - erfc(x), or erfc(-x) for negative numbers, with erfc as a power of 2."""
+    (x,) = args
+    size, total = call_llvm(builder, "llvm.fabs.f32", _F32, [x]), _F32(_ERFC_POWERS[-1])
+    for power in _ERFC_POWERS[-2::-1]:
+        total = builder.fma(total, size, _F32(power))
+    rest = call_nvvm(builder, "ex2.approx.ftz.f", _F32, [builder.fmul(total, size)])
+    is_negative = builder.fcmp_ordered("<", x, _F32(0))
+    return builder.select(is_negative, rest, builder.fsub(_F32(2), rest))
+
+
 _WORDS = ir.FunctionType(_I32, (_I32, _I32, _I32))
 
 
@@ -184,6 +210,9 @@ _OPERATIONS: dict[str, NewerOperation] = {
     "nanosleep": NewerOperation(ir.FunctionType(_VOID, (_I32,)), 70, (6, 3), _sleep, _go_on),
     "tanhf": NewerOperation(
         ir.FunctionType(_F32, (_F32,)), 75, (7, 0), _hyperbolic_tangent, _older_tangent
+    ),
+    "one_plus_erff": NewerOperation(
+        ir.FunctionType(_F32, (_F32,)), 60, (5, 0), _one_plus_erf, _one_plus_erf
     ),
     "activemask": NewerOperation(
         ir.FunctionType(_I32, ()), 60, (6, 2), _active_lanes, _voting_lanes
