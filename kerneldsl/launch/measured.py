@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -92,16 +92,23 @@ class Measured:
     problem: str = ""
 
 
-def measurement_key(request: Request, plan: PlanChoices, cache: CacheState = "warm") -> Key:
+def measurement_key(
+    request: Request,
+    plan: PlanChoices,
+    cache: CacheState = "warm",
+    shapes: Iterable[tuple[int, ...]] = (),
+) -> Key:
     """Return the key of a plan's measurement, with the last cache in a state.
 
-    `request` is that of the member, where the kernel has a space. Raises `UncacheableError`.
+    `request` is that of the member, where the kernel has a space. `shapes` are those of the arrays:
+    a time may depend on more than the extent, as that of a product does. Raises `UncacheableError`.
     """
     made = find_key(request.device.compiler, specialize_anew(request, plan.mapping))
     about = {
         "entry": "measurement",
         "block": str(plan.block_dim),
         "share": str(plan.host),
+        "shapes": str([extent_class(each) for each in shapes]),
         **({} if cache == "warm" else {"cache": cache}),
         **_where(request),
     }

@@ -1,6 +1,7 @@
 """Measure the time of a launch until the result can be trusted.
 
-Before a timed launch, the last cache of the device is emptied by writing more than it holds.
+Before a timed launch, the last cache of the device is emptied by writing more than it holds. The
+same writing keeps a GPU at work while short launches are queued, so the host's speed plays no part.
 
 References
 ----------
@@ -11,12 +12,13 @@ section 2.2.2 (a confidence interval of the median from order statistics).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+import random
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
 from kerneldsl.contract import Device
-from kerneldsl.errors import AttributeUnavailableError
+from kerneldsl.errors import AttributeUnavailableError, OutOfMemoryError
 from kerneldsl.launch.measured import Measured
 from kerneldsl.memory.creation import empty
 from kerneldsl.placement.described import device_info
@@ -33,6 +35,10 @@ _FEWEST, _MOST, _LONG_NS = 7, 60, 300_000_000.0
 _NARROW = 0.01
 #: By how much a plan has to be slower than the best, for certain, to be given up early.
 _SLOWER = 1.03
+#: Samples of each launch that is measured in turns, and nanoseconds of all of them.
+_TURNS, _TURNS_NS = 21, 300_000_000.0
+#: Most times that memory is written before a sample: about 2 ms.
+_MOST_WAITS = 64
 #: Quantile of the normal distribution for an interval of 95 %.
 _QUANTILE = 1.96
 
@@ -47,14 +53,21 @@ class Stopwatch:
 
     - `stream`: where the launches are made.
     - `before`: called before each launch that is timed, and not timed: to empty a cache.
+    - `make_wait`: returns what keeps the device at work while launches are queued. It is not used
+      with `before`.
     """
 
     def __init__(
-        self, stream: BaseStream | None, before: Callable[[], object] | None = None
+        self,
+        stream: BaseStream | None,
+        before: Callable[[], object] | None = None,
+        make_wait: Callable[[], Callable[[], object]] | None = None,
     ) -> None:
         self._stream = stream
         self._before = before
         self._begin, self._end = Event(), Event()
+        self._make_wait = None if before else make_wait
+        self._waits: list[Callable[[], object]] = []
 
     def measure(self, launch: Callable[[], object], best_ns: float = math.inf) -> Measured:
         """Time a launch that has been compiled and run before.
@@ -81,15 +94,54 @@ class Stopwatch:
             if is_narrow or is_long or low > best_ns * _SLOWER or len(samples) == _MOST:
                 return Measured(median, low, high, len(samples))
 
+    def in_turns(
+        self, launches: Mapping[int, Callable[[], object]], median_ns: float
+    ) -> dict[int, Measured]:
+        """Time launches in turns, each round in another order. They take about `median_ns`."""
+        count = 1
+        if self._before is None:
+            count = min(_MOST_LAUNCHES, math.ceil(_MIN_SAMPLE_NS / median_ns))
+        turns = int(min(_TURNS, _TURNS_NS / (median_ns * count * len(launches))))
+        if turns < _FEWEST:
+            return {}
+        samples: dict[int, list[float]] = {number: [] for number in launches}
+        order, shuffle = list(launches), random.Random(0).shuffle
+        for _ in range(turns):
+            shuffle(order)
+            for number in order:
+                samples[number].append(self._sample(launches[number], count))
+        return {
+            number: Measured(*median_interval(each), len(each)) for number, each in samples.items()
+        }
+
     def _sample(self, launch: Callable[[], object], count: int) -> float:
         """Return the nanoseconds of a launch, as the mean over several."""
-        if self._before is not None:
-            self._before()
-        self._begin.record(self._stream)
-        for _ in range(count):
-            launch()
-        self._end.record(self._stream)
-        return max(self._begin.elapsed_ms(self._end) * 1e6 / count, 1.0)
+        while True:
+            if self._before is not None:
+                self._before()
+            for each in self._waits:
+                each()
+            if self._make_wait is not None:
+                launch()
+            self._begin.record(self._stream)
+            for _ in range(count):
+                launch()
+            self._end.record(self._stream)
+            has_begun = self._make_wait is not None and self._begin.query()
+            elapsed = max(self._begin.elapsed_ms(self._end) * 1e6 / count, 1.0)
+            if not has_begun or not self._wait_longer():
+                return elapsed
+
+    def _wait_longer(self) -> bool:
+        """Double the time that the device is kept at work, unless that is long."""
+        if len(self._waits) >= _MOST_WAITS or self._make_wait is None:
+            return False
+        try:
+            self._waits = 2 * self._waits or [self._make_wait()]
+        except OutOfMemoryError:
+            self._make_wait = None
+            return False
+        return True
 
 
 def median_interval(samples: list[float]) -> tuple[float, float, float]:

@@ -79,6 +79,7 @@ def _tune(
             find = search_all if budget.is_exhaustive else search
             for _ in find([each.point for each in candidates], session.measure, is_over):
                 pass
+            session.compare()
         else:
             session.recall()
     except KeyboardInterrupt:

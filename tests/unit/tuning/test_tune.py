@@ -15,10 +15,13 @@ import numpy as np
 import pytest
 
 import kerneldsl as kd
+from kerneldsl.errors import OutOfMemoryError
 from kerneldsl.launch.dispatch import Dispatcher
-from kerneldsl.launch.measured import PlanChoices
+from kerneldsl.launch.measured import Measured, PlanChoices
 from kerneldsl.launch.tuning_policy import Budget, read_budget
-from kerneldsl.tuning.measuring import median_interval
+from kerneldsl.tuning import measuring
+from kerneldsl.tuning.measuring import Stopwatch, median_interval
+from kerneldsl.tuning.session import Session
 from tests.cache.programs import ROOT, run_script
 from tests.support.extent import examples
 from tests.support.launched import null_in_use
@@ -51,6 +54,87 @@ def test_later_launches_take_the_fastest_member(timed_by: Any):
     assert report.total_count == len(report.tried)
     assert report.speedup == 100.0
     assert "100.00 times as fast" in str(report)
+
+
+_COMPARE = Session.compare
+
+
+def test_the_fastest_plans_are_compared_in_turns(timed_by: Any, monkeypatch: pytest.MonkeyPatch):
+    alone = {(32, 1): 100.0, (64, 1): 102.0, (32, 2): 104.0, (64, 2): 110.0}
+    turns: list[int] = []
+
+    def in_turns(watch: Stopwatch, launches: Any, median_ns: float) -> dict[int, Measured]:
+        assert median_ns == 100.0
+        turns.extend(launches)
+        return {n: Measured(100.0 - n, 0.0, 200.0, 21) for n in launches}
+
+    timed_by(lambda plan: alone[dict(plan.parameters)["block"], dict(plan.parameters)["tile"]])
+    monkeypatch.setattr(Session, "compare", _COMPARE)
+    monkeypatch.setattr(Stopwatch, "in_turns", in_turns)
+    sums, x, out = make_sums(1, 2), np.arange(1000.0), np.zeros(1)
+    with kd.use("cpu"):
+        report = sums.forall(1000).tune(x, out, budget="full")
+        again = sums.forall(1000).tune(x, out, budget="cached")
+    times = {each.plan: each.measured.median_ns for each in report.tried}
+    compared = [report.tried[n] for n in turns]
+    assert len(compared) >= 3
+    assert max(alone[32, 2], *(each.measured.median_ns or 0 for each in compared)) < 105
+    assert report.plan.parameters == report.tried[max(turns)].plan.parameters
+    assert times == {each.plan: each.measured.median_ns for each in again.tried}
+
+
+def test_times_are_of_arrays_of_the_same_shapes(timed_by: Any):
+    timed_by(lambda plan: 10.0)
+    sums, out = make_sums(1, 2), np.zeros(1)
+    with kd.use("cpu"):
+        for size, is_known in ((1000, False), (4000, False), (4000, True)):
+            report = sums.forall(1000).tune(np.ones(size), out, budget="full")
+            assert {each.was_known for each in report.tried} == {is_known}
+
+
+class _Events:
+    """Events of a device that is done with its work so many times before launches are queued."""
+
+    def __init__(self) -> None:
+        self.idle, self.log = 0, list[str]()
+
+    def __call__(self) -> Any:
+        return self
+
+    def record(self, stream: Any) -> None:
+        self.log.append("record")
+
+    def query(self) -> bool:
+        self.idle -= 1
+        return self.idle >= 0
+
+    def elapsed_ms(self, end: Any) -> float:
+        return 1.0
+
+
+@pytest.mark.parametrize(("idle", "waits"), [(0, 0), (1, 1), (3, 4), (100, 64)])
+def test_launches_are_queued_while_the_device_is_at_work(
+    monkeypatch: pytest.MonkeyPatch, idle: int, waits: int
+):
+    events = _Events()
+    monkeypatch.setattr(measuring, "Event", events)
+    events.idle = idle
+    log = events.log
+    watch = Stopwatch(None, None, lambda: lambda: log.append("wait"))
+    assert watch._sample(lambda: log.append("launch"), 2) == 5e5
+    last = ["wait"] * waits + ["launch", "record", "launch", "launch", "record"]
+    assert log[-len(last) :] == last
+    assert log[: -len(last)][-1:] in ([], ["record"])
+
+
+def test_a_device_without_memory_to_write_is_measured(monkeypatch: pytest.MonkeyPatch):
+    def make_wait() -> Any:
+        raise OutOfMemoryError("no memory", code=2, name="CUDA_ERROR_OUT_OF_MEMORY")
+
+    events = _Events()
+    monkeypatch.setattr(measuring, "Event", events)
+    events.idle = 9
+    assert Stopwatch(None, None, make_wait)._sample(lambda: None, 1) == 1e6
 
 
 def test_a_launch_that_was_repeated_before_takes_the_new_plan(timed_by: Any):
