@@ -1,7 +1,4 @@
-"""Storage of a block's arrays and private values: on the worker's stack, or in scratch.
-
-Also the memory that an array is in, and metadata of it for LLVM.
-"""
+"""Arrays of a block, the memory that an array is in, and metadata of it for LLVM."""
 
 from __future__ import annotations
 
@@ -11,31 +8,13 @@ from typing import Any
 
 from llvmlite import ir
 
-from kerneldsl.errors import ResourceLimitError, SourceLocation
-from kerneldsl.frontend.unit import FunctionUnit, IntrinsicUse
+from kerneldsl.errors import SourceLocation
+from kerneldsl.frontend.unit import IntrinsicUse
 from kerneldsl.ir.operations import Operation, Value
 from kerneldsl.language.element_types import ELEMENT_TYPES
 from kerneldsl.utilities.dataclasses import dataclass
-from kerneldsl.utilities.formatting import format_bytes
-from targets.cpu.runtime.native_tables import ALIGNMENT
 
-__all__ = [
-    "SCRATCH_LIMIT_BYTES",
-    "STACK_BYTES",
-    "LocalScopes",
-    "StaticArray",
-    "Storage",
-    "is_dynamic",
-    "is_of_block",
-    "may_share",
-    "root_of",
-]
-
-#: Bytes of a block's storage that are taken from the worker's stack; what is beyond goes to
-#: scratch memory. Workers of a thread pool may have as little as half a megabyte of stack.
-STACK_BYTES = 64 * 1024
-#: Most bytes of scratch memory; every thread of the pool allocates as many.
-SCRATCH_LIMIT_BYTES = 2**30
+__all__ = ["LocalScopes", "StaticArray", "is_dynamic", "is_of_block", "may_share", "root_of"]
 
 
 @dataclass(frozen=True)
@@ -59,58 +38,6 @@ class StaticArray:
     def __str__(self) -> str:
         static = self.use.static
         return f"kd.{self.use.intrinsic.name}({static['shape']}, {static['dtype']})"
-
-
-class Storage:
-    """Places storage as it is requested."""
-
-    def __init__(self, *, most_stack_bytes: int = STACK_BYTES) -> None:
-        #: Taken from the stack.
-        self.stack_bytes = 0
-        self._most_stack_bytes = most_stack_bytes
-        #: Taken from scratch memory; what a launch adds in dynamic shared memory follows.
-        self.scratch_bytes = 0
-        self._largest: StaticArray | None = None
-
-    def place(self, nbytes: int) -> int | None:
-        """Reserve bytes; return their offset in scratch memory, or ``None`` for the stack."""
-        rounded = -(-nbytes // ALIGNMENT) * ALIGNMENT
-        if self.stack_bytes + rounded <= self._most_stack_bytes:
-            self.stack_bytes += rounded
-            return None
-        offset = self.scratch_bytes
-        self.scratch_bytes += rounded
-        return offset
-
-    def place_array(self, array: StaticArray) -> int | None:
-        """Reserve the bytes of an array, as :meth:`place` does."""
-        if self._largest is None or array.nbytes > self._largest.nbytes:
-            self._largest = array
-        return self.place(array.nbytes)
-
-    def check(self, unit: FunctionUnit) -> None:
-        """Refuse a kernel with more storage than a thread of the pool should allocate.
-
-        Raises `ResourceLimitError` naming its largest array.
-        """
-        if self.scratch_bytes <= SCRATCH_LIMIT_BYTES:
-            return
-        what = f"{unit.qualname} needs {format_bytes(self.scratch_bytes)} of memory for a block"
-        array = self._largest
-        if array is not None:
-            what += f", {format_bytes(array.nbytes)} of them for {array}"
-            if array.copies > 1:
-                what += f", which each of {array.copies} threads keeps across a barrier"
-        raise ResourceLimitError(
-            what,
-            where=array.where if array is not None else unit.locate(unit.tree),
-            value=self.scratch_bytes,
-            limit=f"A block on the CPU can have {format_bytes(SCRATCH_LIMIT_BYTES)} of it",
-            remedy="Use smaller arrays or smaller blocks, or pass an array as an argument",
-        )
-
-
-# -- the memory that an array is in, and metadata for LLVM ----------------------------------------
 
 
 #: What gives a part of an array, or looks at all of it in another way.

@@ -13,6 +13,8 @@ from llvmlite import ir
 from numba import types
 
 from kerneldsl.contract import Specialization
+from kerneldsl.errors import ResourceLimitError
+from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.ir.emission import Emitter
 from kerneldsl.ir.frontend.reader import NotReadError
 from kerneldsl.ir.operations import Operation, Region, Value
@@ -21,10 +23,11 @@ from kerneldsl.ir.recognize import operands_of, operator_of
 from kerneldsl.lowering.loop_marks import ITS_OWN, mark_loop
 from kerneldsl.lowering.numba_internals.arrays import suspend_emission
 from kerneldsl.utilities.cached_property import cached_property
-from targets.cpu.codegen.storage import STACK_BYTES, LocalScopes, StaticArray, Storage, is_of_block
+from kerneldsl.utilities.formatting import format_bytes
+from targets.cpu.codegen.storage import LocalScopes, StaticArray, is_of_block
 from targets.cpu.runtime.native_tables import ALIGNMENT
 
-__all__ = ["CountedLoop", "CpuEmitter", "write_apart"]
+__all__ = ["SCRATCH_LIMIT_BYTES", "CountedLoop", "CpuEmitter", "write_apart"]
 
 _I32, _I64 = ir.IntType(32), ir.IntType(64)
 #: Operators that may compute in float32 what is rounded to it, if operands are numbers of float32.
@@ -35,6 +38,11 @@ _EXACT = {
     operator.mul: "fmul",
 }
 _EXACT_INTEGERS = 2**24
+#: Bytes of a block's storage that are taken from the worker's stack; what is beyond goes to
+#: scratch memory. Workers of a thread pool may have as little as half a megabyte of stack.
+_STACK_BYTES = 64 * 1024
+#: Most bytes of scratch memory; every thread of the pool allocates as many.
+SCRATCH_LIMIT_BYTES = 2**30
 
 
 class CountedLoop:
@@ -71,6 +79,55 @@ class CountedLoop:
         builder.position_at_end(self.end)
 
 
+class _Storage:
+    """Places the storage of a block as it is requested: on the worker's stack, or in scratch."""
+
+    def __init__(self, *, most_stack_bytes: int) -> None:
+        #: Taken from the stack.
+        self.stack_bytes = 0
+        self._most_stack_bytes = most_stack_bytes
+        #: Taken from scratch memory; what a launch adds in dynamic shared memory follows.
+        self.scratch_bytes = 0
+        self._largest: StaticArray | None = None
+
+    def place(self, nbytes: int) -> int | None:
+        """Reserve bytes; return their offset in scratch memory, or ``None`` for the stack."""
+        rounded = -(-nbytes // ALIGNMENT) * ALIGNMENT
+        if self.stack_bytes + rounded <= self._most_stack_bytes:
+            self.stack_bytes += rounded
+            return None
+        offset = self.scratch_bytes
+        self.scratch_bytes += rounded
+        return offset
+
+    def place_array(self, array: StaticArray) -> int | None:
+        """Reserve the bytes of an array, as :meth:`place` does."""
+        if self._largest is None or array.nbytes > self._largest.nbytes:
+            self._largest = array
+        return self.place(array.nbytes)
+
+    def check(self, unit: FunctionUnit) -> None:
+        """Refuse a kernel with more storage than a thread of the pool should allocate.
+
+        Raises `ResourceLimitError` naming its largest array.
+        """
+        if self.scratch_bytes <= SCRATCH_LIMIT_BYTES:
+            return
+        what = f"{unit.qualname} needs {format_bytes(self.scratch_bytes)} of memory for a block"
+        array = self._largest
+        if array is not None:
+            what += f", {format_bytes(array.nbytes)} of them for {array}"
+            if array.copies > 1:
+                what += f", which each of {array.copies} threads keeps across a barrier"
+        raise ResourceLimitError(
+            what,
+            where=array.where if array is not None else unit.locate(unit.tree),
+            value=self.scratch_bytes,
+            limit=f"A block on the CPU can have {format_bytes(SCRATCH_LIMIT_BYTES)} of it",
+            remedy="Use smaller arrays or smaller blocks, or pass an array as an argument",
+        )
+
+
 class CpuEmitter(Emitter):
     """Writes the regions of a kernel; modules add the handlers of their operations."""
 
@@ -79,8 +136,8 @@ class CpuEmitter(Emitter):
         self.spec, self.body = spec, body
         self.memory, _, self.first, self.last, self.launch = builder.function.args
         # What a block keeps while it waits for others is not on the stack.
-        most_stack_bytes = 0 if spec.traits.syncs_grid else STACK_BYTES
-        self.storage = Storage(most_stack_bytes=most_stack_bytes)
+        most_stack_bytes = 0 if spec.traits.syncs_grid else _STACK_BYTES
+        self.storage = _Storage(most_stack_bytes=most_stack_bytes)
         #: Where memory is found: the first block of the function, or of what runs for each block.
         self.start = builder.block
         #: Where blocks go on after barriers of the grid.

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import kerneldsl as kd
-from targets.cpu.codegen.storage import SCRATCH_LIMIT_BYTES
+from targets.cpu.regions.emitter import SCRATCH_LIMIT_BYTES
 
 
 @pytest.fixture(autouse=True)
