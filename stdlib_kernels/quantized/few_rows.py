@@ -1,11 +1,9 @@
-"""Products of a few rows by packed numbers, by tensor cores of a GPU.
+"""Products of up to 64 rows by numbers of 2 or 4 bits, by tensor cores of a GPU.
 
 Words are read once, and each thread unpacks those that it multiplies, in registers. Number p of a
 word is multiplied by *plane* p of the rows: by their elements that belong to the numbers p of all
 words. So the rows are laid out in planes first. As many blocks as keep a GPU at work multiply parts
 along k. Their sums are added in order, so results are the same from run to run.
-
-Integers are multiplied as floats of 16 bits, which hold them. The sums of `DEPTH` words are exact.
 """
 
 from __future__ import annotations
@@ -29,8 +27,6 @@ STAGES = 3
 #: tile reads all planes of its part, so tiles of 64 rows are tall. For more rows, unpacking the
 #: words first is faster.
 TILES = {
-    8: (64, 64, 4),
-    16: (64, 64, 4),
     32: (128, 128, 2),
     64: (192, 384, 1),
 }
@@ -39,8 +35,6 @@ TILE_IN_BLOCKS = (128, 256, 1)
 #: Rows up to which warps multiply, of words in shared memory. Of more, warpgroups do, of words that
 #: threads load two turns early.
 MOST_BY_WARPS = 32
-#: Most rows of integers, or by numbers of 8 bits.
-MOST_OTHERS = 16
 #: Multiprocessors of a large GPU.
 PROCESSORS = 132
 #: Fewest words along k of a part.
@@ -75,9 +69,6 @@ def number_of(word, zero, shift, bits, flip, number, fraction, at):
     else:
         moved = kd.uint32(word << kd.uint32(at - shift))
     own = kd.uint32(moved & kd.uint32((2**bits - 1) << at))
-    if fraction < bits:
-        own = kd.uint32(own ^ kd.uint32((127 + bits) << 23 | flip << at))
-        return number(kd.bitcast(own, kd.float32) - kd.float32(zero))
     exponent = fraction - at + (127 if fraction == 7 else 15)
     own = kd.uint32(own ^ kd.uint32(exponent << fraction | flip << at))
     return number(kd.bitcast(kd.uint16(own), number) - zero)
@@ -98,29 +89,25 @@ def _add_planes(w, y0, y1, y2, y3, first, zero, found, bits, flip, number, fract
 
 def multiply_words(
     words, planes, scales, zeros, sums, length,
-    *, bits, flip, bias, number, fraction, tall, rows, height, group, parts, is_grouped, is_exact,
-    has_zeros,
+    *, bits, flip, bias, number, fraction, tall, rows, height, group, parts, is_grouped, has_zeros,
 ):  # fmt: skip
     """Multiply rows of words by planes: a part along k is below the one before it in `sums`.
 
-    ``scales[n // height, c // group]`` is of word c of row n. Exact sums are int32. Parts have
-    `length` words.
+    ``scales[n // height, c // group]`` is of word c of row n. Parts have `length` words.
     """
     below = sums.shape[0] // parts
     # Zeros of a tile may be larger than numbers: sums of them with a small power are exact.
-    wide = fraction if fraction >= bits else 23
-    place = 0 if fraction >= bits and not has_zeros else wide - bits
-    power = 2 ** (wide - place)
+    place = fraction - bits if has_zeros else 0
+    power = 2 ** (fraction - place)
     p0, p1, p2, p3 = planes[0], planes[1], planes[2], planes[3]
-    if bits < 8:
-        p4, p5, p6, p7 = planes[4], planes[5], planes[6], planes[7]
+    p4, p5, p6, p7 = planes[4], planes[5], planes[6], planes[7]
     if bits < 4:
         p8, p9, p10, p11 = planes[8], planes[9], planes[10], planes[11]
         p12, p13, p14, p15 = planes[12], planes[13], planes[14], planes[15]
     for n, m in kd.tiles(sums.shape, (tall, rows)):
         part = n // below
         first, start = n - part * below, part * length
-        acc = kd.tile.zeros((tall, rows), kd.int32 if is_exact else kd.float32)
+        acc = kd.tile.zeros((tall, rows), kd.float32)
         row, g = first // height, start // group
         if height == 1:
             scale = kd.tile.load(scales, (row, g), (tall, 1))
@@ -153,14 +140,13 @@ def multiply_words(
             found = _add_planes(
                 w, y0, y1, y2, y3, 0, zero, found, bits, flip, number, fraction, place
             )
-            if bits < 8:
-                y0 = kd.tile.load(p4, (c, m), (DEPTH, rows))
-                y1 = kd.tile.load(p5, (c, m), (DEPTH, rows))
-                y2 = kd.tile.load(p6, (c, m), (DEPTH, rows))
-                y3 = kd.tile.load(p7, (c, m), (DEPTH, rows))
-                found = _add_planes(
-                    w, y0, y1, y2, y3, 4, zero, found, bits, flip, number, fraction, place
-                )
+            y0 = kd.tile.load(p4, (c, m), (DEPTH, rows))
+            y1 = kd.tile.load(p5, (c, m), (DEPTH, rows))
+            y2 = kd.tile.load(p6, (c, m), (DEPTH, rows))
+            y3 = kd.tile.load(p7, (c, m), (DEPTH, rows))
+            found = _add_planes(
+                w, y0, y1, y2, y3, 4, zero, found, bits, flip, number, fraction, place
+            )
             if bits < 4:
                 y0 = kd.tile.load(p8, (c, m), (DEPTH, rows))
                 y1 = kd.tile.load(p9, (c, m), (DEPTH, rows))
@@ -176,9 +162,7 @@ def multiply_words(
                 found = _add_planes(
                     w, y0, y1, y2, y3, 12, zero, found, bits, flip, number, fraction, place
                 )
-            if is_exact:
-                acc = kd.int32(acc + kd.int32(found))
-            elif not is_grouped:
+            if not is_grouped:
                 acc += found
             elif height > 1:
                 acc += found * kd.float32(scales[row, g])
@@ -218,21 +202,18 @@ def add_scaled(sums, scales, x_scales, out, *, parts, height, is_grouped, each):
 def fits_planes(x: Array, weights: Weights) -> bool:
     """Return whether a GPU multiplies a few rows by words, and groups begin at tiles."""
     begins = weights.group % (DEPTH * 32 // weights.format.bits) == 0
-    are_pairs = x.dtype.itemsize == 2 and weights.format.bits < 8
-    most = max(TILES) if are_pairs else MOST_OTHERS
-    is_few = 0 < x.shape[0] <= most and x.shape[1] > 0 and x.dtype.itemsize <= 2
-    is_alike = weights.x_scales.shape[1] == 1
-    return is_few and begins and weights.as_words is not None and is_alike and has_tensor_cores(x)
+    is_few = 0 < x.shape[0] <= max(TILES) and x.shape[1] > 0 and x.dtype.itemsize == 2
+    is_packed = weights.as_words is not None and weights.format.bits < 8
+    return is_few and begins and is_packed and has_tensor_cores(x)
 
 
 def multiply_planes(x: Array, weights: Weights, out: Array) -> None:
-    """Multiply rows of int8 or of 16-bit floats by the numbers of weights, on a GPU."""
+    """Multiply rows of 16-bit floats by the numbers of weights, on a GPU."""
     rows, chosen, scales = x.shape[0], weights.format, weights.scales
     words = weights.as_words
     assert words is not None
     count, is_grouped = 32 // chosen.bits, scales.shape[1] > 1
-    number = np.dtype(kd.bfloat16) if x.dtype == np.int8 else x.dtype
-    is_exact = x.dtype == np.int8 and not is_grouped and weights.zeros is None
+    number = x.dtype
     width = next(each for each in TILES if each >= rows)
     deep = -(-words.shape[1] // DEPTH) * DEPTH
     planes = allocate(x, (count, deep, width), number)
@@ -243,8 +224,7 @@ def multiply_planes(x: Array, weights: Weights, out: Array) -> None:
     tall, threads, blocks = chosen_tile
     tiles = -(-words.shape[0] // tall)
     parts = max(1, min(blocks * PROCESSORS // tiles, words.shape[1] // MIN_PART))
-    kind = np.dtype(np.int32 if is_exact else np.float32)
-    sums = allocate(x, (width, parts * tiles * tall), kind)
+    sums = allocate(x, (width, parts * tiles * tall), np.dtype(np.float32))
     # A kernel with arguments that overlap copies no tiles early.
     none = constant_beside(x, np.zeros((1, 1), np.uint8))
     zeros = none if weights.zeros is None else weights.zeros
@@ -260,7 +240,6 @@ def multiply_planes(x: Array, weights: Weights, out: Array) -> None:
         "group": max(1, weights.group * chosen.bits // 32),
         "parts": parts,
         "is_grouped": is_grouped,
-        "is_exact": is_exact,
         "has_zeros": weights.zeros is not None,
     }
     grid = (deep * ROWS_TOGETHER // OTHER_THREADS, width // ROWS_TOGETHER)

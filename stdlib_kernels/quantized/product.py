@@ -11,6 +11,7 @@ from stdlib_kernels.checks import Array, Out, check_array, check_same_kind
 from stdlib_kernels.functions import repeated_function
 from stdlib_kernels.movement.along import repeated
 from stdlib_kernels.parameters import wrong_value
+from stdlib_kernels.quantized.by_warps import fits_warps, multiply_by_warps
 from stdlib_kernels.quantized.few_rows import fits_planes, multiply_planes
 from stdlib_kernels.quantized.formats import FORMATS, Format, check_words, format_of
 from stdlib_kernels.quantized.many_rows import multiply_many
@@ -125,6 +126,8 @@ def matmul(
         is_for_vectors = fits_vectors(source, weights)
         if is_for_vectors and (is_on_host(result) or source.dtype.itemsize != 2):
             multiply = multiply_vectors
+        elif not is_on_host(result) and fits_warps(source, weights):
+            multiply = multiply_by_warps
         elif not is_on_host(result) and fits_planes(source, weights):
             multiply = multiply_planes
         elif is_for_vectors:

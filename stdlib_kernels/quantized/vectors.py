@@ -20,7 +20,7 @@ from stdlib_kernels.copying import itself
 from stdlib_kernels.elementwise.calls import map_call
 from stdlib_kernels.quantized.weights import Weights
 
-__all__ = ["fits_vectors", "multiply_vectors"]
+__all__ = ["as_words", "fits_vectors", "multiply_vectors"]
 
 #: Rows of words that a block reads: each number of the other factor is used for all of them. A CPU
 #: has too few registers for more, if rows have several sums or the scales of groups. A GPU's blocks
@@ -199,8 +199,8 @@ def fits_vectors(x: Array, weights: Weights) -> bool:
     return is_few and begins and weights.as_words is not None
 
 
-def _as_words(x: Array, width: int) -> Array:
-    """Return rows of int8 as words of uint32, after zeros up to a width if they lack some."""
+def as_words(x: Array, width: int) -> Array:
+    """Return rows as words of uint32, with zeros up to a width if they lack some."""
     if x.shape[1] != width or not is_contiguous(x) or bytes_after_word(x):
         whole = allocate(x, (x.shape[0], width), x.dtype, zero=True)
         map_call(itself, [x], [x.dtype], [whole[:, : x.shape[1]]], x)
@@ -239,7 +239,7 @@ def multiply_vectors(x: Array, weights: Weights, out: Array) -> None:
     if x.dtype == np.int8:
         planes = allocate(x, (rows, per_byte, count), np.dtype(np.int32))
         sums = allocate(x, (rows, count), np.dtype(np.int32))
-        x_words = _as_words(x, count * per_word)
+        x_words = as_words(x, count * per_word)
         launch(byte_planes, planes_grid, PLANE_THREADS, x_words, planes, sums, count=per_byte)
         how: dict[str, Any] = {"is_grouped": groups > 1, "has_groups": by.shape[1] > 1}
         how["apart"] = per_byte if is_apart else 1

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import kerneldsl as kd
 from kerneldsl.errors import ArgumentError, ArgumentValueError
 from stdlib_kernels import quantized
-from stdlib_kernels.quantized import few_rows, many_rows, weights
+from stdlib_kernels.quantized import by_warps, few_rows, many_rows, weights
 from stdlib_kernels.quantized.formats import FORMATS
 from tests.support.arrays import poisoned
 from tests.support.extent import examples, full_beyond
@@ -458,32 +458,38 @@ def test_errors(call_wrongly, said):
 # -- kernels of a GPU, on any target ---------------------------------------------------------------
 
 
+#: Kernels, by the most rows that are tried.
+KERNELS = {
+    16: by_warps.multiply_by_warps,
+    64: few_rows.multiply_planes,
+    20: many_rows.multiply_many,
+}
 OF_GPUS = [
-    *itertools.product(
-        INTEGERS, ["int8", "float16", "bfloat16"], [few_rows.multiply_planes], [0, 1, 128]
-    ),
-    *itertools.product(INTEGERS, ["int8", "bfloat16"], [many_rows.multiply_many], [0, 1, 128]),
+    *itertools.product(INTEGERS, ["int8", "float16", "bfloat16"], [16], [0, 1, 128]),
+    *itertools.product(["int4", "uint4", "ternary"], ["float16", "bfloat16"], [64], [0, 1, 128]),
+    *itertools.product(INTEGERS, ["int8", "bfloat16"], [20], [0, 1, 128]),
 ]
 QUICK_OF_GPUS = [
-    ("int8", "int8", few_rows.multiply_planes, 1),
-    ("int4", "bfloat16", few_rows.multiply_planes, 1),
-    ("int4", "bfloat16", few_rows.multiply_planes, 128),
-    ("uint4", "int8", many_rows.multiply_many, 1),
+    ("int8", "int8", 16, 1),
+    ("int4", "bfloat16", 16, 1),
+    ("uint4", "float16", 16, 0),
+    ("int4", "bfloat16", 64, 128),
+    ("ternary", "float16", 64, 0),
+    ("uint4", "int8", 20, 1),
 ]
 
 
 @pytest.mark.parametrize(
-    ("name", "dtype", "multiply", "grouped"),
+    ("name", "dtype", "most", "grouped"),
     full_beyond(
         itertools.starmap(pytest.param, OF_GPUS), [*itertools.starmap(pytest.param, QUICK_OF_GPUS)]
     ),
 )
-def test_kernels_of_gpus_are_exact(rng, name, dtype, multiply, grouped):
+def test_kernels_of_gpus_are_exact(rng, name, dtype, most, grouped):
     """Those of few and of many rows, by scales of rows, of groups and of blocks."""
-    chosen = FORMATS[name]
-    unit = few_rows.DEPTH * 32 // chosen.bits
-    is_tall = multiply is few_rows.multiply_planes and dtype != "int8" and chosen.bits < 8
-    rows = int(rng.integers(33 if grouped == 128 else 1, 65) if is_tall else rng.integers(1, 20))
+    chosen, multiply = FORMATS[name], KERNELS[most]
+    unit = (512 if most == 64 else 128) // chosen.bits
+    rows = int(rng.integers(17 if most == 64 else 1, most + 1))
     columns = 256 if grouped == 128 else int(rng.integers(1, 300))
     groups = int(rng.integers(2, 5)) if grouped else 1
     inner = unit * groups if grouped else 4 * int(rng.integers(1, 40))
