@@ -145,29 +145,27 @@ def stats() -> Statistics:
     kernels = tuple(
         sorted(
             (
-                KernelStatistics(t.kernel, str(t.device), launches, *t.average())
-                for t in launch_counters()
-                if (launches := t.launches)
+                KernelStatistics(counter.kernel, str(counter.device), launches, *counter.average())
+                for counter in launch_counters()
+                if (launches := counter.launches)
             ),
-            key=lambda k: (k.kernel, k.device),
+            key=lambda kernel: (kernel.kernel, kernel.device),
         )
     )
-    devices = {str(t.device): t.device for t in launch_counters()} | {str(p): p for p in copied}
-    names = {k.device for k in kernels} | set(fallbacks) | set(map(str, copied))
-    by_name = {str(device): counts for device, counts in copied.items()}
-    return Statistics(
-        tuple(
-            _device(
-                name, devices.get(name), kernels, by_name.get(name, {}), fallbacks.get(name, {})
-            )
-            for name in sorted(names)
-        ),
-        kernels,
-        _host_memory(),
+    used = [*(counter.device for counter in launch_counters()), *copied]
+    devices = {str(device): device for device in used}
+    bytes_of = {str(device): counts for device, counts in copied.items()}
+    names = {kernel.device for kernel in kernels} | set(fallbacks) | set(bytes_of)
+    per_device = tuple(
+        _device_statistics(
+            name, devices.get(name), kernels, bytes_of.get(name, {}), fallbacks.get(name, {})
+        )
+        for name in sorted(names)
     )
+    return Statistics(per_device, kernels, _host_memory())
 
 
-def _device(
+def _device_statistics(
     name: str,
     device: Device | None,
     kernels: tuple[KernelStatistics, ...],
@@ -176,14 +174,14 @@ def _device(
 ) -> DeviceStatistics:
     from kerneldsl.statistics.values import DeviceStatistics
 
-    own = [k for k in kernels if k.device == name]
-    timed = [k.total_ns for k in own if k.total_ns is not None]
-    used, total = _memory(device)
+    own = [kernel for kernel in kernels if kernel.device == name]
+    timed = [kernel.total_ns for kernel in own if kernel.total_ns is not None]
+    used, total = _device_memory(device)
     return DeviceStatistics(
         device=name,
         # A device with fallbacks only was requested but not usable; the host always is usable.
         is_gpu=device is None or not (device.is_host or device.is_simulated),
-        launches=sum(k.launches for k in own),
+        launches=sum(kernel.launches for kernel in own),
         fallbacks=sum(fallbacks.values()),
         fallback_reasons=fallbacks,
         kernel_ns=sum(timed) if timed else None,
@@ -196,7 +194,7 @@ def _device(
     )
 
 
-def _memory(device: Device | None) -> tuple[int | None, int | None]:
+def _device_memory(device: Device | None) -> tuple[int | None, int | None]:
     """Return the used and total bytes of a device's memory; ``None`` if unknown."""
     if device is None:
         return None, None

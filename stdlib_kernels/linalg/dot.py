@@ -20,13 +20,14 @@ from stdlib_kernels.reduce.folding import Rule, fold
 __all__ = ["dot"]
 
 
-def _both(a: Any, b: Any) -> Any:
+def _logical_and(a: Any, b: Any) -> Any:
     return a & b
 
 
-#: What becomes of two elements, and what adds these up, of numbers and of booleans.
-_PRODUCTS = (lambda v, w, parameter: v * w, add)
-_PRODUCTS_OF_BOOLS = (lambda v, w, parameter: v & w, lambda a, b: a | b)
+#: The function of two elements and the one that folds its results: multiply and add, for booleans
+#: "and" and "or". `Rule.lift` passes a third argument, which is not used.
+_OF_NUMBERS = (lambda v, w, _: v * w, add)
+_OF_BOOLS = (lambda v, w, _: v & w, lambda a, b: a | b)
 
 
 @repeated_function
@@ -75,7 +76,7 @@ def dot(x: Array, y: Array, out: Out = None) -> Any:
         limit = f"The result has the dtype {dtype}"
         raise wrong_value("out", out.dtype, limit, "Omit it, or make one of that dtype")
     if not (x.ndim and y.ndim):
-        product = _both if dtype.kind == "b" else multiply
+        product = _logical_and if dtype.kind == "b" else multiply
         to = [computing_dtype(dtype).type] * 2
         return map_call(product, [x, y], [dtype], [out], x, convert=to, exact=True)[0]
     _check_extents(x, y)
@@ -85,7 +86,8 @@ def dot(x: Array, y: Array, out: Out = None) -> Any:
 
 
 def _check_extents(x: Array, y: Array) -> None:
-    if x.shape[-1] != y.shape[-2:][0]:
+    summed = y.shape[-2:][0]  # the last but one, or of a vector the only one
+    if x.shape[-1] != summed:
         raise ArgumentValueError(
             f"dot: x of shape {tuple(x.shape)} and y of shape {tuple(y.shape)} do not fit",
             value=(tuple(x.shape), tuple(y.shape)),
@@ -99,10 +101,10 @@ def _of_vectors(x: Array, y: Array, out: Out) -> Any:
     dtype = common_dtype(x, y)
     check_out(out, like=x, shape=(), dtype=dtype)
     number = computing_dtype(dtype).type
-    lift, op = _PRODUCTS_OF_BOOLS if dtype.kind == "b" else _PRODUCTS
+    lift, op = _OF_BOOLS if dtype.kind == "b" else _OF_NUMBERS
     rule = Rule(op, number(0), number, lift=lift)
-    cut, other = (arrange(on_device(each), (0,))[0] for each in (x, y))
-    both = cut.of(*cut.inputs, *other.inputs)
+    of_x, of_y = (arrange(on_device(each), (0,))[0] for each in (x, y))
+    both = of_x.of(*of_x.inputs, *of_y.inputs)
     result = allocate(both.inputs[0], (), dtype)
     fold(rule, both, result.reshape((1, 1, 1)))
     return finish(result, like=x, out=out)

@@ -47,9 +47,9 @@ __all__ = ["std", "var"]
 BATCH = 16
 #: Elements of a row's part at most: a GPU's last blocks are over sooner.
 LARGEST_PART = 1 << 15
-#: Threads that combine the parts of one row or column, where these are not many.
+#: Threads that combine at most so many parts of a row or column; WIDEST_BLOCK combine more.
 COMBINING_BLOCK, MANY_PARTS = 64, 4096
-#: Threads of the widest block: of rows each holds a batch of elements in registers.
+#: Threads of the widest block. Each has BATCH elements of a row in registers, so 1024 do not fit.
 WIDEST_BLOCK = 512
 
 
@@ -61,8 +61,15 @@ def _corrected(square: Any, rest: Any, count: Any) -> Any:
     return max(square - abs_squared(rest) / count, square * 0)
 
 
+def _with_one(distance: Any, count: Any, mean: Any, square: Any, size: Any) -> Any:
+    """Return count, mean and squares with one more number, at a distance from the mean."""
+    count += size(1)
+    mean += distance / count
+    return count, mean, square + _corrected(abs_squared(distance), distance, count)
+
+
 @kd.kernel(wraparound=False, launch_bounds=WIDEST_BLOCK)
-def moments_of_rows(x, means, squares, chunk, divisor, *, number, zero, size, finish, is_whole):
+def moments_of_rows(x, means, squares, chunk, divisor, *, to_number, zero, size, finish, is_whole):
     """Describe each part of each row: ``x[a, b, n]``, and ``[a, b, parts]`` of both others.
 
     Means are counted from the row's first element; of a whole row none is left.
@@ -72,19 +79,19 @@ def moments_of_rows(x, means, squares, chunk, divisor, *, number, zero, size, fi
     last = min(first + chunk, x.shape[2])
     step = BATCH * kd.blockDim.x
     whole = first + (last - first) // step * step
-    origin = number(x[a, b, 0])
-    mean = number(x[a, b, min(first + t, last - 1)]) - origin
+    origin = to_number(x[a, b, 0])
+    mean = to_number(x[a, b, min(first + t, last - 1)]) - origin
     if whole > first:
         # An element that is far from the others would cost a thread that begins with it its digits.
         for k in range(1, BATCH):
-            mean += number(x[a, b, first + t + k * kd.blockDim.x]) - origin
+            mean += to_number(x[a, b, first + t + k * kd.blockDim.x]) - origin
         mean = mean / size(BATCH)
     count, square = size(0), zero.real
     for at in range(first, whole, step):
         # With n elements before, the mean moves by rest / (n + BATCH), and so do all of them.
         rest, added = zero, zero.real
         for k in range(BATCH):
-            distance = number(x[a, b, at + k * kd.blockDim.x + t]) - origin - mean
+            distance = to_number(x[a, b, at + k * kd.blockDim.x + t]) - origin - mean
             rest += distance
             added += abs_squared(distance)
         count += size(BATCH)
@@ -92,17 +99,13 @@ def moments_of_rows(x, means, squares, chunk, divisor, *, number, zero, size, fi
         square += _corrected(added, rest, count)
     end = whole + (last - whole) // kd.blockDim.x * kd.blockDim.x
     for at in range(whole, end, kd.blockDim.x):
-        distance = number(x[a, b, at + t]) - origin - mean
-        count += size(1)
-        mean += distance / count
-        square += _corrected(abs_squared(distance), distance, count)
+        distance = to_number(x[a, b, at + t]) - origin - mean
+        count, mean, square = _with_one(distance, count, mean, square, size)
     if end + t < last:
-        distance = number(x[a, b, end + t]) - origin - mean
-        count += size(1)
-        mean += distance / count
-        square += _corrected(abs_squared(distance), distance, count)
+        distance = to_number(x[a, b, end + t]) - origin - mean
+        count, mean, square = _with_one(distance, count, mean, square, size)
     total = size(last - first)
-    middle = number(kd.block.reduce(mean * count, add) / total)
+    middle = to_number(kd.block.reduce(mean * count, add) / total)
     distance = mean - middle
     rest = kd.block.reduce(distance * count, add)
     square = kd.block.sum(square + abs_squared(distance) * count)
@@ -113,7 +116,9 @@ def moments_of_rows(x, means, squares, chunk, divisor, *, number, zero, size, fi
 
 
 @kd.kernel(wraparound=False)
-def moments_of_columns(x, means, squares, chunk, divisor, *, number, zero, size, finish, is_whole):
+def moments_of_columns(
+    x, means, squares, chunk, divisor, *, to_number, zero, size, finish, is_whole
+):
     """Describe each part of each column: ``x[a, n, b]``, and ``[a, parts, b]`` of both others.
 
     Means are counted from the column's first element; of a whole column none is left.
@@ -122,14 +127,12 @@ def moments_of_columns(x, means, squares, chunk, divisor, *, number, zero, size,
     a, part = kd.blockIdx.x // strips, kd.blockIdx.y
     b = kd.blockIdx.x % strips * kd.blockDim.x + kd.threadIdx.x
     if b < x.shape[2]:
-        origin = number(x[a, 0, b])
-        mean = number(x[a, part * chunk, b]) - origin
+        origin = to_number(x[a, 0, b])
+        mean = to_number(x[a, part * chunk, b]) - origin
         count, square = size(0), zero.real
         for k in range(part * chunk, min(part * chunk + chunk, x.shape[1])):
-            distance = number(x[a, k, b]) - origin - mean
-            count += size(1)
-            mean += distance / count
-            square += _corrected(abs_squared(distance), distance, count)
+            distance = to_number(x[a, k, b]) - origin - mean
+            count, mean, square = _with_one(distance, count, mean, square, size)
         if not is_whole:
             means[a, part, b] = mean
         squares[a, part, b] = finish(square / divisor)
@@ -171,15 +174,15 @@ def _spread(name: str, said: str, what: str, finish: Any, example: str) -> Any:
         where: Array | Number = True,
     ) -> Any:
         check_array("x", x, halves=True)
-        given = dtype_of(dtype, floating_dtype(x.dtype))
-        number = computing_dtype(given)
-        real = real_dtype(number)
-        less = number_of("ddof", ddof if correction is None else correction)
+        dtype = dtype_of(dtype, floating_dtype(x.dtype))
+        computing = computing_dtype(dtype)
+        real = real_dtype(computing)
+        ddof = number_of("ddof", ddof if correction is None else correction)
         if is_masked(where):
             is_root = finish is _root
-            return masked_spread(x, where, axis, given, out, keepdims, ddof=less, is_root=is_root)
-        call = begin(x, axis, real if given.kind == "c" else given, out, keepdims)
-        divisor = real.type(max(call.count - less, 0))
+            return masked_spread(x, where, axis, dtype, out, keepdims, ddof=ddof, is_root=is_root)
+        call = begin(x, axis, real if dtype.kind == "c" else dtype, out, keepdims)
+        divisor = real.type(max(call.count - ddof, 0))
         if divisor <= 0:
             warn("Degrees of freedom <= 0 for slice")
         if not call.result.size:
@@ -187,22 +190,22 @@ def _spread(name: str, said: str, what: str, finish: Any, example: str) -> Any:
         if not call.count:
             call.result.fill(np.nan)
             return call.deliver()
-        cut, zero = replace(call.arrangement, largest_part=LARGEST_PART), number.type(0)
-        is_whole = cut.parts == 1
-        how = {"number": number.type, "zero": zero, "size": real.type, "is_whole": is_whole}
-        squares = call.result if is_whole else cut.allocate(real)
-        means = squares if is_whole else cut.allocate(number)
-        outputs = (means, squares, cut.chunk, divisor if is_whole else real.type(1))
+        arrangement = replace(call.arrangement, largest_part=LARGEST_PART)
+        is_whole, static = arrangement.parts == 1, {"zero": computing.type(0), "size": real.type}
+        squares = call.result if is_whole else arrangement.allocate(real)
+        means = squares if is_whole else arrangement.allocate(computing)
+        outputs = (means, squares, arrangement.chunk, divisor if is_whole else real.type(1))
+        of_parts = {"to_number": computing.type, "finish": finish if is_whole else itself}
         kernels = Kernels(moments_of_rows, moments_of_columns, WIDEST_BLOCK)
-        cut.launch(kernels, *outputs, finish=finish if is_whole else itself, **how)
+        arrangement.launch(kernels, *outputs, is_whole=is_whole, **of_parts, **static)
         if not is_whole:
-            if not cut.by_rows:
+            if not arrangement.by_rows:
                 means, squares = means.transpose((0, 2, 1)), squares.transpose((0, 2, 1))
-            arrays = (means, squares, call.result.reshape(cut.kept))
-            numbers = (cut.chunk, call.count, divisor)
-            how = {"zero": zero, "size": real.type, "finish": finish}
-            block = WIDEST_BLOCK if cut.parts > MANY_PARTS else COMBINING_BLOCK
-            launch(combine_moments, math.prod(cut.kept), block, *arrays, *numbers, **how)
+            arrays = (means, squares, call.result.reshape(arrangement.kept))
+            numbers = (arrangement.chunk, call.count, divisor)
+            block = WIDEST_BLOCK if arrangement.parts > MANY_PARTS else COMBINING_BLOCK
+            grid = math.prod(arrangement.kept)
+            launch(combine_moments, grid, block, *arrays, *numbers, finish=finish, **static)
         return call.deliver()
 
     spread.__name__ = spread.__qualname__ = name
