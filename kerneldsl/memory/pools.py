@@ -15,7 +15,7 @@ import math
 import os
 import sys
 import threading
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeAlias
 
 from kerneldsl.contract import Device, DeviceLike, PoolBackend
 from kerneldsl.errors import (
@@ -41,6 +41,7 @@ if TYPE_CHECKING:  # every array imports this module, and few programs ask for t
     from kerneldsl.memory.memory_statistics import MemoryStatistics, PoolStatistics
 
 __all__ = [
+    "Allocator",
     "Form",
     "MemoryPool",
     "PooledBuffer",
@@ -58,6 +59,15 @@ Form: TypeAlias = "tuple[tuple[int, ...], tuple[int, ...], np.dtype[Any]]"
 #: More bytes than an address can name.
 _ABSURD_BYTES = 1 << 63
 _serial = itertools.count()
+
+
+class Allocator(Protocol):
+    """A source of memory in `active_pools`: a `MemoryPool`, or the allocator of another library."""
+
+    _memory: DeviceMemory
+
+    def allocate(self, nbytes: int, stream: Any = None, form: Form | None = None) -> PooledBuffer:
+        """Return memory; of another library, an array of the form. A pool ignores the form."""
 
 
 #: Host memory to which empty arrays on a host target point, because NumPy needs an address.
@@ -297,7 +307,7 @@ class MemoryPool(ProcessOwned):
             )
 
     def allocate(self, nbytes: int, stream: Any = None, form: Form | None = None) -> PooledBuffer:
-        """Take memory from this pool, whatever its form; see :func:`allocate`."""
+        """Take memory from this pool, for an array of any form; see :func:`allocate`."""
         if not 0 < nbytes < _ABSURD_BYTES:
             return self._allocate_nothing(nbytes)
         memory = self._memory
@@ -359,14 +369,10 @@ def device_memory(device: Device) -> DeviceMemory:
         with _devices_lock:
             found = _devices.get(device)
             if found is None:
-                found = _devices[device] = _begin(device)
+                found = DeviceMemory(device)
+                found.default = MemoryPool._of(found, "default", device.create_pool())
+                _devices[device] = found
     return found
-
-
-def _begin(device: Device) -> DeviceMemory:
-    memory = DeviceMemory(device)
-    memory.default = MemoryPool._of(memory, "default", device.create_pool())
-    return memory
 
 
 def shareable_pool(device: Device) -> MemoryPool:
@@ -404,7 +410,7 @@ if hasattr(os, "register_at_fork"):
 
 
 #: The active pools of this context, outermost first.
-active_pools: contextvars.ContextVar[tuple[MemoryPool, ...]] = contextvars.ContextVar(
+active_pools: contextvars.ContextVar[tuple[Allocator, ...]] = contextvars.ContextVar(
     "kerneldsl_pools", default=()
 )
 

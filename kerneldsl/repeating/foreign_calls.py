@@ -101,10 +101,10 @@ class ForeignPool:
         self._empty = _empty_tensor if library == "torch" else _empty_of_cupy
 
     def __enter__(self) -> None:
-        active_pools.set((*active_pools.get(), self))  # type: ignore[arg-type]
+        active_pools.set((*active_pools.get(), self))
 
     def __exit__(self, *exc: object) -> None:
-        active_pools.set(tuple([each for each in active_pools.get() if each is not self]))  # type: ignore[comparison-overlap]
+        active_pools.set(tuple([each for each in active_pools.get() if each is not self]))
 
     def allocate(self, nbytes: int, stream: Any = None, form: Form | None = None) -> Any:
         """Return memory of the library; see :func:`kerneldsl.memory.pools.allocate`."""
