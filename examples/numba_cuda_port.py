@@ -1,7 +1,7 @@
 """A kernel that was written for numba.cuda, its body unchanged.
 
-Where numba.cuda is installed its own names are in the kernel; the decorator alone is ours.
-Without it the same names come from kerneldsl.
+If numba.cuda is installed, the kernel uses its names, and only the decorator is kerneldsl's.
+Otherwise the same names come from kerneldsl.
 
 Run it: python examples/numba_cuda_port.py
 """

@@ -1,4 +1,4 @@
-"""Wave equation: a plane wave meets a wall with two slits, and interferes with itself behind it.
+"""Wave equation: a plane wave meets a wall with two slits, and interferes with itself beyond it.
 
 Run it: python examples/gallery/wave.py
 """
