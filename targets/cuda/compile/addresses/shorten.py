@@ -461,15 +461,13 @@ class _Shortening:
                 if self._is_available(base, access) and self._move_other(access, base, distance):
                     return
         if not is_step and not access.instruction.predicate:
-            own = access._replace(value=self._own_value(access))
+            # The value of the register, without the immediate offset.
+            value = wrap(add(access.value, {(): access.immediate}, -1), 64)
+            own = access._replace(value=value)
             for key in keys:
                 self._bases.setdefault(key, []).append(
                     _Base(self._block, line, register, version, own)
                 )
-
-    def _own_value(self, access: _Access) -> Polynomial:
-        """Return the value of an access's register, without the immediate offset."""
-        return wrap(add(access.value, {(): access.immediate}, -1), 64)
 
     def _move_other(self, access: _Access, base: _Base, distance: Polynomial) -> bool:
         """Compute an address from another, if their distance is as simple as that; say whether."""
