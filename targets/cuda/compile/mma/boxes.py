@@ -14,6 +14,7 @@ PTX ISA, sections "cp.async.bulk.tensor", "prefetch", "cp.async.bulk.wait_group"
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import product
 from typing import TYPE_CHECKING
 
 from llvmlite import ir
@@ -82,24 +83,38 @@ class BoxWriter:
     ) -> None:
         """Store a whole tile."""
         builder = access.builder
-        thread = builder.trunc(access.thread.thread, _I32)
-        is_first = builder.icmp_unsigned("==", builder.and_(thread, _I32(WARPGROUP - 1)), _I32(0))
         blocks = self._store.row_elements // BLOCK_COLUMNS
-        slices, number = layout.column_blocks // blocks, 0
-        for row_block in range(layout.row_blocks):
-            for column in range(slices):
-                box = number % self._boxes
-                if number == 0 or number >= self._boxes:
-                    with builder.if_then(is_first):
-                        wait_for_copies(builder, self._boxes - 1 if number else 0)
-                    self._meet()
-                self._write(access, layout, value, (row_block, column * blocks, blocks), box)
-                call_nvvm(builder, "fence.proxy.async.shared_cta", _VOID, [])
-                self._meet()
-                with builder.if_then(is_first):
-                    place = (row_block, column * self._store.row_elements)
-                    self._copy(builder, access.starts, place, box)
-                number += 1
+        slices = layout.column_blocks // blocks
+        for number, (row_block, column) in enumerate(
+            product(range(layout.row_blocks), range(slices))
+        ):
+            self.take(builder, number)
+            about = (row_block, column * blocks, blocks)
+            self._write(access, layout, value, about, self.place(builder, number))
+            self.send(access, (row_block, column * self._store.row_elements), number)
+
+    def take(self, builder: ir.IRBuilder, number: int) -> None:
+        """Wait until a box can be written."""
+        if number == 0 or number >= self._boxes:
+            with builder.if_then(self._is_first(builder)):
+                wait_for_copies(builder, self._boxes - 1 if number else 0)
+            self._meet()
+
+    def place(self, builder: ir.IRBuilder, number: int) -> ir.Value:
+        """Return where a box is in shared memory."""
+        return builder.gep(self._memory, [_I64(number % self._boxes * BOX_BYTES)])
+
+    def send(self, access: Access, place: tuple[int, int], number: int) -> None:
+        """Begin to copy a box that was written: its block of rows, and its first column."""
+        builder = access.builder
+        call_nvvm(builder, "fence.proxy.async.shared_cta", _VOID, [])
+        self._meet()
+        with builder.if_then(self._is_first(builder)):
+            self._copy(builder, access.starts, place, self.place(builder, number))
+
+    def _is_first(self, builder: ir.IRBuilder) -> ir.Value:
+        thread = call_nvvm(builder, "read.ptx.sreg.tid.x", _I32, [])
+        return builder.icmp_unsigned("==", builder.and_(thread, _I32(WARPGROUP - 1)), _I32(0))
 
     def _write(
         self,
@@ -107,7 +122,7 @@ class BoxWriter:
         layout: Fragments,
         value: Callable[[Slot], ir.Value],
         about: tuple[int, int, int],
-        box: int,
+        memory: ir.Value,
     ) -> None:
         """Write the thread's elements of a box to shared memory."""
         builder, code = access.builder, access.thread
@@ -117,7 +132,7 @@ class BoxWriter:
         warp = builder.and_(builder.lshr(code.thread, _I64(5)), _I64(3))
         row, place = builder.lshr(lane, _I64(_ROW_BITS)), builder.and_(lane, _I64(3))
         line = builder.add(builder.mul(warp, _I64(BLOCK_ROWS)), row)
-        own = builder.gep(self._memory, [builder.mul(line, _I64(ROW_BYTES))])
+        own = builder.gep(memory, [builder.mul(line, _I64(ROW_BYTES))])
         exchanged = builder.xor(builder.shl(row, _I64(4)), builder.mul(place, _I64(pair_bytes)))
         first = layout.first(row_block, first_block)
         with code.unrolled(2 * blocks) as number:
@@ -129,8 +144,7 @@ class BoxWriter:
                 exchanged, builder.mul(block, _I64(BLOCK_COLUMNS * access.item_bytes))
             )
             rows = builder.mul(half, _I64(BLOCK_ROWS // 2 * ROW_BYTES))
-            target = builder.gep(own, [of_row])
-            target = builder.gep(target, [builder.add(rows, _I64(box * BOX_BYTES))])
+            target = builder.gep(builder.gep(own, [of_row]), [rows])
             kind = vector.type.as_pointer(target.type.addrspace)
             builder.store(vector, builder.bitcast(target, kind)).align = pair_bytes
 
@@ -139,7 +153,7 @@ class BoxWriter:
         builder: ir.IRBuilder,
         starts: Sequence[ir.Value],
         place: tuple[int, int],
-        box: int,
+        source: ir.Value,
     ) -> None:
         """Begin to copy a box to the array."""
         row_block, column = place
@@ -148,7 +162,6 @@ class BoxWriter:
         row = builder.add(builder.add(builder.trunc(starts[0], _I32), own), _I32(rows))
         at = [builder.add(builder.trunc(starts[1], _I32), _I32(column)), row]
         at += [builder.trunc(each, _I32) for each in self._before]
-        source = builder.gep(self._memory, [_I64(box * BOX_BYTES)])
         tensor_map = builder.bitcast(self._tensor_map, ir.IntType(8).as_pointer())
         name = f"cp.async.bulk.tensor.s2g.tile.{len(at)}d"
         call_nvvm(builder, name, _VOID, [source, tensor_map, *at, _I64(0), _I1(0)])

@@ -44,7 +44,7 @@ class BoxStore:
     #: Boxes of a warpgroup in the tile, and the fewest that it needs in shared memory.
     count: int
     least: int = 1
-    #: Whether threads compute neighbours from shared memory, and store them themselves.
+    #: Whether threads compute pairs by a function of one tile.
     is_of_neighbours: bool = False
 
 
@@ -67,8 +67,9 @@ def find_box_stores(
             if end_of(store.operands[0]) is not None:
                 continue
             if columns % CHUNK_COLUMNS == 0 and _reads_constants(function, specialization, store):
-                about = (_CHUNK_BOXES, _CHUNK_BOXES)
-                found[store] = BoxStore(-1, wanted.box[0], *about, is_of_neighbours=True)
+                about = (len(maps), wanted.box[0], _CHUNK_BOXES, _CHUNK_BOXES)
+                found[store] = BoxStore(*about, is_of_neighbours=True)
+                maps.append(wanted)
             continue
         found[store] = BoxStore(len(maps), wanted.box[0], count)
         maps.append(wanted)

@@ -255,15 +255,14 @@ class Ring(Products):
                 copy_box(builder, target, barrier, tensor_map, [first, above])
             self._copied[ring].advance()
 
-    def panels_of(self, panels: Panels, part: ir.Value) -> list[ir.Value]:
+    def panels_of(self, panels: Panels, part: int) -> list[ir.Value]:
         """Wait for the panels of a part of a tile; return where those of each load are.
 
         It is the place of this warpgroup's rows in the first panel.
         """
         builder, boxes = self._builder, panels.of_part
         self.wait_for_panels()
-        within = builder.trunc(builder.urem(part, _I64(panels.together)), _I32)
-        start = builder.mul(within, _I32(len(boxes) * panels.nbytes))
+        start = _I32(part % panels.together * len(boxes) * panels.nbytes)
         start = builder.add(start, self._slot_place(0, self._received[0].slot))
         own = builder.mul(self.sharer, _I32(wgmma.WARPGROUP_ROWS * wgmma.ROW_BYTES))
         first = self._at(builder.add(start, own))
@@ -378,9 +377,6 @@ class Ring(Products):
             write_store(self._writer, operation)
             return
         builder, emitter, plan = self._builder, self._writer.emitter, self._plan
-        if store.is_of_neighbours:
-            store_neighbours(self._writer, operation, self)
-            return
         whole, parts = whole_of(operation.operands[0])
         before = [
             _wide(builder, each)
@@ -389,6 +385,9 @@ class Ring(Products):
         ]
         about = (self.sharer, plan.sharing, store, self._maps[store.tensor_map], before)
         writer = BoxWriter(self.boxes(), plan.boxes, self.meet, *about)
+        if store.is_of_neighbours:
+            store_neighbours(self._writer, operation, self, writer)
+            return
         is_one = store.count * store.row_elements == operation.attributes["shape"][1]
         if is_one and end_of(operation.operands[0]) is not None:
             first = write_place(emitter, operation.operands[1])

@@ -108,13 +108,14 @@ def with_function(a, b, bias, c, scale):
         kd.tile.store(c, (m, n), total, scaled_sum, scale, bias, n)
 
 
-def test_functions_of_results_are_of_neighbours():
+def test_functions_of_results_are_stored_in_boxes():
     kind = "bfloat16[:, ::1]"
     artifact = compile_product(with_function, f"{kind}, {kind}, float32[::1], {kind}, float32")
-    assert len(artifact.tensor_maps) == 2
-    # Once for each of the thread's elements of a part of the tile, and in a loop for its edges.
-    assert artifact.ptx.count("ex2.approx") == 64 * 64 // 128 + 1
-    assert artifact.ptx.count("st.global.v2.b32") == 64 * 64 // 128 // 4
+    # Once for each of the thread's elements of the tile, and in a loop for its edges.
+    assert artifact.ptx.count("ex2.approx") == 64 * 256 // 128 + 1
+    assert artifact.ptx.count(_STORE) == len(artifact.tensor_maps) + 1 == 4
+    # What the function reads is loaded by vectors.
+    assert artifact.ptx.count("ld.global.v2.b32") == 256 // 8
     assert problem_of(assemble(artifact.ptx, "sm_90a"), artifact.entry_name) is None
 
 
