@@ -39,6 +39,14 @@ class Given:
     arrays: list[Memory] = field(default_factory=list)
     #: Name to what was assumed of it: the shape of an array, the value of an integer.
     assumed: dict[str, Any] = field(default_factory=dict)
+    #: Of the launch, or none.
+    extent: tuple[int, ...] = ()
+
+    def assume(self, name: str, ndim: int) -> tuple[int, ...]:
+        """Return, and note, the shape that an array is assumed to have."""
+        shape = self.extent if len(self.extent) == ndim else (ASSUMED_EXTENT,) * ndim
+        self.assumed[name] = shape
+        return shape
 
 
 class _Layout(NamedTuple):
@@ -53,6 +61,7 @@ def read_given(
     arguments: Sequence[Any] | None,
     written: Collection[int],
     sizes: Mapping[str, Any] | None,
+    extent: tuple[int, ...] | None = None,
 ) -> Given:
     """Read arguments, or what `sizes` says of a signature's.
 
@@ -61,6 +70,8 @@ def read_given(
     - `arguments`: the arguments themselves; ``None`` for a signature.
     - `written`: positions of the parameters that the kernel writes.
     - `sizes`: of a signature, name of a parameter to its value, or to the shape of an array.
+    - `extent`: of a launch over one; arrays of its rank, and integers beside one axis, are assumed
+      to have it.
     - raises `ArgumentTypeError` if `sizes` is no mapping, or has a value or a shape that is no
       number.
     - raises `ArgumentValueError` if `sizes` names no parameter, has a shape of another rank or a
@@ -88,7 +99,7 @@ def read_given(
                 value=name,
                 limit=f"The kernel's parameters are {', '.join(names)}",
             )
-    given = Given()
+    given = Given(extent=extent or ())
     values = []
     for position, (name, kind) in enumerate(zip(names, kinds, strict=True)):
         argument = sizes.get(name) if arguments is None else arguments[position]
@@ -142,7 +153,8 @@ def _read(given: Given, name: str, kind: Kind, argument: Any, *, is_written: boo
         )
     if isinstance(kind, ScalarKind):
         if argument is None and kind.element.is_integer and kind.dtype != "bool":
-            given.assumed[name] = argument = ASSUMED_EXTENT
+            (argument,) = given.assume(name, 1)
+            given.assumed[name] = argument
         is_number = isinstance(argument, bool | int | float | complex | np.generic)
         return as_dtype(argument, kind) if is_number else UNKNOWN
     return view_of(_array(given, name, kind, argument, is_written=is_written))
@@ -152,8 +164,7 @@ def _array(given: Given, name: str, kind: ArrayKind, argument: Any, *, is_writte
     itemsize = kind.element.nbytes
     is_assumed = argument is None
     if is_assumed:
-        argument = (ASSUMED_EXTENT,) * kind.ndim
-        given.assumed[name] = argument
+        argument = given.assume(name, kind.ndim)
     layout = _layout_of(argument, kind)
     is_known = isinstance(argument, np.ndarray) and not is_written
     memory = Memory(

@@ -85,7 +85,9 @@ def explain_kernel(
     import_sympy()  # before what takes long
     unit, traits = specialization.unit, specialization.traits
     function = compiler.typed_regions(unit, specialization.kinds, WrittenReader)
-    given = read_given(unit.parameters, specialization.kinds, arguments, traits.written, sizes)
+    given = read_given(
+        unit.parameters, specialization.kinds, arguments, traits.written, sizes, extent
+    )
     names_written = {unit.parameters[position] for position in traits.written}
     written = [each for each in given.arrays if each.name.partition(".")[0] in names_written]
     launch = launched(traits, given.arrays, written, block=block, grid=grid, extent=extent)

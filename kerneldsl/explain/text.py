@@ -21,6 +21,8 @@ __all__ = [
 ]
 
 ACCESS_HEADERS = ("line", "access", "memory", "stride", "requests", "sectors", "used", "wavefronts")
+#: Microseconds that a launch takes whatever its kernel does.
+_LAUNCH_US = 1
 _MARKS = {"exact": "", "estimate": " ~", "bound": " ≤"}
 
 
@@ -61,9 +63,10 @@ def summary_lines(found: Explanation) -> list[str]:
         pairs = ", ".join(f"{name} = {value:.4g}" for name, value in met.items())
         lines.append(f"shares of executions in this launch: {pairs}")
     roof = found.roofline
+    least_us = 1e6 * max(roof.memory_s, roof.arithmetic_s)
     lines.append(
         f"{roof.intensity:.3g} flops a byte. {roof.device}: limited by {roof.roof}, "
-        f"at least {1e6 * max(roof.memory_s, roof.arithmetic_s):.3g} µs"
+        f"at least {least_us:.3g} µs" + ", less than a launch takes" * (least_us < _LAUNCH_US)
     )
     if found.occupancy is not None:
         registers = found.occupancy.kernel.registers

@@ -248,8 +248,8 @@ class InspectionMixin:
         ArgumentTypeError
             If an option is unknown, or `sizes` does not map names to numbers and shapes.
         ArgumentValueError
-            If a name in `sizes` is not a parameter, a shape has another rank or a negative
-            extent, or `sizes` is given together with arguments.
+            If a name in `sizes` is not a parameter, or a shape has another rank or a negative
+            extent. If `sizes` is given together with arguments, or `forall` with `grid`.
         LaunchConfigError
             If the device does not support the block, the grid or so much shared memory.
 
@@ -276,6 +276,13 @@ class InspectionMixin:
         from kerneldsl.launch.artifact import find_artifact
         from kerneldsl.launch.dimensions import check_limits, read_extent, read_shared_bytes
 
+        if forall is not None and grid is not None:
+            raise ArgumentValueError(
+                f"explain was given forall={safe_repr(forall)} and grid={safe_repr(grid)}",
+                value=(forall, grid),
+                limit="A launch by forall has the grid that covers its extent",
+                remedy="Leave one of them out",
+            )
         target = _writer_of("ptx")
         device = explained_device(target, arch)
         extent = None if forall is None else read_extent(forall)

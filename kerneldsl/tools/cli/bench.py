@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kerneldsl.errors import ArgumentValueError
-from kerneldsl.tools.cli.output import JsonOption, print_json, print_table
+from kerneldsl.tools.cli.output import CommandGroup, JsonOption, print_json, print_table
 from kerneldsl.utilities.formatting import format_count, format_percent
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ _BASES = {
 
 def make_bench_app() -> typer.Typer:
     """Make the commands of ``kerneldsl bench``."""
-    app = typer.Typer(help="Compare results of benchmarks.", no_args_is_help=True)
+    app = typer.Typer(cls=CommandGroup, help="Compare results of benchmarks.", no_args_is_help=True)
     app.callback()(_bench)
     app.command("compare")(compare)
     return app

@@ -34,6 +34,7 @@ _File = Annotated[Path, typer.Argument(help="An archive of entries.")]
 def make_cache_app() -> typer.Typer:
     """Make the commands below ``kerneldsl cache``."""
     app = typer.Typer(
+        cls=output.CommandGroup,
         help="List, remove and move cached kernels.",
         no_args_is_help=True,
         pretty_exceptions_enable=False,

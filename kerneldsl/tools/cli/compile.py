@@ -164,9 +164,9 @@ def _read_form(target: str | None, output: Path | None) -> tuple[str, str]:
         if target in (None, name)
     )
     raise ArgumentValueError(
-        f"--output is {output}, whose ending {output.suffix!r} names no form of code",
+        f"--output is {output}, with the suffix {output.suffix!r}",
         value=str(output),
-        limit=f"A file ends in one of these, by target: {known}",
+        limit=f"Suffixes of code, by target: {known}",
         remedy=f"Write --output {output.stem or 'kernel'}{next(iter(files[target or usual]))}",
     )
 

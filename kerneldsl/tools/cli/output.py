@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import json
 import os
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from kerneldsl.errors import ArgumentValueError
 
@@ -52,6 +54,26 @@ _STYLES = {
     "problem": "bold red",
     "no": "dim",
 }
+
+
+class CommandGroup(TyperGroup):
+    """A command with commands below it."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        for command in self.commands.values():
+            # Lines are those of the terminal, not those of the docstring.
+            paragraphs = inspect.cleandoc(command.help or "").split("\n\n")
+            command.help = "\n\n".join(" ".join(each.split()) for each in paragraphs)
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Refuse an option before a command, and name the commands."""
+        first = args[0].partition("=")[0] if args else ""
+        known = {option for each in self.get_params(ctx) for option in each.opts}
+        if first.startswith("--") and first not in {"--", *known}:
+            names = ", ".join(name for name, each in self.commands.items() if not each.hidden)
+            ctx.fail(f"Write {first} after a command of {ctx.command_path}: {names}")
+        return super().parse_args(ctx, args)
 
 
 def new_console(*, stderr: bool = False) -> Console:

@@ -32,6 +32,7 @@ _DeviceOption = Annotated[
 def make_tune_app() -> typer.Typer:
     """Make the commands below ``kerneldsl tune``."""
     app = typer.Typer(
+        cls=output.CommandGroup,
         help="List and move the measurements of tuning, and fit the planner to them.",
         no_args_is_help=True,
         pretty_exceptions_enable=False,
@@ -44,6 +45,7 @@ def make_tune_app() -> typer.Typer:
     }
     for name, command in commands.items():
         app.command(name)(command)
+    app.command("list", hidden=True)(_show)  # as of the cache
     return app
 
 

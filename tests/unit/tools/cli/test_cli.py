@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import textwrap
@@ -182,3 +183,26 @@ def test_the_module_runs():
 def test_help_says_what_a_command_does_and_not_what_a_function_returns(capsys, group):
     assert call(*group, "--help") == 0
     assert "Return" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("group", ["tune", "cache", "bench"])
+def test_an_option_before_a_command_lists_the_commands(capsys, group):
+    assert call(group, "--json") == 2
+    said = " ".join(capsys.readouterr().err.replace("│", "").split())
+    found = re.search(rf"Write --json after a command of kerneldsl {group}: (.*?) ╰", said)
+    assert {"tune": "show, export, merge, fit", "cache": "info, list, show", "bench": "compare"}[
+        group
+    ] in found[1]
+
+
+def test_the_paragraphs_of_help_fill_the_lines(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    assert call("compile", "--help") == 0
+    assert (
+        "NAME.ptx.params.json   \n describe the parameters. NAME.cubin" in capsys.readouterr().out
+    )
+
+
+def test_tuned_launches_are_listed_as_the_cache_is(capsys):
+    assert call("tune", "list", "--json") == 0
+    assert json.loads(capsys.readouterr().out) == {"launches": []}

@@ -303,7 +303,7 @@ def test_without_fatbinary_the_remedy_is_told(folder, monkeypatch, capsys):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("-o", "blas.py"), "ending '.py' names no form"),
+        (("-o", "blas.py"), "with the suffix '.py'"),
         (("-o", "k"), "--output k.ptx"),
         (("-o", ""), "--output kernel.ptx"),
         (("-o", "k.s", "--target", "cuda"), "cuda: .ptx, .cubin, .fatbin, .ll"),

@@ -54,3 +54,19 @@ def test_a_wrong_size_is_refused(place, capsys):
     signature = "float32[:, ::1], float32[:, ::1]"
     assert _run("explain", place, "-s", signature, "--size", "a=many") == 2
     assert "NAME=VALUE" in capsys.readouterr().err
+
+
+def test_an_extent_is_that_of_what_is_assumed(place, capsys):
+    given = [place, "-s", "float32[:, ::1], float32[:, ::1]", "--forall", "30,70", "--json"]
+    assert _run("explain", *given) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["assumed"]["a"] == found["assumed"]["out"] == "(30, 70)"
+    assert _run("explain", *given[:-1]) == 0
+    assert " µs, less than a launch takes" in capsys.readouterr().out
+
+
+def test_an_extent_has_its_own_grid(place, capsys):
+    signature = "float32[:, ::1], float32[:, ::1]"
+    assert _run("explain", place, "-s", signature, "--forall", "30,70", "--grid", "3") == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert "forall=(30, 70) and grid=(3,). A launch by forall has the grid" in said
