@@ -53,24 +53,28 @@ if TYPE_CHECKING:
 
 __all__ = ["Part", "RingPlan", "WarpgroupPlan", "plan_warpgroups"]
 
-#: Shared memory that a block of sm_90 can have, and what is left for other tiles.
+#: Bytes of shared memory: the most of a block of sm_90, and those that other tiles get.
+#: CUDA C++ Programming Guide, "Technical Specifications".
 _SHARED_BYTES, _OTHER_BYTES = 227 * 1024, 8 * 1024
-#: Dynamic shared memory begins at a multiple of it.
+#: Bytes. Rings begin at a multiple: the swizzle of 128-byte rows repeats after eight rows.
 RING_ALIGNMENT = 1024
-#: A row that expressions read begins at a multiple of it.
+#: Bytes. A row that expressions read begins at a multiple, as tensor copies need it.
 LINE_ALIGNMENT = 128
-#: Registers of a thread with the first factor of an instruction.
+#: 32-bit registers of a thread with its part of an instruction's first factor. That has 64 rows of
+#: 32 bytes (PTX ISA, "wgmma.mma_async").
 OWN_WORDS = 4
-#: Most slots, and as many as hide the time of a copy.
+#: Most slots of a ring. Boxes for results take no slot of the first four: the time of a copy is
+#: hidden by them.
 _MAX_SLOTS, _ENOUGH_SLOTS = 8, 4
 #: Most boxes of a warpgroup in shared memory, by which it stores results.
 _MAX_BOXES = 2
-#: Registers of a thread of the producer and of the others, by number of warpgroups that multiply.
-#: With one, a thread has all that it can have anyway.
+#: Registers of a thread of the producer and of the others, by number of warpgroups that multiply:
+#: multiples of 8 (PTX ISA, "setmaxnreg"). A multiprocessor has 65,536 for all of them. With one
+#: warpgroup, a thread has all that it can have anyway.
 _REGISTERS = {1: None, 2: (40, 232), 3: (32, 160)}
-#: Warpgroups that may take tiles in turn.
+#: Warpgroups that may take tiles in turn: one multiplies while the other one stores results.
 _TAKING_TURNS = 2
-#: Results of a thread that leave it registers for the rest.
+#: Most results of a thread, each in a register, by number of warpgroups: others are for addresses.
 _MAX_RESULTS = {1: 128, 2: 128, 3: 96}
 
 
@@ -82,10 +86,10 @@ class Part:
     k, or across. A row that expressions read is one panel.
     """
 
-    #: Numbers of its ring, and of its tensor map.
+    #: Indices into `WarpgroupPlan.rings` and `WarpgroupPlan.tensor_maps`.
     ring: int
     tensor_map: int
-    #: Its first byte in the slot.
+    #: Offset in the slot in bytes.
     start: int
     #: Rows of a panel, and panels.
     rows: int
@@ -119,7 +123,7 @@ class RingPlan:
 
     #: The region with the loads.
     region: Region
-    #: By the load of each.
+    #: The parts of a slot, by the operations that load them.
     parts: dict[Operation, Part]
     #: The operations of the region that read them.
     readers: frozenset[Operation]
@@ -127,12 +131,12 @@ class RingPlan:
 
     @property
     def copied_bytes(self) -> int:
-        """Size of the factors and rows of a slot."""
+        """Bytes that are copied into a slot."""
         return sum(part.nbytes for part in self.parts.values())
 
     @property
     def slot_bytes(self) -> int:
-        """Size of a slot."""
+        """Bytes of a slot, without its barriers."""
         end = max(part.start + part.nbytes for part in self.parts.values())
         return -(-end // RING_ALIGNMENT) * RING_ALIGNMENT
 
@@ -143,7 +147,7 @@ class RingPlan:
 
     @property
     def bytes_of_each(self) -> int:
-        """Size of a slot with its barriers."""
+        """Bytes of a slot with its two barriers: it is full, and it is free."""
         return self.slot_bytes + 2 * BARRIER_BYTES
 
 
@@ -158,7 +162,7 @@ class WarpgroupPlan:
     #: Instructions by the product.
     forms: dict[Operation, Form]
     tensor_maps: tuple[TensorMap, ...]
-    #: Stores through boxes in shared memory, and boxes of a warpgroup.
+    #: Stores through boxes in shared memory, and the number of boxes that each warpgroup has.
     stores: dict[Operation, BoxStore] = field(default_factory=dict)
     boxes: int = 0
     #: The first row and the end of products that not all warpgroups may have rows of.
@@ -173,7 +177,7 @@ class WarpgroupPlan:
 
     @property
     def shared_bytes(self) -> int:
-        """Size of the rings with their barriers, wherever they begin."""
+        """Bytes of rings and boxes, and for the alignment of the first ring."""
         rings = sum(ring.slots * ring.bytes_of_each for ring in self.rings)
         return RING_ALIGNMENT + rings + self.warpgroups * self.boxes * BOX_BYTES
 
