@@ -304,6 +304,7 @@ class Generator(Counter):
         array, or NumPy scalar
             Same kind and dtype as `a`, and its shape with `size` instead of `axis`. If `a` is an
             int, int64 of the kind of `p`, or without `p` a device array on the generator's device.
+            A list is a NumPy array.
 
         Raises
         ------
