@@ -27,7 +27,13 @@ from targets.cpu.regions.lanes.merging import merge_rows
 from targets.cpu.regions.lanes.rows import in_strips, runs_as_one
 from targets.cpu.regions.loop_writer import LoopWriter
 from targets.cpu.regions.row_parts import as_a_whole
-from targets.cpu.regions.row_regions import loaded_once, move_shared, narrowed, replace_rows, row_of
+from targets.cpu.regions.row_regions import (
+    hoist_shared_loads,
+    hoist_shared_values,
+    make_row,
+    narrow_bounds,
+    replace_rows,
+)
 from targets.cpu.regions.tiles.place import place_tiles
 
 __all__ = ["block_region", "version_nonnegative_starts"]
@@ -59,13 +65,13 @@ def _write_rows(region: Region, extents: Dim3, parameters: list[Value]) -> None:
     """Write loops over threads as rows with bounds, in place; the kernel has some parameters."""
     thread_rows(region, extents)
     known = ranges_of_region(region, INTERVALS)
-    replace_rows(region, _from_inside(partial(narrowed, known=known)))
+    replace_rows(region, _from_inside(partial(narrow_bounds, known=known)))
     merge_rows(region, known, parameters)
     replace_rows(region, _innermost(in_halves))
     replace_rows(region, _innermost(partial(_as_a_whole, known=known)))
     replace_rows(region, _innermost(partial(_in_whole_strips, known=known)))
     version_nonnegative_starts(region)
-    replace_rows(region, _innermost(loaded_once))
+    replace_rows(region, _innermost(hoist_shared_loads))
     simplify(region)
 
 
@@ -116,9 +122,9 @@ def _rows(body: Region, extents: Dim3) -> list[Operation]:
         if operations and operations[-1].name == "yield":
             region.operations = operations
         high = make.constant(extents[_AXES.index(axis)])
-        row = row_of(zero, high, region)
+        row = make_row(zero, high, region)
         row.attributes["axis"] = axis
-        operations = [*move_shared(row), row]
+        operations = [*hoist_shared_values(row), row]
     if not regions:
         operations = operations[:-1]
     return [*before, *operations]

@@ -22,7 +22,12 @@ from kerneldsl.lowering.numba_internals.compiling import global_compiler_lock
 from kerneldsl.lowering.numba_internals.host_code import host_contexts
 from targets.cpu.codegen.storage import StaticArray
 from targets.cpu.regions.row_parts import in_parts
-from targets.cpu.regions.row_regions import element_rows, loaded_once, narrowed, replace_rows
+from targets.cpu.regions.row_regions import (
+    element_rows,
+    hoist_shared_loads,
+    narrow_bounds,
+    replace_rows,
+)
 from targets.cpu.regions.rows import axes_of_rows
 
 __all__ = ["read_kernel", "remarks_on_arrays"]
@@ -98,7 +103,7 @@ def _write_rows(function: Function, axes: str) -> None:
     index = element_rows(function, axes)
     known |= {each.result: _INDEX for each in body.operations if each.name.startswith("grid.")}
     known[index] = _INDEX
-    replace_rows(body, partial(narrowed, known=known))
+    replace_rows(body, partial(narrow_bounds, known=known))
     if any(operator_of(each) is operator.xor for each in body.walk()):
         from targets.cpu.regions.lanes.halves import in_halves
 
@@ -110,7 +115,7 @@ def _write_rows(function: Function, axes: str) -> None:
 
         replace_rows(body, in_strips)
         version_nonnegative_starts(body)
-    replace_rows(body, loaded_once)
+    replace_rows(body, hoist_shared_loads)
     simplify(body)
     _mark_short_rows(body)
 

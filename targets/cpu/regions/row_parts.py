@@ -25,7 +25,7 @@ from kerneldsl.lowering.loop_marks import NOT_UNROLLED, NOT_VECTORIZED
 from kerneldsl.utilities.dataclasses import dataclass
 from targets.cpu.regions.index_forms import SMALL, Bounds, Comparison, Form, IndexForms
 from targets.cpu.regions.loop_writer import LoopWriter
-from targets.cpu.regions.row_regions import row_like
+from targets.cpu.regions.row_regions import row_with_body
 
 __all__ = ["as_a_whole", "in_parts"]
 
@@ -82,7 +82,7 @@ def as_a_whole(
     tests = proof.bounds.write_assumptions(make) + proof.bounds.write_conditions(make)
     tests += [make.numba(operator.le, each, low) for each in lows]
     tests += [make.numba(operator.le, high, each) for each in highs]
-    careful, plain = row_like(row, region), row_like(row, inner)
+    careful, plain = row_with_body(row, region), row_with_body(row, inner)
     if proof.plain:
         # Elements at clamped indices would be gathered, which takes longer than to load each.
         careful.attributes["marks"] = (NOT_UNROLLED, NOT_VECTORIZED)
@@ -118,7 +118,7 @@ def _with_body(row: Operation, operations: list[Operation]) -> Operation:
     whole.arguments = row.regions[0].arguments
     copied = clone_region(whole, {})
     simplify(copied)
-    return row_like(row, copied)
+    return row_with_body(row, copied)
 
 
 def _by_last_branch(
@@ -162,14 +162,14 @@ def _parts(row: Operation, inner: Region, outer: Region, bounds: Bounds) -> list
     if tests:
         test = make.all(tests)
         begin, end = make.select(test, begin, high), make.select(test, end, high)
-    out.append(row_like(row, inner, (begin, end)))
+    out.append(row_with_body(row, inner, (begin, end)))
     # Both ends are one loop in the code.
     sides = Region((types.int64,))
     ends: list[Operation] = []
     side = LoopWriter(ends)
     is_left = side.numba(operator.eq, sides.arguments[0], side.constant(0))
     first, last = side.select(is_left, low, end), side.select(is_left, begin, high)
-    sides.operations = [*ends, row_like(row, outer, (first, last)), Operation("yield", [])]
+    sides.operations = [*ends, row_with_body(row, outer, (first, last)), Operation("yield", [])]
     numbers = [make.constant(each) for each in (0, 2, 1)]
     out.append(Operation("for", numbers, (), {"sides": 2}, [sides]))
     return out

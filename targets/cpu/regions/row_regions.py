@@ -39,13 +39,13 @@ __all__ = [
     "computes_cheaply",
     "element_rows",
     "has_effects",
-    "loaded_once",
+    "hoist_shared_loads",
+    "hoist_shared_values",
     "loop_takes_any_order",
-    "move_shared",
-    "narrowed",
+    "make_row",
+    "narrow_bounds",
     "replace_rows",
-    "row_like",
-    "row_of",
+    "row_with_body",
 ]
 
 #: Operations without effects that take little time.
@@ -59,11 +59,11 @@ _CHEAP = frozenset(
 _FUNCTIONS = OPERATORS | {min, max, abs, bool}
 
 
-def row_of(low: Value, high: Value, region: Region) -> Operation:
+def make_row(low: Value, high: Value, region: Region) -> Operation:
     return Operation("row", [low, high], (), {}, [region])
 
 
-def row_like(row: Operation, region: Region, bounds: Sequence[Value] = ()) -> Operation:
+def row_with_body(row: Operation, region: Region, bounds: Sequence[Value] = ()) -> Operation:
     """Return a row like another one, with another body, and with its bounds if none are given."""
     return Operation("row", [*(bounds or row.operands)], (), dict(row.attributes), [region])
 
@@ -99,18 +99,18 @@ def element_rows(function: Function, axes: str) -> Value:
     replace_values(body, found)
     drop_unused(body)
     region.operations = body.operations
-    row = row_of(low.result, high.result, region)
-    shared = move_shared(row)
+    row = make_row(low.result, high.result, region)
+    shared = hoist_shared_values(row)
     body.operations = [low, high, *others.values(), *shared, row, Operation("yield", [])]
     return index
 
 
-def move_shared(row: Operation) -> list[Operation]:
+def hoist_shared_values(row: Operation) -> list[Operation]:
     """Move what all iterations share out of a row, and return it."""
-    return _Shared(row).move()
+    return _SharedValues(row).hoist()
 
 
-class _Shared:
+class _SharedValues:
     """Moves what all iterations share in front of a row, also out of branches."""
 
     def __init__(self, row: Operation) -> None:
@@ -120,19 +120,19 @@ class _Shared:
         self.same: dict[Value, Value] = {}
         self._known: dict[Any, Operation] = {}
 
-    def move(self) -> list[Operation]:
-        """Move it; return what was moved."""
-        self.region(self.row.regions[0])
+    def hoist(self) -> list[Operation]:
+        """Take the operations with shared values out of the row; return them in their order."""
+        self.hoist_from(self.row.regions[0])
         return self.moved
 
-    def region(self, region: Region) -> None:
+    def hoist_from(self, region: Region) -> None:
         kept = []
         for operation in region.operations:
             operation.operands = [self.same.get(each, each) for each in operation.operands]
             for inner in operation.regions:
-                self.region(inner)
+                self.hoist_from(inner)
             if self.is_shared(operation):
-                self.take(operation)
+                self.add(operation)
             else:
                 kept.append(operation)
         region.operations = kept
@@ -151,7 +151,7 @@ class _Shared:
             )
         return computes_cheaply(operation)
 
-    def take(self, operation: Operation) -> None:
+    def add(self, operation: Operation) -> None:
         self.inside -= set(operation.results)
         key = _key(operation)
         found = self._known.setdefault(key, operation) if key is not None else operation
@@ -195,7 +195,7 @@ def has_effects(operations: Iterable[Operation]) -> bool:
     return any(each.effects() & ~Effect.READ for each in operations)
 
 
-def loaded_once(row: Operation) -> list[Operation]:
+def hoist_shared_loads(row: Operation) -> list[Operation]:
     """Return a row in which shared elements are loaded before it, if it has iterations.
 
     ``distance[i, k] + distance[k, j]`` in a row over ``j`` loads its first element for each vector:
@@ -271,7 +271,7 @@ class _Layer:
     truth: bool
 
 
-def narrowed(row: Operation, known: Mapping[Value, Interval]) -> list[Operation]:
+def narrow_bounds(row: Operation, known: Mapping[Value, Interval]) -> list[Operation]:
     """Return a row with bounds in the place of its guards.
 
     `known` has intervals of values.
@@ -292,7 +292,7 @@ def narrowed(row: Operation, known: Mapping[Value, Interval]) -> list[Operation]
     make = LoopWriter(out)
     assumed = bounds.write_assumptions(make)
     # Both versions are made of the row as it is, which runs if an assumption does not hold.
-    careful = row_like(row, clone_region(row.regions[0], {})) if assumed else None
+    careful = row_with_body(row, clone_region(row.regions[0], {})) if assumed else None
     for layer, stays in zip(layers[::-1], is_left[::-1], strict=True):
         if stays:
             branch = if_then(layer.condition, *((body, ()) if layer.truth else ((), body)))
@@ -312,7 +312,7 @@ def _within(row: Operation, bounds: Bounds) -> list[Operation]:
     """Return a row within bounds, if the conditions hold."""
     out: list[Operation] = []
     make = LoopWriter(out)
-    inner = row_like(row, row.regions[0], bounds.write_within(make, *row.operands))
+    inner = row_with_body(row, row.regions[0], bounds.write_within(make, *row.operands))
     conditions = bounds.write_conditions(make)
     out.append(if_then(make.all(conditions), [inner]) if conditions else inner)
     return out

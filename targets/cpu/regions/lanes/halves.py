@@ -30,7 +30,7 @@ from kerneldsl.utilities.dataclasses import dataclass
 from targets.cpu.regions.lanes.slots import needs_thread
 from targets.cpu.regions.lanes.values import LaneValues, of_first_thread
 from targets.cpu.regions.loop_writer import LoopWriter
-from targets.cpu.regions.row_regions import has_effects, row_of
+from targets.cpu.regions.row_regions import has_effects, make_row
 
 __all__ = ["in_halves"]
 
@@ -145,7 +145,7 @@ class _Stage:
                 inner.operations += operations
                 continue
             member.operations = [*operations, Operation("yield", [])]
-            made = row_of(zero, step, member)
+            made = make_row(zero, step, member)
             # LLVM makes no vectors of two; it unrolls them, and makes vectors of several groups.
             made.attributes["marks"] = () if number in (None, 2) else (NOT_UNROLLED,)
             inner.operations.append(made)
@@ -169,7 +169,7 @@ class _Stage:
         first = inner.numba(operator.add, low, place)
         copies = {group: first}
         pairs.operations = [*inner.operations, *(clone(each, copies) for each in region.operations)]
-        made = row_of(out.constant(0), count, pairs)
+        made = make_row(out.constant(0), count, pairs)
         made.attributes["marks"] = ()
         return [*out.operations, made]
 
