@@ -49,7 +49,7 @@ def test_against_numpy(call, rng, name, data):
         try:
             exact = numpys(x, **named)
         except ValueError:
-            with pytest.raises(ArgumentValueError, match="of no elements"):
+            with pytest.raises(ArgumentValueError, match="has no value"):
                 call(ours, x, **named)
             return
         mask = named.pop("where", True)

@@ -54,7 +54,7 @@ def compare(call, case: Case, x: np.ndarray, axis, keepdims: bool) -> None:
         try:
             narrow, exact = expected(case, x, axis, keepdims=keepdims)
         except ValueError:
-            with pytest.raises(ArgumentValueError, match="of no elements"):
+            with pytest.raises(ArgumentValueError, match="has no value"):
                 call(case.ours, x, axis=axis, keepdims=keepdims)
             return
         got = np.asarray(call(case.ours, x, axis=axis, keepdims=keepdims))
