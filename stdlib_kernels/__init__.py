@@ -80,10 +80,12 @@ __all__ = sorted({*_HOME, *_FAMILIES})
 
 def __getattr__(name: str) -> object:
     from importlib import import_module
+    from importlib.util import find_spec
 
     if name not in _HOME and name not in _FAMILIES and name != _NAMESPACE:
         said = f"module {__name__!r} has no attribute {name!r}"
-        if not name.startswith("_"):
+        # `from stdlib_kernels import arrays` reads the attribute first, then imports the module.
+        if not name.startswith("_") and find_spec(f"{__name__}.{name}") is None:
             from difflib import get_close_matches
 
             near = [each for each in __all__ if each.startswith(f"{name}_")]

@@ -133,3 +133,17 @@ def test_stubs_are_those_of_the_functions():
     assert len(written) == len(sk._FAMILIES) + 1
     for path, text in written.items():
         assert path.read_text(encoding="utf-8") == text, path
+
+
+@pytest.mark.parametrize("name", ["elementwise", "parameters", "array_api.searching"])
+def test_any_module_may_be_imported_first(name):
+    """An import of a module reads its name from the package first, which finds no function."""
+    code = f"import stdlib_kernels.{name}"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_an_import_of_a_module_does_not_import_the_array_api():
+    code = """import sys
+from stdlib_kernels import parameters
+assert "stdlib_kernels.array_api" not in sys.modules"""
+    subprocess.run([sys.executable, "-c", code], check=True)

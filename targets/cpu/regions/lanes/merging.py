@@ -118,9 +118,9 @@ class _Merger:
             if made.operands[0] in own:
                 own[made.operands[0]] = types.int32
         strips = _Strips(high, own, is_descending=is_descending).written(first, second, self.known)
-        if not tests:
-            return [*out.operations, *strips]
-        return [*out.operations, if_then(out.all(tests), strips, [first, second])]
+        if tests:
+            strips = [if_then(out.all(tests), strips, [first, second])]
+        return [*out.operations, *strips]
 
 
 def _slots(row: Operation, name: str) -> set[Value]:

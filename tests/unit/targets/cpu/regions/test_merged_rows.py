@@ -98,3 +98,23 @@ def test_an_array_that_a_loop_hands_on_may_be_the_stored_one(rounds):
     for number in range(rounds):
         s[:256] = (q if number % 2 else s)[1:] * 3
     np.testing.assert_array_equal(out, s[:256])
+
+
+@kd.kernel
+def two_accesses_before(x, out):
+    t = kd.threadIdx.x
+    s = kd.shared.array(257, np.float64)
+    # With a hint, an element stays in memory: both accesses are compared with the store below.
+    kd.store(s, t + 1, x[t], cache="global")
+    is_positive = s[t + 1] >= 0
+    kd.syncthreads()
+    s[t] = is_positive
+    kd.syncthreads()
+    out[t] = s[t]
+
+
+def test_two_accesses_are_in_order_with_one_after_the_barrier(rng):
+    x, out = rng.standard_normal(_THREADS), poisoned(_THREADS, np.float64)
+    with kd.use("cpu"):
+        two_accesses_before[1, _THREADS](x, out)
+    np.testing.assert_array_equal(out, x >= 0)
