@@ -330,7 +330,7 @@ def _missed() -> Iterator[str]:
             for of, verdict in row.get("verdicts", {}).items():
                 if not verdict["kept"]:
                     found, asked = verdict["ratio"], verdict["at_least"]
-                    yield f"`{name}`: {row['case']}: {found:.2f} of {of}, {asked:.3g} asked"
+                    yield f"`{name}`: {row['case']}: {found:.2f} of {of}, bound {asked:.3g}"
 
 
 def _filled(page: str, figures: str) -> str:
