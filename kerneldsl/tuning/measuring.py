@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 import random
+import time
 from collections.abc import Callable, Mapping
 
 import numpy as np
@@ -37,8 +38,12 @@ _NARROW = 0.01
 _SLOWER = 1.03
 #: Samples of each launch that is measured in turns, and nanoseconds of all of them.
 _TURNS, _TURNS_NS = 21, 300_000_000.0
+#: Seconds of the host after which no turn begins: to empty a cache may take longer than a launch.
+_MOST_SECONDS = 1.0
 #: Most times that memory is written before a sample: about 2 ms.
 _MOST_WAITS = 64
+#: Seconds in which a GPU queues these. A device that takes longer writes at once, and has no queue.
+_QUEUING_SECONDS = 0.005
 #: Quantile of the normal distribution for an interval of 95 %.
 _QUANTILE = 1.96
 
@@ -97,7 +102,10 @@ class Stopwatch:
     def in_turns(
         self, launches: Mapping[int, Callable[[], object]], median_ns: float
     ) -> dict[int, Measured]:
-        """Time launches in turns, each round in another order. They take about `median_ns`."""
+        """Time launches in turns, each round in another order. They take about `median_ns`.
+
+        The result is empty if there is no time for the fewest samples.
+        """
         count = 1
         if self._before is None:
             count = min(_MOST_LAUNCHES, math.ceil(_MIN_SAMPLE_NS / median_ns))
@@ -106,7 +114,12 @@ class Stopwatch:
             return {}
         samples: dict[int, list[float]] = {number: [] for number in launches}
         order, shuffle = list(launches), random.Random(0).shuffle
-        for _ in range(turns):
+        end = time.perf_counter() + _MOST_SECONDS
+        for turn in range(turns):
+            if time.perf_counter() > end:
+                if turn < _FEWEST:
+                    return {}
+                break
             shuffle(order)
             for number in order:
                 samples[number].append(self._sample(launches[number], count))
@@ -119,8 +132,11 @@ class Stopwatch:
         while True:
             if self._before is not None:
                 self._before()
+            queuing = time.perf_counter()
             for each in self._waits:
                 each()
+            if self._waits and time.perf_counter() - queuing > _QUEUING_SECONDS:
+                self._waits, self._make_wait = [], None
             if self._make_wait is not None:
                 launch()
             self._begin.record(self._stream)

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -81,6 +82,20 @@ def test_the_fastest_plans_are_compared_in_turns(timed_by: Any, monkeypatch: pyt
     assert max(alone[32, 2], *(each.measured.median_ns or 0 for each in compared)) < 105
     assert report.plan.parameters == report.tried[max(turns)].plan.parameters
     assert times == {each.plan: each.measured.median_ns for each in again.tried}
+
+
+@pytest.mark.parametrize(("seconds", "samples"), [(0.001, 21), (0.06, 8), (0.2, 0)])
+def test_turns_end_after_some_time(
+    monkeypatch: pytest.MonkeyPatch, seconds: float, samples: int
+) -> None:
+    """To empty a cache may take far longer than a launch."""
+    now = iter(np.arange(1000) * 2 * seconds)
+    monkeypatch.setattr(measuring, "time", SimpleNamespace(perf_counter=now.__next__))
+    monkeypatch.setattr(Stopwatch, "_sample", lambda watch, launch, count: 10.0)
+    watch = object.__new__(Stopwatch)
+    watch._before = lambda: None
+    found = watch.in_turns({0: lambda: None, 1: lambda: None}, 10.0)
+    assert [each.samples for each in found.values()] == [samples] * 2 * (samples > 0)
 
 
 def test_times_are_of_arrays_of_the_same_shapes(timed_by: Any):
