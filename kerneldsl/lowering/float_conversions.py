@@ -38,7 +38,7 @@ class FloatConversion:
 
     @property
     def is_signed(self) -> bool:
-        """Whether the integer has a sign."""
+        """Return whether the integer has a sign."""
         return self.operation == "fptosi"
 
     @property

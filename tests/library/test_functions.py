@@ -127,11 +127,12 @@ def test_the_library_keeps_to_its_limit_of_lines():
     It was 9,980 before attention, which is 245, and 10,225 before its gradients, which are 237,
     and quantized products of few rows and of many, which are 440. 11,000 were before the products
     of few rows unpacked pairs of 16 bits, which are 290. It was 11,320 before a CPU added numbers
-    at their places in bytes, which is 40.
+    at their places in bytes, which is 40, and 11,370 before up to 16 rows were multiplied in one
+    kernel, which is 420, and errors named what to write instead, which is 60.
     """
     root = Path(stdlib_kernels.__path__[0])
     files = [each for each in root.rglob("*.py") if root / "array_api" not in each.parents]
-    assert sum(map(code_lines, files)) < 11_370
+    assert sum(map(code_lines, files)) < 11_870
 
 
 def code_lines(file: Path) -> int:

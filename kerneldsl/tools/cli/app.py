@@ -136,16 +136,18 @@ def make_app(extra: tuple[str, ...] = ()) -> typer.Typer:
         pretty_exceptions_enable=False,
     )
     app.callback()(_options)
-    commands = (health.summary, health.doctor, health.status)
-    for command in (*commands, machine.devices, machine.backends, machine.default):
+    for command in (health.summary, health.doctor, machine.devices):
         app.command(command.__name__)(command)
+    # The summary has all of these; their names are those of earlier releases.
+    for former in (machine.backends, machine.default, health.status):
+        app.command(former.__name__, hidden=True)(former)
     app.command("compile")(_compile)
     app.command("explain")(explain)
     # What follows the script is the script's own.
     app.command("profile", context_settings={"allow_interspersed_args": False})(profile)
     app.command("run", context_settings={"allow_interspersed_args": False})(run_program)
     app.command("passes")(_passes)
-    app.command("versions")(_versions)
+    app.command("versions", hidden=True)(_versions)
     app.command("warm")(warm)
     app.command("build")(build)
     app.add_typer(make_bench_app(), name="bench")

@@ -99,7 +99,7 @@ class Stage(Enum):
 
 
 class Known(NamedTuple):
-    """What is known of a kernel's region IR."""
+    """Known facts of a kernel's region IR."""
 
     #: Of operations by their names.
     intervals: Mapping[str, Interval]

@@ -14,7 +14,7 @@ from kerneldsl.ir.ranges import ranges_of
 from kerneldsl.ir.simplify import simplify
 from kerneldsl.ir.uniformity import uniformity_of
 from kerneldsl.language.intrinsics.intrinsic import Scope
-from targets.cpu.regions.compile import compile_regions
+from targets.cpu.regions.compile import compile_kernel
 from targets.cpu.target import CpuCompiler
 from tests.support.cuda_regions import compile_regions as compile_cuda
 from tests.support.read_kernels import read_typed
@@ -275,7 +275,7 @@ def test_results_on_the_cpu(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     x, y = (rng.integers(-3, 4, N).astype(np.float32) for _ in range(2))
     monkeypatch.setenv("KERNELDSL_CACHE", "0")
-    monkeypatch.setattr(CpuCompiler, "compile", lambda self, spec: compile_regions(spec))
+    monkeypatch.setattr(CpuCompiler, "compile", lambda self, spec: compile_kernel(spec))
     out = np.zeros(N, np.float32)
     globals()[name].forall(N)(x, y, out)
     assert out.tolist() == _expected(name, x, y).tolist()

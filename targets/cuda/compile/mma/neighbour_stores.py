@@ -96,7 +96,7 @@ def _store_boxes(tile: _StoredTile, panels: Panels | None, boxes: BoxWriter) -> 
 
 
 class _Copied:
-    """What is read from the panels of a tile, part by part.
+    """Reads of the panels of a tile, part by part.
 
     A part is read before the one before it is computed. So slots are soon free for factors.
     """
