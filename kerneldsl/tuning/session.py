@@ -25,6 +25,7 @@ from kerneldsl.launch.measured import (
     candidate_of,
     choice_key,
     measurement_key,
+    read_choice,
     read_measurement,
     write_measurement,
 )
@@ -118,6 +119,11 @@ class Session:
             known = None if key is None else read_measurement(key)
             if known is not None:
                 self._add(number, known, was_known=True)
+        # Of plans about as fast, the one that was chosen when they were compared.
+        chosen, limit = read_choice(self._request), self._best_ns * _NEAR
+        times = {each.plan: each.measured.median_ns for each in self.tried}
+        if chosen is not None and (times.get(chosen) or math.inf) <= limit:
+            self._fastest = chosen
 
     def compare(self) -> None:
         """Measure the fastest plans again, in turns: a clock depends on what ran before."""
