@@ -42,8 +42,9 @@ _TURNS, _TURNS_NS = 21, 300_000_000.0
 _MOST_SECONDS = 1.0
 #: Most times that memory is written before a sample: about 2 ms.
 _MOST_WAITS = 64
-#: Seconds in which a GPU queues these. A device that takes longer writes at once, and has no queue.
-_QUEUING_SECONDS = 0.005
+#: Seconds after which a device has no queue, but writes these at once. A GPU queues them in less
+#: than a millisecond; a busy host may hold that up for a while.
+_QUEUING_SECONDS = 0.1
 #: Quantile of the normal distribution for an interval of 95 %.
 _QUANTILE = 1.96
 

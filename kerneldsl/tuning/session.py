@@ -119,7 +119,10 @@ class Session:
             known = None if key is None else read_measurement(key)
             if known is not None:
                 self._add(number, known, was_known=True)
-        # Of plans about as fast, the one that was chosen when they were compared.
+        self._keep_choice()
+
+    def _keep_choice(self) -> None:
+        """Take the plan that was chosen when the fastest were compared, if it still is one."""
         chosen, limit = read_choice(self._request), self._best_ns * _NEAR
         times = {each.plan: each.measured.median_ns for each in self.tried}
         if chosen is not None and (times.get(chosen) or math.inf) <= limit:
@@ -134,7 +137,10 @@ class Session:
             if each.measured.median_ns is not None and each.measured.median_ns <= limit
         }
         near = sorted(times, key=times.__getitem__)[:_MOST_COMPARED]
-        if len(near) < 2 or all(self.tried[place].was_known for place in near):
+        if all(self.tried[place].was_known for place in near):
+            self._keep_choice()
+            return
+        if len(near) < 2:
             return
         plans = {place: plan_of(self._request, self.tried[place].plan) for place in near}
         launches = {place: self._bind_with(plan) for place, plan in plans.items()}
