@@ -5,8 +5,9 @@ from __future__ import annotations
 import gc
 import os
 import re
+import sys
 from collections import Counter
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from types import FunctionType
 from typing import Any
@@ -113,6 +114,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def rng() -> np.random.Generator:
     """A generator with a fresh seed, which pytest shows when the test fails."""
     return fresh_rng()
+
+
+@pytest.fixture
+def usual_recursion_limit() -> Iterator[None]:
+    """The interpreter's own limit; jedi sets a higher one where something imports it."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(1000)
+    yield
+    sys.setrecursionlimit(before)
 
 
 @pytest.fixture(scope="module", autouse=True)

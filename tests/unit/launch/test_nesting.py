@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import sys
 
 import numpy as np
 import pytest
@@ -11,14 +10,7 @@ import pytest
 import kerneldsl as kd
 from tests.support.extent import full_beyond
 
-
-@pytest.fixture(autouse=True)
-def usual_recursion_limit():
-    """That of the interpreter; jedi, where something imports it, sets a higher one for ever."""
-    before = sys.getrecursionlimit()
-    sys.setrecursionlimit(1000)
-    yield
-    sys.setrecursionlimit(before)
+pytestmark = pytest.mark.usefixtures("usual_recursion_limit")
 
 
 def sum_of(count, folder):
