@@ -14,8 +14,8 @@ from typing import Any
 from kerneldsl.contract import Device, Dim3
 from kerneldsl.contract.error_history import CATEGORIES
 from kerneldsl.errors import DriverError
-from targets.cuda.driver.codes import DRIVER_CODES
-from targets.cuda.driver.errors import compose_error, library_error
+from targets.cuda.driver.codes import DRIVER_CODES, DriverCode
+from targets.cuda.driver.errors import compose_error
 from targets.cuda.driver.loss import DeviceWatch
 
 __all__ = ["OPERATIONS", "FaultPlan", "fault"]
@@ -54,8 +54,10 @@ _TYPICAL = {
     "compile": ("NVRTC_ERROR_COMPILATION", "compile a kernel"),
     "system": ("CUDA_ERROR_OPERATING_SYSTEM", "use null:0"),
 }
-_CODES = {code.name: code for code in DRIVER_CODES.values()}
-_NVRTC_ERROR_COMPILATION = 6
+_COMPILATION = DriverCode(
+    6, "NVRTC_ERROR_COMPILATION", "compile", "Read the compiler's log, which names the line"
+)
+_CODES = {code.name: code for code in (*DRIVER_CODES.values(), _COMPILATION)}
 
 
 def fault(kind: str, doing: str | None = None, **fields: Any) -> DriverError:
@@ -86,8 +88,6 @@ def fault(kind: str, doing: str | None = None, **fields: Any) -> DriverError:
     """
     name, usually = _TYPICAL.get(kind, (kind, "use null:0"))
     fields = {"device": "null:0", **fields}
-    if name == "NVRTC_ERROR_COMPILATION":
-        return library_error("nvrtc", _NVRTC_ERROR_COMPILATION, doing or usually, **fields)
     if name not in _CODES:
         raise ValueError(
             f"{kind!r} is neither a category ({', '.join(CATEGORIES)}) nor a name of the driver"

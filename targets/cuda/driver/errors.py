@@ -1,4 +1,4 @@
-"""Errors of the CUDA driver and its compiler libraries, composed from the tables of their codes.
+"""Errors of the CUDA driver, composed from the table of its codes.
 
 The driver answers with a number; a :class:`~kerneldsl.errors.DriverError` says what was being done,
 what the driver calls the error, and what to do. Its class follows from the category in the table.
@@ -33,7 +33,6 @@ __all__ = [
     "describe_foreign",
     "describe_status",
     "driver_error",
-    "library_error",
     "remedy_for",
 ]
 
@@ -50,7 +49,6 @@ _CLASSES: dict[str, type[DriverError]] = {
         DriverSystemError,
     )
 }
-_OUT_OF_MEMORY = frozenset({"CUDA_ERROR_OUT_OF_MEMORY", "cudaErrorMemoryAllocation"})
 _BY_NAME = {code.name: code for code in DRIVER_CODES.values()}
 
 
@@ -77,7 +75,7 @@ def compose_error(
     one. The class follows from the code's category.
     """
     kind = _CLASSES[code.category]
-    if code.name in _OUT_OF_MEMORY:
+    if code.name == "CUDA_ERROR_OUT_OF_MEMORY":
         kind = OutOfMemoryError
     if code.is_fatal and suspects:
         fields.setdefault("chain", suspect_lines(suspects))
@@ -118,32 +116,12 @@ def describe_status(api: Any, status: Any) -> tuple[DriverCode, str]:
     return code, text or "no further description"
 
 
-def library_error(library: str, status: Any, doing: str, **fields: Any) -> DriverError:
-    """Compose the error for a code of the CUDA runtime, NVRTC or nvJitLink.
-
-    The library is ``"runtime"``, ``"nvrtc"`` or ``"nvjitlink"``; a compiler's log goes into
-    ``chain``.
-    """
-    from targets.cuda.driver.codes import LIBRARIES
-
-    who, table, category = LIBRARIES[library]
-    code = table.get(int(status))
-    if code is None:
-        found = find_code(int(status), getattr(status, "name", None), table={})
-        code = DriverCode(found.code, found.name, category or found.category, found.remedy)
-    return compose_error(code, doing, who=who, **fields)
-
-
 def describe_foreign(error: Exception) -> tuple[DriverCode, str]:
     """Return what an error that ``cuda.core`` raised means, and its own words.
 
     Its text holds the code's name, as in ``CUDAError("CUDA_ERROR_INVALID_VALUE: …")``.
     """
-    from targets.cuda.driver.codes import LIBRARIES
-
     text = " ".join(str(error).split())
     found = re.search(r"\b(CUDA_ERROR_[A-Z0-9_]+|cudaError[A-Za-z]+|NVRTC_ERROR_[A-Z_]+)", text)
     name = found[1] if found else type(error).__name__
-    tables = (DRIVER_CODES, *(table for _, table, _ in LIBRARIES.values()))
-    known = next((c for table in tables for c in table.values() if c.name == name), None)
-    return known or find_code(-1, name, text), text
+    return _BY_NAME.get(name) or find_code(-1, name, text), text

@@ -2,68 +2,39 @@
 
 from __future__ import annotations
 
-import importlib
 import re
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
 from kerneldsl import errors
 from kerneldsl.contract.error_history import CATEGORIES, error_log
-from targets.cuda.driver.codes import (
-    DRIVER_CODES,
-    LIBRARIES,
-    NVJITLINK_CODES,
-    NVRTC_CODES,
-    RUNTIME_CODES,
-    DriverCode,
-    category_of_name,
-    find_code,
-)
-from targets.cuda.driver.errors import (
-    compose_error,
-    describe_foreign,
-    driver_error,
-    library_error,
-    remedy_for,
-)
+from targets.cuda.driver.codes import DRIVER_CODES, DriverCode, category_of_name, find_code
+from targets.cuda.driver.errors import compose_error, describe_foreign, driver_error, remedy_for
 from tests.support.driver_bindings import FakeBindings, Status
 
-#: Module of the bindings, its enumeration, our table, what our names have before theirs.
-_ENUMERATIONS = [
-    ("driver", "CUresult", DRIVER_CODES, ""),
-    ("runtime", "cudaError_t", RUNTIME_CODES, ""),
-    ("nvrtc", "nvrtcResult", NVRTC_CODES, ""),
-    ("nvjitlink", "Result", NVJITLINK_CODES, "NVJITLINK_"),
-]
-_TABLES = {module: table for module, _, table, _ in _ENUMERATIONS}
-_ALL = [pytest.param(c, id=c.name) for table in _TABLES.values() for c in table.values()]
+_ALL = [pytest.param(c, id=c.name) for c in DRIVER_CODES.values()]
 
 
-def _members(module: str, enumeration: str) -> list[Any]:
-    bindings = pytest.importorskip(
-        f"cuda.bindings.{module}", reason="cuda.bindings is not installed"
-    )
-    members = [m for m in getattr(bindings, enumeration) if int(m)]
+def _members() -> list[Any]:
+    pytest.importorskip("cuda.bindings", reason="cuda.bindings is not installed")
+    from cuda.bindings import driver as bindings
+
+    members = [m for m in bindings.CUresult if int(m)]
     assert members
     return members
 
 
-@pytest.mark.parametrize(
-    ("module", "enumeration", "table", "prefix"), _ENUMERATIONS, ids=[e[0] for e in _ENUMERATIONS]
-)
-def test_every_code_of_the_bindings_has_an_entry(
-    module: str, enumeration: str, table: Mapping[int, DriverCode], prefix: str
-) -> None:
-    members = _members(module, enumeration)
-    # Aliases and the two spellings of the runtime's names apart, the names are the vendor's.
-    found = {int(m): table[int(m)].name if int(m) in table else None for m in members}
-    assert found == {int(m): prefix + m.name for m in members}
+def test_every_code_of_the_bindings_has_an_entry() -> None:
+    # Aliases apart, the names are the vendor's.
+    found = {
+        int(m): DRIVER_CODES[int(m)].name if int(m) in DRIVER_CODES else None for m in _members()
+    }
+    assert found == {int(m): m.name for m in _members()}
 
 
 def test_codes_that_end_the_process_are_fatal() -> None:
-    members = _members("driver", "CUresult")
+    members = _members()
     said = {
         m.name
         for m in members
@@ -79,7 +50,7 @@ def test_codes_that_end_the_process_are_fatal() -> None:
 
 
 def test_what_the_vendor_says_of_the_process_is_said_of_the_process() -> None:
-    members = _members("driver", "CUresult")
+    members = _members()
     texts = {int(m): " ".join((m.__doc__ or "").split()) for m in members}
     said = {code for code, text in texts.items() if "process must be terminated" in text}
     if not said:
@@ -106,9 +77,7 @@ def test_an_error_is_of_the_class_of_its_category(code: DriverCode) -> None:
     error = compose_error(code, "wait for cuda:0", device="cuda:0")
     assert type(error).category == error.category == code.category
     assert (error.code, error.name, error.is_fatal) == (code.code, code.name, code.is_fatal)
-    assert isinstance(error, errors.OutOfMemoryError) == (
-        code.name in ("CUDA_ERROR_OUT_OF_MEMORY", "cudaErrorMemoryAllocation")
-    )
+    assert isinstance(error, errors.OutOfMemoryError) == (code.name == "CUDA_ERROR_OUT_OF_MEMORY")
     text = str(error)
     assert text.startswith("Could not wait for cuda:0. ")
     assert code.name in text
@@ -116,7 +85,8 @@ def test_an_error_is_of_the_class_of_its_category(code: DriverCode) -> None:
 
 
 def test_every_category_has_a_class_of_its_own() -> None:
-    kinds = {compose_error(code.values[0], "do it").__class__ for code in _ALL}
+    codes = [*DRIVER_CODES.values(), find_code(4711, "CUDA_ERROR_LTO_COMPILATION")]
+    kinds = {type(compose_error(code, "do it")) for code in codes}
     assert {kind.category for kind in kinds} == set(CATEGORIES)
 
 
@@ -174,21 +144,6 @@ def test_given_fields_take_the_place_of_the_usual_ones() -> None:
     assert str(error) == "Could not do it. There is none. Buy memory."
 
 
-@pytest.mark.parametrize("library", LIBRARIES)
-def test_a_library_is_named(library: str) -> None:
-    who, table, _ = LIBRARIES[library]
-    code = next(iter(table.values()))
-    error = library_error(library, code.code, "compile it", chain=("line 7: no",))
-    assert f"{who} answered {code.name}" in str(error)
-    assert str(error).endswith("line 7: no")
-
-
-def test_an_unknown_code_of_a_compiler_is_the_compilers() -> None:
-    assert library_error("nvrtc", 4711, "compile it").category == "compile"
-    assert library_error("nvjitlink", 4711, "link it").category == "compile"
-    assert library_error("runtime", 4711, "do it").category == "system"
-
-
 @pytest.mark.parametrize(
     ("text", "name", "category"),
     [
@@ -219,13 +174,3 @@ def test_every_error_is_written_down() -> None:
 def test_a_remedy_is_found_by_name() -> None:
     assert "debug=True" in (remedy_for("CUDA_ERROR_ILLEGAL_ADDRESS") or "")
     assert remedy_for("CUDA_ERROR_FULL_MOON") is None
-
-
-def test_modules_that_are_asked_for_can_be_had() -> None:
-    # Else the enumerations above are skipped everywhere and hold nothing.
-    for module, *_ in _ENUMERATIONS:
-        try:
-            importlib.import_module("cuda.bindings")
-        except ImportError:
-            pytest.skip("cuda.bindings is not installed")
-        importlib.import_module(f"cuda.bindings.{module}")
