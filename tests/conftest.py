@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import re
+import signal
 import sys
 from collections import Counter
 from collections.abc import Generator, Iterator
@@ -36,6 +37,10 @@ gc.set_threshold(50_000, 20, 100)
 
 # Tests see what is compiled now, not what an earlier run has left; those of the cache turn it on.
 os.environ.setdefault("KERNELDSL_CACHE", "off")
+
+# A shell has what it starts with ``&`` ignore interrupts, and so would all processes of the tests.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 #: File, topic and first word of ``…/test_kernels.py::test_case[cpu-groups.sorted_pairs_of_33]``.

@@ -189,7 +189,6 @@ def test_one_that_is_stopped_is_waited_for_once(cache: DiskCache, monkeypatch) -
 
 
 def test_a_waiting_process_can_be_interrupted(cache: DiskCache, monkeypatch) -> None:
-    """Wherever the tests run: a shell has what it starts with ``&`` ignore the signal."""
     take, sent = locks._take, []
 
     def take_or_send(file, byte):
@@ -200,16 +199,12 @@ def test_a_waiting_process_can_be_interrupted(cache: DiskCache, monkeypatch) -> 
         return is_taken
 
     monkeypatch.setattr(locks, "_take", take_or_send)
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        with held_elsewhere():
-            started = time.monotonic()
-            with pytest.raises(KeyboardInterrupt):
-                seconds_to_enter(cache)
-            assert time.monotonic() - started < _AT_ONCE_S
-            assert not locks._files
-    finally:
-        signal.signal(signal.SIGINT, before)
+    with held_elsewhere():
+        started = time.monotonic()
+        with pytest.raises(KeyboardInterrupt):
+            seconds_to_enter(cache)
+        assert time.monotonic() - started < _AT_ONCE_S
+        assert not locks._files
 
 
 def test_two_keys_in_two_orders_are_no_deadlock(cache: DiskCache) -> None:
@@ -289,7 +284,7 @@ def test_nothing_stays_open(cache: DiskCache) -> None:
             raise ValueError
     with held_elsewhere(lambda: time.sleep(0.2)):
         seconds_to_enter(cache)
-    assert os.listdir("/proc/self/fd") == before
+    assert set(os.listdir("/proc/self/fd")) <= set(before)  # what others have left may go
     assert not locks._files
 
 

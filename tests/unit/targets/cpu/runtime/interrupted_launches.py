@@ -9,6 +9,7 @@ compared.
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import math
 import os
 import signal
@@ -21,6 +22,7 @@ from typing import Any
 import numpy as np
 
 import kerneldsl as kd
+from targets.cpu.runtime.native_tables import RecordPlace, SignalWord, table
 from tests.support.processors import allow_any_number_of_threads
 
 __all__ = ["KERNELS", "WAYS", "main"]
@@ -209,10 +211,15 @@ WAYS: dict[str, tuple[Callable[[Callable[[], None]], None], int, type[BaseExcept
 
 
 def send(number: int, seconds: float) -> list[float]:
-    """Send a signal later; the time of it is put into the list."""
+    """Send a signal so long after a launch has begun; the time of it is put into the list.
+
+    A handler that cancels a task would not stop a launch that begins afterwards.
+    """
     sent: list[float] = []
 
     def later() -> None:
+        while not _is_launching():
+            time.sleep(0.01)
         time.sleep(seconds)
         sent.append(time.perf_counter())
         os.kill(os.getpid(), number)
@@ -222,6 +229,17 @@ def send(number: int, seconds: float) -> list[float]:
     _senders.append(thread)
     thread.start()
     return sent
+
+
+def _is_launching() -> bool:
+    record = table[SignalWord.RECORDS]
+    while record and not _word(record + RecordPlace.FRAME):
+        record = _word(record + RecordPlace.NEXT)
+    return record != 0
+
+
+def _word(address: int) -> int:
+    return ctypes.c_int64.from_address(address).value
 
 
 def main() -> int:
@@ -237,7 +255,7 @@ def main() -> int:
         launcher(x, 0)
         if not (x == np.arange(size) + 1).all():
             return 1
-        sent = send(number, 0.3 + 0.013 * repeat)  # the launch has begun by then
+        sent = send(number, 0.3 + 0.013 * repeat)
         try:
             way(lambda: launcher(np.zeros(size), 1))
         except expected:

@@ -10,7 +10,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -35,14 +34,6 @@ pytestmark = pytest.mark.skipif(not CAN_LEAVE_CODE, reason="kernels of this proc
 HANDLERS = [way for way in WAYS if way != "plain"]
 #: Of launches that never end. What it is where nothing else runs, is measured alone.
 _MOST_MS = 5000.0
-
-
-@pytest.fixture(autouse=True)
-def interrupts() -> Iterator[None]:
-    """A program that a shell has put into the background ignores interrupts."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
 
 
 def stopped(kernel: str, way: str, size: int, **environment: str) -> list[float]:
@@ -124,7 +115,7 @@ def adds_one(x):
 
 
 def send_and_launch(number: int, out: np.ndarray) -> None:
-    """Launch what takes for ever; the signal may come sooner where the machine is busy."""
+    """Launch what takes for ever."""
     send(number, 0.1)
     sums.forall(out.size)(out, 10**10)
 

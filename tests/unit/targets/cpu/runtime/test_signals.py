@@ -26,17 +26,6 @@ from tests.support.native import is_native, require_native, warm_up
 pytestmark = pytest.mark.skipif(not signals.IS_SUPPORTED, reason="the system has other signals")
 
 
-@pytest.fixture(autouse=True)
-def interrupts():
-    """A program that a shell has put into the background ignores interrupts."""
-    before = signal.getsignal(signal.SIGINT)
-    if before is not signal.default_int_handler:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    if before is not signal.default_int_handler:
-        signal.signal(signal.SIGINT, before)
-
-
 FAR = """
 import faulthandler, os, signal, sys
 import numpy as np, kerneldsl as kd
@@ -284,7 +273,6 @@ import numpy as np, kerneldsl as kd
 sys.path.insert(0, {str(Path(__file__).parents[5])!r})
 from tests.support.native import is_native, require_native, warm_up
 from tests.unit.targets.cpu.runtime.test_signals import interrupt_after, slow_elements
-signal.signal(signal.SIGINT, signal.default_int_handler)
 require_native()
 out = np.zeros(1 << 20)
 launch = slow_elements.forall(out.size)
@@ -316,7 +304,6 @@ import numpy as np, kerneldsl as kd
 sys.path.insert(0, {str(Path(__file__).parents[5])!r})
 from tests.support.native import is_native, require_native, warm_up
 from tests.unit.targets.cpu.runtime.test_signals import interrupt_after, slow_elements
-signal.signal(signal.SIGINT, signal.default_int_handler)
 require_native()
 out = np.zeros(1 << 20)
 launch = slow_elements.forall(out.size)
