@@ -8,7 +8,7 @@ import re
 import signal
 import sys
 from collections import Counter
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from pathlib import Path
 from types import FunctionType
 from typing import Any
@@ -121,13 +121,10 @@ def rng() -> np.random.Generator:
     return fresh_rng()
 
 
-@pytest.fixture
-def usual_recursion_limit() -> Iterator[None]:
+@pytest.fixture(scope="module", autouse=True)
+def usual_recursion_limit() -> None:
     """The interpreter's own limit; jedi sets a higher one where something imports it."""
-    before = sys.getrecursionlimit()
     sys.setrecursionlimit(1000)
-    yield
-    sys.setrecursionlimit(before)
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from tests.cards.reading import read_card
-
-shells = pytest.importorskip("IPython.core.interactiveshell")
+from tests.support.shells import interactive_shell
 
 PROGRAM = """\
 import kerneldsl as kd
@@ -27,11 +27,11 @@ arguments = (x, out)
 
 
 @pytest.fixture(scope="module")
-def shell() -> Any:
-    shell = shells.InteractiveShell()
-    assert shell.run_cell(PROGRAM).success
-    shell.extension_manager.load_extension("kerneldsl")
-    return shell
+def shell() -> Iterator[Any]:
+    with interactive_shell() as shell:
+        assert shell.run_cell(PROGRAM).success
+        shell.extension_manager.load_extension("kerneldsl")
+        yield shell
 
 
 def run(shell: Any, line: str) -> Any:

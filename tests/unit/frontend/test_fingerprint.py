@@ -110,7 +110,6 @@ def test_a_chain_longer_than_the_recursion_limit() -> None:
     assert text.count("(") == text.count(")")
 
 
-@pytest.mark.usefixtures("usual_recursion_limit")
 def test_a_chain_that_is_too_long_is_refused() -> None:
     branches = "".join(f"    elif x[0] == {n}:\n        x[1] = {n}\n" for n in range(300))
     text = f"def kernel(x):\n    if x[0] == -1:\n        x[1] = 0\n{branches}"

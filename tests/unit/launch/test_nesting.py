@@ -10,8 +10,6 @@ import pytest
 import kerneldsl as kd
 from tests.support.extent import full_beyond
 
-pytestmark = pytest.mark.usefixtures("usual_recursion_limit")
-
 
 def sum_of(count, folder):
     """Return a kernel that adds up so many terms in one expression."""

@@ -16,6 +16,7 @@ import kerneldsl as kd
 from kerneldsl.errors import UnsupportedConstructError
 from kerneldsl.utilities import tracebacks
 from stdlib_kernels import imaging, linalg, reduce, scan
+from tests.support.shells import interactive_shell
 
 _SCRIPT = """\
 import numpy as np
@@ -207,20 +208,19 @@ def test_public_calls_leave_no_frame(call) -> None:
 
 
 def test_ipython_shows_the_message_without_a_stray_file(capsys: pytest.CaptureFixture) -> None:
-    shells = pytest.importorskip("IPython.core.interactiveshell")
-    shell = shells.InteractiveShell()
-    shell.run_cell("import kerneldsl as kd, numpy as np")
-    shell.run_cell("@kd.kernel\ndef lists(x):\n    x[0] = [1, 2]")
-    shell.run_cell("@kd.kernel\ndef adds(x):\n    x[0] = x[0] + 'a'")
-    capsys.readouterr()
-    for kernel, message in (("lists", "a list cannot be used"), ("adds", "does not take")):
-        shell.run_cell(f"with kd.use('cpu'): {kernel}.forall(1)(np.ones(1))")
-        done = capsys.readouterr()
-        shown = done.out + done.err
-        assert message in shown
-        assert "<string>" not in shown
-        assert "site-packages/numba" not in shown
-        assert len(shown.splitlines()) <= 14
+    with interactive_shell() as shell:
+        shell.run_cell("import kerneldsl as kd, numpy as np")
+        shell.run_cell("@kd.kernel\ndef lists(x):\n    x[0] = [1, 2]")
+        shell.run_cell("@kd.kernel\ndef adds(x):\n    x[0] = x[0] + 'a'")
+        capsys.readouterr()
+        for kernel, message in (("lists", "a list cannot be used"), ("adds", "does not take")):
+            shell.run_cell(f"with kd.use('cpu'): {kernel}.forall(1)(np.ones(1))")
+            done = capsys.readouterr()
+            shown = done.out + done.err
+            assert message in shown
+            assert "<string>" not in shown
+            assert "site-packages/numba" not in shown
+            assert len(shown.splitlines()) <= 14
 
 
 def _closed(thing):
