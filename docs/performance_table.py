@@ -62,6 +62,7 @@ def _summary() -> str:
         f"| numba-cuda | {gpu} | {launch} | {us['numba-cuda'] / us['forall']:.1f}× | | |",
         _summary_row("numba-cuda", gpu, _SAME_KERNELS, _same_kernels("numba-cuda")),
         _summary_row("CUDA C++, NVRTC", gpu, _SAME_KERNELS, _same_kernels("CUDA C")),
+        _summary_row("Triton", gpu, "kernels of tiles", _tiles("Triton")),
         _summary_row("cuBLAS", gpu, "products of bfloat16, untuned", _products("bfloat16")),
     ]
     return _table("| compared with | on | measured | speed | least | most |", rows)
@@ -86,6 +87,15 @@ def _same_kernels(peer: str) -> dict[str, float]:
         row["case"]: row["seconds"][peer] / row["seconds"]["ours"]
         for row in _read("cuda-c-h200")["rows"]
         if peer in row["seconds"]
+    }
+
+
+def _tiles(peer: str) -> dict[str, float]:
+    """Return the speed of each kernel of tiles against the fastest of a peer's variants."""
+    times = {row["case"]: row["seconds"] for row in _read("tiles-h200")["rows"]}
+    return {
+        case: min(s[name] for name in s if name.startswith(peer)) / s["ours"]
+        for case, s in times.items()
     }
 
 

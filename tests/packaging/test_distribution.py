@@ -115,12 +115,30 @@ def test_installed_wheel_runs_a_kernel_outside_the_checkout(installed, tmp_path)
 _SEPARATOR = "-- end of a program --"
 
 
+#: A program of numba.cuda, for ``kerneldsl run program.py``.
+_PROGRAM = """\
+import numpy as np
+from numba import cuda
+
+@cuda.jit
+def increment(x):
+    i = cuda.grid(1)
+    if i < x.size:
+        x[i] += 1
+
+x = np.zeros(100)
+increment[1, 128](x)
+assert (x == 1).all()
+"""
+
+
 def follow(environment: Path, folder: Path, *pages: str) -> None:
     """Do what pages tell a reader to, in their order: the commands, and the programs."""
+    (folder / "program.py").write_text(_PROGRAM)
     for page in pages:
         text = (ROOT / page).read_text(encoding="utf-8")
-        for command in re.findall(r"^\$ kerneldsl (\w+)", text, re.MULTILINE):
-            run_installed(environment, folder, "-m", "kerneldsl", command)
+        for command in re.findall(r"^\$ kerneldsl (.+)", text, re.MULTILINE):
+            run_installed(environment, folder, "-m", "kerneldsl", *command.split())
         blocks = blocks_of(ROOT / page)
         files = [folder / f"{Path(page).stem}{number}.py" for number in range(len(blocks))]
         for file, block in zip(files, blocks, strict=True):

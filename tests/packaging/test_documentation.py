@@ -186,6 +186,14 @@ def test_the_readme_is_short_enough_to_be_read():
     assert len((ROOT / "README.md").read_text().splitlines()) <= 130
 
 
+def test_figures_of_the_readme_are_those_of_its_table():
+    text = (ROOT / "README.md").read_text()
+    begin, table, _ = re.split(r"<!-- (?:figures: generated.*|end of figures) -->", text)
+    figures = set(re.findall(r"\d\.\d\d×", begin))
+    assert figures
+    assert figures <= set(re.findall(r"\d\.\d\d×", table))
+
+
 def test_the_picture_of_the_readme_is_what_its_kernel_draws(tmp_path):
     image = pytest.importorskip("PIL.Image", reason="Pillow is not installed")
     program = blocks_of(ROOT / "README.md")[0].code
