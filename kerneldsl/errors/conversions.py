@@ -39,8 +39,7 @@ def conversion(name: str, dtype: np.dtype[Any], wanted: Sequence[str]) -> str:
             return f"Convert it, with {name}.astype(np.{native.name})"
         return conversion(f"{name}.astype({native.str!r})", native, wanted)
     if dtype.kind in "Mm" and "int64" in wanted:
-        kind = {"M": "dates", "m": "durations"}[dtype.kind]
-        return f"Pass {name}.view(np.int64), whose result .view({dtype.str!r}) gives back as {kind}"
+        return f"Pass {name}.view(np.int64), and view the result as {dtype.str!r}"
     if dtype.kind in "SUT":
         return f"Pass numbers of equal order, np.unique({name}, return_inverse=True)[1]"
     of_numpy = [np.dtype(each) for each in wanted if hasattr(np, each)]
@@ -98,6 +97,8 @@ class AxisError(ArgumentValueError, np.exceptions.AxisError):
     ndim : int
         Number of axes of the array.
     """
+
+    __module__ = "kerneldsl.errors"
 
     def __init__(self, what: str, *, axis: int, ndim: int, **fields: Any) -> None:
         super().__init__(what, **{"value": axis, **fields})

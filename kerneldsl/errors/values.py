@@ -30,7 +30,7 @@ def safe_repr(value: Any) -> str:
             return f"{type(value).__name__}(shape={value.shape}, dtype={value.dtype})"
         text = " ".join(repr(value).split())
     except Exception:  # noqa: BLE001 -- a foreign object may raise anything
-        return f"<{a_type(value)}, whose repr fails>"
+        return f"<{a_type(value)} without a working repr>"
     return text if len(text) <= _MAX_LENGTH else f"{text[: _MAX_LENGTH - 1]}…"
 
 
@@ -48,7 +48,7 @@ def a_type(value: Any) -> str:
 
 
 def as_int(value: Any) -> int | None:
-    """Return a value as an int, or ``None`` if it is none; True and 2.0 are none. Never raises."""
+    """Return a value as an int, or ``None`` if it is not one, as True and 2.0. Never raises."""
     if type(value) is int:
         return value
     if isinstance(value, bool) or type(value).__name__ in ("bool", "bool_"):

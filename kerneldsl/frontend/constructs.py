@@ -226,8 +226,8 @@ def _check_compile_time(
                 parameter,
                 f"{node.name} has a keyword-only parameter, {parameter.arg}, without a value",
                 f"Give it a value, kernel.member({parameter.arg}=…), or write it without *",
-                limit="Keyword-only parameters are compile-time constants, whose values a launch "
-                "or a space gives" + (f"; this one has {known}" if known else ""),
+                limit="A launch or a space gives keyword-only parameters their values, which are "
+                "compile-time constants" + (f"; this one has {known}" if known else ""),
             )
     refuse_assigned(node, constants, reporter)
 

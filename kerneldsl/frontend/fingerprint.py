@@ -40,7 +40,7 @@ _known: WeakKeyDictionary[FunctionUnit, str] = WeakKeyDictionary()
 
 
 class UnidentifiedError(Exception):
-    """A kernel reaches something whose code cannot be told from that of something else."""
+    """A kernel uses a function or value that cannot be identified."""
 
 
 def fingerprint(unit: FunctionUnit) -> str:
@@ -84,7 +84,7 @@ def identify(unit: FunctionUnit, *, has_lines: bool = False) -> dict[str, str]:
     for reached in unit.reachable():
         if reached.is_plain_numba:
             raise UnidentifiedError(
-                f"{reached.qualname} is a function of Numba's, whose options cannot be seen"
+                f"the options of {reached.qualname}, a function of Numba's, cannot be read"
             )
         label = labels[id(reached)]
         found[label] = _digest(_code(reached, labels, has_lines))
@@ -201,7 +201,7 @@ def describe_object(name: str, value: Any) -> str:
         module = getattr(value, "__module__", None) or "numpy"
         if isinstance(own, str) and _is_of_library(module) and _find(module, own) is value:
             return f"{module}.{own}"
-    raise UnidentifiedError(f"{name} is of no library whose code a version tells")
+    raise UnidentifiedError(f"{name} is from a library that no version identifies")
 
 
 def _is_of_library(module: str) -> bool:

@@ -219,8 +219,8 @@ def _reduced(kernel: _LaunchedOverSpace, found: Any) -> Any:
     if isinstance(found, str):
         return found
     raise pickle.PicklingError(
-        f"the kernel {kernel.__qualname__} has a space, whose functions do not travel as source; "
-        "put the kernel into a module that the other process can import"
+        f"the kernel {kernel.__qualname__} has a space with functions, which are not pickled as "
+        "source; put the kernel into a module that the other process can import"
     )
 
 

@@ -241,7 +241,7 @@ def check_shape(request: Request) -> bool:
         raise LaunchConfigError(
             f"{state.unit.qualname} uses block-level operations (shared memory, barriers, "
             "warp operations or tiles), and forall was given no block",
-            limit="forall chooses a block only for kernels whose threads work on their own",
+            limit="forall chooses a block only for kernels with independent threads",
             remedy="Give the block: kernel.forall(n, block=256)(…) or @kd.kernel(block=256)",
         )
     if traits.uses_dynamic_shared and shape.shared_bytes == 0:

@@ -113,8 +113,8 @@ def raise_fault(record_bytes: bytes, table: FaultTable, kernel: FunctionUnit) ->
     place = f"thread {record.thread_idx} of block {record.block_idx}"
     if site.array is not None:
         what = (
-            f"Index {record.index} is out of range for axis {record.axis} of {site.array}, "
-            f"whose extent is {record.bound}, in {place}"
+            f"Index {record.index} is out of range for axis {record.axis} of {site.array} "
+            f"with extent {record.bound}, in {place}"
         )
     else:
         what = f"{site.kind.__name__} in {place}" + (f": {site.message}" if site.message else "")

@@ -100,8 +100,8 @@ def _as_array(x: kd.DeviceArray, value: Any) -> kd.DeviceArray:
 def _check_mask(x: kd.DeviceArray, mask: kd.DeviceArray) -> None:
     if mask.ndim > x.ndim or mask.shape != x.shape[: mask.ndim]:
         raise IndexError(
-            f"a mask of shape {mask.shape} does not fit an array of shape {x.shape}, whose first "
-            "axes it must have"
+            f"a mask of shape {mask.shape} does not fit an array of shape {x.shape}: it must "
+            "have the array's first axes"
         )
 
 

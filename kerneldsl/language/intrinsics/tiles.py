@@ -317,7 +317,7 @@ element_words = IntrinsicGroup(
     "tile",
     {
         "each": _collective(
-            "each", "A tile whose elements an expression gives.", "value", form=TileForm()
+            "each", "A tile of the elements of an expression.", "value", form=TileForm()
         ),
         "index": _word(
             "index",

@@ -100,8 +100,8 @@ def _nothing(kernel: str | None, device: str | None) -> str:
             nearest = sorted(sorted(names), key=distance)
             more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
             return (
-                f"Nothing was tuned whose name holds {asked!r} ({option}). There are records of, "
-                f"the nearest name first: {', '.join(nearest[:_MOST_NAMES])}{more}."
+                f"Nothing was tuned for {option} {asked!r}. There are records of, the nearest name "
+                f"first: {', '.join(nearest[:_MOST_NAMES])}{more}."
             )
     return "No kernel of that name was tuned on that device." if launches else "Nothing was tuned."
 

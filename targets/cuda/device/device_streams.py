@@ -1,8 +1,8 @@
 """CUDA streams of :class:`kerneldsl.Stream`, owned by cuda.core or borrowed; graphs of them.
 
-A stream is recorded through another one. The driver lets nothing be put into the legacy default
-stream while a blocking stream is captured, by whatever thread; so the capture runs in a stream of
-its own that does not block, whose handle takes the place of the captured stream's meanwhile.
+A stream is recorded through another one. While a blocking stream is captured, the driver refuses
+work in the legacy default stream from all threads. So the capture runs in a separate stream that
+does not block. Its handle replaces that of the captured stream meanwhile.
 
 References
 ----------
@@ -204,14 +204,14 @@ class CudaStream(DeviceStream):
                 f"Could not {doing}: the stream has joined the capture of another one",
                 value=self.handle,
                 limit="cuda.core launches a graph into the stream that began the capture",
-                remedy="Launch the graph in the stream whose capture() was called",
+                remedy="Launch the graph in the stream that began the capture",
             )
         with core_device(self._driver, self.device.index, doing):
             self._builder.embed(child)
 
     def close(self) -> None:
         # Memory that was acquired in this stream is released in it, and holds this object until
-        # then; so cuda.core's stream goes with the last reference to this one.
+        # then. So cuda.core's stream is freed with the last reference to this one.
         if self.is_foreign:
             self._owner = None
 
@@ -244,7 +244,7 @@ def create_stream(driver: Driver, device: Device, priority: int, is_blocking: bo
 
 
 def wrap_stream(driver: Driver, device: Device, stream: Any) -> CudaStream:
-    """Return a stream over whatever stands for one; the default stream is nobody's.
+    """Return a stream over an object of any kind for one; the default stream has no owner.
 
     Raises `DeviceMismatchError` if it is on another device.
     """

@@ -85,7 +85,7 @@ def test_an_index_out_of_range() -> None:
     assert fault.thread_idx == (3, 1, 0)
     assert fault.block_idx == (5, 0, 2)
     assert fault.where == WHERE
-    assert "whose extent is 8" in str(fault)
+    assert "with extent 8" in str(fault)
 
 
 def test_an_unsigned_index_is_no_index_from_the_end() -> None:

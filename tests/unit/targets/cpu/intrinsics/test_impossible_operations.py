@@ -104,7 +104,7 @@ def launch(kernel: Any, count: int, *, debug: bool = False) -> np.ndarray:
 def test_the_launch_raises(kernel: Any, kind: type[Exception], text: str, debug: bool) -> None:
     index, owner = _CHECKED.get(kernel, (0, "")) if debug else (0, "")
     if owner:
-        text = re.escape(f"Index {index} is out of range for axis 0 of {owner}, whose extent is 3")
+        text = re.escape(f"Index {index} is out of range for axis 0 of {owner} with extent 3")
     for _ in range(3):  # the first launch is not the native one
         with pytest.raises(kind, match=text) as caught:
             launch(kernel, 64, debug=debug)
