@@ -8,6 +8,7 @@ from :class:`kerneldsl.DeviceInfo`; ``libdevice.md`` one of libdevice's function
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import kerneldsl as kd
@@ -58,6 +59,21 @@ _GROUPS = {
 _NAMES = {dtypes: name for name, dtypes in _GROUPS.items()}
 
 
+#: Heading to the names of the intrinsics below it; the first that fits counts.
+_HEADINGS = {
+    "Threads, blocks, grid": r"(thread|block)Idx|(block|grid)Dim|(grid|gridsize|laneid|warpsize)$",
+    "Barriers and fences": r"syncthreads|syncwarp|threadfence|grid_group|nanosleep",
+    "Warps": r"\w+_sync$|activemask|lanemask|warp\.",
+    "Blocks": r"block\.|chain\.",
+    "Arrays": r"const\.|shared\.|local\.|(load|store|view|packed|unpack)$",
+    "Atomic operations": r"atomic\.",
+    "Tiles": r"tile\.|(tiles|pipelined|mma)$",
+    "Vectors": r"\w+x[24]$",
+    "NVIDIA": r"nv\.|ptx$",
+    "Numbers": r"",
+}
+
+
 def _row(intrinsic: Intrinsic) -> str:
     call = f"({', '.join(_parameters(intrinsic))})" if _is_called(intrinsic) else ""
     notes = [intrinsic.summary]
@@ -92,16 +108,21 @@ def _shown(value: object) -> str:
 
 
 def intrinsics_table() -> str:
-    """Return the table as Markdown."""
-    rows = [_row(each) for each in INTRINSICS.values() if each not in INTERNAL]
-    return "\n".join(["| intrinsic | meaning | uniform in |", "|---|---|---|", *rows])
+    """Return the tables as Markdown, one for each heading of `_HEADINGS`."""
+    rows: dict[str, list[str]] = {heading: [] for heading in _HEADINGS}
+    for each in INTRINSICS.values():
+        if each not in INTERNAL:
+            names = _HEADINGS.items()
+            rows[next(h for h, name in names if re.match(name, each.name))].append(_row(each))
+    head = "| intrinsic | meaning | uniform in |\n|---|---|---|"
+    return "\n\n".join("\n".join([f"### {h}\n", head, *found]) for h, found in rows.items())
 
 
 def with_table(page: str) -> str:
     """Return a page with its table rebuilt."""
     head, _, rest = page.partition(BEGIN)
     _, _, tail = rest.partition(END)
-    return f"{head}{BEGIN}\n{intrinsics_table()}\n{END}{tail}"
+    return f"{head}{BEGIN}\n\n{intrinsics_table()}\n\n{END}{tail}"
 
 
 def attributes_table() -> str:
