@@ -14,7 +14,7 @@ __all__ = ["Picture", "contact_sheet", "default_image", "draw_histogram", "read"
 #: Bytes: (h, w) grey, (h, w, 3) red, green, blue, or (h, w, 4) with alpha.
 Picture: TypeAlias = np.ndarray[Any, np.dtype[np.uint8]]
 
-#: Pillow's modes whose values are bytes, and what each is read as.
+#: Pillow's modes with bytes as values, and what each is read as.
 _MODES = {
     **dict.fromkeys(("1", "L", "RGB", "RGBX", "CMYK", "YCbCr"), "RGB"),
     **dict.fromkeys(("LA", "P", "PA", "RGBA"), "RGBA"),

@@ -167,7 +167,7 @@ def _uploaded(
 
 
 def finish(result: Array, *, like: Array, out: Array | None = None) -> Any:
-    """Return a result as the caller wants it: in `out`, or as an array of the kind of `like`.
+    """Return a result in `out`, or as an array of the kind of `like`.
 
     A result of rank 0 becomes a NumPy scalar where `like` is a NumPy array.
     """

@@ -1,4 +1,4 @@
-"""From a kernel's normal form to its traits: one call for everything the core asks."""
+"""Compute all traits of a kernel from its normal form, in one call."""
 
 from __future__ import annotations
 

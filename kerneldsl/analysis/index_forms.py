@@ -1,8 +1,8 @@
 """Index expressions as forms: by how much an index grows with the axes of ``grid``, and with loops.
 
-The element ``a[y, x + 1]`` under ``y, x = kd.grid(2)`` grows by one element with the last axis, so
-that neighbouring threads touch neighbouring elements, one further than their own; ``a[x, y]`` grows
-by a row; ``a[idx[x]]`` depends on what was loaded.
+Take ``y, x = kd.grid(2)``. The index of ``a[y, x + 1]`` grows by one element with the last axis, so
+neighbouring threads access neighbouring elements. That of ``a[x, y]`` grows by a row. That of
+``a[idx[x]]`` depends on loaded data.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ __all__ = [
     "pattern_of",
 ]
 
-#: How an access moves from an index to the next along x: to the next element, by a row or some
-#: other step, not at all, or to wherever data says.
+#: How an access moves from one index along x to the next: to the next element, by a row or another
+#: step, not at all, or by loaded data.
 Pattern: TypeAlias = Literal["contiguous", "strided", "uniform", "scattered"]
 
 #: Places of a form's factors: the rounds of a loop, z, y and x, and the axes of ``grid`` that
@@ -40,8 +40,8 @@ _COUNT = _THREAD_COUNT + len(_TURNED)
 class IndexForm(NamedTuple):
     """Abstract value of an integer."""
 
-    #: By how much it grows with each round of a loop, with the index along z, y and x, and with
-    #: axes of ``grid``; ``None`` for an amount that is not known.
+    #: Growth per round of a loop, per index along z, y and x, and per axis of ``grid``; ``None`` if
+    #: it is not known.
     factors: tuple[int | None, ...] = (0,) * _COUNT
     #: What is added to that; ``None`` if it is not known.
     constant: int | None = None

@@ -30,13 +30,13 @@ class KernelTraits:
     written: frozenset[int]
     #: Augmented assignments of what was taken for elements of arrays.
     augmented: tuple[Augmented, ...]
-    #: It works on tiles, whose elements are spread over the threads of a block of known size.
+    #: It works on tiles. The threads of a block of known size share their elements.
     uses_tiles: bool = False
     #: It multiplies tiles.
     uses_products: bool = False
     #: It loops over tiles that blocks of any grid take in turn.
     loops_over_tiles: bool = False
-    #: It views arrays as vectors, of which it accesses several elements at once.
+    #: It views arrays as vectors, and accesses several elements at once.
     views_vectors: bool = False
     #: It has a shared array of the dtype of some value, so that its bytes are not known yet.
     infers_shared: bool = False

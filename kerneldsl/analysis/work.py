@@ -53,7 +53,7 @@ class Access:
     #: Whether neighbours along the last axis but one of ``grid`` touch neighbouring elements, as
     #: one side of a transposition does.
     is_crossed: bool = False
-    #: Whether each round of a loop accesses elements of its own; where rounds move by one element,
+    #: Whether each round of a loop accesses other elements; if rounds move by one element,
     #: neighbours access them too.
     is_stepped: bool = False
     #: Whether it is done under a condition that several items of a thread cannot test at once, so
@@ -70,7 +70,7 @@ class BodyWork:
     #: What is computed of values (not of indices), by the names of
     #: :mod:`~kerneldsl.ir.operation_classes`, and ``"compare"``, ``"select"`` and ``"intrinsic"``.
     operations: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
-    #: Rounds of loops, each of which takes some instructions of its own.
+    #: Rounds of loops; each takes some further instructions.
     rounds: float = 0.0
     #: Of the operations, those in loops.
     loop_operations: float = 0.0

@@ -74,7 +74,7 @@ def _of_shell(function: Any, shell: Any) -> Any:
 
 
 def _namespace(of_user: dict[str, Any], local: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the names that a line sees: where it is in a function, its variables first."""
+    """Return the names that a line sees: first those of its function, if it is in one."""
     return of_user if local is of_user else {**of_user, **local}
 
 
@@ -129,7 +129,7 @@ def _read(name: str, line: str, names: dict[str, Any]) -> _Call:
             limit="It takes a launch as it is written, or a kernel with a signature",
             remedy=f"Write %{name} kernel.forall(n)(…) or %{name} kernel[grid, block](…)",
         )
-        # What IPython shows of it: the way here tells its reader nothing.
+        # IPython shows this alone: the frames up to here do not help the reader.
         error._render_traceback_ = lambda: [f"{type(error).__name__}: {error}"]  # type: ignore[attr-defined]
         raise error
     # What the call passes, starred arguments too, as Python itself reads it.

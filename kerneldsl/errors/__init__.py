@@ -1,8 +1,8 @@
 """Every error that kerneldsl raises on purpose.
 
-All are subclasses of :class:`KernelError`. An error has fields: *what* is wrong, *where* in the
-user's kernel, the *value*, the *limit* that it broke and the origin of that limit, and the
-*remedy*. The message is composed of these fields in this order. Errors about arguments are also
+All are subclasses of :class:`KernelError`. An error has these fields: *what* is
+wrong, *where* in the user's kernel, the *value*, the *limit* with its origin, and the *remedy*.
+The message is composed of them in this order. Errors about arguments are also
 ``TypeError`` or ``ValueError``, as Python users expect.
 """
 

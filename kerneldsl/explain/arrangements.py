@@ -1,7 +1,7 @@
 """Other places for the elements of a shared array, to see whether they take its conflicts away.
 
-Longer rows move each row to other banks. A swizzle leaves the array as large as it is, and
-exchanges the elements of a row by an exclusive or with bits of the row's number.
+Longer rows move each row to other banks. A swizzle keeps the size of the array. It exchanges the
+elements of a row by an exclusive or with bits of the row's number.
 
 References
 ----------
@@ -77,8 +77,8 @@ Arrangement: TypeAlias = Padding | Swizzle
 def arrangements_of(memory: Memory) -> Iterator[Arrangement]:
     """Yield the arrangements that are tried for an array, of equals the plainer first.
 
-    A swizzle exchanges as many words as there are banks, or as the row has, or half of them; of
-    rows that are shorter than all banks several have the same exchange, too.
+    A swizzle exchanges as many words as there are banks, or as the row has, or half of them. If
+    rows are shorter than all banks, several rows may have the same exchange.
     """
     yield from map(Padding, _PADS)
     if not memory.shape or not memory.shape[-1]:

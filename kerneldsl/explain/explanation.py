@@ -113,8 +113,8 @@ class ArrayTraffic(NamedTuple):
     nbytes : int
         Bytes of the array.
     read_bytes, written_bytes : float
-        Bytes that device memory moves at least: of the pairs of sectors of 32 bytes that the launch
-        reads some of, and of the sectors that it writes, each once.
+        Least number of bytes that device memory moves. Each sector of 32 bytes that the launch
+        writes counts once, and so does each pair of sectors that it reads from.
     requested_bytes : float
         Bytes of the sectors of all requests that read it.
     block_reads : float
@@ -164,7 +164,7 @@ class Explanation(Shown):
     assumed : mapping
         What was not given, and what was taken instead.
     left_out : tuple of str
-        Intrinsics without counts of their own accesses.
+        Intrinsics with accesses that are not counted.
     is_sampled : bool
         Whether some blocks or rounds of loops stand for all.
     """

@@ -22,7 +22,7 @@ from kerneldsl.utilities.formatting import format_percent
 
 __all__ = ["bank_conflicts", "coalescing", "local_arrays", "whole_array_work"]
 
-#: An access whose sectors are used less than this is reported.
+#: An access that uses less than this part of its sectors is reported.
 _USED = 0.6
 #: Wavefronts beyond those without conflicts that are reported.
 _CONFLICTS = 1.05
@@ -242,7 +242,7 @@ def _reason_of(access: AccessReport) -> _Reason:
 
 
 def _of_field(access: AccessReport) -> _Reason:
-    """Return the reason of a field, of which neighbours lie a record apart, or of a record."""
+    """Return the reason of a field, with neighbours a record apart, or of a record."""
     if access.itemsize == access.record_bytes:
         return _Reason(
             f"a record's {access.itemsize} bytes are copied one by one",

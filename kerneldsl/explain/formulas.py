@@ -33,10 +33,10 @@ class Formulas(NamedTuple):
     flops: Mapping[str, Expression]
     #: Bytes of global memory that all threads request.
     requested_bytes: Expression
-    #: Symbol to its value: coordinates' extents, arrays' extents, parameters, and what was met: the
-    #: share of a condition that is no bound, the rounds of a loop without a known length, and of a
-    #: line that is executed more rarely than the guards and loops around it say, the part of those
-    #: executions; of others how often a thread executes it (``times``).
+    #: Symbol to its value. There are extents of coordinates and arrays, parameters, and counts:
+    #: the share of a condition that is not a bound, and the rounds of a loop of unknown length. A
+    #: line may be executed more rarely than the guards and loops around it show: then the part of
+    #: those executions. For others it is how often a thread executes the line (``times``).
     values: Mapping[Any, float]
 
     def evaluate(self, formula: Expression, **others: float) -> float:
@@ -131,9 +131,9 @@ class _Asked:
 class _Terms:
     """Executions of operations as formulas that are worth what was counted.
 
-    Guards and loops say how often an operation is executed. Where something else decides as well,
-    or what was counted is something else, the formula has a symbol for the part of these executions
-    that was met; if it is no part of them, for the executions of each thread on average.
+    Guards and loops determine how often an operation is executed. If something else decides as
+    well, or the count differs, the formula has a symbol for the part of these executions that was
+    counted. If the count is larger, the symbol is for the average executions of a thread.
     """
 
     def __init__(
@@ -151,7 +151,7 @@ class _Terms:
         self._found: dict[Any, tuple[Expression, float | None]] = {}
 
     def of(self, site: Site, operations: Iterable[Operation], counted: float) -> Expression:
-        """Return how often operations are executed, of which it is counted how often they were."""
+        """Return how often operations are executed, given how often they were counted."""
         count = self._executions.of(operations)
         self._values.update(self._executions.met)
         if count.around not in self._found:
@@ -174,7 +174,7 @@ class _Terms:
         return formula, float(value) if value.is_number and value.is_finite else None
 
     def _symbol(self, word: str, line: int, around: Any, value: float) -> Expression:
-        """Return the symbol of what was met at a line, the same for what is executed alike."""
+        """Return the symbol of a count at a line, the same for equal executions."""
         key = word, around, float(f"{value:.9g}")
         if key not in self._met:
             like = self._lines.count((word, line))

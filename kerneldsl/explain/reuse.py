@@ -178,10 +178,10 @@ def _counters(
 def array_traffic(memory: Memory, tallies: Iterable[AccessTally], threads: Threads) -> ArrayTraffic:
     """Return what a launch does to one array.
 
-    Sectors are counted exactly where all blocks were walked. Else they are the sum of what the
-    walked blocks touch, for all blocks, but no more than is between the first and the last byte
-    that is touched: blocks that share sectors mostly share all between. What is read comes from
-    device memory in pairs of sectors.
+    Sectors are counted exactly if all blocks were walked. Otherwise the count of the walked blocks
+    is scaled to all blocks. It is limited by the range from the first to the last byte that is
+    accessed, since blocks that share sectors mostly share that range. Device memory is read in
+    pairs of sectors.
     """
     mine = [each for each in tallies if each.memory is memory]
     loads = [each for each in mine if not each.is_store or each.is_atomic]

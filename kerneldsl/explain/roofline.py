@@ -48,7 +48,7 @@ class Roofline(Shown, _Roofline):
     roof : {"memory", "arithmetic"}
         Which takes longer.
     memory_bytes_per_s, l2_bytes_per_s : float
-        Bandwidth of device memory that can be had, and of the level-2 cache.
+        Available bandwidth of device memory, and bandwidth of the level-2 cache.
     peak_flops_per_s : float
         Operations in a second, in fused multiply-adds of the dtype that most operations have.
     """
@@ -66,7 +66,7 @@ def roofline(device: Device, nbytes: float, flops: float, double_flops: float) -
     Parameters
     ----------
     device : Device
-        Where it would run.
+        The device on which it would run.
     nbytes : float
         Bytes of device memory that it moves.
     flops, double_flops : float

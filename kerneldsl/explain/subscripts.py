@@ -1,4 +1,4 @@
-"""Subscripts of many threads at once: which bytes of which array they mean."""
+"""Evaluate subscripts of many threads at once, to an array and its bytes."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def subscript(
 ) -> View:
     """Return what is left of a view after indices and slices.
 
-    An index that is data is drawn at random, evenly over the axis, and the view says so.
+    An index that is data is drawn at random, evenly over the axis; the view is marked unknown.
     """
     parts = _without_ellipsis(parts, len(view.shape))
     offset, is_unknown = view.offset, view.is_unknown

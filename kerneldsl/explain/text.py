@@ -46,7 +46,7 @@ def launch_lines(found: Explanation) -> list[str]:
 
 
 def summary_lines(found: Explanation) -> list[str]:
-    """Return what there is to say of the whole launch, a fact each."""
+    """Return the facts about the whole launch, one in each line."""
     lines = []
     if any(each.certainty != "exact" for each in found.accesses):
         lines.append("~ for evenly spread indices, ≤ for all threads that data may let do it")

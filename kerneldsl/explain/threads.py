@@ -21,8 +21,8 @@ __all__ = ["MAX_LANES", "Threads"]
 MAX_LANES = 1 << 15
 #: Blocks of an edge of the grid that stand for all of them, at most.
 _EDGE_BLOCKS = 4
-#: After so many blocks along x their bytes begin at the same place of a sector again, whatever
-#: whole number of bytes a block is further than the one before.
+#: After so many blocks along x, their bytes begin at the same place in a sector again, for any
+#: distance of two blocks in whole bytes.
 _PERIOD = SECTOR_BYTES
 _SEED = 20_161
 
@@ -108,7 +108,7 @@ class Threads:
 
     @cached_property
     def exists(self) -> NDArray[np.bool_]:
-        """Lanes that are threads; those that fill up a block's last warp are none."""
+        """Lanes that are threads, without those that fill up a block's last warp."""
         one = np.arange(self.lanes_per_block) < math.prod(self.block_dim)
         return np.tile(one, len(self.block_places))
 

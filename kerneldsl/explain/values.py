@@ -67,7 +67,7 @@ class Memory:
 
     #: As the kernel calls it; of an array that it makes, the variable that holds it.
     name: str
-    #: Where it is.
+    #: The memory that it is in.
     space: Space
     #: Of its elements, a name of `ELEMENT_TYPES`.
     dtype: str
@@ -105,9 +105,9 @@ class Part(NamedTuple):
 class View:
     """Elements of an array that a name stands for.
 
-    `offset` are bytes from the array's first element, a number or one for each lane. `chosen` holds
-    the indices by which it was made, one for each axis that is gone, or ``None`` where the axes
-    are no longer those of the array. `part` is there of a field of records.
+    `offset` is in bytes from the array's first element: one number, or one for each lane. `chosen`
+    holds the indices that made the view, one for each axis that is gone. It is ``None`` if the axes
+    are no longer those of the array. `part` is set for a field of records.
     """
 
     memory: Memory

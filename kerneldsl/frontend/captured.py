@@ -166,8 +166,8 @@ def compiled_value(captured: Captured) -> Any:
 def same_value(value: Any, now: Any) -> Any:
     """Return `value` where what is read `now` is the same constant, else `now`.
 
-    A value that was bound again to an equal one, as a notebook cell that is run again does, counts
-    as the old object, so that comparing by identity sees no change.
+    If a name was bound again to an equal value, as by a notebook cell that runs again, the old
+    object is returned. So comparing by identity sees no change.
     """
     if now is value or isinstance(now, np.ndarray):
         return now

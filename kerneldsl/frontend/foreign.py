@@ -1,4 +1,4 @@
-"""numba.cuda's names inside a kernel: those that mean the same as ours are ours.
+"""Resolve numba.cuda's names inside a kernel to kerneldsl's names of the same meaning.
 
 Nothing of Numba is imported here: its objects are recognized by their module's name.
 """
@@ -68,8 +68,8 @@ def foreign_name(value: Any, rest: tuple[str, ...]) -> str | None:
     Returns
     -------
     str or None
-        Such as ``"threadIdx.x"``; ``None`` where numba.cuda has nothing to do with it, where the
-        chain has not yet left its modules, and for its decorated functions and types.
+        Such as ``"threadIdx.x"``. ``None`` if the name is not from numba.cuda or the chain is still
+        in its modules, and for its decorated functions and types.
     """
     if is_numba_type(value) or _is_users_dispatcher(value):
         return None

@@ -1,9 +1,9 @@
 """Arrays in captured constants: a copy for the compiler, and whether the user's are as it is.
 
-Code is compiled from a copy, so that every specialization of a kernel has the same. Of a read-only
-array, a launch looks at the flags, and at those of the arrays below a view: NumPy
-lets any owner of an array make it writable again. Any other array's contents are compared with the
-copy at each launch.
+Code is compiled from a copy, so that every specialization of a kernel has the same. A launch reads
+the flags of a read-only array, and those of the arrays below a view, because any owner of a NumPy
+array can make it writable again. The contents of other arrays are compared with the copy at each
+launch.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class FrozenArrays:
 
     - `value`: the captured constant.
     - `arrays`: those in it, and those they are views of.
-    - `cell`: holds `value` until an array is found writable, for whoever looks without calling.
+    - `cell`: holds `value` until an array is found writable, for readers that do not call.
     """
 
     __slots__ = ("_is_given_up", "arrays", "cell")
@@ -83,7 +83,7 @@ def freeze(value: Any) -> FrozenArrays | None:
     """Watch the arrays in a constant, and make those read-only that it is a view of.
 
     No other object holds the latter (:func:`~kerneldsl.frontend.captured.constant_problem`), but
-    they could be written by way of the view.
+    they could be written through the view.
 
     - returns: ``None`` for a constant without arrays.
     """

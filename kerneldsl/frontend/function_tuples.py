@@ -1,8 +1,8 @@
 """Tuples of functions: ``F[0](x)`` and ``for f in F`` call functions that are known by their place.
 
-A kernel has no function as a value, so what names one is decided here: an item by a constant index
-becomes its own name, which resolves to the function, and a loop over functions is written out,
-once for each. What is left calls functions by name.
+Functions are not values in a kernel, so this pass replaces them by names. An item at a constant
+index becomes a name that resolves to the function. A loop over functions is written out, once for
+each. The result calls functions by name.
 """
 
 from __future__ import annotations
@@ -79,8 +79,8 @@ class _Selecting(Transformer):
         self._statics = statics
         self._local_functions = local_functions
         self._reporter = reporter
-        #: Variable to what stands for it: a function, a tuple of some, or the index of a loop;
-        #: ``None`` if it is one function or another.
+        #: Variable to its replacement: a function, a tuple of functions, or the index of a loop.
+        #: ``None`` if it may be one of several functions.
         self._known: dict[str, ast.expr | None] = {}
 
     def block(self, statements: list[ast.stmt]) -> list[ast.stmt]:

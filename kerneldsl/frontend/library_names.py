@@ -1,8 +1,8 @@
 """Find what the names in a function really are, by the objects they are bound to.
 
-A program may call anything ``min``, ``range`` or ``np``. An analysis or a pass that knows what a
-function of Python's or of a library does must ask here whether a call means that function. How the
-call is spelled says nothing.
+A program may use names such as ``min``, ``range`` or ``np`` for anything. So the spelling of a call
+does not identify a function of Python or of a library. An analysis or a pass that knows such a
+function must use this module to find whether a call means it.
 """
 
 from __future__ import annotations

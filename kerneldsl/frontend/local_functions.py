@@ -2,7 +2,7 @@
 
 Such a function sees the variables of the one around it as they are when it is called. It becomes a
 device function with a parameter for each variable that it reads, and a call gives it their values.
-Its default values are computed where it is defined, as in Python.
+Its default values are computed at its definition, as in Python.
 """
 
 from __future__ import annotations

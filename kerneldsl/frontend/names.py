@@ -25,7 +25,7 @@ GRID_GROUPS = ("grid_group", "this_grid")
 def local_names(tree: ast.FunctionDef, function: types.FunctionType | None = None) -> set[str]:
     """Return the names bound inside a function, its parameters included.
 
-    Of a function that does not stand in another one, Python's own answer is part of it.
+    For a function that is not nested in another one, Python's own answer is part of it.
     """
     names = set[str]()
     if function is not None:

@@ -1,8 +1,8 @@
 """Bring a Python function into the normal form that every later stage reads.
 
-:func:`make_unit` finds the source, refuses what has no meaning on a device, gives every outside
-name its meaning, and does the same for the functions that are called. The form itself is described
-in :mod:`kerneldsl.frontend.unit`.
+:func:`make_unit` finds the source, refuses what has no meaning on a device, and resolves every
+outside name. It does the same for each function that is called. :mod:`kerneldsl.frontend.unit`
+describes the normal form.
 """
 
 from __future__ import annotations

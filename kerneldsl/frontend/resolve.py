@@ -18,9 +18,9 @@ from kerneldsl.language.other_names import closest_name, kernel_remedy
 
 __all__ = ["HOST_LIBRARIES", "Namespace", "Resolved", "device_function", "is_kernel"]
 
-#: Libraries whose Python functions are Numba's to judge.
+#: Libraries with Python functions that Numba accepts or refuses.
 NUMBA_LIBRARIES = ("numpy", "math", "cmath", "operator", "numba", "numba_cuda", "builtins")
-#: Libraries whose Python functions are not for kernels.
+#: Libraries with Python functions that are not for kernels.
 HOST_LIBRARIES = ("kerneldsl", "targets")
 
 
@@ -81,7 +81,7 @@ class Namespace:
         return isinstance(node, ast.Name) and node.id not in self.local_names
 
     def resolve(self, node: ast.expr) -> Resolved:
-        """Follow a chain for which :meth:`is_outside` holds as far as compile time goes."""
+        """Follow a chain for which :meth:`is_outside` holds, up to its last compile-time value."""
         links: list[ast.Attribute] = []
         at: ast.expr = node
         while isinstance(at, ast.Attribute):

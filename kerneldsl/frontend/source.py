@@ -296,7 +296,7 @@ def _refuse_method(
 _COMMAND, _INPUT = "<string>", "<stdin>"
 #: The name of the first in messages: exec'd text has the interpreter's name for it too.
 _SHOWN = {_COMMAND: "<python -c>", _INPUT: _INPUT}
-#: Options of the interpreter whose value may be the next argument.
+#: Options of the interpreter that may take the next argument as their value.
 _WITH_VALUE = frozenset("WX")
 
 _HOW_TO_REGISTER = (

@@ -115,9 +115,9 @@ class Launch(TunableLaunch, ProcessOwned, Shown, Generic[P]):
         Parameters
         ----------
         *args
-            One for each parameter: NumPy arrays, device arrays, arrays of other libraries with
-            DLPack or ``__cuda_array_interface__``, bools, ints (as int64), floats (as float64),
-            complex numbers, NumPy scalars, and tuples of those.
+            One for each parameter. Arrays are from NumPy, on a device, or from other libraries
+            with DLPack or ``__cuda_array_interface__``. Numbers are bools, ints (as int64), floats
+            (as float64), complex numbers and NumPy scalars. Tuples of those are accepted, too.
         **named
             The same, by the names of the parameters.
 

@@ -2,8 +2,8 @@
 
 A function that can be imported is pickled as its module and qualified name, like plain functions.
 Other functions (of ``__main__``, a notebook, the REPL, another function's body) are pickled as
-source: their text, the values of the outside names they use, and their options. The receiving
-process registers the text with :mod:`linecache` and runs it in a namespace of those values alone.
+source. That is their text, the values of the outside names that they use, and their options. The
+receiving process registers the text with :mod:`linecache`, and runs it with those values alone.
 
 As with every pickle, loading runs code: load only what you trust.
 """

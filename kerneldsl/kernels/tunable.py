@@ -61,10 +61,10 @@ class TunableLaunch:
             As for the launch; on a GPU with device arrays. Arrays that the kernel writes get their
             elements back at the end.
         budget : float or str, optional
-            Seconds, ``"5s"``, ``"2min"``; ``"full"`` to measure every plan; ``"cached"`` to take
-            the best recorded plan and measure nothing; ``"never"`` to take the planner's own choice
-            in this process and ignore records. Within a time, the plans that are predicted to be
-            the fastest are measured first.
+            Seconds, ``"5s"`` or ``"2min"``: the plans that are predicted to be the fastest are
+            measured first. ``"full"`` measures every plan. ``"cached"`` takes the best recorded
+            plan and measures nothing. ``"never"`` takes the planner's own choice in this process
+            and ignores records.
         cache : {"warm", "cold"}, optional
             Whether the last-level cache of the device keeps the data of the launch before, or is
             overwritten before each timed launch.

@@ -1,7 +1,7 @@
 """Element types, as data: what is known of each dtype of an array's elements and of a scalar.
 
 A row of :data:`ELEMENT_TYPES` has the size of an element, the kind of its number, and its name in
-each protocol and library that hands arrays over. All readers use the row.
+each protocol and library that exchanges arrays. All readers use the row.
 A test holds the rows against NumPy, ctypes, :mod:`struct`, DLPack's header and Numba. How a target
 performs arithmetic on an element is the target's own.
 
@@ -112,7 +112,7 @@ class ElementType:
 
     @property
     def is_integer(self) -> bool:
-        """True if it is a signed or unsigned integer; a bool is none."""
+        """True if it is a signed or unsigned integer; a bool is not."""
         return self.kind in (ElementKind.SIGNED, ElementKind.UNSIGNED)
 
     @property
@@ -337,7 +337,7 @@ def vector_names() -> tuple[str, ...]:
 ELEMENT_TYPES: dict[str, ElementType] = _Table({row.name: row for row in _rows()})
 #: Their names, in the table's order.
 DTYPE_NAMES: tuple[str, ...] = tuple(ELEMENT_TYPES)
-#: Names of those whose dtype is NumPy's own.
+#: Names of those with a dtype of NumPy's own.
 NUMPY_NAMES = tuple(row.name for row in ELEMENT_TYPES.values() if row.package == "numpy")
 
 

@@ -1,8 +1,8 @@
 """Argument kinds of kernels, as data, without Numba.
 
-A *kind* is the part of an argument that the compiled code depends on: of an array its dtype, rank
-and layout, of a scalar its dtype. Kinds are hashable, ordered tuples of them are the key of a
-specialization, and they are written and read in Numba's signature notation.
+A *kind* is the part of an argument that the compiled code depends on: the dtype of a scalar; the
+dtype, rank and layout of an array. Kinds are hashable, and a tuple of them is the key of a
+specialization. They are written and read in Numba's signature notation.
 """
 
 from __future__ import annotations

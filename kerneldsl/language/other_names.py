@@ -1,7 +1,7 @@
 """Names that are written by habit, of numba.cuda or misspelled, and what to write instead.
 
-The host's face and the front end ask here. Only Python is imported: a name that is missing
-is requested by ``hasattr`` too.
+The package's attributes and the front end use this table. Only Python is imported, since
+``hasattr`` requests missing names, too.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ ON_HOST = {
     "to_device_async": "kd.to_device",
 }
 
-#: What more is to be said of some of these.
+#: Further notes on some of these.
 _HOST_NOTES = {
     "device": " above a function that kernels call, or nothing: a plain one is a device function, "
     "too. kd.devices lists devices, and kd.use chooses one",

@@ -1,10 +1,10 @@
 """Element types of records: NumPy's structured dtypes, identified by names with their layout.
 
-A record has fields of the element types, further records among them, or arrays of these in it, at
-any offsets that do not overlap: packed as NumPy has them by default, or aligned as C has them. The
-name of its element type is its fields with their offsets, ``Record(x: float32 @ 0, m: int32[2] @ 4;
-12 aligned)``, so that argument kinds and the keys of compiled code say all of it. What is in a
-packed record may lie anywhere, so that a record in it is a packed one, too.
+A record has fields of the element types, of further records, and of arrays of these, at any offsets
+that do not overlap. Fields are packed, NumPy's default, or aligned as in C. The name of the element
+type has all fields with their offsets, such as ``Record(x: float32 @ 0, m: int32[2] @ 4; 12
+aligned)``. So argument kinds and the keys of compiled code contain all of it. Fields of a packed
+record may be at any address, so a record in it is packed, too.
 
 References
 ----------

@@ -261,7 +261,7 @@ def read_signature(value: Any) -> tuple[Kind, ...]:
 
 
 def read_signatures(value: Any) -> tuple[tuple[Kind, ...], ...]:
-    """Read what a decorator was given: one signature, or a list of them; ``None`` is none."""
+    """Read a decorator's argument: one signature, a list of them, or ``None`` for no signature."""
     if value is None:
         return ()
     each: Iterable[Any] = value if isinstance(value, list) else (value,)

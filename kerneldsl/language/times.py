@@ -47,7 +47,7 @@ def is_time_name(name: object) -> bool:
 def unit_of(name: str) -> str:
     """Return the unit of an element type of dates or durations.
 
-    - raises `KeyError` if it is none.
+    - raises `KeyError` for another name.
     """
     found = _NAME.fullmatch(name)
     if found is None:

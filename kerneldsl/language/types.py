@@ -1,8 +1,8 @@
 """Types of a kernel's values, as data, without Numba.
 
-What a kernel takes as an argument has a *kind* (:mod:`kerneldsl.language.kinds`). The values inside
-it, which are more, have a *type*: a scalar or an array is its kind, and the classes here are what
-no argument is. Types are frozen, compare by value and print as they do in Numba's signatures.
+An argument of a kernel has a *kind* (:mod:`kerneldsl.language.kinds`). A value inside the kernel
+has a *type*. For a scalar or an array the type is its kind; the classes here are for values that
+cannot be arguments. Types are frozen, compare by value and print as in Numba's signatures.
 """
 
 from __future__ import annotations

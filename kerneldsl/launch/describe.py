@@ -105,7 +105,7 @@ def _placed(plan: LaunchPlan, request: Request) -> LaunchPlan:
 
 
 def _decided(request: Request) -> LaunchPlan | None:
-    """Describe a launch whose block and mapping, or member, are the planner's to choose."""
+    """Describe a launch for which the planner chooses the block and mapping, or the member."""
     choice = make_choice(request)
     problems = make_problems(request, request.shape.extent)
     if choice is None or problems is None:

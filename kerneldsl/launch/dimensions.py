@@ -159,8 +159,8 @@ def check_rank(
     - `unit`: the kernel.
     - `rank`: axes of the extent of ``forall``.
     - `extent`: the extent, if it is known.
-    - raises `LaunchConfigError` if the kernel, or a device function that it calls, asks ``grid`` or
-      ``gridsize`` for another number of axes. A kernel that asks neither may have any extent.
+    - raises `LaunchConfigError` if the kernel or a device function of it calls ``grid`` or
+      ``gridsize`` for another number of axes. A kernel that calls neither may have any extent.
     """
     if traits.grid_ndims <= {rank}:
         return
@@ -215,7 +215,7 @@ def check_limits(
 ) -> None:
     """Check a launch against what the device can do.
 
-    - `device`: where it is launched.
+    - `device`: the device of the launch.
     - `grid_dim`, `block_dim`: blocks of the grid, threads of a block; ``None`` where the target
       will choose.
     - `static_shared_bytes`, `shared_bytes`: shared memory that the kernel declares and that the

@@ -1,9 +1,9 @@
 """From a launch in Python to a started kernel.
 
-The fast path is short: are the captured constants the same objects, what are the arguments, where
-do they live, is there an executable for that, pack, launch. Whatever is not at hand is made on the
-slow path, once (:mod:`~kerneldsl.launch.pipeline`), and every error of the user's is raised before
-anything runs. What fails on the side of a device may run on the CPU instead:
+The fast path is short. It compares the captured constants by identity, reads the kinds and the
+device of the arguments, looks up the executable, packs and launches. A missing part is made once on
+the slow path (:mod:`~kerneldsl.launch.pipeline`). Every error of the user's is raised before
+anything runs. After a failure of a device the launch may run on the CPU instead:
 :mod:`~kerneldsl.launch.recovery`.
 """
 
@@ -296,7 +296,7 @@ class Dispatcher(KernelStates, Observable):
     def identity(
         self, shape: LaunchShape, args: tuple[Any, ...]
     ) -> tuple[KernelState, tuple[int, ...], Device]:
-        """Return the kernel as it is now, the kinds of arguments, and where it would run now."""
+        """Return the kernel as it is now, the kinds of arguments, and the device for it now."""
         state = self._state_of(shape)
         binding = read_arguments(state, args, is_launch=True)
         device = actual(resolve(binding.device or shape.device))
@@ -309,7 +309,7 @@ class Dispatcher(KernelStates, Observable):
         device: DeviceLike | None = None,
         arch: str | None = None,
     ) -> Request:
-        """Return the request for a launch on a named or described device, or where it would run.
+        """Return the request for a launch on a named or described device, by default its own.
 
         `args` may be the text of a signature.
         """

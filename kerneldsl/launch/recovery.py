@@ -63,9 +63,9 @@ class FailedLaunch:
     #: The kernel.
     unit: FunctionUnit
     traits: KernelTraits
-    #: Where it failed.
+    #: The device on which it failed.
     device: Device
-    #: The stream it was meant for.
+    #: The stream of the launch.
     stream: Any
     #: The arguments.
     args: tuple[Any, ...]
@@ -85,7 +85,7 @@ class FailedLaunch:
 
         - `launch`: launches on the CPU with the arguments it is given.
         - `announced`: what has been warned of for this kernel.
-        - returns: whether it ran; if not, `error` is to be raised, and says what may be
+        - returns: whether it ran; if not, the caller raises `error`, which names what may be
           half-written.
         """
         damaged = self._damaged()
@@ -99,7 +99,7 @@ class FailedLaunch:
             return False
         is_lost = self._is_lost()
         if is_lost and self.progress.has_begun:
-            # Another thread was told first, before this launch was noted: it is a suspect as well.
+            # Another thread got the error before this launch was noted: it is a suspect as well.
             self.error.add_line(
                 f"{self.unit.qualname} had been started, so it may have done it and was not run on "
                 "the CPU instead"

@@ -24,8 +24,8 @@ _FORALL = {ndim: LaunchMode(ndim) for ndim in (1, 2, 3)}
 class LaunchShape:
     """Grid and block, or an extent, with stream and dynamic shared memory, already read.
 
-    The shape of a kernel with a space leaves the block open: it has the space, and the shape that
-    :meth:`of` makes of it has a member.
+    The shape of a kernel with a space has the space and no block. The shape that :meth:`of` makes
+    of it has a member.
     """
 
     __slots__ = (
@@ -127,9 +127,9 @@ class LaunchShape:
         return policy if policy.budget.seconds > 0.0 else None
 
     def of(self, member: Member, extent: tuple[int, ...] | None = None) -> LaunchShape:
-        """Return the shape in which a member of the space is launched; of another extent, or ours.
+        """Return the shape in which a member of the space is launched, by default with this extent.
 
-        One object for the same member and our extent.
+        For the same member and this extent it is one object.
         """
         known = self._shapes.get(member) if extent is None else None
         if known is not None:

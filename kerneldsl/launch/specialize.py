@@ -133,7 +133,7 @@ def _make(request: Request, mapping: ElementMapping, promises: Promises) -> Spec
 def _serves(compiled: Promises, found: Promises) -> bool:
     """Return whether code compiled for some promises is as good as code for those that were found.
 
-    What the code then does without are tests of indices. Arrays that do not overlap, wide accesses,
+    Such code only lacks tests of indices. Arrays that do not overlap, wide accesses,
     and addresses and arithmetic in 32 bits are worth another form.
     """
     return (

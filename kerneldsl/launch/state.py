@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Definition", "KernelState", "KernelStates"]
 
-#: States of a kernel whose captured constants go back and forth that are remembered.
+#: Number of states that are remembered, of a kernel with captured constants that alternate.
 _MAX_STATES = 16
 
 

@@ -1,10 +1,10 @@
 """Identity of a launch in records of tuning, in words that hold on another machine.
 
-A record in the cache is found by the code that was measured. What is shipped, shown or taken to
-another machine is found by what is here: the kernel's name, what it captures, the kinds of its
+A record in the cache is found by the code that was measured. Records that are shipped, shown or
+taken to another machine have this key: the kernel's name, its captured values, the kinds of its
 arguments, the class of the extents, the device and the class of its driver. The kernel's own text
-is not among them, so that a table outlives a change that leaves its plans good. What a plan says is
-legal or left aside, whatever the kernel has become.
+is not part of the key, so a table stays valid after changes of the text. A plan that is no longer
+legal for the kernel is left aside.
 """
 
 from __future__ import annotations

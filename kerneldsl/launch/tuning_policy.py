@@ -63,7 +63,7 @@ def read_budget(budget: object) -> Budget:
     - `budget`: seconds; ``"5s"``, ``"250ms"``, ``"2min"``; ``"full"`` for all plans, ``"cached"``
       for what was measured before alone, ``"never"`` for the planner's own choice whatever was
       measured.
-    - raises `ArgumentTypeError`, `ArgumentValueError` if it is none of these.
+    - raises `ArgumentTypeError`, `ArgumentValueError` for any other value.
 
     Examples
     --------

@@ -1,1 +1,1 @@
-"""Arrays in the memory of devices, where it comes from, and copies."""
+"""Arrays in the memory of devices, the allocation of this memory, and copies."""

@@ -90,8 +90,8 @@ _capsule_new = _capsule_function("PyCapsule_New", _object, _void, _text, _void)
 _capsule_is_valid = _capsule_function("PyCapsule_IsValid", ctypes.c_int, _object, _text)
 _capsule_pointer = _capsule_function("PyCapsule_GetPointer", _void, _object, _text)
 _capsule_rename = _capsule_function("PyCapsule_SetName", ctypes.c_int, _object, _text)
-# The same functions for a capsule that is being destroyed: as an address, because to make a Python
-# reference to it would bring it back to life.
+# The same functions for a capsule that is being destroyed. It is passed as an address, because a
+# Python reference to it would bring it back to life.
 _dying_is_valid = _capsule_function("PyCapsule_IsValid", ctypes.c_int, _void, _text)
 _dying_pointer = _capsule_function("PyCapsule_GetPointer", _void, _void, _text)
 
@@ -227,7 +227,7 @@ def import_array(obj: Any, stream: int | None = _DEFAULT_STREAM) -> ArrayGeometr
 
     The memory will be used in the stream of this number of the array API standard: by default the
     legacy default stream, ``None`` for the current one. Raises `ArgumentTypeError` if it is no such
-    object, or its device, dtype or version is not one of ours.
+    object, or if its device, dtype or version is not supported.
     """
     try:
         device_type, device_id = map(operator.index, obj.__dlpack_device__())

@@ -248,8 +248,8 @@ class ArrayGeometry:
     def seal(self, code: int) -> None:
         """Note the code of the kind, and lay out what native code passes to a kernel.
 
-        The block is the device's identity, the code and flags (1: read-only; 2: the memory comes
-        from another stream than the default one), then address, extents and strides, all int64.
+        The block has the device's identity, the code, flags, the address, extents and strides, all
+        int64. Flags are 1 for read-only, and 2 for memory from another stream than the default one.
         """
         self.code = code
         if self.dtype.names is None:  # aligned records equal packed ones

@@ -89,9 +89,9 @@ def host_copy(array: ArrayGeometry, stream: Any) -> np.ndarray[Any, Any]:
 def write_array(array: ArrayGeometry, source: Any, stream: Any, *, blocking: bool = True) -> None:
     """Copy a NumPy array into an array of its shape and dtype on a device.
 
-    Parameters are those of `read_array`. Bytes between the elements keep their values: runs that
-    are contiguous on the device are copied one by one, or, if they are many, the span is read,
-    changed and written back after the device has come to rest.
+    Parameters are those of `read_array`. Bytes between the elements keep their values. Runs that
+    are contiguous on the device are copied one by one. If they are many, the span is read, changed
+    and written back after the device has finished its work.
     """
     device = array.device
     if (

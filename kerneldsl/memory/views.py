@@ -269,7 +269,7 @@ _BasicItem: TypeAlias = SupportsIndex | slice | EllipsisType | None
 #: What a device array can be indexed with.
 BasicIndex: TypeAlias = _BasicItem | tuple[_BasicItem, ...]
 
-#: Types of items that most indices have, of which nothing else need be asked.
+#: Types of items that most indices have. They need no further check.
 _USUAL = frozenset({int, slice, EllipsisType, type(None)})
 
 
@@ -314,7 +314,7 @@ def holds_array(index: Any) -> bool:
 def phantom(
     shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype[Any]
 ) -> np.ndarray[Any, Any]:
-    """Return a NumPy array over no memory of its own; its elements must not be touched.
+    """Return a NumPy array without memory; its elements must not be accessed.
 
     Views of it have the shape and strides of views of the array that it stands for.
     """
@@ -331,7 +331,7 @@ def byte_offset(view: np.ndarray[Any, Any]) -> int:
 
 
 class _Interface:
-    """Tell NumPy, as an array's owner, that all phantoms begin at one address."""
+    """Owner of all phantoms, which gives NumPy one address for them."""
 
     __slots__ = ("__array_interface__",)
 

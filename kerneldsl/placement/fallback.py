@@ -60,8 +60,8 @@ _SILENCE = (
 #: Errors that may lead to a fallback. Others are errors of the user, or defects of kerneldsl, which
 #: must be reported.
 RECOVERABLE = (CompileError, ToolMissingError, DriverError, TargetUnavailableError)
-#: A kernel that failed while it ran, a launch shape that the device does not allow, a stream that
-#: is closed or on another device, and a wrong CUDA C++, PTX or cubin of the program.
+#: Failures while a kernel ran, and launch shapes that the device does not allow. Also streams that
+#: are closed or on another device, and wrong CUDA C++, PTX or cubins of the program.
 _NEVER = (LaunchError, StreamError, DeviceCodeError)
 #: Errors that the next launch would have, too.
 PERMANENT = (CompileError, ToolMissingError, KernelImageError, DriverCompileError)

@@ -1,10 +1,10 @@
 """Registry of targets, their passes and commands, found by their entry points.
 
 Tables contain the names of built-in ones: of targets in their package, of commands here. So they
-work from a checkout without installed entry points. Others are found through the entry-point groups
-``kerneldsl.targets`` (a function without arguments that returns a
-:class:`~kerneldsl.contract.Target`) and ``kerneldsl.commands`` (a function that typer can turn into
-a command). A target or command is imported at its first use.
+work from a checkout without installed entry points. Others are found through entry points. In the
+group ``kerneldsl.targets``, one is a function without arguments that returns a
+:class:`~kerneldsl.contract.Target`. In ``kerneldsl.commands``, it is a function that typer can turn
+into a command. A target or command is imported at its first use.
 """
 
 from __future__ import annotations

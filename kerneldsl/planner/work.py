@@ -4,8 +4,8 @@
 they meet the kinds of the arguments, so that places become bytes.
 
 :func:`orient` says which axis of an extent runs along x, so that neighbouring threads touch
-neighbouring elements. The last one does, unless more bytes are then read and written side by side
-with the axes in their own order: for arrays in Fortran order, or where a kernel indexes ``a[j, i]``
+neighbouring elements. It is the last one, unless the axes in their own order give more accesses of
+neighbouring bytes. They do so for arrays in Fortran order, and if a kernel indexes ``a[j, i]``
 under ``i, j = kd.grid(2)``.
 
 References
@@ -79,8 +79,8 @@ class ElementWork(NamedTuple):
     #: Accesses.
     loads: float = 0.0
     stores: float = 0.0
-    #: Contiguous accesses: those that several items can combine; those at an offset along x, which
-    #: items share except for the outermost; and those under a condition.
+    #: Contiguous accesses. Several items can combine the first; the second, at an offset along x,
+    #: are shared by items except for the outermost; the third are under a condition.
     vector_accesses: float = 0.0
     shifted_accesses: float = 0.0
     row_accesses: float = 0.0

@@ -149,17 +149,17 @@ def explore_occupancy(
     """Explore what a multiprocessor holds, with sliders for what a block takes.
 
     At the end of a notebook's cell it is shown with sliders for threads of a block, registers and
-    shared memory, and a choice of compute capabilities, where ipywidgets is installed. On pages
-    without a kernel behind them the curves and the words are shown alone; in a terminal the words.
+    shared memory, and with a choice of compute capabilities. This needs ipywidgets. Pages without a
+    running notebook kernel show the curves and the text, and a terminal shows the text.
 
     Parameters
     ----------
     of : Occupancy, DeviceOccupancyLimits, Device or tuple of int
-        What to begin with: ``kernel.explain(…).occupancy`` with its kernel and block, or a device,
-        or a compute capability, for which no device has to be there.
+        The start: ``kernel.explain(…).occupancy`` with its kernel and block, a device, or a compute
+        capability, which needs no device.
     block_threads, registers, shared_bytes : int, optional
         Threads of a block, registers of a thread, and bytes of shared memory of a block, static and
-        dynamic together; by default those of `of`, or 256, 32 and 0.
+        dynamic. By default those of `of`, or 256, 32 and 0.
 
     Returns
     -------
@@ -168,7 +168,7 @@ def explore_occupancy(
     Raises
     ------
     ArgumentTypeError, ArgumentValueError
-        If `of` is none of those or too little is known of it, or a number is out of its range.
+        If `of` is of another type or too little is known of it, or a number is out of range.
 
     Examples
     --------

@@ -59,9 +59,9 @@ def roofline(
     labels : sequence of str, optional
         What each is called; by default by the names of their kernels.
     levels : sequence of {"memory", "L2"}
-        Where bytes are counted, each with its own roof. ``"memory"`` counts each sector once,
-        as with caches that never fill; ``"L2"`` counts those of every request that reads, as with
-        no cache of level 1, and those that are written once.
+        The levels at which bytes are counted, each with its own roof. ``"memory"`` counts each
+        sector once, as with caches that never fill. ``"L2"`` counts the sectors of every request
+        that reads, as without a cache of level 1, and sectors that are written once.
     seconds : mapping of str to float, optional
         Measured times, by label.
     ax : matplotlib.axes.Axes, optional
@@ -76,8 +76,8 @@ def roofline(
     ToolMissingError
         If Matplotlib is not installed.
     ArgumentTypeError, ArgumentValueError
-        If there is no explanation, it is none, has no operation on floats, or moves nothing; if
-        devices differ; if labels, levels or seconds do not fit.
+        If there is no explanation, or one has no operation on floats or moves nothing. If devices
+        differ. If labels, levels or seconds do not fit.
 
     References
     ----------

@@ -254,7 +254,7 @@ class Recorder:
         return call
 
     def _wrap_run(self, method: FunctionType) -> Callable[..., Any]:
-        """Make what takes the place of `Executable.launch`, whose span is the launch's own."""
+        """Make the replacement of `Executable.launch`, with the launch's own span."""
 
         @functools.wraps(method)
         def run(executable: Executable, config: Any, parameters: Any) -> Any:
@@ -357,7 +357,7 @@ class Recorder:
         return self._tracers[device.target]
 
     def read_times(self) -> None:
-        """Read the times of what devices have done, as far as they have come."""
+        """Read the times of the work that devices have finished."""
         for tracer in tuple(self._tracers.values()):
             if tracer is not None:
                 tracer.flush()
@@ -433,7 +433,7 @@ _DOMAIN = "kerneldsl"
 
 
 class NvtxRanges:
-    """Ranges in a domain of their own.
+    """Ranges in a separate domain.
 
     - raises `ToolMissingError` if the package ``nvtx`` is not installed.
     """

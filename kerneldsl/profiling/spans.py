@@ -25,7 +25,7 @@ class LaunchedCode:
     config: LaunchConfig
     #: The parameter buffer.
     parameters: bytes
-    #: Where it ran.
+    #: The device on which it ran.
     device: Device
 
 
@@ -36,9 +36,9 @@ class Span:
     - `device`: where.
     - `stream`: what stands for the stream; ``None`` for the default one.
     - `nbytes`: bytes that are moved or taken.
-    - `detail`: what else is to be said.
+    - `detail`: further information.
     - `depth`: how many spans of its thread are around it.
-    - `thread`, `thread_name`: whose call it was: a number that no other thread of the process has,
+    - `thread`, `thread_name`: the calling thread: a number that no other thread of the process has,
       and the name.
     - `begin_ns`, `end_ns`: when; `end_ns` is 0 while it is open.
     - `failure`: name of the class of the exception that ended it; empty if none did.

@@ -72,7 +72,7 @@ class ProfileSummary(AsTable, AsDict):
     """The totals of a profile's activities. Made by :meth:`Profile.summary`.
 
     An activity may contain others, as a launch contains the copies of its arguments. Its time on
-    the host then includes theirs.
+    the host then includes that of the others.
 
     Parameters
     ----------

@@ -34,7 +34,7 @@ _WIDTH, _TRACK_HEIGHT, _MARGIN = 10.0, 0.45, 1.2
 
 
 def read_timeline(file: Any) -> Path:
-    """Return the path of a timeline that can be written, as far as that is known before.
+    """Return the path of a timeline, if nothing known before shows that it cannot be written.
 
     Raises
     ------

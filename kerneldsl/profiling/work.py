@@ -51,7 +51,7 @@ class _Array:
 
 
 def work_of(codes: Sequence[LaunchedCode | None]) -> list[Work | None]:
-    """Return the work of each launch; ``None`` of what is none, or cannot be analyzed."""
+    """Return the work of each launch; ``None`` for no launch, or if it cannot be analyzed."""
     known: dict[tuple[Any, ...], Work | None] = {}
     found: list[Work | None] = []
     for code in codes:

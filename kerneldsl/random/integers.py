@@ -1,11 +1,11 @@
 """Uniform integers of a counter, in an interval.
 
-The interval is ``low`` to ``high`` without ``high``, as of NumPy's ``Generator.integers``. A number
-is ``low`` plus the upper part of a product of random bits with the interval's length, of which a
-counter draws one, without rejection: an interval of 2**k numbers has them equally likely, another's
-probabilities differ by at most one part in 2**32 for 32-bit numbers (64 bits are drawn for them)
-and in 2**64 for 64-bit ones (128 bits). An empty interval gives ``low``. Integers of 8 and 16 bits
-are converted of those of 32.
+The interval is ``low`` to ``high`` without ``high``, as in NumPy's ``Generator.integers``. A number
+is ``low`` plus the upper part of the product of random bits and the interval's length. It is drawn
+without rejection, one for each counter. The numbers of an interval of 2**k numbers are equally
+likely. In other intervals probabilities differ by at most one part in 2**32 for 32-bit numbers (64
+bits are drawn for them) and in 2**64 for 64-bit ones (128 bits). An empty interval gives ``low``.
+Integers of 8 and 16 bits are converted from those of 32.
 
 References
 ----------

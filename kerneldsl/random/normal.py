@@ -10,9 +10,9 @@ contract it with. They, the square root and the product are rounded once each. T
 the same bits, unless ``fastmath`` changes the square root. They lie within 3 ulp of the exact
 transform of the words.
 
-*float64*: ``u = 1 - unit_float64`` in (0, 1] and ``v = unit_float64``, of two words each, and the
-logarithm and sine of the target's mathematical library: within 6 ulp of the exact transform, where
-``math.log`` and ``math.sin`` are within 2.
+*float64*: ``u = 1 - unit_float64`` in (0, 1] and ``v = unit_float64``, of two words each, with the
+logarithm and sine of the target's mathematical library. The result is within 6 ulp of the exact
+transform if ``math.log`` and ``math.sin`` are within 2.
 
 References
 ----------
@@ -84,7 +84,7 @@ def sine_and_cosine(word: Any) -> Any:
     They are float32, within 1.5 ulp, and each may have a sign that
     :func:`with_sign` corrects.
     """
-    # The distance from the next quarter of a turn, of which 1 is an eighth, in 24 bits.
+    # The distance from the next quarter of a turn in 24 bits; 1 is an eighth of a turn.
     eighths = bitcast(np.uint32(np.uint64(word) << np.uint64(2) & np.uint64(0xFFFFFF00)), np.int32)
     x = np.float32(eighths) * np.float32(2.0**-31)
     square = x * x

@@ -63,8 +63,9 @@ def philox_4x32_10(
 def philox(seed: Any, index: Any, subsequence: Any = 0) -> Any:
     """Return four random words of a seed, at an index of a subsequence.
 
-    The key is the seed, the lower half of the counter the index, its upper half the subsequence:
-    what cuRAND calls seed, offset / 4 and subsequence, and Triton's ``randint4x`` seed and offset.
+    The key is the seed, the lower half of the counter the index, its upper half the subsequence.
+    cuRAND calls them seed, offset / 4 and subsequence. In Triton's ``randint4x`` the first two are
+    seed and offset.
 
     Parameters
     ----------

@@ -1,8 +1,7 @@
 """Arrays of states of xoroshiro128+ streams, each 2**64 numbers after the one before it.
 
-The states are computed on the host, with what is linear about the generator: a jump over 2**64
-numbers is a matrix of 128 by 128 bits, and of the states known so far a power of it gives as many
-again.
+The states are computed on the host. The generator is linear, so a jump over 2**64 numbers is a
+matrix of 128 by 128 bits. A power of it computes as many further states as are known already.
 """
 
 from __future__ import annotations
@@ -65,7 +64,7 @@ def create_xoroshiro128p_states(
     Raises
     ------
     ArgumentTypeError, ArgumentValueError
-        If a number is none, or out of its range.
+        If a number is of another type, or out of range.
 
     Examples
     --------
@@ -108,12 +107,12 @@ def init_xoroshiro128p_states(
     subsequence_start : int, optional
         How many distances lie before the first.
     stream : optional
-        Stream in whose order a device array is written; by default, and for 0, the current one.
+        Stream in which a device array is written; by default, and for 0, the current one.
 
     Raises
     ------
     ArgumentTypeError, ArgumentValueError
-        If a number is none or out of its range, or the array is another.
+        If a number is of another type or out of range, or the array has another dtype or rank.
     """
     is_array = isinstance(states, DeviceArray | np.ndarray)
     if not is_array or states.ndim != 1 or states.dtype != xoroshiro128p_dtype:
@@ -167,7 +166,7 @@ def _consecutive(first: _Words, count: int, start: int) -> _Words:
 
 
 def _jump_matrix() -> _Words:
-    """Return the columns of the jump: where it takes the states of one bit."""
+    """Return the columns of the jump: the states that it makes of the states of one bit."""
     bits = np.uint64(1) << np.arange(64, dtype=np.uint64)
     state = np.zeros((128, 2), np.uint64)
     state[:64, 0], state[64:, 1] = bits, bits

@@ -1,8 +1,8 @@
 """Uniform numbers of a counter: the upper bits of its words, as a multiple of a power of two.
 
-All lie in [0, 1): 0 is among them and 1 is not. A number of p bits is one of the 2**p multiples of
-2**-p, each equally likely and none rounded, so that every target gives the same bits: float64 has
-53 bits of two words, float32 24, float16 11 and bfloat16 8 of one word.
+All are in [0, 1), which contains 0 and not 1. A number of p bits is one of the 2**p multiples of
+2**-p, each equally likely. None is rounded, so every target gives the same bits. A float64 has 53
+bits of two words; float32, float16 and bfloat16 have 24, 11 and 8 bits of one word.
 """
 
 from __future__ import annotations

@@ -188,11 +188,11 @@ def number_values(
 ) -> Recorded:
     """Return a call as its launches.
 
-    `given` are the call's arrays, each once and apart from the others in memory; `made` those that
-    it made, and whether they began as zeros; `constants` those that no launch writes. `result` is
-    an array, a tuple of arrays, what the scalar that was returned is the only element of, or with
-    `make` a tuple of the arrays and numbers that the result is made of.
-    `NotKnown` is raised where an array is in none of these, or another value is no number.
+    `given` are the call's arrays, each once and without common memory. `made` are those that it
+    made, and whether they began as zeros. `constants` are those that no launch writes. `result` is
+    an array, a tuple of arrays, or the array that contains a returned scalar. With `make` it is a
+    tuple of the arrays and numbers that the result is made of. `NotKnown` is raised if an array is
+    not among these, or another value is not a number.
     """
     return _Numbering(given, made, constants).recorded(
         launches, result, is_scalar=is_scalar, make=make
@@ -284,7 +284,7 @@ class _Numbering:
         return "constant", len(self._constants) - 1
 
     def _name_of_array(self, array: Any) -> tuple[str, int]:
-        # Of arrays that are alike, the form of one that was launched says how launches take it.
+        # Of equal arrays, the form of one that was launched shows how launches take it.
         array = self._launched.get(_placed(array), array) if _is_array(array) else array
         at = self._root_of(array)
         root, is_zero = self._roots[at]
@@ -304,7 +304,7 @@ class _Numbering:
         return self._names[key]
 
     def _root_of(self, array: Any) -> int:
-        """Return the number of the array in whose memory another one is."""
+        """Return the number of the array that contains the memory of another one."""
         if _is_array(array):
             low, high = _bounds_of(array)
             for at, (first, end) in enumerate(self._bounds):

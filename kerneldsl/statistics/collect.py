@@ -117,8 +117,8 @@ def stats() -> Statistics:
         Every launch of kernels of 8 µs or longer is timed. The overhead of the host is not
         included; :meth:`Launch.time` measures both together.
     ``"Python call"``
-        On a CPU, for launches that are too few for the native launcher: the call in Python that
-        runs the kernel, with some microseconds of Python.
+        On a CPU, for launches that are too few for the native launcher. It is the call in Python
+        that runs the kernel, with some microseconds of Python.
 
     The first launch of a kernel counts only while it is the only one, since it may include costs
     of the first use. A launch is counted when it is started. A launch that is recorded into a graph

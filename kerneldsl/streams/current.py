@@ -1,7 +1,7 @@
 """Choose the stream of launches and copies.
 
-The order is: the given stream; the innermost active ``with stream:`` of the device; the streams in
-which other libraries' arguments were made; the default stream of the device.
+In this order: the given stream; the innermost active ``with stream:`` of the device; the streams of
+other libraries' arguments; the default stream of the device.
 
 Inside of the core a stream is a :class:`~kerneldsl.contract.DeviceStream`, or ``None`` for the
 default stream. :func:`resolve_stream` makes it of every accepted kind of stream.
@@ -212,7 +212,7 @@ class BaseStream(Shown, ProcessOwned):
 
     def __exit__(self, *exc: object) -> None:
         # No tokens: one stream may be active in several threads, which end in any order. So may
-        # blocks of generators, which can even end in another context, where there is nothing to do.
+        # blocks of generators. They can even end in another context; nothing is done then.
         active = _active.get()
         depth = next((i for i in reversed(range(len(active))) if active[i][0] is self), None)
         if depth is None:
@@ -264,7 +264,7 @@ def as_stream(stream: Any, otherwise: Device) -> BaseStream:
 def ambient_stream(device: Device) -> DeviceStream | None:
     """Return the stream of the innermost active ``with stream:`` of a device, or ``None``.
 
-    Raises `ClosedResourceError` if it was closed inside of its own block.
+    Raises `ClosedResourceError` if it was closed inside its block.
     """
     if not are_in_use:
         return None

@@ -48,9 +48,9 @@ class Graph(ProcessOwned):
     recording stay alive with it, except closed arrays. Memory allocated inside of the block is
     allocated at once, and not by the graph.
 
-    Work that needs an answer from the device cannot be recorded and raises `GraphError`: copies of
-    NumPy arguments, kernels in debug mode, synchronous copies, and waiting. The recording is then
-    dropped, unless the error is caught inside of the block.
+    Work that needs an answer from the device cannot be recorded, and raises `GraphError`. Examples
+    are copies of NumPy arguments, kernels in debug mode, synchronous copies, and waiting. The
+    recording is then dropped, unless the error is caught inside the block.
 
     Several threads may use a graph; it is launched, updated or closed by one after the other.
 

@@ -28,7 +28,7 @@ __all__ = [
 
 def is_foreign(stream: Any) -> bool:
     """Return whether a stream is another library's, so that its handle may die at any time."""
-    # What is no DeviceStream has no such attribute; to ask for that class takes far longer.
+    # Other objects have no such attribute; a check of the class takes far longer.
     return stream is not None and getattr(stream, "is_foreign", True)
 
 
@@ -144,7 +144,7 @@ def let_go() -> None:
                 waiting.clear()
             if not waiting:
                 del _keep_alive[key]
-    # What is told, and what goes with the events, may run anything, so not under the lock.
+    # Reports, and objects that are freed with the events, may run any code: not under the lock.
     for device, failure in failures:
         device.suppress(failure)
     for event, _ in done:

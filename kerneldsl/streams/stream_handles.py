@@ -41,7 +41,7 @@ def forget_recorded(device: Device, stream: DeviceStream) -> None:
 
 
 def adopt(device: Device, stream: Any) -> DeviceStream:
-    """Return the device's stream after another library's, ours if it is one of ours."""
+    """Return the device's stream for another library's; if kerneldsl made it, that very object."""
     wrapped = device.wrap_stream(stream)
     if device in _devices_with_streams:
         return _by_handle.get((device, wrapped.handle), wrapped)

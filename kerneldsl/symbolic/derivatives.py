@@ -43,9 +43,9 @@ def derivative(function: Any, wrt: str | Symbol | Sequence[str | Symbol]) -> Any
     Parameters
     ----------
     function : Kernel, DeviceFunction or function
-        A kernel of `kerneldsl.from_expression`; a kernel that computes each element independently,
-        with arithmetic, functions of math, branches and loops over fixed ranges; or a function for
-        kernels that returns a number or a tuple of numbers.
+        A kernel of `kerneldsl.from_expression`, or another kernel that computes each element
+        independently. It may contain arithmetic, functions of math, branches and loops over fixed
+        ranges. Or a function for kernels that returns a number or a tuple of numbers.
     wrt : str or Symbol, or sequence of these
         The parameter: a number, or an array that is read at one element. With several, derivatives
         are taken one after the other: ``("x", "x")`` gives the second derivative.

@@ -171,7 +171,7 @@ def element_function(expression: Any, dtype: Any) -> Any:
 
 
 def function_for(expression: Any, values: Sequence[Any]) -> Any:
-    """Return an expression's function for arrays and numbers, whose dtype its numbers take."""
+    """Return an expression's function for values; its numbers have the dtype of these."""
     if any(dtype_name(each).startswith("complex") for each in values):
         return element_function(expression, None)
     dtype = computing_dtype(values, needs_floats=needs_floats(expression))

@@ -24,7 +24,7 @@ _MAX_TERMS = 256
 def with_indices(
     equations: list[tuple[Any, Any]], steps: Mapping[Any, Any]
 ) -> list[tuple[Any, Any]]:
-    """Return equations with ``u[x + 1]`` for ``u(x + h)``, whose sums are written out."""
+    """Return equations with ``u[x + 1]`` for ``u(x + h)``, and with sums written out."""
     both = [each for pair in equations for each in pair if each is not None]
     coordinates = coordinates_of(both, steps)
     found = []

@@ -61,9 +61,13 @@ def from_expression(
     ndim : int, optional
         Rank of the arrays in launches, for expressions without an index. Calls take any rank.
     boundary : str or sequence of str, optional
-        Values beyond the ends, for all axes or for each, by SciPy's names: "reflect"
-        (d c b a | a b c d | d c b a), "mirror" (d c b | a b c d | c b a), "nearest"
-        (a a a a | a b c d | d d d d), "wrap" (a b c d | a b c d | a b c d) or "constant" (`cval`).
+        Values beyond the ends, for all axes or for each, by SciPy's names:
+
+        - ``"reflect"``: ``d c b a | a b c d | d c b a``;
+        - ``"mirror"``: ``d c b | a b c d | c b a``;
+        - ``"nearest"``: ``a a a a | a b c d | d d d d``;
+        - ``"wrap"``: ``a b c d | a b c d | a b c d``;
+        - ``"constant"``: `cval`.
     cval : float, optional
         The value beyond the ends for "constant".
     steps : mapping, optional
@@ -81,8 +85,9 @@ def from_expression(
     Raises
     ------
     ArgumentTypeError, ArgumentValueError
-        If an expression cannot be computed: an unknown function, a symbol that is not a parameter,
-        a shift without a boundary mode, or an index other than one of the left side plus a shift.
+        If an expression cannot be computed. Examples are an unknown function, a symbol that is not
+        a parameter, and a shift without a boundary mode. An index must be one of the left side,
+        plus a shift.
     ToolMissingError
         If SymPy is not installed.
 

@@ -26,8 +26,8 @@ __all__ = ["check_constants", "check_numbers", "with_answers"]
 class _Leaf(NamedTuple):
     """An integer or symbol of a value.
 
-    `is_stored` is false in comparisons; `is_term` says that its sign may be that of the sum or
-    product it is in: to SymPy ``x - 1`` and ``x + (-1)`` are the same.
+    `is_stored` is false in comparisons. `is_term` is true if its sign may be that of the sum or
+    product it is in, since ``x - 1`` and ``x + (-1)`` are the same for SymPy.
     """
 
     value: Any

@@ -1,7 +1,7 @@
 """Write a SymPy expression as Python text in the language of kernels.
 
-Numbers are written as ``dtype(0.5)``, where `dtype` is a name that the text's owner binds: what is
-computed from arrays of float32 then stays float32, where a Python number would make it float64.
+Numbers are written as ``dtype(0.5)``. The caller binds the name `dtype`, so results from arrays of
+float32 are float32. A Python number would make them float64.
 """
 
 from __future__ import annotations
@@ -228,7 +228,7 @@ class Printer:
             return self._cast("0")
         if name not in CALLS and name not in _OPERATIONS:
             self._refuse(e)
-        # Of Max and Min they are a set, whose order differs from process to process.
+        # Those of Max and Min are a set; its order differs from process to process.
         is_set = name in ("Max", "Min")
         given = sorted(e.args, key=sympy.default_sort_key) if is_set else e.args
         arguments = [self._number(each) for each in given]
@@ -311,7 +311,7 @@ _OF_MATH = (
     *("sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "exp", "expm1"),
     *("log", "log1p", "log2", "log10", "erf", "erfc", "gamma"),
 )
-#: Name of a class of SymPy to what a kernel calls, for those whose arguments are the same.
+#: Name of a class of SymPy to what a kernel calls, for classes with the same arguments.
 CALLS: Final[Mapping[str, str]] = MappingProxyType(
     {
         **{name: f"math.{name}" for name in _OF_MATH},
@@ -327,7 +327,7 @@ CALLS: Final[Mapping[str, str]] = MappingProxyType(
 )
 #: Of those, what gives integers for integers.
 _WHOLE: Final = frozenset({"floor", "ceiling", "Abs", "Max", "Min"})
-#: Names that a text may use beside those of its own.
+#: Names that a text may use beside those that it defines.
 NAMES_IN_TEXT: Final = frozenset(
     {"abs", "dtype", "kd", "math", "max", "min", "mirror", "reflect", "sign", "wrap"}
 )

@@ -37,7 +37,7 @@ class Access(NamedTuple):
 
     #: Its name.
     array: str
-    #: For each of its axes the launch's axis whose index is taken, and what is added to that; or
+    #: For each of its axes, the launch's axis that gives the index, and what is added to it; or
     #: ``None`` and the index itself.
     places: tuple[tuple[int | None, int], ...]
 
@@ -114,8 +114,8 @@ def indexed_functions(
 ) -> Any:
     """Return an expression with ``u[x + 1]`` in the place of a function ``u(x + h)``.
 
-    `steps` has the distance between neighbours along a coordinate; of others it is 1, or the symbol
-    whose multiples are added.
+    `steps` has the distance between neighbours along a coordinate; for others it is 1, or the
+    symbol that is added in multiples.
     """
     applied = expression.atoms(AppliedUndef)
     for each in expression.atoms(sympy.Derivative):

@@ -1,7 +1,7 @@
 """Write the kernel that computes a system of expressions over arrays.
 
-Where a stencil reaches beyond an end, its index is chosen by a comparison, which the CPU target
-takes out of the loop over a row. That holds for arrays that are as long as the stencil is wide.
+Beyond an end, a comparison chooses the index of a stencil; the CPU target moves the comparison out
+of the loop over a row. This holds for arrays that are as long as the stencil is wide.
 For shorter ones the text has a second version, with the functions of
 :mod:`kerneldsl.symbolic.shifts`.
 """
@@ -102,8 +102,8 @@ class _KernelText:
         yield f"    {', '.join(self._extents)} = {shape if rank > 1 else shape + '[0]'}"
         names: dict[Any, str] = dict(zip(system.axes, self._indices, strict=True))
         names |= {each: f"{a}.shape[{axis}]" for each, (a, axis) in system.extents.items()}
-        # The guard is first, so that targets can ask it about many indices at once. What is the
-        # same for all of them they take out of their loops.
+        # The guard is first, so that targets can test it for many indices at once, and move out of
+        # their loops what is the same for all.
         inside = zip(self._indices, self._extents, strict=True)
         yield f"    if {' and '.join(f'{i} < {n}' for i, n in inside)}:"
         for symbol, number in system.numbers.items():
@@ -191,8 +191,8 @@ class _KernelText:
                 text = name
             names[symbol] = text
         printer = Printer(names, [*system.axes, *system.extents])
-        # Sums of elements come first: one takes one register, where its elements take several, and
-        # a GPU's thread has too few for those of two arrays.
+        # Sums of elements come first: a sum takes one register, and its elements take several. A
+        # GPU's thread has too few for those of two arrays.
         values, sums = _sums_of_elements(values, system.accesses.keys(), fresh)
         for symbol, value in sums:
             yield f"{symbol.name} = {printer.text(value)}"

@@ -51,7 +51,7 @@ class System:
     numbers : mapping
         Symbol to the name of a number.
     extents : mapping
-        Symbol to an array and its axis whose extent it is.
+        Symbol to the array and the axis that have this extent.
     boundary : tuple of str
         For each axis what is beyond its ends; ``""`` where nothing is read there.
     cval : float

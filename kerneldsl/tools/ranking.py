@@ -177,9 +177,9 @@ def score(device: DeviceLike | None = None) -> Score:
     Returns
     -------
     Score
-        Its `total`, and the parts: 1000 points for a discrete GPU, 500 for an integrated one, 100
-        for a share of a GPU, 50 for a CPU, 10 for anything else; and less than 40 together for
-        compute capability, memory and multiprocessors.
+        Its `total`, and the parts. A discrete GPU has 1000 points, an integrated one 500, a share
+        of a GPU 100, a CPU 50, and anything else 10. Compute capability, memory and multiprocessors
+        together add less than 40.
 
     Raises
     ------

@@ -2,8 +2,8 @@
 
 A forked child has the kernel as it is here, so nothing is sent to it. What it compiles it leaves in
 the cache on disk, where this process finds it. Nothing is measured meanwhile. A child that does not
-end in time is killed, and what it had to compile is compiled here: to fork beside threads of other
-libraries may leave their locks closed (POSIX fork, "Rationale").
+end in time is killed, and this process compiles its code. That happens because a fork beside
+threads of other libraries may leave their locks closed (POSIX fork, "Rationale").
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class CompileAhead:
         self._candidates = candidates
         self._processes = processes or host_device().limits.multiprocessor_count
         self._is_on = self._processes > 1 and disk_cache().user is not None
-        #: Numbers of the plans, the most likely first, whose code was not looked at yet.
+        #: Numbers of the plans with code that was not looked at yet, the most likely first.
         self._left = sorted(
             range(len(candidates)), key=lambda number: candidates[number].point.predicted_ns
         )
@@ -89,7 +89,7 @@ def compile_in_children(
 ) -> None:
     """Compile into the cache on disk, in several processes; return when all have ended.
 
-    What fails is left to whoever needs that code. An interrupt ends the children.
+    A failure is left to the launch that needs the code. An interrupt ends the children.
     """
     if not hasattr(os, "fork"):
         return

@@ -182,7 +182,7 @@ def make_flush(device: Device, stream: BaseStream | None) -> Callable[[], None]:
 
     - `device`: where. On the CPU the calling thread writes, so the inner caches of other cores keep
       what they hold.
-    - `stream`: whose order the writing has.
+    - `stream`: the stream that writes.
     """
     nbytes = _TIMES * _last_cache_bytes(device)
     if device.shares_host_memory:

@@ -60,7 +60,7 @@ class PlanRecord:
 class LaunchRecords:
     """Records of one launch."""
 
-    #: Of which.
+    #: The launch that was tuned.
     launch: TunedLaunch
     #: Digest of the key under which its choice is found.
     digest: str
@@ -190,8 +190,8 @@ def _launch_order(each: LaunchRecords) -> tuple[Any, ...]:
 def merge_records(others: Iterable[LaunchRecords]) -> tuple[int, int]:
     """Take records into the cache; return how many measurements came in, and how many stayed.
 
-    Of two measurements of one plan that counts whose interval is narrower; so the order in which
-    files are merged does not matter. The choices of the launches are made again.
+    Of two measurements of one plan, the one with the narrower interval counts. So the order in
+    which files are merged does not matter. The choices of the launches are made again.
     """
     known = {each.digest: each for each in read_records()}
     taken = kept = 0

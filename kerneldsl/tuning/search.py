@@ -1,16 +1,17 @@
 """Search of a space of plans for the fastest, with few measurements.
 
-Plans are known by what the cost model predicts and by their parameters. The model is mostly wrong
-by factors that depend on single parameters (what a longer vector is worth on this device, what
-spilled registers cost), so a linear model of the logarithm of measured over predicted time, with an
-indicator for each value of each parameter, is fitted to what has been measured. Its prior is the
-cost model itself. The next plan is the one whose time may be lowest, within the uncertainty of the
-fit. The search ends when no plan that is left promises a gain. In a large space, where values of
-two parameters may go well together though neither does by itself, it then walks on: the plans that
-differ least from the fastest are measured, and from a faster one it goes on in the same way.
+A plan has parameters and a time that the cost model predicts. Most errors of the model are factors
+that depend on single parameters, such as the gain of longer vectors on this device, or the cost of
+spilled registers. So a linear model is fitted to the logarithm of measured over predicted time. It
+has an indicator for each value of each parameter, and the cost model itself is its prior. The next
+plan is the one with the lowest possible time, within the uncertainty of the fit. The search ends
+when no plan that is left promises a gain.
 
-The constants below were chosen with the times of every plan of 22 kernels at 7 sizes on an H200:
-they find 0.98 of the optimum with 9 of 100 plans, where the model's first plans have 0.91.
+In a large space, two values may be good together though neither is good alone. There the search
+continues: it measures the plans that differ least from the fastest, and goes on from a faster one.
+
+The constants below were chosen with the times of every plan of 22 kernels at 7 sizes on an H200.
+They find 0.98 of the optimum with 9 of 100 plans; the model's first plans have 0.91.
 
 References
 ----------
@@ -35,8 +36,8 @@ __all__ = ["Point", "TuningOptions", "search", "search_all"]
 
 #: What a plan must promise to gain to be measured.
 _GAIN = 0.02
-#: By how much a parameter's value is expected to change a time, as a standard deviation of the
-#: logarithm, and how far measurements scatter about the fit.
+#: Expected change of a time by a parameter's value, as a standard deviation of the logarithm, and
+#: the scatter of measurements about the fit.
 _WEIGHT_DEVIATION, _SCATTER = 0.15, 0.02
 #: How many standard deviations of the fit the search trusts in a plan's favour.
 _OPTIMISM = 0.5
@@ -63,7 +64,7 @@ def search_all(
 
     - `points`: the plans, the planner's choice first.
     - `measure`: measures one by its number; returns nanoseconds, or ``None`` if it cannot run.
-    - `is_over`: whether the budget is spent; asked before each measurement but the first.
+    - `is_over`: whether the budget is spent; called before each measurement except the first.
     - yields: the number of each plan that was measured.
     """
     for count, number in enumerate(_by_prediction(points)):
@@ -130,7 +131,7 @@ def _by_prediction(points: Sequence[Point]) -> list[int]:
 
 
 class _Fit:
-    """The linear model of what the cost model has wrong, as far as it has been measured."""
+    """The linear model of the measured errors of the cost model."""
 
     def __init__(self, points: Sequence[Point]) -> None:
         columns = _columns(points)
@@ -186,9 +187,9 @@ class TuningOptions:
     #: Called before each launch that is timed. What is measured with it is not recorded, since its
     #: effects are unknown.
     before: Callable[[], object] | None = None
-    #: Told how far it is, in a line of text.
+    #: Gets a line of text about the progress.
     tell: Callable[[str], object] | None = None
-    #: Whether a terminal shows it where nobody is told.
+    #: Whether a terminal shows the progress if `tell` is ``None``.
     shows_progress: bool = True
     #: How many compile at the same time; by default as many as there are cores.
     processes: int | None = None

@@ -1,8 +1,8 @@
 """Records in the T4 results format of autotuning tools: written, and read again.
 
-A document holds one launch. What the format has no word for (the key of a record, the interval of
-its time, what the cost model knew) is added to each result, where other tools pass it over. A
-document of another tool has no such words and cannot be taken in.
+A document holds one launch. The format has no fields for the key of a record, the interval of its
+time and the inputs of the cost model. They are added to each result, and other tools ignore them. A
+document of another tool has no such fields and cannot be imported.
 
 References
 ----------

@@ -123,7 +123,7 @@ def _forget(
 
 
 def _check(request: Request) -> None:
-    """Refuse a launch that has one plan alone, or whose time would be that of copies.
+    """Refuse a launch that has one plan alone, or that would mostly measure copies.
 
     - raises `LaunchConfigError`, `ArgumentTypeError` saying what to do instead.
     """

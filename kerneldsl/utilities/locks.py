@@ -1,12 +1,12 @@
 """Locks in a process that forks: one that a child finds open, and one that fork waits for.
 
 A process may fork while another of its threads holds a lock, to compile a kernel say. That thread
-does not exist in the child, and nothing would ever open the lock there. What the locks of this
-package protect are tables whose entries are put in whole, so the child may go on from them.
+does not exist in the child, and nothing would ever open the lock there. The locks of this
+package protect tables with entries that are put in whole, so the child may go on from them.
 
-Two things cannot be left half done: LLVM's work, and an import of another package, whose lock
-Python keeps for the thread that is gone. So fork waits for what is done under `no_fork`, as
-preparing a launch is, and under the locks of Numba's compiler and of LLVM
+Two things cannot be left half done. One is LLVM's work. The other is an import of another package:
+Python keeps its lock for the thread that is gone. So fork waits for what is done under `no_fork`,
+as preparing a launch is, and under the locks of Numba's compiler and of LLVM
 (:mod:`kerneldsl.lowering.numba_internals`).
 
 Python keeps the lock of a module for the thread that imports it. In a forked child that thread is
@@ -108,9 +108,9 @@ if hasattr(os, "register_at_fork"):
 class _NoFork:
     """A ``with`` block during which no other thread forks; several threads may be in one.
 
-    Fork waits until no other thread is in a block, and then takes locks of other libraries, too,
-    always in the same order: outer ones, inner ones. So in the block an outer or inner one may be
-    taken, and under an outer one an inner one, but not the other way round. A block must not wait
+    Fork waits until no other thread is in a block. Then it takes the locks of other libraries, too,
+    the outer ones before the inner ones. So a block may take an outer or an inner one, and under an
+    outer one an inner one, but not the other way round. A block must not wait
     for what the user's own code does, such as a kernel that runs.
     """
 

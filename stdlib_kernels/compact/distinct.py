@@ -85,9 +85,12 @@ def unique(
     -------
     values : array of shape (m,), or of the shape of `x` except for the axis
         Same kind and dtype as `x`. NaN is last; 0 and -0 are equal.
-    index : int64 array of shape (m,), where `return_index` is True
-    inverse : int64 array of the shape of `x`, or (x.shape[axis],), where `return_inverse` is True
-    counts : int64 array of shape (m,), where `return_counts` is True
+    index : int64 array of shape (m,)
+        If `return_index` is True.
+    inverse : int64 array of the shape of `x`, or (x.shape[axis],)
+        If `return_inverse` is True.
+    counts : int64 array of shape (m,)
+        If `return_counts` is True.
 
     See Also
     --------

@@ -164,9 +164,9 @@ def equalize(image: Array, *, out: Out = None) -> Any:
     Returns
     -------
     uint8 array of shape (h, w)
-        A grey value v becomes ``round(255 (c[v] - c_min) / (n - c_min))``, with halves rounded up.
-        c is the cumulative histogram, c_min its first value above 0, and n the number of pixels. An
-        image with only one grey value does not change. `out` if it is given.
+        `out` if it is given. A grey value v becomes ``round(255 (c[v] - c_min) / (n - c_min))``,
+        with halves rounded up. Here c is the cumulative histogram, c_min its first value above 0,
+        and n the number of pixels. An image with only one grey value does not change.
 
     Raises
     ------

@@ -1,16 +1,16 @@
 """Products of matrices and of stacks of them, with tiles in shared memory; transposes.
 
-A block computes one tile of the product. It goes along the inner dimension tile by tile: each
-thread loads one element of each factor, all threads wait, and each adds up the products. Large
+A block computes one tile of the product. It goes along the inner dimension tile by tile.
+Each thread loads one element of each factor, all threads wait, and each adds up the products. Large
 matrices of floats are multiplied on a GPU by `multiply_blocks`, large ones on a CPU by
 `multiply_panels`, stacks of small ones by `multiply_batches`. Large matrices of 16-bit floats are
 multiplied by `multiply_mma`.
 
 On a CPU, each thread adds up eight elements of a column. A panel contains `WIDTH` bytes of each row
-of the second factor, one row after the other, and is read from its beginning to its end. The
-threads of a block are its columns. A row of them is two vectors of the widest processors, and the
-sums of eight rows are sixteen, which fit into registers. If there are fewer last rows or columns,
-the preceding ones are computed once more, with the same bits.
+of the second factor, one row after the other. It is read from its beginning to its end. The threads
+of a block are its columns. A row of them is two vectors of the widest processors, and the sums of
+eight rows are sixteen, which fit into registers. If there are fewer last rows or columns, the
+preceding ones are computed once more, with the same bits.
 
 References
 ----------

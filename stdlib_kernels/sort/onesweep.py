@@ -1,8 +1,8 @@
 """Radix sort of long rows on a GPU: one pass over memory for each digit of eight bits.
 
 All digits are counted first. Then each block takes the next part of a row and ranks its elements by
-their digit. It looks back for the number of elements of each digit in the earlier parts, and moves
-its elements to their positions, those of one digit together.
+their digit. It looks back for the number of elements of each digit in the earlier parts. Then it
+moves its elements to their positions, those of one digit together.
 
 References
 ----------
@@ -68,9 +68,9 @@ def move_by_digit(
     """Sort rows by one digit, keeping the order of equal ones: ``keys[rows, n], out[rows, n]``.
 
     ``counts[rows, 256]`` is how many there are of each digit, ``begun[1]`` how many blocks have
-    begun. ``state[rows * parts * 256]`` has for each part and digit 0, or how many the part has
-    and ``1 << flag``, or how many it and those before it have and ``2 << flag``. What is moved
-    beside the keys is said by `gives`: ``"keys"`` nothing, ``"values"``, or ``"places"``.
+    begun. ``state[rows * parts * 256]`` has an entry for each part and digit. It is 0, or the count
+    of the part and ``1 << flag``, or the count up to this part and ``2 << flag``. `gives` names
+    what is moved beside the keys: nothing (``"keys"``), ``"values"``, or ``"places"``.
     """
     # In 64 bits a warp's number takes a register more of each thread, beside those that spill.
     t, lane, warp = kd.threadIdx.x, kd.laneid, kd.int32(kd.threadIdx.x // 32)

@@ -29,8 +29,8 @@ __all__ = ["ITEMS", "MAX_WIDTH", "as_rows", "select_first", "sort_rows", "sort_s
 
 #: Elements of a tile, as many as a row has at most; and of those each thread has 16.
 MAX_WIDTH, ITEMS = 1024, 16
-#: Threads of a block that selects: for rows up to a size, of which more are under way, and for
-#: longer ones; words that one loads before it looks at them, and bins of a digit.
+#: Threads of a block that selects: for rows up to a size, when more blocks run at once, and for
+#: longer rows. Words that a thread loads before it reads them, and bins of a digit.
 BLOCK, SHORT_ROW, WIDE_BLOCK, LOADED, BINS = 256, 1 << 14, 1024, 8, 256
 
 
@@ -101,9 +101,9 @@ def sort_rows(
 ) -> tuple[Array, Any]:
     """Sort each row, equal elements in their order, NaN last or, in descending order, first.
 
-    ``keys[rows, n]`` are contiguous, on a device. Returned are new keys, and what `gives` says
-    beside them: ``"keys"`` nothing, ``"values"`` those of ``values[rows, n]``, of any dtype, or
-    ``"places"``, where in its row each element was, as int64.
+    ``keys[rows, n]`` are contiguous, on a device. Returns new keys, and beside them what `gives`
+    names: nothing (``"keys"``), the values of ``values[rows, n]``, of any dtype (``"values"``), or
+    the former position of each element in its row, as int64 (``"places"``).
     """
     if not keys.size:
         beside = np.dtype(np.int64) if values is None else values.dtype
@@ -216,7 +216,7 @@ def select_rows(keys, found, places, flip, *, block, items, word, size, rank):
 
 
 def select_first(keys: Array, count: int, order: Order) -> tuple[Array, Array]:
-    """Return the first words of each row, of which it has more, in the row's order, with places."""
+    """Return the first words of each row, in the row's order, with their places."""
     found = allocate(keys, (keys.shape[0], count), keys.dtype)
     places = allocate(keys, found.shape, np.dtype(np.int64))
     block = BLOCK if keys.shape[1] <= SHORT_ROW else WIDE_BLOCK

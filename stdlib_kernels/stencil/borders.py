@@ -91,7 +91,7 @@ def pad_box(x, out, before, mode, fill, *, number):
 def padded(
     x: Array, dtype: np.dtype[Any], border: Border, before: Any, box: tuple[int, ...]
 ) -> Array:
-    """Return a copy of three axes with what a box reaches, whose first element is at `before`."""
+    """Return a copy of three axes with what a box reaches; `before` is its first element."""
     extents = tuple(n + m - 1 for n, m in zip(x.shape, box, strict=True))
     result = allocate(x, extents, dtype)
     offsets = tuple(int(n) for n in before)

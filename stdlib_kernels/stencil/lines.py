@@ -1,4 +1,4 @@
-"""Weights along one axis: where neighbours lie side by side, and where they lie rows apart.
+"""Weights along one axis: neighbours are side by side, or rows apart.
 
 ====================  =============  ============================================================
 kernel                array          who works
@@ -44,8 +44,8 @@ __all__ = [
 #: Threads of a block that filters rows; elements that one of them filters, odd so that their
 #: places in shared memory are in different banks.
 BLOCK, ROW_ITEMS = 256, 7
-#: Elements of a column that a thread filters, on a GPU and on the host, whose lanes take neighbours
-#: along a row: loops over few elements are vectorized there.
+#: Elements of a column that a thread filters, on a GPU and on the host. On the host, lanes take
+#: neighbours along a row, and loops over few elements are vectorized.
 COLUMN_ITEMS, HOST_COLUMN_ITEMS = 8, 2
 #: What the halo of a part is rounded up to.
 REACH = 32
@@ -64,7 +64,7 @@ class AxisWeights(NamedTuple):
 
 
 def axis_weights(weights: Any, axis: int, origin: int = 0, divisor: float = 1.0) -> AxisWeights:
-    """Return a step of weights whose middle is moved by `origin`, which must be one of them."""
+    """Return a step of weights with the middle moved by `origin`, to one of them."""
     return AxisWeights(weights, axis, offset_of(len(weights), origin), divisor)
 
 

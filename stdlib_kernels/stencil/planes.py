@@ -1,7 +1,7 @@
 """Weights along the last two axes in one pass: what is between them stays in shared memory.
 
-A block filters `ROWS` rows of `COLUMNS` columns: down the columns from global memory into shared
-memory, with the columns that the weights across reach beyond the block's, then across from there.
+A block filters `ROWS` rows of `COLUMNS` columns. First it filters down the columns, from global to
+shared memory, with the further columns that the weights across need. Then it filters across.
 Sums are formed in the order of two passes by `lines`, and have the same bits.
 
 References: those of :mod:`stdlib_kernels.stencil.lines`.

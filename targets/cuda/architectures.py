@@ -1,6 +1,6 @@
 """Architectures and PTX ISA versions that can be compiled for, and their combinations.
 
-LLVM's wheel is built with assertions: it ends the process when it is asked for a pair it does not
+LLVM's wheel is built with assertions: it ends the process for a pair that it does not
 know. So every pair is checked here, before LLVM sees it.
 
 References

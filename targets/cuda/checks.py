@@ -1,7 +1,7 @@
 """Checks of ``kd.preflight()`` for NVIDIA GPUs, from the device files to the code they take.
 
-Without an NVIDIA GPU there is nothing wrong, and it says so; with one, whatever is between it
-and a running kernel is a problem with a remedy.
+Without an NVIDIA GPU no problem is reported. With one, everything that prevents a kernel from
+running is a problem with a remedy.
 
 References
 ----------

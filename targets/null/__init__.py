@@ -1,8 +1,8 @@
 """A target without hardware: every step of the CUDA path but the last.
 
-Kernels are compiled to PTX for a described device, the PTX is checked, memory is host bytes behind
-made-up addresses, launches are validated as a driver would and recorded; nothing runs. So planning,
-launching and every error of the GPU path are tested on every machine.
+Kernels are compiled to PTX for a described device, and the PTX is checked. Memory is host bytes
+with made-up addresses. Launches are validated as by a driver and recorded, but nothing runs. So
+planning, launching and every error of the GPU path are tested on every machine.
 
 The described device is an H100 until :func:`set_device` or :func:`described_as` names another.
 

@@ -1,8 +1,8 @@
-"""Faults that the null target can be made to have: what a driver would answer, when it is asked to.
+"""Faults that a test can plan for the null target: errors that a driver would return.
 
-Errors come from the same tables as the CUDA target's, and the same
-:class:`~targets.cuda.driver.loss.DeviceWatch` takes a device out of use after a fatal one, so that
-what is above a target is tested with them on every machine.
+Errors come from the same tables as the CUDA target's. After a fatal one, the same
+:class:`~targets.cuda.driver.loss.DeviceWatch` takes the device out of use. So all layers above a
+target are tested with them on every machine.
 """
 
 from __future__ import annotations

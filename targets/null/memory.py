@@ -1,9 +1,9 @@
-"""Memory of a device that does not exist: host bytes behind made-up addresses.
+"""Memory of a device that does not exist: host bytes with made-up addresses.
 
-Every access goes through a table of allocations, so that one beyond an allocation, into freed
-memory, or through a host address is an error instead of luck. Addresses are never given out twice
-and lie where a process has no memory of its own. Fresh memory holds the byte 0xCD. The pool only
-counts the memory that a driver's pool would hold: freed memory stays reserved until it is trimmed.
+Every access goes through a table of allocations. So an access beyond an allocation, to freed memory
+or through a host address is always an error. Addresses are never given out twice, and are in a
+range without memory of a process. Fresh memory holds the byte 0xCD. The pool only counts the memory
+that a driver's pool would hold: freed memory stays reserved until it is trimmed.
 """
 
 from __future__ import annotations

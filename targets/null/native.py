@@ -1,9 +1,9 @@
 """A driver of the null target for native code, which records launches instead of making them.
 
-Its functions have the signatures of the CUDA driver's, so that what a native launcher passes to a
-driver (context, grid, packed parameters) is looked at on every machine. Whatever a driver would
-refuse, or a test has planned to fail, is answered with a status; the launch is then made again by
-way of Python, which raises it.
+Its functions have the signatures of the CUDA driver's. So what a native launcher passes to a driver
+(context, grid, packed parameters) is checked on every machine. They return a status for launches
+that a driver would refuse or a test has planned to fail. Python then repeats the launch and raises
+the error.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ _IS_EARLY = struct.pack("=QI", 6, 1)
 
 @dataclass(frozen=True, eq=False)
 class _Kernel:
-    """Kernel behind a function's handle."""
+    """Kernel of a function's handle."""
 
     executable: NullExecutable
     config: LaunchConfig
@@ -89,7 +89,7 @@ class NativeDriver:
 
     @property
     def context(self) -> int:
-        """Handle of the context that is current in this thread; 0 is none. It can be set."""
+        """Handle of the context that is current in this thread, or 0. It can be set."""
         return getattr(self._thread, "context", 0)
 
     @context.setter

@@ -36,10 +36,10 @@ class _NullCompiler(PtxCompiler):
 class NullTarget(Target):
     """Described devices, on which kernels are loaded and launched and do not run.
 
-    - `*devices`: what there is at the start.
+    - `*devices`: the devices at the start.
     - `launches`: every launch that a driver would have taken, oldest first.
     - `driver`: takes the launches of native code.
-    - `peer_access`: each device and peer whose access was enabled.
+    - `peer_access`: each device and peer with enabled access.
     - `faults`: which operations fail next, and which devices are lost.
     """
 

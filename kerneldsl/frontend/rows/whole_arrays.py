@@ -135,7 +135,7 @@ class _Finder:
             yield WholeArray(where, text, name, math.prod(shape), self.threads, is_store)
 
     def _shape(self, node: ast.expr) -> tuple[str, tuple[int, ...]]:
-        """Return an array and the shape of the part that all threads name alike, or nothing."""
+        """Return an array and the shape of the part that all threads name, or nothing."""
         if isinstance(node, ast.Name):
             return node.id, self.shapes.get(node.id, ())
         if not isinstance(node, ast.Subscript) or not isinstance(node.value, ast.Name):

@@ -189,7 +189,7 @@ class PassedArray(NamedTuple):
 def passed_arrays(arrays: Iterable[ArrayParameters], values: Sequence[Any]) -> list[PassedArray]:
     """Read arrays from the flat values of a launch.
 
-    - `arrays`: where they are.
+    - `arrays`: their places.
     - `values`: the flat values, in the order of
       :attr:`~kerneldsl.contract.abi.ParameterLayout.parameters`.
     """

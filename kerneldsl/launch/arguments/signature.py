@@ -1,9 +1,10 @@
 """Arguments against an explicit signature: what matches, what is converted, what is refused.
 
 Arrays must have the declared dtype and rank. ``[:]`` takes any strides, ``[::1]`` contiguous ones.
-Scalars are converted where the conversion keeps their meaning, as Numba's signatures do: a bool to
-any number, an int to any integer type that can hold its value, to a float or a complex, a float to
-any float or complex type (rounding, to infinity beyond its range), a complex to a complex type.
+Scalars are converted if the conversion keeps their meaning, as with Numba's signatures. A bool is
+converted to any number. An int is converted to a float, a complex, or any integer type that holds
+its value. A float is converted to any float or complex type: it is rounded, and becomes infinite
+beyond its range. A complex is converted to a complex type.
 """
 
 from __future__ import annotations

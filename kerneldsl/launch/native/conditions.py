@@ -1,10 +1,10 @@
 """Conditions on packed arguments beyond their kinds, tested in each native launch.
 
-Code that was compiled under a promise (memory that does not overlap, pointers that are aligned,
-extents that are small) is launched natively only where its conditions hold. Otherwise the launch
-goes to Python, which chooses other code. Whoever chooses code by the values of arguments says what
-the choice depends on with these conditions, and needs nothing else here. They speak of parameters
-by their numbers in :attr:`~kerneldsl.contract.abi.ParameterLayout.parameters`.
+Code may be compiled under promises: memory that does not overlap, aligned pointers, small extents.
+Native code launches it only if its conditions hold. Otherwise the launch goes to Python, which
+chooses other code. A module that chooses code by the values of arguments describes with these
+conditions what the choice depends on. They name parameters by their numbers in
+:attr:`~kerneldsl.contract.abi.ParameterLayout.parameters`.
 """
 
 from __future__ import annotations
@@ -117,9 +117,9 @@ class PackedCondition:
     kind: ConditionKind
     #: Of one or two parameters, in bytes from the start of the parameters.
     offsets: tuple[int, ...]
-    #: By kind: the divisor less one, and the rest; nothing; the parameter's bytes, with 256 added
-    #: if it has a sign, smallest and largest; rank and largest; for each array its
-    #: :func:`rank_word`, and the bytes of an element.
+    #: By kind: the divisor less one, and the rest; nothing; bytes of the parameter (with 256 added
+    #: if it has a sign), smallest and largest; rank and largest. Or, for each array, its
+    #: :func:`rank_word` and the bytes of an element.
     numbers: tuple[int, ...] = ()
 
     def words(self, before: int) -> tuple[int, ...]:

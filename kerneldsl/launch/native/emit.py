@@ -161,7 +161,7 @@ def _emit_try(
     steps, argument_count = word(Word.STEPS, POINTER), word(Word.ARGUMENT_COUNT)
     changes = f.variable(word(Word.ASKS_NUMBERS))
     require_all(arguments, steps, argument_count, args, buffer, word(Word.DEVICE), changes)
-    # The arrays that the table was made with fulfil what it asks of arrays.
+    # The arrays that the table was made with fulfil its conditions on arrays.
     look, start_it = f.block("look_at_conditions"), f.block("start_it")
     f.unless(f.equal(f.load(changes), I64(0)), look, start_it)
     require_all(conditions, word(Word.CONDITIONS, POINTER), word(Word.CONDITION_COUNT), buffer)
@@ -304,8 +304,8 @@ def _emit_few(module: ir.Module) -> Any:
 def _emit_bounds(module: ir.Module) -> Any:
     """Emit ``void bounds(ptr array, i64 rank, i64 item_bytes, ptr low, ptr high)``.
 
-    First and past-the-last address of an array, whose pointer, extents and, for a rank of 256 and
-    more, strides begin at `array`; two equal ones where an extent is 0.
+    First and past-the-last address of an array; two equal ones if an extent is 0. Its pointer and
+    extents begin at `array`, and for a rank of 256 and more its strides follow.
     """
     f = Function(
         module, "bounds", ir.VoidType(), [POINTER, I64, I64, POINTER, POINTER], is_internal=True

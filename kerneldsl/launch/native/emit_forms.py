@@ -1,4 +1,4 @@
-"""Native code that makes arrays of forms: copies of a model, in memory of their own or of others.
+"""Native code that makes arrays of forms: copies of a model, in new memory or that of others.
 
 In Python an array takes as long as a launch: 14 slots are filled, and the words for native code are
 put together. A pool takes twice as long. Native code takes memory from a free list, and the
@@ -235,8 +235,8 @@ def _load_blocks(
 def _emit_add(module: ir.Module) -> Any:
     """Emit ``i64 add(ptr slot, i64 more)``: adds to an int that a slot holds, and returns the sum.
 
-    Python code that does the same is not interrupted between its reading and its writing: CPython
-    lets other threads run where code loops, calls and begins.
+    Python code that does the same is not interrupted between its read and its write: CPython
+    switches threads only at loops, calls and the beginning of functions.
     """
     f = Function(module, "add_to_slot", I64, [POINTER, I64], is_internal=True)
     slot, more = f.args
@@ -350,8 +350,8 @@ def _emit_block(
 class ContextAddresses:
     """Places in this process that describe the context."""
 
-    #: Of two int64: tables of another generation than the first are passed over, and all native
-    #: code that may is while the second is not 0.
+    #: Address of two int64. Tables of another generation than the first are passed over. While the
+    #: second is not 0, so is all native code that may be.
     state: int
     #: Of an int64: whether a stream was ever made.
     streams_in_use: int

@@ -1,6 +1,6 @@
 """Native code that CPython calls: launching, and finding a launch.
 
-What these functions do not know they hand over to the Python functions whose places they take.
+In all other cases they call the Python functions that they replace.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from kerneldsl.utilities.dataclasses import dataclass
 __all__ = ["METHOD", "METHOD_COUNT", "MethodAddresses", "emit_methods", "emit_slow_path"]
 
 #: ``PyObject *(PyObject *self, PyObject **args, Py_ssize_t nargs, PyObject *names)``: a method with
-#: METH_FASTCALL | METH_KEYWORDS; and a vectorcall function, whose number may have its highest bit
-#: set (PY_VECTORCALL_ARGUMENTS_OFFSET).
+#: METH_FASTCALL | METH_KEYWORDS; and a vectorcall function, with a number that may have its highest
+#: bit set (PY_VECTORCALL_ARGUMENTS_OFFSET).
 METHOD = (POINTER, POINTER, I64, POINTER)
 METHOD_COUNT = I64(2**63 - 1)
 
@@ -145,12 +145,12 @@ class _Last:
         self.asked_with = [(f.at(kernel, offset), value) for offset, value in asked_with.items()]
 
     def return_if_same(self, otherwise: Any) -> None:
-        """Return the launch where the very same objects ask again, or branch away."""
+        """Return the launch if the very same objects request it again, else branch."""
         f = self.f
         for slot, value in self.asked_with:
             before = f.b.ptrtoint(f.load(slot, 0, POINTER), I64)
             f.require(f.equal(before, f.b.ptrtoint(value, I64)), otherwise)
-        # Whoever wrote these down has written down a launch.
+        # These are written only together with a launch.
         launch = f.load(self.launch, 0, POINTER)
         f.python("Py_IncRef", ir.VoidType(), launch)
         f.b.ret(launch)

@@ -49,7 +49,7 @@ def emit_start(module: ir.Module) -> Any:
 def emit_timed_start(module: ir.Module, clock: tuple[int, int] | None) -> Any:
     """Emit the same with the time of the kernel's code in the counter, of host entries alone.
 
-    Without a clock it refuses, as for a driver's entry, whose launches the device times.
+    It refuses without a clock, and for a driver's entry: the device times its launches.
     """
     f = Function(module, "start_timed", I32, [POINTER, POINTER], is_internal=True)
     table, buffer = f.args
@@ -136,7 +136,7 @@ def _require_default_stream(f: Function, table: Any, bad: Any) -> None:
     handle = f.python("PyObject_GetAttr", POINTER, found, name)
     f.python("Py_DecRef", ir.VoidType(), found)
     f.require(f.b.not_(f.is_null(handle)), failed)
-    # Of an int; what is none is an error, and -1.
+    # The value of an int; anything else is an error, and -1.
     number = f.python("PyLong_AsLongLong", I64, handle)
     f.python("Py_DecRef", ir.VoidType(), handle)
     f.unless(f.equal(number, I64(0)), failed, go_on)
@@ -205,10 +205,10 @@ def _without_lock(
 
 
 def _tell(f: Function, table: Any, buffer: Any) -> tuple[Any, Any]:
-    """Tell the launch where the main thread waits for it.
+    """Store the place at which the main thread waits for the launch.
 
-    Returns where that was told, and what was there: a handler of a signal may launch while its
-    thread waits for another launch.
+    Returns the address of that place, and its former value: a handler of a signal may launch while
+    its thread waits for another launch.
     """
     nowhere = f.variable(I64(0))
     address = _word(f, table, HostWord.CURRENT)

@@ -1,10 +1,9 @@
 """Tensors of torch, read by the C functions that their class publishes for that.
 
-A class may carry DLPack's table of C functions, one of which describes an array without making any
-Python object, and one of which gives the stream that its library works in. What a description
-leaves out (a gradient that would have to be recorded, numbers that are to be negated or conjugated
-when they are read) is asked of the tensor itself. Tensors of a torch without that table go through
-Python.
+A class may have DLPack's table of C functions. One describes an array without making any Python
+object, another returns the current stream of the library. The description does not contain whether
+a gradient must be recorded, and whether numbers must be negated or conjugated when they are read:
+this is read from the tensor itself. Tensors of a torch without that table go through Python.
 
 References
 ----------
@@ -40,7 +39,7 @@ _DESCRIBE, _CURRENT_STREAM, _WORDS = 5, 6, 7
 
 
 class CheckKind(IntEnum):
-    """Question asked of a tensor; the answer must be ``False``."""
+    """Property of a tensor that must be ``False``."""
 
     ATTRIBUTE = 0
     METHOD = 1

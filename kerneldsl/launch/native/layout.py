@@ -1,8 +1,8 @@
 """Memory layout of CPython's and NumPy's objects that the launcher reads, looked up and tried out.
 
-Everything here was documented or found in the headers of CPython 3.11 to 3.13 and NumPy 2, and is
-tried at the first use on live objects. What does not hold raises :class:`UnknownLayout`, and then
-every launch goes through Python.
+These layouts are from the documentation and headers of CPython 3.11 to 3.13 and NumPy 2. The first
+use checks them on live objects. If one does not hold, it raises :class:`UnknownLayout`, and every
+launch goes through Python.
 
 References
 ----------

@@ -1,7 +1,7 @@
 """The native functions of this process: compiled once, put in the place of Python's methods.
 
-What is made here is never freed: a finalizer may launch a kernel while the interpreter shuts
-down, so the code, and whatever the code knows by its address, must be there to the very end.
+Nothing that is made here is freed, since a finalizer may launch a kernel while the interpreter
+shuts down. Until then, the code and all objects that it knows by address must exist.
 """
 
 from __future__ import annotations
@@ -293,7 +293,7 @@ def _compile(text: str) -> Any:
     llvm.initialize_native_asmprinter()
     module = llvm.parse_assembly(text)
     module.verify()
-    # Optimizing the text takes LLVM twice as long as all the rest, and gains nothing to speak of.
+    # Optimizing the text takes LLVM twice as long as all the rest, and gains almost nothing.
     machine = llvm.Target.from_default_triple().create_target_machine(opt=1, jit=True)
     engine = llvm.create_mcjit_compiler(module, machine)
     engine.finalize_object()
@@ -321,7 +321,7 @@ def _keep_forever(value: Any) -> None:
 def begin_generation() -> None:
     """Pass over every table that was made so far; launches are prepared again.
 
-    For whoever changes what Python would choose for a launch, such as another plan for it.
+    Call it after a change of what Python would choose for a launch, such as another plan for it.
     """
     _state[0] += 1
 

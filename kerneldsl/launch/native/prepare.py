@@ -1,12 +1,12 @@
 """From a launch that Python has made to a table by which native code repeats it.
 
-The dispatcher has just accepted these arguments in this shape, so nothing here is an error: what a
-table cannot express gives none, and such launches stay with Python.
+The dispatcher has just accepted these arguments in this shape, so nothing here is an error. If a
+table cannot express a launch, there is no table, and Python makes the launch.
 
 Code is compiled for promises (:class:`~kerneldsl.contract.Promises`). They are fewer than the facts
-about the arguments that chose it. A native launch checks only the promises that the code relies on,
-and that the addresses of the arguments are not better aligned than those it was chosen for, so that
-better ones get code that uses it.
+about the arguments that chose it. A native launch checks only the promises that the code relies on.
+It also checks that the arguments are not better aligned than those it was chosen for: for them,
+Python chooses code that uses their alignment.
 """
 
 from __future__ import annotations
@@ -194,9 +194,9 @@ def conditions_of(
 ) -> list[Condition]:
     """Say under which conditions code may be launched.
 
-    `compiled` is what the code was compiled for, `found` what held of the arguments that it was
-    chosen for, and `written` holds the positions of arguments that the kernel may write. `integers`
-    are the parameters that pass int64 scalars. Conditions are of parameters by their numbers.
+    `compiled` has the promises of the code, `found` the facts about the arguments that it was
+    chosen for. `written` holds the positions of arguments that the kernel may write. `integers` are
+    the parameters that pass int64 scalars. Conditions name parameters by their numbers.
     """
     conditions: list[Condition] = []
     for number, array in enumerate(arrays):
@@ -271,9 +271,9 @@ def _disjoint(
             yield Distinct(first[0], second[0])
 
 
-# Each condition becomes guards, which look up one name in one dictionary (or one closure cell, or
-# an object's type, or an array's flags) and compare by identity. A condition that cannot be said so
-# gives no guards, and its launches stay with Python.
+# Each condition becomes guards. A guard looks up one name in one dictionary (or one closure cell,
+# or an object's type, or an array's flags) and compares by identity. If a condition cannot be
+# expressed by guards, Python makes the launches.
 
 #: Is never chosen.
 _NOBODY = object()
@@ -286,8 +286,8 @@ def _held(names: dict[Any, Any], key: Any, value: Any) -> Guard:
 def capture_guards(captured: tuple[Captured, ...]) -> list[Guard] | None:
     """Return the guards for captured constants as they are now, which must be the kernel's.
 
-    ``None`` says that one is read in another way than from globals, closures and attributes, has
-    changed, or has arrays whose contents are compared.
+    ``None`` if one of them is not read from globals, closures and attributes, has changed, or has
+    arrays with contents that must be compared.
     """
     found: list[Guard] = []
     for each in captured:

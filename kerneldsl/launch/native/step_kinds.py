@@ -115,8 +115,8 @@ class DeviceArrayStep(ArgumentStep):
     refused: int
     #: Words to copy.
     word_count: int
-    #: The block of an array which fulfils all that is asked. Where an argument has that very block
-    #: again, what it passes is in the buffer already.
+    #: The block of an array that fulfils all conditions. If an argument has that very block again,
+    #: the buffer already contains what it passes.
     block: bytes | None
 
     kind = StepKind.DEVICE_ARRAY
@@ -160,7 +160,7 @@ class DescribedStep(ArgumentStep):
     #: With the bytes of an element in the second byte, and above them the bits of an address that
     #: must be 0.
     layout: int
-    #: Address of what else is asked.
+    #: Address of the further checks.
     checks: int
 
     kind = StepKind.DESCRIBED

@@ -192,9 +192,9 @@ def _scalar_step(
 
 # Arrays of CuPy, read by the attributes that CuPy documents.
 #
-# CuPy publishes no C functions; its attributes are C members behind Python's protocol, so asking
-# for them by native code costs a few hundred nanoseconds an array: less than making any object of
-# kerneldsl, more than a tensor's description.
+# CuPy publishes no C functions. Its attributes are C members that are read by Python's protocol. In
+# native code this takes a few hundred nanoseconds for an array: less than making an object of
+# kerneldsl, and more than a tensor's description.
 #
 # See CuPy, ``cupy.ndarray``, ``cupy.cuda.MemoryPointer`` and ``cupy.cuda.get_current_stream``.
 
@@ -216,7 +216,7 @@ class _AttributeNames:
 
     #: Address of the names.
     names: int
-    #: Returns the current stream, whose ``ptr`` is the handle.
+    #: Returns the current stream; its ``ptr`` is the handle.
     current_stream: Any
     #: What the addresses belong to.
     keep: tuple[Any, ...] = field(repr=False)

@@ -1,8 +1,8 @@
 """Read a kernel or function in normal form as SymPy expressions of its arguments.
 
-The statements are run with symbols in the place of values: an element of an array is a symbol, an
-assignment a name for an expression, a branch a ``Piecewise`` or a condition of what is stored in
-it. What has no meaning to SymPy, or none to a derivative, is refused at its line.
+The statements are run with symbols for values. An element of an array is a symbol, and an
+assignment names an expression. A branch is a ``Piecewise``, or a condition of the stores in it.
+Statements without a meaning for SymPy, or for a derivative, are refused at their line.
 """
 
 from __future__ import annotations

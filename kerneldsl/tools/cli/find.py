@@ -155,7 +155,7 @@ def choose_member(
 
     A kernel without a space is returned as it is.
 
-    Raises `ArgumentValueError` if there is no such member, or several have code of their own.
+    Raises `ArgumentValueError` if there is no such member, or several have different code.
     """
     values = read_member(member)
     if isinstance(kernel, SpacedKernel | OpenSpacedKernel):

@@ -79,7 +79,7 @@ def status(as_json: JsonOption = False) -> None:
 
 
 def _live(info: DeviceInfo) -> dict[str, Any]:
-    """Return what changes from moment to moment, read once; ``None`` for what cannot be had."""
+    """Return the values that change over time, read once; ``None`` for unavailable ones."""
     from kerneldsl.contract.info_display import known
 
     values, unavailable = info.collect(info.fields(is_live=True))

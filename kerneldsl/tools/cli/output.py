@@ -86,7 +86,7 @@ def new_console(*, stderr: bool = False) -> Console:
         stderr=stderr,
         highlight=False,
         width=None if is_sized else _PIPED_WIDTH,
-        # An old Windows terminal is written to by calls of its own; a pipe is not.
+        # An old Windows terminal needs special calls; a pipe does not.
         legacy_windows=None if stream.isatty() else False,
     )
 

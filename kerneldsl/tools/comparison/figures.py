@@ -50,7 +50,7 @@ class Figure:
     values: list[float]
     #: Whether it is a rate.
     more_is_better: bool
-    #: Of a median whose samples are not there.
+    #: Those of a median without samples.
     quartiles: Quartiles | None = None
     #: The least and the greatest sample, where nothing else is known of them.
     extremes: tuple[float, float] | None = None

@@ -1,7 +1,7 @@
 """Looks for libraries, tools and packages without loading any of them.
 
-A graphics library can crash or hang when it is loaded on a machine without a display, so what is
-there is told from files. ``ctypes.util.find_library`` is not used on Linux: it starts a compiler
+A graphics library can crash or hang when it is loaded on a machine without a display, so only files
+are read. ``ctypes.util.find_library`` is not used on Linux: it starts a compiler
 where the loader's cache has no answer.
 """
 
@@ -66,7 +66,7 @@ def find_library(linux: str, *, macos: str | None = None, windows: str | None = 
 
 
 def _candidates(name: str) -> Iterator[str]:
-    """Return the files of a name, in the order in which the loader would come upon them."""
+    """Return the files of a name, in the order in which the loader would find them."""
     chosen = filter(None, os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep))
     for folder in chosen:
         if os.path.isfile(path := os.path.join(folder, name)):
@@ -85,8 +85,8 @@ def _loader_cache() -> dict[str, str]:
     listing = tool_output(tool, "-p") if tool else None
     found: dict[str, str] = {}
     entries = _CACHED.findall(listing or "")
-    # A library of 64 bits is listed with its architecture, such as (libc6,x86-64); one of 32 bits
-    # on the same machine without, and it is useless here.
+    # A library of 64 bits is listed with its architecture, such as (libc6,x86-64). One of 32 bits
+    # is listed without, and is useless here.
     for name, _, path in sorted(entries, key=lambda entry: "," not in entry[1]):
         found.setdefault(name, path)
     return found

@@ -1,6 +1,6 @@
-"""Probes for the files that each backend leaves on a machine where it is installed.
+"""Probes for the files of each installed backend.
 
-A probe reads files, asks a tool with a time limit, or looks a package up; it loads no graphics
+A probe reads files, runs a tool with a time limit, or looks a package up. It loads no graphics
 library into this process.
 
 References
@@ -49,7 +49,7 @@ class Finding:
     what: str
     #: Its version, if it can be known.
     version: str | None = None
-    #: Where it was found.
+    #: The files that show it.
     evidence: tuple[str, ...] = ()
 
 

@@ -3,9 +3,9 @@
 To integers, limits are comparisons, which LLVM vectorizes. LLVM's ``llvm.fptosi.sat`` has the same
 values, but its vectorizer leaves it to single elements.
 
-For float16, LLVM calls functions of its C runtime library on processors that have no instruction
-for it, which a process need not have: x86 processors without F16C, and those whose AVX Numba does
-not use. Code that computes in float16 contains these functions.
+For float16, LLVM calls functions of its C runtime library on processors without an instruction for
+it. These are x86 processors without F16C, and those with AVX that Numba does not use. A process
+need not have that library, so code that computes in float16 contains these functions.
 
 References
 ----------

@@ -169,7 +169,7 @@ class CudaArtifact(Artifact):
 
     @property
     def uses_dynamic_shared(self) -> bool:
-        """True if a launch may want dynamic shared memory."""
+        """True if a launch may use dynamic shared memory."""
         return self.specialization.traits.uses_dynamic_shared
 
     @property
@@ -190,7 +190,7 @@ class CudaArtifact(Artifact):
         """Return the code as ``"ptx"``, ``"llvm"``, ``"source"`` or ``"sass"``.
 
         The form is ``"ptx"``; ``"llvm"``, the optimized module; ``"source"``, the normal form as
-        Python; or ``"sass"``, the machine code as text, which takes ptxas and nvdisasm.
+        Python; or ``"sass"``, the machine code as text. The last needs ptxas and nvdisasm.
 
         Raises `ValueError` for another form.
         """
@@ -255,8 +255,8 @@ class CudaArtifact(Artifact):
     def resources(self) -> Resources:
         """Return what ptxas says the kernel takes, with the memory that each launch adds.
 
-        It is assembled once. Raises `ToolMissingError` where there is no ptxas. Raises
-        `CompileError` where ptxas refuses the PTX.
+        It is assembled once. Raises `ToolMissingError` if ptxas is missing. Raises
+        `CompileError` if ptxas refuses the PTX.
         """
         if self._cubin is not None:
             from targets.cuda.compile.cubin_file import read_cubin
@@ -307,7 +307,7 @@ def naming_inline_text(specialization: Specialization, ptx: str, arch: str) -> I
 
 
 def _named(error: CompileError, unit: FunctionUnit, ptx: str, arch: str) -> CompileError | None:
-    """Return an error about the first text that is refused; ``None`` where it is none."""
+    """Return an error about the first inline text that is refused, or ``None``."""
     lines = ptx.splitlines()
     refused: dict[str, list[str]] = {}
     for number, complaint in _COMPLAINT.findall(str(error)):
@@ -332,7 +332,7 @@ def _named(error: CompileError, unit: FunctionUnit, ptx: str, arch: str) -> Comp
 
 
 def _block_around(lines: list[str], at: int) -> str | None:
-    """Return the inline text that a line of PTX stands in."""
+    """Return the inline text that contains a line of PTX."""
     first = at
     while first >= 0 and lines[first].strip() != _BEGIN:
         if first < at and lines[first].strip() == _END:
@@ -349,7 +349,7 @@ def _squeezed(text: str) -> str:
 
 
 def _pattern(text: str) -> re.Pattern[str]:
-    """Return what finds a text whose operands have become registers."""
+    """Return a pattern that finds a text after its operands have become registers."""
     parts, end = [], 0
     squeezed = _squeezed(text)
     for found in _OPERAND.finditer(squeezed):

@@ -50,7 +50,7 @@ def compile_kernel(
     - raises `KernelTypingError` where Numba cannot type the kernel.
     - raises `LibdeviceMissingError` where a mathematical function needs libdevice and there is
       none.
-    - raises `ResourceLimitError` where it declares more static shared memory than a block can have,
+    - raises `ResourceLimitError` if it declares more static shared memory than a block can have,
       or a local array that is larger than a thread's local memory.
     - raises `CompileError` where a word needs a newer architecture, or lowering fails otherwise.
     - raises `ValueError` for a mapping that the kernel cannot have.
@@ -294,7 +294,7 @@ def _check_local(specialization: Specialization, arch: Architecture) -> None:
 
 
 def _check_mapping(specialization: Specialization) -> None:
-    """Refuse a planner's mapping that would run a body otherwise than it can tell."""
+    """Refuse a planner's mapping that would change what a body computes."""
     mapping, ndim = specialization.mapping, specialization.mode.forall_ndim
     if ndim is not None and specialization.traits.uses_grid_only:
         mapping.axes_of(ndim)

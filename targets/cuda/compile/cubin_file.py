@@ -218,13 +218,13 @@ def _text(names: bytes, at: int) -> str:
     return names[at : names.index(b"\0", at)].decode()
 
 
-# Machine code of a kernel for a file: by ptxas, or by nvJitLink where that is missing.
+# Machine code of a kernel for a file: by ptxas, or by nvJitLink if ptxas is missing.
 
 
 def make_cubin(ptx: str, arch: str) -> bytes:
     """Return the machine code of PTX, an ELF file.
 
-    Raises `ToolMissingError` where there is neither ptxas nor nvJitLink, or ptxas does not know the
+    Raises `ToolMissingError` if both ptxas and nvJitLink are missing, or ptxas does not know the
     architecture. Raises `CompileError` where the PTX is refused.
     """
     try:

@@ -33,7 +33,7 @@ def find_libdevice() -> Path | None:
     """Return where libdevice is, or ``None``.
 
     Looked for in: what ``cuda.pathfinder`` finds, NVIDIA's wheels beside this Python's packages,
-    ``CUDA_HOME`` and ``CUDA_PATH``, the toolkit whose ``nvcc`` is on ``PATH``,
+    ``CUDA_HOME`` and ``CUDA_PATH``, the toolkit with the ``nvcc`` on ``PATH``,
     ``/usr/local/cuda``.
     """
     for place in _places():
@@ -90,7 +90,7 @@ def toolkit_directories() -> Iterator[Path]:
 def require_libdevice(function: str, where: SourceLocation | None) -> Path:
     """Return where libdevice is, or say what needs it and how to get it.
 
-    Raises `LibdeviceMissingError` where there is none.
+    Raises `LibdeviceMissingError` if it is missing.
     """
     path = find_libdevice()
     if path is None:

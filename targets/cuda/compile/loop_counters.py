@@ -28,10 +28,10 @@ from targets.cuda.compile.ptx_lines import (
 
 __all__ = ["count_turns_down", "shorten_counters"]
 
-# LLVM ends a loop where its counter equals a bound. ptxas (seen with 13.0) unrolls a loop of PTX by
-# four more, and loads what four turns need at once, where the number of turns is compared as
-# ``setp.gt.s64``, but not where 64-bit integers are compared for equality: the loop that nvcc
-# compiles has sixteen loads in flight, the same loop by LLVM four.
+# LLVM ends a loop when its counter equals a bound. If the number of turns is compared by
+# ``setp.gt.s64``, ptxas (seen with 13.0) unrolls a loop of PTX by four more, and loads at once what
+# four turns need. It does not do so if 64-bit integers are compared for equality. So a loop that
+# nvcc compiles has sixteen loads in flight, and the same loop by LLVM has four.
 
 _STEP = re.compile(r"^\s*add\.s64\s+(%rd\d+), \1, (-?\d+);")
 _COMPARISON = re.compile(r"^\s*setp\.(eq|ne)\.b64\s+(%p\d+), (%rd\d+), (%rd\d+|-?\d+);")
@@ -52,10 +52,10 @@ class _Counter(NamedTuple):
 
 @on_functions("setp")
 def count_turns_down(lines: list[str], report: Report) -> list[str]:
-    """Return a module whose innermost loops end when a distance is no longer positive.
+    """Return a module in which innermost loops end when a distance is no longer positive.
 
-    Such a loop has no label, no barrier and no pragma inside, adds a number to a register in each
-    turn, and ends where that equals a register or a number that the loop does not change.
+    Such a loop has no label, no barrier and no pragma inside. It adds a number to a register in
+    each turn. It ends when that equals a number, or a register that the loop does not change.
 
     Examples
     --------
@@ -91,7 +91,7 @@ def count_turns_down(lines: list[str], report: Report) -> list[str]:
 
 
 def _counter(loop: Loop) -> _Counter | None:
-    """Return the counter of a loop, where it is one to write otherwise."""
+    """Return the counter of a loop that can be rewritten, or ``None``."""
     body = loop.body
     branch, way_out = branch_of(body[-1]), None
     if branch is None or len(loop.labels) > 1 or uses_of(re.escape(loop.label), body) > 1:

@@ -150,6 +150,6 @@ def with_bounds(
     return replace(options, launch_bounds=(first + added, *others))
 
 
-# The block of a kernel with tiles where nobody chooses one.
+# The block of a kernel with tiles if none is chosen.
 
 DEFAULT_TILE_BLOCK: Final[Dim3] = (256, 1, 1)

@@ -1,10 +1,10 @@
 """From an extent to a grid and a block.
 
-Under ``forall`` of an element kernel that uses ``grid`` alone, the mapping it was compiled for says
-how many indices a block works on; by default the last axis of the extent runs along x, so that
-neighbouring threads touch neighbouring elements of a C-contiguous array. The entry's prologue
-undoes the mapping, and where the grid was cut to the device's limit it loops. Every other kernel
-has the first axis along x, one element a thread.
+Under ``forall``, an element kernel that uses ``grid`` alone is compiled for a mapping, which has
+the number of indices of a block. By default the last axis of the extent runs along x. So
+neighbouring threads access neighbouring elements of a C-contiguous array. The entry's prologue
+computes indices from the mapping, and loops if the grid was cut to the device's limit. Every other
+kernel has the first axis along x, and one element for each thread.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Numba's lowering of ``math``, ``cmath`` and NumPy's functions calls LLVM's intri
 library by name. When modules are linked those names become the device's: LLVM's intrinsic where
 the hardware is exact (rounding), else libdevice. Square roots are
 :mod:`targets.cuda.compile.square_roots`. One table serves every function,
-and a name that stands in neither is an error.
+and a name that is in neither is an error.
 
 References
 ----------
@@ -40,7 +40,7 @@ _NUMBA_TO_LIBDEVICE = {
     "nextafter": "nextafter",
 }
 
-#: Single-precision functions with an approximate instruction behind them.
+#: Single-precision functions with an approximate instruction.
 _APPROXIMATE = frozenset({"cos", "exp", "exp10", "log", "log10", "log2", "pow", "sin", "tan"})
 
 
@@ -92,7 +92,7 @@ _REMAINDER = re.compile(r"= frem (?:[a-z]+ )*?(float|double) ([^,\n]+), ([^,\s]+
 def rename_math(text: str, *, fastmath: bool) -> str:
     """Rename the mathematical functions of a module in LLVM's textual form.
 
-    Approximate functions are used under `fastmath` where there are any. A floating-point remainder
+    Under `fastmath`, approximate functions are used if they exist. A floating-point remainder
     becomes a call, because the back end's own expansion is wrong for large quotients.
     """
     table = _FAST if fastmath else _EXACT

@@ -1,4 +1,4 @@
-"""The GPU as Numba meets it: a target of its own, made at the first compilation."""
+"""The GPU as a separate target of Numba, made at the first compilation."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """From an entry's lean parameters to Numba's values, and what the launch promises of them.
 
-A promise becomes something that LLVM cannot lose: an attribute of a pointer, a mask on a length
-whose low or high bits are known to be zero, one value in the place of two that are equal. Where
-nothing else is left it is an assumption.
+A promise becomes something that LLVM cannot lose: an attribute of a pointer, a mask for the bits of
+a length that are known to be zero, or one value instead of two equal ones. Otherwise it becomes an
+assumption.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def _data_type(context: Any, dtype: str) -> ir.Type:
 
 
 def _only_read(specialization: Specialization) -> frozenset[int]:
-    """Return the numbers of arrays through whose pointers nothing is written."""
+    """Return the numbers of arrays with pointers that are only read."""
     positions = [
         position for position, kind in enumerate(specialization.kinds) for _ in array_kinds((kind,))
     ]
@@ -95,8 +95,8 @@ def _only_read(specialization: Specialization) -> frozenset[int]:
 def _sees_others(specialization: Specialization) -> bool:
     """Return whether a thread may see what others write while it runs.
 
-    It does behind barriers, fences and what is atomic. In between LLVM takes memory that one
-    pointer alone leads to for unchanged, as calls that are not given the pointer cannot write it.
+    It does after barriers, fences and atomic operations. In between, LLVM assumes that memory with
+    one pointer alone is unchanged, since calls that do not get the pointer cannot write it.
     """
     meeting = Effect.BARRIER | Effect.FENCE | Effect.ATOMIC
     uses = specialization.unit.all_uses()
@@ -170,8 +170,8 @@ class ParameterReader:
     def _assume_aligned(self, data: ir.Value, alignment: int) -> None:
         """Let LLVM count on the alignment of an array, also where vectors of it are read.
 
-        It drops an assumption of an address alone when it moves the address to a branch, such as
-        behind the test of an index; of a comparison it does not.
+        It drops an assumption about an address alone when it moves the address to a branch, such as
+        after the test of an index. It keeps an assumption about a comparison.
         """
         builder = self._builder
         if not self._is_wide:
@@ -220,13 +220,13 @@ class ParameterReader:
         if self._promises.is_disjoint and (is_only_read or not self._sees_others):
             pointer.attributes.add("noalias")
             if is_only_read:
-                # LLVM finds it for itself, but not of a pointer whose address is looked at.
+                # LLVM finds it for itself, except for a pointer with an address that is used.
                 mark_only_read(pointer)
 
     def _shape(
         self, kind: ArrayKind, shape: Sequence[ir.Value], promises: ArrayPromises
     ) -> list[ir.Value]:
-        """Return a shape whose rows are as long as is promised."""
+        """Return a shape with rows of the promised length."""
         known = list(shape)
         if kind.ndim > 1 and kind.layout != "A":
             # Rows follow each other without gaps, so that the distance of two is their length.
@@ -246,7 +246,7 @@ class ParameterReader:
         ]
 
     def _length(self, parameter: ir.Value) -> ir.Value:
-        """Return a length; where it is known to fit 31 bits it has no others."""
+        """Return a length, cut to 31 bits if it is known to fit them."""
         if not self._promises.is_narrow:
             return parameter
         return self._narrow(parameter)
@@ -260,7 +260,7 @@ class ParameterReader:
 
 @dataclass(frozen=True)
 class _Array:
-    """One array's values; no strides where they follow from the shape."""
+    """One array's values; no strides if they follow from the shape."""
 
     pointer: ir.Value
     shape: list[ir.Value]

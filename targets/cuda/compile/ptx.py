@@ -1,8 +1,8 @@
 """From the modules that Numba lowered to PTX: link, internalize, check, optimize, write.
 
-Everything that could make LLVM end the process is checked first: the pair of architecture and PTX
-version (:mod:`targets.cuda.architectures`), the modules themselves (LLVM's verifier), and that
-nothing is called that does not exist on a device.
+Everything that could make LLVM end the process is checked first. These are the pair of architecture
+and PTX version (:mod:`targets.cuda.architectures`), the modules themselves (LLVM's verifier), and
+calls of functions that do not exist on a device.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class MissingFunction(Exception):
 
 @dataclass(frozen=True)
 class Linked:
-    """A kernel's module, complete and internal but for its entry."""
+    """A kernel's module, complete, with everything internal except its entry."""
 
     #: The module.
     module: Any
@@ -265,8 +265,8 @@ def write_ptx(
     if not ROOTS.keys().isdisjoint(linked.symbols) and restore_roots(module):
         _optimize(module, machine, speed_level=1)
     if views_shared and optimize:
-        # The back end replaces generic addresses by those of shared memory, and LLVM knows the
-        # alignment of these alone, without which it reads vectors number by number.
+        # The back end replaces generic addresses by those of shared memory. LLVM knows the
+        # alignment of these alone; without it, vectors are read number by number.
         machine.emit_assembly(module)
         _optimize(module, machine, speed_level=1)
     _name_leftovers(module, entry_name)

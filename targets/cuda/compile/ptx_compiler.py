@@ -1,4 +1,4 @@
-"""The compiler of every target whose code is PTX: compile, keep code, map an extent onto blocks."""
+"""The compiler of all targets with PTX code: compile, store code, map an extent onto blocks."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class PtxCompiler(Compiler):
         self.name = name
 
     def compiles_for_block(self, traits: KernelTraits) -> bool:
-        """Return whether threads are told at compile time which elements of tiles are theirs."""
+        """Return whether each thread's elements of tiles are fixed at compile time."""
         return traits.uses_tiles
 
     def launch_arch(self, traits: KernelTraits, arch: str) -> str:

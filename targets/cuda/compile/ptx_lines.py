@@ -268,7 +268,7 @@ _HEADER = re.compile(r"^\s*\.version\s+(\d+)\.(\d+)\s+\.target\s+(\w+)", re.MULT
 #: LLVM counts calls, and Numba functions, since the process began.
 _CALL = re.compile(r"(// callseq |\bprototype_)(\d+)")
 _VERSION = re.compile(r"(B)(\d+v\d+)(?=B)")
-#: An array in shared memory whose size is known: its alignment, bits of an element and extent.
+#: An array of known size in shared memory: its alignment, bits of an element and extent.
 _SHARED = re.compile(r"\.shared\s+\.align\s+(\d+)\s+\.b(\d+)\s+[\w$]+(?:\[(\d+)\])?;")
 
 
@@ -309,7 +309,7 @@ def matrix_shared_bytes(ptx: str) -> int:
 
 
 def read_header(ptx: str) -> tuple[tuple[int, int], str] | None:
-    """Return a module's version of PTX and its target; ``None`` where they are not there.
+    """Return a module's version of PTX and its target; ``None`` if they are missing.
 
     Examples
     --------

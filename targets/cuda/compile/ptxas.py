@@ -1,4 +1,4 @@
-"""NVIDIA's assembler, where there is one: what a kernel takes, without a GPU.
+"""NVIDIA's assembler, if it is installed: the resources of a kernel, without a GPU.
 
 References
 ----------
@@ -36,7 +36,7 @@ __all__ = [
     "tool_places",
 ]
 
-# SASS, the machine code of a kernel as text, by NVIDIA's disassembler where there is one.
+# SASS, the machine code of a kernel as text, by NVIDIA's disassembler if it is installed.
 #
 # See CUDA Binary Utilities, section "nvdisasm".
 
@@ -50,10 +50,10 @@ def find_nvdisasm() -> Path:
 
 
 def disassemble(cubin: bytes) -> str:
-    """Return machine code as text, with the lines of the source where it has them.
+    """Return machine code as text, with the lines of the source if the code has them.
 
-    Raises `ToolMissingError` where there is no nvdisasm. Raises `CompileError` where it cannot read
-    the code, such as that of an architecture that is newer than it.
+    Raises `ToolMissingError` if nvdisasm is missing. Raises `CompileError` if it cannot read the
+    code, such as that of an architecture that is newer than it.
     """
     tool = find_nvdisasm()
     with tempfile.TemporaryDirectory(prefix="kerneldsl-") as directory:
@@ -105,8 +105,8 @@ def assemble(ptx: str, arch: str, *, optimize: bool = True, is_whole: bool = Tru
     With `optimize` it takes the time that a good result needs. PTX that is not `is_whole` calls
     functions of code that it will be linked with.
 
-    Raises `ToolMissingError` where there is no ptxas, or this one does not know the architecture.
-    Raises `CompileError` where it refuses the PTX; its log is in the message.
+    Raises `ToolMissingError` if ptxas is missing, or does not know the architecture. Raises
+    `CompileError` if it refuses the PTX; its log is in the message.
     """
     tool = find_ptxas()
     with tempfile.TemporaryDirectory(prefix="kerneldsl-") as directory:
@@ -186,7 +186,7 @@ def threads_with(registers: int) -> int:
     return _REGISTERS_PER_BLOCK // per_warp * _WARP
 
 
-# Programs of NVIDIA's toolkit, which is not needed: they are looked for where it may be.
+# Programs of NVIDIA's toolkit. It is not needed; its usual folders are searched.
 
 
 def find_tool(name: str, install: str) -> Path:
@@ -195,7 +195,7 @@ def find_tool(name: str, install: str) -> Path:
     Looked for in: NVIDIA's wheels beside this Python's packages, ``PATH``, ``CUDA_HOME``,
     ``CUDA_PATH``, ``/usr/local/cuda``.
 
-    Raises `ToolMissingError` where there is none.
+    Raises `ToolMissingError` if it is missing.
     """
     for place in tool_places(name):
         if place.is_file():

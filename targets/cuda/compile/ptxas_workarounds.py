@@ -28,7 +28,7 @@ __all__ = [
 #: A store of bytes: all before the address, the address, and a register or some in braces.
 _STORE_OF_BYTES = re.compile(r"^(\s*(?:@!?%\w+ )?)(st\.[\w.:]*b8\s+\[[^]]+\], )([^;]+);", re.M)
 _FLOATS = r"(?:f16|bf16|f16x2|bf16x2|f32|f64)"
-#: An instruction whose result is a float; what `cvt` gives is the first of its types.
+#: An instruction with a float as its result, for `cvt` the first of its types.
 _OF_FLOATS = re.compile(
     r"^\s*(?:@!?%\w+ )?"
     rf"(?:cvt(?:\.(?!{_FLOATS}\b)[a-z]+)*\.{_FLOATS}\b|(?!cvt|set|st|ld)[a-z][\w.]*\.{_FLOATS}\b)"
@@ -63,8 +63,8 @@ def let_magnitudes_wrap(ptx: str) -> str:
     """Write magnitudes of 32 and 64 bits so that ptxas does not take them for nonnegative.
 
     ``abs.s64`` of -2**63 is -2**63. ptxas (seen with 13.0) decides comparisons of the result with 0
-    as if it were never negative, so that the quotient of 7 by it, rounded down, is 0 and not -1.
-    Of the larger of a number and its negative it does not.
+    as if it were never negative. So the quotient of 7 by it, rounded down, is 0 and not -1. It
+    decides correctly for the larger of a number and its negative.
 
     References
     ----------
@@ -97,9 +97,9 @@ def let_signs_wrap(ptx: str) -> str:
     """Write negation and magnitude of 16 bits so that ptxas lets them overflow.
 
     ``neg.s16`` and ``abs.s16`` of -32768 are -32768, as all of PTX's integer arithmetic wraps.
-    ptxas (seen with 13.0) computes them in 32 bits and takes the result for a number of 16 without
-    cutting it off, so that what is made of it in 64 bits is 32768. Of what is written here it cuts
-    it off.
+    ptxas (seen with 13.0) computes them in 32 bits, and uses the result as a number of 16 bits
+    without cutting it off. Extended to 64 bits it is 32768. It cuts off the result of the
+    instructions that are written here.
 
     Examples
     --------
@@ -112,9 +112,9 @@ def let_signs_wrap(ptx: str) -> str:
 def multiply_high_and_add(ptx: str) -> str:
     """Write the high words of products of 32 bits so that ptxas subtracts from them rightly.
 
-    Where a number of 64 bits is subtracted from ``mul.hi.u32``, ptxas (seen with 13.0) adds its
-    negative within the product's instruction, and does not count that the negative of a low word
-    of 0 carries into the high word: the difference is 2**32 too small. ``mad.hi.u32`` with 0 costs
+    If a number of 64 bits is subtracted from ``mul.hi.u32``, ptxas (seen with 13.0) adds its
+    negative within the product's instruction. It ignores that the negative of a low word of 0
+    carries into the high word, so the difference is 2**32 too small. ``mad.hi.u32`` with 0 costs
     the same and is not merged.
 
     References
@@ -132,10 +132,10 @@ def multiply_high_and_add(ptx: str) -> str:
 def cut_bytes_out(ptx: str) -> str:
     """Write stores of the lowest bytes of floats so that ptxas stores them.
 
-    LLVM stores the lowest byte of a wider register as it is. Where an instruction has just computed
-    that register as a float, the driver's ptxas (seen with 580.159.04 on an H200) stores the lowest
-    byte of its integer part, as if the store converted it. Of what an integer instruction has cut
-    out it stores the right byte.
+    LLVM stores the lowest byte of a wider register as it is. If an instruction has just computed
+    that register as a float, the driver's ptxas stores the lowest byte of its integer part, as if
+    the store converted it (seen with 580.159.04 on an H200). It stores the right byte after an
+    integer instruction has extracted it.
 
     References
     ----------

@@ -31,8 +31,8 @@ __all__ = [
     "preferred_ptx",
 ]
 
-#: Name of each word to the first compute capability and PTX version with it, and what there is
-#: before.
+#: Name of each word to the first compute capability and PTX version with it, and an alternative for
+#: older ones.
 SINCE: dict[str, tuple[int, PtxVersion, str]] = {
     "nv.tanh_approx_f32": (75, (7, 0), "math.tanh(x)"),
 }

@@ -51,9 +51,9 @@ _IDENTIFIER = re.compile(r"[A-Za-z][\w$]*|[_$%][\w$]+", re.ASCII)
 def code_identity(specialization: Specialization, arch: str) -> dict[str, str] | None:
     """Return architecture and PTX version, as they will be where neither was named.
 
-    For linked functions of CUDA C++ it has their compiler and included files; ``None`` says that
-    those are unknown. libdevice is no part of it: whether a kernel needs it is known when it is
-    compiled, and then the entry says of which libdevice it is.
+    For linked functions of CUDA C++ it has their compiler and included files; ``None`` if those are
+    unknown. libdevice is not part of it, since only compiling shows whether a kernel needs it. The
+    entry then names the libdevice.
     """
     architecture = parse_arch(arch)
     major, minor = choose_ptx_version(architecture, specialization.ptx_version)
@@ -74,7 +74,7 @@ def dump(artifact: CudaArtifact) -> dict[str, bytes] | None:
         artifact,
         libdevice=_digest_of_libdevice() if artifact.uses_libdevice else None,
         timings=dict(artifact.timings),
-        # For a person who looks at the entry; it is found anew in a process that uses it.
+        # For a person who looks at the entry; a process that uses it computes it again.
         static_shared_bytes=artifact.static_shared_bytes,
     )
     if artifact.binaries:
@@ -84,7 +84,7 @@ def dump(artifact: CudaArtifact) -> dict[str, bytes] | None:
 
 
 def ship(artifact: CudaArtifact) -> dict[str, bytes]:
-    """Write a compiled kernel with its machine code; libdevice is in the PTX as far as it is used.
+    """Write a compiled kernel with its machine code; the PTX contains what it uses of libdevice.
 
     Raises what :func:`~targets.cuda.compile.cubin_file.make_cubin` raises, and `UncacheableError`
     for a kernel linked with CUDA C++ that includes files: its key does not have their contents.
@@ -118,8 +118,7 @@ def restore(
 
     Shipped code may be for an older architecture: the driver assembles its PTX for a newer one.
 
-    Raises `UnusableCodeError` if the code was made with another libdevice, or is
-    none.
+    Raises `UnusableCodeError` if the code was made with another libdevice, or cannot be read.
     """
     try:
         metadata = parse_json(sections["metadata"])

@@ -267,8 +267,8 @@ def _walk(
 ) -> Iterator[ir.Value]:
     """Repeat the body for `start` and every grid's size after it that is below `stop`.
 
-    There is nearly always one iteration. So that LLVM computes nothing ahead for further ones, the
-    size of the grid is read at the end of each iteration, from where LLVM cannot move it.
+    There is nearly always one iteration. The size of the grid is read at the end of each iteration,
+    and LLVM cannot move that read. So it computes nothing ahead for further iterations.
     """
     before = builder.block
     loop = builder.append_basic_block("walk")

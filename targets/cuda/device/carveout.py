@@ -1,8 +1,9 @@
-"""Carveout: the share of a multiprocessor's L1 cache that a kernel wants as shared memory.
+"""Carveout: the share of a multiprocessor's L1 cache that a kernel uses as shared memory.
 
 The carve-out is a preference of a function, its attribute
-``CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT``. Left to the driver, it need not hold all the
-blocks that a plan counts on; and what is beyond those is lost to the first cache.
+``CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT``. The driver's own choice may be
+too small for all the blocks that a plan counts on. A choice that is too large takes memory from the
+L1 cache.
 
 References
 ----------
@@ -26,20 +27,20 @@ _MAX_SHAPES = 64
 
 
 class Carveout:
-    """Carveout of one function: the most that any of its launches wants.
+    """Carveout of one function: the largest that any of its launches needs.
 
-    It is the function's, of which launches of other shapes may still need the larger one.
+    It belongs to the function: launches of other shapes may still need the larger one.
     """
 
     def __init__(self, device: Device, resources: Resources) -> None:
         self._device = device
         self._resources = resources
         self._known: set[tuple[int, int]] = set()
-        #: Of the largest carve-out; 0 where launches so far wanted none.
+        #: Of the largest carve-out; 0 if launches so far needed none.
         self.percent = 0
 
     def is_raised_by(self, config: LaunchConfig) -> bool:
-        """Return whether a launch wants more than those before; then `percent` says what."""
+        """Return whether a launch needs more than those before; then `percent` is updated."""
         if not (self._resources.static_shared_bytes or config.shared_bytes):
             return False
         shape = (math.prod(config.block_dim), config.shared_bytes)
@@ -75,15 +76,15 @@ class Carveout:
 
 # Check of a device's resources against a compiled kernel's needs at a launch.
 #
-# Asked before each launch, so that a kernel never starts with a configuration the driver would
+# Checked before each launch, so that a kernel never starts with a configuration the driver would
 # refuse.
 
 
 def check_resources(name: str, resources: Resources, device: Device, config: LaunchConfig) -> None:
     """Refuse a launch for which the device has too little.
 
-    Raises `ResourceLimitError` where the block has more threads than the kernel's registers allow,
-    or static and dynamic shared memory together are more than a block may have.
+    Raises `ResourceLimitError` if the block has more threads than the kernel's registers allow, or
+    if static and dynamic shared memory together exceed the limit of a block.
     """
     threads = config.block_dim[0] * config.block_dim[1] * config.block_dim[2]
     if threads > resources.max_block_threads:

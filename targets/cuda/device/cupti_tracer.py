@@ -1,8 +1,8 @@
 """Times of work on CUDA devices by CUPTI's records, through the package cupti-python.
 
-Events mark what is between them in a stream; CUPTI says when each kernel and copy itself ran. A
-timer pushes an external correlation id, which CUPTI writes down beside the id of each call of the
-driver, and takes it off again; the records of the device have the ids of the calls.
+Events measure the time between them in a stream; CUPTI reports when each kernel and copy itself
+ran. A timer pushes an external correlation id and removes it again. CUPTI records it with the id of
+each call of the driver, and the records of the device have the ids of the calls.
 
 References
 ----------

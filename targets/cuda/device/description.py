@@ -1,8 +1,8 @@
 """Everything that the driver and NVML say of a device, as the core's ``DeviceInfo``.
 
-For several attributes the driver answers 0 if it does not know; those are listed here, and are
-then asked of NVML, or cannot be had. No context is made for a description: on a GPU a context takes
-some hundred megabytes.
+For several attributes the driver answers 0 if it does not know. Those are listed here. Their values
+are then read from NVML, or are unavailable. No context is made for a description: on a GPU a
+context takes some hundred megabytes.
 
 References
 ----------
@@ -43,7 +43,7 @@ _LIVE = (
 )
 _PEAK = "2 · {clock} kHz · {bits} bits / 8: the memory moves data twice a clock"
 
-#: Attribute to the first compute capability, what it brought, and where that is.
+#: Attribute to the first compute capability, what it brought, and the document that shows it.
 _SINCE = {
     "supports_fp16": ((5, 3), "arithmetic in float16", "PTX ISA, fma.f16"),
     "supports_bf16": ((8, 0), "arithmetic in bfloat16", "PTX ISA, fma.bf16"),
@@ -143,7 +143,7 @@ def _uuid_in(values: dict[str, Any], device: Device) -> str:
 
 
 def _free_memory(driver: Driver, device: Device, find: Callable[[], NvmlDevice]) -> int:
-    """Ask in the context if there is one; else NVML, which needs none."""
+    """Read it in the context if there is one; else from NVML, which needs no context."""
     if device.index not in driver.contexts:
         try:
             return find().free_memory_bytes()

@@ -81,7 +81,7 @@ class CudaDevice(Device):
         )
 
     def describe(self) -> DeviceInfo:
-        """Return what the driver says at once, and NVML when it is asked."""
+        """Return the driver's values at once, and those of NVML when they are read."""
         from targets.cuda.device.description import describe
 
         return describe(get_driver(), self)

@@ -1,4 +1,4 @@
-"""CUDA events behind :class:`kerneldsl.Event`: ours, which cuda.core owns, and borrowed ones.
+"""CUDA events of :class:`kerneldsl.Event`: new ones, owned by cuda.core, and borrowed ones.
 
 References
 ----------
@@ -132,13 +132,13 @@ def wrap_event(driver: Driver, device: Device, event: Any) -> CudaEvent:
 
 # The time of a launch on a CUDA device: two events around it, which are read when both are done.
 #
-# This is sampled on the path of launches, so it goes through the driver module (cuda.core would
-# have to be imported for it) and uses its pairs of events again.
+# This is sampled on the path of launches. So it goes through the driver module, since cuda.core
+# would have to be imported, and uses its pairs of events again.
 #
 # See CUDA Driver API, section "Event Management".
 
 #: Pairs of events that wait for their next use, by number of the device. A deque, because timers
-#: that are dropped give theirs back from finalizers.
+#: that are dropped return their pairs from finalizers.
 _idle: dict[int, deque[tuple[Any, Any]]] = {}
 
 

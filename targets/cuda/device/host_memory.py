@@ -30,7 +30,7 @@ __all__ = ["LockedBuffer", "ManagedBuffer", "PinnedBuffer"]
 #: Memory that waits for its last use, oldest first: the mark after that, and what frees it.
 _waiting: deque[tuple[Mark, Callable[[], None]]] = deque()
 
-#: Memory that is to be marked: at once, or after a recording that the mark would spoil.
+#: Memory that must be marked: at once, or after a recording that the mark would spoil.
 _postponed: deque[tuple[Driver, int, Callable[[], None]]] = deque()
 
 
@@ -174,9 +174,9 @@ _ALREADY_LOCKED = 712
 
 
 class ManagedBuffer(_Buffer):
-    """Memory with one address, which moves to where it is used.
+    """Memory with one address, which moves to the processor that uses it.
 
-    Raises `DeviceMemoryError` where the device has no managed memory. Raises `OutOfMemoryError`
+    Raises `DeviceMemoryError` if the device has no managed memory. Raises `OutOfMemoryError`
     if there is no room.
     """
 

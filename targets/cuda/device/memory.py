@@ -38,14 +38,14 @@ class CudaBuffer(Buffer):
 
     Raises `DriverError` when memory has run out.
 
-    - `driver`: where it is allocated.
+    - `driver`: the driver that allocates it.
     - `device`: on which device.
     - `nbytes`: how much; 0 is allowed and has address 0.
 
     Notes
     -----
-    Freeing waits for the device, so memory whose last reference goes while a kernel still uses it
-    is safe. When the interpreter ends, nothing is freed: the driver does it with the process.
+    Freeing waits for the device, so the last reference to memory may go while a kernel still uses
+    it. When the interpreter ends, nothing is freed: the driver does it with the process.
     """
 
     def __init__(self, driver: Driver, device: Device, nbytes: int) -> None:

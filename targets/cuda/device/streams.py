@@ -1,9 +1,9 @@
 """CUDA streams of every origin, and the order between streams.
 
-Every library has a stream class of its own. All of them come down to the driver's handle, a
+Every library has its own stream class. All of them come down to the driver's handle, a
 number. 1 names the legacy default stream, and 2 the default stream of the thread. So 0 mostly means
 the former, but to NVIDIA's bindings the latter, if ``CUDA_PYTHON_CUDA_PER_THREAD_DEFAULT_STREAM``
-says so; the driver is therefore never handed a 0.
+is set. The driver is therefore never passed a 0.
 
 References
 ----------

@@ -75,14 +75,14 @@ _LIMITS = (
     "COMPUTE_CAPABILITY_MAJOR",
     "COMPUTE_CAPABILITY_MINOR",
 )
-#: What planning wants beside the limits and what describes a device.
+#: What planning needs beside the limits and the description of a device.
 _EXTRA = ("PCI_BUS_ID", *(attribute.name for attribute in ATTRIBUTES.values()))
 #: The profile at the end of a virtual GPU's name: ``-8Q``, ``-1-5C``, ``-4CME``.
 _VIRTUAL_PROFILE = re.compile(r"^GRID |-\d+(?:-\d+)?(?:[QBAC]|CME)\b")
 
 
 def describe_device(api: Any, call: Callable[..., Any], index: int) -> Device:
-    """Ask the driver what launching, planning and choosing need.
+    """Query the driver for what launching, planning and choosing need.
 
     Its `extra` holds further attributes by the driver's names in lower case, where the driver knows
     them, ``compute_capability`` as a pair, and ``total_memory_bytes``.
@@ -161,8 +161,8 @@ def _arch_for(major: int, minor: int) -> str:
     """Return the newest architecture that can be compiled for and that the device runs."""
     number = 10 * major + minor
     plain = [a for a in ARCHITECTURES.values() if not a.suffix and a.number <= number]
-    # A device newer than any in the table runs the newest PTX; one that is older than all gets its
-    # own name, which the compiler then refuses.
+    # A device newer than any in the table runs the newest PTX. One that is older than all gets its
+    # own name, and the compiler refuses it.
     return max(plain, key=lambda a: a.number).name if plain else f"sm_{number}"
 
 

@@ -11,18 +11,18 @@ bindings 13.5.
 Notes
 -----
 A code counts as fatal where its text there says that the process must be started again or that the
-context cannot be used. Four more count as fatal because nothing can be done on the device
-afterwards: uncorrectable faults of memory and of NVLink, a context that someone else has destroyed,
+context cannot be used. Four more count as fatal, since the device cannot be used
+afterwards: uncorrectable faults of memory and of NVLink, a context that another library destroyed,
 and a driver that shuts down.
 
-How much a fatal code takes away follows the text too. "This leaves the process in an inconsistent
-state and any further CUDA work will return the same error" is meant literally: on a machine with
-two H200s (driver 580), after an illegal address (700), a misaligned one (716) or a trap (719) on
-the first, waiting for the second and allocating there answered the same, although nothing was wrong
-there. So did a failed assertion (710), of which the text says that the context cannot be used: what
-a kernel does wrong while it runs loses the process. Where the text speaks of the context
-(``CONTEXT_IS_DESTROYED``) or of neither (ECC, NVLink), and nothing was observed, the device is
-lost; should another one answer with the error too, it is lost by that answer.
+The text also shows what is lost with a fatal code. "This leaves the process in an inconsistent
+state and any further CUDA work will return the same error" is literally true. It was tried on a
+machine with two H200s (driver 580), by an illegal address (700), a misaligned one (716) and a trap
+(719) on the first. Waiting for the second and allocating there then gave the same error, although
+nothing was wrong there. So did a failed assertion (710), although its text only says that the
+context cannot be used. So an error of a running kernel loses the process. For other codes the text
+names the context (``CONTEXT_IS_DESTROYED``) or nothing (ECC, NVLink), and nothing was observed.
+Then the device is lost. If another device answers with the error too, it is lost by that answer.
 """
 
 from __future__ import annotations
@@ -242,7 +242,7 @@ def _read_rows() -> Mapping[int, DriverCode]:
 #: Every code of ``CUresult`` but success.
 DRIVER_CODES: Mapping[int, DriverCode] = _read_rows()
 
-#: What a name speaks of, the first that fits; for codes that the table does not know.
+#: Category by a part of the name, the first that fits; for codes that the table does not know.
 _PATTERNS = (
     ("initialization", r"INIT|DRIVER|LOADER|STUB|MPS|SYSTEM|FABRIC|COMPAT"),
     ("stream", r"STREAM|CAPTURE|EVENT|GRAPH|HANDLE|TIMEOUT"),

@@ -1,9 +1,9 @@
 """``cuda.core``, imported when something of it is first requested by name.
 
 Importing it takes a fifth of a second, which a program that only launches must not pay (ADR 6). Its
-objects own streams, events and graphs; calls on them that a program makes often go to the driver by
-their handles, through :class:`~targets.cuda.driver.driver.Driver`, so that errors, forks and lost
-devices are met in one place.
+objects own streams, events and graphs. Frequent calls on them go to the driver by their handles,
+through :class:`~targets.cuda.driver.driver.Driver`. So errors, forks and lost devices are handled
+in one place.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def import_core() -> Any:
 
 @contextmanager
 def core_device(driver: Driver, index: int, doing: str) -> Iterator[tuple[Any, Any]]:
-    """Return a context manager for calls of cuda.core on a device, whose errors become ours.
+    """Return a context manager for calls of cuda.core on a device; it converts their errors.
 
     It gives the module, and its object for the device, which is current. `doing` is for the error's
     text, and begins with a verb.

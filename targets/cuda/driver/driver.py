@@ -52,7 +52,7 @@ _NOTHING_THERE = (100, 101)
 #: Name of the driver's library on this system.
 _LIBRARY = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
 
-#: The version of CUDA and the default stream with which functions are looked up; these functions
+#: The version of CUDA and the default stream with which functions are looked up. These functions
 #: have not changed since (CUDA Driver API, "Driver Entry Point Access").
 _PROC_ADDRESS_VERSION, _LEGACY_STREAM = 12000, 1
 

@@ -62,7 +62,7 @@ class LoadedFunction:
     name: str
     #: The name of the kernel's function in Python, for messages about failed launches.
     kernel: str
-    #: Where it is loaded.
+    #: The device on which it is loaded.
     device_index: int
     #: The driver's ``CUfunction``, and the ``CUmodule`` it belongs to.
     handle: Any
@@ -97,8 +97,8 @@ def load(
 ) -> LoadedFunction:
     """Load PTX, or a binary, and look up one entry.
 
-    The image is PTX text, or the bytes of a cubin or fatbin; `kernel` is the name of the function
-    in Python, by default the entry's; `contents` are for memory of the module, by its names.
+    The image is PTX text, or the bytes of a cubin or fatbin. `kernel` is the name of the function
+    in Python, by default the entry's. `contents` are for memory of the module, by its names.
 
     Raises `CompileError` where the driver's assembler refused the PTX; its log is in the message.
     Raises `DriverError` for anything else.
@@ -311,10 +311,10 @@ def launch(
 ) -> None:
     """Start a kernel; the parameters are copied before this returns.
 
-    Parameters are packed as the entry declares them, each from its offset on; `offsets` is needed
-    where blocks run together, in clusters or cooperatively, and for a kernel that `is_early`. It
-    may begin before the kernel before it ends, for which it waits. With `by_address` the driver is
-    always given the parameters at the offsets alone. `shared_bytes` are those of dynamic shared
+    Parameters are packed as the entry declares them, each from its offset on. `offsets` is needed
+    if blocks run together, in clusters or cooperatively, and for a kernel that `is_early`. Such a
+    kernel may begin before the previous kernel ends, and waits for it. With `by_address` the driver
+    is always given the parameters at the offsets alone. `shared_bytes` are those of dynamic shared
     memory of a block.
 
     Raises `ResourceLimitError` if there are more parameters than a kernel can have. Raises

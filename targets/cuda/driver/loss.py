@@ -1,10 +1,10 @@
 """Lost devices, and the launches that are suspected.
 
-After some errors the driver answers every further call with the same error until the process ends:
-on all its devices after a kernel that failed while it ran, on one after a fault of its hardware
-(:mod:`~targets.cuda.driver.codes` says which is which, and why). :class:`DeviceWatch` remembers the
-first such error and what had been launched since the devices were last known to be well, so that
-later calls fail at once and say why. It knows nothing of a driver; the CUDA target and the null
+After some errors the driver answers every further call with the same error until the process ends.
+A kernel that failed while it ran affects all devices, a fault of the hardware one device.
+:mod:`~targets.cuda.driver.codes` has the codes of both, with reasons. :class:`DeviceWatch`
+remembers the first such error, and what was launched since the devices were last known to work. So
+later calls fail at once and name the cause. It does not use a driver; the CUDA target and the null
 target share it.
 """
 
@@ -58,11 +58,11 @@ class DeviceWatch:
         self._target = target
         self._lock = ForkSafeLock()
         self._launches: dict[int, deque[LaunchNote]] = {}
-        #: Devices whose eldest launches have been forgotten while they may still have been running.
+        #: Devices with old launches that were forgotten while they may still have been running.
         self._has_forgotten: set[int] = set()
         #: Lost devices, by index; under ``None``, what lost all of them.
         self.lost: dict[int | None, _Loss] = {}
-        #: Devices, or ``None`` for the process, whose loss was swallowed: it is not reported yet.
+        #: Devices, or ``None`` for the process, with a loss that is not reported yet.
         self._unseen: set[int | None] = set()
 
     # ---------------------------------------------------------------- launches

@@ -1,8 +1,8 @@
 """Live values of a GPU from NVIDIA's management library: utilization, temperature, power, clocks.
 
 It is loaded when one of these is first requested. A device is found in it by its UUID, never by its
-number: NVML counts all GPUs of the machine in the order of their PCI addresses, whatever
-``CUDA_VISIBLE_DEVICES`` and ``CUDA_DEVICE_ORDER`` say. The bindings are ``cuda.bindings.nvml``:
+number: NVML counts all GPUs of the machine in the order of their PCI addresses, and ignores
+``CUDA_VISIBLE_DEVICES`` and ``CUDA_DEVICE_ORDER``. The bindings are ``cuda.bindings.nvml``:
 cuda.core's API of NVML (1.2) has no power readings.
 
 References
@@ -67,7 +67,7 @@ class NvmlDevice:
     def __init__(self, nvml: Nvml, uuid: str) -> None:
         self._nvml = nvml
         self._handle = nvml.call("device_get_handle_by_uuid", uuid)
-        # Temperature, power and clocks are the whole GPU's; an instance has none of its own.
+        # Temperature, power and clocks are of the whole GPU, not of an instance.
         self._whole = self._handle
         if uuid.startswith("MIG-"):
             self._whole = nvml.call("device_get_device_handle_from_mig_device_handle", self._handle)

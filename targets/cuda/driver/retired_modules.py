@@ -1,9 +1,9 @@
 """Modules of kernels that are garbage, until nothing on their device can run them any more.
 
-A finalizer runs at any time, in any thread: while a graph is recorded, which waiting for the device
-would spoil, or where waiting would hold up the program. So it only notes the module. Ordinary code,
-before it loads another one, marks what is on the device, and unloads what is after a mark that has
-been reached; it waits only for drivers that cannot mark everything (before CUDA 12.5).
+A finalizer runs at any time, in any thread. It must not wait for the device, which would spoil a
+graph that is recorded, or delay the program. So it only notes the module. Before ordinary code
+loads another module, it marks the work on the device, and unloads the modules before marks that
+have been reached. It waits only for drivers that cannot mark everything (before CUDA 12.5).
 
 A graph keeps the kernels that were recorded in it, so their modules are not among these.
 """
