@@ -98,7 +98,7 @@ class AxisError(ArgumentValueError, np.exceptions.AxisError):
         Number of axes of the array.
     """
 
-    __module__ = "kerneldsl.errors"
+    __module__ = "kerneldsl"  # its public name
 
     def __init__(self, what: str, *, axis: int, ndim: int, **fields: Any) -> None:
         super().__init__(what, **{"value": axis, **fields})
