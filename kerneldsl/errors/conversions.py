@@ -39,7 +39,7 @@ def conversion(name: str, dtype: np.dtype[Any], wanted: Sequence[str]) -> str:
             return f"Convert it, with {name}.astype(np.{native.name})"
         return conversion(f"{name}.astype({native.str!r})", native, wanted)
     if dtype.kind in "Mm" and "int64" in wanted:
-        return f"Pass {name}.view(np.int64), and view the result as {dtype.str!r}"
+        return f"Pass {name}.view(np.int64), and convert the result by .view({dtype.str!r})"
     if dtype.kind in "SUT":
         return f"Pass numbers of equal order, np.unique({name}, return_inverse=True)[1]"
     of_numpy = [np.dtype(each) for each in wanted if hasattr(np, each)]
