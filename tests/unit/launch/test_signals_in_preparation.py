@@ -17,11 +17,6 @@ from kerneldsl.launch.native import machine
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals of this system differ")
 
 
-@kd.kernel
-def add(x):
-    x[kd.grid(1)] += 1
-
-
 @pytest.fixture
 def made_with(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
     """Return a function that sets a handler, which runs while the launcher is made."""
@@ -43,6 +38,10 @@ def made_with(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
 
 
 def _launch_until_native(x: np.ndarray) -> None:
+    @kd.kernel  # one that no other test has launched
+    def add(x):
+        x[kd.grid(1)] += 1
+
     launch = add[1, x.size]
     for _ in range(launches._LAUNCHES_BEFORE_NATIVE + 1):
         launch(x)
