@@ -17,6 +17,7 @@ from numba import njit, types
 from numba.core.registry import CPUDispatcher
 
 from kerneldsl.language.element_types import ELEMENT_TYPES
+from kerneldsl.lowering.scalar_operations import LARGEST_EXPONENT
 from tests.support.arrays import poisoned
 from tests.support.conversions import cast
 from tests.support.libdevice import real
@@ -186,11 +187,26 @@ def _remainder(one: Any, two: Any) -> Any:
 
 
 def _power(one: Any, two: Any) -> Any:
-    if not (isinstance(one, np.integer) and isinstance(two, np.integer) and two < 0):
+    if not isinstance(two, np.integer) or isinstance(one, np.complexfloating):
+        return one**two
+    if isinstance(one, np.floating):
+        return _product_of_powers(one, int(two))
+    if two >= 0:
         return one**two
     if one == 0:  # the quotient of 1 and 0 as an integer
         return type(one)(np.iinfo(one.dtype).min)
     return type(one)(int(one) ** (int(two) & 1) if abs(int(one)) == 1 else 0)
+
+
+def _product_of_powers(base: Any, exponent: int) -> Any:
+    """By one product for each bit, whatever this release of NumPy does."""
+    if abs(exponent) > LARGEST_EXPONENT:
+        return base ** type(base)(exponent)
+    product = type(base)(1)
+    for bit in reversed(f"{abs(exponent):b}"):
+        product = product * base if bit == "1" else product
+        base = base * base
+    return type(base)(1) / product if exponent < 0 else product
 
 
 #: What is computed in the type of the result.
@@ -232,6 +248,25 @@ def _of_numpy(extremum: Callable[..., Any], whole: Callable[..., Any]) -> Callab
         return whole(*values) if is_whole else extremum(*values)
 
     return compute
+
+
+def _reciprocal(value: Any) -> Any:
+    if not isinstance(value, np.integer):
+        return np.reciprocal(value)
+    return value if abs(int(value)) == 1 else type(value)(0)
+
+
+def _logarithm(value: Any, base: Any = None) -> Any:
+    return np.log(value) if base is None else np.log(value) / np.log(base)
+
+
+def _is_close(one: Any, two: Any, relative: Any = 1e-9, absolute: Any = 0.0) -> Any:
+    return np.bool_(math.isclose(one, two, rel_tol=relative, abs_tol=absolute))
+
+
+def _gamma(value: Any) -> Any:
+    """At the poles, where Python raises, what C's function gives."""
+    return np.copysign(np.inf, value) if value == 0 else _of_math(math.gamma)(value)
 
 
 def _lgamma(value: Any) -> Any:
@@ -304,12 +339,16 @@ _FUNCTIONS: dict[Any, Callable[..., Any]] = {
     **{
         getattr(math, name): getattr(np, name)
         for name in (
-            *("sqrt", "exp", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan"),
+            *("sqrt", "exp", "expm1", "log2", "log10", "log1p", "sin", "cos", "tan"),
             *("sinh", "cosh", "tanh", "floor", "ceil", "trunc", "fabs", "copysign", "fmod"),
-            *("hypot", "isnan", "isinf", "isfinite", "degrees", "radians"),
+            *("hypot", "isnan", "isinf", "isfinite", "degrees", "radians", "nextafter"),
         )
     },
     **{getattr(math, name): getattr(np, found) for name, found in _OF_NUMPY.items()},
+    math.log: _logarithm,
+    math.isclose: _is_close,
+    math.gamma: _gamma,
     math.lgamma: _lgamma,
+    np.reciprocal: _reciprocal,
     math.pow: np.power,
 }
