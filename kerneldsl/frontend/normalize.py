@@ -165,6 +165,8 @@ class _Session:
 
         Parameters with a value in `constants` are compile-time constants.
         """
+        if isinstance(value, FunctionUnit):
+            return value
         if isinstance(value, GivenFunction):
             return self._make_given(value, node, reporter, constants)
         function = device_function(value)

@@ -12,20 +12,18 @@ from kerneldsl.errors.values import safe_repr
 from kerneldsl.frontend.call_arguments import (
     bind_arguments,
     default_values,
-    local_lambda,
     rest_in_tuple,
     statements_of_access,
 )
 from kerneldsl.frontend.captured import constant_problem, is_constant
-from kerneldsl.frontend.foreign import foreign_dim3, foreign_intrinsic, is_dispatcher
-from kerneldsl.frontend.intrinsic_calls import IntrinsicCalls, MakeLocal
-from kerneldsl.frontend.lambdas import LAMBDA_NAME
+from kerneldsl.frontend.foreign import foreign_dim3, is_dispatcher, is_overloaded
+from kerneldsl.frontend.function_arguments import FunctionArguments, MakeCallee, call_of
+from kerneldsl.frontend.intrinsic_calls import MakeLocal
 from kerneldsl.frontend.local_functions import GivenFunction, LocalFunction
 from kerneldsl.frontend.outside_values import (
     draws,
     is_array_of_device,
     is_buffer_function,
-    is_read,
     message_of,
     refuse_builtin,
     refuse_group,
@@ -36,16 +34,14 @@ from kerneldsl.frontend.report import Reporter
 from kerneldsl.frontend.resolve import Namespace, Resolved, device_function, is_kernel
 from kerneldsl.frontend.trees import load
 from kerneldsl.frontend.unit import FunctionUnit
-from kerneldsl.language.intrinsics.intrinsic import Dim3, Dim3Values, Intrinsic, IntrinsicGroup
+from kerneldsl.language.intrinsics.intrinsic import Dim3, Dim3Values, IntrinsicGroup
 
 __all__ = ["Rewriter"]
 
 _NO_FUNCTION_VALUES = "A kernel calls functions; they are not values"
 
-MakeCallee = Callable[[Any, ast.AST, Reporter, Mapping[str, Any]], FunctionUnit | None]
 
-
-class Rewriter(IntrinsicCalls):
+class Rewriter(FunctionArguments):
     """Rewrites the statements of one function.
 
     - `scope`: what names mean.
@@ -132,6 +128,9 @@ class Rewriter(IntrinsicCalls):
         if isinstance(resolved.value, GivenFunction) and not resolved.rest:
             self._refuse_starred(node)
             return self._given_call(node, resolved.value, resolved.path)
+        if isinstance(resolved.value, FunctionUnit) and not resolved.rest:
+            self._refuse_starred(node)
+            return self._unit_call(node, resolved.value, resolved.path)
         if self._takes_arrays and is_buffer_function(resolved) and len(node.args) == 1:
             given: ast.expr = self.visit(node.args[0])  # an array is its own pointer
             return given
@@ -160,6 +159,8 @@ class Rewriter(IntrinsicCalls):
             refuse_builtin(self._reporter, node, resolved)
             if any(k.arg is None for k in node.keywords):
                 self._reporter.fail(node, "** cannot be used in a kernel", "Name each argument")
+        if isinstance(resolved.value, types.FunctionType) and is_overloaded(resolved.value):
+            return self._overloaded_call(node)
         self.generic_visit(node)
         return node
 
@@ -244,7 +245,7 @@ class Rewriter(IntrinsicCalls):
             return self._intrinsic_read(node, intrinsic, resolved)
         if isinstance(value, IntrinsicGroup):
             refuse_group(self._reporter, node, resolved.path, value)
-        if isinstance(value, GivenFunction):
+        if isinstance(value, GivenFunction | FunctionUnit):
             self._refuse_as_value(node, resolved.path)
         if is_kernel(value) or device_function(value) is not None:
             if self._is_plain:
@@ -338,40 +339,6 @@ class Rewriter(IntrinsicCalls):
                     found[parameter] = value
         return found | spread_argument(node, function)
 
-    def _is_function(self, node: ast.expr) -> bool:
-        """Return whether an argument is a function, as it is written."""
-        return isinstance(node, ast.Lambda) or self._no_value(node) is not None
-
-    def _no_value(self, node: ast.expr) -> Any:
-        """Return what an argument is for the compiler alone, such as a function, else ``None``."""
-        from kerneldsl.frontend.specialized import is_no_value
-
-        if isinstance(node, ast.Lambda):
-            return self._given(local_lambda(node, LAMBDA_NAME), node)
-        if isinstance(node, ast.Name) and node.id in self._local_functions:
-            return self._given(self._local_functions[node.id], node)
-        if not self._is_read_outside(node):
-            return None
-        resolved = self._scope.resolve(node)
-        value = resolved.value
-        if resolved.foreign is not None:
-            value = foreign_intrinsic(resolved.foreign)
-        is_passed = isinstance(value, Intrinsic) and is_read(value)
-        if resolved.rest or not is_no_value(value) or is_passed:
-            return None
-        self._watch(node, resolved)
-        return value
-
-    def _given(self, local: LocalFunction, node: ast.expr) -> GivenFunction:
-        """Return a function in this one as an argument, with the constants that it reads."""
-        values = []
-        for name in self._needed_by(local):
-            what = f"{local.name} is an argument, and it reads {name}"
-            variable = ast.copy_location(load(name), node)
-            remedy = f"Make {name} a constant, or a parameter of {local.name}"
-            values.append((name, self.statics.evaluate(variable, what, remedy)))
-        return GivenFunction(local, tuple(values))
-
     def _device_call(
         self,
         node: ast.Call,
@@ -428,44 +395,7 @@ class Rewriter(IntrinsicCalls):
             else self._default(node, f"{resolved.path}({parameter})", defaults[parameter])
             for parameter in parameters
         ]
-        return _call(node, name, positional + self._arrays_of(callee))
-
-    def _name_of_callee(self, path: str, callee: FunctionUnit) -> str:
-        """Return a name for a called function. Others may be written as it is."""
-        name = self._name_of(path)
-        while self.callees.setdefault(name, callee) is not callee:
-            path += "_"
-            name = self._name_of(path)
-        return name
-
-    def _arguments_of(self, node: ast.Call, local: LocalFunction) -> dict[str, ast.expr]:
-        return bind_arguments(
-            node,
-            local.name,
-            local.parameters,
-            reporter=self._reporter,
-            optional=local.defaults,
-            positional_count=local.positional_count,
-        )
-
-    def _given_call(self, node: ast.Call, given: GivenFunction, path: str) -> ast.expr:
-        """Return a call of a local function that is an argument, or that is given functions."""
-        local = given.local
-        names = self._arguments_of(node, local)
-        static = {n: v for n, each in names.items() if (v := self._no_value(each)) is not None}
-        callee = self._make_callee(given, node, self._reporter, static)
-        assert callee is not None
-        shown = ", ".join(f"{n}={safe_repr(v)}" for n, v in static.items())
-        name = self._name_of_callee(f"{path}({shown})", callee)
-        values = dict(given.values)
-        positional = [
-            self.visit(names[parameter])
-            if parameter in names
-            else self._default(node, f"{path}({parameter})", values[local.defaults[parameter]])
-            for parameter in local.parameters
-            if parameter not in static
-        ]
-        return _call(node, name, positional + self._arrays_of(callee))
+        return call_of(node, name, positional + self._arrays_of(callee))
 
     def _local_call(self, node: ast.Call, local: LocalFunction) -> ast.expr:
         """Return a call with the variables of the function around that the called one reads."""
@@ -480,13 +410,4 @@ class Rewriter(IntrinsicCalls):
             for parameter in local.parameters
         ]
         positional += map(load, hidden)
-        return _call(node, name, positional + self._arrays_of(callee))
-
-
-def _call(node: ast.Call, name: str, arguments: list[ast.expr]) -> ast.expr:
-    """Return a call by a name of the unit, at the place of another."""
-    function = ast.copy_location(load(name), node.func)
-    for argument in arguments:
-        if not hasattr(argument, "lineno"):
-            ast.copy_location(argument, node)
-    return ast.copy_location(ast.Call(function, arguments, []), node)
+        return call_of(node, name, positional + self._arrays_of(callee))

@@ -20,6 +20,7 @@ from kerneldsl.frontend.names import last_name, local_constants
 from kerneldsl.frontend.resolve import device_function
 from kerneldsl.frontend.source import find_source
 from kerneldsl.frontend.trees import walk_here
+from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.language.intrinsics.intrinsic import Intrinsic, IntrinsicGroup
 
 __all__ = [
@@ -31,6 +32,8 @@ __all__ = [
     "static_parameters",
 ]
 
+#: Objects that are for the compiler.
+_OBJECTS = (Intrinsic, IntrinsicGroup, GivenFunction, FunctionUnit, np.dtype, np.ufunc)
 #: The last part of the names of calls with constant arguments, a shape and a dtype, and from which
 #: position on they are constant.
 _FIRST_CONSTANT = {"array": 0, "tiles": 1}
@@ -47,7 +50,7 @@ def called_function(value: Any) -> types.FunctionType | None:
 def is_no_value(value: Any) -> bool:
     """Return whether an object from outside is for the compiler alone: no thread has it."""
     return (
-        isinstance(value, Intrinsic | IntrinsicGroup | GivenFunction | np.dtype | np.ufunc)
+        isinstance(value, _OBJECTS)
         or (isinstance(value, type) and issubclass(value, np.generic | int | float | complex))
         or isinstance(value, types.BuiltinFunctionType)
         or is_numba_type(value)

@@ -138,6 +138,9 @@ class FunctionUnit:
     follows_numba: bool = False
     signatures: tuple[tuple[Any, tuple[Any, ...]], ...] = ()
 
+    def __repr__(self) -> str:
+        return self.name
+
     def place(self) -> SourceLocation:
         """Return the place of the function in the user's file."""
         return self.locate(self.tree)

@@ -491,6 +491,68 @@ def test_linked_code(target):  # noqa: F811
             np.testing.assert_array_equal(out, 2 * x + more)
 
 
+def applied(function, x, *, times=2):
+    raise NotImplementedError
+
+
+@overload(applied)
+def _applied(function, x, *, times=2):
+    if not isinstance(function, types.Dispatcher) or isinstance(x, types.Array):
+        return None
+
+    def apply(function, x, *, times=2):
+        for _ in range(times):
+            x = function(x)
+        return x
+
+    return apply
+
+
+@cuda.jit(device=True)
+def tripled(x):
+    return 3 * x
+
+
+class TestFunctionsAsArguments:
+    def test_device_functions_and_those_of_the_kernel(self, target):  # noqa: F811
+        def kernel(out, x):
+            step = 1.5
+
+            def moved(v):
+                return v + step
+
+            out[0] = applied(tripled, x[0])
+            out[1] = applied(moved, x[0], times=3)
+            out[2] = applied(x=x[0], function=lambda v: v * v)
+            out[3] = applied(tripled, applied(moved, x[0]))
+
+        x = 0.25
+        assert launched(kernel, np.array([x])) == [9 * x, x + 4.5, x**4, 9 * (x + 3)]
+
+    def test_a_function_that_reads_a_variable_is_refused(self):
+        def kernel(out, x):
+            step = x[0]
+
+            def moved(v):
+                return v + step
+
+            out[0] = applied(moved, x[0])
+
+        with pytest.raises(errors.TypingError, match="moved is an argument, and it reads step is"):
+            launched(kernel, np.ones(1))
+
+    def test_a_function_that_needs_its_block_is_refused(self):
+        @cuda.jit(device=True)
+        def shared(x):
+            return x + cuda.shared.array(4, np.float64)[0]
+
+        def kernel(out):
+            out[0] = applied(shared, 1.0)
+
+        with pytest.raises(errors.TypingError, match=r"applied uses kd\.shared\.array, which"):
+            launched(kernel)
+
+
 def block_of_the_launch():
     raise NotImplementedError
 

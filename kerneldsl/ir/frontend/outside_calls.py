@@ -12,6 +12,7 @@ from numba import types
 
 from kerneldsl.frontend.effects.library_effects import result_position
 from kerneldsl.frontend.parts import Part
+from kerneldsl.frontend.unit import FunctionUnit
 from kerneldsl.ir.frontend.members import NamedMembers, class_of, packed, unpacked
 from kerneldsl.ir.frontend.reader import NotReadError, Reader, constant_of
 from kerneldsl.ir.operations import Effect, Operation, Value
@@ -33,19 +34,25 @@ def read_outside_call(reader: Reader, node: ast.Call) -> Any:
     function = reader.outside(node.func)
     callee = None if function is not None else reader.number(node.func)
     arguments = [value for each in node.args for value in starred_values(reader, each)]
-    keywords = {str(each.arg): reader.value(each.value) for each in node.keywords}
+    keywords = {str(each.arg): _argument(reader, each.value) for each in node.keywords}
     return called(reader, node, function, arguments, keywords, callee)
 
 
 def starred_values(reader: Reader, node: ast.expr) -> Iterable[Any]:
     """Return what one node of a sequence stands for: a value, or after ``*`` those of a tuple."""
     if not isinstance(node, ast.Starred):
-        return (reader.value(node),)
+        return (_argument(reader, node),)
     found = reader.value(node.value)
     if not isinstance(found, tuple):
         text = ast.unparse(node.value)
         raise Refusal(f"* is before {text}, which is no tuple", f"Name each element of {text}")
     return found
+
+
+def _argument(reader: Reader, node: ast.expr) -> Any:
+    """Return the value of an argument; of a function, which overloaded ones take, its unit."""
+    unit = reader.unit.callees.get(node.id) if isinstance(node, ast.Name) else None
+    return reader.value(node) if unit is None else unit
 
 
 def called(
@@ -73,6 +80,10 @@ def called(
         name = ast.unparse(node.func)
         given = arguments if callee is None else [_receiver(callee), *arguments]
         return call_overload(reader, node, name, overloads, given, keywords)
+    for each in (*arguments, *keywords.values()):
+        if isinstance(each, FunctionUnit):
+            text = f"The function {each.name} is used without being called"
+            raise Refusal(text, f"Write {each.name}(…)")
     if function is not None and not keywords:
         found = _known(reader, function, arguments)
         if found is not None:

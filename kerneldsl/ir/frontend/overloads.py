@@ -35,8 +35,8 @@ def call_overload(
     keywords: dict[str, Any],
 ) -> Any:
     """Return the result of a call of what `name` is; `templates` are its overloads."""
-    values = [packed(reader, each) for each in arguments]
-    named = {key: packed(reader, each) for key, each in keywords.items()}
+    values = [_packed(reader, each) for each in arguments]
+    named = {key: _packed(reader, each) for key, each in keywords.items()}
     forms = [
         (tuple(map(each, values)), {key: each(value) for key, value in named.items()})
         for each in (_plain, _literal)
@@ -47,32 +47,49 @@ def call_overload(
         text = str(getattr(error, "msg", error)).strip().rstrip(".")
         remedy = "Give it arguments that an overload has an implementation for"
         raise Refusal(f"the overloads of {name} do not take this call: {text}", remedy) from error
-    unit = _unit_of(function, name)
+    if signature is not None:
+        values = [
+            value if isinstance(value, FunctionUnit) else reader.cast(value, kind)
+            for value, kind in zip(values, signature.args, strict=True)
+        ]
+        arguments, keywords = [_unpacked(reader, each) for each in values], {}
+    bound = _bound(reader, function, arguments, keywords)
+    functions = {key: each for key, each in bound.items() if isinstance(each, FunctionUnit)}
+    unit = _unit_of(function, name, functions)
     for linked, code in unit.linked_functions().items():
         # The linker finds them among the functions that the kernel calls.
         reader.kernel.callees.setdefault(f"{code.symbol} of {name}, {id(code)}", linked)
-    if signature is not None:
-        values = reader.casts(values, list(signature.args))
-        arguments, keywords = [unpacked(reader, each) for each in values], {}
-    given = _bound(reader, function, arguments, keywords)
+    given = [each for key, each in bound.items() if key not in functions]
     found = reader.call(unit, given)
     if reader.notes is not None and isinstance(node, ast.Call):
         reader.notes.add_call(node, reader.notes.of_call(unit, given), found)
     return found
 
 
-def _plain(value: Value) -> Any:
+def _packed(reader: Reader, value: Any) -> Any:
+    return value if isinstance(value, FunctionUnit) else packed(reader, value)
+
+
+def _unpacked(reader: Reader, value: Any) -> Any:
+    return value if isinstance(value, FunctionUnit) else unpacked(reader, value)
+
+
+def _plain(value: Value | FunctionUnit) -> Any:
+    if isinstance(value, FunctionUnit):
+        return types.Dispatcher(value.function)
     return types.unliteral(value.type)
 
 
-def _literal(value: Value) -> Any:
-    constant = constant_of(value)
+def _literal(value: Value | FunctionUnit) -> Any:
+    constant = None if isinstance(value, FunctionUnit) else constant_of(value)
     return types.literal(constant) if type(constant) in (int, bool, str) else _plain(value)
 
 
-def _unit_of(function: Callable[..., Any], name: str) -> FunctionUnit:
-    """Return the normal form of an implementation."""
-    unit = make_unit(function, is_device=True, follows_numba=True)
+def _unit_of(
+    function: Callable[..., Any], name: str, functions: dict[str, FunctionUnit]
+) -> FunctionUnit:
+    """Return the normal form of an implementation; `functions` are parameters that are given."""
+    unit = make_unit(function, is_device=True, constants=functions, follows_numba=True)
     traits = analyze(unit)
     if traits.uses_block or not traits.uses_grid_only or traits.grid_ndims or traits.uses_tiles:
         used = ", ".join(sorted({f"kd.{use.intrinsic.name}" for use in unit.all_uses()}))
@@ -90,7 +107,7 @@ def _unit_of(function: Callable[..., Any], name: str) -> FunctionUnit:
 
 def _bound(
     reader: Reader, function: Callable[..., Any], arguments: list[Any], keywords: dict[str, Any]
-) -> list[Any]:
+) -> dict[str, Any]:
     """Return a value for each parameter of a function."""
     try:
         bound = inspect.signature(function).bind(*arguments, **keywords)
@@ -98,8 +115,10 @@ def _bound(
         raise Refusal(f"an overload returns a function of other parameters: {error}") from error
     given = set(bound.arguments)
     bound.apply_defaults()
-    return [
+    return {
         # No arguments of a rest are an empty tuple here, too.
-        value if name in given or (type(value) is tuple and not value) else reader.constant(value)
+        name: value
+        if name in given or (type(value) is tuple and not value)
+        else reader.constant(value)
         for name, value in bound.arguments.items()
-    ]
+    }
