@@ -17,6 +17,7 @@ from numba.core.errors import NumbaPerformanceWarning
 import kerneldsl as kd
 from kerneldsl import cuda
 from kerneldsl.compat.numba_cuda.errors import CudaAPIError
+from tests.support.targets import require
 
 
 @pytest.fixture(autouse=True)
@@ -289,6 +290,34 @@ class TestWarnings:
         monkeypatch.setattr(config, "ENABLE_CUDASIM", 1)
         increment[2, 4](np.zeros(3))
         assert not recwarn
+
+
+@pytest.mark.parametrize(
+    ("target", "variable", "setting", "count"),
+    [
+        ("cpu", {}, "", 0),
+        ("cpu", {"NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS": "1"}, "", 1),
+        (
+            "cpu",
+            {},
+            "config.CUDA_LOW_OCCUPANCY_WARNINGS = config.CUDA_WARN_ON_IMPLICIT_COPY = 1",
+            2,
+        ),
+        ("cuda", {}, "", 2),
+    ],
+)
+def test_warnings_of_times_on_a_cpu_are_those_that_are_set(target, variable, setting, count):
+    require(target)
+    text = (
+        "import kerneldsl.drop_in, numpy as np\n"
+        "from numba import config, cuda\n"
+        "@cuda.jit\ndef kernel(x):\n    x[0] = 1\n"
+        f"{setting}\nkernel[1, 1](np.zeros(1))\n"
+    )
+    command = [sys.executable, "-W", "always", "-c", text]
+    given = {**os.environ, **variable, "KERNELDSL_TARGET": target}
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=given)
+    assert done.stderr.count("NumbaPerformanceWarning") == count
 
 
 def test_a_function_in_no_file_that_is_debugged():

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import linecache
 import numbers
+import os
 from typing import Any
 
 import numpy as np
+from numba import config
 
 from kerneldsl.compat.numba_cuda.errors import missing_launch_config_msg
+from kerneldsl.placement.devices import current_device
 from kerneldsl.utilities.tracebacks import warn_user
 
 __all__ = [
@@ -36,11 +39,23 @@ def _checked(dim: Any, name: str) -> tuple[int, ...]:
     return tuple(map(int, items))
 
 
-def _warns(name: str) -> bool:
-    """Return whether a setting of Numba's enables warnings, which its simulator never shows."""
-    from numba import config
+class _Unset(int):
+    """The value of a setting that the program leaves as it is."""
 
-    return bool(getattr(config, name)) and not config.ENABLE_CUDASIM
+
+for _name in ("CUDA_LOW_OCCUPANCY_WARNINGS", "CUDA_WARN_ON_IMPLICIT_COPY"):
+    if f"NUMBA_{_name}" not in os.environ:
+        setattr(config, _name, _Unset(getattr(config, _name)))
+
+
+def _warns(name: str) -> bool:
+    """Return whether a setting of Numba's enables warnings; on a CPU the program's own alone.
+
+    They say what costs time on a GPU. numba.cuda's simulator never shows them.
+    """
+    value = getattr(config, name)
+    says_nothing = isinstance(value, _Unset) and current_device().is_host
+    return bool(value) and not (says_nothing or config.ENABLE_CUDASIM)
 
 
 def warn_of_small_grid(blocks: int) -> None:
