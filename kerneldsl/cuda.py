@@ -35,7 +35,6 @@ _NAMES = {
     ),
     ".arguments": "In InOut Out",
     ".arrays": "is_cuda_ndarray",
-    ".bf16": "bfloat16",
     ".cache_hints": "ldca ldcg ldcs ldcv ldlu stcg stcs stwb stwt",
     ".compiler": (
         "compile compile_all compile_for_current_device compile_ptx compile_ptx_for_current_device"
@@ -72,6 +71,7 @@ _NAMES = {
         "float64x2 int8x2 int8x4 int16x2 int16x4 int32x2 int32x4 int64x2 uint8x2 uint8x4 "
         "uint16x2 uint16x4 uint32x2 uint32x4 uint64x2"
     ),
+    "kerneldsl.math_api.bfloat16": "bfloat16",
     "numba": "literal_unroll",
 }
 _HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
@@ -86,11 +86,11 @@ SUBMODULES = {
     "api": (".api", ".devices", ".streams", ".arrays"),
     "args": (".arguments",),
     "atomic": (".atomic",),
-    "bf16": (".bf16",),
+    "bf16": ("kerneldsl.math_api.bfloat16",),
     # Programs of before numba.cuda.bf16 name the bindings themselves.
     "_internal": (),
-    "_internal.cuda_bf16": (".bf16",),
-    "_internal.cuda_fp8": (".fp8",),
+    "_internal.cuda_bf16": ("kerneldsl.math_api.bfloat16",),
+    "_internal.cuda_fp8": ("kerneldsl.math_api.float8",),
     "cache_hints": (".cache_hints",),
     "cg": (".cg",),
     "cgutils": ("numba.core.cgutils",),
@@ -120,7 +120,7 @@ SUBMODULES = {
     "driver": _DRIVER,
     "errors": (".errors", "numba.core.errors"),
     "extending": (".extending", "numba.extending"),
-    "fp16": (".fp16",),
+    "fp16": ("kerneldsl.math_api.half",),
     "kernels": (),
     "kernels.reduction": (".reduction",),
     "kernels.transpose": (".arrays",),

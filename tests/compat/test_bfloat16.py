@@ -12,7 +12,7 @@ import pytest
 
 from kerneldsl import cuda
 
-bf16 = pytest.importorskip("kerneldsl.compat.numba_cuda.bf16")
+bf16 = pytest.importorskip("kerneldsl.math_api.bfloat16")
 ALL = np.arange(1 << 16, dtype=np.uint16)
 MODES = ("rn", "rz", "rd", "ru")
 

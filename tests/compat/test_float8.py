@@ -10,7 +10,7 @@ from numba import types
 
 from kerneldsl import cuda
 
-fp8 = pytest.importorskip("kerneldsl.compat.numba_cuda.fp8")
+fp8 = pytest.importorskip("kerneldsl.math_api.float8")
 ml_dtypes = pytest.importorskip("ml_dtypes")
 E4M3, E5M2 = fp8.fp8_interpretation_t.E4M3, fp8.fp8_interpretation_t.E5M2
 ZERO, UP = 1, 2  # of cudaRoundMode

@@ -1,4 +1,4 @@
-"""numba.cuda's 8-bit floats: constructors and conversions, as device functions.
+"""8-bit floats: constructors and conversions, as device functions.
 
 Arrays of kerneldsl's own 8-bit floats are numbers; their conversions do not saturate.
 
@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 import ml_dtypes
 import numpy as np
 
-from kerneldsl.compat.numba_cuda.bf16 import odd_float32
 from kerneldsl.kernels.made_functions import made_functions
 from kerneldsl.language.intrinsics.values import bitcast
+from kerneldsl.math_api.bfloat16 import odd_float32
 
 
 class saturation_t(IntEnum):

@@ -1,4 +1,4 @@
-"""numba.cuda.bf16: operations on bfloat16, as device functions of their expressions.
+"""Operations on bfloat16, as device functions of their expressions.
 
 References
 ----------
@@ -16,10 +16,10 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from kerneldsl.compat.numba_cuda import fp16
 from kerneldsl.kernels.made_functions import made_functions
 from kerneldsl.language.intrinsics.values import bitcast, clz
 from kerneldsl.language.other_names import WORDS_OF_C
+from kerneldsl.math_api import half
 
 #: Named as the elements of arrays and, as numba-cuda's bindings do, as CUDA C++ does.
 bfloat16 = nv_bfloat16 = ml_dtypes.bfloat16
@@ -161,7 +161,7 @@ def _to_integer(kind: str, mode: str) -> str:
 
 
 _TEXTS = [
-    fp16.texts("bfloat16", {**fp16.EXACT, **_EXACT}, {**fp16.ROUNDED, **_ROUNDED}),
+    half.texts("bfloat16", {**half.EXACT, **_EXACT}, {**half.ROUNDED, **_ROUNDED}),
     _FUSED,
     _LIMITED,
     "def float32_to_bfloat16(a):\n    return bfloat16(np.float32(a))",

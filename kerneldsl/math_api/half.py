@@ -1,4 +1,4 @@
-"""numba.cuda.fp16: operations on float16, as device functions of their expressions."""
+"""Operations on float16, as device functions of their expressions."""
 
 from __future__ import annotations
 
